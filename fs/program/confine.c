@@ -1,7 +1,7 @@
 /*
- * Capabilities, core dumps, tracing. Two sets of capabilities: what the daemon uses is effective
- * all the time; what container engines give by default is besides permitted, because the kernel can
- * be asked about an opener's capabilities only by a process that holds them.
+ * Capabilities, core dumps, ptrace. Capabilities that the daemon uses are effective all the time.
+ * Capabilities that container engines give by default are only permitted: a process must hold a
+ * capability to ask the kernel about an opener that has it.
  */
 #include "fs/program/confine.h"
 
@@ -19,10 +19,10 @@
 
 #define NEVER (-1)
 
-/* What is used. The last two only at start: they do not stay effective. */
+/* Capabilities that the daemon uses. The last two are dropped after the start. */
 static const struct {
     int capability;
-    int instead; /* with this one it is not missed, or NEVER */
+    int instead; /* capability that replaces it, or NEVER */
     bool at_start;
     const char *without;
 } used[] = {
@@ -47,10 +47,10 @@ static const struct {
     {CAP_IPC_LOCK, NEVER, false,
      "all samplers together have the memory of kernel.perf_event_mlock_kb and RLIMIT_MEMLOCK"},
     {CAP_SETPCAP, NEVER, true, "the bounding set stays as it is"},
-    {CAP_SYS_RESOURCE, NEVER, true, NULL /* said with the number, if that is small */},
+    {CAP_SYS_RESOURCE, NEVER, true, NULL /* reported by descriptors_report() */},
 };
 
-/* What a process has in a container unless its engine was told otherwise. */
+/* Default capabilities of a process in a container. */
 static const int usual[] = {
     CAP_CHOWN,  CAP_DAC_OVERRIDE, CAP_FOWNER,           CAP_FSETID,      CAP_KILL,
     CAP_SETGID, CAP_SETUID,       CAP_SETPCAP,          CAP_SETFCAP,     CAP_NET_RAW,
@@ -83,8 +83,8 @@ static void without(int capability, const char *what)
     say(LOG_WARNING, "without CAP_%s: %s", name, what);
 }
 
-/* Every thread of every target takes one; enough for 64 events of 256 threads are not few. */
-static void descriptors_tell(void)
+/* Logs a small limit of descriptors: each event of each target's thread needs one. */
+static void descriptors_report(void)
 {
     struct rlimit limit;
 
@@ -101,7 +101,7 @@ bool capability_held(int capability)
     return has(capability);
 }
 
-void capabilities_tell(void)
+void capabilities_report(void)
 {
     capng_get_caps_process();
     for (size_t i = 0; i < N_USED; i++) {
@@ -112,14 +112,14 @@ void capabilities_tell(void)
         if (used[i].without)
             without(used[i].capability, used[i].without);
         else
-            descriptors_tell();
+            descriptors_report();
     }
     for (size_t i = 0; i < N_USUAL; i++)
         if (!has(usual[i]) && !is_used(usual[i]))
             without(usual[i], "to a process that has it only one with CAP_SYS_PTRACE can attach");
 }
 
-/* Sets are gathered first: capng_clear() forgets what there was. */
+/* Collects the sets first, because capng_clear() clears the known ones. */
 static bool capabilities_drop(void)
 {
     uint64_t effective = 0, permitted = 0;
@@ -143,8 +143,8 @@ static bool capabilities_drop(void)
 }
 
 /*
- * A limit of 0 says nothing to a handler behind a pipe (core(5)); 1 is what the kernel takes as "no
- * handler either".
+ * Forbids core dumps. A limit of 0 does not stop a piped core handler (core(5)); the kernel treats
+ * 1 as "no handler either".
  */
 static bool core_forbid(void)
 {

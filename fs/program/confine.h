@@ -1,19 +1,19 @@
 /*
- * What the daemon itself may do: capabilities, core dumps, being traced. Everything
- * else about rights is the opener's, in core/pmc/access.h and backends/linux.
+ * The daemon's own rights: capabilities, core dumps, ptrace. The rights of openers are in
+ * core/pmc/access.h and backends/linux.
  */
 #pragma once
 
 #include <stdbool.h>
 
-/* Asks anew. */
+/* Returns true if the process has the capability now. */
 bool capability_held(int capability);
-/* A line for each capability that was not given: what is refused without it. */
-void capabilities_tell(void);
+/* Logs a line for each missing capability and what will be refused without it. */
+void capabilities_report(void);
 
 /*
- * For good, and before there is a second thread: keeps the capabilities that are used, no more can
- * be gained by executing anything, no core dumps, no tracing by others than the superuser. False
- * after having said why not.
+ * Permanently drops unused capabilities and the ability to gain new ones by exec, and forbids core
+ * dumps and ptrace by other users. Call before a second thread exists. Returns false after a
+ * message.
  */
 bool confine_process(void);

@@ -34,7 +34,7 @@ static struct options options;
 
 /* ---- the process ---- */
 
-/* Numbers 0 to 2 are taken, so that nothing opened later is written to by mistake. */
+/* Opens descriptors 0 to 2 if they are closed, so that no later file gets these numbers. */
 static void descriptors_plug(void)
 {
     int fd;
@@ -46,7 +46,7 @@ static void descriptors_plug(void)
         close(fd);
 }
 
-/* Descriptors that our parent left open are neither kept nor passed on; one may be the mount. */
+/* Closes all inherited descriptors, except the FUSE device if the mountpoint is /dev/fd/N. */
 static void descriptors_forget(const char *mountpoint)
 {
     unsigned mount;
@@ -61,7 +61,7 @@ static void descriptors_forget(const char *mountpoint)
     fcntl((int)mount, F_SETFD, FD_CLOEXEC);
 }
 
-/* Every thread of every target takes a descriptor. */
+/* Raises the limit of descriptors: each event of each target's thread needs one. */
 static void descriptors_raise(void)
 {
     struct rlimit limit, most;
@@ -75,7 +75,7 @@ static void descriptors_raise(void)
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* libpfm4 would take event tables and debugging from our parent's environment. */
+/* Removes LIBPFM_* variables, by which libpfm4 would load event tables and print debug output. */
 static void environment_clean(void)
 {
     for (char **entry = environ; *entry;) {
@@ -88,13 +88,13 @@ static void environment_clean(void)
         }
         memcpy(name, *entry, len);
         name[len] = '\0';
-        unsetenv(name); /* moves the later ones down */
+        unsetenv(name); /* moves later entries down */
     }
 }
 
 /*
- * Into the background: the parent stays until the child says through the pipe that the tree is
- * usable, or ends. Gives the child's end of the pipe; the parent does not return.
+ * Goes into the background. The parent waits until the child writes a byte (the tree is usable) or
+ * exits, and does not return. Returns the child's end of the pipe.
  */
 static int background_begin(void)
 {
@@ -126,17 +126,17 @@ static int work(struct hand *hand, int hold_fd)
     return worker_run(&worker, hand, hold_fd);
 }
 
-/* The kernel's first request says what it can; it is kept for every worker. */
+/* Reads FUSE_INIT, the kernel's first request, and keeps it for every worker. */
 static bool init_read(struct hand *hand)
 {
-    char request[8192]; /* it gives nothing into less */
+    char request[8192]; /* the kernel refuses reads into less */
     ssize_t n;
 
     do
         n = read(hand->fuse_fd, request, sizeof request);
     while (n < 0 && errno == EINTR);
     if (n <= 0 || (size_t)n > sizeof hand->init) {
-        say(LOG_ERR, "the kernel did not begin to talk: the mount is given up");
+        say(LOG_ERR, "the kernel sent no FUSE_INIT: the mount is given up");
         mount_end(&worker.place);
         return false;
     }
@@ -147,7 +147,7 @@ static bool init_read(struct hand *hand)
 
 static struct hand *hand_make(int *fd)
 {
-    static struct journal *journal; /* the workers map it for themselves */
+    static struct journal *journal; /* mapped here so that it exists; workers map it again */
     struct hand *hand = hand_new(fd);
     struct timespec now;
 
@@ -164,7 +164,7 @@ static struct hand *hand_make(int *fd)
     return hand->fuse_fd >= 0 && init_read(hand) ? hand : NULL;
 }
 
-static bool began; /* and there is no way back */
+static bool began; /* the old program of an upgrade cannot come back */
 
 static int mount_run(void)
 {
@@ -203,17 +203,17 @@ static int text_out(struct buf *text)
     return 1;
 }
 
-/* --check, by the one that would take over what is in hand, too. */
+/* --check. In an upgrade also checks that this program can read the shared state. */
 static int check_answer(void)
 {
     if (options.complaints || !options.resume || hand_open(options.resume))
         return options.complaints > 0;
-    say(LOG_ERR, "this version cannot go on with what the other one has in hand%s%s",
+    say(LOG_ERR, "this version cannot take over the requests of the running one%s%s",
         errno == EPROTO ? "" : ": ", errno == EPROTO ? "" : strerror(errno));
     return 1;
 }
 
-/* --help and the like: the exit status, or -1 when the tree is to be mounted. */
+/* Handles --help and similar options. Returns the exit status, or -1 to mount the tree. */
 static int questions_answer(void)
 {
     struct buf text;
@@ -243,8 +243,8 @@ static int run(int argc, char **argv)
     int status;
 
     descriptors_plug();
-    mallopt(M_ARENA_MAX, 2); /* one for each of a dozen threads would keep what a burst needed */
-    /* Replies of streams are not given back to the system one by one; the main loop sees to it. */
+    mallopt(M_ARENA_MAX, 2); /* one per thread would keep the memory of a burst */
+    /* The main loop returns memory of large replies to the system, not each free(). */
     mallopt(M_MMAP_THRESHOLD, 8 << 20);
     mallopt(M_TRIM_THRESHOLD, 8 << 20);
     say_for_fuse();
@@ -272,7 +272,7 @@ static int run(int argc, char **argv)
         signal(SIGPIPE, SIG_IGN);
         umask(022);
         if (!options.resume)
-            capabilities_tell();
+            capabilities_report();
         if (worker.backend->prepare)
             worker.backend->prepare();
         status = confine_process() ? background_run() : 1;
@@ -282,7 +282,7 @@ static int run(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    static char why[400] = "it said nothing";
+    static char why[400] = "it printed no reason";
     int status;
 
     say_keep(why, sizeof why);

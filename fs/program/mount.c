@@ -1,5 +1,6 @@
 /*
- * mount(2) by hand: exact sentences, no helper, and the FUSE descriptor is ours.
+ * Calls mount(2) directly instead of fusermount3: exact error sentences, and the supervisor owns
+ * the descriptor of the FUSE device.
  */
 #include "fs/program/mount.h"
 
@@ -35,7 +36,7 @@ static bool is_inherited(const struct mount_settings *settings, int *fd)
     return sscanf(settings->mountpoint, "/dev/fd/%d%c", fd, &end) == 1;
 }
 
-/* Is a pmcfs at work there? Asks the tree itself, as any user would. */
+/* Returns true if a pmcfs serves the path: reads info/version. */
 static bool mount_is_pmcfs(const char *path)
 {
     char name[4096 + 16], text[6] = "";
@@ -78,9 +79,9 @@ bool mount_prepare(const struct mount_settings *settings)
 
     if (is_inherited(settings, &fd))
         return true;
-    if (!capability_held(CAP_SYS_ADMIN)) /* before anything is said of the others */
+    if (!capability_held(CAP_SYS_ADMIN)) /* before any message about another mount */
         return mount_refused(settings, EPERM) == 0;
-    /* statfs asks the daemon each time; stat may be answered from the kernel's memory */
+    /* statfs is a request to the daemon each time; the kernel may answer stat from its cache. */
     while (statfs(path, &statfs_now) < 0 || stat(path, &status) < 0) {
         if (errno != ENOTCONN) {
             say(LOG_ERR, "cannot mount on \"%s\": %s", path, strerror(errno));
@@ -104,7 +105,7 @@ bool mount_prepare(const struct mount_settings *settings)
     return true;
 }
 
-/* Of the mount on top of the path; asks the kernel, never the daemon. */
+/* Identifies the topmost mount of the path without a request to its daemon. */
 static bool mount_identify(const char *path, struct statx *status)
 {
     return statx(AT_FDCWD, path, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_TYPE | STATX_MNT_ID,
@@ -158,14 +159,14 @@ int mount_make(const struct mount_settings *settings)
     if (made && mount_adopt(settings, fd))
         return fd;
     const int code = errno;
-    if (made) /* this one, as far as can be told */
+    if (made) /* most likely the new mount */
         umount2(settings->mountpoint, MNT_DETACH);
     close(fd);
     return mount_refused(settings, code);
 }
 
-/* The numbers of a mount are used again soon. Once this one is gone, or its connection broken
- * (umount -f), what has them is it only where there is a tree without a daemon behind it. */
+/* The kernel reuses the numbers of a mount soon. Once the connection is broken (unmounted, or
+ * umount -f), a mount with these numbers is ours only if no daemon answers there. */
 static bool mount_may_be_another(const char *path)
 {
     struct pollfd device = {.fd = mounted.fd};
@@ -182,7 +183,7 @@ void mount_end(const struct mount_settings *settings)
     if (!mounted.made || mount_may_be_another(settings->mountpoint) ||
         !mount_identify(settings->mountpoint, &status) || status.stx_mnt_id != mounted.id ||
         status.stx_dev_major != mounted.dev_major || status.stx_dev_minor != mounted.dev_minor)
-        return; /* unmounted from outside, or something else lies on top */
+        return; /* unmounted by someone else, or covered by another mount */
     umount2(settings->mountpoint, MNT_DETACH);
     mounted.made = false;
 }

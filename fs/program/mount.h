@@ -11,26 +11,25 @@
 struct fs;
 struct mount_settings;
 
-/* Where and how. */
 struct mount_settings {
     const char *source;     /* shown as the device */
-    const char *mountpoint; /* absolute; or /dev/fd/N: mounted already, by mount.fuse3 */
+    const char *mountpoint; /* absolute; or /dev/fd/N: already mounted by mount.fuse3 */
     unsigned long flags;    /* MS_… beyond nosuid, nodev, noexec */
     const char *labels;     /* ",context=…", or "" */
 };
 
 /*
- * Can something be mounted there? A mountpoint left behind by a dead daemon is cleared, with a
- * message. False after having said why not.
+ * Checks that the mountpoint can be used. Unmounts what a dead daemon left there, with a message.
+ * Returns false after a message with the reason.
  */
 bool mount_prepare(const struct mount_settings *settings);
-/* Opens /dev/fuse and mounts it: the descriptor, or -1 after having said why not. */
+/* Opens /dev/fuse and mounts it. Returns the descriptor, or -1 after a message. */
 int mount_make(const struct mount_settings *settings);
-/* It is mounted already, with that descriptor, by the program that this one has replaced. False: it
- * cannot be told from others. */
+/* In an upgrade: notes the identity of the existing mount, whose descriptor is fd. Returns false if
+ * the mount cannot be identified. */
 bool mount_adopt(const struct mount_settings *settings, int fd);
-/* The minor number of the device that is mounted just there; asks the kernel alone. False: errno
- * says why not; ENODEV: there is none. */
+/* Returns the minor device number of a mountpoint without a request to its daemon. Returns false
+ * and sets errno on failure; ENODEV: nothing is mounted there. */
 bool mount_device(const char *mountpoint, unsigned *minor);
-/* Unmounts, lazily, if the mount that mount_make() made is still the one on top. */
+/* Unmounts lazily, if the mount of mount_make() is still the topmost one. */
 void mount_end(const struct mount_settings *settings);

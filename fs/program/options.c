@@ -1,27 +1,30 @@
 /*
- * All options: command line, inih and -o. A bad value never prevents the mount: a message, and the
- * default.
+ * The program's options: command line, configuration file (inih) and -o. A bad value of a tunable
+ * never prevents the mount: it is reported and the default is used.
  */
 #include "fs/program/options.h"
 
-#include "fs/program/command_line.h"
-#include "fs/program/conf.h"
 #include "fs/requests/readers.h"
 #include "fs/requests/say.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
 #include <ini.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <syslog.h>
 #include <unistd.h>
 
+#define CONF_BYTES_MAX (1 << 20)
+
 /*
- * mount(8)'s own options: flags for mount(2) to be set and to be cleared. Those always set cannot
- * be taken back.
+ * Options of mount(8) and the flags of mount(2) that they set and clear. nosuid, nodev and noexec
+ * are always set and cannot be cleared.
  */
 #define ATIME (MS_NOATIME | MS_RELATIME | MS_STRICTATIME)
 static const struct {
@@ -40,7 +43,7 @@ static const struct {
     {"symfollow", 0, MS_NOSYMFOLLOW},
 };
 
-/* Those that change nothing here. */
+/* Options of mount(8) that are accepted and have no effect. */
 static const char *const mount_idle[] = {
     "_netdev",    "allow_other",   "async",      "auto",       "comment", "default_permissions",
     "defaults",   "dev",           "dirsync",    "exec",       "group",   "iversion",
@@ -50,14 +53,14 @@ static const char *const mount_idle[] = {
     "silent",     "subtype",       "suid",       "sync",       "user",    "users",
 };
 
-/* Those that the kernel's SELinux takes, with a value. */
+/* Options with a value that are passed to SELinux. */
 static const char *const mount_labels[] = {"context", "fscontext", "defcontext", "rootcontext"};
 
-/* ---- one key, wherever it stands ---- */
+/* ---- one key of the file or of -o ---- */
 
 static void complain(struct options *options, const char *where, const char *sentence)
 {
-    /* --check uses nothing, and does not say what a mount would use instead. */
+    /* --check omits the value that a mount would use instead. */
     const char *instead = options->check ? strstr(sentence, "; using ") : NULL;
     int len = (int)(instead ? (size_t)(instead - sentence) : strlen(sentence));
 
@@ -85,7 +88,7 @@ bool options_replace(struct options *options, char **to, const char *text, size_
     return true;
 }
 
-/* A group that does not exist is none. A program that takes over was tried, and has no time. */
+/* Replaces a group that does not exist by none. Skipped in an upgrade: --check did it before. */
 static void readers_check(struct options *options, const char *where)
 {
     char sentence[160];
@@ -100,7 +103,7 @@ static void readers_check(struct options *options, const char *where)
     tunable_set(&options->tunables, TUNABLE_READERS, (struct word){"-", 1}, true, NULL);
 }
 
-/* Unlike a tunable's, a bad value has no default to stand in: it would count something else. */
+/* A bad backend is an error: another backend would count something else. */
 static void backend_set(struct options *options, const char *where, struct word value)
 {
     struct err err = {0};
@@ -115,7 +118,7 @@ static void backend_set(struct options *options, const char *where, struct word 
     options->no_backend = true;
 }
 
-/* backend=…, sim_…=…, a tunable. False: no such key. */
+/* Applies backend=…, sim_…=… or a tunable. Returns false if there is no such key. */
 static bool key_set(struct options *options, const char *where, struct word key, struct word value)
 {
     struct err err = {0};
@@ -146,7 +149,34 @@ static bool key_set(struct options *options, const char *where, struct word key,
 
 /* ---- the configuration file ---- */
 
-/* inih does not say where it is. */
+/*
+ * Opens the configuration file without blocking. Only regular files of at most 1 MiB are accepted.
+ * On failure returns NULL and sets *why to the reason; errno is 0 if the system did not refuse it.
+ */
+static FILE *conf_open(const char *path, const char **why)
+{
+    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    struct stat st;
+    FILE *file;
+
+    *why = NULL;
+    if (fd < 0 || fstat(fd, &st) < 0)
+        *why = strerror(errno);
+    else if (S_ISDIR(st.st_mode))
+        *why = "it is a directory";
+    else if (!S_ISREG(st.st_mode))
+        *why = "it is not a regular file";
+    else if (st.st_size > CONF_BYTES_MAX)
+        *why = "it is longer than 1 MiB";
+    file = *why ? NULL : fdopen(fd, "r");
+    if (!file && !*why)
+        *why = strerror(errno);
+    if (!file && fd >= 0)
+        close(fd);
+    return file;
+}
+
+/* Counts lines, because inih does not pass the line number to its handler. */
 struct conf_stream {
     struct options *options;
     FILE *file;
@@ -169,7 +199,7 @@ static int conf_key(void *user, const char *section, const char *name, const cha
 
     if (section[0] != '\0' && strcmp(section, "pmcfs") != 0) {
         if (strncmp(section, options->at.section, sizeof options->at.section - 1) == 0)
-            return 1; /* one complaint for all its keys */
+            return 1; /* one message for all keys of the section */
         snprintf(options->at.section, sizeof options->at.section, "%s", section);
         snprintf(sentence, sizeof sentence, "no such section [%s]: there is [pmcfs] only", section);
         complain(options, options->conf, sentence);
@@ -180,7 +210,8 @@ static int conf_key(void *user, const char *section, const char *name, const cha
     return 1;
 }
 
-/* Of lines that are nothing, inih tells the first at the end. False: not all could be read. */
+/* Reads the file. inih returns the first malformed line at the end. Returns false on a read error.
+ */
 static bool conf_parse(struct options *options, FILE *file)
 {
     struct conf_stream stream = {options, file};
@@ -217,7 +248,7 @@ static int conf_read(struct options *options)
 
 /* ---- -o ---- */
 
-/* A value with a comma is between quotes for the kernel, too. */
+/* Takes a SELinux option. The kernel, too, needs quotes around a value with a comma. */
 static bool label_word(struct options *options, struct word key, struct word value)
 {
     const char *quote = memchr(value.p, ',', value.len) && value.p[0] != '"' ? "\"" : "";
@@ -271,7 +302,7 @@ static int word_apply(struct options *options, const char *text)
     return EXIT_USAGE;
 }
 
-/* One word, up to a comma that stands neither as "\," nor in ="…": gives its end. */
+/* Copies one word, up to a comma that is neither written "\," nor within ="…". Returns its end. */
 static const char *word_take(const char *text, struct buf *word)
 {
     bool quoted = false;
@@ -303,9 +334,112 @@ static int words_apply(struct options *options)
     return rc;
 }
 
-/* ---- all together ---- */
+/* ---- the command line ---- */
 
-/* Absolute, for the background; links stay: an administrator that sets them anew sends SIGHUP. */
+static const struct option long_options[] = {
+    {"foreground", no_argument, NULL, 'f'},
+    {"options", required_argument, NULL, 'o'},
+    {"config", required_argument, NULL, 'c'},
+    {"check", no_argument, NULL, 'C'},
+    {"print-tables", required_argument, NULL, 'T'},
+    {"upgrade", no_argument, NULL, 'U'},
+    {"resume", required_argument, NULL, 'R'}, /* internal: used by the supervisor in an upgrade */
+    {"version", no_argument, NULL, 'V'},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
+};
+
+static int usage(const char *sentence, const char *word)
+{
+    say(LOG_ERR, "%s%s (see pmcfs --help)", sentence, word);
+    return EXIT_USAGE;
+}
+
+static int flag_read(struct options *options, int c, int argc, char **argv)
+{
+    switch (c) {
+    case 'f':
+        options->foreground = true;
+        return 0;
+    case 'o':
+        buf_printf(&options->words, "%s%s", options->words.len ? "," : "", optarg);
+        return 0;
+    case 'c':
+        options->conf_given = options_replace(options, &options->conf, optarg, strlen(optarg));
+        return 0;
+    case 'C':
+        options->check = true;
+        return 0;
+    case 'T':
+        options->print_tables = optarg;
+        return 0;
+    case 'U':
+        options->upgrade = true;
+        return 0;
+    case 'R':
+        options->resume = atoi(optarg);
+        options->resume_words = optarg;
+        return 0;
+    case 'V':
+        options->version = true;
+        return 0;
+    case 'h':
+        options->help = true;
+        return 0;
+    case 's':
+    case 'v':
+    case 'n':
+        return 0; /* flags of mount(8): sloppy, verbose, no mtab */
+    case ':':
+        return usage("a value is missing after ", argv[optind - 1]);
+    default:
+        return usage("no such option: ", optind <= argc ? argv[optind - 1] : "");
+    }
+}
+
+/* Reads [SOURCE] MOUNTPOINT and makes the mountpoint absolute, because the daemon changes to /. */
+static int places_read(struct options *options, int n, char **places)
+{
+    bool wanted = !options->check && !options->help && !options->version && !options->print_tables;
+
+    if (n > (options->upgrade ? 1 : 2))
+        return usage("too many arguments: ", places[n - 1]);
+    if (options->upgrade && options->words.len)
+        return usage("--upgrade takes no -o, the options of the mount stay: ",
+                     buf_text(&options->words));
+    if (n == 0)
+        return wanted ? usage("no mountpoint was given", "") : 0;
+    options_replace(options, &options->source, n == 2 ? places[0] : "pmcfs",
+                    n == 2 ? strlen(places[0]) : 5);
+    if (strncmp(places[n - 1], "/dev/fd/", 8) == 0 || options->resume)
+        options->mountpoint = strdup(places[n - 1]);
+    else
+        options->mountpoint = realpath(places[n - 1], NULL);
+    if (!options->mountpoint && errno == ENOTCONN) /* left by a dead daemon; unmounted later */
+        options->mountpoint = places[n - 1][0] == '/' ? strdup(places[n - 1]) : NULL;
+    if (options->mountpoint || !wanted)
+        return 0;
+    say(LOG_ERR, "cannot %s \"%s\": %s", options->upgrade ? "upgrade" : "mount on", places[n - 1],
+        strerror(errno));
+    return EXIT_FAILURE_SAID;
+}
+
+/* Reads flags and places; keeps the words of -o for later. Returns 0, or the exit status after a
+ * message. */
+static int command_line_read(struct options *options, int argc, char **argv)
+{
+    int c, rc = 0;
+
+    opterr = 0;
+    while (rc == 0 && (c = getopt_long(argc, argv, ":fo:c:hVsvn", long_options, NULL)) != -1)
+        rc = flag_read(options, c, argc, argv);
+    return rc != 0 ? rc : places_read(options, argc - optind, argv + optind);
+}
+
+/* ---- all options ---- */
+
+/* Makes the path absolute, because the daemon changes to /. Symbolic links are not resolved, so
+ * that SIGHUP follows a changed link. */
 static void conf_resolve(struct options *options)
 {
     char *here, *path = NULL;
@@ -330,12 +464,12 @@ static void tunables_finish(struct options *options)
 
     if (tunables_settle(&options->tunables, &err) == 0)
         return;
-    options->at.line = options->log_at.line; /* the one of the two that was read last */
+    options->at.line = options->log_at.line; /* the later one of logbuffersize and nbuffers */
     complain(options, options->log_at.where, err.text);
     options->at.line = 0;
 }
 
-/* All of it, or nothing: a part would count something else, or let others read. */
+/* Reads file and -o. Fails on ENOMEM instead of using a part: it could give access to others. */
 static int settings_read(struct options *options)
 {
     int rc = conf_read(options);

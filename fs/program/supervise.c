@@ -1,8 +1,7 @@
 /*
- * A worker is a clone() with CLONE_FILES: descriptors stay open under their numbers when it dies.
- * Here nothing is known of PMCs, and hardly anything is allocated, so that nothing can crash. It
- * says nothing while a worker lives: the C library's socket to the system's log would be in the
- * table of both.
+ * A worker is created by clone() with CLONE_FILES, so descriptors stay open with their numbers when
+ * it dies. The supervisor does not know PMCs and hardly allocates memory, so that it cannot crash.
+ * It logs nothing while a worker runs: syslog's socket would be in the shared descriptor table.
  */
 #include "fs/program/supervise.h"
 
@@ -39,32 +38,31 @@
 #include <unistd.h>
 
 enum {
-    ASKER_MS = 10,       /* until a worker is looked at again that may serve by then */
-    LOADS_MAX = 6,       /* so many workers die before they serve: then without the state */
-    BACK_OFF_MS = 10,    /* twice as long with each crash … */
-    BACK_OFF_MOST = 1000 /* … up to that */
+    ASKER_MS = 10,       /* poll interval while waiting for a worker to serve */
+    LOADS_MAX = 6,       /* workers that may die before serving until the state is dropped */
+    BACK_OFF_MS = 10,    /* pause after a crash; doubled with each crash */
+    BACK_OFF_MOST = 1000 /* longest pause */
 };
 
-/* The whole of it. */
 static struct {
     struct hand *hand;
     int hand_fd;
     const struct options *options;
     worker_fn work;
-    int signal_fd, hold_fd; /* and to the worker: */
-    int worker_fd;
-    int lock_fd; /* of upgrade.h */
+    int signal_fd;
+    int hold_fd, worker_fd; /* the supervisor's and the worker's end of a socket */
+    int lock_fd;            /* see upgrade.h */
     pid_t worker;
-    pid_t asker;               /* for a new program; 0: none */
-    bool tried;                /* that program, and it would start */
-    bool took_over;            /* from another program, and the asker does not know it yet */
-    char *argv[UPGRADE_WORDS]; /* of a program that takes the place of this one */
+    pid_t asker;               /* process that requests an upgrade; 0: none */
+    bool tried;                /* the new program passed its trial */
+    bool took_over;            /* from another program; the asker waits for the answer */
+    char *argv[UPGRADE_WORDS]; /* arguments of the new program */
     bool ending;
-    bool locks;       /* memory that is locked is not limited */
-    unsigned crashes; /* in a row, of workers */
-    unsigned unready; /* of them, before they served */
-    struct timespec begun;
-    void *rings[HAND_RINGS]; /* where those of hand->rings are mapped */
+    bool locks;       /* CAP_IPC_LOCK: locked memory is not limited */
+    unsigned crashes; /* consecutive crashes of workers */
+    unsigned unready; /* consecutive deaths before the worker served */
+    struct timespec started;
+    void *rings[HAND_RINGS]; /* mappings of hand->rings */
 } me;
 
 /* ---- rings ---- */
@@ -77,8 +75,8 @@ static void ring_drop(unsigned i)
     *ring = (struct hand_ring){0};
 }
 
-/* The kernel charges it once more, and may never give that back: where it counts, records that are
- * in a ring end with the worker. */
+/* Maps a ring a second time, so that its records survive a worker. The kernel charges locked memory
+ * again, so this is only done if it is not limited. */
 static void ring_map(unsigned i, int fd, uint64_t bytes)
 {
     void *map =
@@ -90,7 +88,7 @@ static void ring_map(unsigned i, int fd, uint64_t bytes)
     me.hand->rings[i] = (struct hand_ring){fd, bytes};
 }
 
-/* True: it is mapped already. */
+/* Maps or unmaps a ring for the worker. Returns true if it is already mapped. */
 static bool ring_hold(const struct hold *hold)
 {
     int at = -1;
@@ -123,8 +121,8 @@ static void rings_again(void)
 
 /* ---- workers ---- */
 
-/* In its process. What the C library knows of this thread's number is the supervisor's: threads
- * that it makes have theirs. */
+/* The first function in a worker's process. The C library still has the supervisor's thread id for
+ * this thread. */
 static void worker_begin(pid_t supervisor)
 {
     sigset_t set;
@@ -135,7 +133,7 @@ static void worker_begin(pid_t supervisor)
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);
     sigaddset(&set, SIGUSR1);
-    sigprocmask(SIG_UNBLOCK, &set, NULL); /* the others wait for its loop */
+    sigprocmask(SIG_UNBLOCK, &set, NULL); /* other signals stay blocked for its loop */
     int status = me.work(me.hand, me.worker_fd);
     fflush(NULL);
     _exit(status);
@@ -149,19 +147,19 @@ static bool worker_start(void)
     fflush(NULL);
     while (recv(me.hold_fd, &hold, sizeof hold, MSG_DONTWAIT) > 0 ||
            recv(me.worker_fd, &hold, sizeof hold, MSG_DONTWAIT) > 0)
-        ; /* of the last one */
+        ; /* messages of the last worker */
     me.hand->ready = false;
     if (me.hand->serves && !me.options->foreground)
         say_to_syslog();
-    clock_gettime(CLOCK_MONOTONIC, &me.begun);
+    clock_gettime(CLOCK_MONOTONIC, &me.started);
     me.worker = (pid_t)syscall(SYS_clone, (long)(CLONE_FILES | SIGCHLD), NULL, NULL, NULL, NULL);
     if (me.worker == 0)
         worker_begin(supervisor);
-    me.hand->worker = me.worker; /* even if it is stopped at its first step */
+    me.hand->worker = me.worker; /* set here: the worker may be stopped at once */
     return me.worker > 0;
 }
 
-/* A worker that was killed from outside is not to blame, nor one that has lived for a while. */
+/* Returns the pause before the next worker: none after SIGKILL or if the worker ran for a while. */
 static unsigned back_off(int status)
 {
     struct timespec now;
@@ -172,21 +170,21 @@ static unsigned back_off(int status)
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
         return 0;
     me.unready += !me.hand->ready;
-    if (WIFEXITED(status) && !me.hand->ready) /* what it lacked may come again */
+    if (WIFEXITED(status) && !me.hand->ready) /* a resource was missing and may return */
         return (unsigned)BACK_OFF_MS << me.unready;
-    me.crashes = now.tv_sec - me.begun.tv_sec > 1 ? 1 : me.crashes + 1;
+    me.crashes = now.tv_sec - me.started.tv_sec > 1 ? 1 : me.crashes + 1;
     if (me.crashes < 3)
         return 0;
     const unsigned doubled = (unsigned)BACK_OFF_MS << (me.crashes < 10 ? me.crashes - 3 : 7);
     return doubled < BACK_OFF_MOST ? doubled : BACK_OFF_MOST;
 }
 
-/* The mount lives on, empty: better than one that hangs. */
+/* Drops all state: an empty mount is better than one that hangs. */
 static void state_give_up(void)
 {
     say(LOG_CRIT,
-        "%u processes in a row could not go on with what was there: all PMCs and counts are "
-        "given up, the mount is served anew",
+        "%u processes in a row could not load the state: all PMCs and counts are dropped and the "
+        "mount is empty",
         me.unready);
     hand_give_up(me.hand);
     if (!arena_clear(me.hand->arena_fd) || !journal_clear(me.hand->journal_fd))
@@ -194,7 +192,7 @@ static void state_give_up(void)
     me.unready = 0;
 }
 
-/* True: there is a next one. */
+/* Starts the next worker. Returns false if the mount shall end. */
 static bool worker_ended(int status)
 {
     if (WIFEXITED(status) && (WEXITSTATUS(status) == 0 || !me.hand->serves || me.ending))
@@ -208,13 +206,13 @@ static bool worker_ended(int status)
     me.hand->last_status = status;
     me.hand->last_worker = me.worker;
     while (!worker_start())
-        pause_ms(BACK_OFF_MOST); /* no memory for a process: it may come again */
+        pause_ms(BACK_OFF_MOST); /* retry until there is memory for a process */
     return true;
 }
 
 /* ---- a new program ---- */
 
-/* As this one was started, with what the new one is to take over. */
+/* Makes the arguments of the new program: those of this one and --resume. */
 static bool arguments_make(const struct options *options)
 {
     char **argv = me.argv;
@@ -234,15 +232,15 @@ static bool arguments_make(const struct options *options)
     return true;
 }
 
-/* Returns where this one stays. Of a worker that has begun: it has mapped the rings, too. */
+/* Replaces this program by the asker's. Returns only on failure. The worker must be serving,
+ * because it keeps the rings mapped. */
 static void program_replace(pid_t asker)
 {
     char why[512];
     const int program = upgrade_program(asker, why, sizeof why);
     int error = 0;
 
-    if (program >= 0 &&
-        (me.tried || upgrade_tried(program, me.hand_fd, me.argv, why, sizeof why))) {
+    if (program >= 0 && (me.tried || upgrade_try(program, me.hand_fd, me.argv, why, sizeof why))) {
         me.tried = true;
         error = upgrade_execute(program, me.worker, me.lock_fd, me.argv);
         snprintf(why, sizeof why, "the new one cannot be started in its place: %s",
@@ -252,13 +250,13 @@ static void program_replace(pid_t asker)
         close(program);
     me.asker = error == ECHILD ? asker : 0;
     if (me.asker)
-        return; /* once the next worker serves */
+        return; /* again once the next worker serves */
     if (!me.options->foreground)
         say_to_syslog();
     upgrade_refuse(me.lock_fd, why);
 }
 
-/* ---- its beginning ---- */
+/* ---- start ---- */
 
 static bool begin(struct hand *hand, int hand_fd, const struct options *options)
 {
@@ -277,7 +275,8 @@ static bool begin(struct hand *hand, int hand_fd, const struct options *options)
     sigprocmask(SIG_BLOCK, &set, NULL);
     me.signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (me.signal_fd < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0 ||
-        setsockopt(ends[1], SOL_SOCKET, SO_RCVTIMEO, &second, sizeof second) < 0) /* if this ends */
+        setsockopt(ends[1], SOL_SOCKET, SO_RCVTIMEO, &second, sizeof second) <
+            0) /* if the supervisor exits */
         return false;
     me.hold_fd = ends[0];
     me.worker_fd = ends[1];
@@ -307,11 +306,11 @@ struct hand *supervisor_resume(const struct options *options, const struct mount
     return NULL;
 }
 
-/* The rings are mapped before the one that has them mapped is ended. */
+/* In an upgrade: maps the rings, then kills the old worker, which had them mapped. */
 static void worker_take_over(void)
 {
     close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
-    prctl(PR_SET_NAME, "pmcfs"); /* it was executed by a descriptor */
+    prctl(PR_SET_NAME, "pmcfs"); /* execution by descriptor sets another name */
     me.hand->restarts++;
     me.worker = me.hand->worker;
     rings_again();
@@ -323,7 +322,7 @@ static void worker_take_over(void)
 
 /* ---- the loop ---- */
 
-/* False: the worker has ended, and there is no next one. */
+/* Returns false if the worker has exited and the mount shall end. */
 static bool children_wait(int *status)
 {
     pid_t pid;
@@ -382,10 +381,10 @@ static int serve(void)
     }
 }
 
-static void tell_end(int status)
+static void report_exit(int status)
 {
     if (WIFSIGNALED(status) && !me.ending)
-        say(LOG_CRIT, "the serving process %d ended with signal %d before it served", me.worker,
+        say(LOG_CRIT, "the serving process %d was killed by signal %d before it served", me.worker,
             WTERMSIG(status));
 }
 
@@ -402,7 +401,7 @@ static void offer(void)
     fd_mine(me.lock_fd);
 }
 
-/* The program before this one is there no more. */
+/* Takes over from the previous program. */
 static void resume(const struct options *options)
 {
     const char *failed = upgrade_failed(options);
@@ -413,11 +412,10 @@ static void resume(const struct options *options)
     worker_take_over();
     offer();
     if (failed) {
-        snprintf(why, sizeof why, "the new one could not begin in its place: %s", failed);
+        snprintf(why, sizeof why, "the new program could not start: %s", failed);
         upgrade_refuse(me.lock_fd, why);
     } else {
-        say(LOG_NOTICE, "this program has taken the place of the one that served \"%s\"",
-            options->mountpoint);
+        say(LOG_NOTICE, "this program now serves \"%s\" (upgrade)", options->mountpoint);
         me.took_over = true;
     }
     while (!worker_start())
@@ -440,7 +438,7 @@ int supervise(struct hand *hand, int hand_fd, const struct options *options,
             return give_up(place, "cannot start a process that serves");
     }
     status = serve();
-    tell_end(status);
+    report_exit(status);
     mount_end(place);
     return WIFEXITED(status) ? WEXITSTATUS(status) : me.ending ? 0 : 1;
 }

@@ -1,5 +1,6 @@
 /*
- * The program's tables as text: tab separated lines, but conf, which is conf/pmcfs.conf itself.
+ * The program's tables as text: tab separated lines, except conf, which is the file
+ * conf/pmcfs.conf.
  */
 #include "fs/program/tables.h"
 
@@ -13,7 +14,7 @@
 
 #include <string.h>
 
-static struct tunables standard; /* before any of them is set */
+static struct tunables standard; /* default values */
 
 static void print_tunables(struct buf *out)
 {

@@ -1,6 +1,6 @@
 /*
- * pmcfs --print-tables WHAT, and --help: the program's own tables, for documents and tests that
- * compare them.
+ * pmcfs --print-tables WHAT and --help: the program's tables, from which documents are generated
+ * and against which tests check them.
  */
 #pragma once
 
@@ -8,5 +8,5 @@
 
 #include <stdbool.h>
 
-/* False: there is no such table; out then has their names. */
+/* Returns false if there is no such table, with the names of all tables in out. */
 bool tables_print(const char *what, struct buf *out);

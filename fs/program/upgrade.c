@@ -23,9 +23,9 @@
 
 #define PLACE   "/run/pmcfs"
 #define WAIT_MS 10000
-#define DONE    "taken over" /* the answer to the asker; any other is a refusal */
+#define DONE    "taken over" /* the answer to the asker; any other text is a refusal */
 
-/* A file for each device: the mount's number in the kernel. ENODEV: nothing is mounted there. */
+/* Opens the lock file of a mount, named after its device number. ENODEV: nothing is mounted. */
 static int lock_open(const char *mountpoint, int flags)
 {
     char name[64];
@@ -42,8 +42,7 @@ int upgrade_offer(const char *mountpoint)
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     int fd = -1;
 
-    /* The last worker of the one that had the number before may be about to end, on a busy machine.
-     */
+    /* The last worker of an earlier mount with this number may still be exiting. */
     for (unsigned i = 0; i < (fd < 0 ? 3 : 300); i++) {
         if (i)
             pause_ms(10);
@@ -60,8 +59,8 @@ int upgrade_offer(const char *mountpoint)
 
 /* ---- the supervisor's side ---- */
 
-/* A file of /proc/PID, NUL-terminated. False: it cannot be read. */
-static bool asker_text(int dir, const char *name, char *text, size_t size)
+/* Reads a file of /proc/PID and replaces NULs by blanks. Returns false if it cannot be read. */
+static bool proc_read(int dir, const char *name, char *text, size_t size)
 {
     const int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
     const ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
@@ -78,14 +77,15 @@ static bool asker_text(int dir, const char *name, char *text, size_t size)
 static bool capabilities_of(int dir, const char *key, uint64_t *set)
 {
     char text[4096];
-    const char *at = asker_text(dir, "status", text, sizeof text) ? strstr(text, key) : NULL;
+    const char *at = proc_read(dir, "status", text, sizeof text) ? strstr(text, key) : NULL;
 
     if (at)
         *set = strtoull(at + strlen(key), NULL, 16);
     return at != NULL;
 }
 
-/* Uid 0 alone is not enough: the asker may do all that the program will, in the same namespace. */
+/* Returns true if the asker has all capabilities of the daemon in the same user namespace. Uid 0 is
+ * not enough. */
 static bool asker_may(int dir)
 {
     const int self = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -109,7 +109,7 @@ int upgrade_program(pid_t asker, char *why, size_t size)
     snprintf(name, sizeof name, "/proc/%d", asker);
     errno = 0;
     const int dir = open(name, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (dir >= 0 && asker_may(dir) && asker_text(dir, "cmdline", words, sizeof words) &&
+    if (dir >= 0 && asker_may(dir) && proc_read(dir, "cmdline", words, sizeof words) &&
         strstr(words, " --upgrade"))
         fd = openat(dir, "exe", O_RDONLY | O_CLOEXEC);
     if (fd < 0 && errno)
@@ -124,7 +124,7 @@ int upgrade_program(pid_t asker, char *why, size_t size)
     return fd;
 }
 
-/* As waitid(), for as long as a program may take to begin; false: it took longer, or there is no
+/* Calls waitid() until the child changes state. Returns false after a time limit, or if there is no
  * such child. */
 static bool child_wait(pid_t pid, siginfo_t *info, int options)
 {
@@ -139,59 +139,59 @@ static bool child_wait(pid_t pid, siginfo_t *info, int options)
 
 #define TRIAL "the new one does not start with the options and the configuration of this mount: "
 
-/* The first line of what --check said, without the program's name; or how it ended. */
-static void trial_told(int said, const siginfo_t *info, char *why, size_t size)
+/* Prints the first line of --check without the program's name, or its exit status. */
+static void trial_print(int output, const siginfo_t *info, char *why, size_t size)
 {
     char text[400];
-    const ssize_t n = pread(said, text, sizeof text - 1, 0);
+    const ssize_t n = pread(output, text, sizeof text - 1, 0);
 
     text[n > 0 ? n : 0] = '\0';
     text[strcspn(text, "\n")] = '\0';
     if (text[0])
         snprintf(why, size, TRIAL "%s", text + (strncmp(text, "pmcfs: ", 7) == 0 ? 7 : 0));
     else
-        snprintf(why, size, TRIAL "its --check ended with %s %d",
+        snprintf(why, size, TRIAL "its --check exited with %s %d",
                  info->si_code == CLD_EXITED ? "status" : "signal", info->si_status);
 }
 
-static _Noreturn void trial_run(int program, int hand_fd, char **argv, int said)
+static _Noreturn void trial_run(int program, int hand_fd, char **argv, int output)
 {
     char *words[UPGRADE_WORDS + 1] = {argv[0], (char *)"--check"};
 
     memcpy(words + 2, argv + 1, (UPGRADE_WORDS - 1) * sizeof *words);
     fcntl(hand_fd, F_SETFD, 0);
-    dup2(said, STDERR_FILENO);
+    dup2(output, STDERR_FILENO);
     execveat(program, "", words, environ, AT_EMPTY_PATH);
     dprintf(STDERR_FILENO, "it cannot be executed: %s\n", strerror(errno));
     _exit(127);
 }
 
-bool upgrade_tried(int program, int hand_fd, char **argv, char *why, size_t size)
+bool upgrade_try(int program, int hand_fd, char **argv, char *why, size_t size)
 {
-    const int said = memfd_create("pmcfs --check", MFD_CLOEXEC);
-    const pid_t pid = said < 0 ? -1 : fork();
+    const int output = memfd_create("pmcfs --check", MFD_CLOEXEC);
+    const pid_t pid = output < 0 ? -1 : fork();
     siginfo_t info = {.si_pid = 0};
 
     if (pid == 0)
-        trial_run(program, hand_fd, argv, said);
-    const bool ended = pid > 0 && child_wait(pid, &info, WEXITED);
+        trial_run(program, hand_fd, argv, output);
+    const bool exited = pid > 0 && child_wait(pid, &info, WEXITED);
     if (pid < 0) {
         snprintf(why, size, "the new one cannot be tried: %s", strerror(errno));
-    } else if (!ended) {
+    } else if (!exited) {
         kill(pid, SIGKILL);
         waitpid(pid, NULL, 0);
-        snprintf(why, size, TRIAL "its --check did not end within %d s", WAIT_MS / 2000);
+        snprintf(why, size, TRIAL "its --check did not exit within %d s", WAIT_MS / 2000);
     } else {
-        trial_told(said, &info, why, size);
+        trial_print(output, &info, why, size);
     }
-    if (said >= 0)
-        close(said);
-    return ended && info.si_code == CLD_EXITED && info.si_status == 0;
+    if (output >= 0)
+        close(output);
+    return exited && info.si_code == CLD_EXITED && info.si_status == 0;
 }
 
-/* ---- in its place ---- */
+/* ---- execution of the new program ---- */
 
-/* An errno; ECHILD: it ended just then. */
+/* Stops the worker. Returns an errno; ECHILD: the worker exited. */
 static int worker_stop(pid_t worker)
 {
     siginfo_t info;
@@ -203,8 +203,8 @@ static int worker_stop(pid_t worker)
     return info.si_code == CLD_STOPPED ? 0 : ECHILD;
 }
 
-/* Should the new program end before it has taken over, the stopped worker goes on, and hears that
- * its supervisor has ended. */
+/* Starts a process that continues the stopped worker if this process exits before it has taken
+ * over. The worker then receives the signal for its parent's death. */
 static pid_t guard_start(pid_t worker)
 {
     const pid_t supervisor = getpid(), guard = fork();
@@ -218,8 +218,8 @@ static pid_t guard_start(pid_t worker)
     _exit(0);
 }
 
-/* False: errno. */
-static bool fds_inherit(int but)
+/* Clears FD_CLOEXEC of all descriptors except one. Returns false and sets errno on failure. */
+static bool fds_inherit(int except)
 {
     struct dirent *entry;
 
@@ -229,7 +229,7 @@ static bool fds_inherit(int but)
     while (fine && (entry = readdir(dir))) {
         const int fd = (int)strtol(entry->d_name, NULL, 10);
 
-        if (fd > 2 && fd != dirfd(dir) && fd != but)
+        if (fd > 2 && fd != dirfd(dir) && fd != except)
             fine = fcntl(fd, F_SETFD, 0) == 0;
     }
     const int error = errno;
@@ -239,7 +239,7 @@ static bool fds_inherit(int but)
     return fine && !error;
 }
 
-/* With a way back. Returns where it fails. */
+/* Executes the new program and passes it a descriptor of this one. Returns only on failure. */
 static void program_execute(int program, pid_t worker, int lock_fd, char **argv)
 {
     char resume[64], *words[UPGRADE_WORDS];
@@ -308,9 +308,9 @@ void upgrade_done(int lock_fd)
     answer_write(lock_fd, DONE);
 }
 
-/* ---- the asker's ---- */
+/* ---- the command ---- */
 
-/* What the supervisor wrote behind its lock: a whole line. */
+/* Reads the supervisor's answer from the lock file. Returns false until the line is complete. */
 static bool answer_read(int fd, char *line, size_t size)
 {
     const ssize_t n = pread(fd, line, size - 1, 0);
@@ -322,7 +322,7 @@ static bool answer_read(int fd, char *line, size_t size)
     return end != NULL;
 }
 
-/* False: `why` says why not. */
+/* Signals the supervisor and waits. Returns false with the reason in `why`. */
 static bool taken_over(int fd, pid_t pid, char *why, size_t size)
 {
     if (ftruncate(fd, 0) < 0 || kill(pid, SIGUSR1) < 0) {
@@ -334,7 +334,7 @@ static bool taken_over(int fd, pid_t pid, char *why, size_t size)
         if (answer_read(fd, why, size))
             return strcmp(why, DONE) == 0;
         if (kill(pid, 0) < 0) {
-            snprintf(why, size, "process %d has ended, and the mount with it", (int)pid);
+            snprintf(why, size, "process %d has exited, and the mount is gone", (int)pid);
             return false;
         }
     }
@@ -342,7 +342,7 @@ static bool taken_over(int fd, pid_t pid, char *why, size_t size)
     return false;
 }
 
-/* NULL: one is found, by its lock. */
+/* Returns NULL if a supervisor holds the lock (its PID is in *lock), otherwise the reason. */
 static const char *lock_missing(int fd, struct flock *lock)
 {
     if (fd < 0 ? errno != ENOENT && errno != ENODEV : fcntl(fd, F_GETLK, lock) < 0)
@@ -352,8 +352,8 @@ static const char *lock_missing(int fd, struct flock *lock)
                : NULL;
 }
 
-/* There is one place for the answer, and the supervisor's lock is not held while a program begins.
- */
+/* Waits until no other command requests an upgrade: the file has room for one answer, and the
+ * supervisor does not hold its lock while a program starts. Returns false after a time limit. */
 static bool asks_alone(int fd)
 {
     for (unsigned i = 0; flock(fd, LOCK_EX | LOCK_NB) < 0; i++) {
@@ -374,8 +374,9 @@ int upgrade_ask(const char *mountpoint)
         return 1;
     }
     const int fd = lock_open(mountpoint, O_RDWR);
-    const char *missing = fd >= 0 && !asks_alone(fd) ? "another one is at it, and does not end"
-                                                     : lock_missing(fd, &lock);
+    const char *missing = fd >= 0 && !asks_alone(fd)
+                              ? "another upgrade of this mount is still running"
+                              : lock_missing(fd, &lock);
     if (missing) {
         say(LOG_ERR, "cannot upgrade \"%s\": %s", mountpoint, missing);
         return 1;

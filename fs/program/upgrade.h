@@ -1,6 +1,7 @@
 /*
- * How `pmcfs --upgrade MOUNTPOINT` finds the process that holds a mount, by a lock that it holds,
- * and how a program takes the place of that process; or, where it cannot begin, gives it back.
+ * pmcfs --upgrade MOUNTPOINT: replaces the program of a running mount. The command finds the
+ * supervisor by a lock that it holds on a file in /run/pmcfs and signals it; the supervisor tests
+ * the new program and executes it; a program that cannot start executes the old one again.
  */
 #pragma once
 
@@ -11,30 +12,39 @@
 
 struct options;
 
-#define UPGRADE_WORDS 8 /* of the program's command line, with the NULL at its end */
+#define UPGRADE_WORDS 8 /* length of the program's argv with its NULL */
 
-/* Taken for the life of this process: the descriptor, or -1 after having said why not. */
+/* ---- in the supervisor ---- */
+
+/* Takes the lock for the life of this process. Returns its descriptor, or -1 after a message. */
 int upgrade_offer(const char *mountpoint);
-/* What the asking process executes, itself and no path: a descriptor. -1: `why` says why not. */
+/* Opens the program that the asking process executes (the file itself, not its path). Returns a
+ * descriptor, or -1 with the reason in `why`. */
 int upgrade_program(pid_t asker, char *why, size_t size);
-/* Does that program start, know what stands in argv, and can it go on with what is in hand? It is
- * asked to --check that, in a process of its own. False: `why` says what is wrong. */
-bool upgrade_tried(int program, int hand_fd, char **argv, char *why, size_t size);
-/* Says it, and tells the asker by the file of the lock. */
+/* Runs the new program with --check and the arguments of the mount: does it start, accept the
+ * options and understand the shared state? Returns false with the reason in `why`. */
+bool upgrade_try(int program, int hand_fd, char **argv, char *why, size_t size);
+/* Logs the refusal and sends it to the asker through the lock file. */
 void upgrade_refuse(int lock_fd, const char *why);
-/* Tells the asker that this program serves in the place of the other. */
+/* Reports success to the asker. */
 void upgrade_done(int lock_fd);
 /*
- * That program in place of this one, with all descriptors but that of the lock. The worker is
- * stopped, not ended, so that what it has mapped stays until the next supervisor has mapped it,
- * too; it goes on when that fails. Returns where it could not be executed: the errno; ECHILD: the
- * worker ended just then.
+ * Executes the new program in this process with all descriptors except the lock's. Stops the worker
+ * instead of killing it, so that its mappings stay until the new supervisor has mapped them too.
+ * Returns only on failure, after continuing the worker: an errno, or ECHILD if the worker exited.
  */
 int upgrade_execute(int program, pid_t worker, int lock_fd, char **argv);
-/* In the program that was executed so, before it has taken anything over: the one before it is
- * executed again, and told why. Returns where that is not possible. */
+
+/* ---- in the new program, and in the old one after a failed start ---- */
+
+/* In the new program, before it has taken anything over: executes the old program again with the
+ * reason of the failure. Returns if that is not possible. */
 void upgrade_back(const struct options *options, char **argv, const char *why);
-/* In the one before it: why. NULL: nothing was tried. */
+/* In the old program: returns the reason why the new one failed, or NULL if there was no attempt.
+ */
 const char *upgrade_failed(const struct options *options);
-/* The exit status. */
+
+/* ---- in the command ---- */
+
+/* Requests the upgrade and waits for the answer. Returns the exit status. */
 int upgrade_ask(const char *mountpoint);

@@ -1,16 +1,15 @@
 /*
- * The process that serves a mount: the engine made of the journal, sessions and threads, and the
- * end. It begins as a fresh process, or where an earlier one was killed.
+ * The process that serves a mount: loads the state from the journal, starts the FUSE session and
+ * the threads, and stops them. It starts with a new mount, or after an earlier worker has died.
  */
 #include "fs/program/worker.h"
 
 #include "core/base/arena.h"
 #include "core/base/fds.h"
-#include "fs/program/crash.h"
 #include "fs/program/mount.h"
 #include "fs/program/options.h"
-#include "fs/program/reload.h"
 #include "fs/requests/device.h"
+#include "fs/requests/hand.h"
 #include "fs/requests/loop.h"
 #include "fs/requests/ops.h"
 #include "fs/requests/readers.h"
@@ -19,16 +18,185 @@
 #include "fs/requests/serve.h"
 
 #include <errno.h>
+#include <execinfo.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <syslog.h>
 #include <unistd.h>
 
+/* ---- crashes of workers ---- */
+
+static struct hand *noted;
+static void *taken[HAND_FRAMES]; /* stack of the crashed worker */
+static int n_taken;
+
+/* Records the crash and prints nothing, because the memory may be corrupt. The next worker is a
+ * clone of the same process, so it can resolve these addresses. */
+static void on_crash(int number, siginfo_t *info, void *context)
+{
+    struct in_hand *request = hand_current();
+
+    (void)context;
+    signal(number, SIG_DFL);
+    if (request)
+        request->crashes++;
+    noted->crash.signal = number;
+    noted->crash.address = info->si_addr;
+    noted->crash.n = backtrace(noted->crash.frame, HAND_FRAMES);
+    raise(number);
+}
+
+/* Records a crash of this process in shared memory from now on. */
+static void crash_note(struct hand *hand)
+{
+    const int numbers[] = {SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE};
+    struct sigaction action = {.sa_sigaction = on_crash, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    void *frame;
+
+    noted = hand;
+    backtrace(&frame, 1); /* the first call loads a library */
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        sigaction(numbers[i], &action, NULL);
+}
+
+/* Copies the record of the last crash, before this process has a thread that may crash. */
+static void crash_take(struct hand *hand)
+{
+    memcpy(taken, hand->crash.frame, sizeof taken);
+    n_taken = hand->crash.n;
+    hand->crash.n = 0;
+}
+
+/* Logs how the last worker died, and its stack. */
+static void crash_report(const struct hand *hand)
+{
+    const int status = hand->last_status;
+    char **names;
+
+    if (!hand->last_worker)
+        return;
+    if (WIFSIGNALED(status))
+        say(LOG_WARNING, "the serving process %d was killed by signal %d (%s); this one continues",
+            (int)hand->last_worker, WTERMSIG(status), strsignal(WTERMSIG(status)));
+    else
+        say(LOG_WARNING, "the serving process %d exited with status %d; this one continues",
+            (int)hand->last_worker, WEXITSTATUS(status));
+    if (!n_taken)
+        return;
+    names = backtrace_symbols(taken, n_taken);
+    for (int i = 0; names && i < n_taken; i++)
+        say(LOG_WARNING, "  %s", names[i]);
+    free(names);
+}
+
+/* ---- the state: host, backend, engine, open files ---- */
+
+/* Completes the engine's pending tasks, which the journal does not contain. No request is running,
+ * so the lock is kept. */
+static void engine_empty(struct fs *fs)
+{
+    struct call call = {.engine = fs->tree.engine,
+                        .instance = engine_root(fs->tree.engine),
+                        .now_ns = fs->host->now_ns(fs->host_state)};
+
+    engine_set_seat(fs->tree.engine, NULL);
+    while (engine_task(&call))
+        ;
+    fs_drain(fs);
+}
+
+/* Frees an open file. Descriptors of its rights stay open: its record refers to them. */
+static void handle_forget(struct handle *handle)
+{
+    const uint64_t kept = handle->open.kept_bytes;
+
+    open_file_leave(&handle->open);
+    handle->open.kept_bytes = kept; /* the handle still owns the text */
+}
+
+static bool file_load(void *arg, const struct journal_record *record)
+{
+    struct fs *fs = arg;
+
+    return handle_load(&fs->handles, record, fs->tree.engine);
+}
+
+/* Creates the engine and the open files from the journal. */
+static bool fs_load(struct fs *fs, const struct tunables *tunables, struct err *err)
+{
+    struct journal *journal = fs->kept.journal;
+
+    fs->tree.engine = engine_new(tunables);
+    if (!fs->tree.engine) {
+        err_set(err, E32, "no memory");
+        return false;
+    }
+    engine_reserve_names(fs->tree.engine, file_reserved);
+    engine_set_readers(fs->tree.engine, fs->tree.readers);
+    if (engine_start(fs->tree.engine, fs->host, fs->host_state, fs->backend, fs->backend_state,
+                     err) ||
+        engine_load(fs->tree.engine, journal, err))
+        return false;
+    engine_probe(fs->tree.engine);
+    engine_set_seat(fs->tree.engine, &fs_seat);
+    if (!journal_each(journal, JOURNAL_OPEN_FILE, file_load, fs)) {
+        err_set(err, P14, "an open file's record cannot be read");
+        return false;
+    }
+    engine_keep(fs->tree.engine, journal);
+    engine_loaded(fs->tree.engine);
+    return true;
+}
+
+/* A state that cannot be loaded ends the process. */
+static void reload_die(const struct err *err)
+{
+    say(LOG_CRIT, "the state cannot be loaded: %s", err->text);
+    abort();
+}
+
+/*
+ * Debug builds: SIGUSR2 does what a new worker does, in this process. Waits until no request runs,
+ * frees everything and loads it from the journal. Proves that no state is in pointers only.
+ */
+static void fs_reload(struct fs *fs)
+{
+    struct tunables tunables;
+    struct handle *handle;
+    struct err err = {0};
+
+    pthread_mutex_lock(&fs->lock);
+    fs->reloading = true;
+    while (fs->away > 0)
+        pthread_cond_wait(&fs->changed, &fs->lock);
+    engine_empty(fs);
+
+    tunables = *engine_tunables(fs->tree.engine);
+    engine_settle(fs->tree.engine);
+    fs_record(fs);
+    if (!engine_check(fs->tree.engine, &err))
+        reload_die(&err);
+    for (handle = fs->handles; handle; handle = handle->hh.next)
+        handle_forget(handle);
+    engine_forget(fs->tree.engine);
+    if (!fs_load(fs, &tunables, &err))
+        reload_die(&err);
+    engine_stat_add(fs->tree.engine, STAT_RELOADS, 1);
+    poll_tell(&fs->park);
+    park_expire(&fs->park, UINT64_MAX);
+
+    fs->reloading = false;
+    pthread_cond_broadcast(&fs->changed);
+    fs_unlock(fs);
+    if (fs->backend->settle)
+        fs->backend->settle(fs->backend_state);
+}
+
 /* ---- host, backend, engine ---- */
 
-/* Without a usable PMU: one line that says so, and why (the backend's own words in info/backend).
- */
+/* Logs one line with the reason if there is no usable PMU. */
 static void say_machine(const struct fs *fs)
 {
     static const char key[] = "hardware_pmu no: ";
@@ -49,14 +217,7 @@ static void say_machine(const struct fs *fs)
     buf_free(&facts);
 }
 
-/* The objects' memory, from before or new. */
-static bool memory_open(struct fs *fs, struct err *err)
-{
-    fs->kept.journal = arena_open(fs->hand->arena_fd) ? journal_open(fs->hand->journal_fd) : NULL;
-    return fs->kept.journal || (err_nomem(err), false);
-}
-
-static struct loop loop; /* what host and backend know of fs->loop */
+static struct loop loop; /* fs->loop, as host and backend see it */
 
 static bool engine_open(struct fs *fs, const struct worker *worker, struct err *err)
 {
@@ -64,7 +225,10 @@ static bool engine_open(struct fs *fs, const struct worker *worker, struct err *
 
     loop = loop_interface(fs->loop);
     fs->sink = engine_sink(&fs->tree.engine);
-    return memory_open(fs, err) && fs->host->open(&loop, &fs->sink, &fs->host_state, err) >= 0 &&
+    fs->kept.journal = arena_open(fs->hand->arena_fd) ? journal_open(fs->hand->journal_fd) : NULL;
+    if (!fs->kept.journal)
+        return err_nomem(err), false;
+    return fs->host->open(&loop, &fs->sink, &fs->host_state, err) >= 0 &&
            fs->backend->open(words, fs->host, fs->host_state, &loop, &fs->sink, &fs->backend_state,
                              err) >= 0 &&
            fs_load(fs, &worker->options->tunables, err);
@@ -81,7 +245,7 @@ static void engine_close(struct fs *fs)
         fs->host->close(fs->host_state);
 }
 
-/* A session on a descriptor that is mounted already. */
+/* Opens a FUSE session on the descriptor of the mount. */
 static bool session_open(struct fs *fs)
 {
     char *arguments[] = {(char *)"pmcfs", NULL};
@@ -101,7 +265,7 @@ static void conf_again(struct fs *fs)
     struct tunables fresh;
 
     if (!options_reread(configured, &fresh))
-        return; /* what was written since stays, too */
+        return; /* values written since stay as well */
     fs_lock(fs);
     engine_retune(fs->tree.engine, &fresh);
     fs->attributes_stale = true;
@@ -118,7 +282,7 @@ static void on_signal(struct fs *fs, int number)
         fs_reload(fs);
 }
 
-/* No request waits any more: those that did are answered. Then the mount goes, then the threads. */
+/* Answers all waiting requests, unmounts, and stops the threads. */
 static void fs_stop(struct fs *fs, const struct mount_settings *place)
 {
     fs->stopping = true;
@@ -142,7 +306,7 @@ static void handles_leave(struct fs *fs)
     blocks_free(fs->kept.dead);
 }
 
-/* What is left when no other thread is. */
+/* Frees everything; this is the only thread. */
 static void fs_free(struct fs *fs)
 {
     handles_leave(fs);
@@ -172,8 +336,8 @@ static void background_ready(int fd)
     close(fd);
 }
 
-/* What an earlier worker was told and did not say. */
-static void pollers_tell(struct fs *fs)
+/* Notifies all pollers: an earlier worker may have died before it did. */
+static void pollers_notify(struct fs *fs)
 {
     fs_lock(fs);
     for (const struct handle *handle = fs->handles; handle; handle = handle->hh.next)
@@ -186,7 +350,7 @@ static bool fs_start(struct fs *fs)
 {
     const unsigned n = (unsigned)tunable_u64(engine_tunables(fs->tree.engine), TUNABLE_THREADS);
 
-    crash_take(fs->hand); /* before a thread may have a crash of its own */
+    crash_take(fs->hand); /* before another thread can crash */
     errno = EINVAL;
     if (session_open(fs) && serve_init(fs) && serve_start(fs, n))
         return true;
@@ -197,22 +361,22 @@ static bool fs_start(struct fs *fs)
 static void fs_serve(struct fs *fs, struct worker *worker)
 {
     if (fs->hand->serves)
-        pollers_tell(fs);
+        pollers_notify(fs);
     fs->hand->serves = fs->hand->ready = true;
     if (!fs->hand->begun) {
         say_machine(fs);
         background_ready(worker->ready_fd);
         fs->hand->begun = true;
     }
-    crash_tell(fs->hand);
+    crash_report(fs->hand);
     if (fs->backend->settle)
         fs->backend->settle(fs->backend_state);
     loop_run(fs->loop, on_signal);
     fs_stop(fs, &worker->place);
 }
 
-/* It is held for a microsecond or two: a thread that finds it taken looks again a few times before
- * it sleeps, which costs less than being woken. */
+/* The lock is held for a microsecond or two, so a thread spins for a moment before it sleeps, which
+ * costs less than a wakeup. */
 static void lock_init(struct fs *fs)
 {
     pthread_mutexattr_t attributes;
@@ -242,7 +406,7 @@ static bool fs_init(struct fs *fs, const struct worker *worker, int hold_fd)
     return fs->loop != NULL;
 }
 
-/* What an earlier worker held and no record names is closed. */
+/* Closes descriptors and memory of an earlier worker that no record refers to. */
 static void state_settle(struct fs *fs)
 {
     hand_recover(fs->hand, journal_published(fs->kept.journal));
@@ -268,11 +432,11 @@ int worker_run(struct worker *worker, struct hand *hand, int hold_fd)
         say(LOG_ERR, "cannot start the %s backend: %s", fs.backend->name, err.text);
     } else {
         state_settle(&fs);
-        loop.hold(loop.ctx, -1, 0); /* rings of descriptors that are closed, before one is reused */
+        loop.hold(loop.ctx, -1, 0); /* drop rings of closed descriptors before a number is reused */
         started = readers_resolve(&fs) && fs_start(&fs);
     }
     if (!started && hold_fd >= 0)
-        return 1; /* what it has is the next one's */
+        return 1; /* the state stays for the next worker */
     if (started) {
         fs_serve(&fs, worker);
     } else {

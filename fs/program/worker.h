@@ -1,5 +1,5 @@
 /*
- * The process that serves a mount: by itself, or until the next one takes its place.
+ * A worker: the process that serves a mount, below a supervisor or alone.
  */
 #pragma once
 
@@ -13,10 +13,11 @@ struct hand;
 struct worker {
     struct options *options;
     struct mount_settings place;
-    int ready_fd; /* what started pmcfs waits for a byte there; -1: nothing does */
+    int ready_fd; /* the process that started pmcfs waits for a byte from it; -1: none */
     const struct host *host;
     const struct backend *backend;
 };
 
-/* Its exit status; hold_fd: to the supervisor, or -1. */
+/* Serves until the mount ends. Returns the exit status. hold_fd: socket to the supervisor, or -1.
+ */
 int worker_run(struct worker *worker, struct hand *hand, int hold_fd);

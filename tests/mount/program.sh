@@ -188,7 +188,7 @@ t_the_configuration_is_a_regular_file_of_bounded_size() {
     mkdir "$T/d" "$T/pmc"
     truncate -s 2M "$T/huge"
     local what why
-    for what in "fifo:it is no regular file" "d:it is a directory" "huge:it is longer than 1 MiB"; do
+    for what in "fifo:it is not a regular file" "d:it is a directory" "huge:it is longer than 1 MiB"; do
         why=${what#*:} what=$T/${what%%:*}
         for arguments in --check "-f $T/pmc"; do
             # shellcheck disable=SC2086
@@ -197,7 +197,7 @@ t_the_configuration_is_a_regular_file_of_bounded_size() {
         done
     done
     ! timeout 30 "$BIN" --check -c /dev/zero >"$T/said" 2>&1 || die 'accepted: a device'
-    like "$(<"$T/said")" 'it is no regular file'
+    like "$(<"$T/said")" 'it is not a regular file'
 }
 
 t_check_goes_from_line_to_line_and_names_a_section_once() {

@@ -141,7 +141,7 @@ t_a_request_that_crashes_every_worker_is_answered_eio_and_the_mount_lives_on() {
     is "$(result write "$M/a/ctl" debug-crash)" EIO
     is "$(count a)" 7
     is "$(stat_value restarts)" 3
-    like "$(cat "$T/daemon")" 'ended by signal 11'
+    like "$(cat "$T/daemon")" 'killed by signal 11'
     like "$(cat "$T/daemon")" 'crashed 3 processes in a row'
     : >"$T/daemon"
 }
@@ -189,7 +189,7 @@ t_a_program_that_does_not_start_changes_nothing() {
     is "$(count a) $(stat_value restarts)" '7 0'
     echo >"$T/conf"
     ! "$BIN" --check --resume=9 "$M" 9<"$T/conf" 2>"$T/said" || die "it would go on with another version's"
-    like "$(cat "$T/said")" 'this version cannot go on'
+    like "$(cat "$T/said")" 'this version cannot take over'
     "$BIN" --upgrade "$M"
     is "$(count a)" 7
     unmount_pmcfs
