@@ -48,7 +48,7 @@ void places_read(const char *directory); /* of a PMC; once, or never: then only 
 int place_open(const char *path, char **name, char **root);
 /* The same in one tree, and no link leads out of it; root "": the own one. */
 int place_open_below(const char *root, const char *path);
-/* The process's perf-PID.map, if it is its user's, the reader's or root's. NULL: none. */
+/* The process's perf-PID.map, a regular file of its user, the reader or root. NULL: none. */
 FILE *place_open_map(uint32_t pid);
 
 /* debug.c: where the file of a module was found, which stands as long as the module. */
@@ -64,8 +64,10 @@ void debug_found(Dwfl_Module *module, struct found *found);
  * stands until the next call. */
 const char *file_name(const char *path, uint64_t offset);
 
-/* table.c: the same for addresses of the kernel (/proc/kallsyms) and of what a process made. */
+/* table.c: the kernel's function at this address (/proc/kallsyms); NULL: not known. */
 const char *kernel_name(uint64_t address);
+
+/* made.c: the name of code that the process made (perf-PID.map), until the next call; NULL: none. */
 const char *made_name(uint32_t pid, uint64_t address);
 
 /* demangle.c: as the source has it, on the heap; NULL: it is not mangled, or not known how. */

@@ -19,7 +19,6 @@
 
 #define MAPPED_MAX  65536
 #define TARGETS_MAX 256
-#define MAP_MAX     (256 << 20) /* bytes of a perf-PID.map, which is kept in memory */
 
 struct mapped {
     UT_hash_handle hh;
@@ -133,13 +132,15 @@ static int found_open(int found)
     return fd;
 }
 
-int place_open_below(const char *root, const char *path)
+/* flags: O_NOFOLLOW: the last component may not be a symbolic link. */
+static int open_below(const char *root, const char *path, int flags)
 {
-    const struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT};
+    const struct open_how how = {.flags = (unsigned)(O_PATH | O_CLOEXEC | flags),
+                                 .resolve = RESOLVE_IN_ROOT};
     int dir, fd;
 
     if (!*root)
-        return found_open(open(path, O_PATH | O_CLOEXEC));
+        return found_open(open(path, O_PATH | O_CLOEXEC | flags));
     dir = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (dir < 0)
         return -1;
@@ -148,17 +149,22 @@ int place_open_below(const char *root, const char *path)
     return fd;
 }
 
-static int root_open(uint32_t pid, const char *path)
+int place_open_below(const char *root, const char *path)
+{
+    return open_below(root, path, 0);
+}
+
+static int root_open(uint32_t pid, const char *path, int flags)
 {
     char root[32];
 
     snprintf(root, sizeof root, "/proc/%" PRIu32 "/root", pid);
-    return place_open_below(root, path);
+    return open_below(root, path, flags);
 }
 
 static int process_open(uint32_t pid, const char *path, char **name, char **root)
 {
-    int fd = root_open(pid, path);
+    int fd = root_open(pid, path, 0);
 
     if (fd < 0)
         return -1;
@@ -208,7 +214,7 @@ static bool process_facts(uint32_t pid, uint32_t *inner, uid_t *uid)
     return file != NULL;
 }
 
-/* Every user can write into /tmp. */
+/* Every user can write into /tmp, and make links there: none is followed. */
 FILE *place_open_map(uint32_t pid)
 {
     uid_t uid = geteuid();
@@ -219,15 +225,15 @@ FILE *place_open_map(uint32_t pid)
 
     if (process_facts(pid, &inner, &uid)) {
         snprintf(path, sizeof path, "/tmp/perf-%" PRIu32 ".map", inner);
-        fd = root_open(pid, path);
+        fd = root_open(pid, path, O_NOFOLLOW);
     }
     if (fd < 0) {
         snprintf(path, sizeof path, "/tmp/perf-%" PRIu32 ".map", pid);
-        fd = found_open(open(path, O_PATH | O_CLOEXEC | O_NOFOLLOW));
+        fd = open_below("", path, O_NOFOLLOW);
     }
     if (fd < 0)
         return NULL;
-    if (fstat(fd, &status) == 0 && status.st_size <= MAP_MAX &&
+    if (fstat(fd, &status) == 0 && status.st_nlink == 1 &&
         (status.st_uid == uid || status.st_uid == 0 || status.st_uid == geteuid()))
         return fdopen(fd, "r");
     close(fd);

@@ -1,5 +1,5 @@
 /*
- * Lists of "ADDRESS … NAME": the kernel's, and those that programs write of code they made.
+ * Names of the kernel's addresses: lines "ADDRESS TYPE NAME" of /proc/kallsyms.
  */
 #include "examples/pmc-names/names.h"
 
@@ -11,11 +11,10 @@
 #define KERNEL_REACH (UINT64_C(1) << 20) /* no function is larger: beyond it is another's */
 #define ENTRIES_MAX  (1u << 21)
 #define NAME_MAX_    512u /* bytes of a name */
-#define TABLES_MAX   64
 
 struct entry {
-    uint64_t start, size;
-    unsigned order; /* in the file: what was told later holds */
+    uint64_t start;
+    unsigned order; /* in the file */
     char *name;
 };
 
@@ -24,9 +23,9 @@ struct table {
     size_t n, cap;
 };
 
-static bool table_add(struct table *table, uint64_t start, uint64_t size, const char *name)
+static bool table_add(struct table *table, uint64_t start, const char *name)
 {
-    struct entry entry = {start, size, (unsigned)table->n, strndup(name, NAME_MAX_)};
+    struct entry entry = {start, (unsigned)table->n, strndup(name, NAME_MAX_)};
 
     if (entry.name && table->n < ENTRIES_MAX && vec_push(table, entry) == 0)
         return true;
@@ -65,14 +64,6 @@ static const struct entry *table_find(const struct table *table, uint64_t addres
     return low ? &table->items[low - 1] : NULL;
 }
 
-static void table_free(struct table *table)
-{
-    for (size_t i = 0; i < table->n; i++)
-        free(table->items[i].name);
-    free(table->items);
-    *table = (struct table){0};
-}
-
 /* "ADDRESS TYPE NAME", and behind a tab the module's; addresses are 0 for those that may not know
  * them. */
 static void kernel_read(struct table *table)
@@ -88,7 +79,7 @@ static void kernel_read(struct table *table)
         if (start == 0 || rest[0] != ' ' || !rest[1] || !strchr("tTwW", rest[1]) || rest[2] != ' ')
             continue;
         rest[3 + strcspn(rest + 3, "\t\n")] = '\0';
-        room = table_add(table, start, 0, rest + 3);
+        room = table_add(table, start, rest + 3);
     }
     free(line);
     if (file)
@@ -112,56 +103,4 @@ const char *kernel_name(uint64_t address)
     while (entry > table.items && entry[-1].start == entry->start)
         entry--;
     return entry->name;
-}
-
-/* "START SIZE NAME" */
-static void made_read(struct table *table, FILE *file)
-{
-    char *line = NULL, *rest;
-    size_t size = 0;
-    bool room = true;
-
-    while (room && getline(&line, &size, file) > 0) {
-        uint64_t start = strtoull(line, &rest, 16), length;
-
-        if (rest == line || *rest != ' ')
-            continue;
-        length = strtoull(rest, &rest, 16);
-        if (*rest != ' ')
-            continue;
-        rest[strcspn(rest, "\n")] = '\0';
-        room = table_add(table, start, length, rest + 1);
-    }
-    free(line);
-    table_sort(table);
-}
-
-/* Of each process once; of many processes the latest ones. */
-const char *made_name(uint32_t pid, uint64_t address)
-{
-    static struct {
-        uint32_t pid;
-        bool used;
-        struct table table;
-    } known[TABLES_MAX];
-    static unsigned next;
-    const struct entry *entry;
-    unsigned i = 0;
-    FILE *file;
-
-    while (i < TABLES_MAX && !(known[i].used && known[i].pid == pid))
-        i++;
-    if (i == TABLES_MAX) {
-        i = next++ % TABLES_MAX;
-        table_free(&known[i].table);
-        known[i].used = true;
-        known[i].pid = pid;
-        file = place_open_map(pid);
-        if (file) {
-            made_read(&known[i].table, file);
-            fclose(file);
-        }
-    }
-    entry = table_find(&known[i].table, address);
-    return entry && address - entry->start < entry->size ? entry->name : NULL;
 }

@@ -286,6 +286,136 @@ t_a_remark_is_no_map() {
     kill "$boxed"
 }
 
+# A JIT compiler appends lines: code that was freed may lie below code that is newer.
+t_of_overlapping_lines_of_a_map_the_newest_is_right() {
+    maps_are_ours
+    local map=/tmp/perf-999999.map
+    printf '1000 100 old_small\nf80 400 new_big\n' >"$map"
+    is "$(printf 'x;[999999:0x1050] 1\nx;[999999:0x1200] 1\n' | names)" 'x;new_big_[j] 2'
+    printf 'f80 400 old_big\n1000 100 new_small\n' >"$map"
+    is "$(printf 'x;[999999:0x%x] 1\n' 0xf7f 0xf80 0x1000 0x10ff 0x1100 0x137f 0x1380 | names | sort)" \
+        'x;[999999:0x1380] 1
+x;[999999:0xf7f] 1
+x;new_small_[j] 2
+x;old_big_[j] 3'
+    printf '%s\n' '1000 10 a' 'fffffffffffffff0 ffff last' '1000 0 empty' '1000' '1000 10' 'x y z' '1004 4 b' >"$map"
+    is "$(printf 'x;[999999:0x%x] 1\n' 0x1000 0x1004 0x1008 0xfffffffffffffff1 0x10 | names | sort | paste -sd ,)" \
+        'x;[999999:0x10] 1,x;a_[j] 2,x;b_[j] 1,x;last_[j] 1'
+    /usr/bin/python3 - "$map" "$T" <<'P'
+import random, sys
+random.seed(4)
+lines = [(random.randrange(3000), random.randrange(0, 400), i) for i in range(2000)]
+newest = {}
+for start, size, i in lines:
+    for at in range(start, start + size):
+        newest[at] = i
+open(sys.argv[1], "w").write("".join("%x %x n%d\n" % line for line in lines))
+open(sys.argv[2] + "/in", "w").write("".join("s%d;[999999:%#x] 1\n" % (at, at) for at in range(3500)))
+open(sys.argv[2] + "/right", "w").write("".join("s%d;%s 1\n" % (at, "n%d_[j]" % newest[at] if at in newest else
+    "[999999:%#x]" % at) for at in range(3500)))
+P
+    rm -f "$T/out"
+    names <"$T/in" >"$T/out"
+    cmp <(sort "$T/out") <(sort "$T/right")
+    rm "$map"
+}
+
+# A line without its end is still being written; zero bytes are there where the map was emptied under its writer.
+t_a_map_that_is_being_written_has_the_names_of_complete_lines() {
+    maps_are_ours
+    local map=/tmp/perf-999999.map
+    printf '1000 10 complete\n2000 10 half' >"$map"
+    is "$(printf 'x;[999999:0x1000] 1\nx;[999999:0x2000] 1\n' | names | sort | paste -sd ,)" \
+        'x;[999999:0x2000] 1,x;complete_[j] 1'
+    printf '1000 10 cut\0\0\0\0002000 10 after_the_hole\n' >"$map"
+    is "$(printf 'x;[999999:0x1000] 1\nx;[999999:0x2000] 1\n' | names | sort | paste -sd ,)" \
+        'x;[999999:0x1000] 1,x;after_the_hole_[j] 1'
+    /usr/bin/python3 -c 'import os, sys, time
+fd = os.open(sys.argv[1], os.O_WRONLY)
+data = b"".join(b"%x 10 name_%x\n" % (n, n) for n in range(0x1000, 0x200000, 0x10))
+end = time.time() + 60
+while time.time() < end:
+    os.ftruncate(fd, 0)
+    for at in range(0, len(data), 65536):
+        os.pwrite(fd, data[at:at + 65536], at)
+    os.pwrite(fd, b"0 1 x\n", len(data))' "$map" &
+    local writer=$! at
+    for at in {1..10}; do
+        like "$(echo 'x;[999999:0x1044] 1' | names)" '^x;(name_1040_\[j\]|\[999999:0x1044\]) 1$' "run $at"
+    done
+    kill "$writer"
+    rm "$map"
+}
+
+#@ slow plain
+t_a_map_of_300_mb_costs_bounded_memory_and_time() {
+    maps_are_ours
+    local map=/tmp/perf-999999.map
+    /usr/bin/python3 - "$map" <<'P'
+import sys
+with open(sys.argv[1], "w") as map:
+    map.write("10 10 oldest\n")
+    for i in range(0, 6200000, 100000):
+        map.write("".join("%x %x LazyCompile:*function_%d_app.js\n" % (0x7f0000000000 + n * 64, 64, n)
+            for n in range(i, i + 100000)))
+    map.write("7f0000000040 40 newest\n")
+P
+    between "$(stat -c %s "$map")" 300000000 400000000 'bytes of the map'
+    printf 'a;[999999:0x10] 1\nb;[999999:0x%x] 1\nc;[999999:0x7f0000000044] 1\n' $((0x7f0000000000 + 6199999 * 64)) >"$T/in"
+    is "$(/usr/bin/python3 -c 'import resource, subprocess, sys
+subprocess.run(sys.argv[1], stdin=open(sys.argv[2]), check=True, timeout=60)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 1000000)' "$(names_program)" "$T/in" 2>"$T/said")" \
+        'a;[999999:0x10] 1
+b;LazyCompile:*function_6199999_app.js_[j] 1
+c;newest_[j] 1
+True'
+    is "$(cat "$T/said")" 'pmc-names: only the last 256 MiB of the map of process 999999 are read'
+    rm "$map"
+}
+
+# Its program knows the process by another number, and has another /tmp.
+t_a_map_of_a_container_is_found_by_the_number_inside() {
+    local pid
+    unshare --mount --pid --fork --propagation private sh -c '
+        mount -t tmpfs none /tmp && echo "1000 10 inside" >/tmp/perf-1.map && echo "1000 10 wrong" >/tmp/perf-2.map &&
+            echo && exec sleep 100' >"$T/ready" &
+    eventually 20 "[[ -s $T/ready ]]"
+    pid=$(cat "/proc/$!/task/$!/children")
+    pid=${pid% }
+    is "$(echo "x;[$pid:0x1004] 1" | names)" 'x;inside_[j] 1'
+    rm "/proc/$pid/root/tmp/perf-1.map"
+    ln -s perf-2.map "/proc/$pid/root/tmp/perf-1.map"
+    is "$(echo "x;[$pid:0x1004] 1" | names)" "x;[$pid:0x1004] 1" 'a symbolic link'
+    kill "$pid"
+}
+
+# Every user can put a file or a link there.
+t_a_map_of_somebody_else_is_not_read() {
+    maps_are_ours
+    local pid map owner
+    setpriv --reuid "$ALICE" --regid "$ALICE" --clear-groups sleep 100 &
+    pid=$!
+    eventually 5 "[[ \$(stat -c %u /proc/$pid) == $ALICE ]]"
+    map=/tmp/perf-$pid.map
+    for owner in "$ALICE" 0; do
+        echo '1000 10 name' >"$map"
+        chown "$owner" "$map"
+        is "$(echo "x;[$pid:0x1004] 1" | names)" 'x;name_[j] 1' "owner $owner"
+    done
+    chown "$BOB" "$map"
+    is "$(echo "x;[$pid:0x1004] 1" | names)" "x;[$pid:0x1004] 1" "another user's"
+    chown "$ALICE" "$map"
+    mv "$map" "$T/map"
+    ln -s "$T/map" "$map"
+    is "$(echo "x;[$pid:0x1004] 1" | names)" "x;[$pid:0x1004] 1" 'a symbolic link'
+    rm "$map"
+    cp --preserve=ownership "$T/map" "$map"
+    ln "$map" "$map.link"
+    is "$(echo "x;[$pid:0x1004] 1" | names)" "x;[$pid:0x1004] 1" 'a hard link, which may be to any file'
+    rm "$map" "$map.link"
+    kill "$pid"
+}
+
 # The part of it that is kept is bounded: none of a list of 1 TiB.
 #@ plain
 t_a_list_of_made_code_without_end_is_not_read() {
