@@ -35,7 +35,6 @@ case ${1-} in
     ;;
 esac
 mkdir -p "${1:-$ROOT/build-packages}" && BUILD=$(cd "${1:-$ROOT/build-packages}" && pwd) || exit 2
-CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/pmcfs-packaging
 
 # check NAME COMMAND…
 check() {

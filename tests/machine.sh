@@ -2,9 +2,11 @@
 # What the emulated machines of guest/ and of packaging/ share: Debian's packages for them, fetched once, a
 # kernel, and what is said of tests that run in one. Their run scripts source it.
 #
-# Given: KIND (the first part of the tests' names), ROOT (the checkout), BUILD (what is made), CACHE (what was
-# downloaded), ARCH, KERNEL_META (the package that stands for the newest kernel), TOOLS (PROGRAM:PACKAGE …), and
+# Given: KIND (the first part of the tests' names), ROOT (the checkout), BUILD (what is made), ARCH, KERNEL_META (the package that stands for the newest kernel), TOOLS (PROGRAM:PACKAGE …), and
 # the function list_tests.
+
+# A service or an empty environment has no HOME. CACHE: downloaded files.
+CACHE=${XDG_CACHE_HOME:-${HOME:-$(getent passwd "$(id -u)" | cut -d : -f 6)}/.cache}/pmcfs-$KIND
 
 # cannot REASON: what is missing is this machine's, not pmcfs's.
 cannot() {
@@ -47,23 +49,35 @@ need_tools() {
     [ -z "$missing" ] || cannot "cannot install$missing"
 }
 
-# fetch PACKAGE…: their files as apt would choose them today, into $CACHE/deb; DEBS lists them.
+# fetch PACKAGE…: their files as apt would choose them today, into $CACHE/deb; DEBS lists them. Old lists name
+# files that the mirror no longer has.
 fetch() {
     DEBS=
     mkdir -p "$CACHE/deb"
-    wanted=$(printf "%s:$ARCH " "$@")
-    # shellcheck disable=SC2086 # words are wanted
-    uris=$(apt-get download --print-uris $wanted 2>/dev/null) || uris=
+    fetch_missing "$@" || { sh "$ROOT/tests/run.sh" --call update_lists && fetch_missing "$@"; }
     for package in "$@"; do
-        file=$(echo "$uris" | awk -v start="${package}_" 'index($2, start) == 1 { print $2 }')
-        if [ "$file" ] && [ ! -e "$CACHE/deb/$file" ]; then
-            fetch_file "$package" || file=
-        fi
-        [ "$file" ] || file=$(cd "$CACHE/deb" && find . -name "${package}_*.deb" |
+        file=$(file_of "$package")
+        [ -e "$CACHE/deb/$file" ] && [ "$file" ] || file=$(cd "$CACHE/deb" && find . -name "${package}_*.deb" |
             sed 's,^\./,,' | sort -V | tail -n 1)
         [ "$file" ] || cannot "cannot download $package for $ARCH" || return
         DEBS="$DEBS $CACHE/deb/$file"
     done
+}
+
+fetch_missing() {
+    wanted=$(printf "%s:$ARCH " "$@")
+    # shellcheck disable=SC2086 # words are wanted
+    uris=$(apt-get download --print-uris $wanted 2>/dev/null) || return
+    for package in "$@"; do
+        file=$(file_of "$package")
+        [ "$file" ] || return
+        [ -e "$CACHE/deb/$file" ] || fetch_file "$package" || return
+    done
+}
+
+# file_of PACKAGE: its name in uris.
+file_of() {
+    echo "$uris" | awk -v start="${1}_" 'index($2, start) == 1 { print $2 }'
 }
 
 # An interrupt leaves no half file.

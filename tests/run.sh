@@ -4,17 +4,25 @@
 #   sh tests/run.sh [-k] [-n] [quick | PATTERN]
 #
 # quick is for each commit: it leaves out the slow tests and all variants but one. PATTERN (grep -E) selects
-# tests by their names. -k keeps the directory with what they wrote, -n installs nothing. Runs as root, or
-# through sudo, on Debian 12. The builds are in build-tests/, what the emulated machines need in
+# tests by their names. -k keeps the output of failed tests, -n installs nothing. Runs as root, or
+# through sudo, on Debian 12. The builds are in build-tests/, downloads for the emulated machines in
 # ~/.cache/pmcfs-guest and ~/.cache/pmcfs-packaging; packages that were missing stay installed. tests/README.md says more.
+# Environment: TMPDIR, XDG_CACHE_HOME; PMCFS_SEED (random tests, 1), SOAK_LIMIT (seconds a mount test may take, 150),
+# SECONDS_MAX (limit of an emulated machine), KERNEL_PACKAGE (kernel of the emulated machines).
 set -u
+umask 022
+# Dash has a PATH where the environment has none, but does not pass it on.
+export PATH="${PATH:-/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin}"
+HOME=${HOME:-$(getent passwd "$(id -u)" | cut -d : -f 6)}
+export HOME
+variables=TMPDIR,XDG_CACHE_HOME,PMCFS_SEED,SOAK_LIMIT,SECONDS_MAX,KERNEL_PACKAGE,SOAK_SECONDS,SAYS,KILLS,FAULTS
 
-packages='gcc clang libc6-dev meson ninja-build pkg-config libfuse3-dev libpfm4-dev libinih-dev libdw-dev
+packages='gcc clang libclang-rt-dev libc6-dev meson ninja-build pkg-config libfuse3-dev libpfm4-dev libinih-dev libdw-dev
 libcap-ng-dev uthash-dev check fuse3 mount util-linux procps python3 mandoc shellcheck bash dash gawk linux-perf
 prometheus prometheus-node-exporter collectd-core python3-prometheus-client bubblewrap bsdextrautils podman runc uidmap
-python3-yaml zsh ksh busybox perl vim-tiny libncurses-dev tmux bash-completion'
-# The slow tests need these, too.
-slow_packages='chromium chromium-driver gnuplot-nox'
+python3-yaml zsh ksh busybox perl vim-tiny libncurses-dev tmux bash-completion bc libcap2-bin'
+# Only the slow tests need these.
+slow_packages='chromium chromium-driver gnuplot-nox nodejs'
 
 # Under TSan only what does several things at once: the rest is sequential, and the sanitizer slow.
 tsan_files='concurrent poll series shutdown samples loss waits replaced'
@@ -25,6 +33,10 @@ fuzz_drivers='config event ini journal record state stream target unwind'
 root=$(cd "$(dirname "$0")/.." && pwd)
 self=$root/tests/run.sh
 builds=$root/build-tests
+# A report of the sanitizer fails the test; a mount test finds it in a file (mount/one.sh).
+export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+# The same sources give the same result.
+export PMCFS_SEED="${PMCFS_SEED:-1}"
 
 # ---- one test ----
 
@@ -127,9 +139,10 @@ list_programs() {
     echo "sources/manual|wide|command_test sources/manual 60 sh tests/manual.sh $WORK/bin/pmcfs-plain"
     echo "sources/includes|wide|command_test sources/includes 60 sh tests/includes.sh"
     echo "sources/security|wide|command_test sources/security 60 sh tests/security.sh"
-    for program in attach record unit host events machines; do
+    for program in attach record host events machines; do
         echo "asan/$program|wide|command_test asan/$program 600 $builds/asan/tests/$program"
     done
+    list_suites asan
     [ "$QUICK" ] || for name in $fuzz_drivers; do
         echo "fuzz/$name|wide|command_test fuzz/$name 300 sh $self --call fuzz $name 20 $WORK/corpus/$name $WORK/fuzz/$name 1"
     done
@@ -138,24 +151,51 @@ list_programs() {
         echo "tsan/machines|wide|command_test tsan/machines 300 $builds/tsan/tests/machines"
     }
     [ "$QUICK" ] || echo "plain/bench|wide|command_test plain/bench 60 sh tests/bench/test.sh $WORK/bin/pmcfs-plain"
-    for program in unit attach record events host; do # when they are asked for by name
-        [ -z "$PATTERN" ] || echo "plain/$program|wide|command_test plain/$program 300 $builds/plain/tests/$program"
-    done
-}
-
-# list_wanted: all of it, the longest first.
-list_wanted() {
-    {
-        list_programs | while IFS='|' read -r name rest; do
-            ! selected "$name" || echo "$name|$rest"
+    [ -z "$PATTERN" ] || { # when they are asked for by name
+        for program in attach record events host; do
+            echo "plain/$program|wide|command_test plain/$program 300 $builds/plain/tests/$program"
         done
-        list_mount_tests
+        list_suites plain
     }
 }
 
-# run_list HOW AT-ONCE: the tests of $WORK/list that are run so.
+# list_suites VARIANT: each suite of the unit tests is a test.
+list_suites() {
+    sed -n 's/^ *X(\([a-z_]*\)).*/\1/p' tests/unit/unit.h | while read -r suite; do
+        echo "$1/unit/$suite|wide|command_test $1/unit/$suite 300 $builds/$1/tests/unit $suite"
+    done
+}
+
+# list_wanted: the selected tests, programs first: some of them take longest.
+list_wanted() {
+    list_programs | while IFS='|' read -r name rest; do
+        ! selected "$name" || echo "$name|$rest"
+    done
+    list_mount_tests
+}
+
+# list_emulated: the selected tests of the emulated machines.
+list_emulated() {
+    [ "$QUICK" ] || {
+        sh tests/guest/run.sh -l "$PATTERN"
+        ! sh packaging/test.sh -l | grep -qE -e "$PATTERN" || sh packaging/test.sh -l
+    }
+}
+
+# run_list HOW AT-ONCE: the tests of $WORK/list that are run so. When a process is killed, xargs stops.
 run_list() {
     grep "^[^|]*|$1|" "$WORK/list" | cut -d '|' -f 3 | xargs -r -L 1 -P "$2" sh "$self" --call
+}
+
+# Every test of the list has a result, or failed.
+settle_missing() {
+    {
+        cut -d '|' -f 1 "$WORK/list" && cat "$WORK/emulated"
+        ! selected sources/seed || echo sources/seed
+    } | awk -v results="$WORK/results" '
+        BEGIN { while ((getline line < results) > 0) { split(line, word, " "); has[word[2]] = 1 } }
+        !has[$1] { print "fail " $1 " 0 (it did not run)" }' >"$WORK/missing"
+    cat "$WORK/missing" >>"$WORK/results"
 }
 
 # Progress, every ten seconds.
@@ -180,13 +220,14 @@ take_report() {
 
 # On a real PMU.
 guest_tests() {
+    grep -q ^guest/ "$WORK/emulated" || return 0
     sh tests/guest/run.sh "$builds/guest" "$PATTERN" >"$WORK/guest" 2>&1
     take_report "$WORK/guest"
 }
 
 # Of the Debian packages: each needs what those before it have done, so that they are run together.
 package_tests() {
-    sh packaging/test.sh -l | grep -qE -e "$PATTERN" || return 0
+    grep -q ^packaging/ "$WORK/emulated" || return 0
     sh packaging/test.sh "$builds/packaging" >"$WORK/packaging" 2>&1
     take_report "$WORK/packaging"
 }
@@ -215,6 +256,7 @@ update_lists() {
 # The services of a package are not to run because a test needs its program.
 install_packages() {
     missing=
+    [ "$QUICK" ] || packages="$packages $slow_packages"
     for package in $packages; do
         dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' ||
             missing="$missing $package"
@@ -246,7 +288,7 @@ build() {
     ninja -C "$dir"
 }
 
-# plain is what users build. By clang, so that its warnings are heard, too.
+# plain is what users build.
 build_plain() { build plain --werror; }
 build_asan() { build asan -Db_sanitize=address,undefined -Doptimization=1 -Ddebug_reload=enabled; }
 build_fuzz() {
@@ -261,12 +303,12 @@ copy_programs() {
     for program in io target hot hang uring kills faults.so; do
         cp "$builds/plain/tests/$program" "$WORK/bin/" || return
     done
-    cp "$builds/plain/examples/pmc-names/pmc-names" "$WORK/bin/"
+    cp "$builds/plain/examples/pmc-names/pmc-names" "$WORK/bin/" || return
     for variant in plain asan tsan; do
         [ -e "$builds/$variant/pmcfs" ] || continue
-        cp "$builds/$variant/pmcfs" "$WORK/bin/pmcfs-$variant"
-        cp "$builds/$variant/examples/pmc-names/pmc-names" "$WORK/bin/pmc-names-$variant"
-        cp "$builds/$variant/examples/pmctop/pmctop" "$WORK/bin/pmctop-$variant"
+        cp "$builds/$variant/pmcfs" "$WORK/bin/pmcfs-$variant" &&
+            cp "$builds/$variant/examples/pmc-names/pmc-names" "$WORK/bin/pmc-names-$variant" &&
+            cp "$builds/$variant/examples/pmctop/pmctop" "$WORK/bin/pmctop-$variant" || return
     done
 }
 
@@ -274,8 +316,7 @@ copy_programs() {
 # A run of all tests has a fixed seed, so that it says the same of the same sources.
 fuzz() {
     mkdir -p "$3" "$4"
-    UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-        nice -n 19 "$builds/fuzz/tests/fuzz_$1" -seed="${5:-0}" -max_total_time="$2" -max_len=3000 -timeout=100 \
+    nice -n 19 "$builds/fuzz/tests/fuzz_$1" -seed="${5:-0}" -max_total_time="$2" -max_len=3000 -timeout=100 \
         -print_final_stats=1 -artifact_prefix="$4/" "$3" "$root/tests/fuzz/corpus/$1"
 }
 
@@ -300,27 +341,35 @@ timed() {
     "$@" && echo "    $(($(date +%s) - began)) s"
 }
 
+# build_wanted KIND…: those that the selected tests need. The tests' own programs are from plain.
 build_wanted() {
-    for kind in plain asan tsan fuzz; do
-        # The tests' own programs are from plain.
-        [ $kind = plain ] || grep -q "^$kind/" "$WORK/list" || continue
+    for kind in "$@"; do
+        [ "$kind" = plain ] || grep -q "^$kind/" "$WORK/list" || continue
         timed "building $kind" needed_test "build/$kind" 900 sh "$self" --call "build_$kind"
         ! grep -q "^fail build/" "$WORK/results" || return
     done
 }
 
+build_all() {
+    build_wanted plain asan tsan fuzz || return
+    needed_test build/programs 60 sh "$self" --call copy_programs
+    ! grep -q "^fail build/" "$WORK/results"
+}
+
+# The emulated machines take longest and need none of the builds.
 run_everything() {
     cd "$root" || return
     export CK_FORK=no
-    list_wanted >"$WORK/list"
-    build_wanted && copy_programs || return
-    [ "$QUICK" ] || machine_tests &
+    machine_tests &
     machines=$!
-    echo "$(wc -l <"$WORK/list") tests, $(grep -c '|alone|' "$WORK/list") of them alone, later"
-    tell_progress &
-    ticker=$!
-    run_list wide $(($(nproc) * 3))
-    kill $ticker
+    if [ -s "$WORK/list" ]; then
+        build_all || return
+        echo "$(wc -l <"$WORK/list") tests, $(grep -c '|alone|' "$WORK/list") of them alone, later"
+        tell_progress &
+        ticker=$!
+        run_list wide $(($(nproc) * 3))
+        kill $ticker
+    fi
     ! kill -0 $machines 2>/dev/null || timed "waiting for the emulated machines" wait $machines
     timed "$(grep -c '|alone|' "$WORK/list") tests alone" run_list alone 1
     if [ "$PATTERN$QUICK" ] || grep -q '^skip guest' "$WORK/results"; then
@@ -328,6 +377,42 @@ run_everything() {
     else
         command_test sources/seed 60 sh tests/seed-coverage.sh "$WORK/results"
     fi
+}
+
+# ---- what the machine must have ----
+
+# cannot SENTENCE: nothing is run, which is a failure.
+cannot() {
+    echo "run.sh: $*" >&2
+    echo "0 passed, 1 failed, 0 skipped"
+    exit 1
+}
+
+# WORK is a new directory in which set-user-ID programs work and which other users reach.
+make_work() {
+    for where in "${TMPDIR:-/tmp}" /var/tmp; do
+        options=,$(findmnt -n -o OPTIONS -T "$where"),
+        case $options in
+        *,nosuid,* | *,noexec,* | *,ro,*)
+            echo "$where is mounted nosuid, noexec or read-only: not used"
+            continue
+            ;;
+        esac
+        WORK=$(mktemp -d "$where/pmcfs-tests.XXXXXX") || continue
+        chmod 755 "$WORK"
+        setpriv --reuid 1000 --regid 1000 --clear-groups test -x "$WORK/." && return
+        echo "$where cannot be searched by other users: not used"
+        rmdir "$WORK"
+    done
+    cannot "no directory for the tests' files: set TMPDIR to one without nosuid and noexec that all users may search"
+}
+
+check_machine() {
+    case $root in
+    *[[:space:]]*) cannot "the path of the checkout contains a blank, with which Debian's package tools do not work: $root" ;;
+    esac
+    said=$(unshare --mount --pid --fork --mount-proc --propagation private true 2>&1) ||
+        cannot "no mount namespace can be created (needs CAP_SYS_ADMIN, and a mount point as root directory, which a plain chroot has not): $said"
 }
 
 case ${1-} in
@@ -358,14 +443,23 @@ while [ $# != 0 ]; do
     esac
     shift
 done
-[ "$(id -u)" = 0 ] || exec sudo sh "$self" ${keep:+"$keep"} ${bare:+"$bare"} "$@"
+[ "$(id -u)" = 0 ] || {
+    command -v sudo >/dev/null || cannot 'run this as root, or install sudo'
+    exec sudo --preserve-env="$variables" sh "$self" ${keep:+"$keep"} ${bare:+"$bare"} "$@"
+}
 PATTERN=${1-} QUICK=
 [ "$PATTERN" != quick ] || PATTERN='' QUICK=yes
-WORK=$(mktemp -d "${TMPDIR:-/tmp}/pmcfs-tests.XXXXXX") || exit 1
+check_machine
+make_work
 export WORK PATTERN QUICK
-chmod 755 "$WORK"
+cd "$root" || exit
 : >"$WORK/results"
-[ "$QUICK" ] || packages="$packages $slow_packages"
+list_wanted >"$WORK/list"
+list_emulated >"$WORK/emulated"
+[ -s "$WORK/list" ] || [ -s "$WORK/emulated" ] || selected sources/seed || {
+    rm -rf "$WORK"
+    cannot "no test has a name that matches $PATTERN"
+}
 [ "$bare" ] || needed_test install 900 sh "$self" --call install_packages
 
 # One namespace around everything: an interrupt of this script ends it all.
@@ -376,10 +470,16 @@ trap 'kill -KILL $everything; rm -rf "$WORK"; exit 1' INT TERM HUP
 wait $everything
 trap - INT TERM HUP
 
+settle_missing
 passed=$(grep -c ^pass "$WORK/results")
 failed=$(grep -c ^fail "$WORK/results")
 skipped=$(grep -c ^skip "$WORK/results")
-grep ^fail "$WORK/results"
+[ "$PATTERN" ] || {
+    echo "The ten slowest:"
+    sort -k 3nr "$WORK/results" | awk 'NR <= 10 { print "    " $3 " s  " $2 }'
+}
+grep ^fail "$WORK/results" | head -n 50
+[ "$failed" -le 50 ] || echo "and $((failed - 50)) more"
 if [ "$keep" ]; then
     echo "kept: $WORK"
 else

@@ -28,7 +28,9 @@ list_tests() {
         esac
     done
     for file in "$here"/unit/test_*.c; do
-        sed -n "s,^TEST(\([a-z0-9_]*\)).*,unit/$(basename "$file" .c):\1 plain/unit asan/unit,p" "$file"
+        suite=$(basename "$file" .c)
+        suite=${suite#test_}
+        sed -n "s,^TEST(\([a-z0-9_]*\)).*,unit/test_$suite:\1 plain/unit/$suite asan/unit/$suite,p" "$file"
     done
     for file in "$here"/*.c; do
         program=$(basename "$file" .c)

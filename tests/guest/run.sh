@@ -2,9 +2,9 @@
 # Runs pmcfs on a real PMU: boots an emulated arm64 machine and reports each test of tests/guest/inside
 # by name, "ok NAME", "not ok NAME" (then what it said, indented) or "skip NAME reason".
 #
-#   sh tests/guest/run.sh BUILD-DIRECTORY [PATTERN]
+#   sh tests/guest/run.sh BUILD-DIRECTORY | -l [PATTERN]
 #
-# PATTERN (grep -E) selects tests by their names. Downloads stay in
+# PATTERN (grep -E) selects tests by their names; -l lists them. Downloads stay in
 # ${XDG_CACHE_HOME:-~/.cache}/pmcfs-guest. SECONDS_MAX (1500) limits the machine's run; KERNEL_PACKAGE names
 # another kernel of Debian's. Exit status 0, or 1 when a test failed.
 set -u
@@ -15,11 +15,7 @@ ROOT=$(cd "$(dirname "$0")/../.." && pwd)
     sed -n '2,10s/^# \{0,1\}//p' "$0" >&2
     exit 2
 }
-mkdir -p "$1" && BUILD=$(cd "$1" && pwd) || exit 2
-PATTERN=${2-}
-CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/pmcfs-guest
-KIND=guest ARCH=arm64 KERNEL_META=linux-image-arm64
-console=$BUILD/console
+PATTERN=${2-} KIND=guest ARCH=arm64 KERNEL_META=linux-image-arm64
 # shellcheck source=tests/machine.sh
 . "$ROOT/tests/machine.sh"
 # shellcheck source=tests/guest/machine.sh
@@ -37,7 +33,13 @@ list_tests() {
     { last = $0 }' "$ROOT"/tests/guest/inside/*.sh | grep -E -e "$PATTERN"
 }
 
+[ "$1" != -l ] || {
+    list_tests
+    exit 0
+}
 [ "$(list_tests)" ] || exit 0
+mkdir -p "$1" && BUILD=$(cd "$1" && pwd) || exit 2
+console=$BUILD/console
 stage need_tools
 stage need_arm64_lists
 # shellcheck disable=SC2086 # words are wanted
