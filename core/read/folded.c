@@ -142,7 +142,8 @@ static struct stack *stack_new(struct folder *folder)
         return NULL;
     stack = calloc(1, sizeof(*stack) + len + 1);
     if (stack) {
-        memcpy(stack->text, folder->line.data, len);
+        if (len > 0) /* data is NULL if the line got no memory */
+            memcpy(stack->text, folder->line.data, len);
         HASH_ADD(hh, folder->stacks, text, len, stack);
     }
     if (!stack || !hash_has(stack)) {
