@@ -48,6 +48,30 @@ profiled() {
     hot_end own
 }
 
+t_comments_of_folded_stacks_are_skipped() {
+    is "$(drawn $'# difference of two runs 12\n#\n#x;f 2\na;b 3\n' 2>"$T/said" | sed 's/ u[0-9] / /')" '1 0 2 #x
+2 0 2 f
+1 2 3 a
+2 2 3 b'
+    empty cat "$T/said"
+}
+
+t_folded_counts_are_one_whole_number() {
+    refused_line() {
+        printf '%s' "$1" >"$T/stacks"
+        misused 1 "line $2: $3" pmc-flamegraph "$T/stacks"
+    }
+    refused_line $'a;b 3\na;b 10 12\n' 2 'two counts, as differential stacks have'
+    refused_line $'a;b 3\na;c 10 -2\n' 2 'two counts'
+    refused_line $'# x\na;b 1.5\n' 2 'the count 1.5 is not a whole number'
+    refused_line $'a;b .5\n' 1 'the count .5 is not'
+    refused_line $'a;b 1e3\n' 1 'the count 1e3 is not'
+    refused_line $'a;b 1.5e3\n' 1 'the count 1.5e3 is not'
+    refused_line $'a;b -5\n' 1 'the count -5 is not'
+    is "$(drawn $'a;b x 10 y 12\n' | sed 's/ u[0-9] / /')" '1 0 12 a
+2 0 12 b x 10 y' 'a name with a number'
+}
+
 t_a_pmc_becomes_a_flame_graph() {
     profiled
     tool pmc-flamegraph "$M/p" >"$T/p.svg"
