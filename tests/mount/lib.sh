@@ -293,6 +293,10 @@ limit() { accepted "$M/admin/instances/$1/$2" "$3"; }
 
 python() { /usr/bin/python3 -B -I - "$M" "$@"; }
 
+need_user_namespaces() {
+    as "$ALICE" unshare --user --map-root-user true 2>/dev/null || skip "no user namespaces for users here"
+}
+
 with_tracefs() {
     [[ -e /sys/kernel/tracing/events ]] || mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null ||
         skip "the kernel has no tracefs"

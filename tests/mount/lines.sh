@@ -54,7 +54,14 @@ with open(sys.argv[1] + "/a/event", "a") as f:
     f.write("context-switches\n")
 P
     SAID=ok counts_both 'python, appending'
-    [[ ! $(command -v node) ]] || node -e 'const fs = require("fs"), fd = fs.openSync(process.argv[1], "w");
+}
+
+#@ slow
+t_lines_of_node_are_one_set() {
+    type node >/dev/null 2>&1 || skip 'no node (package nodejs)'
+    mount_pmcfs
+    mkdir "$M/a"
+    node -e 'const fs = require("fs"), fd = fs.openSync(process.argv[1], "w");
         fs.writeSync(fd, "page-faults\n"); fs.writeSync(fd, "context-switches\n")' "$M/a/event"
     SAID=ok counts_both node
 }

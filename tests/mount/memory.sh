@@ -191,6 +191,7 @@ for ids in "uid", "gid":
 os.write(mapped[1], b"x"); os.waitpid(pid, 0)'
 
 t_subordinate_ids_are_charged_to_the_user_who_has_them() {
+    need_user_namespaces
     mount_pmcfs -o max_pmcs_per_user=5
     is "$(/usr/bin/python3 -B -I -c "$ids" "$M" "$ALICE" | tr '\n' ' ')" \
         "5 ${STRERROR[EDQUOT]} 0 ${STRERROR[EDQUOT]} 0 ${STRERROR[EDQUOT]} 0 ${STRERROR[EDQUOT]} "
@@ -198,6 +199,7 @@ t_subordinate_ids_are_charged_to_the_user_who_has_them() {
 }
 
 t_ids_that_root_gave_to_a_container_pay_each_for_itself() {
+    need_user_namespaces
     mount_pmcfs -o max_pmcs_per_user=5
     is "$(/usr/bin/python3 -B -I -c "$ids" "$M" 0 | tail -n 2 | tr '\n' ' ')" \
         "5 ${STRERROR[EDQUOT]} 5 ${STRERROR[EDQUOT]} "

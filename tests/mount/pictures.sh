@@ -296,6 +296,7 @@ t_a_hangup_ends_the_reader_too() {
     eventually 10 '! is_read "$M/a/series"'
 }
 
+#@ slow
 t_what_cannot_be_plotted_is_a_sentence() {
     mount_pmcfs
     misused 1 "$M is not the directory of a PMC" pmc-plot "$M"

@@ -175,9 +175,11 @@ t_p15_p16_a_log_may_have_any_name() {
     mount_pmcfs
     copy_tools
     cd "$T" || die 'no directory'
-    sleep 30 | timeout 10 "$T/bin/pmcstat" -P page-faults -n 1 -O a=b ls / >/dev/null
-    sleep 30 | timeout 10 "$T/bin/pmcstat" -R a=b | cmp - a=b
-    between "$(sleep 30 | timeout 10 "$T/bin/pmcstat" -R a=b -G - | wc -l)" 3 10000
+    mkfifo input
+    exec {input}<>input # reading it does not end
+    timeout 10 "$T/bin/pmcstat" -P page-faults -n 1 -O a=b ls / <&"$input" >/dev/null
+    timeout 10 "$T/bin/pmcstat" -R a=b <&"$input" | cmp - a=b
+    between "$(timeout 10 "$T/bin/pmcstat" -R a=b -G - <&"$input" | wc -l)" 3 10000
 }
 
 # The program says where its debug file is: in a pipe, which would be waited for.

@@ -173,7 +173,7 @@ t_a_user_at_every_limit_is_alone_with_it() {
 
 # An open file of somebody in another user namespace holds that namespace: a descriptor of pmcfs.
 t_open_files_from_another_user_namespace_are_descriptors_of_ones_own() {
-    as "$ALICE" unshare --user --map-root-user true 2>/dev/null || skip "no user namespaces for users here"
+    need_user_namespaces
     mount_pmcfs -o max_fds_per_user=20
     target_start bob "$BOB"
     users a "$ALICE" event=page-faults

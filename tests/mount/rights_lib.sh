@@ -23,7 +23,7 @@ target_by() {
 # A user namespace of alice's: a target that is root in it with all capabilities (boxed) or without any
 # (bare); INSIDE runs a command as that root, INSIDE_BARE without capabilities.
 user_namespace() {
-    as "$ALICE" unshare --user --map-root-user true 2>/dev/null || skip "no user namespaces for users here"
+    need_user_namespaces
     target_by boxed setpriv --reuid "$ALICE" --regid "$ALICE" --clear-groups -- \
         unshare --user --map-root-user "$HELPERS/target"
     INSIDE=(as "$ALICE" nsenter --user --preserve-credentials --target "${PID_OF[boxed]}")

@@ -147,14 +147,14 @@ P
 
 #@ alone plain
 t_others_go_on_while_a_namespaces_owner_stops_what_asks_there() {
-    as "$ALICE" unshare --user --map-root-user true 2>/dev/null || skip "no user namespaces for users here"
+    need_user_namespaces
     mount_pmcfs
     is "$(stop_helpers others)" 'others go on'
 }
 
 #@ alone plain
 t_a_killed_daemon_ends_the_mount_whatever_is_stopped() {
-    as "$ALICE" unshare --user --map-root-user true 2>/dev/null || skip "no user namespaces for users here"
+    need_user_namespaces
     mount_pmcfs -o single
     local said
     said=$(stop_helpers kill)
