@@ -8,15 +8,18 @@
 #include <string.h>
 
 const struct verb_row verb_table[VERBS] = {
-    [VERB_START] = {"start", "begin or continue; attaches the caller if there never was a target",
-                    "PMCSTART, PMIOSTART, cpc_enable"},
-    [VERB_STOP] = {"stop", "keep the count", "PMCSTOP, PMIOSTOP, cpc_disable"},
-    [VERB_RESET] = {"reset", "back to the initial count, times to zero; not while running",
+    [VERB_START] =
+        {"start",
+         "start or continue counting. Attaches the writing process if there never was a target",
+         "PMCSTART, PMIOSTART, cpc_enable"},
+    [VERB_STOP] = {"stop", "stop counting and keep the value", "PMCSTOP, PMIOSTOP, cpc_disable"},
+    [VERB_RESET] = {"reset",
+                    "set the value back to the initial count and the times to 0. Not while running",
                     "PMIORESET"},
-    [VERB_RESTART] = {"restart", "reset and start as one", "cpc_set_restart"},
-    [VERB_FLUSH] = {"flush", "make the log's records readable", "FLUSHLOG"},
-    [VERB_CLOSE] = {"close", "last record, log ended", "CLOSELOG"},
-    [VERB_DETACH] = {"detach", "from all targets", "PMCDETACH"},
+    [VERB_RESTART] = {"restart", "reset and start in one step", "cpc_set_restart"},
+    [VERB_FLUSH] = {"flush", "make all records so far readable", "FLUSHLOG"},
+    [VERB_CLOSE] = {"close", "write the last record and close the log", "CLOSELOG"},
+    [VERB_DETACH] = {"detach", "detach from all targets", "PMCDETACH"},
 };
 
 int change_refuse_held(struct call *call)

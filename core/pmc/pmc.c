@@ -13,13 +13,13 @@
 #define VALUE_BYTES 48  /* … and what it counted of an event */
 
 const struct state_row state_table[PMC_STATES] = {
-    [PMC_NEW] = {"new", true, "no event has been set"},
-    [PMC_ALLOCATED] = {"allocated", true, "it has an event and was never started"},
-    [PMC_ARMED] = {"armed", false, "start=exec: waits for the targets' next exec"},
-    [PMC_RUNNING] = {"running", false, "it counts whenever a target runs"},
-    [PMC_STOPPED] = {"stopped", true, "it keeps its count"},
-    [PMC_EXITED] = {"exited", true, "no covered process is left"},
-    [PMC_LOST] = {"lost", false, "at the last look nothing of it was on the hardware"},
+    [PMC_NEW] = {"new", true, "no event is set"},
+    [PMC_ALLOCATED] = {"allocated", true, "an event is set, and the PMC was never started"},
+    [PMC_ARMED] = {"armed", false, "start=exec is set, and no target has executed a program yet"},
+    [PMC_RUNNING] = {"running", false, "the PMC counts whenever a target runs"},
+    [PMC_STOPPED] = {"stopped", true, "the PMC does not count and keeps its value"},
+    [PMC_EXITED] = {"exited", true, "no target is left"},
+    [PMC_LOST] = {"lost", false, "the kernel took all of its hardware counters away"},
 };
 
 /* ---- life ---- */

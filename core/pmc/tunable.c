@@ -9,8 +9,8 @@
 #include <string.h>
 
 #define AT_ONCE       "at once"
-#define NEW_PMCS      "PMCs made from then on"
-#define NEW_TARGETS   "targets attached from then on"
+#define NEW_PMCS      "PMCs created later"
+#define NEW_TARGETS   "targets attached later"
 #define MANY          1000000000 /* of things in memory: more is a typing error */
 #define LOG_BYTES_MAX (UINT64_C(32) << 20)
 
@@ -18,71 +18,72 @@
 static const struct tunable_row rows[TUNABLE_COUNT] = {
     [TUNABLE_CALLCHAINDEPTH] =
         {"callchaindepth", TUNABLE_NUMBER, true, true, 127, 1, 512,
-         "frames recorded of a call chain, where the PMC's depth= does not say", NEW_TARGETS},
+         "maximum number of frames in a call chain, and the default of depth=", NEW_TARGETS},
     [TUNABLE_LOGBUFFERSIZE] =
-        {"logbuffersize", TUNABLE_NUMBER, true, false, 256, 1, 16384, "KiB of one log buffer",
-         "largest and usual logsize, with nbuffers: their product, at most 32 MiB"},
+        {"logbuffersize", TUNABLE_NUMBER, true, false, 256, 1, 16384,
+         "size of one log buffer in KiB",
+         "the maximum and the default of logsize= are nbuffers x logbuffersize, at most 32 MiB"},
     [TUNABLE_MINCOUNT] =
         {"mincount", TUNABLE_NUMBER, false, false, 1000, 1, INT64_MAX,
-         "smallest period= of the processor's events and of clocks; a smaller one is raised to it",
-         "periods set from then on"},
+         "minimum of period= for hardware and clock events; a smaller period is raised to it",
+         "periods set later"},
     [TUNABLE_NBUFFERS] =
-        {"nbuffers", TUNABLE_NUMBER, true, false, 32, 1, MANY, "log buffers of a PMC",
-         "largest and usual logsize, with logbuffersize: their product, at most 32 MiB"},
-    [TUNABLE_UNPRIVILEGED_PROC_DEBUG] = {"unprivileged_proc_debug", TUNABLE_BOOL, false, false, 1,
-                                         0, 1,
-                                         "others than the superuser may attach to more than `self`",
-                                         NEW_TARGETS},
+        {"nbuffers", TUNABLE_NUMBER, true, false, 32, 1, MANY, "number of log buffers of a PMC",
+         "the maximum and the default of logsize= are nbuffers x logbuffersize, at most 32 MiB"},
+    [TUNABLE_UNPRIVILEGED_PROC_DEBUG] =
+        {"unprivileged_proc_debug", TUNABLE_BOOL, false, false, 1, 0, 1,
+         "ordinary users may attach to processes that they may observe; 0: only to `self`",
+         NEW_TARGETS},
     [TUNABLE_UNPRIVILEGED_SYSPMCS] = {"unprivileged_syspmcs", TUNABLE_BOOL, false, false, 0, 0, 1,
-                                      "others than the superuser may count whole CPUs",
+                                      "ordinary users may count CPUs and cgroups (system scope)",
                                       NEW_TARGETS},
-    [TUNABLE_UNPRIVILEGED_KERNEL] =
-        {"unprivileged_kernel", TUNABLE_BOOL, false, false, 0, 0, 1,
-         "others than the superuser may count and sample in kernel mode", NEW_TARGETS},
+    [TUNABLE_UNPRIVILEGED_KERNEL] = {"unprivileged_kernel", TUNABLE_BOOL, false, false, 0, 0, 1,
+                                     "ordinary users may count and sample in kernel mode",
+                                     NEW_TARGETS},
     [TUNABLE_STRICT_ROWS] = {"strict_rows", TUNABLE_BOOL, false, false, 0, 0, 1,
-                             "a row belongs to one owner's PMC only, as in hwpmc",
-                             "rows taken from then on"},
-    [TUNABLE_ROOTMODE] = {"rootmode", TUNABLE_MODE, false, false, 01777, 0, 01777,
-                          "permissions of the mounted directory: is it open to users", AT_ONCE},
+                             "an owner may have only one PMC on a row, as in hwpmc", "rows reserved later"},
+    [TUNABLE_ROOTMODE] =
+        {"rootmode", TUNABLE_MODE, false, false, 01777, 0, 01777,
+         "permissions of the root directory; they decide which users may create PMCs", AT_ONCE},
     [TUNABLE_DIRMODE] = {"dirmode", TUNABLE_MODE, false, false, 0700, 0, 0777,
-                         "permissions that mkdir can give a PMC", NEW_PMCS},
+                         "permissions that mkdir may give to a PMC (a mask)", NEW_PMCS},
     [TUNABLE_READERS] =
         {"readers", TUNABLE_GROUP, false, false, 0, 0, 0,
          "group that may read count, detail, status, counts and metrics.prom of every PMC",
          AT_ONCE},
     [TUNABLE_MAX_PMCS] = {"max_pmcs", TUNABLE_NUMBER, false, false, 100000, 1, 10000000,
-                          "PMCs in all", NEW_PMCS},
+                          "maximum number of PMCs", NEW_PMCS},
     [TUNABLE_MAX_PMCS_PER_USER] = {"max_pmcs_per_user", TUNABLE_NUMBER, false, false, 256, 0,
-                                   10000000, "PMCs of one user; the superuser may make more",
+                                   10000000,
+                                   "maximum number of PMCs of one user, except the superuser",
                                    NEW_PMCS},
-    [TUNABLE_MAX_EVENTS_PER_PROCESS] = {"max_events_per_process", TUNABLE_NUMBER, false, false, 64,
-                                        0, MANY,
-                                        "events on one process; the superuser's are not limited",
-                                        NEW_TARGETS},
+    [TUNABLE_MAX_EVENTS_PER_PROCESS] =
+        {"max_events_per_process", TUNABLE_NUMBER, false, false, 64, 0, MANY,
+         "maximum number of events that one user may attach to one process, except the superuser",
+         NEW_TARGETS},
     [TUNABLE_MAX_FDS_PER_USER] =
         {"max_fds_per_user", TUNABLE_NUMBER, false, false, 65536, 0, MANY,
-         "descriptors pmcfs holds for one user's PMCs (events × threads, or × CPUs; the superuser "
-         "may attach more), and for files that the user opened from another user namespace",
+         "maximum number of file descriptors that pmcfs holds for one user, except the superuser: "
+         "events × threads, or events × CPUs, and open files from another user namespace",
          NEW_TARGETS},
     [TUNABLE_MAX_LOG_PER_USER] =
         {"max_log_per_user", TUNABLE_NUMBER, false, false, 256 << 20, 0, INT64_MAX,
-         "bytes of the logs of one user's PMCs; open files and texts "
-         "that are kept for them have 16 MiB more; no more than a quarter of the memory that "
-         "the daemon's control groups have when it starts",
+         "maximum bytes of the logs of one user's PMCs, and 16 MiB more for open files; limited to "
+         "a quarter of the memory that the cgroups of pmcfs have at start",
          AT_ONCE},
     [TUNABLE_MAX_WAITING_PER_USER] = {"max_waiting_per_user", TUNABLE_NUMBER, false, false, 1000, 1,
-                                      MANY, "reads and polls of one user that wait",
-                                      "waits begun from then on"},
-    [TUNABLE_MAX_COVERED_PER_PMC] = {"max_covered_per_pmc", TUNABLE_NUMBER, false, false, 10000, 1,
-                                     MANY,
-                                     "processes at and below one target, those left out included",
-                                     NEW_TARGETS},
+                                      MANY, "maximum number of waiting reads and polls of one user",
+                                      "reads and polls that wait later"},
+    [TUNABLE_MAX_COVERED_PER_PMC] =
+        {"max_covered_per_pmc", TUNABLE_NUMBER, false, false, 10000, 1, MANY,
+         "maximum number of processes at and below one target, including processes left out",
+         NEW_TARGETS},
     [TUNABLE_ATTACH_MS] = {"attach_ms", TUNABLE_NUMBER, false, false, 5000, 10, 60000,
-                           "milliseconds after which attaching gives up", NEW_TARGETS},
+                           "milliseconds after which attaching fails", NEW_TARGETS},
     [TUNABLE_NOTIFY_MS] = {"notify_ms", TUNABLE_NUMBER, false, false, 20, 1, 60000,
-                           "milliseconds between two looks at a count that is polled", AT_ONCE},
+                           "milliseconds between two checks of a count that is polled", AT_ONCE},
     [TUNABLE_THREADS] = {"threads", TUNABLE_NUMBER, true, false, 4, 1, 64,
-                         "threads that answer requests", "the next mount"},
+                         "number of threads that serve requests", "the next mount"},
 };
 
 static void value_reset(struct tunables *tunables, enum tunable which)

@@ -1,6 +1,6 @@
 /*
  * Rows and their dispositions: hwpmc's bookkeeping of the PMCs that hold each hardware counter.
- * Pure: no calls out, no clock, no locks. pmcfs.5 has the rules under ROW DISPOSITIONS.
+ * Pure: no calls out, no clock, no locks. pmcfs.5 has the rules under COUNTER ALLOCATION.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /*
- * The program's tables as text: tab separated lines, except conf, which is the file
+ * Prints the program's tables as tab separated lines. The table conf is the text of
  * conf/pmcfs.conf.
  */
 #include "fs/program/tables.h"
@@ -12,9 +12,11 @@
 #include "fs/program/options.h"
 #include "fs/tree/files.h"
 
+#include <ctype.h>
+#include <inttypes.h>
 #include <string.h>
 
-static struct tunables standard; /* default values */
+static struct tunables standard; /* all tunables with their defaults */
 
 static void print_tunables(struct buf *out)
 {
@@ -37,20 +39,19 @@ static void print_files(struct buf *out)
 static void print_conf(struct buf *out)
 {
     buf_str(out,
-            "# The defaults of pmcfs(8); each is in pmcfs(5), TUNABLES. Without # a line is in\n"
-            "# force; -o comes after it.\n"
-            "# SIGHUP makes a running pmcfs read again what can be changed at any time.\n"
-            "# pmcfs --check says what is wrong with this file.\n"
+            "# Configuration of pmcfs(8). Each line shows a default; remove the # to change it.\n"
+            "# pmcfs(5), TUNABLES, describes the tunables. Options of -o take precedence.\n"
+            "# After a change: send SIGHUP to pmcfs. Check this file with: pmcfs --check\n"
             "\n"
             "[pmcfs]\n"
             "\n"
-            "# what counts: perf (the kernel's perf_events) or sim (a simulated PMU, for tests)\n"
+            "# Backend: perf (the kernel's perf_events) or sim (a simulated PMU, for tests).\n"
             "#backend = perf\n");
     for (int i = 0; i < TUNABLE_COUNT; i++) {
         const struct tunable_row *row = tunable_row((enum tunable)i);
-        buf_printf(out, "\n# %s\n# ", row->help);
+        buf_printf(out, "\n# %c%s.\n# ", toupper((unsigned char)row->help[0]), row->help + 1);
         tunable_range_print(&standard, (enum tunable)i, out);
-        buf_printf(out, "; changed: %s; effect: %s\n#%s = ",
+        buf_printf(out, "; can be changed %s; effect: %s\n#%s = ",
                    row->at_start ? "at mount only" : "at any time", row->effect, row->name);
         tunable_print(&standard, (enum tunable)i, out);
         buf_char(out, '\n');
@@ -64,11 +65,20 @@ static void print_errors(struct buf *out)
                    err_table[i].where, err_table[i].condition);
 }
 
+/* Columns: name, values, default, range of numbers, modes, help, the reference features. */
 static void print_settings(struct buf *out)
 {
+    static const char *const places[] = {[PLACE_ANY] = "",
+                                         [PLACE_PROCESS] = "process",
+                                         [PLACE_CPUS] = "system",
+                                         [PLACE_SAMPLING] = "sampling"};
+
     for (int i = 0; i < KEYS; i++) {
         const struct key_row *row = &key_table[i];
-        buf_printf(out, "%s\t%s\t%s\t%s\t%s\n", row->name, row->values, row->standard, row->help,
+        buf_printf(out, "%s\t%s\t%s\t", row->name, row->values, row->standard);
+        if (row->shape == SHAPE_OFF_NUMBER)
+            buf_printf(out, "%" PRIu64 " to %" PRIu64, row->min, row->max);
+        buf_printf(out, "\t%s\t%s\t%s\n", places[row->place], row->help,
                    row->seed ? row->seed : "");
     }
 }
@@ -104,28 +114,21 @@ static void print_help(struct buf *out)
     buf_str(out,
             "usage: pmcfs [options] [SOURCE] MOUNTPOINT\n"
             "       pmcfs --upgrade MOUNTPOINT\n"
-            "Mounts the machine's performance counters as files.\n"
-            "Manual: pmcfs(8) has what to type, pmcfs(5) every file, setting, tunable and error,\n"
-            "pmcfs-compat(7) what differs from hwpmc, perfmon, pmcstat and cpc.\n\n"
-            "  -f, --foreground      stay in the foreground, messages to stderr\n"
-            "  -o KEY=VALUE[,...]    a tunable, backend=perf|sim, or an option of mount(8);\n"
-            "     single             one process, which nothing takes the place of\n"
+            "Mounts performance counters as a file system.\n\n"
+            "  -f, --foreground      stay in the foreground and write messages to stderr\n"
+            "  -o KEY=VALUE[,...]    set a tunable, backend=perf|sim, or an option of mount(8)\n"
+            "     single             serve in one process, without supervisor (for debuggers)\n"
             "  -c, --config FILE     read FILE instead of " CONF_DEFAULT "\n"
-            "      --check           say what is wrong with the configuration, and end\n"
-            "      --print-tables T  print the table T: settings, tunables, conf, errors, files,\n"
+            "      --check           check the configuration, report errors, and exit\n"
+            "      --print-tables T  print table T: settings, tunables, conf, errors, files,\n"
             "                        modes, states, verbs, records or help\n"
-            "      --upgrade         put this program in the place of the one at MOUNTPOINT\n"
-            "  -V, --version         print the version\n"
-            "  -h, --help            print this\n\n"
-            "tunables (default; what is allowed):\n");
-    for (int i = 0; i < TUNABLE_COUNT; i++) {
-        const struct tunable_row *row = tunable_row((enum tunable)i);
-        buf_printf(out, "  %-24s %s (", row->name, row->help);
-        tunable_print(&standard, (enum tunable)i, out);
-        buf_str(out, "; ");
-        tunable_range_print(&standard, (enum tunable)i, out);
-        buf_str(out, ")\n");
-    }
+            "      --upgrade         replace the program that serves MOUNTPOINT by this one\n"
+            "  -V, --version         print the version and the number of the interface\n"
+            "  -h, --help            print this text\n\n"
+            "All tunables with default and range: pmcfs --print-tables tunables\n"
+            "Manual: pmcfs(8) to mount and run, pmcfs(5) for the files and settings,\n"
+            "pmcfs-log(5) for samples and records, pmcfs-access(7) for permissions, quotas and\n"
+            "containers, pmcfs-compat(7) for users of hwpmc, perfmon, pmcstat and cpc.\n");
 }
 
 static const struct {

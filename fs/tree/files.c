@@ -26,113 +26,116 @@
 
 /* The index is the number in the node id: append, never renumber. Row 1 is the directory itself. */
 static const struct file_row instance_rows[] = {
-    [1] = DIR(DIR_NONE, DIR_ROOT, "", 01777, "mkdir makes a PMC, rmdir releases it"),
+    [1] = DIR(DIR_NONE, DIR_ROOT, "", 01777, "mkdir creates a PMC, rmdir releases it"),
     [2] = AT(DIR_ROOT, "README", 0444, "examples, and this list", .show = readme_show,
              .bound = readme_bound),
-    [3] = DIR(DIR_ROOT, DIR_INFO, "info", 0555, "facts, read-only"),
+    [3] = DIR(DIR_ROOT, DIR_INFO, "info", 0555, "facts about the host and about pmcfs, read-only"),
     [4] = DIR(DIR_ROOT, DIR_EVENTS, "events", 0555,
-              "every event this machine can count, a directory per class"),
+              "the events that can be counted on this host, a directory per class"),
     [5] = DIR(DIR_ROOT, DIR_ADMIN, "admin", 0755,
               "for the administrator: rows, tunables, instances", .flags = FILE_ROOT_ONLY),
     [6] = DIR(DIR_ROOT, DIR_INSTANCES, "instances", 0711,
-              "subtrees for containers; mkdir makes one", .flags = FILE_ROOT_ONLY),
-    [7] = AT(DIR_ROOT, "counts", 0444, "a line per PMC and event that the reader may read",
+              "subtrees for containers; mkdir creates one", .flags = FILE_ROOT_ONLY),
+    [7] = AT(DIR_ROOT, "counts", 0444, "all PMCs that the reader may read, a line per event",
              .show = show_counts, .bound = bound_counts, .flags = FILE_RIGHTS),
-    [8] = AT(DIR_ROOT, "metrics.prom", 0444, "all counts for Prometheus", .show = show_metrics,
+    [8] = AT(DIR_ROOT, "metrics.prom", 0444,
+             "all PMCs that the reader may read, as text for Prometheus", .show = show_metrics,
              .bound = bound_counts, .flags = FILE_RIGHTS | FILE_SNAPSHOT | FILE_FRESH),
     /* for the tables only: it is [1] of its own number */
     [9] = EACH(DIR_INSTANCES, DIR_ROOT, "NAME", 01755,
-               "an instance: README, info, events, counts, metrics.prom and PMCs of its own",
+               "an instance, with its own README, info, events, counts, metrics.prom and PMCs",
                .flags = FILE_ROOT_ONLY),
-    [16] = INFO("version", show_info_version, "the version of pmcfs and of this interface"),
-    [17] = INFO("backend", show_info_backend, "what counts, and what it found here",
-                .bound = bound_classes),
-    [18] = INFO("cpu", show_info_cpu, "the processor's name"),
-    [19] = INFO("cpuref", show_info_cpuref, "the documents that describe its events"),
-    [20] =
-        INFO("cpus", show_info_cpus, "CPUs that are possible and online", .bound = bound_classes),
-    [21] = INFO("npmc", show_info_npmc, "counters per CPU, all classes together"),
-    [22] = INFO("classes", show_info_classes, "a line per class: rows, width, capabilities, CPUs",
-                .bound = bound_classes),
-    [23] = INFO("rows", show_info_rows, "a line per CPU and row: its state and holder",
+    [16] =
+        INFO("version", show_info_version, "the version of pmcfs and the number of the interface"),
+    [17] =
+        INFO("backend", show_info_backend,
+             "the backend (perf or sim), and what it found on this host", .bound = bound_classes),
+    [18] = INFO("cpu", show_info_cpu, "the name of the processor"),
+    [19] =
+        INFO("cpuref", show_info_cpuref, "the documents that describe the events of the processor"),
+    [20] = INFO("cpus", show_info_cpus, "the possible and the online CPUs", .bound = bound_classes),
+    [21] = INFO("npmc", show_info_npmc, "number of hardware counters per CPU, over all classes"),
+    [22] = INFO("classes", show_info_classes,
+                "the classes of events: rows, width, capabilities, CPUs", .bound = bound_classes),
+    [23] = INFO("rows", show_info_rows,
+                "the hardware counters of each CPU, and which PMC holds each of them",
                 .bound = bound_rows, .flags = FILE_RIGHTS),
-    [24] = INFO("stats", show_info_stats, "what pmcfs itself has done, a number a line"),
-    [25] = INFO("tsc", show_info_tsc, "the cycle counter and its rate"),
-    [26] = INFO("last_error", show_info_last_error, "the reader's last failed operation",
+    [24] = INFO("stats", show_info_stats, "statistics of pmcfs itself, a number per line"),
+    [25] = INFO("tsc", show_info_tsc, "the time stamp counter and its rate"),
+    [26] = INFO("last_error", show_info_last_error, "the last operation of the reader that failed",
                 .flags = FILE_RIGHTS),
-    [33] = DIR(DIR_ADMIN, DIR_TUNABLES, "tunables", 0555,
-               "what the administrator sets for all PMCs, one value a file"),
-    [34] = AT(DIR_ADMIN, "probe", 0644, "slots that others hold; write 1 to look again",
+    [33] = DIR(DIR_ADMIN, DIR_TUNABLES, "tunables", 0555, "global settings, one value per file"),
+    [34] = AT(DIR_ADMIN, "probe", 0644,
+              "number of counters in use outside pmcfs; write 1 to count them again",
               .show = show_probe, .store = store_probe),
-    [35] = DIR(DIR_ADMIN, DIR_LIMITS, "instances", 0555,
-               "what those inside of each instance may have"),
+    [35] = DIR(DIR_ADMIN, DIR_LIMITS, "instances", 0555, "the limits of each instance"),
 };
 
 static const struct file_row pmc_rows[] = {
-    [1] = EACH(DIR_ROOT, DIR_PMC, "NAME", 0700, "a PMC: its name is yours to choose"),
-    [2] = PMC("config", "all settings, key=value a line; can be written back", .show = show_config,
-              .bound = bound_pmc, .store = store_command, .flags = FILE_RIGHTS),
-    [3] = PMC("event", "the event, or the events of a set, one a line; >> adds one",
+    [1] = EACH(DIR_ROOT, DIR_PMC, "NAME", 0700, "a PMC, under a name of your choice"),
+    [2] =
+        PMC("config", "all settings, key=value per line; can be written back", .show = show_config,
+            .bound = bound_pmc, .store = store_command, .flags = FILE_RIGHTS),
+    [3] = PMC("event", "the event, or the events of a set, one per line; >> adds one",
               .show = show_event, .bound = bound_pmc, .store = store_command),
     [4] = PMC("mode", "process or system scope, counting or sampling", .show = show_mode,
               .store = store_command),
-    [5] = PMC("target", "its targets: write a PID, self, cpu0, all, cgroup:/path; -WORD detaches",
+    [5] = PMC("target", "the targets: write a PID, self, cpu0, all or cgroup:/path; -WORD detaches",
               .show = show_target, .bound = bound_pmc, .store = store_command, .begin = begin_state,
               .poll = poll_state, .flags = FILE_RIGHTS),
-    [6] = PMC("ctl", "the state; write a verb: start, stop and so on", .show = show_ctl,
+    [6] = PMC("ctl", "the state; write start, stop or another verb", .show = show_ctl,
               .store = store_command, .begin = begin_state, .poll = poll_state),
-    [7] = PMC("count", "the value, one a line for a set; written: the initial value",
-              .show = show_count, .store = store_command, .poll = poll_count,
-              .flags = FILE_PLAIN | FILE_READERS),
-    [8] = PMC("detail", "a table: per event and target, with times", .show = show_detail,
+    [7] = PMC("count", "the value, one line per event; write the initial value", .show = show_count,
+              .store = store_command, .poll = poll_count, .flags = FILE_PLAIN | FILE_READERS),
+    [8] = PMC("detail", "the values per event and target, with times", .show = show_detail,
               .bound = bound_pmc, .flags = FILE_RIGHTS | FILE_READERS),
-    [9] = PMC("series", "a stream: a line of values per interval (config interval=MS)",
+    [9] = PMC("series", "a stream with a line of values per interval (set interval=)",
               .stream = stream_series, .bound = bound_series, .poll = poll_series,
               .flags = FILE_STREAM),
-    [10] = PMC("status", "everything about its state, \"name value\" lines", .show = show_status,
-               .bound = bound_pmc, .begin = begin_state, .poll = poll_state,
+    [10] = PMC("status", "everything about the state of the PMC, in \"name value\" lines",
+               .show = show_status, .bound = bound_pmc, .begin = begin_state, .poll = poll_state,
                .flags = FILE_RIGHTS | FILE_READERS),
-    [11] = PMC("error", "ok, or why the last command written to this PMC was refused",
-               .show = show_error),
-    [12] = PMC("samples", "a stream: the log as text; text written here is put into it",
+    [11] = PMC("error", "ok, or the reason why the last command was refused", .show = show_error),
+    [12] = PMC("samples", "a stream with the log as text; text that you write is added to the log",
                .stream = stream_samples, .bound = bound_log, .begin = begin_samples,
                .store = store_samples, .poll = poll_samples, .flags = FILE_STREAM | FILE_REST),
-    [13] = PMC("samples.perf", "a stream: the log for perf report -i - and perf script -i -",
+    [13] = PMC("samples.perf", "a stream with the log for perf report -i - and perf script -i -",
                .stream = stream_samples_perf, .bound = bound_log, .begin = begin_samples_perf,
                .poll = poll_samples, .flags = FILE_STREAM | FILE_REST | FILE_RIGHTS),
-    [15] = PMC("metrics", "what follows from the counts: ratios, and rates per second",
+    [15] = PMC("metrics", "values derived from the counts: ratios, and rates per second",
                .show = show_ratios, .bound = bound_pmc),
-    [14] = PMC("samples.folded", "sampled stacks, folded and counted, for flame graphs",
+    [14] = PMC("samples.folded", "the sampled stacks, folded and counted, for flame graphs",
                .show = show_samples_folded, .bound = bound_log, .flags = FILE_RIGHTS),
 };
 
 static const struct file_row event_rows[] = {
     [1] = EACH(DIR_EVENTS, DIR_CLASS, "CLASS", 0555, "the events of one class"),
-    [2] = EACH(DIR_CLASS, DIR_NONE, "EVENT", 0444, "what to write to count it, and what it means",
+    [2] = EACH(DIR_CLASS, DIR_NONE, "EVENT", 0444, "how to count the event, and what it means",
                .show = show_catalog_event, .bound = bound_event),
 };
 
 static const struct file_row slot_rows[] = {
-    [1] = EACH(DIR_ADMIN, DIR_CPU, "cpuN", 0555, "the rows of one CPU"),
+    [1] = EACH(DIR_ADMIN, DIR_CPU, "cpuN", 0555, "the hardware counters of one CPU"),
     [2] = EACH(DIR_CPU, DIR_NONE, "ROW", 0644, "enabled or disabled", .show = show_slot,
                .store = store_slot),
 };
 
 static const struct file_row tunable_rows[] = {
-    [2] = EACH(DIR_TUNABLES, DIR_NONE, "TUNABLE", 0644, "its value", .show = show_tunable,
-               .store = store_tunable),
+    [2] = EACH(DIR_TUNABLES, DIR_NONE, "TUNABLE", 0644, "the value of the tunable",
+               .show = show_tunable, .store = store_tunable),
 };
 
 static const struct file_row limit_rows[] = {
-    [1] = EACH(DIR_LIMITS, DIR_LIMIT, "NAME", 0555, "of one instance, one value a file"),
-    [2] = LIMIT("max_pmcs", "PMCs in it; 0: no limit of its own"),
-    [3] = LIMIT("max_fds", "descriptors held for its PMCs; 0: no limit of its own"),
-    [4] = LIMIT("max_log", "bytes of the logs of its PMCs; 0: no limit of its own"),
-    [5] = LIMIT("system_scope", "1: those inside may count whole CPUs"),
-    [6] = LIMIT("kernel_mode", "1: those inside may count and sample kernel mode"),
-    [7] = LIMIT("lifetime", "mount, or namespace: it ends with the PID namespace that uses it"),
-    [8] = AT(DIR_LIMIT, "ctl", 0644,
-             "active; write release: its PMCs are released, and it is removed",
+    [1] =
+        EACH(DIR_LIMITS, DIR_LIMIT, "NAME", 0555, "the limits of one instance, one value per file"),
+    [2] = LIMIT("max_pmcs", "maximum number of PMCs in the instance; 0: no limit"),
+    [3] = LIMIT("max_fds", "maximum number of file descriptors for its PMCs; 0: no limit"),
+    [4] = LIMIT("max_log", "maximum bytes of the logs of its PMCs; 0: no limit"),
+    [5] = LIMIT("system_scope", "1: users inside may count CPUs and cgroups"),
+    [6] = LIMIT("kernel_mode", "1: users inside may count and sample kernel mode"),
+    [7] = LIMIT("lifetime",
+                "mount, or namespace: released when the PID namespace that uses it is gone"),
+    [8] = AT(DIR_LIMIT, "ctl", 0644, "active; write release to release its PMCs and remove it",
              .show = show_instance_ctl, .store = store_instance_ctl),
 };
 
@@ -242,7 +245,7 @@ static void row_print(const struct file_row *row, bool as_page, struct buf *out)
 
     row_path(row, path);
     snprintf(access, sizeof access, "%s%s", reads, writes);
-    buf_printf(out, as_page ? "  %-24s %-3s %s\n" : "%s\t%s\t%s\n", path, access, row->help);
+    buf_printf(out, as_page ? "  %-33s %-2s  %s\n" : "%s\t%s\t%s\n", path, access, row->help);
 }
 
 void files_print(bool inside, bool as_page, struct buf *out)

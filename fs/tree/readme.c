@@ -1,5 +1,5 @@
 /*
- * README: examples that work when pasted, then what each file is for, from the table of files.
+ * The file README: examples that can be pasted, and the list of files from the table of files.
  */
 #include "fs/tree/readme.h"
 
@@ -18,11 +18,11 @@ void readme_place(const char *mountpoint)
     place = mountpoint;
 }
 
-/* '@' stands for the path of the mount. */
+/* '@' is replaced by the path of the mount. */
 static const char page[] =
     "pmcfs " PMCFS_VERSION ": performance counters as files.\n"
-    "A directory is a counter: mkdir makes it, rmdir releases it, writing sets it up,\n"
-    "reading reads it.\n"
+    "A directory is a counter (a PMC): mkdir creates it, rmdir releases it. Write to its\n"
+    "files to set it up, and read them to see the counts.\n"
     "\n"
     "Count the page faults of a process (here: this shell):\n"
     "\n"
@@ -30,35 +30,37 @@ static const char page[] =
     "  cat @/i/count\n"
     "  rmdir @/i\n"
     "\n"
-    "A command from its first instruction to its last, with all its children:\n"
+    "Count the CPU time of a command and all its children, from the first instruction:\n"
     "\n"
     "  mkdir @/c && echo event=task-clock start=exec descendants=on > @/c/config\n"
     "  sh -c 'echo self > @/c/target && exec ls -R /usr/share/doc > /dev/null'\n"
     "  cat @/c/count; rmdir @/c\n"
     "\n"
-    "Events counted together (>> adds one), on one CPU (for users that may count whole CPUs):\n"
+    "Count several events together on one CPU (>> adds an event; needs system scope):\n"
     "\n"
     "  mkdir @/s && echo context-switches,page-faults > @/s/event\n"
     "  echo task-clock >> @/s/event && echo cpu0 > @/s/target\n"
     "  paste @/s/event @/s/count; cat @/s/metrics\n"
     "  rmdir @/s\n"
     "\n"
-    "Where a command spends its time, as stacks for a flame graph (pmc-names makes names of\n"
-    "the addresses); for perf(1) instead: perf report -i - < @/p/samples.perf\n"
+    "Profile a command (flame graph: pmc-flamegraph @/p; report: pmcstat, or\n"
+    "perf report -i - < @/p/samples.perf):\n"
     "\n"
     "  mkdir @/p && echo event=cpu-clock callchain=on start=exec freq=997 > @/p/config\n"
     "  sh -c 'echo self > @/p/target && exec ls -R /usr > /dev/null'\n"
     "  cat @/p/samples.folded\n"
     "  rmdir @/p\n"
     "\n"
-    "What can be counted here: ls @/events; events/metric: what follows from counts, written\n"
-    "metric/NAME. Why something was refused: cat @/NAME/error, or @/info/last_error (the echo\n"
-    "of dash says \"I/O error\" whatever the reason is).\n"
+    "All events of this host: ls @/events. Derived values such as instructions per cycle:\n"
+    "ls @/events/metric, and write metric/NAME to event. Live view of all counters: pmctop.\n"
     "\n"
-    "Each write(2) is one command, applied whole or not at all; later writes of one open, a\n"
-    "line each, join their events to the set. Every file, word and error: man 5 pmcfs.\n"
+    "If a write fails, @/NAME/error or @/info/last_error has the reason. (The echo of dash\n"
+    "always prints \"I/O error\".)\n"
     "\n"
-    "Files (r: can be read, w: can be written):\n"
+    "Each write(2) is one command, which takes effect completely or not at all. Later writes\n"
+    "to the same open file add their events to the set. Manual: man 5 pmcfs.\n"
+    "\n"
+    "Files (r: readable, w: writable):\n"
     "\n";
 
 int readme_show(struct call *call)

@@ -20,7 +20,7 @@ unmount_and_wait() {
 t_version_and_help() {
     like "$("$BIN" --version)" '^pmcfs [0-9]+\.[0-9]+\.[0-9]+'
     "$BIN" --help >"$T/help"
-    for word in -f -o -c --check --print-tables -V --version -h --help 'attach_ms .*(5000; 10 to 60000)'; do
+    for word in -f -o -c --check --print-tables -V --version -h --help '--print-tables tunables'; do
         grep -qe "$word" "$T/help" || die "--help does not mention $word"
     done
 }
