@@ -9,6 +9,7 @@ t_the_installed_program_reads_the_installed_configuration() {
     ninja -C "$T/build" install >"$T/said" 2>&1 || die "ninja: $(tail -3 "$T/said")"
     local file tool
     for file in sbin/pmcfs etc/pmcfs.conf share/man/man8/pmcfs.8 share/man/man5/pmcfs.5 \
+        share/man/man5/pmcfs-log.5 share/man/man7/pmcfs-access.7 \
         share/man/man7/pmcfs-compat.7 lib/systemd/system/pmcfs.service; do
         [[ -f $prefix/$file ]] || die "$file is not installed"
     done

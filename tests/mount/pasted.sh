@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# The examples of README.md, of pmcfs.8, of pmcfs.5 and of the tree's own README, pasted into a shell on a terminal.
+# The examples of README.md, of the manual pages and of the README in the tree, pasted into a shell on a terminal.
 
 # Blocks that are not pasted, by a word of each, and why.
 PASTED_NOT='
@@ -17,7 +17,7 @@ blocks() {
     /usr/bin/python3 -I - "$1" "$PASTED_NOT" <<'P'
 import re, sys
 text = open(sys.argv[1]).read()
-if sys.argv[1].endswith((".8", ".5")): # what makes a PMC or an instance
+if sys.argv[1].endswith((".8", ".5", ".7")): # what makes a PMC or an instance
     found = re.findall(r"^\.Bd -literal[^\n]*\n(.*?)^\.Ed", text, re.S | re.M)
     found = [b for b in found if "mkdir " in b]
     found = [b.replace("\\e", "\\").replace("\\&", "").replace("\\(aq", "'").replace("\\-", "-") for b in found]
@@ -104,15 +104,19 @@ t_readme_in_dash() {
 #@ slow
 t_manual_in_bash() {
     mount_pmcfs
-    pasted bash "${TEST_FILE%/tests/*}/pmcfs.8"
-    pasted bash "${TEST_FILE%/tests/*}/pmcfs.5"
+    local page
+    for page in pmcfs.8 pmcfs.5 pmcfs-log.5 pmcfs-access.7; do
+        pasted bash "${TEST_FILE%/tests/*}/$page"
+    done
 }
 
 #@ slow
 t_manual_in_dash() {
     mount_pmcfs
-    pasted dash "${TEST_FILE%/tests/*}/pmcfs.8"
-    pasted dash "${TEST_FILE%/tests/*}/pmcfs.5"
+    local page
+    for page in pmcfs.8 pmcfs.5 pmcfs-log.5 pmcfs-access.7; do
+        pasted dash "${TEST_FILE%/tests/*}/$page"
+    done
 }
 
 #@ slow
