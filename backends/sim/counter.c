@@ -2,10 +2,10 @@
  * A simulated counter is arithmetic on the host's clock:
  *
  *   covered, enabled = time started, from the exec on (at_exec: 1 ms after the start), while alive
- *   running          = covered, less what came after the loss (sim_lose_after_ms); multiplex: half
+ *   running          = covered time before the loss (sim_lose_after_ms); multiplex: half
  *   value            = rate × running, 3/4 of it in user mode, the rest in kernel mode
  *
- * A death is seen at the first look after it, and the value stays from there.
+ * A death is noticed at the first update after it; the value does not change from then on.
  */
 #include "backends/sim/counter.h"
 
@@ -252,7 +252,7 @@ bool counter_covers(struct counter *counter, pid_t pid)
     return counts_task(counter) && !dead && counter->plan.target.pid == pid;
 }
 
-/* ---- for a later worker: the simulated machine knows its counters by their numbers ---- */
+/* ---- a later worker finds its counters by their numbers ---- */
 
 void counter_print(const struct counter *counter, struct buf *out)
 {

@@ -1,12 +1,10 @@
 /*
- * From a spelling to an event, and the lists of events/.
+ * The events of the simulated PMU: the table, the spellings, and the lists of events/.
  */
 #include "backends/sim/events.h"
 
 #include "backends/sim/counter.h"
 #include "backends/sim/sim.h"
-#include "backends/sim/spelling.h"
-#include "backends/sim/table.h"
 #include "core/rows/match.h"
 
 #include <errno.h>
@@ -15,10 +13,244 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* ---- the table ---- */
+
+enum fit {
+    FIT_GENERAL, /* any row except the fixed one */
+    FIT_EVEN,    /* rows 0, 2, 4… except the fixed one */
+    FIT_BOTH,    /* any row, the fixed one too */
+    FIT_FIXED,   /* the fixed row only */
+    FIT_SOFTWARE /* no row: class "software" */
+};
+
+struct sim_event {
+    const char *name;
+    const char *generic; /* PAPI's name, or NULL */
+    enum fit fit;
+    unsigned needed; /* rows */
+    uint64_t rate_per_ms;
+    unsigned scope;
+    bool sampling, whole;
+    const char *unit;
+    double scale;
+    const char *description;
+};
+
+#define ANYWHERE (EVENT_PROCESS | EVENT_CPU)
+
+/* All rates differ, so that a value identifies its event. */
+static const struct sim_event sim_events[] = {
+    {"cycles", "PAPI_tot_cyc", FIT_GENERAL, 1, 1000000, ANYWHERE, true, false, "", 1,
+     "cycles of the core"},
+    {"instructions", "PAPI_tot_ins", FIT_BOTH, 1, 2000000, ANYWHERE, true, false, "", 1,
+     "instructions retired"},
+    {"branches", "PAPI_br_ins", FIT_GENERAL, 1, 400000, ANYWHERE, true, false, "", 1,
+     "branch instructions retired"},
+    {"branch-misses", "PAPI_br_msp", FIT_GENERAL, 1, 8000, ANYWHERE, true, false, "", 1,
+     "branches predicted wrongly"},
+    {"cache-references", "PAPI_l3_tca", FIT_GENERAL, 1, 50000, ANYWHERE, true, false, "", 1,
+     "accesses to the last cache"},
+    {"cache-misses", "PAPI_l3_tcm", FIT_GENERAL, 1, 5000, ANYWHERE, true, false, "", 1,
+     "accesses that missed the last cache"},
+    {"loads", "PAPI_ld_ins", FIT_EVEN, 1, 600000, ANYWHERE, true, false, "", 1,
+     "loads retired; only even rows can count them"},
+    {"wide", NULL, FIT_GENERAL, 2, 300000, ANYWHERE, false, false, "", 1,
+     "an event that needs two rows, and raises no interrupt"},
+    {"fixed-instructions", NULL, FIT_FIXED, 1, 2000000, ANYWHERE, true, false, "", 1,
+     "instructions retired, by the fixed counter only (sim_fixed=1)"},
+    {"package", NULL, FIT_GENERAL, 1, 64000000, EVENT_CPU | EVENT_PACKAGE, false, true, "Joules",
+     0x1p-32, "energy of the package, about 15 W; CPUs only"},
+    {"task-clock", NULL, FIT_SOFTWARE, 0, 1000000, ANYWHERE, true, true, "ns", 1, "time on a CPU"},
+    {"cpu-clock", NULL, FIT_SOFTWARE, 0, 1000000, ANYWHERE, true, true, "ns", 1,
+     "time, as a CPU sees it"},
+    {"page-faults", NULL, FIT_SOFTWARE, 0, 2, ANYWHERE, true, true, "", 1, "page faults"},
+    {"context-switches", NULL, FIT_SOFTWARE, 0, 3, ANYWHERE, true, true, "", 1,
+     "switches to another task"},
+};
+#define N_EVENTS (sizeof sim_events / sizeof sim_events[0])
+
+/* Returns true if event and class are both hardware, or both software. */
+static bool table_is_of(const struct shape *shape, unsigned class_index,
+                        const struct sim_event *event)
+{
+    return (event->fit == FIT_SOFTWARE) == (shape->classes[class_index].rows == 0);
+}
+
+/* Returns the rows of the class that can count the event, or 0. */
+static uint64_t table_fits(const struct shape *shape, unsigned class_index,
+                           const struct sim_event *event)
+{
+    const uint64_t general = shape_general(shape, class_index);
+    const uint64_t fixed = shape_fixed(shape, class_index);
+
+    switch (event->fit) {
+    case FIT_GENERAL:
+        return general;
+    case FIT_EVEN:
+        return general & UINT64_C(0x5555555555555555);
+    case FIT_BOTH:
+        return general | fixed;
+    case FIT_FIXED:
+        return fixed;
+    case FIT_SOFTWARE:
+        break;
+    }
+    return 0;
+}
+
+/* Returns true if the class can count the event on this machine. */
+static bool table_counts(const struct shape *shape, unsigned class_index,
+                         const struct sim_event *event)
+{
+    const uint64_t fits = table_fits(shape, class_index, event);
+
+    return table_is_of(shape, class_index, event) &&
+           (unsigned)__builtin_popcountll(fits) >= event->needed;
+}
+
+/* ---- spellings ---- */
+
+enum qualifier {
+    USR,
+    OS,
+    EDGE,
+    INV,
+    CMASK,
+    QUALIFIERS
+};
+
+struct spelling {
+    struct word class_name; /* may be empty */
+    struct word name;
+    unsigned value[QUALIFIERS]; /* :u is USR, :k is OS; 0: not written */
+};
+
+static int precise_refuse(struct word word, struct err *err)
+{
+    return err_set(err, P09, "\"" WORD_FMT "\": the simulated PMU has no precise samples",
+                   WORD_ARG(word));
+}
+
+static int modifiers_parse(struct spelling *spelling, struct word text, struct err *err)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        const char c = text.p[i] | 0x20;
+
+        if (c == 'p')
+            return precise_refuse(text, err);
+        if (c != 'u' && c != 'k')
+            return err_set(err, CS03,
+                           "no modifier \"%c\" in \"" WORD_FMT "\": the simulated PMU "
+                           "has u (user mode) and k (kernel mode)",
+                           text.p[i], WORD_ARG(text));
+        spelling->value[c == 'u' ? USR : OS] = 1;
+    }
+    return 0;
+}
+
+static const struct {
+    const char *name;
+    enum qualifier kind;
+} qualifiers[] = {{"usr", USR}, {"os", OS},       {"edge", EDGE},
+                  {"inv", INV}, {"cmask", CMASK}, {"count", CMASK}};
+
+#define N_QUALIFIERS (sizeof qualifiers / sizeof qualifiers[0])
+
+static size_t qualifier_find(struct word name)
+{
+    size_t i = 0;
+
+    while (i < N_QUALIFIERS && !word_alike(name, qualifiers[i].name, true))
+        i++;
+    return i;
+}
+
+bool sim_is_qualifier(struct word name)
+{
+    return qualifier_find(name) < N_QUALIFIERS;
+}
+
+/* Returns true if edge, inv or cmask counts only a part of the event. */
+static bool spelling_is_part(const struct spelling *spelling)
+{
+    return spelling->value[EDGE] || spelling->value[INV] || spelling->value[CMASK];
+}
+
+static int qualifier_unknown(struct word key, struct err *err)
+{
+    struct near near;
+
+    near_init(&near, key);
+    for (size_t i = 0; i < N_QUALIFIERS; i++)
+        near_offer(&near, qualifiers[i].name);
+    return err_set(err, CS03,
+                   "no qualifier \"" WORD_FMT "\"%s: the simulated PMU has usr, os, "
+                   "edge, inv and cmask=N",
+                   WORD_ARG(key), near_text(&near));
+}
+
+static int qualifier_parse(struct spelling *spelling, struct word word, struct err *err)
+{
+    struct word value, key = word_until(word, '=', &value);
+    const size_t i = qualifier_find(key);
+    bool on = true;
+    uint64_t n = 0;
+
+    if (word_alike(key, "precise", false))
+        return precise_refuse(word, err);
+    if (i == N_QUALIFIERS)
+        return qualifier_unknown(key, err);
+    if (qualifiers[i].kind == CMASK ? !word_u64(value, true, 0, 255, &n)
+                                    : key.len < word.len && !word_bool(value, &on))
+        return err_set(err, CS04, "\"" WORD_FMT "\": %s", WORD_ARG(word),
+                       qualifiers[i].kind == CMASK ? "it takes a number 0-255"
+                                                   : "this qualifier is 1 or 0");
+    spelling->value[qualifiers[i].kind] = qualifiers[i].kind == CMASK ? (unsigned)n : on;
+    return 0;
+}
+
+/* Removes CLASS:: or CLASS/ from the start. */
+static struct word class_split(struct spelling *spelling, struct word text)
+{
+    const struct word class_name = word_part(text, ":/,");
+    const struct word tail = word_from(text, class_name.len);
+
+    if (tail.len == 0 || tail.p[0] == ',' ||
+        (tail.p[0] == ':' && (tail.len < 2 || tail.p[1] != ':')))
+        return text;
+    spelling->class_name = class_name;
+    return word_from(tail, tail.p[0] == '/' ? 1 : 2);
+}
+
+/* Splits a spelling: qualifiers follow a comma, modifiers a colon or the last slash. CS01 no name,
+ * CS03 unknown modifier or qualifier, CS04 value of a qualifier. */
+static int spelling_parse(struct spelling *spelling, const char *text, struct err *err)
+{
+    int rc = 0;
+
+    *spelling = (struct spelling){.name = {NULL, 0}};
+    struct word rest = class_split(spelling, word_of(text));
+    spelling->name = word_part(rest, ":/,");
+    if (spelling->name.len == 0)
+        return err_set(err, CS01, "\"%s\" names no event", text);
+    if (strchr(",:", text[strlen(text) - 1]) != NULL)
+        return err_set(err, CS03, "nothing stands behind the last '%c' of \"%s\"",
+                       text[strlen(text) - 1], text);
+    rest = word_from(rest, spelling->name.len);
+    while (rc == 0 && rest.len > 0) {
+        const struct word part = word_part(word_from(rest, 1), ":/,");
+
+        rc = rest.p[0] == ',' ? qualifier_parse(spelling, part, err)
+                              : modifiers_parse(spelling, part, err);
+        rest = word_from(rest, 1 + part.len);
+    }
+    return rc;
+}
+
 #define GENERIC "generic"
 #define PREFIX  "PAPI_"
 
-/* rHEX: as many events a millisecond as the number says. */
+/* rHEX: the number is the rate per millisecond. */
 static const struct sim_event raw_event = {
     "raw", NULL, FIT_GENERAL, 1, 0, EVENT_PROCESS | EVENT_CPU, true, false, "", 1, "a raw number"};
 
@@ -26,12 +258,12 @@ void events_weigh(struct shape *shape)
 {
     for (unsigned c = 0; c < shape->n_classes; c++)
         for (unsigned row = 0; row < shape->classes[c].rows; row++)
-            for (unsigned i = 0; i < sim_events_n; i++)
+            for (unsigned i = 0; i < N_EVENTS; i++)
                 shape->row_events[c][row] += table_counts(shape, c, &sim_events[i]) &&
                                              (table_fits(shape, c, &sim_events[i]) >> row & 1) != 0;
 }
 
-/* ---- finding ---- */
+/* ---- finding an event ---- */
 
 struct found {
     const struct sim_event *event;
@@ -39,7 +271,7 @@ struct found {
     uint64_t raw;
 };
 
-/* A generic name with its prefix and without. */
+/* Compares the name, and the generic name with and without its prefix. */
 static bool name_is(const struct sim_event *event, struct word name)
 {
     return word_alike(name, event->name, true) ||
@@ -71,7 +303,7 @@ static int class_unknown(const struct shape *shape, struct word name, struct err
                    WORD_ARG(name), near_text(&near));
 }
 
-/* Known, but the machine's shape has no room for it. */
+/* Refuses a known event that does not fit the rows of the class. */
 static int event_absent(const struct shape *shape, unsigned class_index,
                         const struct sim_event *event, struct err *err)
 {
@@ -96,7 +328,7 @@ static void event_offer(struct near *near, const struct sim_event *event)
     }
 }
 
-/* Could the spelling mean an event of this class? */
+/* Returns true if the spelling may name an event of this class. */
 static bool class_meant(const struct shape *shape, unsigned class_index, struct word name)
 {
     return name.len == 0 || word_alike(name, GENERIC, true) ||
@@ -114,7 +346,7 @@ static int event_find(const struct shape *shape, const struct spelling *spelling
     for (unsigned c = 0; c < shape->n_classes; c++) {
         if (!class_meant(shape, c, spelling->class_name))
             continue;
-        for (unsigned i = 0; i < sim_events_n; i++) {
+        for (unsigned i = 0; i < N_EVENTS; i++) {
             const struct sim_event *event = &sim_events[i];
 
             if (!table_is_of(shape, c, event) || (generic && event->generic == NULL))
@@ -142,7 +374,7 @@ static int event_find(const struct shape *shape, const struct spelling *spelling
 
 /* ---- resolving ---- */
 
-/* What the event's nature forbids. */
+/* Refuses modes and qualifiers that the event does not have. */
 static int spelling_check(const struct spelling *spelling, const struct sim_event *event,
                           struct err *err)
 {
@@ -156,7 +388,7 @@ static int spelling_check(const struct spelling *spelling, const struct sim_even
     return 0;
 }
 
-/* CLASS::NAME with the qualifiers, in one order; NULL: no memory. */
+/* Prints the canonical form CLASS::NAME,qualifiers. Returns NULL on ENOMEM. */
 static char *event_resolved(const struct shape *shape, const struct found *found,
                             const struct spelling *spelling)
 {
@@ -174,7 +406,7 @@ static char *event_resolved(const struct shape *shape, const struct found *found
                : text;
 }
 
-/* What the spelling says of a mode: the other one said turns it off. */
+/* If one mode is written, the other is off. */
 static enum event_said mode_said(const struct spelling *spelling, enum qualifier mode)
 {
     if (!spelling->value[USR] && !spelling->value[OS])
@@ -239,7 +471,7 @@ int events_check_set(struct backend_state *state, const struct plan_event *event
     uint8_t order[MATCH_ROWS];
     unsigned needed = 0, filled = 0, class_index = 0;
 
-    (void)multiplex; /* time is shared between sets, not within one */
+    (void)multiplex; /* sets share time, the events of a set do not */
     for (unsigned i = 0; i < n; i++)
         for (unsigned k = 0; k < events[i].event->rows_needed; k++) {
             class_index = events[i].event->class_index;
@@ -266,7 +498,7 @@ int events_list(struct backend_state *state, struct catalog *out, struct err *er
     int rc;
 
     for (unsigned c = 0; c < shape->n_classes; c++) {
-        for (unsigned i = 0; i < sim_events_n; i++) {
+        for (unsigned i = 0; i < N_EVENTS; i++) {
             const struct sim_event *event = &sim_events[i];
 
             if (!table_counts(shape, c, event))
@@ -292,7 +524,7 @@ int events_describe(struct backend_state *state, const char *class_name, const c
     char text[128];
     int rc = event_find(&state->shape, &spelling, &found, NULL);
 
-    /* The bare name means the first class that has it. */
+    /* The bare name is the event of the first class that has it. */
     if (!generic && rc == 0 &&
         (found.class_index == 0 || state->shape.classes[found.class_index].rows == 0))
         snprintf(text, sizeof text, "%s", name);

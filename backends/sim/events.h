@@ -1,5 +1,6 @@
 /*
- * The events of the simulated PMU: their names, how people spell them, which rows fit them.
+ * The events of the simulated PMU. Functions named events_* and sim_is_qualifier() are members of
+ * struct backend.
  */
 #pragma once
 
@@ -8,9 +9,11 @@
 
 /* Fills shape->row_events: how many events can use each row. */
 void events_weigh(struct shape *shape);
+/* Returns true for usr, os, edge, inv, cmask, count. */
+bool sim_is_qualifier(struct word name);
 /*
- * Spellings: NAME, CLASS::NAME, CLASS/NAME/, generic/NAME, PAPI_…; NAME may be rHEX (that many
- * events a millisecond). Behind them :u :k or /u, or hwpmc's ,usr ,os ,edge ,inv ,cmask=N.
+ * Spellings: NAME, CLASS::NAME, CLASS/NAME/, generic/NAME, PAPI_…, or rHEX (that many events per
+ * millisecond), followed by :u :k or /u, or by hwpmc's ,usr ,os ,edge ,inv ,cmask=N.
  */
 int events_resolve(struct backend_state *state, const char *text, struct event *out,
                    struct err *err);

@@ -1,9 +1,8 @@
 /*
- * Samples of simulated counters: how many are due follows from what was counted, and their times
- * from the time between two drains, so that the same clock gives the same records.
+ * Samples of simulated counters. They are created when the recorder is drained: their number
+ * follows from the counts since the last drain, their times are spread evenly over that interval.
+ * The same clock gives the same records.
  */
-#include "backends/sim/recorder.h"
-
 #include "backends/sim/counter.h"
 #include "backends/sim/sim.h"
 #include "core/log/record.h"
@@ -14,8 +13,8 @@
 
 #define MAX_FREQ   100000
 #define MAX_FRAMES 127
-#define MAX_DUE    10000 /* of one event in one drain; more is lost, as from a full buffer */
-#define STEPS      100   /* of the time between two drains */
+#define MAX_DUE    10000 /* per event and drain; more samples are lost, as with a full buffer */
+#define STEPS      100   /* time steps between two drains */
 
 #define USER_TEXT   UINT64_C(0x10000000000)
 #define KERNEL_TEXT UINT64_C(0xffffffff81000000)
@@ -31,7 +30,7 @@ struct recorder {
 
 /* ---- samples ---- */
 
-/* Samples that the event has had to take since the counter was attached. */
+/* Returns the number of samples that are due since the counter was attached. */
 static uint64_t samples_at(const struct counter *counter, unsigned event)
 {
     const struct plan *plan = &counter->plan;
@@ -41,7 +40,7 @@ static uint64_t samples_at(const struct counter *counter, unsigned event)
     return counter->running_ns / 1000 * plan->freq / 1000000;
 }
 
-/* One function calls another, in each mode. */
+/* Makes a call chain of two functions in each mode. */
 static unsigned frames_make(const struct plan *plan, uint64_t ip, bool kernel, uint64_t frame[6])
 {
     unsigned n = 0, left = plan->depth;
@@ -61,7 +60,7 @@ static unsigned frames_make(const struct plan *plan, uint64_t ip, bool kernel, u
     return n;
 }
 
-/* Every fourth is of the kernel where both modes are counted. */
+/* Adds one sample. If both modes are counted, every fourth one is in the kernel. */
 static void sample_put(const struct counter *counter, unsigned event, uint64_t time,
                        struct buf *out)
 {
@@ -89,6 +88,7 @@ static void sample_put(const struct counter *counter, unsigned event, uint64_t t
                       n);
 }
 
+/* Drops samples beyond MAX_DUE and records the loss. */
 static void samples_bound(struct counter *counter, uint64_t time, struct buf *out)
 {
     for (unsigned i = 0; i < counter->plan.n; i++) {
@@ -101,7 +101,7 @@ static void samples_bound(struct counter *counter, uint64_t time, struct buf *ou
     }
 }
 
-/* Its share of those that are still due. */
+/* Adds the samples of one time step. */
 static void samples_step(struct counter *counter, unsigned step, uint64_t time, struct buf *out)
 {
     for (unsigned i = 0; i < counter->plan.n; i++) {
@@ -156,7 +156,7 @@ int sim_drain(struct recorder *recorder, bool all, const struct intake *intake)
 
 /* ---- life ---- */
 
-/* As many descriptors as the kernel's buffers would need. */
+/* Reports one descriptor per CPU, as for the kernel's buffers. */
 void sim_recorder_facts(const struct recorder *recorder, struct recorder_facts *out)
 {
     const unsigned cpus = cpus_count(&recorder->state->shape.online);
@@ -205,7 +205,7 @@ void sim_sample_limits(struct backend_state *state, struct sample_limits *out)
     *out = (struct sample_limits){.max_freq = MAX_FREQ, .max_frames = MAX_FRAMES};
 }
 
-/* ---- for a later worker: the simulated machine knows its buffers by their numbers ---- */
+/* ---- a later worker finds its recorders by their numbers ---- */
 
 void sim_recorder_print(const struct recorder *recorder, struct buf *out)
 {

@@ -32,8 +32,8 @@ static const struct {
                0, 0},
 };
 
-/* The values as they were said, before anything is built from them; len 0: not said. */
-struct said {
+/* The values as written; empty if an option was not given. */
+struct given {
     struct word value[CLASS];
     struct word classes[SHAPE_CLASSES - 1];
     unsigned n_classes;
@@ -47,8 +47,8 @@ static int refuse(struct err *err, enum option option, struct word value)
 
 /* ---- reading the words ---- */
 
-/* Words that do not begin with "sim" are another backend's. */
-static int option_read(struct said *said, struct word word, struct err *err)
+/* Reads one option. Skips words of other backends. */
+static int option_read(struct given *given, struct word word, struct err *err)
 {
     struct word key, value;
     struct near near;
@@ -63,18 +63,18 @@ static int option_read(struct said *said, struct word word, struct err *err)
         near_offer(&near, allowed[i].key);
         if (!word_alike(key, allowed[i].key, false))
             continue;
-        if (i == CLASS && said->n_classes == SHAPE_CLASSES - 1)
+        if (i == CLASS && given->n_classes == SHAPE_CLASSES - 1)
             return refuse(err, CLASS, value);
-        *(i == CLASS ? &said->classes[said->n_classes++] : &said->value[i]) = value;
+        *(i == CLASS ? &given->classes[given->n_classes++] : &given->value[i]) = value;
         return 0;
     }
     return err_set(err, E24, "no option \"" WORD_FMT "\" of the simulated PMU%s", WORD_ARG(key),
                    near_text(&near));
 }
 
-static int number_read(const struct said *said, enum option option, uint64_t *to, struct err *err)
+static int number_read(const struct given *given, enum option option, uint64_t *to, struct err *err)
 {
-    const struct word value = said->value[option];
+    const struct word value = given->value[option];
 
     return value.len == 0 || word_u64(value, false, allowed[option].min, allowed[option].max, to)
                ? 0
@@ -91,10 +91,10 @@ static bool cpus_within(const struct cpus *part, const struct cpus *whole)
     return cpus_count(part) > 0;
 }
 
-/* A number of them, or a list: "5" is five CPUs, "5-5" one. */
-static int possible_make(struct shape *shape, const struct said *said, struct err *err)
+/* Reads a number of CPUs ("5" is five) or a list ("5-5" is one). */
+static int possible_make(struct shape *shape, const struct given *given, struct err *err)
 {
-    const struct word value = said->value[CPUS];
+    const struct word value = given->value[CPUS];
     uint64_t n = value.len > 0 ? 0 : 4;
 
     if (n == 0 && !word_u64(value, false, 0, UINT64_MAX, &n))
@@ -107,9 +107,9 @@ static int possible_make(struct shape *shape, const struct said *said, struct er
     return 0;
 }
 
-static int online_make(struct shape *shape, const struct said *said, struct err *err)
+static int online_make(struct shape *shape, const struct given *given, struct err *err)
 {
-    const struct word value = said->value[OFFLINE];
+    const struct word value = given->value[OFFLINE];
     struct cpus gone;
 
     if (!cpus_copy(&shape->online, &shape->possible))
@@ -160,7 +160,7 @@ static struct class_info *class_add(struct shape *shape, struct word name, uint6
     return class;
 }
 
-/* NAME:ROWS:WIDTH[:LIST] */
+/* Parses NAME:ROWS:WIDTH[:LIST]. */
 static int class_parse(struct shape *shape, struct word text, struct err *err)
 {
     struct word rest;
@@ -179,28 +179,28 @@ static int class_parse(struct shape *shape, struct word text, struct err *err)
                : refuse(err, CLASS, text);
 }
 
-static int classes_make(struct shape *shape, const struct said *said, struct err *err)
+static int classes_make(struct shape *shape, const struct given *given, struct err *err)
 {
     uint64_t rows = 4;
-    int rc = number_read(said, ROWS, &rows, err);
+    int rc = number_read(given, ROWS, &rows, err);
 
-    if (rc == 0 && said->n_classes > 0 && said->value[ROWS].len > 0)
+    if (rc == 0 && given->n_classes > 0 && given->value[ROWS].len > 0)
         rc = err_set(err, P02,
                      "sim_rows is for the class \"sim\", which sim_class replaces: give "
                      "one of the two");
-    if (rc == 0 && said->n_classes == 0)
+    if (rc == 0 && given->n_classes == 0)
         class_add(shape, word_of("sim"), rows + shape->fixed, 48);
-    for (unsigned i = 0; rc == 0 && i < said->n_classes; i++)
-        rc = class_parse(shape, said->classes[i], err);
+    for (unsigned i = 0; rc == 0 && i < given->n_classes; i++)
+        rc = class_parse(shape, given->classes[i], err);
     class_add(shape, word_of("software"), 0, 64);
     return rc;
 }
 
-/* ---- the whole ---- */
+/* ---- all options ---- */
 
 int sim_shape_parse(struct shape *shape, const char *options, struct err *err)
 {
-    struct said said = {.n_classes = 0};
+    struct given given = {.n_classes = 0};
     struct scan scan;
     struct word word;
     int rc = 0;
@@ -208,17 +208,17 @@ int sim_shape_parse(struct shape *shape, const char *options, struct err *err)
     *shape = (struct shape){.n_classes = 0};
     scan_init(&scan, options == NULL ? "" : options, options == NULL ? 0 : strlen(options));
     while (rc == 0 && scan_word(&scan, &word))
-        rc = option_read(&said, word, err);
+        rc = option_read(&given, word, err);
     if (rc == 0)
-        rc = number_read(&said, FIXED, &shape->fixed, err);
+        rc = number_read(&given, FIXED, &shape->fixed, err);
     if (rc == 0)
-        rc = number_read(&said, LOSE, &shape->lose_after_ms, err);
+        rc = number_read(&given, LOSE, &shape->lose_after_ms, err);
     if (rc == 0)
-        rc = possible_make(shape, &said, err);
+        rc = possible_make(shape, &given, err);
     if (rc == 0)
-        rc = online_make(shape, &said, err);
+        rc = online_make(shape, &given, err);
     if (rc == 0)
-        rc = classes_make(shape, &said, err);
+        rc = classes_make(shape, &given, err);
     if (rc != 0)
         sim_shape_free(shape);
     return rc;

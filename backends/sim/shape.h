@@ -2,10 +2,10 @@
  * The shape of the simulated machine: its CPUs and the classes of its counters, from words:
  *
  *   sim_cpus=4                       CPUs 0-3; a list ("0-1,3", "5-5") gives sparse numbers
- *   sim_offline=LIST                 of these, absent for the whole life of the mount
+ *   sim_offline=LIST                 CPUs of sim_cpus that are always offline
  *   sim_rows=4                       rows of the one hardware class "sim"
- *   sim_class=NAME:ROWS:WIDTH[:LIST] instead of it, repeatable: classes with CPUs of their own
- *   sim_fixed=1                      a row more per class, behind the others, that counts only
+ *   sim_class=NAME:ROWS:WIDTH[:LIST] other classes, repeatable, with their CPUs
+ *   sim_fixed=1                      adds a last row to each class that counts only
  *                                    instructions
  *   sim_lose_after_ms=N              hardware counters are lost after N ms, until started again
  */

@@ -1,19 +1,17 @@
 /*
- * The simulated PMU as a backend: opened from words, closed when no counter is left.
+ * The simulated PMU as a struct backend, configured by mount options.
  */
 #include "backends/sim/sim.h"
 
 #include "backends/backends.h"
 #include "backends/sim/counter.h"
 #include "backends/sim/events.h"
-#include "backends/sim/recorder.h"
-#include "backends/sim/spelling.h"
 
 #include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* The host tells of deaths, and CPUs neither come nor go: there is nothing to watch or to tell. */
+/* The host reports deaths and CPUs never change, so neither loop nor sink is needed. */
 static int sim_open(const char *options, const struct host *host, struct host_state *host_state,
                     const struct loop *loop, const struct sink *sink, struct backend_state **state,
                     struct err *err)
@@ -94,7 +92,7 @@ const struct backend sim_backend = {
     .recorder_forget = sim_recorder_forget,
     .recorder_free = sim_recorder_free,
     .sample_limits = sim_sample_limits,
-    .is_qualifier = spelling_has_qualifier,
+    .is_qualifier = sim_is_qualifier,
     .resolve = events_resolve,
     .check_set = events_check_set,
     .list = events_list,
