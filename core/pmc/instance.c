@@ -155,6 +155,11 @@ void instance_let_go(struct instance *instance)
     proc_bury(instance->engine, proc_unref(instance->engine, proc));
 }
 
+static void error_touch(const struct instance *instance, uid_t uid)
+{
+    engine_touch(instance->engine, JOURNAL_ERROR, instance->id << 32 | uid);
+}
+
 /* The struct itself lives on until the kernel has been told: that needs no memory. */
 void instance_release(struct instance *instance, bool vanishes)
 {
@@ -165,6 +170,8 @@ void instance_release(struct instance *instance, bool vanishes)
     instance_let_go(instance);
     ids_remove(&engine->instances, instance->id);
     instance_touch(instance);
+    for (size_t i = 0; i < instance->n_errors; i++)
+        error_touch(instance, instance->errors[i].uid);
     instance->vanished = vanishes;
     instance->next_removed = engine->removed;
     engine->removed = instance;
@@ -206,8 +213,10 @@ void instance_set_error(struct instance *instance, uid_t uid, uint64_t now_ns, c
         free(copy);
         return;
     }
+    if (slot->uid != uid)
+        error_touch(instance, slot->uid); /* another user's, which was the oldest: it ends */
+    error_touch(instance, uid);
     free(slot->line);
-    engine_touch(instance->engine, JOURNAL_ERROR, instance->id << 32 | uid);
     *slot = (struct last_error){.uid = uid, .when = now_ns, .line = copy};
 }
 

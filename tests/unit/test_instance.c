@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 SUITE_SETUP(instance, fixture_setup, fixture_close);
 
@@ -247,6 +248,46 @@ TEST(release_takes_everything_and_the_kernel_is_told)
     made("b");
     ck_assert_int_eq(removed("b"), 0);
     ck_assert_str_eq(effects(), "b ");
+}
+
+/* ---- last errors in the journal ---- */
+
+static unsigned error_records(void)
+{
+    char *text = journal_text();
+    unsigned n = 0;
+
+    for (const char *p = text; (p = strstr(p, "@5 ")); p++)
+        n++;
+    free(text);
+    return n;
+}
+
+TEST(a_forgotten_error_has_no_record)
+{
+    struct instance *root = engine_root(fx.engine);
+
+    for (uid_t uid = 1; uid <= 1030; uid++) {
+        instance_set_error(root, uid, uid, "EINVAL P27 x: y");
+        if (uid == 1020)
+            ck_assert_uint_eq(error_records(), 1020);
+    }
+    ck_assert_str_eq(instance_error(root, 1), "ok");
+    ck_assert_str_eq(instance_error(root, 1030), "EINVAL P27 x: y");
+    ck_assert_uint_eq(error_records(), 1024);
+    engine_reload();
+    ck_assert_uint_eq(error_records(), 1024);
+}
+
+TEST(the_errors_of_a_released_instance_have_no_records)
+{
+    uint64_t a = made("a");
+
+    for (uid_t uid = 1; uid <= 3; uid++)
+        instance_set_error(engine_instance(fx.engine, a), uid, uid, "EINVAL P27 x: y");
+    ck_assert_uint_eq(error_records(), 3);
+    ck_assert_int_eq(limit(a, "ctl", "release"), 0);
+    ck_assert_uint_eq(error_records(), 0);
 }
 
 /* ---- lifetime=namespace ---- */
