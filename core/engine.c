@@ -122,7 +122,8 @@ void engine_free(struct engine *engine)
         ;
     engine_loaded_free(engine);
     rights_sweep(engine); /* of a state that was not loaded to its end */
-    free(engine->touched);
+    free(engine->touched.items);
+    free(engine->touched.slots);
     rows_free(engine->rows);
     ids_free(&engine->pmcs);
     ids_free(&engine->procs);

@@ -74,9 +74,9 @@ bool engine_put(struct engine *engine)
         return false;
     if (anew)
         all_put(engine);
-    for (size_t i = 0; !anew && i < engine->n_touched; i++)
-        put(engine, engine->touched[i].kind, engine->touched[i].id);
-    engine->n_touched = 0;
+    for (size_t i = 0; !anew && i < engine->touched.n; i++)
+        put(engine, engine->touched.items[i].kind, engine->touched.items[i].id);
+    engine_touched_clear(engine);
     return anew;
 }
 
@@ -94,7 +94,7 @@ bool engine_publish(struct engine *engine, bool fine, bool answered)
 bool engine_has_news(const struct engine *engine)
 {
     return engine->journal &&
-           (engine->n_touched || engine->touch_failed || journal_has_more(engine->journal));
+           (engine->touched.n || engine->touch_failed || journal_has_more(engine->journal));
 }
 
 /* ---- checked ---- */

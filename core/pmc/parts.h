@@ -74,11 +74,14 @@ struct engine {
     uint64_t drain_due_ns;        /* the next tick of all recorders */
     uint64_t request; /* the one that is done: its number; 0: none, or it cannot be done again */
     struct journal *journal; /* NULL: nothing is put, as while it is loaded */
-    struct touched {         /* objects that are to put their records (core/journal/keep.c) */
-        enum journal_kind kind;
-        uint64_t id;
-    } * touched;
-    size_t n_touched;
+    struct touches {         /* objects that are to put their records (core/journal/keep.c) */
+        struct touched {
+            enum journal_kind kind;
+            uint64_t id;
+        } * items;
+        uint32_t *slots; /* a hash table: index of the item plus 1; 0: empty */
+        size_t n, n_slots;
+    } touched;
     bool touch_failed;      /* something was not remembered, or did not fit: all is put anew */
     struct ids loaded;      /* logs by their block, until all their holders are loaded */
     uint64_t touches;               /* grows with each change of a PMC or an instance */
@@ -94,6 +97,7 @@ struct engine {
 
 /* It changed: its record is put before the lock is dropped. */
 void engine_touch(struct engine *engine, enum journal_kind kind, uint64_t id);
+void engine_touched_clear(struct engine *engine); /* their records are put */
 
 #define SERIALS 65536 /* kept for this worker at once: a later one begins behind them */
 

@@ -1,25 +1,73 @@
 /*
- * Which objects changed since the lock was taken: their records are put before it is dropped
- * (core/journal/keep.c).
+ * The set of objects that changed since the lock was taken. Their records are put before the lock
+ * is dropped (core/journal/keep.c). Ids, because a record outlives its object: it has to be ended.
  */
 #include "core/pmc/parts.h"
 
 #include <stdlib.h>
 
+enum {
+    SLOTS_MIN = 64 /* a power of two */
+};
+
+/* The slot of this object, or the empty one where it belongs. The table is never full. */
+static uint32_t *slot_of(const struct touches *touches, enum journal_kind kind, uint64_t id)
+{
+    const size_t mask = touches->n_slots - 1;
+    size_t at = (size_t)((id * 8 + kind) * UINT64_C(0x9e3779b97f4a7c15) >> 32) & mask;
+
+    for (;; at = (at + 1) & mask) {
+        const uint32_t used = touches->slots[at];
+
+        if (!used || (touches->items[used - 1].kind == kind && touches->items[used - 1].id == id))
+            return &touches->slots[at];
+    }
+}
+
+/* Twice as many slots, half as many objects. False: no memory, and nothing changed. */
+static bool touches_grow(struct touches *touches)
+{
+    const size_t n = touches->n_slots ? 2 * touches->n_slots : SLOTS_MIN;
+    struct touched *items = realloc(touches->items, n / 2 * sizeof *items);
+    uint32_t *slots = items ? calloc(n, sizeof *slots) : NULL;
+
+    if (items)
+        touches->items = items;
+    if (!slots)
+        return false;
+    free(touches->slots);
+    touches->slots = slots;
+    touches->n_slots = n;
+    for (size_t i = 0; i < touches->n; i++)
+        *slot_of(touches, items[i].kind, items[i].id) = (uint32_t)(i + 1);
+    return true;
+}
+
 void engine_touch(struct engine *engine, enum journal_kind kind, uint64_t id)
 {
-    struct touched *touched;
+    struct touches *touches = &engine->touched;
+    uint32_t *slot;
 
     engine->touches += kind == JOURNAL_PMC || kind == JOURNAL_INSTANCE;
-    for (size_t i = engine->n_touched; engine->journal && i-- > 0;)
-        if (engine->touched[i].kind == kind && engine->touched[i].id == id)
-            return;
-    if (!engine->journal)
+    if (!engine->journal || engine->touch_failed)
+        return; /* all is put anew in any case */
+    if (2 * touches->n == touches->n_slots && !touches_grow(touches)) {
+        engine->touch_failed = true;
         return;
-    touched = realloc(engine->touched, (engine->n_touched + 1) * sizeof *touched);
-    engine->touch_failed |= !touched;
-    if (!touched)
+    }
+    slot = slot_of(touches, kind, id);
+    if (*slot)
         return;
-    engine->touched = touched;
-    touched[engine->n_touched++] = (struct touched){kind, id};
+    touches->items[touches->n++] = (struct touched){kind, id};
+    *slot = (uint32_t)touches->n;
+}
+
+void engine_touched_clear(struct engine *engine)
+{
+    struct touches *touches = &engine->touched;
+
+    /* The last one first: it was not in the way of any other. */
+    for (; touches->n; touches->n--)
+        *slot_of(touches, touches->items[touches->n - 1].kind, touches->items[touches->n - 1].id) =
+            0;
 }

@@ -37,6 +37,28 @@ TEST(serials_are_never_used_again)
     ck_assert_uint_gt(first.id, second.id);
 }
 
+TEST(each_touched_object_is_remembered_once)
+{
+    const struct touches *touched = &fx.engine->touched;
+    const uint64_t n = 5000;
+
+    engine_put(fx.engine);
+    for (unsigned round = 1; round <= 3; round++) {
+        for (uint64_t i = 0; i < 2 * n; i++) {
+            engine_touch(fx.engine, JOURNAL_PMC, 1000000 + i % n * round);
+            engine_touch(fx.engine, JOURNAL_PROCESS, 1000000 + i % n * round);
+        }
+        ck_assert_uint_eq(touched->n, 2 * n);
+        for (uint64_t i = 0; i < 2 * n; i++) {
+            ck_assert_uint_eq(touched->items[i].id, 1000000 + i / 2 * round);
+            ck_assert_uint_eq(touched->items[i].kind, i % 2 ? JOURNAL_PROCESS : JOURNAL_PMC);
+        }
+        engine_touched_clear(fx.engine);
+        for (size_t i = 0; i < touched->n_slots; i++)
+            ck_assert_uint_eq(touched->slots[i], 0);
+    }
+}
+
 TEST(readdir_walks_in_order_while_others_come_and_go)
 {
     struct pmc attr = {0};
