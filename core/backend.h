@@ -290,9 +290,10 @@ struct backend {
     int (*read)(struct counter *counter, struct reading *out, bool patient);
     unsigned (*cost)(const struct counter *counter); /* system calls of one read (locked) */
     void (*facts_of)(const struct counter *counter, struct counter_facts *out); /* (locked) */
-    /* fn for every process known to be covered: the target itself, and those below it. */
+    /* fn for every process known to be covered: the target itself, and those below it. (locked) */
     void (*processes)(const struct counter *counter, void (*fn)(void *arg, pid_t pid), void *arg);
-    /* Is pid (daemon's namespace) covered by this counter, target or descendant? (locked) */
+    /* Is pid (daemon's namespace) covered by this counter, target or descendant? Of pid 0: may it
+     * cover processes that it does not know of? (locked) */
     bool (*covers)(struct counter *counter, pid_t pid);
     void (*print)(const struct counter *counter,
                   struct buf *out); /* one line, what adopt() needs */

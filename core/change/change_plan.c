@@ -357,6 +357,8 @@ int change_plan(struct change *change)
         return -ENODEV; /* the decision says so */
     change->cpus_serial = change->engine->cpus_serial;
     rc = change->cause == CAUSE_OWN ? plan_own(change) : plan_command(change);
+    if (rc == 0)
+        rc = load_targets(change);
     diff->read |= change->desired.put;
     plan_start(change);
     if (rc == 0)

@@ -19,7 +19,7 @@ static void give_away(struct change *change, struct proc *proc)
 static void retire(struct change *change, struct link *link)
 {
     ids_remove(&change->engine->links, link->id);
-    link_leave_proc(link);
+    link_leave_lists(link);
     link_unref(link, &change->dead);
 }
 
@@ -252,9 +252,13 @@ static void swap_links(struct change *change)
     /* A long read holds the old vector: then it keeps its references, and ours are made anew. */
     for (unsigned i = 0; old->refs > 1 && i < old->n; i++)
         old->link[i]->refs++;
-    EACH_MOVE(move, change)
-    if (move->opens && move->next->counter)
+    EACH_MOVE (move, change) {
+        if (!move->opens || !move->next->counter)
+            continue;
         count_attach(pmc, move->next);
+        if (change->desired.settings.word[KEY_DESCENDANTS])
+            link_spread(move->next);
+    }
     pmc->links = diff->links;
     pmc_hold_links(pmc);
     diff->links = NULL;
@@ -410,7 +414,9 @@ void change_swap(struct change *change)
         return;
     }
     fill_links(change);
-    change->rc = change_rows(change);
+    change->rc = load_below(change);
+    if (change->rc == 0)
+        change->rc = change_rows(change);
     if (change->rc)
         return;
     settle_guards(change);
@@ -438,6 +444,8 @@ void change_refuse(struct change *change)
         log_set_max(change->pmc->log, log_size(change->engine, &change->pmc->settings));
     EACH_MOVE(move, change)
     {
+        if (move->old)
+            move->old->replaced = false;
         if (move->opens)
             retire(change, move->next);
         else if (move->next && move->next != move->old)

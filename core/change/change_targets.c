@@ -46,21 +46,6 @@ static struct move *find_kept(struct change *change, const struct wanted *wanted
     return NULL;
 }
 
-/* Events on one process, of all users together: each costs every fork and context switch of it. */
-static int check_load(struct change *change, const struct proc *proc, const struct link *fresh)
-{
-    uint64_t limit = tunable_u64(&change->engine->tunables, TUNABLE_MAX_EVENTS_PER_PROCESS);
-    uint64_t n = change->desired.set->n;
-    const struct link *link;
-
-    LIST_FOREACH (link, &proc->links, of_proc)
-        n += link == fresh ? 0 : pmc_events(link->pmc);
-    if (change->asker.superuser || n <= limit)
-        return 0;
-    return err_set(&change->err, P11, "%llu events on one process: max_events_per_process is %llu",
-                   (unsigned long long)n, (unsigned long long)limit);
-}
-
 #define THERE 1 /* it is, and that is all right */
 
 /* Is it attached, or about to be (written twice)? 0: no; THERE; or refused. */
@@ -106,9 +91,8 @@ static int want_process(struct change *change, struct wanted *wanted)
     link->tid = wanted->tid;
     move->said = wanted->word.self ? 0 : (pid_t)wanted->word.number;
     take_rights(change, link);
-    int rc = proc_watch(proc, &change->err);
     plan_guard(change, move);
-    return rc ? rc : check_load(change, proc, link);
+    return proc_watch(proc, &change->err);
 }
 
 static int want_cgroup(struct change *change, struct wanted *wanted)

@@ -182,6 +182,10 @@ static inline bool wanted_is_system(const struct wanted *wanted)
     return wanted->word.kind == TARGET_CPU || wanted->word.kind == TARGET_CGROUP;
 }
 
+/* change_load.c: events on one process, of all PMCs: P11 */
+int load_targets(struct change *change); /* once all moves are planned */
+int load_below(struct change *change);   /* once it is known what descendants=on covers */
+
 /* change_rows.c: the claim of the set, as it will be. */
 int change_rows(struct change *change);
 

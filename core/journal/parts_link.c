@@ -164,6 +164,8 @@ static bool counter_end(struct loading *load, bool fine)
         link->recording = recording_ref(load->pmc->recording);
     load->engine->backend->facts_of(link->counter, &link->facts);
     pmc_hold_link(load->pmc, link, true);
+    if (load->pmc->settings.word[KEY_DESCENDANTS])
+        link_spread(link);
     return ids_add(&load->engine->links, link->id, link);
 }
 

@@ -51,7 +51,8 @@ struct engine {
     struct ids links;                  /* by tag, for sink.gone() */
     struct ids rights;                 /* that are kept */
     struct rights *dead_rights;        /* to be freed behind the next record */
-    struct proc *proc_by_key;          /* a table: core/pmc/target.h */
+    struct proc *proc_by_key, *proc_by_pid; /* tables: core/pmc/target.h */
+    LIST_HEAD(, link) spreading;       /* links whose events are inherited: link_spread() */
     struct set *sets;                  /* of all PMCs, a table: core/pmc/pmc.h */
     struct user *users[USER_BUCKETS];
     struct instance *root;

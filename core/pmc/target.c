@@ -146,6 +146,7 @@ struct link *link_new(unsigned n_events)
     link->base = (struct tally *)(link + 1);
     link->seen = (struct tally *)((char *)link->base + TALLY_SIZE(n_events));
     link->refs = 1;
+    link->n_events = n_events;
     link->cgroup_fd = -1;
     return link;
 }
@@ -162,7 +163,7 @@ void link_unref(struct link *link, struct link **dead)
     assert(link->refs > 0);
     if (--link->refs > 0)
         return;
-    link_leave_proc(link);
+    link_leave_lists(link);
     rights_unref(link->rights);
     link->rights = NULL;
     /* Kept until now: a long read asks whether the target is alive. */
@@ -244,16 +245,48 @@ static void key_of(const struct engine *engine, const struct process *process, s
 /* Without memory it is not found, and its process is watched once more. */
 static void proc_index(struct proc *proc)
 {
+    struct proc *first;
+
     key_of(proc->engine, proc->process, &proc->key);
     if (!proc_find(proc->engine, &proc->key))
         HASH_ADD(hh, proc->engine->proc_by_key, key, sizeof proc->key, proc);
+    proc->pid = proc->engine->host->process_pid(proc->process);
+    HASH_FIND(of_pid, proc->engine->proc_by_pid, &proc->pid, sizeof proc->pid, first);
+    if (first) {
+        proc->peer = first->peer;
+        first->peer = proc;
+    } else {
+        HASH_ADD(of_pid, proc->engine->proc_by_pid, pid, sizeof proc->pid, proc);
+    }
 }
 
 void proc_unindex(struct proc *proc)
 {
+    struct engine *engine = proc->engine;
+    struct proc *first;
+
     if (hash_has(proc))
-        HASH_DEL(proc->engine->proc_by_key, proc);
+        HASH_DEL(engine->proc_by_key, proc);
     proc->hh.tbl = NULL;
+    HASH_FIND(of_pid, engine->proc_by_pid, &proc->pid, sizeof proc->pid, first);
+    while (first && first != proc && first->peer != proc)
+        first = first->peer;
+    if (first == proc) {
+        if (proc->peer) /* before: so that the table stays */
+            HASH_ADD(of_pid, engine->proc_by_pid, pid, sizeof proc->pid, proc->peer);
+        HASH_DELETE(of_pid, engine->proc_by_pid, proc);
+    } else if (first) {
+        first->peer = proc->peer;
+    }
+    proc->peer = NULL;
+}
+
+const struct proc *procs_of(const struct engine *engine, pid_t pid)
+{
+    const struct proc *first;
+
+    HASH_FIND(of_pid, engine->proc_by_pid, &pid, sizeof pid, first);
+    return first;
 }
 
 void proc_adopted(struct proc *proc)
@@ -369,12 +402,20 @@ void link_set_proc(struct link *link, struct proc *proc)
     LIST_INSERT_HEAD(&proc->links, link, of_proc);
 }
 
-void link_leave_proc(struct link *link)
+void link_leave_lists(struct link *link)
 {
-    if (!link->of_proc.le_prev)
-        return;
-    LIST_REMOVE(link, of_proc);
+    if (link_spreads(link))
+        LIST_REMOVE(link, of_spreading);
+    link->of_spreading.le_prev = NULL;
+    if (link->of_proc.le_prev)
+        LIST_REMOVE(link, of_proc);
     link->of_proc.le_prev = NULL;
+}
+
+void link_spread(struct link *link)
+{
+    if (link->proc && link->rights && !link_spreads(link))
+        LIST_INSERT_HEAD(&link->proc->engine->spreading, link, of_spreading);
 }
 
 /* ---- text ---- */

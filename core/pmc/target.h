@@ -42,6 +42,9 @@ struct proc {
     struct process *process;
     struct proc_key key;
     UT_hash_handle hh; /* in engine->proc_by_key, while it lives */
+    pid_t pid;             /* of its process, in the daemon's namespace */
+    UT_hash_handle of_pid; /* in engine->proc_by_pid, while it lives: the first of its process … */
+    struct proc *peer;     /* … and the others of that process: its threads */
     unsigned refs;     /* links, and PMCs and instances that end with it */
     bool dead;
     struct guard *guard; /* tells when the system takes all events off it; or NULL */
@@ -94,6 +97,7 @@ struct link {
     bool below;    /* … not off the process, but off a descendant of it */
     bool asked;    /* attaching again failed once: the second time it is given up */
     bool missed;   /* attached again after that: something was not counted */
+    bool replaced; /* a change under way takes it back or opens it anew */
     int cgroup_fd; /* -1 unless TARGET_CGROUP */
     uint64_t cgroup_key;
     char *cgroup;          /* path as the attacher wrote it, normalised */
@@ -101,6 +105,8 @@ struct link {
     struct recording *recording; /* into which the counter writes (a reference), or NULL */
     struct counter *counter;
     struct counter_facts facts;
+    unsigned n_events;
+    LIST_ENTRY(link) of_spreading; /* engine->spreading, or of none */
     unsigned drops;             /* how often it was told that the events are off */
     pid_t shown_pid, shown_tid; /* as the process that attached it knows them; 0: it does not */
     /* Behind the link itself: */
@@ -143,6 +149,8 @@ struct proc *proc_get(struct engine *engine, struct process *process, bool *take
 void proc_adopted(struct proc *proc);
 int proc_watch(struct proc *proc, struct err *err); /* its end is to be told: P14 */
 void proc_unindex(struct proc *proc);               /* it has ended: another may get its key */
+/* Those of a process and its threads that live, linked by `peer`; NULL: none. */
+const struct proc *procs_of(const struct engine *engine, pid_t pid);
 void proc_ref(struct proc *proc);
 /* Did a privileged program take the events off it? Of one that has ended, too. */
 bool proc_left(const struct proc *proc);
@@ -152,7 +160,13 @@ void proc_destroy(struct engine *engine, struct proc *proc);   /* NULL allowed *
 void procs_destroy(struct engine *engine, struct proc *procs); /* all that were buried */
 void proc_bury(struct engine *engine, struct proc *proc); /* with the lock, for later; the same */
 void link_set_proc(struct link *link, struct proc *proc); /* takes a reference */
-void link_leave_proc(struct link *link); /* off the proc's list; the reference stays */
+void link_leave_lists(struct link *link); /* … and of those below; the reference to it stays */
+/* With a counter that descendants of its target inherit, and not the superuser's. */
+void link_spread(struct link *link);
+static inline bool link_spreads(const struct link *link)
+{
+    return link->of_spreading.le_prev != NULL;
+}
 
 /* "pid:1234" "tid:1234" "cpu:3" "cgroup:/a" (detail) or "1234" "tid:1234" "cpu3" … (target,
  * config). */
