@@ -81,7 +81,8 @@ int counter_stop(struct counter *counter)
 {
     pthread_mutex_lock(&counter->state->lock);
     counter_look(counter, sim_now(counter->state));
-    counter->on = false;
+    if (!counter->plan.at_exec || counter->execed) /* as in the kernel: the exec starts it all the same */
+        counter->on = false;
     pthread_mutex_unlock(&counter->state->lock);
     return 0;
 }

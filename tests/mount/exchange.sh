@@ -18,7 +18,7 @@ exchanging() {
         echo 'import os, sys; root = sys.argv[1]; fd = os.open(root + "/i/count", os.O_RDWR)'
         cat
     } >"$T/exchange.py"
-    /usr/bin/python3 -B "$T/exchange.py" "$M" || die "see above"
+    /usr/bin/python3 -B "$T/exchange.py" "$M" "$@" || die "see above"
 }
 
 t_the_old_value_is_read_at_any_offset() {
@@ -35,6 +35,34 @@ for offset in (0, 1, 2, 3, 50, 4096, 1 << 40):
     assert os.pread(fd, 100, 0) == new, offset
     old = new
 P
+}
+
+# Read, it does not come again from the next worker.
+#@ plain
+t_what_was_read_of_an_exchange_is_read_once_over_a_kill() {
+    mount_pmcfs
+    pmc i event=page-faults count=5
+    exchanging "$DAEMON" <<'P'
+import signal
+def kill():
+    worker = open("/proc/%s/task/%s/children" % ((sys.argv[2],) * 2)).read().split()
+    os.kill(int(worker[0]), signal.SIGKILL)
+    while True:
+        now = open("/proc/%s/task/%s/children" % ((sys.argv[2],) * 2)).read().split()
+        if now and now != worker: return
+os.write(fd, b"77\n")
+kill()
+assert os.pread(fd, 100, 0) == b"5\n", "what the write replaced"
+kill()
+assert os.pread(fd, 100, 0) == b"77\n", "the value"
+os.write(fd, b"78\n")
+kill()
+assert os.pread(fd, 100, 0) == b"77\n"
+assert os.pread(fd, 100, 0) == b"78\n"
+kill()
+assert os.pread(fd, 100, 0) == b"78\n"
+P
+    is "$(stat_value restarts)" 4
 }
 
 t_f08_of_two_writes_the_first_read_gives_what_the_second_replaced() {

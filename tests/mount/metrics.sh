@@ -64,6 +64,20 @@ t_metrics_follow_from_plain_events_too() {
     is "$(grep -c partial "$M/a/metrics" || :)" 0
 }
 
+t_the_rate_of_an_event_has_its_unit_and_scale() {
+    sim
+    local scale
+    scale=$(sed -n 's/^scale //p' "$M"/events/*/package)
+    pmc a event=package target=cpu0
+    eventually 5 '(($(count a) > 1000000))'
+    ctl a stop
+    awk -v count="$(count a)" -v ns="$(status a enabled_ns)" -v scale="$scale" '
+        { wanted = count * scale * 1e9 / ns }
+        $1 == "package/s" { seen = $3 == "Joules/s" && $2 > 0.999 * wanted && $2 < 1.001 * wanted && $2 > 1 }
+        END { if (!seen) print "expected", wanted; exit !seen }' "$M/a/metrics" ||
+        die "$(cat "$M/a/metrics")"
+}
+
 t_what_is_not_the_event_itself_gives_no_metric() {
     sim
     pmc a event=instructions,cmask=2 event=cycles

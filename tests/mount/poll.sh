@@ -50,6 +50,25 @@ for name in ("ctl", "status", "target"):
 P
 }
 
+# Nobody has polled before, and nothing was read: what is seen is what was there at the open.
+t_a_change_between_open_and_the_first_poll_is_pollpri() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults
+    polling "${PID_OF[p]}" <<'P'
+for name in ("ctl", "status", "target"):
+    fd, idle = (os.open(root + "/a/" + name, os.O_RDONLY) for _ in range(2))
+    assert not wait(idle, 0), name + ": nothing changed"
+    put("a/target", sys.argv[2])
+    assert wait(fd, 0) & select.POLLPRI, name
+    os.pread(fd, 4096, 0)
+    assert not wait(fd, 0), name + ": read since"
+    put("a/target", "-" + sys.argv[2])
+    os.close(fd)
+    os.close(idle)
+P
+}
+
 t_c16_ce08_count_tells_when_notify_more_were_seen() {
     mount_pmcfs
     target_start p
@@ -75,12 +94,26 @@ t_release_is_pollhup() {
     mount_pmcfs
     pmc a event=page-faults notify=10
     polling <<'P'
-fds = [os.open(root + "/a/" + name, os.O_RDONLY) for name in ("ctl", "status", "target", "count")]
-later(lambda: os.rmdir(root + "/a"))
-for fd in fds:
-    os.pread(fd, 4096, 0) if fd == fds[0] else None
-    while not wait(fd, 10000) & select.POLLHUP:
-        pass
+import threading
+files = ("ctl", "status", "target", "count", "detail")
+told = {}
+def sleeper(name): # asleep in poll when it goes
+    fd = os.open(root + "/a/" + name, os.O_RDONLY)
+    os.pread(fd, 4096, 0)
+    p = select.poll()
+    p.register(fd, select.POLLPRI)
+    told[name] = [mask for _, mask in p.poll(20000)]
+sleepers = [threading.Thread(target=sleeper, args=(name,)) for name in files]
+[t.start() for t in sleepers]
+late = [os.open(root + "/a/" + name, os.O_RDONLY) for name in files]
+time.sleep(0.5)
+assert not told, told
+os.rmdir(root + "/a")
+[t.join() for t in sleepers]
+for name in files:
+    assert told[name] and told[name][0] & select.POLLHUP, (name, told)
+for fd, name in zip(late, files):
+    assert wait(fd, 0) & select.POLLHUP, name + ": polled afterwards"
 P
 }
 

@@ -219,6 +219,23 @@ t_cx1_start_at_exec_counts_from_the_first_instruction() {
     between "$(count a)" 100 900
 }
 
+t_a_stop_disarms_what_waits_for_an_exec() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults start=exec "target=${PID_OF[p]}"
+    ctl a stop
+    tell p exec
+    tell p faults 100
+    is "$(state a) $(count a)" 'stopped 0'
+    ctl a start
+    tell p faults 100
+    is "$(state a) $(count a)" 'armed 0'
+    tell p exec
+    tell p faults 100
+    between "$(count a)" 100 900
+    is "$(state a)" running
+}
+
 t_c19_exec_of_an_ordinary_program_goes_on_counting() {
     mount_pmcfs
     target_start p

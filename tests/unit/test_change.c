@@ -147,6 +147,23 @@ static const struct row {
       NO(EINVAL, E22)}},
 };
 
+/* What the state says of the count is so, past the exec that an armed counter of the simulated
+ * machine waits for. */
+static void check_counting(const struct row *row, unsigned state, unsigned after)
+{
+    if (after == NEW || after == LOST)
+        return;
+    const uint64_t before = count_of("i");
+    pass_ms(5);
+    const uint64_t now = count_of("i");
+    if (after == RUNNING || after == ARMED)
+        ck_assert_msg(now > before, "%s in %s: %s, and does not count", row->text, states[state],
+                      states[after]);
+    else
+        ck_assert_msg(now == before, "%s in %s: %s, and counts", row->text, states[state],
+                      states[after]);
+}
+
 static void check_cell(const struct row *row, unsigned state)
 {
     const struct cell *cell = &row->in[state];
@@ -162,6 +179,7 @@ static void check_cell(const struct row *row, unsigned state)
                   states[state], fx.err.text);
     ck_assert_msg(strcmp(value_of("i", "status", "state"), states[cell->after]) == 0,
                   "%s in %s: %s", row->text, states[state], value_of("i", "status", "state"));
+    check_counting(row, state, cell->after);
 }
 
 TEST(every_write_in_every_state)
