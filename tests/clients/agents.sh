@@ -57,14 +57,22 @@ t_an_agent_that_keeps_its_descriptors() {
     mount_pmcfs
     target_start p
     pmc a event=page-faults "target=${PID_OF[p]}"
-    python "${PID_OF[p]}" <<'P'
-import os, sys, time
+    # between any two reads; and while it makes more, in any of them
+    python "${IN[p]}" "${OUT[p]}" <<'P'
+import os, sys
 fd = os.open(sys.argv[1] + "/a/count", os.O_RDONLY)
-values = []
-for _ in range(200):
-    values.append(int(os.pread(fd, 64, 0)))
-    time.sleep(0.001)
-assert values == sorted(values), "decreasing"
+target, answers = (int(word) for word in sys.argv[2:])
+def value(): return int(os.pread(fd, 64, 0))
+os.write(target, b"faults 7\n")
+assert os.read(answers, 100) == b"ok\n"
+last = value()
+for _ in range(100):
+    os.write(target, b"faults 7\n")
+    during = value()
+    assert os.read(answers, 100) == b"ok\n"
+    after = value()
+    assert last <= during <= after and after >= last + 7, (last, during, after)
+    last = after
 P
 }
 

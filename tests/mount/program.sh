@@ -349,6 +349,9 @@ t_libpfms_environment_is_not_obeyed() {
     RUN_DAEMON=(env LIBPFM_VERBOSE=5 LIBPFM_DEBUG=5 LIBPFM_FORCE_PMU=ix86arch LIBPFM_DISABLED_PMUS=perf)
     mount_pmcfs
     pmc a event=perf::PERF_COUNT_SW_PAGE_FAULTS
+    ls "$M/events" >/dev/null
+    unmount_pmcfs
+    ! grep -v '^pmcfs: ' "$T/daemon" || die 'libpfm4 has written there'
 }
 
 t_a_bind_mount_shows_the_same() {

@@ -253,12 +253,19 @@ t_no_label_of_the_metrics_is_forged() {
     pmc a
     for text in 'page-faults"} 1' 'page-faults\n# TYPE x counter' $'page-faults\e[2J' $'page-faults\xff' \
         'page-faults{a="b"}'; do
-        [[ $("$HELPERS/io" write "$M/a/event" "$text") != ok ]] || die "accepted '$text'"
+        like "$(result write "$M/a/event" "$text")" '^E(INVAL|NOENT|OPNOTSUPP)$' "writing '$text'"
+        like "$(cat "$M/a/error")" '^E[A-Z]+ (CS|E|P|X)[0-9]+ event: '
+        empty cat "$M/a/event"
     done
     for name in 'a"b' $'a\nb' 'a\b' 'a b' 'a=b' $'a\xff' 'a{b}'; do
         fails_with EINVAL 'mkdir "$M/$name"'
     done
+    # The longest and the strangest that are accepted are as written.
+    local odd=A._:@+-z
+    pmc "$odd" event=page-faults
     accepted "$M/a/event" page-faults
+    is "$(sed -n 's/^pmcfs_state{pmc="\(A[^"]*\)",state="allocated"} 1$/\1/p' "$M/metrics.prom")" "$odd"
+    rmdir "$M/$odd"
     ! LC_ALL=C grep -nP '[^\x20-\x7e]' "$M/metrics.prom" "$M/info/last_error" "$M/a/error" ||
         die 'bytes that do not print'
     is "$(grep -c '^pmcfs_count_total' "$M/metrics.prom")" 1

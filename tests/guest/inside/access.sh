@@ -19,11 +19,12 @@ t_a_user_counts_her_own_process() {
 
 t_the_kernels_mode_is_not_hers() {
     mount_pmcfs
+    kernel_mode='^EPERM P18 event: "instructions[:,](k|os)" counts kernel mode, which needs CAP_PERFMON'
     USER=$ALICE
     pmc i
-    refused EPERM "$M/i/event" instructions:k
-    refused EPERM "$M/i/event" instructions,os
-    refused EPERM "$M/i/config" 'event=instructions kernel=on'
+    refused EPERM "$M/i/event" instructions:k "$kernel_mode"
+    refused EPERM "$M/i/event" instructions,os "$kernel_mode"
+    refused EPERM "$M/i/config" 'event=instructions kernel=on' '^EPERM P18 config: kernel=on: kernel mode, which needs CAP_PERFMON'
     accepted "$M/i/event" instructions
 }
 
@@ -33,9 +34,9 @@ t_another_users_process_is_not_hers() {
     run r load cpu 0
     USER=$ALICE
     pmc i event=instructions:u
-    refused EPERM "$M/i/target" "$PID_p"
-    refused EPERM "$M/i/target" "$PID_r"
-    refused EPERM "$M/i/target" cpu1
+    refused EPERM "$M/i/target" "$PID_p" "^EPERM E40 target: you may not observe process $PID_p: .*user"
+    refused EPERM "$M/i/target" "$PID_r" "^EPERM E40 target: you may not observe process $PID_r: .*user"
+    refused EPERM "$M/i/target" cpu1 '^EPERM X07 target: CPUs and cgroups are system scope, which needs CAP_PERFMON'
 }
 
 t_a_kernel_thread_is_not_hers() {
@@ -44,8 +45,8 @@ t_a_kernel_thread_is_not_hers() {
     is "$(cat "/proc/$kthread/cmdline")" ''
     USER=$ALICE pmc i event=context-switches
     USER=$ALICE
-    refused EPERM "$M/i/target" "$kthread"
-    refused EPERM "$M/i/target" "tid:$kthread"
+    refused EPERM "$M/i/target" "$kthread" "^EPERM E40 target: you may not observe process $kthread: "
+    refused EPERM "$M/i/target" "tid:$kthread" "^EPERM E40 target: you may not observe process $kthread: "
     is "$(cat "$M/i/target")" ''
     USER=
     accepted "$M/i/target" "$kthread"
