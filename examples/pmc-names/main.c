@@ -184,6 +184,7 @@ static bool line_take(char *line)
     return stacks.stack[stacks.n].text && ++stacks.n;
 }
 
+/* Control bytes become \ooo: the tree escapes them, other writers of such lines may not. */
 static bool lines_take(FILE *in)
 {
     char *line = NULL;
@@ -191,8 +192,18 @@ static bool lines_take(FILE *in)
     bool done = true;
 
     while (done && getline(&line, &size, in) > 0) {
-        line[strcspn(line, "\n")] = '\0';
-        done = line_take(line);
+        struct buf plain;
+
+        buf_init(&plain, NULL, 0);
+        for (const char *at = line; *at && *at != '\n'; at++) {
+            if ((unsigned char)*at < ' ' || *at == 0x7f)
+                buf_printf(&plain, "\\%03o", (unsigned)*at);
+            else
+                buf_char(&plain, *at);
+        }
+        buf_char(&plain, '\0');
+        done = !plain.failed && line_take(plain.data);
+        buf_free(&plain);
     }
     free(line);
     return done;
@@ -223,7 +234,7 @@ static FILE *stacks_open(const char *directory)
     name = has_stacks ? "samples.perf" : "samples.folded";
     file = pmc_open(directory, name);
     if (!file)
-        fprintf(stderr, "pmc-names: %s/%s: %s\n", directory, name, strerror(errno));
+        fprintf(stderr, "pmc-names: %s/%s: %s\n", text_shown(directory), name, strerror(errno));
     return file;
 }
 

@@ -14,13 +14,21 @@ set -f
 # This is a part of the tool: its words are those of the tool.
 [ "${1-}" != --help ] || set -- -h
 
+# to_printable TEXT: in printable, without control bytes, which names of files may have: none goes to the terminal.
+to_printable() {
+    printable=$1
+    case $1 in *[[:cntrl:]]*) printable=$(printf '%s' "$1" | LC_ALL=C tr '[:cntrl:]' '?') ;; esac
+}
+
 fail() {
-    printf '%s: %s\n' "$tool" "$*" >&2
+    to_printable "$*"
+    printf '%s: %s\n' "$tool" "$printable" >&2
     exit "$error_status"
 }
 
 misuse() {
-    printf '%s: %s\nusage: %s\n(%s -h lists the options)\n' "$tool" "$*" "$usage" "$tool" >&2
+    to_printable "$*"
+    printf '%s: %s\nusage: %s\n(%s -h lists the options)\n' "$tool" "$printable" "$usage" "$tool" >&2
     exit "$usage_status"
 }
 

@@ -393,6 +393,26 @@ t_cputrack_says_when_there_are_no_counters_for_threads() {
     is "$(awk 'NR > 1 { print ($2 ~ /^[0-9]+$/), $3 }' "$T/out" | sort -u)" '1 tick'
 }
 
+# Scripts pass on names that come from others.
+t_no_error_of_a_tool_has_control_bytes() {
+    mount_pmcfs
+    copy_tools
+    cp "${TEST_FILE%/tests/*}"/examples/pmc-{flamegraph,plot} "$T/bin/"
+    cp "$(names_program)" "$T/bin/pmc-names"
+    local bad=$'x\e[2J\n\ty' said n=0
+    for words in 'pmcstat -p BAD true' 'pmcstat -t BAD -p page-faults' 'pmcstat -p page-faults BAD' 'pmcstat -R BAD' \
+        'pmcstat -p page-faults -o /none/BAD true' 'cpustat -c BAD 1' 'cputrack -c BAD true' 'cputrack -p BAD' \
+        'perfmon BAD' 'perfmon -m BAD x' 'pmccontrol -c BAD' 'pmccontrol BAD' 'pmc-flamegraph BAD' \
+        'pmc-flamegraph -w BAD' 'pmc-plot BAD' 'pmc-plot -n BAD' 'pmc-names BAD'; do
+        read -ra words <<<"$words"
+        said=$(tool "${words[@]/BAD/$bad}" 2>&1 </dev/null) && die "accepted: ${words[*]}"
+        is "$(tr -d '\n' <<<"$said" | grep -c '[[:cntrl:]]' || :)" 0 "lines with control bytes of ${words[*]}: ${said@Q}"
+        n=$((n + 1))
+    done
+    is $n 17
+    is "$(printf 'c\e[2J;[/no\e\rne+0x1];f\r\a 3\n' | tool pmc-names)" 'c\033[2J;[/no\033\015ne+0x1];f\015\007 3'
+}
+
 # In dash a trap inside a trap spoils $?: the end of an interval and -l come at the same moment in many of these.
 #@ slow plain
 t_an_interval_may_end_together_with_the_run() {
