@@ -1,11 +1,11 @@
 /*
- * The counters under the engine, as a table. A backend counts one set on one target and knows
- * nothing of rows in use, names, users or PMCs. perf is the kernel's perf_events; sim is a
- * simulated PMU.
+ * The interface of a backend: a table of functions that count one set of events on one target. A
+ * backend does not know rows in use, PMC names, users or PMCs. The perf backend uses the kernel's
+ * perf_events; the sim backend simulates a PMU.
  *
- * Locking: nothing here is called with the engine's lock held, but read() when cost() is small, and
- * those marked (locked). One caller at a time per counter, except read(), which any number may
- * call.
+ * Locking: functions are called without the engine's lock, except functions marked (locked), and
+ * read() if cost() is small. Only one caller uses a counter at a time, except for read(), which may
+ * have any number of callers.
  */
 #pragma once
 
@@ -27,7 +27,7 @@ struct log_event;
 struct recorder;
 struct record;
 
-enum class_capability { /* hwpmc's, as far as Linux can tell */
+enum class_capability { /* hwpmc's capabilities that can be found out on Linux */
     CAP_INTERRUPT = 1,
     CAP_USER = 2,
     CAP_SYSTEM = 4,
@@ -42,12 +42,13 @@ enum class_capability { /* hwpmc's, as far as Linux can tell */
 
 struct class_info {
     const char *name; /* the kernel's name of the PMU: cpu, armv8_pmuv3, software, tracepoint… */
-    unsigned rows;    /* 0: without a limit */
+    unsigned rows;    /* 0: no limit */
     unsigned width;   /* bits of a hardware counter; 64 for software */
     unsigned capabilities;
-    struct cpus cpus; /* CPUs where it can count events in system scope; empty: every CPU */
-    bool hardware;    /* takes counters of the processor: can be lost to others */
-    /* Per row, how many events can use it: rows with fewest are chosen first. NULL without rows. */
+    struct cpus cpus; /* CPUs on which it counts in system scope; empty: every CPU */
+    bool hardware;    /* uses hardware counters, which others may take */
+    /* The number of events that can use each row: the row with the fewest is chosen first. NULL if
+     * the class has no rows. */
     const unsigned *row_events;
 };
 
@@ -60,16 +61,16 @@ enum target_kind {
 
 struct target_ref {
     enum target_kind kind;
-    pid_t pid;                /* process and thread: in the daemon's namespace */
-    pid_t tid;                /* thread only */
-    pid_t said;               /* how its requester knows it, for sentences; 0: as above */
-    unsigned cpu;             /* CPU only */
-    int cgroup_fd;            /* cgroup only; the counter makes its own copy if it needs one */
-    bool (*alive)(void *arg); /* process and thread: still the one that was named? */
+    pid_t pid;     /* process and thread: in the daemon's PID namespace */
+    pid_t tid;     /* thread only */
+    pid_t said;    /* the number in the requester's namespace, for sentences; 0: pid or tid */
+    unsigned cpu;  /* CPU only */
+    int cgroup_fd; /* cgroup only; the counter duplicates it if needed */
+    bool (*alive)(void *arg); /* process and thread: false if the number was reused */
     void *alive_arg;
 };
 
-/* The number of a process or thread in sentences. */
+/* Returns the number of a process or thread for sentences. */
 static inline pid_t target_said(const struct target_ref *target)
 {
     return target->said ? target->said : target->kind == TARGET_THREAD ? target->tid : target->pid;
@@ -77,58 +78,58 @@ static inline pid_t target_said(const struct target_ref *target)
 
 struct plan_event {
     const struct event *event;
-    bool user, kernel; /* what to count; both true for events that are `whole` */
+    bool user, kernel; /* modes to count; both true if event->whole */
 };
 
 /*
- * What to count where. admit() is asked about every process found below the target (descendants):
- * 1 take it with its descendants, 0 leave it out with its descendants (covered already by another
- * target), -EPERM leave it out (the backend counts it in `left_out`) but look below it.
+ * The plan of a counter: the events and the target. With descendants, admit() is called for every
+ * process found below the target. It returns 1 to count the process and its descendants, 0 to skip
+ * it and its descendants (another target covers them), or -EPERM to skip only the process, which
+ * the backend adds to `left_out`.
  */
 struct plan {
     const struct plan_event *events;
     unsigned n; /* 1…SET_MAX */
     struct target_ref target;
     bool descendants;
-    bool at_exec; /* armed from the attach on: each task begins at its next exec */
+    bool at_exec; /* armed: each task starts to count at its next exec */
     bool multiplex;
-    const char *filter;      /* of the tracepoints among them, or NULL */
-    uint64_t deadline_ns;    /* give up (P13) after this moment (CLOCK_MONOTONIC) */
-    unsigned long attach_ms; /* the tunable that set it, for the sentence */
-    unsigned max_covered;    /* processes, with descendants */
-    unsigned long fds_free;  /* descriptors it may open, those of the attach itself included (P10
-                              * beyond); 0: none, ULONG_MAX: no limit */
-    unsigned long fds_quota; /* descriptors that may stay (P11 beyond); as fds_free */
-    const char *fds_limit;   /* the name of what fds_quota is left of, for that sentence */
+    const char *filter;      /* for the tracepoints of the set, or NULL */
+    uint64_t deadline_ns;    /* fail with P13 after this time (CLOCK_MONOTONIC) */
+    unsigned long attach_ms; /* the tunable that limits the time, for the sentence */
+    unsigned max_covered;    /* limit of covered processes, with descendants */
+    unsigned long fds_free;  /* limit of open descriptors, including temporary ones (P10);
+                              * ULONG_MAX: no limit */
+    unsigned long fds_quota; /* limit of descriptors that stay open (P11) */
+    const char *fds_limit;   /* the name of the quota of fds_quota, for the sentence */
     int (*admit)(void *arg, pid_t pid);
     void *admit_arg;
     uint64_t tag; /* for sink.gone() */
 
-    /* Where its records go: NULL, it only counts. Must outlive the counter. */
+    /* Receives the records; NULL: only counting. Must outlive the counter. */
     struct recorder *recorder;
-    uint64_t set;    /* records of events[i] have the id LOG_ID(set, i) (core/log/record.h) */
-    bool sampling;   /* every event samples by itself, with `period` or `freq` (the other is 0) */
+    uint64_t set;    /* id of the set: records of events[i] have LOG_ID(set, i) */
+    bool sampling;   /* every event samples, with `period` or `freq` (the other is 0) */
     uint64_t period; /* events per sample */
     uint64_t freq;   /* samples per second, within sample_limits() */
-    /* Clocks count both modes in one (`whole`), but their samples of one mode can be left out. */
+    /* Clock events count both modes in one value, but samples of one mode can be skipped. */
     bool skip_user, skip_kernel;
-    bool chain_user, chain_kernel; /* call chains; no kernel frames where not both may be seen */
-    unsigned depth;                /* frames at most */
-    /* Bytes of the user's stack, copied with the registers; 0: none. Then the recorder's data_maps.
+    bool chain_user, chain_kernel; /* modes of call chains */
+    unsigned depth;                /* maximum number of frames */
+    /* Bytes of the user stack to copy with the registers; 0: none. Needs the recorder's data_maps.
      */
     uint32_t stack;
-    bool raw;          /* the fields of tracepoints */
-    bool steps, lasts; /* counting: RECORD_SWITCH at each switch-out; at each thread's end */
+    bool raw;          /* record the fields of tracepoints */
+    bool steps, lasts; /* counting: records at each context switch; at each thread's exit */
 };
 
 /*
- * The buffers into which the system writes the records of one PMC's counters: one per CPU, shared
- * by all its counters.
+ * The plan of a recorder: the ring buffers of one PMC, one per CPU, shared by all of its counters.
  */
 struct recorder_plan {
-    uint64_t bytes; /* of each CPU's buffer; rounded down to what is possible, at least a page */
+    uint64_t bytes; /* of each CPU's buffer; rounded down to a possible size, at least a page */
     uint64_t tag;   /* for sink.ready() */
-    bool data_maps; /* mappings that are not executable are told, too (RECORD_DATA) */
+    bool data_maps; /* also record mappings that are not executable (RECORD_DATA) */
     unsigned long fds_free, fds_quota; /* as in struct plan */
     const char *fds_limit;
 };
@@ -138,167 +139,168 @@ struct recorder_facts { /* (locked): no system calls */
     uint64_t bytes; /* locked memory */
 };
 
-/* Takes one record, which is only valid during the call. Host PIDs. */
+/* Receives records. A record is valid during the call only; its PIDs are in the daemon's namespace.
+ */
 struct intake {
     void (*put)(void *arg, const struct record *record);
     void *arg;
 };
 
 struct sample_limits {
-    uint64_t max_freq;   /* the system's present limit of samples per second; UINT64_MAX: none */
-    unsigned max_frames; /* of a call chain */
-    uint64_t registers;  /* what a sample with a stack has of them: perf's mask; 0: none can be */
+    uint64_t max_freq;   /* current limit of samples per second; UINT64_MAX: none */
+    unsigned max_frames; /* limit of frames in a call chain */
+    uint64_t registers;  /* registers in a sample with a stack, as perf's mask; 0: not supported */
 };
 
-/* Totals over all tasks and CPUs of a counter since it was attached. */
+/* Totals of a counter over all of its tasks and CPUs since the attach. */
 struct reading {
-    uint64_t time_ns;    /* when (CLOCK_MONOTONIC) */
-    uint64_t covered_ns; /* time during which it should have counted: tasks running × on */
-    uint64_t enabled_ns; /* kernel's time enabled */
-    uint64_t running_ns; /* time on the hardware; covered - running is lost */
-    bool never_ran;      /* enabled for a while, never on the hardware (multiplex: no estimate) */
-    bool off;            /* at this moment nothing of it is on the hardware: lost */
-    bool dropped;        /* a covered descendant lost its events to the exec of a privileged
-                          * program since the attach; stays true */
+    uint64_t time_ns;    /* time of the reading (CLOCK_MONOTONIC) */
+    uint64_t covered_ns; /* time in which it should have counted: tasks running while it was on */
+    uint64_t enabled_ns; /* time enabled, from the kernel */
+    uint64_t running_ns; /* time on the hardware; covered_ns - running_ns is lost */
+    bool never_ran;      /* enabled, but never on the hardware: there is no estimate */
+    bool off;            /* lost: no part of it is on the hardware now */
+    bool dropped;        /* a descendant lost its events by executing a privileged program
+                          * since the attach; stays true */
     uint64_t value[SET_MAX];
-    uint64_t estimate[SET_MAX]; /* each task's or CPU's value × enabled / running, added */
+    uint64_t estimate[SET_MAX]; /* sum of value × enabled / running of each task or CPU */
 };
 
-struct counter_facts { /* for `status`; all (locked): no system calls */
-    unsigned threads;  /* tasks opened one by one at attach */
+struct counter_facts { /* for `status` (locked): no system calls */
+    unsigned threads;  /* tasks opened individually at the attach */
     unsigned descriptors;
     unsigned left_out; /* descendants that the opener may not observe */
-    unsigned covered;  /* processes known to be covered */
-    bool raced;        /* a thread born during the attach may have been missed */
+    unsigned covered;  /* covered processes that are known */
+    bool raced;        /* a thread created during the attach may have been missed */
 };
 
 struct backend {
     const char *name;
-    /* Once, before any worker: what all may share. May be NULL. */
+    /* Prepares data that all workers share; called once before the first. May be NULL. */
     void (*prepare)(void);
-    /* options: words "key=value" (sim_cpus=4 …), may be NULL. Finds the classes. Before any thread.
-     */
+    /* Opens the backend and finds its classes, before other threads exist. options: words such as
+     * "sim_cpus=4", or NULL. */
     int (*open)(const char *options, const struct host *host, struct host_state *host_state,
                 const struct loop *loop, const struct sink *sink, struct backend_state **state,
                 struct err *err);
-    void (*close)(struct backend_state *state); /* asserts that no counter is left */
-    /* Behind a load, once users are served: what was left of adopting since it waits for the
-     * system. May be NULL. */
+    void (*close)(struct backend_state *state); /* asserts that no counter exists */
+    /* After loading the state, when requests are served: completes the adoption of counters where
+     * that waits for the kernel. May be NULL. */
     void (*settle)(struct backend_state *state);
     const struct class_info *(*classes)(struct backend_state *state, unsigned *n);
     void (*facts)(struct backend_state *state,
-                  struct buf *out); /* lines of info/backend after the first */
+                  struct buf *out); /* prints lines of info/backend after the first */
     void (*cpuref)(struct backend_state *state, struct buf *out);
-    bool simulated_cpus; /* cpus() below overrules the host's CPUs */
+    bool simulated_cpus; /* cpus() replaces the host's CPUs */
     void (*cpus)(struct backend_state *state, struct cpus *possible, struct cpus *online);
 
     /*
-     * Tell sink.dropped(tag) when the system takes every event off the process though it lives on
-     * (exec of a privileged program). One descriptor. 0 or -errno; may be NULL.
+     * Creates an exec guard, which uses one descriptor: calls sink.dropped(tag) when the kernel
+     * removes all events from the living process because it executes a privileged program. Returns
+     * 0 or -errno. May be NULL.
      */
     int (*guard)(struct backend_state *state, pid_t pid, uint64_t tag, struct guard **out);
     void (*unguard)(struct guard *guard);
-    /* Was it that? Also of a process that has ended since. With guard. */
+    /* Returns true if the guard has fired, even if the process has exited since. */
     bool (*guard_left)(const struct guard *guard);
-    /* For a later worker: its descriptor; the same again with that descriptor; freed but for that.
-     */
+    /* For a later worker: returns the descriptor; creates a guard with it again; frees the guard
+     * but keeps the descriptor open. */
     int (*guard_fd)(const struct guard *guard);
     int (*guard_adopt)(struct backend_state *state, int fd, uint64_t tag, struct guard **out);
     void (*guard_forget)(struct guard *guard);
     /*
-     * Recording. All may be NULL together: then nothing can be sampled. recorder_new: errors P10,
-     * P11, P14 (the sentence names locked memory, CAP_IPC_LOCK, perf_event_mlock_kb where it is
-     * that). Freed after every counter that was given it. sink.ready(tag) is called when a buffer
-     * is about half full (again after the next drain).
+     * Recorders. All functions are NULL if the backend cannot sample. A recorder is freed after the
+     * counters that use it. sink.ready(tag) is called when a buffer is about half full, and again
+     * only after the next drain. Errors: P10, P11, P14 (the sentence names locked memory,
+     * CAP_IPC_LOCK and perf_event_mlock_kb if they are the reason).
      */
     int (*recorder_new)(struct backend_state *state, const struct recorder_plan *plan,
                         struct recorder **out, struct err *err);
     void (*recorder_facts)(const struct recorder *recorder, struct recorder_facts *out);
     /*
-     * Hands over what is complete, in order of time over all CPUs. What is younger than 10 ms may
-     * stay for the next time, unless `all` (nothing runs any more, or the order of the last few
-     * milliseconds does not matter). With `all` it also tells losses the system has not told yet.
-     * One caller at a time; any thread. 0, or -EIO.
+     * Passes complete records to intake, ordered by time over all CPUs. Records of the last 10 ms
+     * may stay for the next drain, unless `all` is set: then it also reports losses that the kernel
+     * has not reported yet. Called by one thread at a time. Returns 0, or -EIO.
      */
     int (*drain)(struct recorder *recorder, bool all, const struct intake *intake);
     /*
-     * Records that were ever taken out of it: after this they are not taken again, not even by a
-     * later worker. From intake->put, or while none is drained. NULL: they cannot be told.
+     * Returns the number of records taken so far and commits them: neither this worker nor a later
+     * one takes them again. Called from intake->put, or while no drain runs. NULL: not supported.
      */
     uint64_t (*taken)(struct recorder *recorder);
     void (*recorder_print)(const struct recorder *recorder, struct buf *out);
-    /* With the descriptors of a recorder that was forgotten; before adopt() of its counters. */
+    /* Creates a recorder with the descriptors of a forgotten one, before adopt() of its counters.
+     */
     int (*recorder_adopt)(struct backend_state *state, const struct recorder_plan *plan,
                           const char *printed, struct recorder **out);
     void (*recorder_forget)(struct recorder *recorder);
     void (*recorder_free)(struct recorder *recorder); /* NULL allowed */
     void (*sample_limits)(struct backend_state *state, struct sample_limits *out);
 
-    /* A CPU came or went (may be NULL). */
+    /* Called when a CPU goes online or offline. May be NULL. */
     void (*cpu)(struct backend_state *state, unsigned cpu, bool online);
 
-    /* Is that, before a '=' if there is one, a qualifier (usr, cmask)? It may be called anywhere.
-     */
+    /* Returns true if the name is a qualifier (usr, cmask). May be called with or without locks. */
     bool (*is_qualifier)(struct word name);
     /*
-     * text is one event. Fills *out (strings owned by the caller: event_clear) with what
-     * it means and which rights it needs. The event is not opened: whether it can be is told by
-     * verify() to those that have the rights. Errors: CS01 unknown, X06 its class (with near
-     * misses), CS03, CS04, P09 known but not to be had here (why), P30. After an error, too,
-     * out->needs_kernel says that what was found out is for those with that right.
+     * Resolves the spelling of one event: its meaning and the rights that it needs. Does not open
+     * it; verify() does, for users with these rights. The caller frees *out with event_clear().
+     * Errors: CS01 unknown, X06 unknown class (both with near misses), CS03, CS04, P09 not
+     * available here (with the reason), P30. If out->needs_kernel is set after an error, the
+     * sentence is only for users with the right to kernel mode.
      */
     int (*resolve)(struct backend_state *state, const char *text, struct event *out,
                    struct err *err);
-    /* Asks the system whether it can be counted here, and fills in its rows. NULL: every event
-     * that resolve() knows can be. Errors: P09 (why), E32. */
+    /* Opens the event to find out whether it can be counted here, and sets its rows. NULL: every
+     * resolved event can. Errors: P09 with the reason, E32. */
     int (*verify)(struct backend_state *state, struct event *event, struct err *err);
-    /* May these, of one class as far as they take counters, be one set? The kernel's own check on
-     * an idle thread. CS08 or E19. */
+    /* Checks that the events can be counted together as one set, by opening them on an idle thread.
+     * Errors: CS08, E19. */
     int (*check_set)(struct backend_state *state, const struct plan_event *events, unsigned n,
                      bool multiplex, struct err *err);
-    /* Can these events, as far as they are tracepoints, have this filter? P02 with what would have
-     * been right; NULL: there are no filters. */
+    /* Checks that the tracepoints among the events accept the filter. P02 with the fields that they
+     * have. NULL: filters are not supported. */
     int (*check_filter)(struct backend_state *state, const struct event *events, unsigned n,
                         const char *filter, struct err *err);
-    /* What perf has to know of these tracepoints to print their fields: the bytes of its tracing
-     * data. False: one of them is there no more, or it cannot be had. NULL: there are none. */
+    /* Writes perf's tracing data, which perf needs to print the fields of these tracepoints.
+     * Returns false if a tracepoint is gone or its format cannot be read. NULL: not supported. */
     bool (*formats)(struct backend_state *state, const struct log_event *const *events, unsigned n,
                     struct buf *out);
-    /* A number that is another one when list() may say something else than before; cheaper than
-     * that, but slow. NULL: never. */
+    /* Returns a number that changes whenever the result of list() may change. Cheaper than list(),
+     * but slow. NULL: the list never changes. */
     uint64_t (*look)(struct backend_state *state);
-    /* Every event that really counts here. Slow the first time. */
+    /* Lists every event that can be counted here. The first call is slow. */
     int (*list)(struct backend_state *state, struct catalog *out, struct err *err);
-    /* The text of events/CLASS/EVENT, which list() gave. -ENOENT: it is there no more; -ENOMEM,
-     * -EMFILE, -ENFILE. */
+    /* Prints the text of events/CLASS/EVENT. Returns 0, -ENOENT if the event is gone, -ENOMEM,
+     * -EMFILE or -ENFILE. */
     int (*describe)(struct backend_state *state, const char *class_name, const char *event,
                     struct buf *out);
 
-    /* Rows of the class on this CPU that others hold now, those in `own` apart. Disturbs no
-     * counter. NULL: no other program can. */
+    /* Returns the rows of the class on this CPU that other programs hold now, without rows in
+     * `own`. Does not disturb any counter. NULL: no other program uses the counters. */
     uint64_t (*foreign)(struct backend_state *state, unsigned class_index, unsigned cpu,
                         uint64_t own);
 
-    /* Opened, complete, stopped. Errors: E44/X09 gone, E37 CPU, P09, P10, P13, P14, E05 (hardware
-     * full). */
+    /* Opens a counter on its target, stopped. Errors: E44 and X09 the target is gone, E37 the CPU
+     * is offline, P09, P10, P13, P14, E05 no hardware counter is free. */
     int (*attach)(struct backend_state *state, const struct plan *plan, struct counter **out,
                   struct err *err);
-    int (*start)(struct counter *counter, struct err *err); /* continues; or arms (at_exec) */
+    int (*start)(struct counter *counter, struct err *err); /* continues, or arms if at_exec */
     int (*stop)(struct counter *counter);
-    /* 0, or -EIO. Fields as above. Cheap when cost() is small. Not `patient`: -EAGAIN where the
-     * kernel has to be waited for, up to some milliseconds. */
+    /* Reads the totals. Returns 0 or -EIO. The kernel may make a reader wait for some milliseconds:
+     * returns -EAGAIN instead unless `patient`. */
     int (*read)(struct counter *counter, struct reading *out, bool patient);
-    unsigned (*cost)(const struct counter *counter); /* system calls of one read (locked) */
+    unsigned (*cost)(const struct counter *counter); /* number of system calls of a read (locked) */
     void (*facts_of)(const struct counter *counter, struct counter_facts *out); /* (locked) */
-    /* fn for every process known to be covered: the target itself, and those below it. (locked) */
+    /* Calls fn for every covered process that is known: the target and its descendants (locked). */
     void (*processes)(const struct counter *counter, void (*fn)(void *arg, pid_t pid), void *arg);
-    /* Is pid (daemon's namespace) covered by this counter, target or descendant? Of pid 0: may it
-     * cover processes that it does not know of? (locked) */
+    /* Returns true if pid (daemon's namespace) is the target or a covered descendant. For pid 0:
+     * returns true if it may cover processes that it does not know (locked). */
     bool (*covers)(struct counter *counter, pid_t pid);
     void (*print)(const struct counter *counter,
-                  struct buf *out); /* one line, what adopt() needs */
+                  struct buf *out); /* prints the line that adopt() reads */
     int (*adopt)(struct backend_state *state, const struct plan *plan, const char *printed,
                  struct counter **out);
-    void (*forget)(struct counter *counter); /* frees memory, keeps descriptors */
+    void (*forget)(struct counter *counter); /* frees the memory, keeps the descriptors */
     void (*free)(struct counter *counter);
 };

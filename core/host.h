@@ -1,7 +1,7 @@
 /*
- * The machine under the engine, as a table: processes, requesters, CPUs, clocks. backends/linux is
- * the real one; unit tests bring a fake. No function here is called with the engine's lock held,
- * but for those marked (locked), which make no system call that can wait.
+ * The interface of the host: a table of functions for processes, requesters, CPUs and clocks.
+ * backends/linux implements it; unit tests have a fake host. Functions are called without the
+ * engine's lock, except functions marked (locked), which make no blocking system call.
  */
 #pragma once
 
@@ -17,213 +17,216 @@
 struct host_state;
 
 /*
- * What the process that opened a file (or made the request, for mkdir and the like) may do.
- * Captured once; for open files and targets one object is kept of all that are equal: rights_keep()
- * in core/pmc/rights.h.
+ * The rights of a process that opened a file, or that made a request such as mkdir. Read once. Open
+ * files and targets with equal rights share one object: rights_keep() in core/pmc/rights.h.
  */
 struct id_range {
     uint32_t first, count; /* 0: none */
 };
 
-#define MAPPED_MAX 8 /* ranges that are remembered; ids of others are taken for not mapped */
+#define MAPPED_MAX 8 /* ranges that are kept; ids in further ranges count as not mapped */
 
 struct rights {
     uid_t uid;   /* fs uid, in the daemon's user namespace */
-    uid_t payer; /* the uid that is charged: see linux_caller_rights() */
+    uid_t payer; /* the uid that is charged; see linux_caller_rights() */
     gid_t gid;
     unsigned n_groups;
     gid_t *groups;         /* supplementary groups; owned */
     uint64_t capabilities; /* effective set */
     bool superuser;        /* CAP_PERFMON or CAP_SYS_ADMIN in the initial user namespace */
-    int userns_fd;         /* its user namespace, or -1 when that is the daemon's */
-    uint64_t userns;       /* the inode of that; 0: the daemon's */
-    /* The ids that its user namespace knows, in the daemon's: its capabilities reach that far. */
+    int userns_fd;         /* its user namespace; -1: the daemon's */
+    uint64_t userns;       /* inode of the user namespace; 0: the daemon's */
+    /* The ids that are mapped into its user namespace: its capabilities apply to these only. */
     struct id_range uids[MAPPED_MAX], gids[MAPPED_MAX];
-    /* Of those that are kept: */
+    /* Set in shared objects only: */
     struct engine *engine;
-    uint64_t id; /* of their record */
+    uint64_t id; /* of the journal record */
     unsigned refs;
-    struct user *user; /* is charged for them (a reference), or NULL */
+    struct user *user; /* the user that is charged (a reference), or NULL */
     struct rights *next_dead;
 };
 
-/* The process that opened a file for writing, and its program: it may observe itself. */
+/* The process that opened a file for writing, and its program. A process may observe itself. */
 struct opener {
     uint64_t key; /* 0: unknown */
     uint64_t program_dev, program_ino;
 };
 
-/* A process (or one thread) that a user named, held so that its number cannot come to mean another.
- */
+/* A process or thread that a user named, held by a pidfd so that a reused number is noticed. */
 struct process;
 
-/* A loop that calls back on the main thread, with the engine's lock held. Thread-safe. */
+/* The main loop, which calls back on the main thread with the engine's lock held. Thread-safe. */
 struct loop {
     void *ctx;
     /*
-     * events: EPOLLIN, EPOLLHUP…; 0 or -errno. fn must not wait, close or free the watch of others.
-     * EPOLLHUP is said once: the descriptor is not watched any more then.
+     * Calls fn when the descriptor has these events (EPOLLIN, EPOLLHUP…). fn must not block, nor
+     * close or free what another watch uses. EPOLLHUP is reported once and removes the watch.
+     * Returns 0 or -errno.
      */
     int (*watch)(void *ctx, int fd, uint32_t events, void (*fn)(void *arg, uint64_t tag), void *arg,
                  uint64_t tag);
     /*
-     * No call of fn starts after this returns, if called with the engine's lock held. Else one may
-     * be about to; of a descriptor that only says EPOLLHUP it is iff this returns false.
+     * Removes a watch. If called with the engine's lock held, fn is not called after this returns.
+     * Without the lock a call may be about to start; for a watch of EPOLLHUP only, that is the case
+     * if this returns false.
      */
     bool (*unwatch)(void *ctx, int fd);
-    /* Its memory, which is mapped, is to outlive this process; 0: no more, and it is about to be
-     * closed. True: it did so already. */
+    /* Has the supervisor map the memory of the descriptor too, so that it outlives this process; 0
+     * bytes: unmap it before the descriptor is closed. Returns true if it was already mapped. */
     bool (*hold)(void *ctx, int fd, size_t bytes);
-    pid_t supervisor; /* that one; 0: there is none */
+    pid_t supervisor; /* PID of the supervisor; 0: none */
 };
 
-/* What host and backend tell the engine; called on the main thread with the engine's lock held. */
+/* Events that host and backend report to the engine, on the main thread with the engine's lock. */
 struct sink {
     void *ctx;
-    void (*exited)(void *ctx, uint64_t tag);  /* host: a watched process is dead, all threads */
-    void (*gone)(void *ctx, uint64_t tag);    /* backend: a counter has no living task left */
+    void (*exited)(void *ctx,
+                   uint64_t tag);          /* host: all threads of a watched process have exited */
+    void (*gone)(void *ctx, uint64_t tag); /* backend: all tasks of a counter have exited */
     void (*dropped)(void *ctx, uint64_t tag); /* backend: a guarded process lost its events */
     void (*cpu)(void *ctx, unsigned cpu, bool online);
-    void (*ready)(void *ctx, uint64_t tag); /* backend: a recorder wants to be drained */
+    void (*ready)(void *ctx, uint64_t tag); /* backend: a recorder should be drained */
 };
 
 struct intake;   /* core/backend.h */
-struct pid_view; /* how a PID namespace knows processes */
+struct pid_view; /* the numbers of processes in a PID namespace */
 
 struct host {
     const char *name;
-    /* loop and sink must live until close(). loop NULL: nothing is watched (process_watch:
-     * -ENOTSUP). */
+    /* loop and sink must live until close(). Without a loop process_watch() returns -ENOTSUP. */
     int (*open)(const struct loop *loop, const struct sink *sink, struct host_state **state,
                 struct err *err);
     void (*close)(struct host_state *state);
 
     uint64_t (*now_ns)(struct host_state *state);      /* CLOCK_MONOTONIC (locked) */
     uint64_t (*realtime_ns)(struct host_state *state); /* (locked) */
-    uint64_t (*tsc)(struct host_state *state);    /* cycle counter, 0 if there is none (locked) */
-    uint64_t (*tsc_hz)(struct host_state *state); /* a hint; 0 unknown (locked) */
+    uint64_t (*tsc)(struct host_state *state);         /* cycle counter; 0: none (locked) */
+    uint64_t (*tsc_hz)(struct host_state *state);      /* a hint; 0 unknown (locked) */
     void (*cpu_name)(struct host_state *state, struct buf *out); /* cpc_cciname */
-    /* Both replace what is in *out, which must have been initialised. */
+    /* Replace the contents of *out, which must be initialised. */
     void (*cpus_possible)(struct host_state *state, struct cpus *out); /* (locked) */
     void (*cpus_online)(struct host_state *state, struct cpus *out);   /* (locked) */
 
     /*
-     * Rights of thread tid, which made a request as uid/gid and is waiting for its answer (so that
-     * it cannot go away): ids, user namespace and payer. *out is made with malloc; free with
-     * rights_free(). 0 or -ENOMEM/-EIO.
+     * Reads ids, user namespace and payer of thread tid, which made a request as uid and gid and
+     * waits for the reply. The caller frees *out with rights_free(). Returns 0, -ENOMEM or -EIO.
      */
     int (*rights)(struct host_state *state, pid_t tid, uid_t uid, gid_t gid, struct rights **out);
     /*
-     * The rest: capabilities and groups, of which there can be thousands in another user namespace;
-     * none for tid 0 (not visible from here). 0 or -ENOMEM/-EIO.
+     * Reads the capabilities and groups, of which there can be thousands in another user namespace.
+     * tid 0 (not visible to the daemon) has none. Returns 0, -ENOMEM or -EIO.
      */
     int (*rights_read)(struct host_state *state, pid_t tid, struct rights *rights);
-    /* Notes which process that is. NULL: cannot be known. */
+    /* Identifies the process of the requester. NULL: not supported. */
     void (*opener)(struct host_state *state, pid_t tid, struct opener *opener);
 
     /*
-     * Hold the process that `number` means in the PID namespace of the requesting thread `tid`.
-     * number 0 means the requesting process itself ("self"). A thread's number stands for its
-     * process unless `thread`. Errors: E27 number illegal; E44 no such process, or a zombie; P15
-     * requester not visible (tid 0); P16 the daemon's own.
+     * Opens the process with this number in the PID namespace of the requesting thread tid. Number
+     * 0 is the requesting process ("self"). The number of a thread selects its process unless
+     * `thread` is set. Errors: E27 invalid number, E44 no such process or a zombie, P15 the
+     * requester is not visible (tid 0), P16 a process of the daemon.
      */
     int (*process_open)(struct host_state *state, pid_t tid, uint64_t number, bool thread,
                         struct process **out, struct err *err);
     /*
-     * Hold the first process of the container that the requester tid is in: of the outermost PID
-     * namespace below the daemon's, whatever it has nested in that since. NULL when it is in the
-     * daemon's own. Errors: P15 requester not visible; else as process_open().
+     * Opens the first process of the requester's container, i.e. of the outermost PID namespace
+     * between the daemon's and the requester's. *out is NULL if the requester is in the daemon's
+     * namespace. Errors: as process_open().
      */
     int (*process_first)(struct host_state *state, pid_t tid, struct process **out,
                          struct err *err);
     void (*process_free)(struct process *process);
     pid_t (*process_pid)(
-        const struct process *process); /* tgid, in the daemon's namespace (locked) */
+        const struct process *process); /* PID in the daemon's namespace (locked) */
     pid_t (*process_tid)(const struct process *process); /* 0 unless opened as a thread (locked) */
-    uint64_t (*process_key)(const struct process *process); /* equal iff the same process (start
-                                                               time mixed in) (locked) */
-    bool (*process_alive)(const struct process *process);   /* not a zombie, number not reused */
+    uint64_t (*process_key)(const struct process *process); /* includes the start time: equal if
+                                                               and only if the same (locked) */
+    bool (*process_alive)(
+        const struct process *process); /* false for a zombie or a reused number */
     /*
-     * The kernel's ptrace read check with these rights, which the opener (NULL: unknown) passes for
-     * itself while it has them and runs that program: 0, or E40, E44.
+     * Asks the kernel for ptrace read access with these rights. The opener (NULL: unknown) may
+     * always observe itself while it has these rights and runs the same program. Returns 0, E40 or
+     * E44.
      */
     int (*may_observe)(struct host_state *state, const struct rights *rights,
                        const struct opener *opener, const struct process *process, struct err *err);
-    /* The same for a number of the daemon's namespace (descendants found at attach): 0, -EPERM,
-     * -ESRCH. rights NULL: the superuser's, refused is only the daemon itself. */
+    /* may_observe() for a PID of the daemon's namespace. Returns 0, -EPERM or -ESRCH. rights NULL:
+     * the superuser, who may observe every process except the daemon. */
     int (*may_observe_pid)(struct host_state *state, const struct rights *rights,
                            const struct opener *opener, pid_t pid);
-    /* Its first thread has ended (or is just ending), others may live. NULL: cannot be known. */
+    /* Returns true if the first thread has exited or is exiting; others may live. NULL: not
+     * supported. */
     bool (*process_headless)(const struct process *process);
-    /* Tell sink.exited(tag) once the process is dead. 0 or -errno. At most one watch per process.
-     */
+    /* Calls sink.exited(tag) when all threads have exited. One watch per process. Returns 0 or
+     * -errno. */
     int (*process_watch)(struct process *process, uint64_t tag);
     void (*process_unwatch)(struct process *process); /* (locked) */
     /*
-     * The number by which the thread `tid` of another request would know this process, or 0. tid 0
-     * is the daemon's own view. A wrong guess is worse than 0.
+     * Returns the number of a process in the PID namespace of the requesting thread tid (0: the
+     * daemon's namespace), or 0 if it is not certain.
      */
     pid_t (*process_seen_by)(struct host_state *state, pid_t tid, pid_t pid);
-    /* The requester's own process (tgid, daemon's namespace), or 0. */
+    /* Returns the PID of the requester in the daemon's namespace, or 0. */
     pid_t (*caller_pid)(struct host_state *state, pid_t tid);
 
-    /* The same number as long as pid (daemon's namespace) means the same living process; 0: none.
-     */
+    /* Returns a key that identifies the living process pid (daemon's namespace), or 0. */
     uint64_t (*pid_key)(struct host_state *state, pid_t pid);
-    /* The same of the process that makes a request (caller_pid()), and waits for its answer. */
+    /* Returns the key of the process of a request (see caller_pid()), which waits for the reply. */
     uint64_t (*caller_key)(struct host_state *state, pid_t pid);
-    /* Frames the kernel records of a call chain at most; UINT64_MAX: unknown. Also before open().
-     */
+    /* Returns the kernel's limit of frames in a call chain; UINT64_MAX: unknown. May be called
+     * before open(). */
     uint64_t (*callchain_max)(void);
-    /* Bytes that the daemon's control groups let it have; UINT64_MAX: any. Also before open(). */
+    /* Returns the memory limit of the daemon's control groups; UINT64_MAX: none. May be called
+     * before open(). */
     uint64_t (*memory_max)(void);
 
     /*
-     * What a process has now, as records (RECORD_FOUND) with that time: COMM of each thread and MAP
-     * of each executable mapping; data: and (RECORD_DATA) of others of files. pid 0: of every
-     * process. A process that is gone has nothing.
+     * Passes the present state of a process (0: of every process) as records with flag RECORD_FOUND
+     * and this time: COMM of each thread, MAP of each executable mapping, and with `data` also MAP
+     * of other file mappings (RECORD_DATA). A process that has exited has no records.
      */
     void (*inventory)(struct host_state *state, pid_t pid, bool data, uint64_t time_ns,
                       const struct intake *intake);
-    /* MAP records (pid -1) of the kernel's text and modules, if their addresses may be known. */
+    /* Passes MAP records (pid -1) of the kernel and its modules, if their addresses are readable.
+     */
     void (*kernel_maps)(struct host_state *state, uint64_t time_ns, const struct intake *intake);
 
     /*
-     * The PID namespace of the requesting thread tid, held: for records, since their processes may
-     * be dead when they are read. *view is NULL when that is the daemon's own. 0 or -errno.
+     * Opens the PID namespace of the requesting thread tid, to translate the PIDs of records, whose
+     * processes may have exited. *view is NULL for the daemon's namespace. Returns 0 or -errno.
      */
     int (*view_open)(struct host_state *state, pid_t tid, struct pid_view **view);
     void (*view_free)(struct pid_view *view); /* NULL allowed */
-    /* The number of a process or thread (daemon's namespace) there, or 0. Remembers what it found,
-     * so that the dead keep their numbers; view_forget() when it has ended and all is said. One
-     * caller at a time. */
+    /* Returns the number of a process or thread (daemon's namespace) in the view's namespace, or 0.
+     * The view caches numbers, so that exited tasks keep theirs until view_forget(). Called by one
+     * thread at a time. */
     pid_t (*view_pid)(struct pid_view *view, pid_t pid);
     void (*view_forget)(struct pid_view *view, pid_t pid);
-    /* One descriptor in the text. */
+    /* Prints the line that view_adopt() reads, with one descriptor. */
     void (*view_print)(const struct pid_view *view, struct buf *out);
     int (*view_adopt)(struct host_state *state, const char *printed, struct pid_view **view);
     void (*view_keep)(struct pid_view *view); /* frees the memory, keeps the descriptor */
 
     /*
-     * Open a cgroup (v2) directory named by `path` as the requester tid sees it: beneath its cgroup
-     * root, no links. *fd is the directory, *name the path from that root, normalised (owned by the
-     * caller, free). Errors: P33, P09 (no v2 here), P15.
+     * Opens a cgroup v2 directory by its path below the cgroup root of the requester tid; symbolic
+     * links are not followed. *name is the normalised path from that root (free it). Errors: P33,
+     * P09 no cgroup v2 here, P15.
      */
     int (*cgroup_open)(struct host_state *state, pid_t tid, const char *path, int *fd, char **name,
                        struct err *err);
-    /* Stable identity of an open cgroup, and whether it still exists. */
+    /* A stable identity of an open cgroup; whether the cgroup still exists. */
     uint64_t (*cgroup_key)(int fd);
     bool (*cgroup_alive)(int fd);
 
-    /* State for a later worker: print what process_adopt() needs (descriptor numbers included). */
+    /* For a later worker: prints the line that process_adopt() reads, with descriptor numbers. */
     void (*process_print)(const struct process *process, struct buf *out);
     int (*process_adopt)(struct host_state *state, const char *printed, struct process **out);
-    /* Frees the memory but leaves the descriptors open, for process_adopt(). */
+    /* Frees the memory and keeps the descriptors open, for process_adopt(). */
     void (*process_forget)(struct process *process);
 };
 
-/* Frees what rights() made, closing the namespace descriptor. NULL is allowed. */
+/* Frees the rights and closes the descriptor of the namespace. NULL is allowed. */
 void rights_free(struct rights *rights);
-/* Do its capabilities pass over the permission bits of what this user and this group have? */
+/* Returns true if the capabilities override permission bits of files of this user and group. */
 bool rights_pass_bits(const struct rights *rights, uid_t uid, gid_t gid);
 bool rights_in_group(const struct rights *rights, gid_t gid);
