@@ -1,12 +1,12 @@
 /*
- * Augmenting paths from the side of the rows. Sets of rows that can all be matched at once form a
- * matroid, so taking the rows one by one in order of cost gives the cheapest set.
+ * Augmenting paths that start at the rows. The sets of rows that can be matched form a matroid, so
+ * adding rows in order of cost gives the cheapest set.
  */
 #include "core/rows/match.h"
 
 #include <stdbool.h>
 
-/* Finds a want for row, moving wants already filled to it; those in *seen were tried in vain. */
+/* Finds a want for the row, moving filled wants to other rows. *seen: wants that were tried. */
 static bool row_offer(struct want *wants, unsigned n, unsigned row, uint64_t *seen)
 {
     const uint64_t bit = UINT64_C(1) << row;

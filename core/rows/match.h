@@ -1,6 +1,6 @@
 /*
- * Wants matched to rows: each want takes one row of its mask, no row is taken twice. Not greedy: a
- * want gives its row up when another one of its own will do for it.
+ * Matching of wants to rows: each want gets one row of its mask, and no row is used twice. A want
+ * that has a row moves to another one of its mask if that makes room for a further want.
  */
 #pragma once
 
@@ -14,7 +14,7 @@ struct want {
 };
 
 /*
- * Offers the rows of order[], cheapest first, until every want has one. Fills as many wants as the
- * rows can fill, by the cheapest rows that can do it. Returns how many. n > MATCH_ROWS: 0.
+ * Fills as many wants as possible with the rows of order[], which is sorted by cost, and uses the
+ * cheapest rows that can do so. Returns the number of filled wants; 0 if n > MATCH_ROWS.
  */
 unsigned match_rows(struct want *wants, unsigned n, const uint8_t *order, unsigned n_order);

@@ -1,10 +1,10 @@
 /*
- * Rows: the signed numbers, the slots behind them, their administration and questions about them.
- * Which rows a PMC gets is row_choose.c, how PMCs make room for each other row_arrange.c.
+ * Rows: the signed numbers, the slots of each CPU, administration and queries. row_choose.c chooses
+ * the rows of a PMC, row_arrange.c moves PMCs. (R numbers: rules of hwpmc, in tests/seed-ids.)
  *
- *   event                        number   needs                                       seed
- *   process PMC made, released   +1, -1   number >= 0                                 R01 R02
- *   system PMC made, released    -1, +1   number <= 0, the slot free                  R03 R04
+ *   event                        number   condition                                   rule
+ *   process PMC created, freed   +1, -1   number >= 0                                 R01 R02
+ *   system PMC created, freed    -1, +1   number <= 0, the slot free                  R03 R04
  *     (on each of its CPUs)
  *   slot disabled                -1       not THREAD (E03), not taken (E04)           R05
  *   slot enabled                 +1       not taken (E04)                             R06
@@ -80,7 +80,7 @@ unsigned claim_needed(const struct claim *claim)
     return n;
 }
 
-/* The one place where slots change: keeps `closed` in step. */
+/* Changes a slot and updates `closed`. All changes of slots are made here. */
 static void slots_write(struct row_class *class, unsigned cpu, struct cpu_slots next)
 {
     const uint64_t before = slots_closed(&class->slots[cpu]), after = slots_closed(&next);
@@ -159,7 +159,8 @@ void rows_release(struct rows *rows, struct claim *claim)
         claim->member[i].got = 0;
 }
 
-/* What a claim says it holds is possible: within its masks, as many as needed, none twice. */
+/* Returns true if the rows of the claim are within its masks, as many as needed, and not repeated.
+ */
 static bool claim_sound(const struct row_class *class, const struct claim *claim)
 {
     uint64_t seen = 0;
@@ -175,7 +176,7 @@ static bool claim_sound(const struct row_class *class, const struct claim *claim
     return true;
 }
 
-/* Foreign slots are no obstacle here: what is taken again was held before they were probed. */
+/* Ignores foreign slots: the claim held its rows before these were probed. */
 bool rows_retake(struct rows *rows, struct claim *claim)
 {
     struct row_class *class = claim_class(rows, claim);
@@ -252,7 +253,7 @@ void rows_set_strict(struct rows *rows, bool strict)
     rows->strict = strict;
 }
 
-/* ---- administration: order of checks as in the seed (1.8) ---- */
+/* ---- administration: order of checks as in hwpmc ---- */
 
 static int slot_find(struct rows *rows, unsigned cpu, unsigned class_index, unsigned row,
                      struct row_class **out, struct err *err)
@@ -333,7 +334,7 @@ void rows_set_foreign(struct rows *rows, unsigned cpu, unsigned class_index, uin
     foreign_settle(rows, class);
 }
 
-/* ---- questions ---- */
+/* ---- queries ---- */
 
 static const struct row_class *class_of(const struct rows *rows, unsigned class_index, unsigned row)
 {
@@ -367,7 +368,7 @@ enum slot_state rows_slot(const struct rows *rows, unsigned cpu, unsigned class_
     return (class->slots[cpu].foreign & row_bit(row)) != 0 ? SLOT_FOREIGN : SLOT_ENABLED;
 }
 
-/* Does the claim hold the row, as seen from the CPU? */
+/* Returns true if the claim holds the row on this CPU. */
 static bool claim_is_on(const struct claim *claim, unsigned cpu, unsigned row)
 {
     return (claim_got(claim) & row_bit(row)) != 0 &&
@@ -384,7 +385,7 @@ unsigned rows_users(const struct rows *rows, unsigned cpu, unsigned class_index,
     return view.users;
 }
 
-/* What is not the instance's own. */
+/* Hides the PMCs of other instances. */
 static void view_narrow(const struct row_class *class, unsigned cpu, unsigned row, bool threads,
                         bool takes, struct slot_view *view)
 {

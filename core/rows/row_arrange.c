@@ -1,17 +1,17 @@
 /*
- * Process PMCs that cover one process may not share a row. At attach
- * the PMC moves to a row where that holds; where there is none, others make room.
+ * Arrangement of rows. Process PMCs that cover the same process must not share a row. Before an
+ * attach the PMC moves to rows without conflict; if there are none, other PMCs move away.
  *
- * The search goes by displacement. The claim tries every set of rows that could count it; claims in
- * conflict that sit there are displaced and must find rows in turn; what has been placed stays.
+ * The search displaces claims. A claim tries every set of rows that can count it. Claims in
+ * conflict on these rows are displaced and must find rows in turn. Placed claims stay.
  *
- *   a row held by …                                    may be taken?
- *no claim, or claims that are not in conflict         yes, tried first
- *   a claim in conflict, no row= asked, not yet placed yes: that claim is displaced
- *   a claim in conflict, placed before or with row=    no
+ *   the row is held by …                                     may the claim take it?
+ *   no claim, or claims without conflict                     yes, tried first
+ *   a claim in conflict, without row= and not yet placed     yes, that claim is displaced
+ *   a claim in conflict, with row= or already placed         no
  *
- * It finds an arrangement if there is one, but for its bounds: CHAIN_MAX claims placed at once and
- * STEPS_MAX steps. Moves are bookkeeping; STANDALONE rows are never touched.
+ * The search finds an arrangement if one exists within its bounds: CHAIN_MAX placed claims and
+ * STEPS_MAX steps. Moving a claim is only bookkeeping. STANDALONE rows never change.
  */
 #include "core/rows/row_state.h"
 
@@ -33,17 +33,17 @@ struct search {
     bool (*conflict)(void *ctx, uint64_t a, uint64_t b);
     void *ctx;
     uint64_t allowed; /* rows for process PMCs */
-    unsigned steps;   /* left */
-    unsigned placed;  /* claims placed */
+    unsigned steps;   /* remaining */
+    unsigned placed;  /* number of placed claims */
     bool no_memory;
-    struct node { /* beside class->claims.items[] */
+    struct node { /* parallel to class->claims.items[] */
         enum {
             AT_REST,
             DISPLACED,
             PLACED
         } state;
-        unsigned by;    /* by the claim at this index */
-        uint8_t *known; /* enum known per other claim, once it was placed */
+        unsigned by;    /* DISPLACED by the claim with this index */
+        uint8_t *known; /* enum known for each other claim; NULL until placed */
     } * nodes;
 };
 
@@ -73,7 +73,8 @@ static bool search_conflict(struct search *s, unsigned a, unsigned b)
     return *known == YES;
 }
 
-/* Rows that claim `a` may not take (blocked), and those where it would displace another (busy). */
+/* Finds the rows that claim `a` may not take (blocked) or where it displaces another claim (busy).
+ */
 static void search_rows(struct search *s, unsigned a, uint64_t *blocked, uint64_t *busy)
 {
     const uint64_t fits = claim_fits(s->class->claims.items[a]) & s->allowed;
@@ -94,7 +95,7 @@ static void search_rows(struct search *s, unsigned a, uint64_t *blocked, uint64_
 
 /* ---- the search ---- */
 
-/* One claim looking for its rows: the choice is a set, grown row by row in order of choice. */
+/* The rows that a claim tries: a set that grows row by row in order of choice. */
 struct choice {
     unsigned claim; /* index */
     uint64_t busy;
@@ -108,7 +109,7 @@ struct choice {
 
 static bool search_next(struct search *s);
 
-/* The set is complete: take it, displace the claims in the way, let them find rows. */
+/* Takes a complete set, displaces the claims in conflict and places these. */
 static bool choice_settle(struct search *s, struct choice *choice)
 {
     struct claim *claim = s->class->claims.items[choice->claim];
@@ -139,14 +140,14 @@ static bool choice_uses_busy(const struct choice *choice)
     return false;
 }
 
-/* Every set of rows that fills the wants: order[at] is in it, or it is not. */
+/* Tries every set of rows that fills the wants, with and without order[at]. */
 static bool choice_grow(struct search *s, struct choice *choice, unsigned at)
 {
     if (s->steps == 0 || s->no_memory)
         return false;
     s->steps--;
     if (choice->n_taken == choice->needed) {
-        /* the first pass has been through the sets that displace no claim */
+        /* the first pass has tried the sets that displace no claim */
         if (choice_uses_busy(choice) != choice->may_displace)
             return false;
         match_rows(choice->wants, choice->needed, choice->taken, choice->n_taken);
@@ -180,7 +181,7 @@ static bool choice_make(struct search *s, unsigned index, bool may_displace)
     return choice_grow(s, &choice, 0);
 }
 
-/* Places the first displaced claim, and so on. True when none is left. */
+/* Places the first displaced claim, then the next. Returns true when all are placed. */
 static bool search_next(struct search *s)
 {
     struct claim *claim;
@@ -217,7 +218,7 @@ static bool search_next(struct search *s)
 
 /* ---- the operation ---- */
 
-/* The ordinary case: where the claim sits no other is in conflict with it. */
+/* Returns true if the claim has no conflict where it is, which is the usual case. */
 static bool claim_at_peace(const struct rows *rows, const struct claim *claim,
                            bool (*conflict)(void *ctx, uint64_t a, uint64_t b), void *ctx)
 {
@@ -234,7 +235,7 @@ static bool claim_at_peace(const struct rows *rows, const struct claim *claim,
     return true;
 }
 
-/* Runs the search with all claims in place but `claim`. */
+/* Runs the search with `claim` displaced. */
 static bool search_run(struct search *s, const struct claim *claim)
 {
     bool done;

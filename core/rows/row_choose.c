@@ -1,16 +1,16 @@
 /*
- * Which rows a PMC gets: all or nothing. Needs and refusals:
+ * The choice of rows for a PMC: all of its members get rows, or none does.
  *
- *   scope     a row may be chosen when                                     else
- *   process   FREE or THREAD (strict: and the owner has none on it)        E19
- *   system    FREE or STANDALONE, its slot free on every CPU asked for     E19
- *             the same, but for slots that are disabled                    X08 if that would do
+ *   scope     a row may be chosen if                                       otherwise
+ *   process   FREE or THREAD (strict: and the owner has no PMC on it)      E19
+ *   system    FREE or STANDALONE, and its slot is free on every CPU        E19; X08 if only
+ * disabled slots prevent it
  *
- * Order of choice, smallest first: process PMCs that the owner has on the row (process scope), how
- * many events can use the row (row_events of the class), its number. Sets get the cheapest rows
- * that fill all members (match.h).
+ * Order of choice, lowest first: number of process PMCs that the owner has on the row (process
+ * scope), number of events that can use the row (row_events of the class), number of the row. A set
+ * gets the cheapest rows that fill all members (match.h).
  *
- * A system PMC without CPUs (not yet attached) knows its rows but holds no slot of them.
+ * A system PMC that is not attached has no CPUs: its rows are chosen, but it holds no slots.
  */
 #include "core/rows/row_state.h"
 
@@ -32,7 +32,7 @@ unsigned claim_wants(const struct claim *claim, uint64_t allowed, struct want wa
         const uint64_t asked =
             member->asked < 0 || member->asked >= MATCH_ROWS ? 0 : row_bit((unsigned)member->asked);
 
-        /* row= names one of its rows, the others follow freely */
+        /* row= is the first row; an event of two rows may take any second one */
         for (unsigned k = 0; k < member->needed; k++) {
             const uint64_t rows = member->asked < 0 ? member->fits
                                   : k == 0          ? member->fits & asked
@@ -57,7 +57,7 @@ void claim_give(struct claim *claim, const struct want *wants)
 
 /* ---- order of choice ---- */
 
-/* Process PMCs that the claim's owner has on the row, this claim apart. */
+/* Counts the other process PMCs of the claim's owner on the row. */
 static unsigned row_owned(const struct row_class *class, const struct claim *claim, unsigned row)
 {
     unsigned n = 0;
@@ -94,7 +94,7 @@ unsigned rows_order(const struct rows *rows, const struct claim *claim, uint64_t
     return n;
 }
 
-/* ---- what may be chosen ---- */
+/* ---- allowed rows ---- */
 
 static uint64_t allowed_process(const struct rows *rows, const struct claim *claim)
 {
@@ -140,7 +140,8 @@ static bool claim_choose(const struct rows *rows, struct claim *claim, uint64_t 
 
 /* ---- refusals ---- */
 
-/* "taken on cpu3": of the first CPU where the slot is closed; false when it is closed nowhere. */
+/* Prints "taken on cpu3" for the first CPU on which the slot is closed. Returns false if none is.
+ */
 static bool slot_reason(const struct rows *rows, const struct row_class *class, unsigned row,
                         const struct cpus *cpus, struct buf *out)
 {
@@ -194,7 +195,7 @@ static void rows_reasons(const struct rows *rows, const struct claim *claim,
     }
 }
 
-/* A row= that cannot be, whatever is free. */
+/* Refuses a row= that cannot count the event, free or not. */
 static int claim_check_asked(const struct row_class *class, const struct claim *claim,
                              const char *what, struct err *err)
 {
@@ -218,7 +219,7 @@ static int claim_check_asked(const struct row_class *class, const struct claim *
     return 0;
 }
 
-/* Why nothing could be chosen. disabled: with disabled slots it could. */
+/* Prints why no rows could be chosen. disabled: disabled slots would fit. */
 static int claim_refuse(const struct rows *rows, const struct claim *claim, const struct cpus *cpus,
                         const char *what, bool disabled, struct err *err)
 {
@@ -243,7 +244,7 @@ static int claim_refuse(const struct rows *rows, const struct claim *claim, cons
     return rc;
 }
 
-/* Fills claim->member[].got for these CPUs; nothing of it is booked at this moment. */
+/* Chooses claim->member[].got for these CPUs. The claim must not be booked. */
 static int claim_fill(const struct rows *rows, struct claim *claim, const struct cpus *cpus,
                       const char *what, struct err *err)
 {
@@ -264,7 +265,6 @@ static int claim_fill(const struct rows *rows, struct claim *claim, const struct
                         claim_choose(rows, &trial, allowed_system(rows, class, cpus, true)), err);
 }
 
-/* PMCALLOCATE, step 13. */
 int rows_reserve(struct rows *rows, struct claim *claim, const char *what, struct err *err)
 {
     struct row_class *class = &rows->classes[claim->class_index];
