@@ -1,5 +1,5 @@
 /*
- * The one way in and out of records for all tables of fields.
+ * Prints and reads the fields of journal records by their tables.
  */
 #include "core/journal/fields.h"
 

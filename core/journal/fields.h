@@ -1,7 +1,7 @@
 /*
- * What the journal keeps of each object: its record is one or more parts, each of which is a line
- * with the part's name and a line "name=value" for each field. A field that is 0, false or empty
- * is not printed, and one that is not there is 0; what other programs wrote beyond is passed over.
+ * The text of journal records. A record has one or more parts; a part is a line with its name and a
+ * line "name=value" for each field. A field that is 0, false or empty is not printed, and a missing
+ * field is 0. Unknown fields, of other versions of the program, are skipped.
  */
 #pragma once
 
@@ -18,11 +18,11 @@
 
 struct loading;
 
-/* One field on its way: into `out`, or, where that is NULL, from `text`. */
+/* A field that is printed to `out`, or read from `text` if `out` is NULL. */
 struct io {
     struct engine *engine;
-    struct buf *out; /* nothing printed is no field */
-    char *text;      /* to its end, NUL-terminated; may be changed */
+    struct buf *out; /* if nothing is printed, the field is left out */
+    char *text;      /* the value, NUL-terminated; may be modified */
     struct loading *load;
 };
 
@@ -36,12 +36,12 @@ struct field {
     const char *name;
     size_t offset;
     enum field_kind kind;
-    unsigned size;  /* bytes of a number: 1, 4 or 8; of FIELD_CHARS, the room */
-    unsigned n;     /* numbers at most, separated by commas; those left out at the end are 0 */
-    uint64_t limit; /* numbers must be below it; 0: any */
-    uint64_t least; /* the number that is not printed, in place of 0 */
-    /* Or, where it does not lie in the object as it is written: both ways out and in. False: it
-     * does not fit, or no memory. */
+    unsigned size; /* bytes of a number: 1, 4 or 8; size of the array for FIELD_CHARS */
+    unsigned n; /* maximum count of numbers, separated by commas; missing ones at the end are 0 */
+    uint64_t limit; /* numbers must be lower; 0: no limit */
+    uint64_t least; /* the number that is not printed, instead of 0 */
+    /* For a field whose text differs from its member: prints or reads it. Returns false if the text
+     * is invalid, or on ENOMEM. */
     bool (*io)(struct io *io, void *object);
 };
 
@@ -49,8 +49,8 @@ struct part {
     const char *name;
     const struct field *fields;
     unsigned n;
-    void *(*begin)(struct loading *load);         /* its object; NULL: it cannot stand here */
-    bool (*end)(struct loading *load, bool fine); /* behind its last field, fine or not; or NULL */
+    void *(*begin)(struct loading *load); /* returns the part's object; NULL: not valid here */
+    bool (*end)(struct loading *load, bool fine); /* called after the last field, or NULL */
 };
 
 #define FIELD_AS(type, member, width, count, most, unsaid)                                         \
@@ -59,12 +59,13 @@ struct part {
         .limit = most, .least = (uint64_t)(unsaid)                                                 \
     }
 #define SIZE_OF(type, member) sizeof(((const type *)0)->member)
-/* bool, enum, 32 and 64 bits, a double by its bits. An enum that is an index must have a limit. */
+/* Fields of type bool, enum, 32 and 64 bit integers, and double (by its bits). An enum that is used
+ * as an index must have a limit. */
 #define BELOW(type, member, most) FIELD_AS(type, member, SIZE_OF(type, member), 1, most, 0)
 #define FIELD(type, member)       BELOW(type, member, 0)
 #define FLAG(type, member)        BELOW(type, member, 2)
 #define OR_NONE(type, member)     FIELD_AS(type, member, SIZE_OF(type, member), 1, 0, UINT32_MAX)
-/* From one member to another, all of one size. */
+/* A range of members of the same size. */
 #define SPAN(type, member, last)                                                                   \
     FIELD_AS(type, member, SIZE_OF(type, last),                                                    \
              (offsetof(type, last) - offsetof(type, member)) / SIZE_OF(type, last) + 1, 0, 0)
@@ -86,14 +87,14 @@ struct part {
     }
 #define PART(text, begin, end)                                                                     \
     {                                                                                              \
-        #text, text##_fields, sizeof text##_fields / sizeof text##_fields[0], begin, end           \
+#text, text##_fields, sizeof text##_fields / sizeof text##_fields[0], begin, end           \
     }
 
 void part_print(const struct part *part, struct engine *engine, void *object, struct buf *out);
-/* An object that is all 0 has in each field what is not printed. */
+/* Sets each field of an object to the value that is not printed. */
 void part_clear(const struct part *part, void *object);
-/* One field of it, or one that it does not have. */
+/* Reads one field; unknown names are skipped. */
 bool part_scan(const struct part *part, struct io *io, void *object, const char *name);
 
-/* For io(): "1,2,3" without the zeroes at the end; of so many bytes each. */
+/* For io(): n numbers of `size` bytes as "1,2,3", without zeroes at the end. */
 bool numbers_io(struct io *io, void *value, unsigned size, unsigned n);

@@ -1,6 +1,6 @@
 /*
- * The records of objects that changed since the lock was taken (engine_touch()) are put together
- * before it is dropped, so that a later worker finds all of a change or nothing.
+ * Writes the records of objects that changed while the lock was held (engine_touch()) before it is
+ * dropped, so that a later worker finds a change completely or not at all.
  */
 #include "core/journal/load.h"
 
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* At first everything is put, as this program prints it. */
+/* Starts with a full snapshot, in this program's format. */
 void engine_keep(struct engine *engine, struct journal *journal)
 {
     engine->journal = journal;
@@ -25,7 +25,7 @@ static void put(struct engine *engine, enum journal_kind kind, uint64_t id)
     buf_init(&text, room, sizeof room);
     object_print(engine, kind, id, &text);
     if (text.failed || !journal_put(engine->journal, kind, id, text.data, text.len))
-        engine->touch_failed = true; /* all is put anew the next time */
+        engine->touch_failed = true; /* the next put is a full snapshot */
     buf_free(&text);
 }
 
@@ -43,7 +43,7 @@ static void each_put(struct engine *engine, enum journal_kind kind, struct ids *
         put(engine, kind, id);
 }
 
-/* At first, and after something did not fit. */
+/* Writes a full snapshot: at the start, and after a record did not fit. */
 static void all_put(struct engine *engine)
 {
     uint64_t id = 0;
@@ -97,7 +97,7 @@ bool engine_has_news(const struct engine *engine)
            (engine->touched.n || engine->touch_failed || journal_has_more(engine->journal));
 }
 
-/* ---- checked ---- */
+/* ---- check: every object is what its record describes ---- */
 
 struct check {
     struct engine *engine;
@@ -118,7 +118,7 @@ static bool check_record(void *arg, const struct journal_record *record)
         i++;
     bool same = i == len && now.len == len;
     if (!same) {
-        i -= i < 60 ? i : 60; /* what stands before the difference is shown, too */
+        i -= i < 60 ? i : 60; /* show some text before the difference as well */
         err_set(check->err, P14, "kind %u, %llu is not what its record says: %.*s --- %.120s",
                 record->kind, (unsigned long long)record->id, (int)(len - i < 120 ? len - i : 120),
                 record->text + i, text + i);
@@ -131,7 +131,7 @@ bool engine_check(struct engine *engine, struct err *err)
 {
     struct check check = {engine, err};
 
-    /* Statistics, of the others, are put with the next change. */
+    /* Statistics are written with the next change of another object. */
     return !engine->journal ||
            (journal_each(engine->journal, JOURNAL_PROCESS, check_record, &check) &&
             journal_each(engine->journal, JOURNAL_RIGHTS, check_record, &check) &&

@@ -1,7 +1,6 @@
 /*
- * A fresh engine from the records of an earlier worker. Whatever they say, nothing crashes: a
- * record that does not fit is named and refused; kinds, parts and fields that are not known are
- * passed over.
+ * Loads the records of an earlier worker into a new engine. Invalid records never crash: a record
+ * that cannot be loaded is named and refused; unknown kinds, parts and fields are skipped.
  */
 #include "core/journal/load.h"
 
@@ -61,7 +60,7 @@ static bool line_load(struct loading *load, const struct part *const *parts, cha
     return load->part ? part_scan(load->part, &io, load->object, name) : load->begun;
 }
 
-/* What was read for an object that was not made of it. */
+/* Frees values that were read but not used by an object. */
 static bool leftovers_free(struct loading *load)
 {
     struct log_sets *sets;
@@ -107,19 +106,19 @@ bool load_log(struct engine *engine, uint64_t block, struct log **out)
     return true;
 }
 
-/* ---- what moved meanwhile ---- */
+/* ---- state that is not in records: processes and their recordings ---- */
 
 static void inventory_add(void *arg, pid_t pid)
 {
     struct pmc *pmc = arg;
-    struct buf known; /* to the log */
+    struct buf known; /* records for the log */
 
     buf_init(&known, NULL, 0);
     recording_inventory(pmc->recording, pid, 0, &known);
     buf_free(&known);
 }
 
-/* What its recording knew of the processes that it records is found in the system again. */
+/* Reads the present state of the recorded processes from the system again. */
 static void recording_begin(struct engine *engine, struct pmc *pmc)
 {
     if (!pmc->recording || pmc->state != PMC_RUNNING)
@@ -133,7 +132,7 @@ static void recording_begin(struct engine *engine, struct pmc *pmc)
             engine->backend->processes(pmc->links->link[i]->counter, inventory_add, pmc);
 }
 
-/* No process is held without a PMC of it, and no rights are kept. */
+/* Frees processes and rights that no PMC uses. */
 static void procs_settle(struct engine *engine)
 {
     uint64_t id = 0;
@@ -145,12 +144,12 @@ static void procs_settle(struct engine *engine)
         if (proc->refs)
             continue;
         proc_ref(proc);
-        proc_bury(engine, proc_unref(engine, proc)); /* once its record is gone */
+        proc_bury(engine, proc_unref(engine, proc)); /* freed once its record is gone */
     }
     rights_sweep(engine);
 }
 
-/* ---- the whole ---- */
+/* ---- all records ---- */
 
 struct reading_all {
     struct engine *engine;

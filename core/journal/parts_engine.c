@@ -1,5 +1,5 @@
 /*
- * What the journal keeps of the engine, of processes, instances, and each user's last sentence.
+ * Journal records of the engine, of processes and instances, and of each user's last error.
  */
 #include "core/journal/load.h"
 
@@ -24,7 +24,7 @@ static bool engine_end(struct loading *load, bool fine)
 {
     struct engine *engine = load->engine;
 
-    /* Names below events/ may be known to the kernel by their numbers. */
+    /* The kernel may still use node ids below events/. */
     if (engine->has_catalog)
         engine->has_catalog =
             events_list_all(engine->backend, engine->backend_state, &engine->catalog, NULL) == 0;
@@ -46,9 +46,8 @@ static bool tunables_io(struct io *io, void *object)
     }
     while (!io->out && (pair = strsep(&io->text, " "))) {
         struct word value = {.p = ""};
-        int which = word_split((struct word){pair, strlen(pair)}, &name, &value)
-                        ? tunable_find(name)
-                        : -1;
+        int which =
+            word_split((struct word){pair, strlen(pair)}, &name, &value) ? tunable_find(name) : -1;
 
         if (which >= 0 && value.len)
             tunable_set(tunables, (enum tunable)which, value, true, NULL);
@@ -56,7 +55,7 @@ static bool tunables_io(struct io *io, void *object)
     return true;
 }
 
-/* "CPU CLASS ROW", and so on. */
+/* Prints "CPU CLASS ROW" for each disabled slot. */
 static void disabled_print(const struct engine *engine, struct buf *out)
 {
     for (int cpu = cpus_next(&engine->possible, 0); cpu >= 0;
@@ -142,7 +141,7 @@ static bool process_end(struct loading *load, bool fine)
 
     if (!fine || !proc->process || !load_serial(engine, proc->id) ||
         !ids_add(&engine->procs, proc->id, proc)) {
-        if (proc->process) /* its descriptor is the next worker's */
+        if (proc->process) /* the next worker uses its descriptor */
             engine->host->process_forget(proc->process);
         free(proc);
         return false;
@@ -160,8 +159,11 @@ static bool process_end(struct loading *load, bool fine)
 }
 
 static const struct field process_fields[] = {
-    FLAG(struct proc, dead),      FLAG(struct proc, guarded), FLAG(struct proc, left),
-    FIELD(struct proc, guard_fd), OTHER(held),
+    FLAG(struct proc, dead),
+    FLAG(struct proc, guarded),
+    FLAG(struct proc, left),
+    FIELD(struct proc, guard_fd),
+    OTHER(held),
 };
 static const struct part part_process = PART(process, process_begin, process_end);
 
@@ -225,12 +227,9 @@ static bool instance_end(struct loading *load, bool fine)
 }
 
 static const struct field instance_fields[] = {
-    FIELD(struct instance, uid),
-    FIELD(struct instance, gid),
-    FIELD(struct instance, mode),
-    FIELD(struct instance, changed_ns),
-    ARRAY(struct instance, limit),
-    SPAN(struct instance, work.operations, work.released.refused),
+    FIELD(struct instance, uid),   FIELD(struct instance, gid),
+    FIELD(struct instance, mode),  FIELD(struct instance, changed_ns),
+    ARRAY(struct instance, limit), SPAN(struct instance, work.operations, work.released.refused),
 };
 static const struct part part_instance = PART(instance, instance_begin, instance_end);
 
@@ -241,7 +240,7 @@ static void instance_print(struct engine *engine, uint64_t id, struct buf *out)
     if (!instance)
         return;
     struct named named = {.name = instance->name,
-                                .owner = instance->holder ? instance->holder->id : 0};
+                          .owner = instance->holder ? instance->holder->id : 0};
     part_print(&part_named, engine, &named, out);
     part_print(&part_instance, engine, instance, out);
 }
@@ -249,7 +248,7 @@ static void instance_print(struct engine *engine, uint64_t id, struct buf *out)
 static const struct part *const instance_parts[] = {&part_named, &part_instance, NULL};
 const struct kind kind_instance = {instance_parts, instance_print, NULL};
 
-/* ---- sentences: the id is that of an instance and a user ---- */
+/* ---- last errors: the id combines instance and user ---- */
 
 static void *error_begin(struct loading *load)
 {

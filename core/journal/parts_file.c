@@ -1,6 +1,6 @@
 /*
- * What the journal keeps of an open file, read again when the PMCs are there; and of
- * the rights that open files and targets have.
+ * Journal records of open files, which are loaded after the PMCs, and of the rights of open files
+ * and targets.
  */
 #include "core/journal/load.h"
 
@@ -36,7 +36,7 @@ static bool groups_io(struct io *io, void *object)
                           : io->out != NULL;
 }
 
-/* Its uid and 1, and the instance of which it is one. */
+/* The charged user, as uid + 1 and instance. */
 static bool user_io(struct io *io, void *object)
 {
     struct rights *rights = object;
@@ -57,7 +57,7 @@ static void *rights_begin(struct loading *load)
     return load->rights ? NULL : (load->rights = calloc(1, sizeof *load->rights));
 }
 
-/* Groups that are all 0 are not printed. */
+/* Groups that are all 0 were not printed. */
 static bool rights_end_load(struct loading *load, bool fine)
 {
     struct rights *rights = load->rights;
@@ -106,7 +106,7 @@ static void rights_print(struct engine *engine, uint64_t id, struct buf *out)
 static const struct part *const rights_parts[] = {&part_rights, NULL};
 const struct kind kind_rights = {rights_parts, rights_print, NULL};
 
-/* ---- itself ---- */
+/* ---- the open file ---- */
 
 static bool rights_io(struct io *io, void *object)
 {
@@ -181,7 +181,7 @@ static void *reader_begin(struct loading *load)
     return open->reader ? NULL : (open->reader = log_reader_new(load->engine, forms[0], 0));
 }
 
-/* What its first line says, of a PMC that is there as that says it. */
+/* Completes the facts for the reader's first line. */
 static bool reader_end(struct loading *load, bool fine)
 {
     struct log_reader *reader = load->open->reader;
@@ -191,7 +191,7 @@ static bool reader_end(struct loading *load, bool fine)
         return false;
     if (pmc && pmc->sets)
         reader->facts.sets = log_sets_ref(pmc->sets);
-    if (!reader->facts.event) /* "" is not printed */
+    if (!reader->facts.event) /* empty strings are not printed */
         reader->facts.event = strdup("");
     return reader->facts.event;
 }
@@ -211,14 +211,14 @@ static const struct field reader_fields[] = {
 };
 static const struct part part_reader = PART(reader, reader_begin, reader_end);
 
-/* ---- its place ---- */
+/* ---- the position of a reader ---- */
 
 static void *place_begin(struct loading *load)
 {
     return load->open->reader && !load->open->reader->cursor ? &load->place : NULL;
 }
 
-/* It was granted once: to the user of a PMC that is released. */
+/* Charges a log to the user of a released PMC again, without checking the limit. */
 static void log_charge_again(struct engine *engine, uid_t uid, struct log *log)
 {
     struct user *user = user_get(engine, uid, NULL);
@@ -228,7 +228,7 @@ static void log_charge_again(struct engine *engine, uid_t uid, struct log *log)
     user_unref(user);
 }
 
-/* NULL: it is gone with what it had. False: no memory. */
+/* Finds the log of a reader; NULL if the log is gone. Returns false on ENOMEM. */
 static bool log_again(struct engine *engine, const struct log_reader *reader, uint64_t block,
                       struct log **log)
 {
@@ -265,8 +265,8 @@ static const struct field place_fields[] = {
 };
 static const struct part part_place = PART(place, place_begin, place_end);
 
-/* A PMC may be released after this is put, and leaves its log to its readers: they have the names
- * of its events. */
+/* Writes a reader. The names of the events are included, because the log of a released PMC stays
+ * with its readers. */
 static void reader_put(struct log_reader *reader, struct buf *out)
 {
     struct engine *engine = reader->engine;
@@ -282,7 +282,7 @@ static void reader_put(struct log_reader *reader, struct buf *out)
     sampled_print(engine, reader->facts.sets, out);
 }
 
-/* ---- all of it ---- */
+/* ---- the record ---- */
 
 void open_file_print(struct open_file *open, struct buf *out)
 {

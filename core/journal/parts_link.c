@@ -1,6 +1,6 @@
 /*
- * What the journal keeps of a PMC's targets: each with what it counted, the rights of the user that
- * attached it, and its counter.
+ * Journal records of a PMC's links: counts, the rights of the user that attached the target, and
+ * the counter.
  */
 #include "core/journal/load.h"
 
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A tally's numbers are those before its values, and two values for each event. */
+/* A tally is printed as its times, then two values for each event. */
 bool tally_io(struct io *io, struct tally *tally, unsigned n)
 {
     uint64_t number[4 + 2 * SET_MAX] = {tally->covered_ns, tally->enabled_ns, tally->running_ns,
@@ -172,7 +172,7 @@ static bool counter_end(struct loading *load, bool fine)
 static const struct field counter_fields[] = {OTHER(opened)};
 const struct part part_counter = PART(counter, counter_begin, counter_end);
 
-/* What its counter says is not said of the link. */
+/* Writes a link. Members that follow from the counter are left out. */
 void link_put(struct engine *engine, struct link *link, struct buf *out)
 {
     struct link told = *link;

@@ -1,12 +1,12 @@
 /*
- * What the journal keeps of a PMC: itself, its settings, its counts and its log.
+ * Journal records of a PMC: name and state, settings, counts and log.
  */
 #include "core/journal/load.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- itself ---- */
+/* ---- the PMC ---- */
 
 static void *named_begin(struct loading *load)
 {
@@ -35,7 +35,7 @@ static bool named_end(struct loading *load, bool fine)
         pmc_own(pmc, owner);
     }
     pmc->cpus_stale = true;
-    pmc_pend(pmc); /* what happened meanwhile is found out */
+    pmc_pend(pmc); /* look for changes since the last worker */
     return true;
 }
 
@@ -78,11 +78,11 @@ static bool settings_io(struct io *io, void *object)
             return false;
     }
     if (!io->out)
-        settings->given = 0; /* its own line follows, if there is one */
+        settings->given = 0; /* read from its line, if there is one */
     return true;
 }
 
-/* By their names: other versions have other numbers for them. */
+/* Settings are stored by name, because their numbers differ between versions. */
 static bool given_io(struct io *io, void *object)
 {
     struct settings *settings = &((struct pmc *)object)->settings;
@@ -176,7 +176,7 @@ static bool log_io(struct io *io, void *object)
     return numbers_io(io, &block, sizeof block, 1);
 }
 
-/* A log that is not there any more begins anew. */
+/* Starts a new log if the old one is gone. */
 static bool counts_end(struct loading *load, bool fine)
 {
     struct pmc *pmc = load->pmc;
@@ -250,7 +250,7 @@ static const struct field recording_fields[] = {
 };
 static const struct part part_recording = PART(recording, recording_begin, NULL);
 
-/* ---- all of it ---- */
+/* ---- the record ---- */
 
 static void record_print(struct engine *engine, uint64_t id, struct buf *out)
 {

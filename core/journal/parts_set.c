@@ -1,6 +1,5 @@
 /*
- * What the journal keeps of a PMC's events: themselves, the rows that they hold, and what the ids
- * in its log mean.
+ * Journal records of a PMC's events, their rows, and the meaning of the ids in its log.
  */
 #include "core/journal/load.h"
 
@@ -28,7 +27,7 @@ static bool class_io(struct io *io, void *object)
     return i < engine->n_classes;
 }
 
-/* One more, which has counted nothing. */
+/* Adds an event with a count of 0. */
 static void *event_begin(struct loading *load)
 {
     struct pmc *pmc = load->pmc;
@@ -63,7 +62,7 @@ static bool event_end(struct loading *load, bool fine)
 
 static const struct field event_fields[] = {
     TEXT(struct event, written),
-    TEXT(struct event, resolved), /* if it is not as it was written */
+    TEXT(struct event, resolved), /* if it differs from `written` */
     OTHER(class),
     CHARS(struct event, generic),
     CHARS(struct event, unit),
@@ -95,7 +94,7 @@ static bool cpus_io(struct io *io, void *object)
     return true;
 }
 
-/* The rows that each member holds. */
+/* The rows of each member. */
 static bool got_io(struct io *io, void *object)
 {
     struct claim *claim = object;
@@ -110,7 +109,7 @@ static bool got_io(struct io *io, void *object)
     return fine;
 }
 
-/* What else it is follows from the PMC; its rows are taken when all of it is there. */
+/* Starts a claim. The rest follows from the PMC; claim_take() books the rows at the end. */
 static void *claim_begin(struct loading *load)
 {
     struct pmc *pmc = load->pmc;
@@ -134,7 +133,7 @@ static const struct field claim_fields[] = {
 };
 const struct part part_claim = PART(claim, claim_begin, NULL);
 
-/* Without its rows it has none. */
+/* Books the rows. If that fails the PMC has no claim. */
 bool claim_take(struct loading *load, bool fine)
 {
     struct claim *claim = load->pmc->claim;
@@ -149,9 +148,9 @@ bool claim_take(struct loading *load, bool fine)
     return false;
 }
 
-/* ---- what ids in a log mean ---- */
+/* ---- the ids in a log ---- */
 
-/* The events that were read are a set. */
+/* Adds the events read so far as a set. */
 static bool sets_flush(struct loading *load)
 {
     struct log_event events[SET_MAX];
