@@ -18,13 +18,13 @@
 
 static const char usage[] =
     "usage: pmc-names [PMC] < FOLDED\n"
-    "Functions' names in place of the addresses of samples.folded, which is read from standard\n"
-    "input, or from PMC, the directory of a PMC: then programs of other mount namespaces\n"
-    "(containers) are found too. samples.perf is read as well: of samples that have a copy of the\n"
-    "stack (callchain=dwarf) callers are found without frame pointers.\n"
+    "Replaces the addresses of samples.folded by function names. Reads standard input, or the\n"
+    "PMC with this directory, which also finds the files of programs in containers. Also reads\n"
+    "samples.perf: if samples have a copy of the stack (callchain=dwarf), callers are found\n"
+    "without frame pointers.\n"
     "  cat /pmc/p/samples.folded | pmc-names\n"
     "  pmc-names /pmc/p | sort -t ' ' -k 2 -rn\n"
-    "  -h, --help  this text\n";
+    "  -h, --help  print this text\n";
 
 /* ---- one frame ---- */
 

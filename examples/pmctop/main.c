@@ -12,14 +12,14 @@ static const char usage[] =
     "usage: pmctop [-biR] [-n N] [-d SECONDS] [-s rate|count|name] [-f TEXT]\n"
     "A live view of the PMCs of a mounted pmcfs that you may read: counts, rates, metrics,\n"
     "and the rows with their owners. The keys are on a page behind h.\n"
-    "  -b          print lines, separated by tabs, instead\n"
-    "  -n N        end after N readings\n"
-    "  -d SECONDS  between two readings (1)\n"
+    "  -b          print lines with tab separated columns\n"
+    "  -n N        exit after N readings\n"
+    "  -d SECONDS  time between two readings (1)\n"
     "  -s KEY      sort by rate, count or name (rate)\n"
-    "  -R          the other way round\n"
-    "  -f TEXT     only lines that contain TEXT\n"
+    "  -R          reverse the order\n"
+    "  -f TEXT     show only lines that contain TEXT\n"
     "  -i          hide idle lines\n"
-    "  -h, --help  this text\n"
+    "  -h, --help  print this text\n"
     "PMC=DIR is where pmcfs is mounted; without it, the first mount there is.\n";
 
 struct options {

@@ -10,52 +10,52 @@ help() {
 usage: $usage
        pmcstat -R log [-IqTv] [-F|-G|-m file] [-a file] [-i lwp] [-k file] [-o file] [-r dir] [-z depth]
        pmcstat -L | -u event
-What is observed:
-  -p event   count an event, or several together as a,b, of the command and of the processes of -t
+Events and targets:
+  -p event   count an event, or a set a,b, of the command and of the processes of -t
   -s event   count on CPUs, with a column for each
   -P event   sample an event of the command and of the processes of -t
   -S event   sample on CPUs
-  -t pid|pattern  running processes: one, or those whose command name matches (ERE)
-  command    observed from its first instruction (behind -t: from just before it)
-A command that is counted gets a summary at its end: counts, what follows from them, times. Of it:
-  -r n       run it so often: means, and the spread of the mean in percent
-  -i ms      no summary but what came in each interval of so many milliseconds
-  -j         JSON, an object a line; -i, -w and the summary
-Switches are for the -p -s -P -S that follow; given again they are off again:
-  -c list|*  CPUs of -s and -S, as 0,2-3 (default *, all online)
-  -d         -p and -P observe descendants as well (where no -d is given, those of a command only)
-  -n rate    -P and -S sample every so many events (default: clocks and hardware 997 times a second)
-  -N         -P and -S without call chains
-  -U         accepted: call chains of the kernel always go on in the program
-  -W         -p logs what each thread counted when it leaves a CPU
-  -E         -p logs what each process had counted at its exit
-  -C         -p and -s print totals, not what came since the line before
-When and where:
-  -w s       no summary but what came in each s seconds (default, where there is no summary: 5); also for -T
-  -l s       end after s seconds
-  -o file    print there, - is standard output (default: standard error; with -R: standard output)
-  -O file    store the log as text; one -P or -S in a file *.perf: as perf.data, for perf; -: standard output.
-             Several PMCs are put in the order of time at the end, and told apart by pmc=1, pmc=2 ...
-  -R file    read such a text again; needs no pmcfs
-Without -O and these, the log of -P -S -W -E is printed (a file -: where -o says):
-  -G file    call graph: functions, their callers below them
-  -z depth   not deeper (default 16)
+  -t pid|pattern  a running process, or all whose command name matches the pattern (ERE)
+  command    run and observe it from the first instruction (with -t: from just before it)
+Summary of a command that is only counted (counts, derived values, times):
+  -r n       run the command n times and print means with their standard error
+  -i ms      print a line per interval of this many milliseconds, instead of the summary
+  -j         print JSON, an object per line, for the summary, -i and -w
+Switches for the -p -s -P -S options after them (repeat a switch without argument to turn it off):
+  -c list|*  CPUs of -s and -S, such as 0,2-3 (default *, all online CPUs)
+  -d         also observe descendants (without any -d: those of the command only)
+  -n rate    sample every rate events (default: clock and hardware events 997 times per second)
+  -N         sample without call chains
+  -U         no effect: kernel call chains always continue in user mode
+  -W         log the count of each thread when it leaves a CPU (-p)
+  -E         log the count of each process when it exits (-p)
+  -C         print totals instead of the growth per line (-p and -s)
+Time and output:
+  -w s       print the growth per s seconds, instead of the summary (default without summary: 5); also for -T
+  -l s       stop after s seconds
+  -o file    write to file; - is standard output (default: standard error; with -R: standard output)
+  -O file    store the log as text, or one -P or -S in *.perf as perf.data for perf; - is standard output.
+             Logs of several PMCs are merged by time at the end, with pmc=1, pmc=2 ...
+  -R file    read a stored log; needs no pmcfs
+Results of samples (default: print the log of -P -S -W -E; file -: the output of -o):
+  -G file    call graph: functions, with their callers below them
+  -z depth   maximum depth of the call graph (default 16)
   -F file    call tree for KCachegrind
-  -m file    each sampled address with its function's name, start and end (- where unknown)
-  -a file    with -m: there each sample with its call chain in lines of source
-  -T         the functions with most samples, again and again
-  -f threshold=P  those from P percent on (default 0.5)
-  -i lwp     of this thread only (with -R)
-  -I         addresses, no names
+  -m file    each sampled address with name, start and end of its function (- if unknown)
+  -a file    with -m: write each sample there, with its call chain in source lines
+  -T         show the functions with most samples, updated continuously
+  -f threshold=P  with -T: only functions with at least P percent (default 0.5)
+  -i lwp     only this thread (with -R)
+  -I         addresses instead of names
   -r dir     programs are below dir (with -R)
   -k file    symbols of the kernel (System.map, vmlinux)
-And:
+Other:
   -L         list the events
-  -u event   describe one
-  -q         no warnings
-  -v         say what is observed, and of a log that is read how many samples are unknown
-  -h         this text
-PMC=DIR says where pmcfs is mounted (default: its first mount).
+  -u event   describe an event
+  -q         print no warnings about lost records
+  -v         print the observed targets, and with -R the number of unknown samples
+  -h         print this text
+PMC=DIR is the mount point of pmcfs (default: the first mount).
 END
 }
 
