@@ -335,6 +335,20 @@ hear() {
     ! env --default-signal=INT true 2>/dev/null || hearing='env --default-signal=INT,QUIT'
 }
 
+# The tool may set not_found and not_executable, the exit statuses for these.
+cannot_execute() {
+    case $1 in
+    */*)
+        [ ! -e "$1" ] || {
+            error_status=${not_executable:-$error_status}
+            fail "cannot execute \"$1\": not an executable file"
+        }
+        ;;
+    esac
+    error_status=${not_found:-$error_status}
+    fail "cannot execute \"$1\": no such program"
+}
+
 # launch NAMES COMMAND…: a child that makes itself the target of these PMCs, of NAME/tid: with its one thread
 # alone, and becomes the command. With start=exec they count from its first instruction. Its PID is in child.
 # fd 4 is the tool's own input, which a shell takes from what it starts in the background. In the last moment the
@@ -342,7 +356,7 @@ hear() {
 launch() {
     counters_of_child=$1
     shift
-    command -v "$1" >/dev/null || fail "cannot execute \"$1\": no such program"
+    command -v "$1" >/dev/null || cannot_execute "$1"
     hear
     [ -z "$ended" ] || ended_early
     set -- -- "${began:-/dev/null}" "${clock:-/dev/null}" "$@"

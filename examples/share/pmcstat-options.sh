@@ -3,7 +3,7 @@
 # shellcheck disable=SC2034 # pmcstat and common.sh use what is set here
 usage='pmcstat [-CdEIjNqTUvW] [-c list|*] [-F|-G|-m file] [-i ms|-w s] [-l s] [-n rate] [-O|-R log] [-o file]
        [-P|-p|-S|-s event] [-r n] [-t pid|pattern] [-z depth] [command ...]'
-usage_status=64 error_status=71
+usage_status=64 error_status=71 not_found=127 not_executable=126
 
 help() {
     cat <<END

@@ -66,6 +66,9 @@ add_run() {
             next
         }
         { print "metric", pmc, $1, "", $3, "", $4 == "partial" ? "yes" : "no", $2 }' $files) >>"$scratch/runs"
+    printf '%s' "$unsupported" | while IFS='|' read -r number _ name _; do
+        printf 'count\t%s\t%s\t\t-\t-\tno\tnone\n' "$number" "$name"
+    done >>"$scratch/runs"
     read -r _ _ start _ <"$began"
     micros=$(((now - ${start:-$now}) / 1000 + 1000000))
     printf 'time\t0\telapsed\t\ts\t\tno\t%s\n' "$((micros / 1000000 - 1)).${micros#"${micros%??????}"}" >>"$scratch/runs"
@@ -112,7 +115,7 @@ print_summary() {
         print out
     }
     function show_count(key,    number, what, rate) {
-        number = commas(value(key, 0))
+        number = key in unsupported ? "<not supported>" : commas(value(key, 0))
         what = name[key] (cpu[key] == "" ? "" : ", CPU " cpu[key])
         if (scale[key] != "-" && scale[key] != 1) {
             number = sprintf("%.6g", value(key, 0) * scale[key])
@@ -174,7 +177,8 @@ print_summary() {
             kind[key] = $1; pmc[key] = $2; name[key] = $3; cpu[key] = $4; unit[key] = $5; scale[key] = $6
         }
         if ($7 == "yes") partial[key]
-        if ($8 == "-") next
+        if ($8 == "none") unsupported[key]
+        if ($8 == "-" || $8 == "none") next
         text[key] = $8
         distance = $8 - mean[key]
         mean[key] += distance / ++n[key]

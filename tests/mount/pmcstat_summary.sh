@@ -125,6 +125,45 @@ t_the_status_is_that_of_the_command() {
     is "$(json "$T/out" 'd[0]["runs"], d[0]["status"]')" '(3, 1)' 'the first that failed'
 }
 
+t_the_status_is_126_or_127_for_a_command_that_cannot_be_executed() {
+    mount_pmcfs
+    copy_tools
+    : >"$T/file"
+    printf '#!/nonexistent\n' >"$T/script"
+    chmod +x "$T/script"
+    local how rc
+    for how in '126 ./file' '126 /tmp' '127 ./script' '127 ./none' '127 no-such-program'; do
+        for event in '-p page-faults' '-i 100 -p page-faults' '-r 2 -s page-faults' '-P page-faults -o /dev/null'; do
+            rc=0
+            # shellcheck disable=SC2086 # words are wanted
+            (cd "$T" && tool pmcstat $event ${how#* } >"$T/out" 2>"$T/err") || rc=$?
+            is "$rc $(cat "$T/out")" "${how%% *} " "$event $how: $(cat "$T/err")"
+            like "$(cat "$T/err")" '^pmcstat: '
+        done
+    done
+}
+
+# Here: the hardware's. As perf stat does.
+t_what_is_not_supported_is_left_out() {
+    mount_pmcfs
+    copy_tools
+    [[ $(cat "$M/info/npmc") == 0 ]] || skip 'there is a PMU'
+    tool pmcstat -r 2 -p page-faults,cycles,usr,task-clock -p instructions -o "$T/out" true 2>"$T/err"
+    is "$(awk '/^ / && !/seconds|CPUs/ { print $1 == "<not" ? "-" : "N", $1 == "<not" ? $3 : $2 }' "$T/out" | tr -d , | paste -sd ';')" \
+        'N page-faults;N task-clock;- cycles;- instructions'
+    is "$(grep -c 'not supported' "$T/err")" 2 'reasons'
+    like "$(head -n 1 "$T/err")" '^pmcstat: -p cycles: <not supported>: .*no PMU.*\(EOPNOTSUPP P09\)$'
+    tool pmcstat -q -j -p cycles,page-faults -o "$T/out" true 2>"$T/err"
+    is "$(json "$T/out" '[(c["pmc"], c["event"], (c["count"] or 0) > 0) for c in d[0]["counts"]], d[0]["counts"][1]["count"]')" \
+        "([(1, 'page-faults', True), (1, 'cycles', False)], None)"
+    empty cat "$T/err"
+    tool pmcstat -i 50 -p cycles,page-faults -o "$T/out" sleep 0.1 2>"$T/err"
+    is "$(head -n 1 "$T/out" | tr -s ' ')" '# seconds p/page-faults'
+    refuses 71 'cycles" cannot be counted here' pmcstat -p cycles -s instructions,cycles true
+    refuses 71 'cycles" cannot be counted here' pmcstat -P cycles true
+    refuses 71 'no event "nosuch"' pmcstat -p page-faults,cycles,nosuch true
+}
+
 # An interval that ends with the command is likely here.
 #@ slow plain
 t_the_status_is_not_lost_in_an_interval() {

@@ -194,7 +194,7 @@ t_pmcstat_usage_rules_of_counting() {
     refuses 64 'not a list' pmcstat -c x -s page-faults
     refuses 71 'CS01' pmcstat -s nosuch
     refuses 71 'EINVAL|ENXIO' pmcstat -c 4000 -s page-faults
-    refuses 71 'no such program' pmcstat -p page-faults no-such-program
+    refuses 127 'no such program' pmcstat -p page-faults no-such-program
 }
 
 #@ slow
@@ -431,7 +431,7 @@ t_an_interval_may_end_together_with_the_run() {
         done
         for n in "${pids[@]}"; do wait "$n"; done
         for n in 1 2 3 4 5 6; do
-            like "$(cat "$T/said$n")" '^0 [1-4] 0\.[2-9][0-9]* $' "status, lines, last time and errors of run $at.$n"
+            like "$(cat "$T/said$n")" '^0 [1-4] ([1-9][0-9]*\.|0\.[2-9])[0-9]* $' "status, lines, last time and errors of run $at.$n"
         done
     done
 }
@@ -475,8 +475,8 @@ t_what_cannot_be_executed_is_an_error() {
     printf '#!/nonexistent\n' >"$T/program"
     chmod +x "$T/program"
     local how rc
-    for how in '71 pmcstat -p page-faults' '71 pmcstat -P page-faults -o /dev/null' '1 cputrack -n -c page-faults' \
-        '71 pmcstat -d -p page-faults' '71 pmcstat -d -P page-faults -o /dev/null' '1 cputrack -fn -c page-faults'; do
+    for how in '127 pmcstat -p page-faults' '127 pmcstat -P page-faults -o /dev/null' '1 cputrack -n -c page-faults' \
+        '127 pmcstat -d -p page-faults' '127 pmcstat -d -P page-faults -o /dev/null' '1 cputrack -fn -c page-faults'; do
         rc=0
         # shellcheck disable=SC2086 # words are wanted
         tool ${how#* } "$T/program" >"$T/out" 2>"$T/err" || rc=$?
