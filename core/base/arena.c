@@ -1,7 +1,7 @@
 /*
- * Blocks are powers of two, kept in a list for each size when they are free. The file is sparse: it
- * takes the memory of pages that were written, and gives that of pages with free blocks alone back.
- * What is known of blocks and pages stands in tables as sparse as the file.
+ * A buddy allocator: blocks are powers of two, with a list of free blocks for each size. The file
+ * is sparse: only written pages use memory, and pages that have only free blocks are given back.
+ * The tables of blocks and pages are in the file too, and sparse as well.
  */
 #include "core/base/arena.h"
 
@@ -16,26 +16,27 @@
 
 enum {
     LEAST_BITS = 9,
-    MOST_BITS = 36, /* of the whole */
+    MOST_BITS = 36, /* size of the file */
     PAGE = 4096
 };
 #define WHOLE  (UINT64_C(1) << MOST_BITS)
 #define BLOCKS (WHOLE >> LEAST_BITS)
 
-/* A block is told by its place in units of the least size; 0: none. */
+/* A block's number is its offset in units of the smallest size; 0: none. */
 struct tables {
-    uint32_t next[BLOCKS];      /* in the list of free ones */
-    uint8_t free[WHOLE / PAGE]; /* of the smaller blocks of each page: a bit for each unit */
+    uint32_t next[BLOCKS]; /* next block in the list of free blocks */
+    uint8_t
+        free[WHOLE / PAGE]; /* free units of pages with blocks smaller than a page, one bit each */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* a leaf */
 static int fd = -1;
 char *arena_base;
-static uint64_t *top; /* what lies behind it was never given out; in the first page */
+static uint64_t *top; /* end of the used part of the file; stored in its first page */
 static struct tables *tables;
-static uint32_t spares[MOST_BITS + 1]; /* the first free one of each size */
+static uint32_t spares[MOST_BITS + 1]; /* first free block of each size */
 
-/* NULL: no room. */
+/* Returns NULL if there is no address space or memory. */
 static void *map_sparse(int file, uint64_t bytes)
 {
     const int flags = MAP_NORESERVE | (file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED);
@@ -44,7 +45,7 @@ static void *map_sparse(int file, uint64_t bytes)
     return map == MAP_FAILED ? NULL : map;
 }
 
-/* Blocks of an earlier process that are in use; above `old` there are none of its. */
+/* Blocks of an earlier process that are kept; all of its blocks are below `old`. */
 struct span {
     uint64_t begin, end;
 };
@@ -82,7 +83,7 @@ int arena_fd(void)
     return made ? fd : -1;
 }
 
-/* The least power of two with room for so many bytes. */
+/* Returns the exponent of the smallest block that holds this many bytes. */
 static unsigned bits_of(size_t bytes)
 {
     unsigned bits = LEAST_BITS;
@@ -92,7 +93,7 @@ static unsigned bits_of(size_t bytes)
     return bits;
 }
 
-/* Of a block that is smaller than a page. */
+/* Returns the bits of a block that is smaller than a page. */
 static uint8_t units_of(uint64_t block, unsigned bits)
 {
     const unsigned n = 1U << (bits - LEAST_BITS), first = block % PAGE >> LEAST_BITS;
@@ -136,7 +137,7 @@ uint64_t arena_alloc(size_t bytes)
     return block;
 }
 
-/* The memory goes back where it is that of whole pages; it is zero again in any case. */
+/* Zeroes the block; memory of complete pages is given back. */
 static void block_clear(uint64_t block, unsigned bits, size_t written)
 {
     const uint64_t size = UINT64_C(1) << bits, page = block & ~(uint64_t)(PAGE - 1);
@@ -162,7 +163,7 @@ void arena_free(uint64_t block, size_t bytes)
     pthread_mutex_unlock(&lock);
 }
 
-/* ---- another process's ---- */
+/* ---- the arena of another process ---- */
 
 bool arena_open(int from)
 {
@@ -191,7 +192,7 @@ void arena_keep(uint64_t block, size_t bytes)
         return;
     pthread_mutex_lock(&lock);
     if (old && vec_push(&kept, span))
-        old = 0; /* without memory nothing is freed */
+        old = 0; /* on ENOMEM nothing is freed */
     pthread_mutex_unlock(&lock);
 }
 
@@ -202,7 +203,7 @@ static int span_compare(const void *left, const void *right)
     return a->begin < b->begin ? -1 : a->begin > b->begin;
 }
 
-/* The largest blocks that fit. */
+/* Frees a range as the largest blocks that fit. */
 static void gap_free(uint64_t begin, uint64_t end)
 {
     while (begin < end) {

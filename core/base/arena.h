@@ -1,6 +1,6 @@
 /*
- * Memory that outlives the process which wrote it: one memfd, mapped once, of which blocks are
- * given out. What a block means is known from the records that name it (journal.h).
+ * Memory that survives the process that wrote it: blocks of one memfd, which is mapped once.
+ * Records of the journal refer to blocks by number.
  */
 #pragma once
 
@@ -9,19 +9,20 @@
 #include <stdint.h>
 
 /*
- * Another process's: the descriptor, which stays the caller's. Its blocks are given out no more,
- * until arena_settle() frees those that were not kept. False: it is none.
+ * Opens the arena of another process by its descriptor, which the caller keeps. Its blocks stay in
+ * use until arena_settle() frees those that arena_keep() did not name. Returns false if the
+ * descriptor is not an arena.
  */
 bool arena_open(int fd);
-bool arena_clear(int fd); /* nothing is in use any more, in no process */
-int arena_fd(void); /* -1: no memory */
-void arena_keep(uint64_t block, size_t bytes); /* as it was asked for; block 0 allowed */
+bool arena_clear(int fd);                      /* frees all blocks; no process may use them */
+int arena_fd(void);                            /* -1 on ENOMEM */
+void arena_keep(uint64_t block, size_t bytes); /* bytes: as allocated; block 0 is allowed */
 void arena_settle(void);
 
-/* Zeroed; 0: no memory. Numbers of blocks are never 0. Any thread. */
+/* Allocates a zeroed block and returns its number, or 0 on ENOMEM. Thread-safe. */
 uint64_t arena_alloc(size_t bytes);
-void arena_free(uint64_t block, size_t bytes); /* as it was asked for; block 0 allowed */
-/* NULL: no such block, or it would not be of so many bytes. */
+void arena_free(uint64_t block, size_t bytes); /* bytes: as allocated; block 0 is allowed */
+/* Returns the address of a block, or NULL if there is no block of this number and size. */
 void *arena_at(uint64_t block, size_t bytes);
-/* Where block 0 would be, once a block was given out. */
+/* The address of block 0, set by the first allocation. */
 extern char *arena_base;

@@ -30,7 +30,7 @@ void buf_clear(struct buf *buf)
     buf->failed = false;
 }
 
-/* A larger block on the heap; the text moves along. */
+/* Moves the text to a larger block on the heap. */
 static bool moved(struct buf *buf, size_t need)
 {
     size_t size = buf->size > FIRST_BYTES ? buf->size : FIRST_BYTES;
@@ -89,7 +89,7 @@ void buf_printf(struct buf *buf, const char *format, ...)
 
 static void add_escaped(struct buf *buf, const char *text, size_t len, const char *also)
 {
-    size_t step, plain = 0; /* from there on nothing was to be escaped */
+    size_t step, plain = 0; /* start of the run without escapes */
 
     for (size_t i = 0; i < len; i += step) {
         char octal[4];

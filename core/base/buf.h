@@ -17,10 +17,10 @@ struct buf {
     size_t len;
     size_t size;
     bool failed;
-    bool owned; /* data came from malloc; false while it is the caller's own first block */
+    bool owned; /* data was allocated; false while it is the caller's block */
 };
 
-/* An empty text; storage of size bytes (may be NULL, 0) is used until it is full, then the heap. */
+/* Starts an empty text. `storage` (may be NULL, 0) is used until it is full, then the heap. */
 void buf_init(struct buf *buf, char *storage, size_t size);
 /* Frees what is owned; the struct may be initialised again. */
 void buf_free(struct buf *buf);
@@ -130,9 +130,9 @@ void buf_printf(struct buf *buf, const char *format, ...) __attribute__((format(
  * are not valid UTF-8 become \ooo (octal), so that it stays one word of one line.
  */
 void buf_word(struct buf *buf, const char *text, size_t len);
-/* The same, but '=' and quotes stay: the value of a setting. */
+/* Escapes like buf_word(), except '=' and quotes: for values of settings. */
 void buf_value(struct buf *buf, const char *text, size_t len);
-/* The same for what stands between '"' in a sentence: blanks, '=' and "'" stay as they are. */
+/* Escapes like buf_word(), except blanks, '=' and "'": for text within '"' in a sentence. */
 void buf_quoted(struct buf *buf, const char *text, size_t len);
-/* NUL-terminated view; valid until the next call. "" when memory ended. */
+/* Returns the text with a NUL, valid until the next call; "" on ENOMEM. */
 const char *buf_text(struct buf *buf);

@@ -1,5 +1,5 @@
 /*
- * The sorted list of classes and events, and the ids that stand for them in node numbers.
+ * The sorted list of classes and events, and their ids, which are part of node ids.
  */
 #include "core/base/catalog.h"
 
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Below 2^28 with a margin, so that ids stepped aside after a collision fit too. */
+/* Less than 2^28, so that ids that move after a collision still fit. */
 #define HASH_RANGE ((UINT64_C(1) << CATALOG_ID_BITS) - (UINT64_C(1) << 24))
 
 void catalog_init(struct catalog *catalog)
@@ -17,7 +17,8 @@ void catalog_init(struct catalog *catalog)
     *catalog = (struct catalog){0};
 }
 
-/* The catalogue's own copy of the name, or NULL. Backends list class by class: last first. */
+/* Returns the catalog's copy of the name, or NULL on ENOMEM. Searches from the end, because
+ * backends list one class after the other. */
 static const char *class_intern(struct catalog *catalog, const char *name)
 {
     char *copy;
@@ -77,7 +78,7 @@ static void entries_sort(struct catalog *catalog)
     catalog->n = kept;
 }
 
-/* Both lists have the same order, so a class's entries begin where those of the one before end. */
+/* Both lists have the same order, so the entries of a class follow those of the previous class. */
 static void classes_sort(struct catalog *catalog)
 {
     size_t at = 0;
@@ -94,7 +95,7 @@ static void classes_sort(struct catalog *catalog)
     }
 }
 
-/* FNV-1a; goes on from a hash already begun. */
+/* FNV-1a; continues from the given hash. */
 static uint64_t hash_text(uint64_t hash, const char *text)
 {
     for (; *text; text++)
@@ -111,8 +112,8 @@ static uint64_t hash_id(const char *class_name, const char *event)
     return (hash ^ hash >> 52) % HASH_RANGE + 1;
 }
 
-/* A number taken already becomes the next one: in the order of names, so the same in every run.
- */
+/* Gives an item its id. A used number becomes the next free one; items come in order of names, so
+ * the result is the same in every run. */
 static bool id_give(struct catalog *catalog, struct catalog_id *item, size_t at, uint64_t id)
 {
     struct catalog_id *taken;
@@ -186,7 +187,7 @@ const struct catalog_class *catalog_class(const struct catalog *catalog, const c
     return bsearch(&key, catalog->classes, catalog->n_classes, sizeof(key), class_compare);
 }
 
-/* Where the id points to, or SIZE_MAX. */
+/* Returns the index of the id, or SIZE_MAX. */
 static size_t index_find(const struct catalog *catalog, uint64_t id)
 {
     struct catalog_id *found;

@@ -1,5 +1,6 @@
 /*
- * The names of all events that this machine counts, by class: what events/ lists.
+ * The catalog: names of all events that this machine counts, by class. It is the content of
+ * events/.
  */
 #pragma once
 
@@ -9,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CATALOG_ID_BITS 28 /* a node's number has those of an instance beside them */
+#define CATALOG_ID_BITS 28 /* a node id also holds an instance's number */
 
 struct catalog {
     struct catalog_entry {
@@ -21,22 +22,22 @@ struct catalog {
     struct catalog_class {
         char *name;
         uint64_t id;
-        size_t first, n; /* its entries */
+        size_t first, n; /* range of its entries */
     } * classes;         /* sorted by name */
     size_t n_classes, classes_size;
     struct catalog_id {
         uint64_t id;
-        size_t at; /* into entries, or n + into classes */
+        size_t at; /* index into entries, or n + index into classes */
         UT_hash_handle hh;
     } * ids, *by_id;
-    bool failed; /* memory ended */
+    bool failed; /* ENOMEM: the catalog is incomplete */
 };
 
 void catalog_init(struct catalog *catalog);
 void catalog_free(struct catalog *catalog);
-/* Adds one; duplicates are dropped by catalog_finish(). class_name and event are copied. */
+/* Adds an event and copies both names. catalog_finish() drops duplicates. */
 void catalog_add(struct catalog *catalog, const char *class_name, const char *event);
-/* Sort, drop duplicates, make ids. 0 or -ENOMEM. */
+/* Sorts, drops duplicates and sets the ids. Returns 0 or -ENOMEM. */
 int catalog_finish(struct catalog *catalog);
 const struct catalog_class *catalog_class(const struct catalog *catalog, const char *name);
 const struct catalog_class *catalog_class_by_id(const struct catalog *catalog, uint64_t id);

@@ -1,6 +1,6 @@
 /*
- * The clock of all times: CLOCK_MONOTONIC, in nanoseconds. The engine asks its host, which a
- * test may replace.
+ * Time: CLOCK_MONOTONIC in nanoseconds. The engine uses its host's clock instead, which a test may
+ * replace.
  */
 #pragma once
 

@@ -108,7 +108,7 @@ int cpus_next(const struct cpus *cpus, int from)
     return (int)(i * WORD_BITS + (unsigned)__builtin_ctzll(bits));
 }
 
-/* By words: one short command can name thousands of ranges. */
+/* Adds a range by words, because a short command can name thousands of ranges. */
 static bool range_add(struct cpus *cpus, unsigned first, unsigned last)
 {
     unsigned from = first / WORD_BITS, to = last / WORD_BITS;

@@ -1,5 +1,5 @@
 /*
- * The table of causes, and the one function that makes errno and sentence out of it.
+ * The table of errors, and the function that sets errno and sentence.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* strerrorname_np */
@@ -23,10 +23,11 @@ const struct err_row err_table[ERR_COUNT] = {
 #undef X
 };
 
-/* Copies raw, escaped, into text; what does not fit is replaced by CUT, never in mid-character. */
+/* Copies raw to text with escapes. A text that does not fit is cut between characters and gets CUT.
+ */
 static void text_copy(char *text, size_t size, const char *raw, size_t len)
 {
-    size_t n = 0, last = 0; /* last: the longest prefix that leaves room for CUT */
+    size_t n = 0, last = 0; /* last: length of the longest prefix that fits with CUT */
     size_t step;
 
     for (size_t i = 0; i < len; i += step) {
@@ -51,7 +52,7 @@ static void text_copy(char *text, size_t size, const char *raw, size_t len)
 
 int err_set(struct err *err, enum err_id id, const char *format, ...)
 {
-    char raw[sizeof(err->text) * 2]; /* no byte becomes less than one: enough to fill the text */
+    char raw[sizeof(err->text) * 2]; /* escapes only lengthen a text, so this fills it */
     int saved = errno;
     int len;
     va_list args;
@@ -59,7 +60,7 @@ int err_set(struct err *err, enum err_id id, const char *format, ...)
     if (!err)
         return -err_table[id].code;
     va_start(args, format);
-    /* Before *err changes: its text may be an argument. */
+    /* Format before changing *err, whose text may be an argument. */
     len = vsnprintf(raw, sizeof(raw), format, args);
     va_end(args);
     if (len < 0)

@@ -1,7 +1,7 @@
 /*
- * What went wrong, for the person that reads it: an errno, the id of the cause and one sentence.
- * Every function that can refuse takes a struct err and returns err_set(...): number and sentence
- * are made where the reason is known. The list has each id once; an id may have several sentences.
+ * Errors for people: an errno, the id of the cause and one sentence. A function that can refuse
+ * takes a struct err and returns err_set(...), so that both are set where the reason is known. An
+ * id may have several sentences.
  */
 #pragma once
 
@@ -9,9 +9,8 @@
 #include <stddef.h>
 
 /*
- * X(id, errno, where, condition): each cause once. Ids of the seed systems keep their names (E:
- * hwpmc's ERRORS, X: hwpmc's code, CS: cpc subcodes, PM: perfmon); P is pmcfs's own. EDOOFUS is
- * EDESTADDRREQ.
+ * X(id, errno, where, condition). Ids of the reference systems keep their names (E: hwpmc's ERRORS,
+ * X: hwpmc's code, CS: cpc subcodes, PM: perfmon); P ids are pmcfs's. EDOOFUS is EDESTADDRREQ.
  */
 #define ERR_LIST(X)                                                                                \
     X(E03, EBUSY, "admin", "the row is in use by process PMCs")                                    \
@@ -117,20 +116,20 @@ struct err_row {
 extern const struct err_row err_table[ERR_COUNT];
 
 struct err {
-    enum err_id id; /* ERR_NONE: nothing has failed */
-    char text[512]; /* the sentence: no newline, no final stop; other people's bytes escaped */
+    enum err_id id; /* ERR_NONE: no error */
+    char text[512]; /* the sentence: no newline, no final stop; bytes from users are escaped */
 };
 
 /*
- * Set the sentence and return the negative errno of the id. A NULL err is allowed. Control
- * characters and bytes that are not UTF-8 in the result become \ooo, so that it is always one line;
- * what does not fit ends in "…".
+ * Sets the sentence and returns the negative errno of the id. err may be NULL. Control characters
+ * and invalid UTF-8 become \ooo, so that the sentence is one line. A sentence that is too long is
+ * cut and gets "…".
  */
 int err_set(struct err *err, enum err_id id, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* No memory: E32, -ENOMEM. */
+/* Sets E32 (no memory) and returns -ENOMEM. */
 int err_nomem(struct err *err);
 
-/* "EINVAL" for EINVAL (sign ignored); "E999" style number for an unknown one. Static storage. */
+/* Returns "EINVAL" for EINVAL or -EINVAL, and "E999" for an unknown number. Static storage. */
 const char *err_errno_name(int code);

@@ -1,5 +1,5 @@
 /*
- * What is said of an event, whatever counts it.
+ * Prints an event of any backend.
  */
 #include "core/base/event.h"
 
@@ -8,7 +8,7 @@
 void event_print(const struct event *event, const char *spelling, const char *about,
                  struct buf *out)
 {
-    struct cpus rows; /* numbers of rows are printed as those of CPUs are */
+    struct cpus rows; /* rows are printed in the syntax of CPU lists */
 
     cpus_init(&rows);
     for (unsigned row = 0; row < 64; row++)

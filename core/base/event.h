@@ -1,6 +1,5 @@
 /*
- * One event, resolved by the backend from what a user wrote. A value: copied, never shared
- * half-made.
+ * An event, resolved by the backend from the spelling of a user. Passed by value.
  */
 #pragma once
 
@@ -23,25 +22,25 @@ enum event_said {
     SAID_NOTHING,
     SAID_OFF,
     SAID_ON
-}; /* what the spelling's own modifiers say */
+}; /* a modifier of the spelling */
 
 struct event {
-    char *written;  /* as written; owned (free) */
-    char *resolved; /* canonical form without privilege modifiers, may be written back; owned */
-    unsigned class_index; /* into backend.classes() */
-    uint64_t rows; /* bit per row of its class that can count it; 0 when the class has no rows */
-    unsigned rows_needed; /* 1; 2 for an event that needs two counters; 0 without rows */
-    unsigned scope;       /* mask of enum event_scope in which it can be counted */
-    bool sampling;        /* raises interrupts, so that it can be sampled */
-    bool whole;           /* raised by the kernel itself: user and kernel cannot be told apart */
-    bool needs_kernel;    /* counting it at all needs the right to kernel mode (tracepoints) */
-    bool needs_superuser; /* … with more rights still: it is for the superuser alone */
+    char *written;        /* as written; owned */
+    char *resolved;       /* canonical form without mode modifiers, can be written back; owned */
+    unsigned class_index; /* index into backend.classes() */
+    uint64_t rows;        /* rows of its class that can count it, one bit each; 0: no rows */
+    unsigned rows_needed; /* number of rows: 1, or 2 for a wide event; 0 without rows */
+    unsigned scope;       /* mask of enum event_scope */
+    bool sampling;        /* can be sampled */
+    bool whole;           /* user and kernel mode cannot be counted separately */
+    bool needs_kernel;    /* needs the right to kernel mode (tracepoints) */
+    bool needs_superuser; /* only the superuser may count it */
     enum event_said user, kernel;
-    char generic[32];                /* the kernel's generic name of what it counts, or "" */
-    char unit[16];                   /* "" when it is a plain count */
+    char generic[32];                /* the kernel's generic name of the event, or "" */
+    char unit[16];                   /* "" for a plain count */
     double scale;                    /* value * scale is in unit; 1 without one */
-    uint64_t code[EVENT_CODE_WORDS]; /* the backend's own encoding; the first two are what
-                                      * a reader of perf.data takes for type and config */
+    uint64_t code[EVENT_CODE_WORDS]; /* the backend's encoding; the first two words are
+                                      * type and config in perf.data */
 };
 
 /* Frees the strings. */
@@ -52,6 +51,6 @@ static inline void event_clear(struct event *event)
     *event = (struct event){0};
 }
 
-/* What the texts of all events begin with: the lines `event` (what to write) to `rows`. */
+/* Prints the lines that the texts of all events start with: `event` (the spelling) to `rows`. */
 void event_print(const struct event *event, const char *spelling, const char *about,
                  struct buf *out);

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Mine for ever; or an earlier worker's, and kept or not. */
+/* States of a descriptor: exempt, or of an earlier worker and kept or not. */
 enum {
     FD_NONE,
     FD_MINE,

@@ -1,15 +1,17 @@
 /*
- * Descriptors that outlive the process which opened them: a later worker finds them in its table,
- * keeps those that records name, and closes the others.
+ * Descriptors that survive the worker that opened them, because workers share a descriptor table. A
+ * new worker keeps descriptors that records refer to and closes the others.
  */
 #pragma once
 
 #include <stdbool.h>
 
-/* This one is neither, in this process and those forked of it. False: no memory. */
+/* Exempts a descriptor in this process and its children: fds_settle() does not close it. Returns
+ * false on ENOMEM. */
 bool fd_mine(int fd);
-/* What else is open now is an earlier worker's, until fds_settle() closes what was not kept. */
+/* Marks all other open descriptors as an earlier worker's. fds_settle() closes those not kept.
+ * Returns false on ENOMEM. */
 bool fds_begin(void);
 void fds_settle(void);
-/* A record names it. False: it is not open. */
+/* Keeps a descriptor that a record refers to. Returns false if it is not open. */
 bool fd_keep(int fd);

@@ -1,11 +1,11 @@
 /*
- * Hash tables: uthash, told that memory may end. After HASH_ADD the element is in the table if
- * hash_has(element); otherwise there was no memory, and the table is as it was.
+ * Hash tables: uthash, configured to survive ENOMEM. If hash_has(element) is false after HASH_ADD,
+ * there was no memory and the table is unchanged.
  */
 #pragma once
 
 #define HASH_NONFATAL_OOM 1
-/* uthash's own default falls through cases in a way that clang warns of. */
+/* uthash's default function has fall-throughs that clang warns about. */
 #define HASH_FUNCTION HASH_OAT
 #include <uthash.h>
 

@@ -1,5 +1,5 @@
 /*
- * A sorted vector.
+ * Serials in a sorted vector.
  */
 #include "core/base/ids.h"
 
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define AHEAD 8 /* a walk has the processor fetch this one: those of a listing lie far apart */
+#define AHEAD 8 /* objects that a walk prefetches: they are far apart in memory */
 
 void ids_init(struct ids *ids)
 {
@@ -28,8 +28,8 @@ static bool slot_is(const struct ids *ids, size_t at, uint64_t id)
     return at < ids->n && ids->slots[at].id == id;
 }
 
-/* The first slot with an id >= id; where nothing was removed it is as far from the first as its
- * id. */
+/* Returns the first slot with an id >= id. If no object was removed in between, its distance from
+ * the first slot is the difference of the ids. */
 static size_t slot_search(const struct ids *ids, uint64_t id)
 {
     size_t low = 0, high = ids->n;

@@ -1,6 +1,6 @@
 /*
- * Serial number -> object, in order. Serials only grow and are never used again, so adding appends;
- * lookup is a binary search; the ordered walk is what readdir needs (cookie = serial).
+ * Objects by serial number, in order. Serials only grow and are never reused, so adding appends;
+ * lookup is a binary search; readdir walks in order with the serial as its cookie.
  */
 #pragma once
 
@@ -14,15 +14,16 @@ struct ids {
         void *object;
     } * slots;
     size_t n, size;
-    size_t walked; /* where ids_next() was last */
+    size_t walked; /* position of the last ids_next() */
 };
 
 void ids_init(struct ids *ids);
-void ids_free(struct ids *ids); /* asserts that it is empty */
-/* id must be larger than every id ever added, or (while a state is loaded) any absent one. */
-bool ids_add(struct ids *ids, uint64_t id, void *object); /* false: no memory */
-void *ids_find(const struct ids *ids, uint64_t id);       /* NULL: absent */
-void *ids_remove(struct ids *ids, uint64_t id);           /* the object, or NULL */
-/* The first object with an id > after, its id in *id; NULL at the end. Safe while others come and
- * go. */
+void ids_free(struct ids *ids); /* asserts that there are no objects */
+/* Adds an object. The id must be larger than all earlier ones; while a state is loaded, any absent
+ * id. Returns false on ENOMEM. */
+bool ids_add(struct ids *ids, uint64_t id, void *object);
+void *ids_find(const struct ids *ids, uint64_t id); /* NULL: absent */
+void *ids_remove(struct ids *ids, uint64_t id);     /* the object, or NULL */
+/* Returns the first object with an id > after, and its id, or NULL. Objects may be added and
+ * removed during a walk. */
 void *ids_next(struct ids *ids, uint64_t after, uint64_t *id);

@@ -1,6 +1,7 @@
 /*
- * Two halves, one of which is true. When it has grown by a quarter since it began, or is full, the
- * last record of each object is copied to the other, and the store that publishes them switches.
+ * The memfd has two halves, one of which is valid. When the valid half has grown by a quarter since
+ * the last switch, or is full, the last record of each object is copied to the other half, and the
+ * publishing store switches halves.
  */
 #include "core/base/journal.h"
 
@@ -13,15 +14,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define HALF   (UINT64_C(1) << 30) /* sparse: memory is taken as it is written */
-#define BEGIN  UINT64_C(64)        /* of the records in the first half; the head stands before */
-#define WHOLE  (BEGIN + 2 * HALF)
-/* In `published`: the second half is true, where its records end; above, how many there were. */
+#define HALF  (UINT64_C(1) << 30) /* sparse: only written pages use memory */
+#define BEGIN UINT64_C(64)        /* offset of the first record; the head is before it */
+#define WHOLE (BEGIN + 2 * HALF)
+/* Bits of `published`: second half valid, end of its records, and number of publications. */
 #define SECOND (UINT64_C(1) << 31)
 #define ENDS   (SECOND - 1)
 #define ONCE   (UINT64_C(1) << 32)
 #define LEAST  (UINT64_C(64) << 10)
-#define ENDED  512 /* about what an object's records took that has ended, at least */
+#define ENDED  512 /* estimated bytes of the records of an ended object */
 #define MAGIC  UINT64_C(0x316e6a7366636d70)
 #define PAGE   4096
 
@@ -33,9 +34,9 @@ struct head {
 struct journal {
     int fd;
     char *map;
-    bool second;    /* the half that is written */
-    uint64_t end;   /* of it, with what was put since */
-    uint64_t limit; /* from there on the other half is taken */
+    bool second;    /* the half that is being written */
+    uint64_t end;   /* end of its records, with unpublished ones */
+    uint64_t limit; /* end at which to switch halves */
 };
 
 static struct head *head_of(const struct journal *journal)
@@ -63,13 +64,13 @@ uint32_t journal_published(const struct journal *journal)
     return (uint32_t)(published(journal) / ONCE);
 }
 
-/* The half that is written is not the true one. */
+/* Returns true if the half that is being written is not the published one. */
 static bool has_switched(const struct journal *journal)
 {
     return journal->second != !!(published(journal) & SECOND);
 }
 
-/* ---- made, opened, freed ---- */
+/* ---- creating, opening, freeing ---- */
 
 static void limit_set(struct journal *journal)
 {
@@ -150,7 +151,7 @@ void journal_free(struct journal *journal)
 
 /* ---- reading ---- */
 
-/* The last record of each object so far. */
+/* The last record of each object. */
 struct last {
     struct {
         uint64_t kind, id;
@@ -164,7 +165,7 @@ static uint64_t padded(uint64_t bytes)
     return (bytes + 7) & ~UINT64_C(7);
 }
 
-/* NULL: behind the last one, or it is none. */
+/* Returns the record at an offset, or NULL at the end or if it is not valid. */
 static const struct journal_record *record_at(const char *half, uint64_t at, uint64_t end)
 {
     const struct journal_record *record = (const void *)(half + at);
@@ -203,8 +204,7 @@ static bool half_each(const char *half, uint64_t end, uint32_t kind,
 
     for (uint64_t at = 0; fine && (record = record_at(half, at, end)); at += padded(record->bytes))
         fine = (kind && kind != record->kind) || last_set(&lasts, record);
-    HASH_ITER(hh, lasts, last, next)
-    {
+    HASH_ITER (hh, lasts, last, next) {
         if (fine && journal_text_len(last->record))
             fine = fn(arg, last->record);
         HASH_DEL(lasts, last);
@@ -248,7 +248,7 @@ void journal_anew(struct journal *journal)
     journal->end = 0;
 }
 
-/* With what was put since. Without memory the present half goes on. */
+/* Copies the last records, unpublished ones included. On ENOMEM stays in the present half. */
 static bool half_switch(struct journal *journal)
 {
     const struct journal before = *journal;

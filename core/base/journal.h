@@ -1,8 +1,8 @@
 /*
- * The journal: a record for each object that outlives a request, in a memfd that outlives the
- * process. The last record of an object is what it is; one without a text ends it. Records are
- * published together by one store: what was not published before the process ended does not exist,
- * however much of it was written. One caller at a time.
+ * The journal: records of all objects that live longer than a request, in a memfd that survives the
+ * process. The last record of an object is valid; a record without text deletes the object. One
+ * store publishes all records that were put since the last one; unpublished records do not exist
+ * for a later process. One caller at a time.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Numbers are never used again; those that a program does not know it passes over. */
+/* Numbers are never reused. A program skips kinds that it does not know. */
 enum journal_kind {
     JOURNAL_ENGINE = 1,
     JOURNAL_PROCESS = 2,
@@ -18,12 +18,12 @@ enum journal_kind {
     JOURNAL_PMC = 4,
     JOURNAL_ERROR = 5,
     JOURNAL_OPEN_FILE = 6,
-    JOURNAL_RIGHTS = 7, /* loaded before what has them */
+    JOURNAL_RIGHTS = 7, /* loaded before the objects that use them */
     JOURNAL_KINDS
 };
 
 struct journal_record {
-    uint32_t bytes; /* with this head; the next one begins at a multiple of 8 */
+    uint32_t bytes; /* with this head; the next record is at a multiple of 8 */
     uint32_t kind;
     uint64_t id;
     char text[];
@@ -31,33 +31,34 @@ struct journal_record {
 
 struct journal;
 
-struct journal *journal_new(void); /* NULL: no memory */
-/* What another process wrote; the descriptor is the journal's then. NULL: it is no journal. */
+struct journal *journal_new(void); /* NULL on ENOMEM */
+/* Opens the journal of another process and takes over the descriptor. Returns NULL if it is not a
+ * journal. */
 struct journal *journal_open(int fd);
-bool journal_clear(int fd); /* of no process: it is as a new one */
+bool journal_clear(int fd); /* empties a journal that no process uses */
 int journal_fd(const struct journal *journal);
 void journal_free(struct journal *journal); /* NULL allowed */
 
-/* False: no room; nothing was put. */
+/* Puts a record. Returns false, and puts nothing, if the journal is full. */
 bool journal_put(struct journal *journal, uint32_t kind, uint64_t id, const char *text, size_t len);
 bool journal_drop(struct journal *journal, uint32_t kind, uint64_t id);
-/* So many bytes of records will not be needed any more: the other half is taken sooner. */
+/* Notes that this many bytes of records are obsolete, so that the halves switch sooner. */
 void journal_spare(struct journal *journal, uint64_t bytes);
-/* What was put since the last time is forgotten: what is put now is all that will be true. */
+/* Starts a full snapshot: drops unpublished records; the next publication replaces everything. */
 void journal_anew(struct journal *journal);
-/* What was put since the last time becomes true, all at once. */
+/* Publishes all records that were put since the last publication, at once. */
 void journal_publish(struct journal *journal);
-bool journal_has_more(const struct journal *journal); /* something was put since */
-/* How often that was done, modulo 2^32: what is to be true next time waits for one more. */
+bool journal_has_more(const struct journal *journal); /* there are unpublished records */
+/* Returns the number of publications, modulo 2^32. */
 uint32_t journal_published(const struct journal *journal);
 
-/* Of the objects of this kind (0: of all) that are not ended, those that were put first mostly
- * first. False: no memory, or fn() was false. */
+/* Calls fn for each object of this kind (0: of all kinds), roughly in the order in which they were
+ * first put. Returns false on ENOMEM, or if fn() returned false. */
 bool journal_each(const struct journal *journal, uint32_t kind,
                   bool (*fn)(void *arg, const struct journal_record *record), void *arg);
 static inline size_t journal_text_len(const struct journal_record *record)
 {
     return record->bytes - sizeof *record;
 }
-/* Bytes that are published in the present half. */
+/* Returns the published bytes of the valid half. */
 uint64_t journal_used(const struct journal *journal);

@@ -1,5 +1,5 @@
 /*
- * Reading what people write, and guessing what they meant when it is nearly right.
+ * Parsing of the text that people write, and near misses for wrong words.
  */
 #include "core/base/scan.h"
 
@@ -21,7 +21,7 @@ static bool is_blank(char c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* Lower case, '_' for '-' and, if dots, for '.'; by no locale: settings mean the same anywhere. */
+/* Lower case, '_' for '-' and, if dots, for '.'. Independent of the locale. */
 static char fold(char c, bool dots)
 {
     if (c >= 'A' && c <= 'Z')
@@ -109,7 +109,8 @@ bool word_alike(struct word word, const char *text, bool dots)
     return true;
 }
 
-/* The longest prefix of whole characters in at most max bytes; of what is no UTF-8, all max. */
+/* Returns the length of the longest prefix of at most max bytes that does not cut a UTF-8
+ * character. */
 static size_t cut_at(struct word word, size_t max)
 {
     size_t len = max;
@@ -130,7 +131,7 @@ const char *word_shown(struct word word)
     buf_quoted(&shown, word.p, word.len > SHOWN_MAX ? cut_at(word, SHOWN_MAX) : word.len);
     if (word.len > SHOWN_MAX)
         buf_str(&shown, CUT);
-    return buf_text(&shown); /* no byte becomes more than four: it is still in texts */
+    return buf_text(&shown); /* a byte becomes at most four, so the text fits */
 }
 
 const char *text_shown(const char *text)
@@ -167,7 +168,7 @@ void text_unescape(char *text)
     *to = '\0';
 }
 
-/* The value of a digit, or 16 for what is none. */
+/* Returns the value of a hexadecimal digit, or 16. */
 static unsigned digit_value(char c)
 {
     if (c >= '0' && c <= '9')
@@ -229,10 +230,10 @@ bool word_bool(struct word word, bool *value)
 
 #define NEAR_BYTES sizeof(((struct near *)0)->best[0].name)
 
-/* Damerau-Levenshtein (optimal string alignment) of two folded texts shorter than NEAR_BYTES. */
+/* Returns the Damerau-Levenshtein distance of two folded texts shorter than NEAR_BYTES. */
 static unsigned distance(const char *a, size_t a_len, const char *b, size_t b_len)
 {
-    unsigned row[3][NEAR_BYTES]; /* before last, last, this */
+    unsigned row[3][NEAR_BYTES]; /* the row before the last, the last, the current */
     unsigned *before = row[0], *last = row[1], *now = row[2];
 
     for (unsigned j = 0; j <= b_len; j++)
@@ -268,7 +269,7 @@ void near_init(struct near *near, struct word word)
     near->text[0] = '\0';
 }
 
-/* Keeps the three nearest; of equals, the first to come. */
+/* Keeps the three nearest names; the first one of equals. */
 static void near_keep(struct near *near, const char *name, size_t len, unsigned distance_of)
 {
     const unsigned most = sizeof(near->best) / sizeof(near->best[0]);

@@ -1,6 +1,6 @@
 /*
- * Reading what people write: words, key=value, numbers with a range, on/off. Nothing is copied; a
- * word is a piece of the command. Sentences quote the word.
+ * Parsing of commands: words, key=value, numbers with a range, on/off. Nothing is copied: a word is
+ * a part of the command's text.
  */
 #pragma once
 
@@ -22,58 +22,60 @@ static inline struct word word_of(const char *text)
 }
 
 struct scan {
-    const char *p; /* what is left */
+    const char *p; /* the remaining text */
     const char *end;
 };
 
-/* A word in a sentence: err_set(err, P02, "\"" WORD_FMT "\" …", WORD_ARG(word)). Four at most. */
+/* For a word in a sentence: err_set(err, P02, "\"" WORD_FMT "\" …", WORD_ARG(word)). At most four.
+ */
 #define WORD_FMT    "%s"
 #define WORD_ARG(w) word_shown(w)
 
 void scan_init(struct scan *scan, const char *text, size_t len);
-/* The next word separated by blanks or newlines; false at the end. */
+/* Takes the next word, separated by blanks or newlines. Returns false at the end. */
 bool scan_word(struct scan *scan, struct word *word);
-/* The one word of a command: 0, or P05; several: the cause of the refusal when there is more. */
+/* Takes the only word of a command. Returns 0, P05 if there is none, or `several` if there are
+ * more. */
 int scan_only(const char *text, size_t len, enum err_id several, struct word *word,
               struct err *err);
-/* The same, and '#' starts a comment up to the end of the line (config). */
+/* Takes the next word of `config`, where '#' starts a comment until the end of the line. */
 bool scan_setting(struct scan *scan, struct word *word);
-/* The word before the first `c`, and what follows it (empty when there is none). */
+/* Returns the text before the first `c`, and the text after it (empty if there is none). */
 struct word word_until(struct word text, char c, struct word *rest);
-/* What begins at `at`; empty behind the end. */
+/* Returns the text from offset `at`; empty if that is after the end. */
 struct word word_from(struct word text, size_t at);
-/* What stands before the first of the characters in ends. */
+/* Returns the text before the first character of `ends`. */
 struct word word_part(struct word text, const char *ends);
-/* Splits key=value at the first '='; false if there is none or the key is empty. */
+/* Splits key=value at the first '='. Returns false if there is none or the key is empty. */
 bool word_split(struct word word, struct word *key, struct word *value);
 bool word_is(struct word word, const char *text);
-/* Alike but for case, with '-' and '_' (and, if dots, '.') the same character. */
+/* Compares without case; '-' and '_' (if dots, also '.') are equal. */
 bool word_alike(struct word word, const char *text, bool dots);
 /*
- * As it stands between quotes in a sentence: as it was written, but for '"', '\', control bytes and
- * what is not UTF-8, which become \ooo, so that it stays one line and no two words look alike;
- * behind 200 bytes "…". Overwritten by the thread's fourth call after this.
+ * Returns the word for a quotation in a sentence: '"', '\', control bytes and invalid UTF-8 become
+ * \ooo, so that it is one line and unambiguous; after 200 bytes it is cut with "…". The fourth call
+ * after this one in the same thread overwrites it.
  */
 const char *word_shown(struct word word);
 const char *text_shown(const char *text);
-/* A NUL-terminated copy on the heap, or NULL. */
+/* Returns a NUL-terminated copy (free it), or NULL on ENOMEM. */
 char *word_dup(struct word word);
-/* A name as it reads back (buf_word): \040 is a blank. In place. */
+/* Reverses buf_word() in place: \040 becomes a blank. */
 void text_unescape(char *text);
 
 /*
- * Unsigned decimal (or 0x… hexadecimal when hex) in [min, max]. False if it is no number or
- * outside; nothing is said: the caller knows what the number means and names the range.
+ * Reads an unsigned decimal number, or 0x… if hex, in [min, max]. Returns false if it is not a
+ * number or out of range; the caller reports the error, because it knows the meaning of the number.
  */
 bool word_u64(struct word word, bool hex, uint64_t min, uint64_t max, uint64_t *value);
-/* The next word as a decimal number of at most max. */
+/* Takes the next word as a decimal number of at most max. */
 bool scan_u64(struct scan *scan, uint64_t max, uint64_t *value);
-/* on/off/yes/no/1/0/true/false. */
+/* Reads on/off/yes/no/1/0/true/false. Returns false for other words. */
 bool word_bool(struct word word, bool *value);
 
 /*
- * Near misses: offer() each candidate, then near_text() gives " (did you mean a, b?)" or "".
- * Distance is Damerau-Levenshtein on the folded text, at most a third of the word's length; a
+ * Near misses: near_offer() each candidate; near_text() returns " (did you mean a, b?)" or "". The
+ * distance is Damerau-Levenshtein on the folded text, at most a third of the word's length; a
  * candidate that contains the word also counts.
  */
 struct near {

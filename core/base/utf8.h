@@ -1,14 +1,14 @@
 /*
- * Which bytes may stand in a line of text as they are: the question err and buf both have.
+ * Finds bytes that must be escaped in a line of text; used by err and buf.
  */
 #pragma once
 
 #include <stddef.h>
 
 /*
- * Length of the character at text (left bytes remain, at least 1) if it is valid UTF-8 and can be
- * shown, else 0: broken, overlong or surrogate bytes, control characters (U+0080…U+009F move a
- * terminal as well as the ASCII ones do) and the line separators U+2028, U+2029.
+ * Returns the length of the printable UTF-8 character at text, of which `left` bytes (at least 1)
+ * remain. Returns 0 for invalid, overlong or surrogate bytes, control characters (U+0080…U+009F
+ * too, which control terminals) and the line separators U+2028, U+2029.
  */
 static inline size_t utf8_printable(const char *text, size_t left)
 {
@@ -32,7 +32,7 @@ static inline size_t utf8_printable(const char *text, size_t left)
     return point < 0xa0 || point == 0x2028 || point == 0x2029 ? 0 : len;
 }
 
-/* The byte as \ooo: four characters, not NUL-terminated. */
+/* Writes the byte as \ooo: four characters without a NUL. */
 static inline void utf8_octal(char to[4], char byte)
 {
     unsigned char c = (unsigned char)byte;

@@ -1,6 +1,6 @@
 /*
- * A growing array: any struct with the members items, n and cap. It starts as zeroes; free(items)
- * ends it.
+ * A growing array: any struct with the members items, n and cap. Starts as zeroes; the owner frees
+ * items.
  */
 #pragma once
 
@@ -15,7 +15,7 @@
         size_t n, cap;                                                                             \
     }
 
-/* Room for n items of size bytes in all, and half as many more where it must grow. 0 or -ENOMEM. */
+/* Makes sure that n items of `size` bytes fit; grows by half. Returns 0 or -ENOMEM. */
 static inline int vec_grow(void *items, size_t *cap, size_t n, size_t size)
 {
     size_t bigger = n < 4 ? 4 : n + n / 2;
@@ -32,18 +32,18 @@ static inline int vec_grow(void *items, size_t *cap, size_t n, size_t size)
     return 0;
 }
 
-/* Room for `more` items behind those that are there. 0 or -ENOMEM: then nothing changed. */
+/* Makes sure that `more` further items fit. Returns 0, or -ENOMEM without a change. */
 #define vec_room(vec, more)                                                                        \
     vec_grow(&(vec)->items, &(vec)->cap, (vec)->n + (more), sizeof *(vec)->items)
 
-/* Add an item at the end. 0 or -ENOMEM. */
+/* Adds an item at the end. Returns 0 or -ENOMEM. */
 #define vec_push(vec, item)                                                                        \
     (vec_room(vec, 1) ? -ENOMEM : ((vec)->items[(vec)->n] = (item), (vec)->n++, 0))
 
-/* Make room for one item at `at`, for which there is memory (vec_room): its old bytes remain. */
+/* Inserts one item at `at` without setting it. The caller has called vec_room(). */
 #define vec_open(vec, at)                                                                          \
     memmove(&(vec)->items[(at) + 1], &(vec)->items[at], ((vec)->n++ - (at)) * sizeof *(vec)->items)
 
-/* Take the item at `at` out; what follows moves up. */
+/* Removes the item at `at`. */
 #define vec_remove(vec, at)                                                                        \
     memmove(&(vec)->items[at], &(vec)->items[(at) + 1], (--(vec)->n - (at)) * sizeof *(vec)->items)
