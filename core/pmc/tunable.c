@@ -41,7 +41,8 @@ static const struct tunable_row rows[TUNABLE_COUNT] = {
                                      "ordinary users may count and sample in kernel mode",
                                      NEW_TARGETS},
     [TUNABLE_STRICT_ROWS] = {"strict_rows", TUNABLE_BOOL, false, false, 0, 0, 1,
-                             "an owner may have only one PMC on a row, as in hwpmc", "rows reserved later"},
+                             "an owner may have only one PMC on a row, as in hwpmc",
+                             "rows reserved later"},
     [TUNABLE_ROOTMODE] =
         {"rootmode", TUNABLE_MODE, false, false, 01777, 0, 01777,
          "permissions of the root directory; they decide which users may create PMCs", AT_ONCE},
@@ -59,7 +60,7 @@ static const struct tunable_row rows[TUNABLE_COUNT] = {
                                    NEW_PMCS},
     [TUNABLE_MAX_EVENTS_PER_PROCESS] =
         {"max_events_per_process", TUNABLE_NUMBER, false, false, 64, 0, MANY,
-         "maximum number of events that one user may attach to one process, except the superuser",
+         "maximum number of events on one process, not counting those of the superuser",
          NEW_TARGETS},
     [TUNABLE_MAX_FDS_PER_USER] =
         {"max_fds_per_user", TUNABLE_NUMBER, false, false, 65536, 0, MANY,
