@@ -148,3 +148,12 @@ t_busybox_alone_reads_and_copies() {
         /busybox tail -n 1 /tmp/README' 2>&1) || die "$said"
     like "$said" $'^17\ncycles\n  .*rw? '
 }
+
+t_the_size_of_readme_includes_a_long_mount_point() {
+    T=$T/$(printf 'x%.0s' {1..200}) # mount_pmcfs mounts below it
+    mkdir "$T"
+    mount_pmcfs
+    (($(stat -c %s "$M/README") >= $(wc -c <"$M/README"))) || die "$(stat -c %s "$M/README")"
+    unmount_pmcfs
+    T=${T%/*}
+}
