@@ -26,7 +26,7 @@ const struct key_row key_table[KEYS] = {
          "the event, or the first event of a set. Repeat the key for a set of several events",
          "PMCALLOCATE, PMIOSETUP, cpc_set_add_request"},
     [KEY_MODE] = {"mode", "process-counting, process-sampling, system-counting, system-sampling",
-                  "as asked", PLACE_ANY, true,
+                  "see MODES", PLACE_ANY, true,
                   "the scope and the use of the PMC. Until it is written it follows the event, the "
                   "targets, period and freq",
                   "PMC_MODE_*"},

@@ -60,7 +60,8 @@ static const struct tunable_row rows[TUNABLE_COUNT] = {
                                    NEW_PMCS},
     [TUNABLE_MAX_EVENTS_PER_PROCESS] =
         {"max_events_per_process", TUNABLE_NUMBER, false, false, 64, 0, MANY,
-         "maximum number of events on one process, not counting those of the superuser",
+         "maximum number of events on one process with its threads, inherited events included, "
+         "of all users together; the superuser may attach more",
          NEW_TARGETS},
     [TUNABLE_MAX_FDS_PER_USER] =
         {"max_fds_per_user", TUNABLE_NUMBER, false, false, 65536, 0, MANY,
