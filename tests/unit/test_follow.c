@@ -28,6 +28,35 @@ TEST(events_on_one_process_are_limited)
     accepted("k", "target", "101");
 }
 
+TEST(a_refused_command_takes_no_events_off_a_process)
+{
+    tune(TUNABLE_MAX_EVENTS_PER_PROCESS, "3");
+    as_user(100, 1000);
+    pmc_with("i", "page-faults context-switches", "101");
+    pmc_with("j", "task-clock", "101");
+    pmc_with("k", "cpu-clock", "");
+    accepted("i", "ctl", "stop");
+    refused("i", "event", "page-faults context-switches task-clock", EDQUOT, P11);
+    refused("k", "target", "101", EDQUOT, P11);
+    ck_assert_int_eq(pmc_remove("j"), 0);
+    works_run();
+    accepted("k", "target", "101");
+}
+
+TEST(events_on_a_thread_are_on_its_process)
+{
+    tune(TUNABLE_MAX_EVENTS_PER_PROCESS, "1");
+    as_root();
+    pmc_with("i", "task-clock", "tid:1091");
+    as_user(109, fake_find(&fx.host, 109)->uid);
+    pmc_with("j", "task-clock", "");
+    refused("j", "target", "109", EDQUOT, P11);
+    as_root();
+    accepted("i", "target", "-tid:1091");
+    as_user(109, fake_find(&fx.host, 109)->uid);
+    accepted("j", "target", "109");
+}
+
 TEST(descriptors_at_the_limit_stay_there)
 {
     struct held held[2];

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static void setup(void)
 {
@@ -253,6 +254,23 @@ TEST(a_descriptor_remembers)
     file_close(&again);
     buf_free(&one);
     buf_free(&two);
+    file_close(&open);
+}
+
+TEST(what_a_write_replaced_is_what_was_shown)
+{
+    struct open_file open;
+
+    ck_assert_int_eq(pmc_make("a"), 0);
+    accepted("a", "config", "event=cycles multiplex=on target=100");
+    pass_ms(4);
+    accepted("a", "ctl", "stop");
+    char *shown = strdup(read_file("a", "count"));
+    file_open(&open);
+    ck_assert_int_eq(write_open(&open, "a", "count", "5"), 0);
+    ck_assert_str_eq(read_open(&open, "a", "count"), shown);
+    ck_assert_str_eq(read_open(&open, "a", "count"), "5\n");
+    free(shown);
     file_close(&open);
 }
 

@@ -112,6 +112,49 @@ TEST(system_scope_needs_the_right_but_not_to_stop)
     accepted("i", "target", "-cpu0");
 }
 
+TEST(gaps_of_a_cpu_add_up_and_stay_when_it_is_opened_again)
+{
+    pmc_with("i", "cpu-clock", "cpu0-1");
+    for (unsigned n = 1; n <= 2; n++) {
+        fake_cpu(&fx.host, 1, false);
+        works_run();
+        pass_ms(2);
+        fake_cpu(&fx.host, 1, true);
+        works_run();
+        pass_ms(1);
+        ck_assert_str_eq(value_of("i", "status", "gap_ns"), n == 1 ? "2000000" : "4000000");
+    }
+    accepted("i", "ctl", "stop");
+    accepted("i", "config", "multiplex=on");
+    ck_assert_str_eq(value_of("i", "status", "gap_ns"), "4000000");
+    accepted("i", "ctl", "reset");
+    ck_assert_str_eq(value_of("i", "status", "gap_ns"), "0");
+}
+
+/* It went and came before the engine looked. */
+TEST(a_reset_forgets_what_was_missed)
+{
+    pmc_with("i", "cpu-clock", "cpu0-1");
+    fake_cpu(&fx.host, 1, false);
+    fake_cpu(&fx.host, 1, true);
+    works_run();
+    ck_assert_str_eq(value_of("i", "status", "partial"), "yes");
+    accepted("i", "ctl", "stop");
+    accepted("i", "ctl", "reset");
+    ck_assert_str_eq(value_of("i", "status", "partial"), "no");
+}
+
+TEST(a_restart_forgets_targets_that_have_ended)
+{
+    pmc_with("i", "task-clock", "100 101");
+    fake_kill(&fx.host, 100, true);
+    works_run();
+    ck_assert_ptr_ne(strstr(read_file("i", "detail"), "pid:100"), NULL);
+    accepted("i", "ctl", "restart");
+    ck_assert_ptr_eq(strstr(read_file("i", "detail"), "pid:100"), NULL);
+    ck_assert_ptr_ne(strstr(read_file("i", "detail"), "pid:101"), NULL);
+}
+
 TEST(a_cpu_that_goes_keeps_its_count_and_counts_again)
 {
     pmc_with("i", "cpu-clock", "cpu0-1");
