@@ -261,7 +261,8 @@ static bool place_end(struct loading *load, bool fine)
 static const struct field place_fields[] = {
     FIELD(struct place, log),         FIELD(struct place, mark.next),
     FLAG(struct place, mark.begun),   FIELD(struct place, mark.first),
-    FIELD(struct place, mark.missed),
+    FIELD(struct place, mark.missed), FIELD(struct place, mark.before.others),
+    FIELD(struct place, mark.before.drops), ARRAY(struct place, mark.before.lost),
 };
 static const struct part part_place = PART(place, place_begin, place_end);
 

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DROP_BYTES (sizeof(struct record_note) + 2 * sizeof(uint64_t)) /* of one number, "log" */
+#define DROP_BYTES (sizeof(struct record_note) + 3 * sizeof(uint64_t)) /* two numbers, "log" */
 
 struct log *log_new(uint64_t max_bytes)
 {
@@ -89,9 +89,13 @@ static uint64_t log_unread(struct log *log)
         const struct log_cursor *c;
 
         log->unread = LIST_EMPTY(&log->cursors) ? log->most_read : UINT64_MAX;
-        LIST_FOREACH (c, &log->cursors, of_log)
-            if (c->next < log->unread)
-                log->unread = c->next;
+        log->unread_sums = log->read_sums;
+        LIST_FOREACH (c, &log->cursors, of_log) {
+            if (c->next >= log->unread)
+                continue;
+            log->unread = c->next;
+            log->unread_sums = c->before;
+        }
         log->unread_known = true;
     }
     return log->unread;
@@ -101,6 +105,66 @@ static uint64_t log_unread(struct log *log)
 static bool is_refused(const struct record *record)
 {
     return record->type == RECORD_DROP && record->misc & RECORD_REFUSED;
+}
+
+/* The parts of a record that sums are made of, so long from its start. */
+#define SUMS_WORDS (sizeof(struct record_note) / sizeof(uint64_t) + 3)
+
+static void sums_add(struct log_sums *sums, const struct record *record)
+{
+    const struct record_note *note = (const struct record_note *)record;
+    int where = -1;
+
+    if (record->type == RECORD_LOST) {
+        sums->drops++;
+        sums->lost[LOG_KERNEL] += ((const struct record_lost *)record)->lost;
+        return;
+    }
+    if (record->type == RECORD_DROP && record->misc & RECORD_WITHHELD)
+        where = LOG_HIDDEN;
+    else if (is_refused(record) && note->text_len == strlen("memory"))
+        where = LOG_MEMORY;
+    else if (is_refused(record) && note->text_len == strlen("replaced"))
+        where = LOG_REPLACED;
+    if (where >= 0 && note->n) {
+        sums->drops++;
+        sums->lost[where] += note->value[0];
+    } else if (!is_refused(record) || (note->n > 1 && !note->value[1])) {
+        sums->others++; /* a drop of one sample, "log", counts like that sample */
+    }
+}
+
+void log_sums_add(struct log_sums *sums, const struct ring *ring, uint64_t place)
+{
+    const struct record *record = (const struct record *)ring_at(ring, place);
+    uint64_t words[SUMS_WORDS] = {0};
+
+    if (record->type == RECORD_SAMPLE)
+        return;
+    if (record->type != RECORD_LOST && record->type != RECORD_DROP) {
+        sums->others++;
+        return;
+    }
+    ring_copy(ring, place, words, record->size < sizeof words ? record->size : sizeof words);
+    sums_add(sums, (const struct record *)words);
+}
+
+/*
+ * The oldest record is gone, with it the sums are `sums`. It counts as missed if nobody read it,
+ * unless it counted as lost before, or is the first about its place of loss that nobody read: that
+ * is what a reader receives for all of them.
+ */
+static void give_up(struct log *log, const struct log_sums *sums, bool refused)
+{
+    const bool unread = log->first >= log_unread(log);
+    bool repeated = false;
+
+    for (unsigned i = 0; i < LOG_ELSEWHERES; i++)
+        repeated |= sums->lost[i] > log->gone.lost[i] &&
+                    log->gone.lost[i] == log->unread_sums.lost[i];
+    log->missed += unread && !refused && !repeated;
+    log->gone = *sums;
+    log->first++;
 }
 
 /* Gives up the oldest record; false: there is none. */
@@ -113,18 +177,25 @@ static bool log_overwrite(struct log *log)
     record = (const struct record *)ring_at(&log->ring, log->ring.tail);
     if (spaces_wants(record))
         fold_oldest(log, record);
-    log->missed += log->first >= log_unread(log) && !is_refused(record);
-    log->first++;
+    const bool refused = is_refused(record);
+    struct log_sums sums = log->gone;
+
+    log_sums_add(&sums, &log->ring, log->ring.tail);
+    give_up(log, &sums, refused);
     ring_drop(&log->ring, record->size);
     return true;
 }
 
-void log_missed_again(struct log *log, uint64_t next, uint64_t first, uint64_t missed)
+void log_missed_again(struct log *log, const struct log_mark *mark)
 {
-    const uint64_t from = next > first ? next : first;
+    const bool held = mark->next > mark->first;
+    const uint64_t from = held ? mark->next : mark->first;
+    uint64_t missed = mark->missed;
 
     if (log->first > from)
         missed += log->first - from;
+    for (unsigned i = 0; held && log->first > from && i < LOG_ELSEWHERES; i++)
+        missed -= log->gone.lost[i] > mark->before.lost[i];
     if (log->missed < missed)
         log->missed = missed;
 }
@@ -133,30 +204,12 @@ void log_missed_again(struct log *log, uint64_t next, uint64_t first, uint64_t m
 static bool log_fits(struct log *log, size_t size)
 {
     while (log->ring.size < size)
-        if (!log_grow(log, size))
+        if (!log_grow(log, size, size))
             return false;
     return true;
 }
 
-/* For what fits. */
-static void log_make_room(struct log *log, size_t size)
-{
-    while (ring_room(&log->ring) < size)
-        if (!log_grow(log, size) && !log_overwrite(log))
-            return;
-}
-
 /* Putting. */
-
-/* Behind what the ring has room for. */
-static void ring_append(struct log *log, const struct record *record)
-{
-    log_make_room(log, record->size);
-    if (log->ring.tail > log->sure) /* what it is put over is given up for a later worker, too */
-        log_publish(log);
-    __atomic_store_n(&log->last, log->last + 1, __ATOMIC_RELEASE);
-    ring_put(&log->ring, record, record->size);
-}
 
 static __attribute__((noinline)) void append_later(struct log *log, const struct record *record)
 {
@@ -164,34 +217,35 @@ static __attribute__((noinline)) void append_later(struct log *log, const struct
 
     memcpy(copy, record, record->size);
     record_set_time((struct record *)copy, log->last_time);
-    ring_append(log, (const struct record *)copy);
+    ring_put(&log->ring, copy, record->size);
 }
 
-/* No ring: it has a serial as if it had been put and overwritten at once, readers are told of it.
- */
-static int record_refuse(struct log *log, const struct record *record)
+/* The record has a serial as if it had been put and overwritten at once: readers receive it as
+ * missed. */
+static void record_pass(struct log *log, const struct record *record)
 {
-    __atomic_store_n(&log->last, log->last + 1, __ATOMIC_RELEASE);
-    log->first++;
+    struct log_sums sums = log->gone;
+
     if (spaces_wants(record)) {
-        log->spaces_changed = log->last;
+        log->spaces_changed = log->first;
         log_fold(log, record);
     }
-    log->refused++;
-    return -ENOMEM;
+    if (record->type != RECORD_SAMPLE)
+        sums_add(&sums, record);
+    give_up(log, &sums, is_refused(record) || !log->ring.size);
 }
 
-/* What stands in its place is small. What it says of address spaces is given up: it is not their
- * turn. */
-static int record_replace(struct log *log)
+/* A small record takes the place of one that is too large. What that says of address spaces is
+ * given up: it is not their turn. */
+static void record_replace(struct log *log, const struct record *record)
 {
-    static const uint64_t one = 1;
+    const uint64_t value[] = {1, record->type == RECORD_SAMPLE};
     const struct note note = {.type = RECORD_DROP,
                               .misc = RECORD_REFUSED,
                               .time = log->last_time,
                               .cpu = UINT32_MAX,
-                              .n = 1,
-                              .value = &one,
+                              .n = 2,
+                              .value = value,
                               .text = "log",
                               .text_len = 3};
     _Alignas(uint64_t) char room[DROP_BYTES];
@@ -199,48 +253,115 @@ static int record_replace(struct log *log)
 
     buf_init(&drop, room, sizeof(room));
     record_add_note(&drop, &note);
-    ring_append(log, (const struct record *)drop.data);
+    ring_put(&log->ring, drop.data, DROP_BYTES);
     log->lost++;
-    return 0;
-}
-
-/* Of how many records of the kernel it tells. */
-static uint64_t stands_for(const struct record *record)
-{
-    const struct record_note *note = (const struct record_note *)record;
-
-    if (record->type == RECORD_LOST)
-        return ((const struct record_lost *)record)->lost;
-    return record->type == RECORD_DROP && note->n ? note->value[0] : !record_is_note(record);
 }
 
 static void count_losses(struct log *log, const struct record *record)
 {
+    const struct record_note *note = (const struct record_note *)record;
+
     if (record->type == RECORD_LOST)
-        log->kernel_lost += stands_for(record);
+        log->kernel_lost += ((const struct record_lost *)record)->lost;
     else if (record->type == RECORD_THROTTLE)
         log->throttled++;
-    else if (is_refused(record))
-        log->lost += stands_for(record);
-    else if (record->type == RECORD_DROP && record->misc & RECORD_WITHHELD)
-        log->hidden += stands_for(record);
+    else if (is_refused(record) && note->n)
+        log->lost += note->value[0];
+    else if (record->type == RECORD_DROP && record->misc & RECORD_WITHHELD && note->n)
+        log->hidden += note->value[0];
 }
 
-static int put_one(struct log *log, const struct record *record)
+/* Bytes of a record in the ring. */
+static size_t put_bytes(const struct log *log, const struct record *record)
 {
-    const uint64_t time = record_time(record);
-    const bool late = time < log->last_time;
+    return record->size <= log->ring.size ? record->size : DROP_BYTES;
+}
+
+/* Whole records at the start of len bytes. */
+static size_t whole_records(const void *records, size_t len)
+{
+    size_t at = 0;
+
+    while (len - at >= sizeof(struct record)) {
+        const struct record *record = (const struct record *)((const char *)records + at);
+
+        if (!record_fits(record, len - at))
+            break;
+        at += record->size;
+    }
+    return at;
+}
+
+/*
+ * Makes room for a piece: grows the ring as far as it may, then overwrites the oldest. Returns the
+ * bytes in the ring that the piece will take, which may be more than the ring has.
+ */
+static uint64_t make_room(struct log *log, const char *records, size_t len)
+{
+    for (;;) {
+        const size_t size = log->ring.size;
+        uint64_t bytes = 0;
+        size_t largest = 0;
+
+        for (size_t at = 0; at < len;) {
+            const struct record *record = (const struct record *)(records + at);
+
+            bytes += put_bytes(log, record);
+            largest = record->size > largest ? record->size : largest;
+            at += record->size;
+        }
+        if (largest > size)
+            log_fits(log, largest);
+        else if (ring_room(&log->ring) < bytes)
+            log_grow(log, largest, bytes);
+        if (log->ring.size > size)
+            continue;
+        while (ring_room(&log->ring) < bytes && log_overwrite(log))
+            ;
+        return bytes;
+    }
+}
+
+/*
+ * All records of a piece. What is overwritten for it is given up first, for a later worker too;
+ * then the piece becomes true as a whole, with the next log_publish(). Of a piece that is larger
+ * than the ring the last records stay. Returns -ENOMEM if there is no ring at all.
+ */
+static int put_piece(struct log *log, const char *records, size_t len)
+{
+    uint64_t left = make_room(log, records, len);
     int rc = 0;
 
-    if (!late)
-        log->last_time = time;
-    if (!log_fits(log, record->size))
-        rc = log->ring.size ? record_replace(log) : record_refuse(log, record);
-    else if (late)
-        append_later(log, record);
-    else
-        ring_append(log, record);
-    count_losses(log, record);
+    if (log->ring.tail > log->sure)
+        log_publish(log);
+    log->putting = true;
+    for (size_t at = 0; at < len;) {
+        const struct record *record = (const struct record *)(records + at);
+        const uint64_t time = record_time(record);
+        const bool late = time < log->last_time, whole = record->size <= log->ring.size;
+        const bool stays = log->ring.size && left <= log->ring.size;
+
+        if (!late)
+            log->last_time = time;
+        left -= put_bytes(log, record);
+        __atomic_store_n(&log->last, log->last + 1, __ATOMIC_RELEASE);
+        if (!log->ring.size) {
+            record_pass(log, record);
+            log->refused++;
+            rc = -ENOMEM;
+        } else if (!stays) {
+            record_pass(log, record);
+        } else if (!whole) {
+            record_replace(log, record);
+        } else if (late) {
+            append_later(log, record);
+        } else {
+            ring_put(&log->ring, record, record->size);
+        }
+        count_losses(log, record);
+        at += record->size;
+    }
+    log->putting = false;
     return rc;
 }
 
@@ -263,6 +384,14 @@ static bool request_passed(struct log *log, uint64_t request)
     return passed;
 }
 
+/* The piece is true, with its number and everything else; what it replaced is free. */
+static void piece_publish(struct log *log)
+{
+    log_publish(log);
+    arena_free(log->replaced.block, log->replaced.size);
+    log->replaced = (struct facts){0};
+}
+
 /* One more piece is in the log; true with the next publishing. */
 static void request_note(struct log *log, uint64_t request)
 {
@@ -273,39 +402,19 @@ static void request_note(struct log *log, uint64_t request)
     log->request.pieces++;
 }
 
-/* What is put later may publish what is put now: then it is known as told. */
-static void taken_note(struct log *log, const struct record *record, const struct log_taken *taken)
-{
-    if (log->taken.source != taken->source)
-        log->taken = (struct log_taken){.source = taken->source};
-    log->taken.n += stands_for(record);
-    if (log->taken.n > taken->n)
-        log->taken.n = taken->n;
-}
-
 static int all_put(struct log *log, const void *records, size_t len, const struct log_taken *taken,
                    uint64_t request)
 {
     int rc = 0;
 
     pthread_mutex_lock(&log->mutex);
-    const bool passed = request_passed(log, request);
-    for (size_t at = 0; !passed && len - at >= sizeof(struct record);) {
-        const struct record *record = (const struct record *)((const char *)records + at);
-
-        if (!record_fits(record, len - at))
-            break;
-        if (put_one(log, record) < 0)
-            rc = -ENOMEM;
-        if (taken)
-            taken_note(log, record, taken);
-        at += record->size;
+    if (!request_passed(log, request)) {
+        rc = put_piece(log, records, whole_records(records, len));
+        request_note(log, request);
     }
     if (taken)
         log->taken = *taken;
-    if (!passed)
-        request_note(log, request);
-    log_publish(log);
+    piece_publish(log);
     pthread_mutex_unlock(&log->mutex);
     return rc;
 }
@@ -342,10 +451,10 @@ int log_put_once(struct log *log, uint64_t request, const struct record *record)
     if (passed)
         rc = 0;
     else if (record->size <= ring_most(log) && (log_fits(log, record->size) || log->ring.size == 0))
-        rc = put_one(log, record);
+        rc = put_piece(log, (const char *)record, record->size);
     if (!passed && rc == 0)
         request_note(log, request);
-    log_publish(log);
+    piece_publish(log);
     pthread_mutex_unlock(&log->mutex);
     return rc;
 }

@@ -5,10 +5,11 @@
  * leaf: taken with or without the engine's lock, nothing is called under it). Reference counted.
  *
  * Loss: a record that is overwritten before all readers that have the log open read it (with none
- * open: before the first reader) counts once in log_stats.lost; each reader is told what it missed,
- * those that begin late too: what a reader is given and what it is told amount to
- * log_stats.records. A record that tells of a loss elsewhere is one like any other: its number
- * stands in log_stats, too.
+ * open: before the first reader) counts once in log_stats.lost. Each reader receives the number of
+ * records that it missed, late readers too: what it receives and that number are
+ * log_stats.records. If records about losses elsewhere (in the kernel's buffer, for example) are
+ * among those that it missed, it receives one record for each such place, with their sum. So the
+ * samples that a reader receives and the samples in its drop records are all samples there were.
  *
  * Memory: a quarter of what is allowed is for the address spaces, the rest for the records. Both
  * grow by doubling; while they may not, the oldest goes.
@@ -35,6 +36,16 @@ struct log_stats {
     uint64_t hidden;      /* samples of the kernel withheld: drops with RECORD_WITHHELD */
     uint64_t refused;     /* records that found no memory */
     int short_of;         /* -EDQUOT, -ENOMEM: the ring could not grow when it last should; or 0 */
+};
+
+/* Where a loss outside the log happened. */
+enum log_elsewhere { LOG_KERNEL, LOG_HIDDEN, LOG_MEMORY, LOG_REPLACED, LOG_ELSEWHERES };
+
+/* Sums over the records up to some serial: their difference describes the records between two. */
+struct log_sums {
+    uint64_t others; /* records that are neither samples nor about a loss elsewhere */
+    uint64_t drops;  /* records about a loss elsewhere, */
+    uint64_t lost[LOG_ELSEWHERES]; /* and the records lost there */
 };
 
 /* Nothing is allocated for records before the first is put. NULL: no memory. */
@@ -86,6 +97,7 @@ struct log_cursor {
     struct log *log; /* a reference */
     uint64_t next;   /* serial of the next record it wants; 1 is the first ever */
     uint64_t place;  /* of that record in the ring, while it is held */
+    struct log_sums before; /* of the records before it */
     bool begun;      /* it was given the address spaces as of its beginning */
     bool told;       /* it is being given them, so far: */
     struct spaces_walk walk;
@@ -100,8 +112,9 @@ void log_close(struct log_cursor *cursor);    /* NULL allowed */
  * Appends whole records to out, oldest first, about max bytes at most (at least one record if there
  * is one), and moves the cursor behind them. First come, for a reader that begins or missed some:
  * COMM and MAP records (RECORD_FOUND) of the address spaces as they were before the oldest record
- * held, the kernel's among them, and, if records were missed, a RECORD_DROP with their number,
- * "log"; all at the time of the record that was the oldest when
+ * held, the kernel's among them, and, if records were missed, a RECORD_DROP "log" with the number of
+ * records and, if they differ, of samples, and one for each place of a loss elsewhere that was among
+ * them; all at the time of the record that was the oldest when
  * this began, in as many takes as it needs. Returns the number of records appended.
  */
 size_t log_take(struct log_cursor *cursor, struct buf *out, size_t max);
@@ -130,6 +143,7 @@ struct log_mark {
     uint64_t next;
     bool begun;
     uint64_t first, missed; /* of the log: its oldest record, how many were overwritten unread */
+    struct log_sums before; /* of the records before `next` */
 };
 void log_cursor_mark(const struct log_cursor *cursor, struct log_mark *mark);
 struct log_cursor *log_cursor_adopt(struct log *log, const struct log_mark *mark);

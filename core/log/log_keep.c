@@ -1,7 +1,7 @@
 /*
  * The log is its own saved state: what a later worker needs stands in blocks that it finds again.
  * What was true at the last log_publish() stays so until the next one: the ring is overwritten, and
- * blocks are given back, only behind that.
+ * blocks are given back, only behind that. A piece of several records is published as a whole.
  */
 #include "core/base/arena.h"
 #include "core/log/log.h"
@@ -81,8 +81,14 @@ static bool facts_grow(struct log *log, size_t need)
     }
     if (log->facts.size < before.size)
         log_discharge(log, before.size - log->facts.size);
-    log_publish(log);
-    arena_free(before.block, before.size);
+    if (!log->putting) {
+        log_publish(log);
+        arena_free(before.block, before.size);
+    } else if (!log->replaced.block) {
+        log->replaced = before; /* the published copy names it until the piece is complete */
+    } else {
+        arena_free(before.block, before.size);
+    }
     return true;
 }
 
@@ -205,11 +211,14 @@ struct log_cursor *log_cursor_adopt(struct log *log, const struct log_mark *mark
     cursor->next = mark->next <= log->last ? mark->next : log->last + 1;
     cursor->begun = mark->begun;
     cursor->place = log->ring.tail;
-    for (uint64_t serial = log->first; serial < cursor->next; serial++)
+    cursor->before = cursor->next < log->first ? mark->before : log->gone;
+    for (uint64_t serial = log->first; serial < cursor->next; serial++) {
+        log_sums_add(&cursor->before, &log->ring, cursor->place);
         cursor->place += ((const struct record *)ring_at(&log->ring, cursor->place))->size;
+    }
     log->unread_known = false;
     if (mark->first) /* not of an older version */
-        log_missed_again(log, mark->next, mark->first, mark->missed);
+        log_missed_again(log, mark);
     pthread_mutex_unlock(&log->mutex);
     if (mark->next > 0)
         return cursor;
@@ -225,6 +234,7 @@ void log_cursor_mark(const struct log_cursor *cursor, struct log_mark *mark)
         .begun = cursor->begun,
         .first = cursor->log->first,
         .missed = cursor->log->missed,
+        .before = cursor->before,
     };
     pthread_mutex_unlock(&cursor->log->mutex);
 }

@@ -95,12 +95,12 @@ bool log_grow_spaces(struct log *log, uint64_t bytes)
     return true;
 }
 
-/* The ring doubled, as long as it may grow. What was refused is not asked for again at once. */
-bool log_grow(struct log *log, size_t size)
+/* The ring doubled, as long as it may grow. After a refusal the next attempt is one ring later. */
+bool log_grow(struct log *log, size_t size, uint64_t ahead)
 {
     uint64_t max = log_ring_max(log), want = log->ring.size ? 2 * log->ring.size : FIRST_BYTES;
 
-    if (log->ring.size >= max || (log->ring.head < log->grow_place && size <= log->ring.size))
+    if (log->ring.size >= max || (log->ring.head + ahead < log->grow_place && size <= log->ring.size))
         return false;
     log->short_of = ring_to(log, want < max ? want : max);
     if (log->short_of == 0)

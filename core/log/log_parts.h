@@ -3,6 +3,7 @@
  */
 #pragma once
 
+#include "core/log/log.h"
 #include "core/log/record.h"
 #include "core/log/ring.h"
 #include "core/log/spaces.h"
@@ -21,8 +22,6 @@ static inline uint64_t log_bounded(uint64_t max_bytes)
 {
     return max_bytes < LOG_LEAST ? LOG_LEAST : max_bytes < LOG_MOST ? max_bytes : LOG_MOST;
 }
-
-struct log_cursor;
 
 /* Records from which the address spaces can be made again. */
 struct facts {
@@ -49,8 +48,8 @@ struct log_request {
     struct log_request request; /* the last one */                                                 \
     struct ring ring;                                                                              \
     struct facts facts;                                                                            \
-    uint64_t missed;   /* overwritten unread */                                                    \
-    uint64_t spare[6]; /* for fields of later versions: 0 is what was before them */
+    uint64_t missed;      /* overwritten unread */                                                 \
+    struct log_sums gone; /* of the records before `first`; 0 from versions without this field */
 
 struct log_numbers {
     LOG_NUMBERS
@@ -72,6 +71,8 @@ struct log {
 
     uint64_t block; /* of struct log_head; 0: nothing was put yet, or there is no memory */
     bool keep;      /* its blocks are a later worker's */
+    bool putting;   /* a piece of several records: published when all of it is there */
+    struct facts replaced; /* meanwhile: the block of facts that the published copy names */
     struct log_request before; /* what an earlier worker put for its last one */
     uint64_t sure; /* up to here the ring may be overwritten: the tail of the true copy */
 
@@ -82,7 +83,9 @@ struct log {
 
     LIST_HEAD(, log_cursor) cursors;
     uint64_t unread; /* serial from which on a reader has not read, if it is known */
+    struct log_sums unread_sums; /* of the records before it */
     bool unread_known;
+    struct log_sums read_sums; /* of the records before most_read; 0 in a later worker */
 };
 
 uint64_t log_ring_max(const struct log *log);
@@ -94,15 +97,18 @@ void log_facts_add(struct log *log, const struct record *record);
 bool log_charge(struct log *log, uint64_t bytes);
 void log_discharge(struct log *log, uint64_t bytes);
 uint64_t log_memory(const struct log *log); /* bytes that it has */
-/* More for the ring, if need be for a record of `size`, or for the address spaces. False: not now.
- */
-bool log_grow(struct log *log, size_t size);
+/* More memory for the ring, which a record of `size` bytes and `ahead` bytes in all wait for.
+ * Returns false if it may not grow now. */
+bool log_grow(struct log *log, size_t size, uint64_t ahead);
+/* More memory for the address spaces. Returns false if it may not grow now. */
 bool log_grow_spaces(struct log *log, uint64_t bytes);
 void log_blocks_free(struct log *log);
 /*
- * A cursor is back where it was when the log's oldest record was `first`, and `missed` were
- * overwritten unread. What it took since did not count when it was overwritten: it does now.
+ * A cursor is back at mark->next, where it was when the mark was made. Records that it took since
+ * then did not count as lost when they were overwritten, and count now.
  */
-void log_missed_again(struct log *log, uint64_t next, uint64_t first, uint64_t missed);
+void log_missed_again(struct log *log, const struct log_mark *mark);
+/* Adds the record at a place in the ring to sums. */
+void log_sums_add(struct log_sums *sums, const struct ring *ring, uint64_t place);
 /* Takes a record that is not, or no longer, in the ring into the address spaces. */
 void log_fold(struct log *log, const struct record *record);

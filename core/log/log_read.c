@@ -51,18 +51,57 @@ static uint64_t log_first_time(const struct log *log)
     return time;
 }
 
-/* How many records were missed before the oldest one. */
-static void tell_missed(const struct log_cursor *cursor, struct buf *out)
+/* The records missed before the oldest one, and the losses that they reported. Returns the number
+ * of records added. */
+static size_t tell_missed(const struct log_cursor *cursor, struct buf *out)
 {
+    static const struct {
+        const char *where;
+        unsigned misc;
+    } elsewhere[LOG_ELSEWHERES] = {
+        [LOG_KERNEL] = {"kernel", 0},
+        [LOG_HIDDEN] = {"hidden", RECORD_WITHHELD},
+        [LOG_MEMORY] = {"memory", RECORD_REFUSED},
+        [LOG_REPLACED] = {"replaced", RECORD_REFUSED},
+    };
+    const struct log_sums *gone = &cursor->log->gone, *before = &cursor->before;
     const uint64_t missed = cursor->log->first - cursor->next;
+    uint64_t value[] = {missed, missed - (gone->drops - before->drops) -
+                                    (gone->others - before->others)};
+    size_t n = 0;
 
-    record_add_note(out, &(struct note){.type = RECORD_DROP,
-                                        .time = cursor->walk.time,
-                                        .cpu = UINT32_MAX,
-                                        .n = 1,
-                                        .value = &missed,
-                                        .text = "log",
-                                        .text_len = 3});
+    /* a line that repeats losses is a record that was not missed */
+    for (unsigned i = 0; i < LOG_ELSEWHERES; i++)
+        value[0] -= gone->lost[i] > before->lost[i];
+    if (value[0]) {
+        record_add_note(out, &(struct note){.type = RECORD_DROP,
+                                            .time = cursor->walk.time,
+                                            .cpu = UINT32_MAX,
+                                            .n = value[0] == value[1] ? 1 : 2,
+                                            .value = value,
+                                            .text = "log",
+                                            .text_len = 3});
+        n++;
+    }
+    for (unsigned i = 0; i < LOG_ELSEWHERES; i++) {
+        const uint64_t lost = gone->lost[i] - before->lost[i];
+
+        if (!lost)
+            continue;
+        if (i == LOG_KERNEL)
+            record_add_lost(out, cursor->walk.time, 0, lost);
+        else
+            record_add_note(out, &(struct note){.type = RECORD_DROP,
+                                                .misc = elsewhere[i].misc,
+                                                .time = cursor->walk.time,
+                                                .cpu = UINT32_MAX,
+                                                .n = 1,
+                                                .value = &lost,
+                                                .text = elsewhere[i].where,
+                                                .text_len = strlen(elsewhere[i].where)});
+        n++;
+    }
+    return n;
 }
 
 /*
@@ -82,13 +121,13 @@ static size_t take_missed(struct log_cursor *cursor, struct buf *out, size_t max
         cursor->told = spaces_tell(&log->spaces, &cursor->walk, max, out, &n);
     if (cursor->told)
         return n;
-    tell_missed(cursor, out);
-    return n + 1;
+    return n + tell_missed(cursor, out);
 }
 
 /* Where the records end that go into max bytes from a place on; at least one, if there is one.
- * Their number is added. */
-static uint64_t take_until(const struct log *log, uint64_t place, size_t max, size_t *n)
+ * Their number, and sums, are added. */
+static uint64_t take_until(const struct log *log, uint64_t place, size_t max, size_t *n,
+                           struct log_sums *sums)
 {
     uint64_t end = place;
 
@@ -98,6 +137,7 @@ static uint64_t take_until(const struct log *log, uint64_t place, size_t max, si
 
         if (end > place && end + size - place > max)
             break;
+        log_sums_add(sums, &log->ring, end);
         end += size;
         ++*n;
     }
@@ -109,17 +149,21 @@ static size_t take_records(struct log_cursor *cursor, uint64_t serial, uint64_t 
                            struct buf *out)
 {
     struct log *log = cursor->log;
+    struct log_sums sums = cursor->next < log->first ? log->gone : cursor->before;
     size_t n = 0;
-    const uint64_t end = take_until(log, place, max, &n);
+    const uint64_t end = take_until(log, place, max, &n, &sums);
 
     ring_add_to(&log->ring, place, (size_t)(end - place), out);
     if (out->failed)
         return 0;
     cursor->next = serial + n;
+    cursor->before = sums;
     cursor->place = end;
     cursor->begun = true;
-    if (cursor->next > log->most_read)
+    if (cursor->next > log->most_read) {
         log->most_read = cursor->next;
+        log->read_sums = sums;
+    }
     log->unread_known = false;
     return n;
 }
@@ -172,12 +216,16 @@ void log_back(struct log_cursor *cursor, const struct log_cursor *copy)
 {
     pthread_mutex_lock(&cursor->log->mutex);
     cursor->next = copy->next;
+    cursor->before = copy->before;
     cursor->place = copy->place;
     cursor->begun = copy->begun;
     cursor->told = copy->told;
     cursor->walk = copy->walk;
     cursor->log->unread_known = false;
-    log_missed_again(cursor->log, copy->next, copy->first, copy->missed);
+    log_missed_again(cursor->log, &(struct log_mark){.next = copy->next,
+                                                     .first = copy->first,
+                                                     .missed = copy->missed,
+                                                     .before = copy->before});
     pthread_mutex_unlock(&cursor->log->mutex);
 }
 

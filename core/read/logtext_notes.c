@@ -251,7 +251,8 @@ static void put_note(struct buf *out, const struct record_note *note)
                                  .pid = note->pid,
                                  .tid = note->tid,
                                  .cpu = note->cpu,
-                                 .n = note->n,
+                                 /* a drop's second number is for perf */
+                                 .n = note->head.type == RECORD_DROP && note->n ? 1 : note->n,
                                  .value = note->value,
                                  .text = note_text(note),
                                  .text_len = note->text_len,

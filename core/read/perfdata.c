@@ -160,11 +160,13 @@ static bool drop_has_samples(const struct record_note *note)
 
 static void add_drop(struct told *told, const struct record_note *note)
 {
+    const uint64_t samples = note->n > 1 ? note->value[1] : note->n ? note->value[0] : 0;
+
     if (!note->n)
         return;
-    record_add_lost(told->out, note->time, 0, note->value[0]);
-    if (drop_has_samples(note))
-        add_lost_samples(told, note->time, 0, note->value[0]);
+    record_add_lost(told->out, note->time, 0, samples ? samples : note->value[0]);
+    if (samples && drop_has_samples(note))
+        add_lost_samples(told, note->time, 0, samples);
 }
 
 /* A sample to which nothing is to be done. */

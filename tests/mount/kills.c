@@ -662,13 +662,13 @@ static void sampled_check(uint64_t counted)
     char status[8192] = "";
 
     const bool read = get("sampled/status", status, sizeof status) >= 0;
-    /* what tells of a loss may be overwritten before it is read: it is counted there */
     const unsigned long lost =
         status_number(status, "\nkernel_lost ") + status_number(status, "\nlog_lost ");
 
     printf("samples %lu, dropped %lu, lost %lu, counted %lu, back in time %lu\n", samples, dropped,
            lost, (unsigned long)counted, times);
-    if (!read || times || samples > counted || samples + lost < counted)
+    if (!read || times || samples > counted || samples + lost < counted ||
+        samples + dropped < counted)
         failed("samples do not add up: %s", status);
 }
 

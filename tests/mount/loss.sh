@@ -114,6 +114,66 @@ t_steps_still_add_up_when_the_kernel_lost_some() {
     done
 }
 
+# The kernel loses samples twice while the daemon is stopped, and the log overwrites the records of these losses.
+#@ slow
+t_samples_and_drops_of_each_reader_make_the_count() {
+    mount_pmcfs
+    faults_sampled logsize=65536
+    looking "${IN[p]}" "${OUT[p]}" $SERVER <<'P'
+def faults(n):
+    os.write(int(sys.argv[2]), b"faults %d\n" % n)
+    assert os.read(int(sys.argv[3]), 100) == b"ok\n"
+def lose(n):
+    os.kill(int(sys.argv[4]), signal.SIGSTOP)
+    try:
+        faults(n)
+    finally:
+        os.kill(int(sys.argv[4]), signal.SIGCONT)
+def streams(*names): return {name: (opened("a", os.O_NONBLOCK), opened("a", os.O_NONBLOCK, "samples.perf")) for name in names}
+fds = streams("early", "slow", "never")
+got = {name: [b"", b""] for name in ("early", "slow", "never", "late")}
+def take(*names):
+    for name in names:
+        for i in (0, 1):
+            got[name][i] += rest_bytes(fds[name][i])
+take("early", "slow")
+lose(30000)
+faults(2000)
+write("a/ctl", "flush")
+take("early")
+faults(2000)
+write("a/ctl", "flush")
+lose(20000)
+write("a/ctl", "flush")
+take("slow")
+for i in range(10):
+    faults(500)
+    write("a/ctl", "flush")
+write("a/ctl", "stop")
+fds.update(streams("late"))
+take(*fds)
+count, kernel = int(read("c/count")), number("a", "kernel_lost")
+assert kernel > 10000, kernel
+def perf(data):
+    at, samples, lost = 16, 0, 0
+    while at < len(data):
+        what, _, size = struct.unpack_from("<IHH", data, at)
+        assert size >= 8, (at, what, size)
+        samples += what == 9
+        lost += struct.unpack_from("<Q", data, at + 8)[0] if what == 13 else 0
+        at += size
+    return samples, lost
+for name in got:
+    lines = got[name][0].decode().splitlines()
+    samples, drops = sum(kind(line) == "sample" for line in lines), {w: told(lines, w) for w in ("log", "kernel")}
+    assert drops["kernel"] == kernel, (name, drops, kernel)
+    assert given(lines) + drops["log"] == number("a", "log_records"), (name, drops)
+    assert sum(perf(got[name][1])) == count, (name, perf(got[name][1]), count)
+    assert drops["log"] > 100, (name, drops)
+assert told(got["never"][0].decode().splitlines(), "log") == number("a", "log_lost")
+P
+}
+
 # ---- throttled ----
 
 # That tracepoint counts nanoseconds: with a period of 1 the kernel pauses it at once, whatever its limit.

@@ -5,7 +5,11 @@
 #include "tests/unit/log_fixture.h"
 #include "tests/unit/memory.h"
 
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
 SUITE_SETUP(log_keep, log_before, log_after);
 
@@ -96,6 +100,147 @@ TEST(what_a_reader_took_and_was_not_given_counts_as_lost_when_it_is_overwritten)
     ck_whole(&seen);
     ck_assert_uint_eq(stats().lost, seen.dropped);
     log_close(cursor);
+}
+
+/* What drop records say, by where. */
+struct sums {
+    uint64_t samples, log, log_samples, kernel, hidden, memory, replaced;
+};
+
+static void sums_take(struct log_cursor *cursor, size_t max, struct sums *sums)
+{
+    static const struct {
+        const char *where;
+        size_t offset;
+    } places[] = {
+        {"hidden", offsetof(struct sums, hidden)},
+        {"memory", offsetof(struct sums, memory)},
+        {"replaced", offsetof(struct sums, replaced)},
+    };
+    const struct record *record;
+
+    buf_clear(&taken);
+    log_take(cursor, &taken, max);
+    for (size_t at = 0; at < taken.len; at += record->size) {
+        const struct record_note *note = (const void *)(taken.data + at);
+
+        record = (const struct record *)note;
+        ck_true(record_fits(record, taken.len - at));
+        sums->samples += record->type == RECORD_SAMPLE;
+        if (record->type == RECORD_LOST)
+            sums->kernel += ((const struct record_lost *)record)->lost;
+        if (record->type != RECORD_DROP)
+            continue;
+        if (memcmp(note_text(note), "log", 3) == 0) {
+            sums->log += note->value[0];
+            sums->log_samples += note->value[note->n - 1];
+        }
+        for (unsigned i = 0; i < 3; i++)
+            if (note->text_len == strlen(places[i].where) &&
+                memcmp(note_text(note), places[i].where, note->text_len) == 0)
+                *(uint64_t *)((char *)sums + places[i].offset) += note->value[0];
+    }
+}
+
+static void make_drop(const char *where, unsigned misc, uint64_t n)
+{
+    record_add_note(&made, &(struct note){.type = RECORD_DROP,
+                                          .misc = misc,
+                                          .time = 10 * numbered,
+                                          .n = 1,
+                                          .value = &n,
+                                          .text = where,
+                                          .text_len = strlen(where)});
+}
+
+/* A loss elsewhere reaches each reader once, whether its record was overwritten before or not, and
+ * whichever worker the reader is in. */
+TEST(losses_elsewhere_add_up_for_each_reader)
+{
+    struct log_cursor *often = log_open(event_log), *seldom = log_open(event_log), *late;
+    struct sums sums[3] = {0}, all = {0};
+
+    for (unsigned i = 1; i <= 400; i++) {
+        put_samples(i % 90);
+        record_add_lost(&made, 10 * numbered, 0, i);
+        make_drop("hidden", RECORD_WITHHELD, 3 * i);
+        make_drop("memory", RECORD_REFUSED, 5 * i);
+        make_drop("replaced", RECORD_REFUSED, 7 * i);
+        put_made();
+        put_map(i, 0x1000, "/a");
+        all.kernel += i;
+        sums_take(often, 3000, &sums[0]);
+        if (i % 150 == 0)
+            sums_take(seldom, 1 + 100 * i, &sums[1]);
+        if (i % 40 == 0) {
+            struct log_mark mark[2];
+            const struct log_cursor back = log_place(often);
+            struct sums nowhere = {0};
+
+            sums_take(often, 2000, &nowhere); /* and is not given it */
+            log_back(often, &back);
+            log_cursor_mark(often, &mark[0]);
+            log_cursor_mark(seldom, &mark[1]);
+            log_close(often);
+            log_close(seldom);
+            log_again();
+            often = log_cursor_adopt(event_log, &mark[0]);
+            seldom = log_cursor_adopt(event_log, &mark[1]);
+            ck_true(often && seldom);
+        }
+    }
+    late = log_open(event_log);
+    for (unsigned i = 0; i < 1000; i++) {
+        sums_take(often, 3000, &sums[0]);
+        sums_take(seldom, 3000, &sums[1]);
+        sums_take(late, 3000, &sums[2]);
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        ck_assert_uint_gt(sums[i].log, 400);
+        ck_assert_uint_eq(sums[i].samples + sums[i].log_samples, numbered);
+        ck_assert_uint_eq(sums[i].kernel, all.kernel);
+        ck_assert_uint_eq(sums[i].hidden, 3 * all.kernel);
+        ck_assert_uint_eq(sums[i].memory, 5 * all.kernel);
+        ck_assert_uint_eq(sums[i].replaced, 7 * all.kernel);
+    }
+    log_close(often);
+    log_close(seldom);
+    log_close(late);
+}
+
+/* A worker is killed while it puts pieces of 50 records, in a full log: the next worker finds whole
+ * pieces, and the piece at work is put once. */
+TEST(a_piece_is_there_as_a_whole_or_not_at_all)
+{
+    const struct timespec a_moment = {.tv_nsec = 1500000};
+    uint64_t request = 1;
+
+    put_samples(MUCH);
+    const uint64_t block = log_block(event_log), before = stats().records;
+    for (unsigned i = 0; i < 50; i++)
+        make_sample();
+    for (unsigned i = 0; i < 100; i++) {
+        struct timespec moment = a_moment;
+        pid_t pid;
+
+        log_forget(event_log);
+        log_unref(event_log);
+        pid = fork();
+        if (pid == 0) {
+            event_log = log_adopt(block);
+            for (;;)
+                log_put_all_once(event_log, ++request, made.data, made.len);
+        }
+        moment.tv_nsec += i * 7919 % 1000 * 1000;
+        nanosleep(&moment, NULL);
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+        event_log = log_adopt(block);
+        ck_assert_ptr_nonnull(event_log);
+        ck_assert_uint_eq((stats().records - before) % 50, 0);
+        request += 1000000;
+    }
+    ck_assert_uint_gt(stats().records, before + 1000);
 }
 
 TEST(mappings_begin_again_in_a_loaded_log)
