@@ -23,6 +23,7 @@ static int capabilities_get(struct capabilities *out)
 {
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct data[2] = {0};
+    *out = (struct capabilities){0};
     if (syscall(SYS_capget, &head, data) < 0)
         return -errno;
     *out = (struct capabilities){

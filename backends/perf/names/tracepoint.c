@@ -53,16 +53,19 @@ struct lookup {
     struct near near;
 };
 
-/* Accepts a name that differs in case or '-', but prefers the exact one. */
+/* Accepts a name that differs in case or '-', but prefers the exact one. Longer names than found[] holds
+ * do not exist. */
 static void lookup_name(void *arg, const char *path, const char *name)
 {
     struct lookup *lookup = arg;
+    const size_t len = strlen(name);
 
     (void)path;
     near_offer(&lookup->near, name);
-    if (word_is(lookup->wanted, name) ||
-        (!lookup->found[0] && word_alike(lookup->wanted, name, true)))
-        snprintf(lookup->found, sizeof(lookup->found), "%s", name);
+    if (len < sizeof(lookup->found) &&
+        (word_is(lookup->wanted, name) ||
+         (!lookup->found[0] && word_alike(lookup->wanted, name, true))))
+        memcpy(lookup->found, name, len + 1);
 }
 
 static const char *lookup(struct lookup *lookup, int events, const char *path)
