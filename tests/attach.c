@@ -1,7 +1,8 @@
 /*
  * Exact attach, shown on real processes without FUSE: what a counter says is compared with what the
  * threads of a target counted themselves (page faults, getrusage). `attach target` is that target.
- * Prints "ok NAME" or "not ok NAME: …"; exit status 1 when one is not ok.
+ * Prints "ok NAME" or "not ok NAME: …"; exit status 1 when one is not ok. `attach tasks`, `attach race`
+ * and `attach recorded` run one part, `attach N` all of them with N races.
  */
 #include "tests/attach_test.h"
 
@@ -78,24 +79,14 @@ bool agrees(struct counter *counter, struct target *target, const char *what, lo
     return own > 0 && *off == 0;
 }
 
-int main(int argc, char **argv)
+/* A part is what run.sh runs as one test; "" is all of them. */
+static bool is_wanted(const char *part, const char *wanted)
 {
-    struct recorder_plan recorder_plan = {.bytes = 1 << 20, .fds_free = 1000, .fds_quota = 1000};
-    struct recorder *recorder = NULL;
-    unsigned before, races = argc > 1 ? (unsigned)atoi(argv[1]) : RACES;
+    return !*wanted || strcmp(part, wanted) == 0;
+}
 
-    if (argc > 1 && !strcmp(argv[1], "target"))
-        return target_main();
-    if (argc > 1 && !strcmp(argv[1], "sleep"))
-        return (int)sleep(3);
-    alarm(600);
-    signal(SIGPIPE, SIG_IGN);
-    machine_make();
-    tells_all = true;
-    state.pmus = pmus_new("");
-    state.sideband = sideband_new(&state);
-    arena_free(arena_alloc(1), 1); /* what outlives a worker is a descriptor of its own */
-    before = open_fds();
+static void test_tasks(unsigned races)
+{
     test_threads();
     test_descendants();
     test_admitted_once();
@@ -106,14 +97,48 @@ int main(int argc, char **argv)
     test_blind();
     test_adopt();
     test_switch_race();
-    test_race(20, races, false, NULL);
     test_race(300, races / 10, false, NULL);
     test_race(20, races / 10, true, NULL);
-    if (!perf_recorder_new(&state, &recorder_plan, &recorder, &err)) {
-        test_race(20, races / 4, false, recorder);
-        test_race(20, races / 10, true, recorder);
-        perf_recorder_free(recorder);
-    }
+}
+
+static void test_recorded(unsigned races)
+{
+    struct recorder_plan plan = {.bytes = 1 << 20, .fds_free = 1000, .fds_quota = 1000};
+    struct recorder *recorder = NULL;
+
+    if (!check(perf_recorder_new(&state, &plan, &recorder, &err) == 0, "a recorder", ""))
+        return;
+    test_race(20, races / 4, false, recorder);
+    test_race(20, races / 10, true, recorder);
+    perf_recorder_free(recorder);
+}
+
+int main(int argc, char **argv)
+{
+    const char *wanted = argc > 1 && (argv[1][0] < '0' || argv[1][0] > '9') ? argv[1] : "";
+    const unsigned races = argc > 1 && !*wanted ? (unsigned)atoi(argv[1]) : RACES;
+    unsigned before;
+
+    if (!strcmp(wanted, "target"))
+        return target_main();
+    if (!strcmp(wanted, "sleep"))
+        return (int)sleep(3);
+    if (!is_wanted("tasks", wanted) && !is_wanted("race", wanted) && !is_wanted("recorded", wanted))
+        return 2;
+    alarm(600);
+    signal(SIGPIPE, SIG_IGN);
+    machine_make();
+    tells_all = true;
+    state.pmus = pmus_new("");
+    state.sideband = sideband_new(&state);
+    arena_free(arena_alloc(1), 1); /* what outlives a worker is a descriptor of its own */
+    before = open_fds();
+    if (is_wanted("tasks", wanted))
+        test_tasks(races);
+    if (is_wanted("race", wanted))
+        test_race(20, races, false, NULL);
+    if (is_wanted("recorded", wanted))
+        test_recorded(races);
     check(open_fds() == before, "no descriptor is left", ": %u, %u before", open_fds(), before);
     check(state.n_counters == 0, "no counter is left", "");
     sideband_free(state.sideband);

@@ -68,11 +68,14 @@ fetch_missing() {
     wanted=$(printf "%s:$ARCH " "$@")
     # shellcheck disable=SC2086 # words are wanted
     uris=$(apt-get download --print-uris $wanted 2>/dev/null) || return
+    wanted=
     for package in "$@"; do
         file=$(file_of "$package")
         [ "$file" ] || return
-        [ -e "$CACHE/deb/$file" ] || fetch_file "$package" || return
+        [ -e "$CACHE/deb/$file" ] || wanted="$wanted $package:$ARCH"
     done
+    # shellcheck disable=SC2086
+    [ -z "$wanted" ] || fetch_files $wanted
 }
 
 # file_of PACKAGE: its name in uris.
@@ -81,9 +84,9 @@ file_of() {
 }
 
 # An interrupt leaves no half file.
-fetch_file() {
+fetch_files() {
     partial=$(mktemp -d "$CACHE/partial.XXXXXX") || return
-    (cd "$partial" && apt-get download -qq "$1:$ARCH" >/dev/null 2>&1) && mv "$partial"/*.deb "$CACHE/deb/"
+    (cd "$partial" && apt-get download -qq "$@" >/dev/null 2>&1) && mv "$partial"/*.deb "$CACHE/deb/"
     status=$?
     rm -rf "$partial"
     return $status

@@ -135,11 +135,15 @@ list_mount_tests() {
 # list_programs: the same for programs without a mount. Those of the backends compare what threads count of
 # themselves; TSan would be among it.
 list_programs() {
+    [ "$QUICK" ] || echo "sources/warnings|wide|command_test sources/warnings 1800 sh $self --call check_warnings"
     echo "sources/scripts|wide|command_test sources/scripts 300 sh $self --call check_scripts"
     echo "sources/manual|wide|command_test sources/manual 60 sh tests/manual.sh $WORK/bin/pmcfs-plain"
     echo "sources/includes|wide|command_test sources/includes 60 sh tests/includes.sh"
     echo "sources/security|wide|command_test sources/security 60 sh tests/security.sh"
-    for program in attach record host events machines; do
+    for part in tasks race recorded; do
+        echo "asan/attach/$part|wide|command_test asan/attach/$part 600 $builds/asan/tests/attach $part"
+    done
+    for program in record host events machines; do
         echo "asan/$program|wide|command_test asan/$program 600 $builds/asan/tests/$program"
     done
     list_suites asan
@@ -322,13 +326,32 @@ fuzz() {
 
 # ---- tests that read the sources ----
 
+# A quick run checks the scripts that changed since they were last found right.
 check_scripts() {
     cd "$root" || return 1
-    shellcheck -x tests/run.sh .ci/run debian/*.postinst debian/*.postrm debian/pmcfs-tools.install || return 1
+    known=$builds/shellchecked
+    touch "$known"
+    libraries=$(find tests -name '*lib.sh' -o -name machine.sh | sort | xargs cat | sha256sum | cut -c 1-16)
     {
-        find examples tests packaging -name '*.sh' ! -path tests/run.sh
-        grep -rl '^#!/bin/sh' examples --exclude='*.sh'
-    } | xargs -n 4 -P "$(nproc)" shellcheck -x
+        echo .ci/run
+        find examples tests packaging -name '*.sh'
+        grep -rl '^#!/bin/sh' debian examples --exclude='*.sh'
+    } | xargs sha256sum | sed "s/^/$libraries /" >"$WORK/scripts"
+    if [ "$QUICK" ]; then
+        grep -vxF -f "$known" "$WORK/scripts"
+    else
+        cat "$WORK/scripts"
+    fi | cut -d ' ' -f 4 | xargs -r -n 4 -P "$(nproc)" shellcheck -x || return
+    cp "$WORK/scripts" "$known"
+}
+
+# ---- warnings of the compilers ----
+
+# The build type release has no warnings either. plain is debugoptimized by gcc, and tsan by clang.
+check_warnings() {
+    cd "$root" || return 1
+    CC=gcc build warnings-gcc --werror --buildtype=release &&
+        CC=clang build warnings-clang --werror --buildtype=release -Dtests=false
 }
 
 # ---- the whole ----
@@ -345,7 +368,7 @@ timed() {
 build_wanted() {
     for kind in "$@"; do
         [ "$kind" = plain ] || grep -q "^$kind/" "$WORK/list" || continue
-        timed "building $kind" needed_test "build/$kind" 900 sh "$self" --call "build_$kind"
+        timed "building $kind" needed_test "build/$kind" 1800 sh "$self" --call "build_$kind"
         ! grep -q "^fail build/" "$WORK/results" || return
     done
 }
@@ -460,7 +483,7 @@ list_emulated >"$WORK/emulated"
     rm -rf "$WORK"
     cannot "no test has a name that matches $PATTERN"
 }
-[ "$bare" ] || needed_test install 900 sh "$self" --call install_packages
+[ "$bare" ] || needed_test install 1800 sh "$self" --call install_packages
 
 # One namespace around everything: an interrupt of this script ends it all.
 unshare --mount --pid --fork --kill-child --mount-proc --propagation private \

@@ -4,6 +4,8 @@
 # sh tests/soak.sh faults: each allocation and system call of an operation fails once. As root.
 set -eu
 cd "$(dirname "$0")/.."
+[ $# = 0 ] || echo "PMCFS_SEED=${PMCFS_SEED:=$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}"
+export PMCFS_SEED
 case ${1:-} in
 kills) KILLS=${2:-2000} SOAK_LIMIT=$((60 + ${2:-2000})) sh tests/run.sh -n 'plain/replaced/a_hundred_kills' ;;
 [1-9]*)

@@ -123,6 +123,7 @@ t_a_thousand_threads() {
 }
 
 # Each of two threads reads all of one open by pieces; both make the text, and the first one's is that of both.
+#@ slow
 t_one_open_of_metrics_is_one_text_for_all_its_readers() {
     mount_pmcfs
     for i in {1..50}; do pmc "p$i" event=task-clock target=cpu0; done

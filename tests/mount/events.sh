@@ -158,6 +158,7 @@ says() {
     like "$(cat "$M/a/error")" "^EINVAL (X06|CS0[134]) event: .*$2" "$1"
 }
 
+#@ slow
 t_the_wrong_part_of_a_spelling_is_named() {
     mount_pmcfs
     pmc a
@@ -189,6 +190,7 @@ t_the_wrong_part_of_a_spelling_is_named() {
     says tracepoint/ 'by their names alone.*: sched:sched_switch$'
 }
 
+#@ slow
 t_the_wrong_part_of_a_tracepoint_is_named() {
     with_tracefs
     mount_pmcfs

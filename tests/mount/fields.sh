@@ -11,6 +11,7 @@ switches() {
     perf_script <"$1" | grep -c '^ *target .* sched:sched_switch: prev_comm=target prev_pid=[0-9]* .*prev_state=[A-Z+|]* ==> next_comm=' || :
 }
 
+#@ slow
 t_fields_are_printed_by_name() {
     with_tracefs
     mount_pmcfs
@@ -73,6 +74,7 @@ t_a_reader_from_before_has_later_events_without_fields() {
     between "$(grep -c 'child_comm=' "$T/script")" 3 100 "for one that begins now"
 }
 
+#@ slow
 t_with_stacks_and_frames() {
     with_tracefs
     mount_pmcfs

@@ -204,6 +204,7 @@ t_an_upgrade_replaces_a_stopped_worker() {
     is "$(count a) $(stat_value restarts)" '7 1'
 }
 
+#@ slow
 t_upgrades_asked_for_at_once_come_one_after_the_other() {
     local i pid pids
     SUPERVISED=1 mount_pmcfs
@@ -268,6 +269,7 @@ t_the_end_of_the_supervisor_ends_a_stopped_worker_too() {
     unset "DAEMON_OF[$M]"
 }
 
+#@ slow
 t_a_worker_that_is_stopped_holds_up_requests_and_nothing_else() {
     SUPERVISED=1 mount_pmcfs
     target_start p

@@ -132,6 +132,7 @@ t_x13_e14_e15_e31_the_log_where_there_is_none() {
     accepted "$M/b/samples" hello
 }
 
+#@ slow
 t_e17_e20_e24_x06_x17_words_that_do_not_exist() {
     mount_sim
     pmc a event=cycles
@@ -265,6 +266,7 @@ t_x02_ce10_ce12_stopped_before_any_start() {
     steady EINVAL X02 "$M/b/ctl" stop
 }
 
+#@ slow
 t_e22_e23_x04_x05_what_a_mode_does_not_take() {
     mount_sim
     pmc a event=cycles mode=TC

@@ -53,6 +53,7 @@ words_in() {
     python3 -c 'import sys; print(open(sys.argv[1], "rb").read().count(sys.argv[2].encode()))' "$1" "$WORD"
 }
 
+#@ slow
 t_callers_in_a_program_without_frame_pointers_are_found() {
     mount_pmcfs
     deep_start
@@ -79,6 +80,7 @@ t_all_from_exec_on_of_children_too() {
     between "$(chains "$M/p/samples.perf")" 20 100000 "chains"
 }
 
+#@ slow
 t_on_whole_cpus_too() {
     mount_pmcfs
     deep_start
@@ -117,6 +119,7 @@ t_lines_and_folded_stacks_go_by_frame_pointers() {
     kill "$DEEP"
 }
 
+#@ slow
 t_the_size_of_the_stack_can_be_set() {
     mount_pmcfs
     deep_start
@@ -172,6 +175,7 @@ C
 }
 
 # Software events of one task share what the kernel prepares for a sample.
+#@ slow
 t_samplers_of_the_same_faults_with_different_stacks() {
     mount_pmcfs
     target_start p
@@ -208,6 +212,7 @@ alices_deep() {
     sampled p 100
 }
 
+#@ slow
 t_memory_is_shown_to_its_observer_and_the_superuser_alone() {
     alices_deep
     is "$(result_as "$ALICE" write "$M/p/ctl" stop)" ok
@@ -221,6 +226,7 @@ t_memory_is_shown_to_its_observer_and_the_superuser_alone() {
     kill "$DEEP"
 }
 
+#@ slow
 t_a_new_owner_is_given_the_samples_without_memory() {
     alices_deep
     chown "$BOB:$BOB" "$M/p"
