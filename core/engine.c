@@ -283,27 +283,31 @@ const struct catalog *engine_catalog(struct engine *engine)
     return engine->has_catalog ? &engine->catalog : NULL;
 }
 
+/*
+ * Lookups in events/ and its listings run this with the directory's lock held, so it takes no slow
+ * slot and waits for no other request: while one compares the catalog, the others use the catalog
+ * that is there.
+ */
 int engine_catalog_load(struct call *call, bool anew)
 {
     struct engine *engine = call->engine;
     const struct backend *backend = engine->backend;
     uint64_t known = engine->has_catalog ? engine->catalog_mark : 0, mark;
     struct catalog catalog;
-    int rc;
+    int rc = CALL_DONE;
 
-    if (engine->has_catalog && (!anew || !backend->look))
+    if (engine->has_catalog && (!anew || !backend->look || engine->loads_catalog))
         return CALL_DONE;
-    rc = slow_admit(call);
-    if (rc)
-        return rc;
     catalog_init(&catalog);
+    engine->loads_catalog = true;
     slow_begin(call, true);
     mark = backend->look ? backend->look(engine->backend_state) : 1;
     if (mark != known)
         rc = events_list_all(backend, engine->backend_state, &catalog, &call->err);
     slow_end(call);
-    if (rc || mark == known || (engine->has_catalog && engine->catalog_mark == mark)) {
-        catalog_free(&catalog); /* nothing has changed, or another request was faster */
+    engine->loads_catalog = false;
+    if (rc || mark == known) {
+        catalog_free(&catalog);
         return rc;
     }
     catalog_free(&engine->catalog);

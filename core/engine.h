@@ -84,6 +84,12 @@ void open_file_forget(struct open_file *open);
  * nothing changed. Fewer bytes than before are never refused.
  */
 int open_file_keep(struct call *call, uint64_t bytes);
+/*
+ * Charges the memory of a request that waits to the user that pays for it, before it waits. Returns
+ * 0, and the user (a reference), to which engine_uncharge_wait() gives the bytes back; or P11, E32.
+ */
+int engine_charge_wait(struct call *call, uint64_t bytes, struct user **user);
+void engine_uncharge_wait(struct user *user, uint64_t bytes);
 /* The text of its record. */
 void open_file_print(struct open_file *open, struct buf *out);
 /* The PMCs must have been loaded. */
@@ -152,7 +158,7 @@ void engine_set_readers(struct engine *engine, gid_t gid);
 void engine_retune(struct engine *engine, const struct tunables *fresh);
 /* The catalogue of events/, or NULL while it is not loaded: then engine_catalog_load() makes it. */
 const struct catalog *engine_catalog(struct engine *engine);
-/* Makes it if it is not there. anew: it is compared with the machine. May be CALL_WAIT. */
+/* Makes it if it is not there. anew: it is compared with the machine. Never CALL_WAIT. */
 int engine_catalog_load(struct call *call, bool anew);
 /* CPUs that exist, and rows per class, for the directory admin/cpuN/ROW. Row numbers run through
  * all classes with rows, in the order of info/classes. */

@@ -93,3 +93,38 @@ bool open_file_again(struct engine *engine, struct open_file *open)
     return payer_set(engine, open, open->payer_uid) &&
            open_file_charge(open, open->kept_bytes, true);
 }
+
+/* ---- requests that wait ---- */
+
+int engine_charge_wait(struct call *call, uint64_t bytes, struct user **user)
+{
+    struct user *payer = call->open && call->open->payer
+                             ? user_ref(call->open->payer)
+                             : user_get(call->engine, call->payer,
+                                        call->instance ? call->instance->share : NULL);
+    struct buf limit;
+    char room[160];
+
+    *user = NULL;
+    if (!payer)
+        return err_nomem(&call->err);
+    if (user_charge(payer, USED_TEXTS, (int64_t)bytes)) {
+        *user = payer;
+        return 0;
+    }
+    buf_init(&limit, room, sizeof room);
+    user_limit_print(payer, USED_TEXTS, &limit);
+    err_set(&call->err, P11,
+            "the command would have to wait, and its %llu bytes are more than %s leaves: wait for "
+            "other commands, release a PMC, or set a smaller logsize",
+            (unsigned long long)bytes, buf_text(&limit));
+    buf_free(&limit);
+    user_unref(payer);
+    return -EDQUOT;
+}
+
+void engine_uncharge_wait(struct user *user, uint64_t bytes)
+{
+    user_add(user, USED_TEXTS, -(int64_t)bytes);
+    user_unref(user);
+}

@@ -61,7 +61,7 @@ struct engine {
     struct instance *removed; /* of which the kernel is to be told after the lock */
     struct proc *dead_procs;  /* to be destroyed without the lock */
     struct catalog catalog;
-    bool has_catalog;
+    bool has_catalog, loads_catalog; /* it is there; a request compares it with the machine */
     uint64_t catalog_mark; /* backend.look() when it was made; 0: not known */
     bool (*reserved)(const char *name);
     uint64_t stats[STAT_COUNT];

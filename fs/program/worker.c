@@ -180,6 +180,7 @@ static void fs_reload(struct fs *fs)
         reload_die(&err);
     for (handle = fs->handles; handle; handle = handle->hh.next)
         handle_forget(handle);
+    park_forget(&fs->park);
     engine_forget(fs->tree.engine);
     if (!fs_load(fs, &tunables, &err))
         reload_die(&err);

@@ -56,18 +56,23 @@ void caller_payer(struct request *rq)
     rq->rights = NULL;
 }
 
-int caller_rights(struct request *rq)
+int caller_superuser(struct request *rq)
 {
     struct fs *fs = rq->fs;
     int rc = rights_begin(rq);
 
-    if (rc < 0)
+    if (rc < 0 || rq->rights->userns_fd >= 0)
         return rc;
-    rq->reads_rights = rq->rights->userns_fd >= 0;
-    if (rq->reads_rights)
-        return 0;
     rc = fs->host->rights_read(fs->host_state, rq->call.tid, rq->rights);
     return rc < 0 ? rights_failed(&rq->call, rc) : 0;
+}
+
+int caller_rights(struct request *rq)
+{
+    int rc = caller_superuser(rq);
+
+    rq->reads_rights = rc == 0 && rq->rights->userns_fd >= 0;
+    return rc;
 }
 
 int caller_rights_read(struct request *rq)

@@ -169,16 +169,18 @@ uint64_t hand_number(const struct in_hand *request)
     return request->number;
 }
 
+const void *hand_bytes(const struct in_hand *request)
+{
+    return request->block ? arena_at(request->block, request->bytes) : buffer;
+}
+
 uint64_t hand_poll_number(void)
 {
-    const char *bytes = !current         ? NULL
-                        : current->block ? arena_at(current->block, current->bytes)
-                                         : buffer;
+    const struct fuse_in_header *head = current ? hand_bytes(current) : NULL;
     struct fuse_poll_in poll = {0};
 
-    if (bytes &&
-        head_of((void *)(uintptr_t)bytes)->len >= sizeof(struct fuse_in_header) + sizeof poll)
-        memcpy(&poll, bytes + sizeof(struct fuse_in_header), sizeof poll);
+    if (head && head->len >= sizeof *head + sizeof poll)
+        memcpy(&poll, head + 1, sizeof poll);
     return poll.kh;
 }
 

@@ -111,6 +111,8 @@ struct in_hand *hand_current(void);
 /* Of the poll request that this thread works on: what the kernel is told when it is over. */
 uint64_t hand_poll_number(void);
 uint64_t hand_number(const struct in_hand *request);
+/* The kernel's message, from its header on: of a request that was parked, or this thread's. */
+const void *hand_bytes(const struct in_hand *request);
 /* The kernel said so of this one. False: none with this number is in hand. Any thread. */
 bool hand_interrupt(struct hand *hand, uint64_t number);
 bool hand_interrupted(const struct in_hand *request);

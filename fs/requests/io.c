@@ -9,6 +9,7 @@
 #include "fs/requests/request.h"
 
 #include <errno.h>
+#include <linux/fuse.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -414,6 +415,18 @@ static int group_check(struct request *rq)
                    text_shown(call->text));
 }
 
+/* The kernel's message has it, in memory that outlives the worker: that is kept while it waits. */
+static bool write_text(struct request *rq)
+{
+    const char *message = hand_bytes(rq->hand);
+
+    rq->text = malloc(rq->size + 1);
+    if (rq->text)
+        memcpy(rq->text, message + sizeof(struct fuse_in_header) + sizeof(struct fuse_write_in),
+               rq->size);
+    return rq->text != NULL;
+}
+
 static int write_run(struct request *rq)
 {
     int rc = CALL_DONE;
@@ -454,6 +467,7 @@ void io_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size, off
                                  .is_command = true,
                                  .has_text = true,
                                  .look = write_look,
+                                 .text = write_text,
                                  .run = write_run,
                                  .done = write_done,
                                  .reply = write_reply};

@@ -65,8 +65,11 @@ static int readdir_done(struct request *rq)
 
 static void readdir_begin(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, bool plus)
 {
-    static const struct op op = {
-        .gone_ok = true, .run = readdir_run, .done = readdir_done, .reply = slice_reply};
+    static const struct op op = {.gone_ok = true,
+                                 .locks_directory = true,
+                                 .run = readdir_run,
+                                 .done = readdir_done,
+                                 .reply = slice_reply};
     struct request *rq = op_begin(&op, req, ino);
 
     if (!rq)

@@ -73,6 +73,7 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
     static const struct op op = {.gone_ok = true,
                                  .has_text = true,
+                                 .locks_directory = true,
                                  .run = lookup_run,
                                  .done = op_entry,
                                  .reply = entry_reply};
@@ -125,7 +126,7 @@ static bool mode_is_there(const struct request *rq)
 
 static int setattr_look(struct request *rq)
 {
-    return rq->to_set & FUSE_SET_ATTR_UID && caller_rights(rq) < 0 ? -EIO : 0;
+    return rq->to_set & FUSE_SET_ATTR_UID && caller_superuser(rq) < 0 ? -EIO : 0;
 }
 
 /*
@@ -174,6 +175,7 @@ static void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to
                        struct fuse_file_info *fi)
 {
     static const struct op op = {.is_quiet = true,
+                                 .locks_directory = true,
                                  .look = setattr_look,
                                  .run = setattr_run,
                                  .done = attr_run,
@@ -194,7 +196,7 @@ static void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to
 
 static int mkdir_look(struct request *rq)
 {
-    const int rc = caller_rights(rq);
+    const int rc = caller_superuser(rq);
 
     if (rc == 0)
         caller_maker(rq->fs, &rq->call);
@@ -226,6 +228,7 @@ static void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t
     static const struct op op = {.file = "mkdir",
                                  .counted = true,
                                  .has_text = true,
+                                 .locks_directory = true,
                                  .look = mkdir_look,
                                  .run = mkdir_run,
                                  .done = op_entry,
@@ -243,7 +246,7 @@ static int refuse(struct request *rq)
 
 static int rmdir_look(struct request *rq)
 {
-    return rq->node.row->is == DIR_INSTANCES ? caller_rights(rq) : 0;
+    return rq->node.row->is == DIR_INSTANCES ? caller_superuser(rq) : 0;
 }
 
 static int rmdir_run(struct request *rq)
@@ -259,8 +262,12 @@ static int rmdir_run(struct request *rq)
 
 static void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
-    static const struct op op = {
-        .file = "rmdir", .counted = true, .has_text = true, .look = rmdir_look, .run = rmdir_run};
+    static const struct op op = {.file = "rmdir",
+                                 .counted = true,
+                                 .has_text = true,
+                                 .locks_directory = true,
+                                 .look = rmdir_look,
+                                 .run = rmdir_run};
 
     op_named(&op, req, parent, name, 0);
 }
@@ -285,8 +292,11 @@ static int rename_run(struct request *rq)
 static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t newparent,
                       const char *newname, unsigned flags)
 {
-    static const struct op op = {
-        .file = "mv", .counted = true, .has_text = true, .run = rename_run};
+    static const struct op op = {.file = "mv",
+                                 .counted = true,
+                                 .has_text = true,
+                                 .locks_directory = true,
+                                 .run = rename_run};
     struct request *rq;
 
     if (flags & ~1u) { /* RENAME_NOREPLACE is how it is anyway; no exchanging, no whiteouts */
@@ -305,7 +315,7 @@ static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_
 
 static void op_refuse(fuse_req_t req, fuse_ino_t ino, const char *what)
 {
-    static const struct op op = {.counted = true, .run = refuse};
+    static const struct op op = {.counted = true, .locks_directory = true, .run = refuse};
     struct request *rq = op_begin(&op, req, ino);
 
     if (!rq)

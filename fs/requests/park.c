@@ -94,14 +94,37 @@ int park_admit(struct park *park, struct request *rq)
         return rc;
     rq->charged = true;
     rq->payer = rq->call.payer;
-    return CALL_WAIT;
+    if (!rq->op->text || rq->keeper)
+        return CALL_WAIT;
+    rq->kept_bytes = sizeof *rq + rq->hand->bytes;
+    rc = engine_charge_wait(&rq->call, rq->kept_bytes, &rq->keeper);
+    return rc ? rc : CALL_WAIT;
+}
+
+static void park_uncharge(struct request *rq)
+{
+    if (rq->keeper)
+        engine_uncharge_wait(rq->keeper, rq->kept_bytes);
+    rq->keeper = NULL;
 }
 
 void park_leave(struct park *park, struct request *rq)
 {
+    park_uncharge(rq);
     if (rq->charged)
         user_discharge(park, rq->payer);
     rq->charged = false;
+}
+
+void park_forget(struct park *park)
+{
+    struct request *rq;
+
+    TAILQ_FOREACH (rq, &park->ready, park_entry)
+        park_uncharge(rq);
+    for (unsigned i = 0; i < PARK_BUCKETS; i++)
+        TAILQ_FOREACH (rq, &park->waiting[i], park_entry)
+            park_uncharge(rq);
 }
 
 struct park_list *park_list(struct park *park, uint64_t id)

@@ -31,10 +31,13 @@ struct park {
 void park_init(struct park *park, struct fs *fs);
 void park_free(struct park *park); /* asserts that no request waits */
 
-/* Counts the request among its user's: CALL_WAIT, or P11 when that user has too many. */
+/* Counts the request among its user's, and charges that user for the text of a write. Returns
+ * CALL_WAIT; or P11 if the user has too many requests or bytes; or E32. */
 int park_admit(struct park *park, struct request *rq);
 /* Takes it from the count again; once, before the reply. */
 void park_leave(struct park *park, struct request *rq);
+/* Before a reload forgets all users: texts are charged again when their requests wait again. */
+void park_forget(struct park *park);
 /* Until call.wait_for is woken or call.wait_until_ns (0: never) has come. */
 void park_add(struct park *park, struct request *rq);
 /* Takes the kernel's request of this number off, if it is parked or ready; NULL: it is not. */

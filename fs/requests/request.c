@@ -238,7 +238,7 @@ static int request_run(struct request *rq)
         return rc;
     if (rq->gone && !rq->op->gone_ok)
         return request_refuse_gone(rq);
-    if (rq->op->has_text && !rq->text)
+    if (rq->op->has_text && !rq->text && !(rq->op->text && rq->op->text(rq)))
         return err_nomem(&call->err);
     return rq->op->run(rq);
 }
@@ -248,6 +248,12 @@ static int request_may_wait(struct request *rq)
 {
     bool stream = rq->node.row && (rq->node.row->flags & FILE_STREAM);
 
+    if (rq->op->locks_directory) { /* all other users of that directory would wait with it */
+#ifdef PMCFS_DEBUG
+        abort();
+#endif
+        return -EAGAIN;
+    }
     if (rq->fs->stopping)
         return stream ? CALL_DONE : -ENODEV;
     if (stream && rq->call.nonblock)
@@ -421,6 +427,11 @@ static bool request_park(struct request *rq)
         return false;
     rq->hand = place;
     hand_work(NULL);
+    if (rq->op->text) {
+        free(rq->text);
+        rq->text = NULL;
+        rq->call.text = NULL;
+    }
     request_comes_back(rq);
     park_add(&fs->park, rq);
     fs_drain(fs);

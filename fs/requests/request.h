@@ -18,7 +18,10 @@ struct op {
     bool is_quiet;    /* reads and attributes: failures are not recorded, but for EIO */
     bool gone_ok;     /* run also when what it is of is gone */
     bool has_text;    /* none is there: no memory */
+    bool locks_directory; /* the kernel holds a directory's lock until the reply: never waits */
     int (*look)(struct request *rq); /* without the lock: at the requester, the slow data bases */
+    /* With the lock: the text again, which is freed while the request waits. False: no memory. */
+    bool (*text)(struct request *rq);
     /*
      * With the lock, but for its slow parts; CALL_… or -errno. Run again after a wait, so it must
      * not keep half-done things.
@@ -65,10 +68,14 @@ struct request {
     bool ran;                        /* once at least */
     bool charged;                    /* counted among the waiting requests of … */
     uid_t payer;                     /* … this user */
+    struct user *keeper;             /* is charged for kept_bytes while it waits; or NULL */
+    uint64_t kept_bytes;
     int no_group;                    /* what is written to `readers` is none: -ENOENT, -ENOMEM */
     gid_t group;                     /* … or this one */
     bool away;                       /* it let go of the lock and is not over: fs->away */
-    bool slow;                       /* slow.c */
+    bool slow;                       /* has a slot of slow.c */
+    bool slow_superuser;             /* which is, or would be, the superuser's */
+    uid_t slow_payer;                /* or this user's */
     LIST_ENTRY(request) slow_entry;  /* while slow */
     TAILQ_ENTRY(request) park_entry; /* parked or ready */
     struct buf out;

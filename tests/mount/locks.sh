@@ -1,0 +1,138 @@
+# shellcheck shell=bash disable=SC2034,SC2154
+# Requests that the kernel sends with a directory's lock held never wait; slow requests take turns.
+
+# stuck_start NAME USER: a process with 40 children that never finish an exec; PID_OF[NAME]. To attach with its
+# descendants takes seconds, and no CPU.
+stuck_start() {
+    if [[ ! -d $T/hang ]]; then
+        mkdir -m 755 "$T/hang"
+        "$HELPERS/hang" "$T/hang" >"$T/asked" &
+        eventually 10 'mountpoint -q "$T/hang"'
+    fi
+    talker_start "$1" as "$2" /usr/bin/python3 -B -I -c '
+import os, sys, time
+os.open(sys.argv[1] + "/kept", os.O_RDONLY)
+for _ in range(40):
+    if os.fork() == 0: os.execv("/bin/sleep", ["sleep", "300"])
+print(os.getpid(), flush=True)
+time.sleep(300)' "$T/hang"
+    PID_OF[$1]=$GREETING
+}
+
+# writers USER NAME N: N of the user's PMCs are attached to the stuck process NAME, all at once. finished USER.
+writers() {
+    local i
+    for ((i = 0; i < $3; i++)); do
+        as "$1" mkdir "$M/w$1-$i"
+        is "$(result_as "$1" write "$M/w$1-$i/config" 'event=page-faults descendants=on')" ok
+    done
+    for ((i = 0; i < $3; i++)); do
+        { result_as "$1" write "$M/w$1-$i/target" "${PID_OF[$2]}" >/dev/null; echo "$i" >>"$T/done$1"; } &
+    done
+}
+finished() { if [[ -e $T/done$1 ]]; then wc -l <"$T/done$1"; else echo 0; fi; }
+
+#@ slow
+t_a_user_namespaces_mkdir_does_not_wait_for_its_users_slow_requests() {
+    as "$ALICE" unshare --user true || skip 'users get no user namespaces'
+    mount_pmcfs
+    stuck_start alices "$ALICE"
+    writers "$ALICE" alices 16
+    eventually 20 '(($(stat_value parked) >= 8))'
+    as "$ALICE" unshare --user mkdir "$M/inside"
+    is "$(ls -d "$M/inside")" "$M/inside"
+    as "$ALICE" unshare --user --map-root-user chown 0:0 "$M/inside"
+    between "$(stat_value parked)" 4 16 'requests that still wait'
+}
+
+#@ slow
+t_events_are_listed_while_slow_requests_of_others_wait() {
+    local n
+    mount_pmcfs
+    stuck_start alices "$ALICE"
+    writers "$ALICE" alices 16
+    eventually 20 '(($(stat_value parked) >= 8))'
+    for n in 1 2; do as "$ALICE" stat "$M/events/nothing$n" >/dev/null 2>&1 & done
+    as "$ALICE" mkdir "$M/events/x" 2>/dev/null &
+    sleep 0.2
+    like "$(as "$BOB" ls "$M/events")" software
+    ! as "$BOB" stat "$M/events/nothing" 2>/dev/null || die 'an event that does not exist'
+    like "$(as "$ALICE" ls "$M/events/software")" page-faults
+    between "$(stat_value parked)" 4 16 'requests that still wait'
+}
+
+#@ slow
+t_the_user_with_the_fewest_slow_requests_is_next() {
+    mount_pmcfs
+    stuck_start alices "$ALICE"
+    stuck_start carols 1002
+    stuck_start bobs "$BOB"
+    as "$BOB" mkdir "$M/b"
+    is "$(result_as "$BOB" write "$M/b/config" 'event=page-faults descendants=on')" ok
+    pmc r event=page-faults
+    writers "$ALICE" alices 16
+    writers 1002 carols 16
+    eventually 20 '(($(stat_value parked) >= 20))'
+    # The superuser has a slot of its own.
+    attach r $$
+    between "$(($(finished "$ALICE") + $(finished 1002)))" 0 9 'writers that were before the superuser'
+    # Bob is before those who wait for a second turn.
+    result_as "$BOB" write "$M/b/target" "${PID_OF[bobs]}" >/dev/null
+    between "$(($(finished "$ALICE") + $(finished 1002)))" 0 23 'writers that were before bob'
+}
+
+# USER's N writes of 128 KiB to as many PMCs, each with a thread of its own: says "started", then how many were
+# refused; ends at a line.
+big_writers='
+import errno, os, sys, threading
+root, pid, n, refused = sys.argv[1], sys.argv[2], int(sys.argv[3]), []
+threading.stack_size(65536)
+def write(name, fd):
+    text = (b"target=" if name.endswith("config") else b"") + pid.encode()
+    try:
+        os.write(fd, text + b" " * (131071 - len(text)) + b"\n")
+    except OSError as e:
+        refused.append(errno.errorcode[e.errno])
+        if len(refused) == 1: print(open(os.path.dirname(name) + "/error").read(), end="", flush=True)
+names = []
+for i in range(n // 2):
+    directory = "%s/big%d" % (root, i)
+    os.mkdir(directory)
+    fd = os.open(directory + "/config", os.O_WRONLY)
+    os.write(fd, b"event=page-faults descendants=on")
+    os.close(fd)
+    names += [directory + "/config", directory + "/target"]
+writers = [threading.Thread(target=write, args=(name, os.open(name, os.O_WRONLY)), daemon=True) for name in names]
+for writer in writers: writer.start()
+print("started", flush=True)
+sys.stdin.readline()
+print(" ".join(sorted(set(refused))), len(refused), flush=True)
+sys.stdin.readline()
+os._exit(0)'
+
+#@ slow
+t_commands_that_wait_are_charged_to_their_user() {
+    mount_pmcfs -o max_log_per_user=1048576
+    stuck_start alices "$ALICE"
+    stuck_start bobs "$BOB"
+    talker_start big as "$ALICE" /usr/bin/python3 -B -I -c "$big_writers" "$M" "${PID_OF[alices]}" 240
+    if [[ $GREETING == started ]]; then read -r -t 20 -u "${OUT[big]}" GREETING; fi
+    like "$GREETING" "^EDQUOT P11 (config|target): the command would have to wait, .* bytes are more than max_log_per_user"
+    eventually 20 '(($(stat_value parked) >= 100))'
+    between "$(stat_value parked)" 100 137 'commands that wait'
+    as "$BOB" mkdir "$M/b"
+    is "$(result_as "$BOB" write "$M/b/config" event=page-faults "target=${PID_OF[bobs]}")" ok
+}
+
+#@ slow plain
+t_a_command_that_waits_is_kept_once() {
+    local before after
+    mount_pmcfs
+    stuck_start alices "$ALICE"
+    before=$(awk '/^Rss(Anon|Shmem)/ { n += $2 } END { print n }' "/proc/$SERVER/status")
+    talker_start big as "$ALICE" /usr/bin/python3 -B -I -c "$big_writers" "$M" "${PID_OF[alices]}" 240
+    is "$GREETING" started
+    eventually 20 '(($(stat_value parked) >= 230))'
+    after=$(awk '/^Rss(Anon|Shmem)/ { n += $2 } END { print n }' "/proc/$SERVER/status")
+    between "$((after - before))" 27000 46000 'KiB for 30 MiB of commands that wait'
+}
