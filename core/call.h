@@ -111,5 +111,8 @@ typedef uint64_t (*bound_fn)(const struct call *call);
 typedef int (*store_fn)(struct call *call); /* one complete command in call->text */
 /* Appends what there is, at most one request's worth; nothing and CALL_DONE is end of file. */
 typedef int (*stream_fn)(struct call *call);
+/* Appends text that means nothing to a reader of the stream: what a read is given that has waited
+ * for as long as it may. False: not before the stream's head. */
+typedef bool (*idle_fn)(struct call *call);
 typedef void (*begin_fn)(struct call *call);    /* such a file was opened (call->open) */
 typedef unsigned (*poll_fn)(struct call *call); /* the level: EPOLLIN | EPOLLPRI | EPOLLHUP … */

@@ -86,6 +86,11 @@ int engine_start(struct engine *engine, const struct host *host, struct host_sta
     return 0;
 }
 
+void engine_set_limit(struct engine *engine, uint64_t limit_ns)
+{
+    engine->limit_ns = limit_ns;
+}
+
 void engine_set_seat(struct engine *engine, const struct seat *seat)
 {
     engine->seat = seat;
@@ -286,7 +291,7 @@ const struct catalog *engine_catalog(struct engine *engine)
 /*
  * Lookups in events/ and its listings run this with the directory's lock held, so it takes no slow
  * slot and waits for no other request: while one compares the catalog, the others use the catalog
- * that is there.
+ * that is there. Those that come before there is one make it themselves, some milliseconds' work.
  */
 int engine_catalog_load(struct call *call, bool anew)
 {
@@ -306,8 +311,8 @@ int engine_catalog_load(struct call *call, bool anew)
         rc = events_list_all(backend, engine->backend_state, &catalog, &call->err);
     slow_end(call);
     engine->loads_catalog = false;
-    if (rc || mark == known) {
-        catalog_free(&catalog);
+    if (rc || mark == known || (engine->has_catalog && engine->catalog_mark == mark)) {
+        catalog_free(&catalog); /* nothing has changed, or another request was faster */
         return rc;
     }
     catalog_free(&engine->catalog);

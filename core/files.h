@@ -31,6 +31,8 @@ int show_error(struct call *call);
 int stream_series(struct call *call);
 int stream_samples(struct call *call); /* these two also with call->pmc NULL: released */
 int stream_samples_perf(struct call *call);
+bool idle_lines(struct call *call); /* series, samples */
+bool idle_samples_perf(struct call *call);
 void begin_samples(struct call *call);
 void begin_samples_perf(struct call *call);
 void begin_state(struct call *call); /* ctl, status, target */

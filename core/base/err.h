@@ -95,7 +95,8 @@
     X(P33, ENOENT, "target", "the cgroup does not exist")                                          \
     X(P34, ENOSPC, "mkdir", "the maximum number of instances is reached")                          \
     X(P35, ENOTEMPTY, "rmdir", "the instance has PMCs")                                            \
-    X(P36, EINVAL, "any", "an earlier write to this open file was cut")
+    X(P36, EINVAL, "any", "an earlier write to this open file was cut")                            \
+    X(P37, EAGAIN, "any", "waited for a third of the kernel's FUSE request timeout")
 
 enum err_id {
     ERR_NONE,

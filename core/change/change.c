@@ -54,6 +54,8 @@ static int change_begin(struct change *change)
     change->desired.kernel = pmc->kernel;
     change->desired.wants_all = pmc->wants_all;
     change->attach_ns = tunable_u64(&change->engine->tunables, TUNABLE_ATTACH_MS) * 1000000;
+    if (pmc->engine->limit_ns && change->attach_ns > pmc->engine->limit_ns)
+        change->attach_ns = pmc->engine->limit_ns;
     buf_init(&limit, change->limit_name, sizeof change->limit_name);
     user_limit_print(change->payer, USED_FDS, &limit);
     buf_text(&limit);

@@ -60,6 +60,7 @@ struct engine {
     uint64_t next_instance;   /* their serials: never 0, never the same again */
     struct instance *removed; /* of which the kernel is to be told after the lock */
     struct proc *dead_procs;  /* to be destroyed without the lock */
+    uint64_t limit_ns; /* an attach takes no longer, whatever attach_ms is; 0: no limit */
     struct catalog catalog;
     bool has_catalog, loads_catalog; /* it is there; a request compares it with the machine */
     uint64_t catalog_mark; /* backend.look() when it was made; 0: not known */

@@ -203,14 +203,19 @@ static void add_record(struct told *told, const struct record *record)
     }
 }
 
+void perfdata_round(struct buf *out)
+{
+    perfdata_record(out, STREAM_ROUND, sizeof(struct record));
+}
+
 /*
  * perf shows records only when a later round has ended: of two that end at once the second has none
  * to wait for. Nothing older can come: a log is in order.
  */
 static void add_rounds(struct buf *out)
 {
-    perfdata_record(out, STREAM_ROUND, sizeof(struct record));
-    perfdata_record(out, STREAM_ROUND, sizeof(struct record));
+    perfdata_round(out);
+    perfdata_round(out);
 }
 
 static void perfdata_records(uint64_t *number, const struct log_facts *facts, const void *records,

@@ -34,6 +34,8 @@ static inline bool told_fields(const struct told *told, const struct log_event *
 
 /* The head of a record of the stream's own. */
 void perfdata_record(struct buf *out, unsigned type, size_t size);
+/* The end of a round: all records before it can be shown. */
+void perfdata_round(struct buf *out);
 /* Sets that came since. */
 void perfdata_sets(struct told *told);
 /* The form's head. */

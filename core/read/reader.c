@@ -8,6 +8,7 @@
 #include "core/files.h"
 #include "core/pmc/pmc.h"
 #include "core/pmc/rights.h"
+#include "core/read/perfdata.h"
 #include "core/slow.h"
 
 #include <errno.h>
@@ -372,6 +373,22 @@ int stream_samples(struct call *call)
 int stream_samples_perf(struct call *call)
 {
     return stream_log(call, &form_perf);
+}
+
+bool idle_lines(struct call *call)
+{
+    buf_str(call->out, "# waiting\n");
+    return true;
+}
+
+/* perf has given out all records up to here already, so a further round is without effect. */
+bool idle_samples_perf(struct call *call)
+{
+    const struct log_reader *reader = call->open ? call->open->reader : NULL;
+
+    if (reader && reader->headed)
+        perfdata_round(call->out);
+    return call->out->len > 0;
 }
 
 /* A log released before its first read can still be read. That read tells what went wrong. */

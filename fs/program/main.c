@@ -10,6 +10,7 @@
 #include "fs/program/tables.h"
 #include "fs/program/upgrade.h"
 #include "fs/program/worker.h"
+#include "fs/requests/device.h"
 #include "fs/requests/hand.h"
 #include "fs/requests/say.h"
 #include "fs/tree/readme.h"
@@ -142,6 +143,7 @@ static bool init_read(struct hand *hand)
     }
     memcpy(hand->init, request, (size_t)n);
     hand->init_bytes = (uint32_t)n;
+    device_learn_timeout(hand, true);
     return true;
 }
 

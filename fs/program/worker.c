@@ -135,6 +135,7 @@ static bool fs_load(struct fs *fs, const struct tunables *tunables, struct err *
     }
     engine_reserve_names(fs->tree.engine, file_reserved);
     engine_set_readers(fs->tree.engine, fs->tree.readers);
+    engine_set_limit(fs->tree.engine, request_limit_ns(fs));
     if (engine_start(fs->tree.engine, fs->host, fs->host_state, fs->backend, fs->backend_state,
                      err) ||
         engine_load(fs->tree.engine, journal, err))
@@ -254,7 +255,7 @@ static bool session_open(struct fs *fs)
 
     fs->tree.session = fuse_session_new(&args, &fs_ops, sizeof fs_ops, fs);
     fuse_opt_free_args(&args);
-    return fs->tree.session && device_use(fs->tree.session, fs->hand->fuse_fd);
+    return fs->tree.session && device_use(fs->tree.session, fs->hand);
 }
 
 /* ---- start and stop ---- */
@@ -269,6 +270,9 @@ static void conf_again(struct fs *fs)
         return; /* values written since stay as well */
     fs_lock(fs);
     engine_retune(fs->tree.engine, &fresh);
+    fs_unlock(fs);
+    readers_resolve(fs);
+    fs_lock(fs);
     fs->attributes_stale = true;
     fs_drain(fs);
     fs_unlock(fs);
@@ -277,10 +281,14 @@ static void conf_again(struct fs *fs)
 
 static void on_signal(struct fs *fs, int number)
 {
-    if (number == SIGHUP)
-        conf_again(fs);
-    else
+    if (number != SIGHUP) {
         fs_reload(fs);
+        return;
+    }
+    fs_lock(fs);
+    fs->conf_stale = true;
+    fs_drain(fs);
+    fs_unlock(fs);
 }
 
 /* Answers all waiting requests, unmounts, and stops the threads. */
@@ -397,6 +405,7 @@ static bool fs_init(struct fs *fs, const struct worker *worker, int hold_fd)
     fs->mountpoint = worker->place.mountpoint;
     fs->host = worker->host;
     fs->backend = worker->backend;
+    fs->conf_again = conf_again;
     lock_init(fs);
     pthread_cond_init(&fs->changed, NULL);
     park_init(&fs->park, fs);

@@ -37,6 +37,7 @@ struct fs {
     uint64_t armed_ns; /* when main wakes by itself */
     uint64_t trim_ns;  /* when it gives free memory back; UINT64_MAX: nothing has changed since */
     bool attributes_stale; /* main tells the kernel to ask again for all attributes */
+    bool conf_stale;       /* a thread without a seat reads the configuration again */
 
     /* fixed before the first thread */
     const struct host *host;
@@ -45,6 +46,7 @@ struct fs {
     struct backend_state *backend_state;
     struct sink sink; /* given to host and backend: of the present engine */
     struct loop_state *loop;
+    void (*conf_again)(struct fs *fs); /* without the lock: groups may be far away, so may files */
     struct serve *serve;
     const char *mountpoint;
     struct hand *hand;

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <syslog.h>
+#include <time.h>
 #include <unistd.h>
 
 #define MAGIC       UINT64_C(0x33646e6168636d70)
@@ -139,6 +140,14 @@ bool hand_interrupted(const struct in_hand *request)
     return request->interrupted == request->number;
 }
 
+static uint64_t monotonic_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
 struct in_hand *hand_begin(struct in_hand *request)
 {
     if (!request && buffer) {
@@ -148,8 +157,11 @@ struct in_hand *hand_begin(struct in_hand *request)
         request->bytes = head->len;
         request->crashes = 0;
         request->opens = 0;
+        request->since_ns = 0;
         request->number = head->unique;
     }
+    if (request && !request->since_ns)
+        request->since_ns = monotonic_ns();
     current = request;
     return request;
 }
@@ -223,6 +235,7 @@ struct in_hand *hand_park(struct hand *hand, struct in_hand *request)
     place->bytes = request->bytes;
     place->crashes = request->crashes;
     place->opens = request->opens;
+    place->since_ns = request->since_ns;
     place->number = request->number;
     place->interrupted = request->interrupted; /* from now on that of the place is set, too */
     hand_done(request);
@@ -391,6 +404,7 @@ static struct in_hand *seat_request(struct hand *hand, unsigned i)
     if (request->number != head->unique) {
         request->crashes = 0;
         request->opens = 0;
+        request->since_ns = 0;
     }
     request->number = head->unique;
     request->bytes = head->len;

@@ -40,7 +40,8 @@ struct in_hand {
     _Atomic uint64_t interrupted; /* the number of one of which the kernel said so */
     _Atomic int32_t opens;        /* what it has added to the number of open files */
     bool left;                    /* of a place: by an earlier worker, and not taken up yet */
-    uint64_t spare[2];
+    uint64_t since_ns;            /* CLOCK_MONOTONIC, when it was read; 0: not known */
+    uint64_t spare[1];
 };
 
 struct answer {
@@ -81,7 +82,9 @@ struct hand {
         _Atomic uint64_t number, n_open;
         _Atomic int32_t opens;
     } counted;
-    uint64_t spare[29];
+    uint32_t timeout_s; /* the kernel ends the mount if a request takes longer; 0: no limit */
+    bool timeout_known; /* as the mount was made; else device.c takes the present settings */
+    uint64_t spare[28];
 
     _Atomic uint32_t n_places; /* none was taken behind these */
     struct seat_hand {

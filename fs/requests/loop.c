@@ -5,7 +5,6 @@
 
 #include "core/pmc/pmc.h"
 
-#include "fs/requests/readers.h"
 #include "fs/requests/request.h"
 
 #include <errno.h>
@@ -284,8 +283,6 @@ static void loop_turn(struct loop_state *loop)
     loop_arm(loop, deadline_ns);
     if (trim)
         memory_trim();
-    if (stale)
-        readers_resolve(fs);
     if (stale)
         attributes_forget_all(fs);
 }

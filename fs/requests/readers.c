@@ -56,14 +56,18 @@ void fs_set_readers(struct fs *fs, gid_t gid)
     engine_set_readers(fs->tree.engine, gid);
 }
 
+static const char *readers_name(const struct fs *fs)
+{
+    return tunable_text(engine_tunables(fs->tree.engine), TUNABLE_READERS);
+}
+
 bool readers_resolve(struct fs *fs)
 {
     char name[sizeof((struct tunable_value *)0)->text];
     gid_t gid;
 
     fs_lock(fs);
-    snprintf(name, sizeof name, "%s",
-             tunable_text(engine_tunables(fs->tree.engine), TUNABLE_READERS));
+    snprintf(name, sizeof name, "%s", readers_name(fs));
     fs_unlock(fs);
     const int rc = group_find(name, &gid);
     if (rc < 0)
@@ -72,7 +76,8 @@ bool readers_resolve(struct fs *fs)
                           : "readers: no memory or descriptor to look for the group \"%s\"",
             name);
     fs_lock(fs);
-    fs_set_readers(fs, gid);
+    if (strcmp(name, readers_name(fs)) == 0) /* else a write was faster, and looked it up itself */
+        fs_set_readers(fs, gid);
     fs_unlock(fs);
     return rc == 0 || rc == -ENOENT;
 }

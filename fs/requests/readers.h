@@ -15,6 +15,6 @@ struct fs;
 int group_find(const char *name, gid_t *gid);
 /* For fs and engine. With the lock. */
 void fs_set_readers(struct fs *fs, gid_t gid);
-/* The number of the group in the tunable `readers`, set. Takes the lock. False: it could not be
- * looked for. */
+/* Looks up the group of the tunable `readers` and sets it. Takes the lock. The look-up may take very
+ * long (a remote data base), so never on the main loop's thread. Returns false without memory. */
 bool readers_resolve(struct fs *fs);

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define WAIT_PART     3 /* no request waits for more than this part of the kernel's timeout */
 #define TRIM_AFTER_NS 1000000000
 #define TRIM_BYTES    65536 /* a longer answer leaves memory behind */
 
@@ -219,6 +220,11 @@ int request_refuse_gone(struct request *rq)
                    pmc ? "released" : "removed");
 }
 
+uint64_t request_limit_ns(const struct fs *fs)
+{
+    return (uint64_t)fs->hand->timeout_s * 1000000000 / WAIT_PART;
+}
+
 static int request_run(struct request *rq)
 {
     struct call *call = &rq->call;
@@ -243,10 +249,30 @@ static int request_run(struct request *rq)
     return rq->op->run(rq);
 }
 
+/*
+ * The request has waited for as long as it may. The reader of a stream is given text without a
+ * meaning, and reads again.
+ */
+static int request_is_late(struct request *rq, bool stream)
+{
+    const unsigned timeout_s = rq->fs->hand->timeout_s;
+
+    buf_clear(&rq->out);
+    if (stream && rq->node.row->idle(&rq->call))
+        return CALL_DONE;
+    return err_set(&rq->call.err, P37,
+                   "waited for %u s for other requests, a third of the %u s after which the kernel "
+                   "would end this mount (fs.fuse.max_request_timeout); do it again",
+                   timeout_s / WAIT_PART, timeout_s);
+}
+
 /* CALL_WAIT, or what a request that wants to wait is told instead. With the lock. */
 static int request_may_wait(struct request *rq)
 {
-    bool stream = rq->node.row && (rq->node.row->flags & FILE_STREAM);
+    const uint64_t limit_ns = request_limit_ns(rq->fs);
+    const uint64_t until_ns = limit_ns ? rq->hand->since_ns + limit_ns : UINT64_MAX;
+    const bool stream =
+        rq->node.row && (rq->node.row->flags & FILE_STREAM) && !rq->op->is_command;
 
     if (rq->op->locks_directory) { /* all other users of that directory would wait with it */
 #ifdef PMCFS_DEBUG
@@ -260,6 +286,10 @@ static int request_may_wait(struct request *rq)
         return -EAGAIN;
     if (hand_interrupted(rq->hand))
         return -EINTR;
+    if (rq->call.now_ns >= until_ns)
+        return request_is_late(rq, stream);
+    if (limit_ns && (!rq->call.wait_until_ns || rq->call.wait_until_ns > until_ns))
+        rq->call.wait_until_ns = until_ns;
     return park_admit(&rq->fs->park, rq);
 }
 

@@ -96,6 +96,8 @@ void request_thread_end(void);
 
 /* Look, take the lock, run, and do what is to be done until the reply, or until it is parked. */
 void request_dispatch(struct request *rq);
+/* A request is answered after waiting for so long, a third of the kernel's timeout; 0: no limit. */
+uint64_t request_limit_ns(const struct fs *fs);
 /* What a request is told when its PMC or instance is gone. */
 int request_refuse_gone(struct request *rq);
 /*

@@ -37,6 +37,7 @@ struct serve {
     unsigned n_seats, n_seated;
     unsigned n_idle, n_tasks;
     bool notifies;     /* a thread tells the kernel of names */
+    bool configures;   /* a thread reads the configuration again */
     unsigned n_called; /* threads that were woken or made, and have not looked yet */
     bool ending;
     uint32_t next_place; /* the next of those that an earlier worker left */
@@ -127,6 +128,7 @@ static bool serve_has_more(const struct serve *serve)
 
     return serve->n_seated < serve->n_seats || !TAILQ_EMPTY(&fs->park.ready) || !serve->taken_up ||
            (!serve->notifies && !STAILQ_EMPTY(&fs->errands)) ||
+           (!serve->configures && fs->conf_stale) ||
            (serve->n_tasks < TASKS_MAX && engine_has_task(fs->tree.engine));
 }
 
@@ -228,6 +230,21 @@ static bool server_notify(struct serve *serve)
     return ran;
 }
 
+static bool server_configure(struct serve *serve)
+{
+    struct fs *fs = serve->fs;
+
+    if (serve->configures || !fs->conf_stale)
+        return false;
+    serve->configures = true;
+    fs->conf_stale = false;
+    fs_unlock(fs);
+    fs->conf_again(fs);
+    fs_lock(fs);
+    serve->configures = false;
+    return true;
+}
+
 /* A thread has to accept requests before anything else is done. */
 static void server_turn(struct server *server)
 {
@@ -239,7 +256,8 @@ static void server_turn(struct server *server)
         return;
     } else if (accepted && fs_run_ready(fs)) {
         fs_lock(fs);
-    } else if (accepted && (server_notify(serve) || server_task(serve))) {
+    } else if (accepted &&
+               (server_notify(serve) || server_configure(serve) || server_task(serve))) {
         return;
     } else if (serve->n_seated < serve->n_seats) {
         server_sit(server);

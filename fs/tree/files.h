@@ -60,6 +60,7 @@ struct file_row {
     bound_fn bound; /* of a text that may be longer than a page; else NULL */
     store_fn store;
     stream_fn stream;
+    idle_fn idle; /* of a stream */
     begin_fn begin; /* of what is opened for reading, or NULL */
     poll_fn poll;
     const char *help;

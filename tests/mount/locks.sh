@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2034,SC2154
+# shellcheck shell=bash disable=SC2016,SC2034,SC2154
 # Requests that the kernel sends with a directory's lock held never wait; slow requests take turns.
 
 # stuck_start NAME USER: a process with 40 children that never finish an exec; PID_OF[NAME]. To attach with its
@@ -32,7 +32,7 @@ writers() {
 }
 finished() { if [[ -e $T/done$1 ]]; then wc -l <"$T/done$1"; else echo 0; fi; }
 
-#@ slow
+#@ slow plain
 t_a_user_namespaces_mkdir_does_not_wait_for_its_users_slow_requests() {
     as "$ALICE" unshare --user true || skip 'users get no user namespaces'
     mount_pmcfs
@@ -45,7 +45,7 @@ t_a_user_namespaces_mkdir_does_not_wait_for_its_users_slow_requests() {
     between "$(stat_value parked)" 4 16 'requests that still wait'
 }
 
-#@ slow
+#@ slow plain
 t_events_are_listed_while_slow_requests_of_others_wait() {
     local n
     mount_pmcfs
@@ -61,7 +61,7 @@ t_events_are_listed_while_slow_requests_of_others_wait() {
     between "$(stat_value parked)" 4 16 'requests that still wait'
 }
 
-#@ slow
+#@ slow plain
 t_the_user_with_the_fewest_slow_requests_is_next() {
     mount_pmcfs
     stuck_start alices "$ALICE"
@@ -110,7 +110,7 @@ print(" ".join(sorted(set(refused))), len(refused), flush=True)
 sys.stdin.readline()
 os._exit(0)'
 
-#@ slow
+#@ slow plain
 t_commands_that_wait_are_charged_to_their_user() {
     mount_pmcfs -o max_log_per_user=1048576
     stuck_start alices "$ALICE"
@@ -135,4 +135,73 @@ t_a_command_that_waits_is_kept_once() {
     eventually 20 '(($(stat_value parked) >= 230))'
     after=$(awk '/^Rss(Anon|Shmem)/ { n += $2 } END { print n }' "/proc/$SERVER/status")
     between "$((after - before))" 27000 46000 'KiB for 30 MiB of commands that wait'
+}
+
+# ---- the kernel's timeout ----
+
+# mount_with_timeout DEFAULT MOST: with these sysctls of FUSE, which are everybody's, so only for that moment.
+mount_with_timeout() {
+    local settings=/proc/sys/fs/fuse default most
+    [[ -w $settings/max_request_timeout ]] || skip 'the kernel has no timeout of FUSE requests'
+    default=$(<$settings/default_request_timeout) most=$(<$settings/max_request_timeout)
+    trap 'echo "$default" >$settings/default_request_timeout; echo "$most" >$settings/max_request_timeout' EXIT
+    echo "$2" >$settings/max_request_timeout
+    echo "$1" >$settings/default_request_timeout
+    mount_pmcfs
+    echo "$default" >$settings/default_request_timeout
+    echo "$most" >$settings/max_request_timeout
+    trap - EXIT
+}
+
+#@ slow alone plain
+t_streams_wait_for_longer_than_the_kernels_request_timeout() {
+    mount_with_timeout 15 20
+    target_start p
+    pmc a event=page-faults period=1 interval=3600000 "target=${PID_OF[p]}"
+    local file readers=()
+    for file in samples samples.perf series; do
+        cat "$M/a/$file" >"$T/$file" &
+        readers+=($!)
+    done
+    eventually 10 '(($(stat_value parked) == 3))'
+    sleep 40
+    kill -KILL "$SERVER" # the next worker knows the timeout, and since when they wait
+    sleep 30
+    eventually 10 '(($(stat_value parked) == 3))'
+    tell p faults 20
+    ctl a stop
+    wait "${readers[@]}" || die 'a reader failed'
+    between "$(grep -c '^# waiting$' "$T/samples")" 5 30 'comments in samples'
+    between "$(grep -c '^# waiting$' "$T/series")" 5 30 'comments in series'
+    is "$(grep -c ' sample ' "$T/samples")" "$(count a)"
+    HOME=$T perf script -i - -F comm <"$T/samples.perf" >"$T/script" 2>"$T/said"
+    is "$(wc -l <"$T/script")" "$(count a)"
+    unlike "$(<"$T/said")" 'rror|ailed|corrupt|unexpected|nvalid|ut of order' 'perf script said'
+}
+
+#@ slow alone plain
+t_commands_that_would_wait_for_too_long_are_eagain_and_the_mount_stays() {
+    mount_with_timeout 0 15
+    accepted "$M/admin/tunables/attach_ms" 60000
+    stuck_start alices "$ALICE"
+    writers "$ALICE" alices 24
+    eventually 60 '(($(finished "$ALICE") == 24))'
+    between "$(cat "$M"/w*/error | grep -c '^EAGAIN P37 target: waited for 5 s for other requests')" 4 20 \
+        'commands that were not run'
+    mkdir "$M/after"
+}
+
+#@ slow alone plain
+t_the_kernels_default_timeout_alone_does_not_apply() {
+    mount_with_timeout 15 0
+    target_start p
+    pmc a event=page-faults period=1 "target=${PID_OF[p]}"
+    cat "$M/a/samples" >"$T/samples" &
+    local reader=$!
+    sleep 45
+    tell p faults 5
+    ctl a stop
+    wait "$reader"
+    is "$(grep -c ' sample ' "$T/samples")" "$(count a)"
+    ! grep waiting "$T/samples" || die 'nothing had to be said'
 }

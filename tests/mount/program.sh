@@ -280,6 +280,27 @@ t_sighup_changes_nothing_where_the_configuration_cannot_be_read() {
     ! grep 'was read again' "$T/daemon" || die 'it was not'
 }
 
+# Groups can be far away (LDAP). A FIFO in the place of /etc/group answers when the test wants it to.
+t_a_hanging_look_up_of_a_group_holds_up_nothing_else() {
+    echo 'readers = daemon' >"$T/conf"
+    mount_pmcfs -c "$T/conf"
+    pmc a event=page-faults interval=20
+    attach a $$
+    mkfifo "$T/group"
+    mount --bind "$T/group" /etc/group
+    echo 'readers = bin' >"$T/conf"
+    kill -HUP "$DAEMON"
+    sleep 0.5
+    is "$(timeout 10 head -n 20 "$M/a/series" | wc -l)" 20 'lines of a series, by the main loop'
+    while :; do : >/etc/group; done &
+    local opens=$!
+    eventually 10 'grep -q "readers" "$T/daemon"' # a FIFO is no list of groups
+    kill "$opens"
+    umount /etc/group
+    kill -HUP "$DAEMON"
+    eventually 10 '[[ $(cat "$M/admin/tunables/readers") == bin ]]'
+}
+
 t_few_descriptors_are_emfile_with_both_numbers_before_anything_is_opened() {
     RUN_DAEMON=(prlimit --nofile=200:200 setpriv --bounding-set=-sys_resource --)
     mount_pmcfs
