@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define PMCFS_VERSION   "0.1.0"
+#define PMCFS_VERSION   "0.2.0"
 #define PMCFS_INTERFACE 2
 
 #define NAME_LEN_MAX 128 /* of a PMC */

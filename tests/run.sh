@@ -140,6 +140,7 @@ list_programs() {
     echo "sources/manual|wide|command_test sources/manual 60 sh tests/manual.sh $WORK/bin/pmcfs-plain"
     echo "sources/includes|wide|command_test sources/includes 60 sh tests/includes.sh"
     echo "sources/security|wide|command_test sources/security 60 sh tests/security.sh"
+    echo "sources/words|wide|command_test sources/words 60 sh tests/words.sh"
     for part in tasks race recorded; do
         echo "asan/attach/$part|wide|command_test asan/attach/$part 600 $builds/asan/tests/attach $part"
     done

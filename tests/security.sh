@@ -1,5 +1,5 @@
 #!/bin/sh
-# Every test that the table of SECURITY.md names exists.
+# Every test that the table of threats.md names exists.
 set -u
 export LC_ALL=C
 
@@ -26,8 +26,8 @@ exists() {
     esac
 }
 
-# A name a line, and behind unit what stands in its brackets; those of others are remarks.
-awk -F '|' '/^\| / && !/^\| (---|Threat )/ { print $(NF - 1) }' "$here/../SECURITY.md" |
+# One name per line. The files in brackets after `unit` are part of the name; other brackets are remarks.
+awk -F '|' '/^\| / && !/^\| (---|Threat )/ { print $(NF - 1) }' "$here/threats.md" |
     awk '{
         for (rest = $0; match(rest, /\([^)]*\)/);) {
             inside = substr(rest, RSTART + 1, RLENGTH - 2)
@@ -45,9 +45,9 @@ awk -F '|' '/^\| / && !/^\| (---|Threat )/ { print $(NF - 1) }' "$here/../SECURI
         n=$((n + 1))
         # shellcheck disable=SC2086
         exists "$name" $words && continue
-        echo "SECURITY.md names $name${words:+ ($words)}, and there is no such test"
+        echo "threats.md names $name${words:+ ($words)}, and there is no such test"
         missing=$((missing + 1))
     done
-    echo "$n names of tests in SECURITY.md, $missing missing"
+    echo "$n names of tests in threats.md, $missing missing"
     [ "$n" -gt 50 ] && [ "$missing" -eq 0 ]
 }

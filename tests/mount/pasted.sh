@@ -89,16 +89,72 @@ pasted() {
     done < <(blocks "$2")
 }
 
-#@ slow
-t_readme_in_bash() {
-    mount_pmcfs
-    pasted bash "${TEST_FILE%/tests/*}/README.md"
+# transcript SHELL FILE BACKEND: pastes the ```console blocks. Blocks that name cycles are for a PMU (sim), others for
+# this kernel (perf). A line of the page appears in the output of its command, with any numbers. `1234` is a process.
+transcript() {
+    /usr/bin/python3 -I - "$@" "$M" "${PID_OF[p]}" <<'P'
+import os, pty, re, select, sys, time
+shell, page, backend, mount, pid = sys.argv[1:]
+def form(line):
+    return " ".join(re.sub(r"[0-9]+(\.[0-9]+)?", "N", line).split())
+blocks = re.findall(r"^ *```console\n(.*?)^ *```", open(page).read(), re.S | re.M)
+blocks = [b for b in blocks if ("cycles" in b) == (backend == "sim")]
+assert blocks, "no transcript for " + backend
+child, fd = pty.fork()
+if not child:
+    os.environ.update(PS1="@" + "@ ", PS2="", TERM="dumb", HOME="/nonexistent")
+    os.execvp(shell, [shell] + ["--norc", "--noprofile", "--noediting"] * (shell == "bash") + ["-i"])
+def until_prompt():
+    said, end = b"", time.time() + 60
+    while b"@@ " not in said:
+        if time.time() > end:
+            sys.exit("no prompt after: " + said.decode(errors="replace"))
+        if select.select([fd], [], [], 1)[0]:
+            said += os.read(fd, 65536)
+    return said.decode(errors="replace").replace("\r", "").split("\n")[1:-1]
+until_prompt()
+os.write(fd, b"stty cols 1000 2> /dev/null\n")
+until_prompt()
+checked = 0
+for block in blocks:
+    for part in re.split(r"^ *\$ ", block, flags=re.M)[1:]:
+        command, *expected = part.rstrip().split("\n")
+        if re.search(r"pmcfs /pmc|umount", command):
+            continue
+        command = command.replace("/pmc", mount)
+        command = re.sub(r"\b1234\b", pid, command)
+        os.write(fd, command.encode() + b"\n")
+        shown = until_prompt()
+        forms = [form(line) for line in shown]
+        for line in expected:
+            if line.strip() == "...":
+                continue
+            checked += 1
+            if form(line) not in forms:
+                sys.exit("%s: '%s' did not print '%s' but: %s" % (shell, command, line, "\n".join(shown)))
+        refused = "pagefaults >" in command.replace(mount, "")
+        if not refused and re.search(r"not found|No such|[Ee]rror:|I/O error|[Dd]enied|Usage:", "\n".join(shown)):
+            sys.exit("%s: '%s' printed: %s" % (shell, command, "\n".join(shown)))
+os.write(fd, b"exit\n")
+assert checked >= 2, "only %d lines were checked" % checked
+P
+    is "$(cd "$M" && echo *)" 'README admin counts events info instances metrics.prom' "left by $2 in $1"
 }
 
 #@ slow
-t_readme_in_dash() {
+t_readme_prints_its_output_in_bash_and_dash() {
     mount_pmcfs
-    pasted dash "${TEST_FILE%/tests/*}/README.md"
+    target_start p
+    transcript bash "${TEST_FILE%/tests/*}/README.md" perf
+    transcript dash "${TEST_FILE%/tests/*}/README.md" perf
+}
+
+#@ slow
+t_readme_prints_its_output_on_a_pmu() {
+    mount_sim
+    target_start p
+    transcript bash "${TEST_FILE%/tests/*}/README.md" sim
+    transcript dash "${TEST_FILE%/tests/*}/README.md" sim
 }
 
 #@ slow
@@ -127,18 +183,15 @@ t_page_of_the_tree_in_both() {
     pasted dash "$T/page"
 }
 
-# One session from its first line to its last; the test has mounted, and unmounts.
+# One session; the test has mounted, and unmounts.
 #@ slow plain
-t_tutorial_in_both() {
+t_tutorial_prints_its_output_in_bash_and_dash() {
     mount_pmcfs
-    local PASTED_NOT='' shell
-    awk 'BEGIN { print "```sh" } END { print "```" }
-        /```/ { inside = !inside; next }
-        inside && !/pmcfs \/pmc|umount/ { sub(/^ */, ""); print }' "${TEST_FILE%/tests/*}/examples/TUTORIAL.md" >"$T/tutorial.md"
-    (($(wc -l <"$T/tutorial.md") > 20)) || die "a tutorial of $(wc -l <"$T/tutorial.md") lines"
+    target_start p
     cd "$T" || die "no directory"
+    local shell
     for shell in bash dash; do
-        PATH=${TEST_FILE%/tests/*}/examples:$HELPERS:$PATH pasted $shell "$T/tutorial.md"
+        PATH=${TEST_FILE%/tests/*}/examples:$HELPERS:$PATH transcript $shell "${TEST_FILE%/tests/*}/examples/TUTORIAL.md" perf
         like "$(head -c 300 "$T/flame.svg")" '<svg '
         rm "$T/flame.svg"
     done

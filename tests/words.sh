@@ -1,0 +1,29 @@
+#!/bin/sh
+# Fails if a page contains a phrase of tests/words-to-avoid.
+set -eu
+
+cd "$(dirname "$0")/.."
+list=tests/words-to-avoid
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+grep -vE '^(#|pages:|$)' "$list" >"$work/phrases"
+pages=$(sed -n 's/^pages: //p' "$list")
+# shellcheck disable=SC2086 # the names of the pages
+set -- $pages
+[ $# -ge 8 ] && [ "$(wc -l <"$work/phrases")" -ge 10 ] || {
+    echo "words: $list lists too little"
+    exit 1
+}
+# Prose only: no fenced or literal blocks, no code in backquotes, no comments of a manual page.
+awk '
+    FNR == 1 { code = 0 }
+    /^ *```/ { code = !code; next }
+    /^\.Bd -literal/ { code = 1 }
+    /^\.Ed/ { code = 0; next }
+    code || /^\.\\"/ { next }
+    { gsub(/`[^`]*`/, "CODE"); print FILENAME ":" FNR ": " $0 }' "$@" >"$work/prose"
+if grep -niE -f "$work/phrases" "$work/prose" >"$work/found"; then
+    sed 's/^[0-9]*://' "$work/found"
+    echo "words: rewrite these sentences, see $list"
+    exit 1
+fi
