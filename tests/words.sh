@@ -10,10 +10,10 @@ grep -vE '^(#|pages:|$)' "$list" >"$work/phrases"
 pages=$(sed -n 's/^pages: //p' "$list")
 # shellcheck disable=SC2086 # the names of the pages
 set -- $pages
-[ $# -ge 8 ] && [ "$(wc -l <"$work/phrases")" -ge 10 ] || {
+if [ $# -lt 8 ] || [ "$(wc -l <"$work/phrases")" -lt 10 ]; then
     echo "words: $list lists too little"
     exit 1
-}
+fi
 # Prose only: no fenced or literal blocks, no code in backquotes, no comments of a manual page.
 awk '
     FNR == 1 { code = 0 }
