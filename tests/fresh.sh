@@ -3,11 +3,11 @@
 #
 #   sh tests/fresh.sh [-k] [DIRECTORY [COMMAND]]
 #
-# The root is made by debootstrap in DIRECTORY (build-fresh), with what is committed here as a clone. It is the root of
-# a mount and PID namespace of its own (a chroot has no user namespaces), with the /dev and /sys of this machine and an
-# environment of PATH alone. The mirror and the proxy are those of this machine's apt. COMMAND is run in place of the two;
-# in a root that is there already, whose clone is brought up to date. -k keeps the root. As root; the last line is that
-# of tests/run.sh; exit status 0 when both commands succeed.
+# debootstrap creates the root in DIRECTORY (build-fresh), which gets a clone of what is committed here. A root that is
+# there already is used again, and its clone updated. The root is entered with pivot_root in a mount and PID namespace
+# (in a chroot there are no user namespaces), with /dev and /sys of this machine and an environment of PATH alone. The
+# mirror and the proxy are those of this machine's apt. COMMAND runs instead of the two commands. -k keeps the root.
+# Needs root. The last line is that of tests/run.sh; the exit status is 0 when the commands succeed.
 set -u
 export LC_ALL=C
 
