@@ -15,17 +15,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* " TID CPU FD FD…", and of a cgroup its times. */
+/* " TID CPU FD FD…" */
 static void group_print(const struct counter *counter, unsigned group, struct buf *out)
 {
     for (unsigned i = 0; i < counter->shape.stride; i++)
         buf_printf(out, " %d", counter_group(counter, group)[i]);
-    if (counter->skew) {
-        const struct skew *skew = &counter->skew[group];
-
-        buf_printf(out, " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64, skew->enabled_ns,
-                   skew->running_ns, skew->kept_enabled_ns, skew->kept_running_ns);
-    }
 }
 
 void perf_print(const struct counter *counter, struct buf *out)
@@ -53,18 +47,13 @@ static bool numbers_scan(const char **text, uint64_t *value, unsigned n)
 
 static bool group_scan(struct counter *counter, unsigned group, const char **text)
 {
-    uint64_t number, skew[4];
+    uint64_t number;
 
     for (unsigned i = 0; i < counter->shape.stride; i++) {
         if (!numbers_scan(text, &number, 1))
             return false;
         counter_group(counter, group)[i] = (int)number;
     }
-    if (!counter->skew)
-        return true;
-    if (!numbers_scan(text, skew, 4))
-        return false;
-    counter->skew[group] = (struct skew){skew[0], skew[1], skew[2], skew[3]};
     return true;
 }
 

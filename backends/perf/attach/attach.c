@@ -70,11 +70,13 @@ int attach_refused(const struct attach *attach, int code, const struct perf_even
                       .attr = failed,
                       .event = "the witness of time",
                       .target = &attach->plan->target,
-                      .member = at > 0 && at < shape->members};
+                      .member = at > (shape->flags ? shape->extra : 0) && at < shape->members};
 
     if (code == -ETIME)
         return attach_late(attach);
-    if (at < shape->extra)
+    if (shape_is_clock(shape, at))
+        why.event = "the clock of the cgroup";
+    else if (at < shape->extra)
         why.event = "the event that tells switches and ends";
     else if (at < shape->members)
         why.event = attach->plan->events[shape_place(shape, at - shape->extra)].event->written;

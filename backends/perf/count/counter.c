@@ -37,15 +37,13 @@ struct counter *counter_new(struct backend_state *state, const struct plan *plan
 
 bool counter_make_groups(struct counter *counter, unsigned n_groups)
 {
-    const bool hardware = counter->shape.hardware, cgroup = counter->target.kind == TARGET_CGROUP;
+    const bool hardware = counter->shape.hardware;
     const size_t bytes = (size_t)n_groups * counter->shape.stride * sizeof(int);
 
     counter->groups = malloc(bytes + 1);
     if (hardware)
         counter->last = calloc(n_groups + 1, counter_last_bytes(counter));
-    if (cgroup)
-        counter->skew = calloc(n_groups + 1, sizeof *counter->skew);
-    if (!counter->groups || (hardware && !counter->last) || (cgroup && !counter->skew))
+    if (!counter->groups || (hardware && !counter->last))
         return false;
     memset(counter->groups, -1, bytes);
     counter->n_groups = n_groups;
@@ -74,8 +72,7 @@ int perf_start(struct counter *counter, struct err *err)
 
     counter->begun = true;
     verdicts_clear(counter);
-    if (!counter->skew)
-        counter_set_on(counter, true);
+    counter_set_on(counter, true);
     if (output_track(counter) || (!armed && counter_switch(counter, true))) {
         counter_set_on(counter, was_on);
         if (!was_on)
@@ -84,9 +81,6 @@ int perf_start(struct counter *counter, struct err *err)
                        counter->n_groups);
     }
     follow_switch(counter, true, armed);
-    if (!was_on)
-        skew_move(counter, true);
-    counter_set_on(counter, true); /* of a cgroup last: until then reads give the times kept */
     return 0;
 }
 
@@ -94,8 +88,6 @@ int perf_stop(struct counter *counter)
 {
     int rc;
 
-    if (counter_is_on(counter))
-        skew_move(counter, false);
     follow_switch(counter, false, false);
     counter_set_on(counter, false);
     rc = counter_switch(counter, false);
@@ -157,7 +149,6 @@ void perf_forget(struct counter *counter)
     shape_free(&counter->shape);
     free(counter->groups);
     free(counter->last);
-    free(counter->skew);
     free(counter);
 }
 

@@ -40,10 +40,6 @@ struct counter {
     struct origin *origin;
     int *groups;  /* n_groups × stride */
     char *last;   /* n_groups × struct group_last; only with hardware */
-    struct skew { /* n_groups; only of a cgroup: what the kernel's times are ahead */
-        uint64_t enabled_ns, running_ns;           /* of the truth (atomic) */
-        uint64_t kept_enabled_ns, kept_running_ns; /* true times at the last stop */
-    } * skew;
     struct covered *covered; /* with descendants, else NULL */
     struct guard *watch;     /* or NULL */
 };

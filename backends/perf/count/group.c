@@ -51,7 +51,7 @@ static unsigned shape_together(const struct shape *shape, const struct plan *pla
         return shape->members;
     while (n < plan->n && plan_is_hardware(&plan->events[shape_place(shape, n)]))
         n++;
-    return n ? n : 1;
+    return n ? shape->extra + n : 1;
 }
 
 static bool plan_is_of_tasks(const struct plan *plan)
@@ -64,8 +64,11 @@ static void shape_attrs(struct shape *shape, struct backend_state *state, const 
     bool task = plan_is_of_tasks(plan), alone = shape->members == 1 && !plan->recorder;
     uint64_t times = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
 
-    for (unsigned i = 0; i < shape->extra; i++)
+    for (unsigned i = 0; i < shape->extra; i++) {
         sampling_extra_attr(state, shape->extras[i], &shape->attr[i]);
+        if (plan->recorder)
+            sampling_clock(&shape->attr[i]);
+    }
     for (unsigned i = 0; i < shape->n; i++) {
         const struct plan_event *event = &plan->events[shape_place(shape, i)];
         struct perf_event_attr *attr = &shape->attr[shape->extra + i];
@@ -78,6 +81,8 @@ static void shape_attrs(struct shape *shape, struct backend_state *state, const 
     }
     for (unsigned i = shape->members; i < shape->members + 2; i++)
         sampling_dummy_attr(&shape->attr[i]);
+    if (shape->flags)
+        sampling_extra_attr(state, EXTRA_CLOCK, SHAPE_WITNESS(shape));
     for (unsigned i = 0; i < shape->members + 2; i++) {
         struct perf_event_attr *attr = &shape->attr[i];
 
@@ -147,6 +152,8 @@ int shape_make(struct shape *shape, struct backend_state *state, const struct pl
         .flags = plan->target.kind == TARGET_CGROUP ? PERF_FLAG_PID_CGROUP : 0,
     };
     shape->extra = sampling_extras(state, plan, shape->extras);
+    if (shape->flags)
+        shape->extras[shape->extra++] = EXTRA_CLOCK;
     shape->members = shape->extra + shape->n;
     shape->stride = 2 + shape->members + 2;
     shape->attr = calloc(shape->members + 2, sizeof *shape->attr);

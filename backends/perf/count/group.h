@@ -30,7 +30,7 @@ struct shape {
     bool hardware;       /* something in it takes counters of the processor */
     bool inherit;
     bool watch;
-    uint8_t extras[2]; /* enum extra */
+    uint8_t extras[3]; /* enum extra */
     int *cpu;          /* of those, -1: wherever it runs */
     uint8_t *order;    /* place among the events of a group -> place in the plan; NULL: the same */
     struct perf_event_attr *attr; /* members, the witness, the watch */
@@ -44,6 +44,11 @@ void shape_opened(struct shape *shape); /* what is needed to open groups, only *
 static inline unsigned shape_place(const struct shape *shape, unsigned at)
 {
     return shape->order ? shape->order[at] : at;
+}
+/* The clock of a cgroup's group: a member whose value is the time the group was scheduled. */
+static inline bool shape_is_clock(const struct shape *shape, unsigned at)
+{
+    return shape->flags && at == shape->extra - 1;
 }
 #define SHAPE_WITNESS(shape) (&(shape)->attr[(shape)->members])
 #define SHAPE_WATCH(shape)   (&(shape)->attr[(shape)->members + 1])

@@ -48,11 +48,15 @@ int group_output(const struct origin *origin, const struct shape *shape, const i
             .origin = origin,
             .cpu = cpu,
             .kind = (uint8_t)kind_of(origin, shape, i),
-            .place = origin->samples ? (uint8_t)shape_place(shape, i) : 0,
+            .place = origin->samples && i >= shape->extra
+                         ? (uint8_t)shape_place(shape, i - shape->extra)
+                         : 0,
             .says_period = sampling_says_period(&shape->attr[i]),
             .parts = (uint8_t)sampling_parts(&shape->attr[i]),
         };
 
+        if (shape_is_clock(shape, i))
+            continue;
         if (ioctl(GROUP_FDS(group)[i], PERF_EVENT_IOC_ID, &id.kernel))
             return -errno;
         if (!*root)
@@ -108,10 +112,11 @@ static struct origin *origin_make(struct counter *counter, const struct plan *pl
     origin->samples = counter->sampling;
     origin->chains = counter->sampling && (plan->chain_user || plan->chain_kernel);
     for (unsigned i = 0; counter->sampling && i < counter->shape.n; i++) {
-        if (!sampling_shares_id(&counter->shape.attr[i]))
+        if (!sampling_shares_id(&counter->shape.attr[counter->shape.extra + i]))
             continue;
         origin->shares_one = ++shares == 1;
-        origin->shared_parts = (uint8_t)sampling_parts(&counter->shape.attr[i]);
+        origin->shared_parts =
+            (uint8_t)sampling_parts(&counter->shape.attr[counter->shape.extra + i]);
         origin->shared = (uint8_t)shape_place(&counter->shape, i);
     }
     origin->whole = all_is_whole(plan);

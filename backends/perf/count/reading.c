@@ -45,44 +45,6 @@ static void words_copy(uint64_t *to, const uint64_t *from, unsigned n)
         __atomic_store_n(&to[i], __atomic_load_n(&from[i], __ATOMIC_RELAXED), __ATOMIC_RELAXED);
 }
 
-/*
- * The kernel's times of a cgroup's events jump at ENABLE, and go on while disabled (6.18: minutes
- * that were not counted). They are taken relative to what they were right after each start (on),
- * and stand still from a stop on.
- */
-void skew_move(struct counter *counter, bool on)
-{
-    struct group_text text;
-
-    for (unsigned i = 0; counter->skew && i < counter->n_groups; i++) {
-        struct skew *skew = &counter->skew[i];
-        uint64_t *enabled = on ? &skew->enabled_ns : &skew->kept_enabled_ns;
-        uint64_t *running = on ? &skew->running_ns : &skew->kept_running_ns;
-
-        if (read(counter_fds(counter, i)[0], &text, sizeof text) <= 0)
-            continue;
-        __atomic_store_n(enabled, text.enabled_ns - (on ? skew->kept_enabled_ns : skew->enabled_ns),
-                         __ATOMIC_RELAXED);
-        __atomic_store_n(running, text.running_ns - (on ? skew->kept_running_ns : skew->running_ns),
-                         __ATOMIC_RELAXED);
-    }
-}
-
-static void skew_apply(const struct counter *counter, unsigned group, struct group_text *text)
-{
-    const struct skew *skew = counter->skew ? &counter->skew[group] : NULL;
-
-    if (!skew)
-        return;
-    if (__atomic_load_n(&counter->on, __ATOMIC_ACQUIRE)) {
-        text->enabled_ns -= __atomic_load_n(&skew->enabled_ns, __ATOMIC_RELAXED);
-        text->running_ns -= __atomic_load_n(&skew->running_ns, __ATOMIC_RELAXED);
-    } else {
-        text->enabled_ns = __atomic_load_n(&skew->kept_enabled_ns, __ATOMIC_RELAXED);
-        text->running_ns = __atomic_load_n(&skew->kept_running_ns, __ATOMIC_RELAXED);
-    }
-}
-
 /* A child that is just being given its copies, or is ending, has lost its CPU: it needs one. */
 static void pause_for_child(int tried)
 {
@@ -158,7 +120,9 @@ static uint64_t witness_read(const struct counter *counter, unsigned group)
     } text;
     int fd = counter_fds(counter, group)[FD_WITNESS(counter->shape.members)];
 
-    return read(fd, &text, sizeof text) == sizeof text ? text.enabled_ns : 0;
+    if (read(fd, &text, sizeof text) != sizeof text)
+        return 0;
+    return counter->shape.flags ? text.value : text.enabled_ns;
 }
 
 /* Findings are forgotten: it is tried again. */
@@ -276,20 +240,34 @@ static int task_read(struct counter *counter, unsigned first, struct group_text 
     return any;
 }
 
+/*
+ * The kernel's times of a cgroup's events are wrong where a task of the cgroup runs at ENABLE: the
+ * cgroup's clock was not started there, and the next switch adds the time since it last ran, or
+ * since boot (6.18; others add it at ENABLE). The values of clock events are right. One is a member
+ * of each group, another the witness of groups that can wait for hardware.
+ */
+static void cgroup_times(const struct counter *counter, struct group_text *text, uint64_t witness)
+{
+    text->running_ns = text->value[counter->shape.extra - 1];
+    text->enabled_ns = witness > text->running_ns ? witness : text->running_ns;
+}
+
 /* 1, 0 when nothing of it is on the hardware, -EIO, -EAGAIN. */
 static int sum_read(struct counter *counter, unsigned first, struct reading *out, bool patient)
 {
     const bool hardware = counter->shape.hardware;
     const uint64_t witness = hardware ? witness_read(counter, first) : 0;
     struct group_text text;
-    uint64_t covered, enabled;
+    uint64_t covered;
     int rc = task_read(counter, first, &text, patient);
 
     if (rc < 0)
         return rc;
-    enabled = text.enabled_ns = spread_enabled(counter, &text, witness);
-    skew_apply(counter, first, &text);
-    covered = hardware ? witness - (enabled - text.enabled_ns) : text.enabled_ns;
+    if (counter->shape.flags)
+        cgroup_times(counter, &text, witness);
+    else
+        text.enabled_ns = spread_enabled(counter, &text, witness);
+    covered = hardware ? witness : text.enabled_ns;
     reading_add(counter, out, &text, covered);
     if (!hardware || !rc)
         return rc;

@@ -7,5 +7,3 @@
 
 /* Before it is started: what was found out about lost hardware is forgotten: it is tried again. */
 void verdicts_clear(struct counter *counter);
-/* After it was started, before it is stopped: the times of a cgroup's events. */
-void skew_move(struct counter *counter, bool on);

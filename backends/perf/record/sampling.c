@@ -230,6 +230,10 @@ void sampling_extra_attr(struct backend_state *state, enum extra extra,
         return;
     }
     attr->exclude_kernel = attr->exclude_hv = 0;
+    if (extra == EXTRA_CLOCK) {
+        attr->config = PERF_COUNT_SW_CPU_CLOCK;
+        return;
+    }
     steps_attr(attr);
     attr->config = PERF_COUNT_SW_CONTEXT_SWITCHES;
     /* Of tracepoints, where they can be had: their samples have an id of their own. */

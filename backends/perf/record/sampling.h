@@ -12,9 +12,10 @@ struct perf_event_attr;
 enum extra {
     EXTRA_DUMMY,  /* leads, where samples cannot tell values: it tells births and names */
     EXTRA_SWITCH, /* leads; at each switch its sample tells the group's values */
-    EXTRA_END     /* its sample does so when a thread ends */
+    EXTRA_END,    /* its sample does so when a thread ends */
+    EXTRA_CLOCK   /* of a cgroup: its value is the time that the group was scheduled */
 };
-#define EXTRAS_MAX 2
+#define EXTRAS_MAX 3
 
 /* Which ones (enum extra), in order; their number. */
 unsigned sampling_extras(struct backend_state *state, const struct plan *plan,
