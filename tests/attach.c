@@ -93,6 +93,10 @@ static void test_tasks(unsigned races)
     test_dropped(0711, true);
     test_dropped(0755, false);
     test_suspect();
+    test_choices();
+    test_choices_late();
+    test_reused_number();
+    test_lost_records();
     test_set();
     test_blind();
     test_adopt();

@@ -43,7 +43,7 @@ void test_threads(void)
     target_end(&target);
 }
 
-static pid_t child_of(pid_t pid)
+pid_t child_of(pid_t pid)
 {
     char path[64], text[64] = "";
     int fd;

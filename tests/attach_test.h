@@ -38,6 +38,13 @@ void test_descendants(void);
 void test_admitted_once(void);
 void test_suspect(void);
 void test_dropped(mode_t mode, bool drops);
+pid_t child_of(pid_t pid); /* the first one; 0: there is none */
+
+/* attach_sideband.c */
+void test_choices(void);
+void test_choices_late(void);
+void test_reused_number(void);
+void test_lost_records(void);
 
 /* attach_life.c */
 void test_set(void);

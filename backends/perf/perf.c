@@ -104,6 +104,7 @@ const struct backend perf_backend = {
     .recorder_forget = perf_recorder_forget,
     .recorder_free = perf_recorder_free,
     .sample_limits = perf_sample_limits,
+    .follow = perf_follow,
     .cpu = perf_cpu,
     .is_qualifier = qualifier_is,
     .resolve = perf_resolve,

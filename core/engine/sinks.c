@@ -88,8 +88,9 @@ static void sink_cpu(void *ctx, unsigned cpu, bool online)
 static void sink_ready(void *ctx, uint64_t tag)
 {
     struct engine *engine = *(struct engine **)ctx;
-    struct pmc *pmc = ids_find(&engine->pmcs, tag);
+    struct pmc *pmc = tag ? ids_find(&engine->pmcs, tag) : NULL;
 
+    engine->follow_asked |= !tag;
     if (pmc)
         drain_ask(pmc);
 }

@@ -73,6 +73,7 @@ struct engine {
     uint64_t retry_ns;            /* when those of them that were refused are tried; 0: none */
     LIST_HEAD(, pmc) recorders;   /* PMCs that run and record */
     struct pmc *drains;           /* those to be drained (references) */
+    bool follow_asked, following; /* the backend wants, has a task that follows processes */
     uint64_t drain_due_ns;        /* the next tick of all recorders */
     uint64_t request; /* the one that is done: its number; 0: none, or it cannot be done again */
     struct journal *journal; /* NULL: nothing is put, as while it is loaded */

@@ -60,7 +60,7 @@ bool drain_wanted(const struct engine *engine)
 
     while (pmc && drain_must_wait(pmc))
         pmc = pmc->next_drain;
-    return pmc != NULL;
+    return pmc != NULL || (engine->follow_asked && !engine->following);
 }
 
 static void drain_add(struct drain *drain, struct pmc *pmc)
@@ -112,11 +112,29 @@ static void drained_end(struct engine *engine, const struct drained *item)
     pmc_unref(pmc);
 }
 
+/* False: nothing is asked for, or a task does it. */
+static bool follow_task(struct call *call)
+{
+    struct engine *engine = call->engine;
+
+    if (!engine->follow_asked || engine->following)
+        return false;
+    engine->follow_asked = false;
+    engine->following = true;
+    slow_begin(call, true);
+    engine->backend->follow(engine->backend_state);
+    slow_end(call);
+    engine->following = false;
+    return true;
+}
+
 bool drain_task(struct call *call)
 {
     struct engine *engine = call->engine;
     struct drain drain = {0};
 
+    if (follow_task(call))
+        return true;
     drain_take(engine, &drain);
     if (!drain.n)
         return false;

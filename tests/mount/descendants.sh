@@ -48,3 +48,21 @@ t_a_long_chain_is_covered_to_its_end() {
     is "$(status a threads)" 251
     as "$ALICE" rmdir "$M/a"
 }
+
+# Each birth and end below the target is one for every PMC, and none of them may hold up others.
+#@ slow
+t_many_pmcs_over_a_forking_tree_hold_up_nobody() {
+    mount_pmcfs -o attach_ms=60000
+    setsid sh -c 'for i in 1 2 3; do while :; do /bin/true & wait $!; done & done; wait' &
+    local tree=$!
+    for ((i = 0; i < 60; i++)); do
+        mkdir "$M/p$i"
+        accepted "$M/p$i/config" "event=page-faults descendants=on target=$tree"
+    done
+    for ((i = 0; i < 40; i++)); do
+        timeout 10 cat "$M/info/version" "$M/p$i/count" >"$T/read" || die "read $i took longer than 10 s"
+    done
+    between "$(count p0)" 1 100000000000
+    is "$(status p0 partial)" no
+    kill -KILL -- "-$tree"
+}

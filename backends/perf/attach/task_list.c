@@ -15,10 +15,11 @@ enum {
     RECORDS_MAX = 1000000
 };
 
-static void census_take(void *arg, const struct side_record *record)
+static void census_take(void *arg, const struct side_record *record, uint32_t about)
 {
     struct census *census = arg;
 
+    (void)about;
     if (record->head.type == RECORD_LOST || census->incoming.n >= RECORDS_MAX ||
         vec_push(&census->incoming, *record))
         census->lost = true;
@@ -306,7 +307,15 @@ int census_update(struct census *census, struct err *err)
     return census->failed ? census_saw_all(census, err) : census_decide(census, err);
 }
 
-/* Records that the set would have been given before it was filled are in `incoming` still. */
+static int by_time(const void *a, const void *b)
+{
+    const struct side_record *first = a, *second = b;
+
+    return first->time_ns < second->time_ns ? -1 : first->time_ns > second->time_ns;
+}
+
+/* Records that the set would have been given before it was filled are in `incoming` still, those of
+ * one CPU after those of another. */
 void census_cover(struct covered *covered, const void *arg)
 {
     const struct census *census = arg;
@@ -315,8 +324,10 @@ void census_cover(struct covered *covered, const void *arg)
     TAILQ_FOREACH (task, &census->tasks, along)
         if ((task->state == TASK_OPEN || task->state == TASK_INHERITED) && !task->dead)
             covered_thread(covered, (uint32_t)task->pid, (uint32_t)task->tid);
+    if (census->incoming.n)
+        qsort(census->incoming.items, census->incoming.n, sizeof *census->incoming.items, by_time);
     for (size_t i = 0; i < census->incoming.n; i++)
-        covered_take(covered, &census->incoming.items[i]);
+        covered_record(covered, &census->incoming.items[i]);
     if (census->lost || !census->listening)
         covered_doubt(covered);
 }

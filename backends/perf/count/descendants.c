@@ -1,6 +1,5 @@
 /*
- * A table of tasks (core/log/tasks.h), and a short memory of records that could not be placed: a
- * child's record may be read from its CPU's ring before its parent's from another.
+ * A table of tasks (core/log/tasks.h), of whose processes the sideband calls covered_take().
  */
 #include "backends/perf/count/descendants.h"
 
@@ -14,7 +13,6 @@
 #include <stdlib.h>
 
 enum {
-    UNPLACED = 128,
     DROP_NS = 100000000, /* from the exec to the EXIT: it may lose its CPU in between */
     HURRIED_SUSPECTS = 8 /* a read without patience asks about so many */
 };
@@ -24,10 +22,9 @@ struct covered {
     struct side_listener listener;
     struct tasks tasks; /* a process's one value: when it executed last */
     uint32_t target;    /* what its own exec takes off is told by a guard (end_events.h) */
+    bool filling; /* by fill(): nothing is chosen yet */
     bool doubt, dropped;
     struct ids suspects; /* the EXIT of their first thread came soon after an exec */
-    struct side_record unplaced[UNPLACED];
-    size_t next_unplaced;
 };
 
 /* What came by now is told, and until covered_leave() no more. */
@@ -43,22 +40,45 @@ static void covered_leave(const struct covered *covered)
         sideband_leave(covered->sideband);
 }
 
+/* The sideband calls about those that are covered or suspected. */
+static void covered_choose(struct covered *covered, uint32_t pid, uint64_t since_ns)
+{
+    if (!covered->sideband || covered->filling)
+        return;
+    if (!tasks_process(&covered->tasks, pid) && !ids_find(&covered->suspects, pid))
+        sideband_unchoose(covered->sideband, &covered->listener, pid);
+    else
+        covered->doubt |=
+            !sideband_choose(covered->sideband, &covered->listener, pid, since_ns);
+}
+
+static void covered_take(void *arg, const struct side_record *record, uint32_t about);
+
 struct covered *covered_new(struct sideband *sideband, const struct counter *counter,
                             void (*fill)(struct covered *covered, const void *arg), const void *arg)
 {
     struct covered *covered = calloc(1, sizeof *covered);
+    const struct process *process;
+    uint64_t suspect = 0;
 
     if (!covered)
         return NULL;
     covered->target = (uint32_t)counter->target.pid;
-    covered->listener = (struct side_listener){.take = covered_take, .arg = covered};
+    covered->listener =
+        (struct side_listener){.take = covered_take, .arg = covered, .chooses = true};
     ids_init(&covered->suspects);
     tasks_init(&covered->tasks);
     covered->tasks.n_values = 1;
     if (sideband && !sideband_listen(sideband, &covered->listener))
         covered->sideband = sideband;
     covered->doubt = !covered->sideband;
+    covered->filling = true;
     fill(covered, arg);
+    covered->filling = false;
+    TAILQ_FOREACH (process, &covered->tasks.by_news, by_news)
+        covered_choose(covered, process->pid, 0);
+    while (ids_next(&covered->suspects, suspect, &suspect))
+        covered_choose(covered, (uint32_t)suspect, 0);
     covered_leave(covered);
     return covered;
 }
@@ -143,56 +163,42 @@ static void take_reuse(struct covered *covered, uint32_t pid)
         tasks_drop(&covered->tasks, process);
 }
 
-/* A birth or an end. True: it was about a process of the set. */
-static bool take_task(struct covered *covered, const struct side_record *record)
-{
-    const bool fork = record->head.type == RECORD_FORK;
-
-    if (!tasks_process(&covered->tasks, fork ? record->ppid : record->pid))
-        return false;
-    covered->doubt |= !tasks_take(&covered->tasks, &record->head);
-    return true;
-}
-
-/* After a new process: what was read too early may find its place now. */
-static void covered_retry(struct covered *covered)
-{
-    bool placed = true;
-
-    for (int round = 0; placed && round < 4; round++) {
-        placed = false;
-        for (size_t i = 0; i < UNPLACED; i++) {
-            struct side_record *record = &covered->unplaced[i];
-
-            if (record->pid && take_task(covered, record)) {
-                placed = true;
-                record->pid = 0;
-            }
-        }
-    }
-}
-
-void covered_take(void *arg, const struct side_record *record)
+static void covered_take(void *arg, const struct side_record *record, uint32_t about)
 {
     struct covered *covered = arg;
-    const bool leads = record->pid == record->tid, born = record->head.type == RECORD_FORK;
+    const bool leads = record->pid == record->tid;
 
-    if (record->head.type == RECORD_LOST) {
+    switch (record->head.type) {
+    case RECORD_LOST:
         covered->doubt = true;
         return;
-    }
-    if (record->head.type == RECORD_COMM) {
+    case RECORD_COMM:
         take_exec(covered, record);
         return;
+    case RECORD_FORK:
+        if (leads && about == record->pid)
+            take_reuse(covered, record->pid);
+        else if (tasks_process(&covered->tasks, record->ppid))
+            covered->doubt |= !tasks_take(&covered->tasks, &record->head);
+        break;
+    default:
+        if (leads && record->pid != covered->target)
+            take_end(covered, record);
+        if (tasks_process(&covered->tasks, record->pid))
+            covered->doubt |= !tasks_take(&covered->tasks, &record->head);
     }
-    if (leads && born)
-        take_reuse(covered, record->pid);
-    else if (leads && record->pid != covered->target)
-        take_end(covered, record);
-    if (!take_task(covered, record))
-        covered->unplaced[covered->next_unplaced++ % UNPLACED] = *record;
-    else if (leads && born)
-        covered_retry(covered);
+    if (leads)
+        covered_choose(covered, record->pid, record->time_ns);
+}
+
+void covered_record(struct covered *covered, const struct side_record *record)
+{
+    uint32_t about[2];
+
+    side_about(record, about);
+    if (about[0])
+        covered_take(covered, record, about[0]);
+    covered_take(covered, record, about[1]);
 }
 
 /* ---- the exec of a privileged program ---- */
@@ -238,6 +244,7 @@ int covered_dropped(struct covered *covered, bool patient, bool *dropped)
         covered_enter(covered);
         if (life != LIFE_ENDS && suspect_end(covered, (uint32_t)pid))
             covered->dropped |= life == LIFE_GOES_ON;
+        covered_choose(covered, (uint32_t)pid, 0);
         const bool more = ids_next(&covered->suspects, pid, &pid);
         *dropped = covered->dropped;
         covered_leave(covered);

@@ -19,10 +19,10 @@ struct covered *covered_new(struct sideband *sideband, const struct counter *cou
                             const void *arg);
 void covered_free(struct covered *covered); /* NULL allowed */
 
-/* For fill(): this thread of this process is there; records in order of time; every process may be
- * one of them. */
+/* For fill(): this thread of this process is there; a record, in order of time; every process may
+ * be one of them. */
 void covered_thread(struct covered *covered, uint32_t pid, uint32_t tid);
-void covered_take(void *arg, const struct side_record *record);
+void covered_record(struct covered *covered, const struct side_record *record);
 void covered_doubt(struct covered *covered);
 
 bool covered_has(struct covered *covered, pid_t pid);

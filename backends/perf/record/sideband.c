@@ -1,6 +1,7 @@
 /*
  * The sideband: a recorder of all CPUs for what tasks do (FORK, EXEC, EXIT), open while somebody
- * listens; each record goes to all listeners. The setup lock is held while its rings are opened and
+ * listens. One table has the listeners of each process, so the cost of a record is that of its own
+ * listeners, however many others there are. The setup lock is held while its rings are opened and
  * closed, its recorder's lock for records and listeners.
  */
 #include "backends/perf/record/sideband.h"
@@ -15,19 +16,51 @@
 #include <unistd.h>
 
 enum {
-    RING_PAGES = 16
+    RING_PAGES = 16,
+    LATEST = 1024, /* records kept for listeners that choose their process later */
+    DEPTH_MAX = 32 /* births read too early, each of a process that the one before it made */
+};
+
+/* A process that somebody has chosen. */
+struct side_process {
+    UT_hash_handle hh;
+    uint32_t pid;
+    LIST_HEAD(, side_choice) choices;
+};
+
+struct side_choice {
+    UT_hash_handle hh;
+    uint64_t key[2]; /* the listener's address, and the process's number */
+    struct side_listener *listener;
+    LIST_ENTRY(side_choice) of_process, of_listener;
+    struct side_process *process;
+};
+
+/* One of the latest records. They are numbered from 1. */
+struct latest {
+    struct side_record record;
+    uint32_t about;
+    uint64_t next; /* the number of the next one in its chain */
+};
+
+/* Records whose `about` has the same hash; the chain is empty if `newest` is too old to be kept. */
+struct latest_chain {
+    uint64_t oldest, newest;
 };
 
 struct sideband {
     struct recorder *recorder; /* without rings while it has no listener */
-    LIST_HEAD(, side_listener) listeners;
+    LIST_HEAD(, side_listener) listeners, choosers;
+    struct side_process *processes;
+    struct side_choice *choices;
+    unsigned depth; /* of calls of choice_catch_up() */
+    uint64_t n_latest;
+    struct latest latest[LATEST];
+    struct latest_chain chain[LATEST];
 };
 
-static void side_ready(void *arg, uint64_t tag)
+void perf_follow(struct backend_state *state)
 {
-    const struct backend_state *state = arg;
-
-    (void)tag;
     sideband_enter(state->sideband);
     sideband_leave(state->sideband);
 }
@@ -43,7 +76,6 @@ struct sideband *sideband_new(struct backend_state *state)
         return NULL;
     }
     sideband->recorder->side = true;
-    sideband->recorder->ready = side_ready;
     return sideband;
 }
 
@@ -51,18 +83,185 @@ void sideband_free(struct sideband *sideband)
 {
     if (!sideband)
         return;
-    assert(LIST_EMPTY(&sideband->listeners) && !sideband->recorder->n_rings);
+    assert(LIST_EMPTY(&sideband->listeners) && LIST_EMPTY(&sideband->choosers));
+    assert(!sideband->processes && !sideband->recorder->n_rings);
     perf_recorder_free(sideband->recorder);
     free(sideband);
 }
 
-static void side_tell(const struct sideband *sideband, const struct side_record *record)
+/* ---- the listeners of each process ---- */
+
+static struct side_process *side_process(const struct sideband *sideband, uint32_t pid)
+{
+    struct side_process *process;
+
+    HASH_FIND(hh, sideband->processes, &pid, sizeof pid, process);
+    return process;
+}
+
+static struct side_choice *side_choice(const struct sideband *sideband,
+                                       const struct side_listener *listener, uint32_t pid)
+{
+    const uint64_t key[2] = {(uintptr_t)listener, pid};
+    struct side_choice *choice;
+
+    HASH_FIND(hh, sideband->choices, key, sizeof key, choice);
+    return choice;
+}
+
+static void choice_free(struct sideband *sideband, struct side_choice *choice)
+{
+    struct side_process *process = choice->process;
+
+    HASH_DEL(sideband->choices, choice);
+    LIST_REMOVE(choice, of_process);
+    LIST_REMOVE(choice, of_listener);
+    free(choice);
+    if (!LIST_EMPTY(&process->choices))
+        return;
+    HASH_DEL(sideband->processes, process);
+    free(process);
+}
+static struct latest *latest_at(struct sideband *sideband, uint64_t number)
+{
+    return &sideband->latest[number % LATEST];
+}
+
+static struct latest_chain *latest_chain(struct sideband *sideband, uint32_t about)
+{
+    return &sideband->chain[about % LATEST];
+}
+
+/* Is the record of this number kept? */
+static bool latest_has(const struct sideband *sideband, uint64_t number)
+{
+    return number && number + LATEST > sideband->n_latest;
+}
+
+/* The record whose place is taken is the oldest of its chain. */
+static void latest_put(struct sideband *sideband, const struct side_record *record, uint32_t about)
+{
+    const uint64_t number = sideband->n_latest + 1;
+    struct latest *latest = latest_at(sideband, number);
+    struct latest_chain *chain = latest_chain(sideband, about);
+
+    if (number > LATEST)
+        latest_chain(sideband, latest->about)->oldest = latest->next;
+    sideband->n_latest = number;
+    *latest = (struct latest){.record = *record, .about = about};
+    if (latest_has(sideband, chain->newest))
+        latest_at(sideband, chain->newest)->next = number;
+    else
+        chain->oldest = number;
+    chain->newest = number;
+}
+
+/* A listener has just chosen a process: it is called with what was read too early. */
+static void choice_catch_up(struct sideband *sideband, struct side_listener *listener, uint32_t pid,
+                            uint64_t since_ns)
+{
+    const struct latest_chain chain = *latest_chain(sideband, pid);
+
+    if (!latest_has(sideband, chain.newest))
+        return;
+    if (sideband->depth == DEPTH_MAX) {
+        listener->take(listener->arg, &(struct side_record){.head = {.type = RECORD_LOST}}, 0);
+        return;
+    }
+    sideband->depth++;
+    for (uint64_t number = chain.oldest;; number = latest_at(sideband, number)->next) {
+        const struct latest *latest = latest_at(sideband, number);
+
+        if (latest->about == pid && latest->record.time_ns > since_ns)
+            listener->take(listener->arg, &latest->record, pid);
+        if (number == chain.newest)
+            break;
+    }
+    sideband->depth--;
+}
+
+bool sideband_choose(struct sideband *sideband, struct side_listener *listener, uint32_t pid,
+                     uint64_t since_ns)
+{
+    struct side_process *process = side_process(sideband, pid);
+    struct side_choice *choice;
+
+    if (side_choice(sideband, listener, pid))
+        return true;
+    choice = calloc(1, sizeof *choice);
+    if (!choice)
+        return false;
+    choice->listener = listener;
+    choice->key[0] = (uintptr_t)listener;
+    choice->key[1] = pid;
+    if (!process && (process = calloc(1, sizeof *process))) {
+        process->pid = pid;
+        HASH_ADD(hh, sideband->processes, pid, sizeof pid, process);
+        if (!hash_has(process)) {
+            free(process);
+            process = NULL;
+        }
+    }
+    if (process)
+        HASH_ADD(hh, sideband->choices, key, sizeof choice->key, choice);
+    if (!process || !hash_has(choice)) {
+        if (process && LIST_EMPTY(&process->choices)) {
+            HASH_DEL(sideband->processes, process);
+            free(process);
+        }
+        free(choice);
+        return false;
+    }
+    choice->process = process;
+    LIST_INSERT_HEAD(&process->choices, choice, of_process);
+    LIST_INSERT_HEAD(&listener->choices, choice, of_listener);
+    if (since_ns)
+        choice_catch_up(sideband, listener, pid, since_ns);
+    return true;
+}
+
+void sideband_unchoose(struct sideband *sideband, struct side_listener *listener, uint32_t pid)
+{
+    struct side_choice *choice = side_choice(sideband, listener, pid);
+
+    if (choice)
+        choice_free(sideband, choice);
+}
+
+/* A listener that is called changes choices of its own only, so the next one stays. */
+static void side_tell_about(const struct sideband *sideband, const struct side_record *record,
+                            uint32_t about)
+{
+    const struct side_process *process = about ? side_process(sideband, about) : NULL;
+    struct side_choice *choice = process ? LIST_FIRST(&process->choices) : NULL, *next;
+
+    for (; choice; choice = next) {
+        const struct side_listener *listener = choice->listener;
+
+        next = LIST_NEXT(choice, of_process);
+        listener->take(listener->arg, record, about);
+    }
+}
+
+static void side_tell(struct sideband *sideband, const struct side_record *record)
 {
     const struct side_listener *listener;
+    uint32_t about[2];
 
+    side_about(record, about);
     LIST_FOREACH (listener, &sideband->listeners, along)
-        listener->take(listener->arg, record);
+        listener->take(listener->arg, record, about[1]);
+    if (record->head.type == RECORD_LOST) {
+        LIST_FOREACH (listener, &sideband->choosers, along)
+            listener->take(listener->arg, record, 0);
+        return;
+    }
+    for (unsigned i = 0; i < 2; i++)
+        side_tell_about(sideband, record, about[i]);
+    latest_put(sideband, record, about[1]);
 }
+
+/* ---- records ---- */
 
 static void side_put(void *arg, const struct record *record)
 {
@@ -117,7 +316,10 @@ int sideband_listen(struct sideband *sideband, struct side_listener *listener)
         rc = side_open(recorder);
     if (!rc) {
         sideband_enter(sideband);
-        LIST_INSERT_HEAD(&sideband->listeners, listener, along);
+        if (listener->chooses)
+            LIST_INSERT_HEAD(&sideband->choosers, listener, along);
+        else
+            LIST_INSERT_HEAD(&sideband->listeners, listener, along);
     }
     pthread_mutex_unlock(&recorder->state->setup);
     return rc;
@@ -131,7 +333,9 @@ void sideband_ignore(struct sideband *sideband, struct side_listener *listener)
     pthread_mutex_lock(&recorder->state->setup);
     sideband_enter(sideband);
     LIST_REMOVE(listener, along);
-    last = LIST_EMPTY(&sideband->listeners);
+    for (struct side_choice *choice; (choice = LIST_FIRST(&listener->choices));)
+        choice_free(sideband, choice);
+    last = LIST_EMPTY(&sideband->listeners) && LIST_EMPTY(&sideband->choosers);
     if (last)
         recorder_drop_ids(recorder, NULL);
     sideband_leave(sideband);

@@ -1,0 +1,215 @@
+/*
+ * What follows descendants: which listeners a record of a birth, exec or end is for, and what a
+ * covered set does with a lost record and with a number that is used again.
+ */
+#include "tests/attach_test.h"
+
+#include "backends/perf/record/sideband.h"
+#include "core/base/clock.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct calls {
+    uint32_t pid; /* about which it is called */
+    unsigned own, others, births, ends;
+};
+
+static void count_call(void *arg, const struct side_record *record, uint32_t about)
+{
+    struct calls *calls = arg;
+
+    if (about != calls->pid) {
+        calls->others++;
+        return;
+    }
+    calls->own++;
+    calls->births += record->head.type == RECORD_FORK && record->ppid == about;
+    calls->ends += record->head.type == RECORD_EXIT && record->tid == about;
+}
+
+/* Children of this process that end at once; the number of the last one. */
+static pid_t children(unsigned n)
+{
+    pid_t pid = 0;
+
+    for (unsigned i = 0; i < n; i++) {
+        pid = fork();
+        if (pid == 0)
+            _exit(0);
+        waitpid(pid, NULL, 0);
+    }
+    return pid;
+}
+
+/* A child that waits until `go` is closed, then makes n children of its own and ends. */
+static pid_t parent_begin(int go[2], unsigned n)
+{
+    if (pipe(go))
+        exit(2);
+    const pid_t pid = fork();
+    if (pid)
+        return pid;
+    close(go[1]);
+    char byte;
+    if (read(go[0], &byte, 1) == 0)
+        children(n);
+    _exit(0);
+}
+
+static void parent_go(pid_t pid, const int go[2])
+{
+    close(go[0]);
+    close(go[1]);
+    waitpid(pid, NULL, 0);
+}
+
+void test_choices(void)
+{
+    struct sideband *sideband = state.sideband;
+    struct calls calls = {0}, late = {0};
+    struct side_listener listener = {.take = count_call, .arg = &calls, .chooses = true};
+    struct side_listener other = {.take = count_call, .arg = &late, .chooses = true};
+    int go[2];
+
+    calls.pid = late.pid = (uint32_t)parent_begin(go, 3);
+    const uint64_t begun_ns = monotonic_ns();
+    if (sideband_listen(sideband, &listener))
+        exit(2);
+    check(sideband_choose(sideband, &listener, calls.pid, 0), "a process is chosen", "");
+    sideband_leave(sideband);
+    children(100);
+    parent_go((pid_t)calls.pid, go);
+    sideband_enter(sideband);
+    check(calls.others == 0 && calls.births == 3 && calls.ends == 1 && calls.own == 4,
+          "a listener is called about the processes that it has chosen only",
+          ": %u births, %u ends, %u in all, %u others", calls.births, calls.ends, calls.own,
+          calls.others);
+    sideband_leave(sideband);
+    if (sideband_listen(sideband, &other))
+        exit(2);
+    check(sideband_choose(sideband, &other, calls.pid, monotonic_ns()) && !late.own,
+          "nothing older than asked for is told", "");
+    sideband_unchoose(sideband, &other, calls.pid);
+    check(sideband_choose(sideband, &other, calls.pid, begun_ns) && late.births == 3 &&
+              late.ends == 1 && !late.others,
+          "a listener that chooses late is called with what was read before", "");
+    sideband_unchoose(sideband, &other, calls.pid);
+    sideband_unchoose(sideband, &other, calls.pid);
+    check(calls.own == 4, "and no other listener is", "");
+    sideband_leave(sideband);
+    sideband_ignore(sideband, &other);
+    sideband_ignore(sideband, &listener);
+}
+
+/* More records than are kept for late listeners: those that are kept are told, in order. */
+void test_choices_late(void)
+{
+    struct calls calls = {0}, late = {0};
+    struct side_listener listener = {.take = count_call, .arg = &calls, .chooses = true};
+    struct side_listener other = {.take = count_call, .arg = &late, .chooses = true};
+    int go[2];
+
+    calls.pid = late.pid = (uint32_t)parent_begin(go, 2);
+    const uint64_t begun_ns = monotonic_ns();
+    if (sideband_listen(state.sideband, &listener))
+        exit(2);
+    sideband_leave(state.sideband);
+    for (int i = 0; i < 20; i++) {
+        children(100);
+        sideband_enter(state.sideband);
+        sideband_leave(state.sideband);
+    }
+    parent_go((pid_t)calls.pid, go);
+    children(100);
+    if (sideband_listen(state.sideband, &other))
+        exit(2);
+    sideband_choose(state.sideband, &other, late.pid, begun_ns);
+    check(late.births == 2 && late.ends == 1, "the latest records are kept",
+          ": %u births, %u ends", late.births, late.ends);
+    sideband_leave(state.sideband);
+    for (int i = 0; i < 20; i++) {
+        children(100);
+        sideband_enter(state.sideband);
+        sideband_leave(state.sideband);
+    }
+    sideband_enter(state.sideband);
+    sideband_unchoose(state.sideband, &other, late.pid);
+    late.births = late.ends = 0;
+    sideband_choose(state.sideband, &other, late.pid, begun_ns);
+    check(!late.births && !late.ends, "older ones are not", "");
+    sideband_leave(state.sideband);
+    sideband_ignore(state.sideband, &other);
+    sideband_ignore(state.sideband, &listener);
+}
+
+static struct counter *covering(struct target *target)
+{
+    struct plan plan = plan_for(target);
+
+    plan.descendants = true;
+    return attach_started(&plan);
+}
+
+/* The end of a process was not told, and its number comes up again as a stranger's. */
+void test_reused_number(void)
+{
+    struct target target = target_begin();
+    struct side_record birth = {.head = {.type = RECORD_FORK}, .ppid = 1, .ptid = 1};
+
+    ask(&target, "f 3\n");
+    struct counter *counter = covering(&target);
+    const pid_t child = child_of(target.pid);
+    struct counter_facts before, after;
+    perf_facts_of(counter, &before);
+    check(child && perf_covers(counter, child), "a child is covered", "");
+    birth.pid = birth.tid = (uint32_t)child;
+    birth.time_ns = monotonic_ns();
+    sideband_enter(state.sideband);
+    covered_record(counter->covered, &birth);
+    sideband_leave(state.sideband);
+    perf_facts_of(counter, &after);
+    check(!perf_covers(counter, child) && after.covered == before.covered - 1,
+          "a number that is used again is not the descendant's", ": %u, %u covered",
+          before.covered, after.covered);
+    perf_free(counter);
+    target_end(&target);
+}
+
+/* On every CPU: a loss is reported in the ring where it happened, before the next record. */
+static void children_everywhere(unsigned n)
+{
+    cpu_set_t all, one;
+
+    if (sched_getaffinity(0, sizeof all, &all))
+        exit(2);
+    for (unsigned cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        if (!CPU_ISSET(cpu, &all))
+            continue;
+        CPU_ZERO(&one);
+        CPU_SET(cpu, &one);
+        sched_setaffinity(0, sizeof one, &one);
+        children(n);
+    }
+    sched_setaffinity(0, sizeof all, &all);
+}
+
+void test_lost_records(void)
+{
+    struct target target = target_begin();
+    struct counter *counter = covering(&target);
+    struct counter_facts facts;
+
+    check(!perf_covers(counter, getpid()), "a stranger is not covered", "");
+    children_everywhere(3000); /* nothing is read meanwhile */
+    perf_facts_of(counter, &facts);
+    check(facts.covered == 1, "the target is", ": %u", facts.covered);
+    children_everywhere(1);
+    check(perf_covers(counter, getpid()),
+          "after a loss of records any process may be a descendant", "");
+    perf_free(counter);
+    target_end(&target);
+}
