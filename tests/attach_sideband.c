@@ -124,7 +124,6 @@ void test_choices_late(void)
         sideband_leave(state.sideband);
     }
     parent_go((pid_t)calls.pid, go);
-    children(100);
     if (sideband_listen(state.sideband, &other))
         exit(2);
     sideband_choose(state.sideband, &other, late.pid, begun_ns);

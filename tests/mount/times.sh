@@ -16,7 +16,7 @@ hogs() {
         HOGS+=($!)
     done
 }
-in_group() { sh -c 'echo $$ >"$1"; shift; exec "$@"' sh "$GROUP/cgroup.procs" "$@"; }
+in_group() { exec sh -c 'echo $$ >"$1"; shift; exec "$@"' sh "$GROUP/cgroup.procs" "$@"; }
 
 # times_are_right TARGET EVENT CPUS: EVENT counts the nanoseconds that the target ran. It is started three
 # times, and at each point its times are at most those of CPUS CPUs, and those that EVENT has counted.
@@ -92,6 +92,7 @@ t_the_times_of_a_cgroup_that_is_idle_at_the_start() {
     kill -CONT "${HOGS[0]}"
     eventually 20 '(($(status a enabled_ns) > 0))'
     between "$(status a enabled_ns)" 1 $(($(now_ns) - start))
+    ctl a stop
     is "$(status a running_ns)" "$(status a enabled_ns)"
 }
 
