@@ -289,6 +289,7 @@ struct backend {
     int (*attach)(struct backend_state *state, const struct plan *plan, struct counter **out,
                   struct err *err);
     int (*start)(struct counter *counter, struct err *err); /* continues, or arms if at_exec */
+    /* 0 or -errno. -ENOMEM, -EMFILE, -ENFILE: tasks that were being born may count on. */
     int (*stop)(struct counter *counter);
     /* Reads the totals. Returns 0 or -EIO. The kernel may make a reader wait for some milliseconds:
      * returns -EAGAIN instead unless `patient`. */

@@ -101,6 +101,7 @@ static void test_tasks(unsigned races)
     test_blind();
     test_adopt();
     test_switch_race();
+    test_switch_without_descriptors();
     test_race(300, races / 10, false, NULL);
     test_race(20, races / 10, true, NULL);
 }

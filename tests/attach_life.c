@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 void test_set(void)
@@ -140,5 +141,28 @@ void test_adopt(void)
           "a text of closed descriptors is refused", "");
     buf_free(&text);
     buf_free(&second);
+    target_end(&target);
+}
+
+/* The threads of the target cannot be listed: some might not be switched. */
+void test_switch_without_descriptors(void)
+{
+    struct target target = target_begin();
+    struct plan plan = plan_for(&target);
+    struct counter *counter = attach_started(&plan);
+    struct rlimit usual, none = {0};
+
+    getrlimit(RLIMIT_NOFILE, &usual);
+    none.rlim_max = usual.rlim_max;
+    check(!perf_stop(counter), "stopped", "");
+    setrlimit(RLIMIT_NOFILE, &none);
+    check(perf_start(counter, &err) && err.id == P10, "not started without a descriptor",
+          ": %s", err.text);
+    setrlimit(RLIMIT_NOFILE, &usual);
+    check(!perf_start(counter, &err), "started", "");
+    setrlimit(RLIMIT_NOFILE, &none);
+    check(perf_stop(counter) == -EMFILE, "not stopped without a descriptor", "");
+    setrlimit(RLIMIT_NOFILE, &usual);
+    perf_free(counter);
     target_end(&target);
 }

@@ -47,6 +47,7 @@ void test_reused_number(void);
 void test_lost_records(void);
 
 /* attach_life.c */
+void test_switch_without_descriptors(void);
 void test_set(void);
 void test_blind(void);
 void test_adopt(void);

@@ -179,8 +179,15 @@ static int stop_and_read(struct change *change)
         if (!counter)
             continue;
         if (!kept || (change->diff.stop && link_live(move->old))) {
-            backend->stop(counter);
+            const int rc = backend->stop(counter);
+
             move->stopped = true;
+            if (kept && rc == -ENOMEM && change->cause != CAUSE_RELEASE)
+                return err_nomem(&change->err);
+            if (kept && (rc == -EMFILE || rc == -ENFILE) && change->cause != CAUSE_RELEASE)
+                return err_set(&change->err, P10,
+                               "no descriptor was left to stop the counters of %s, which continue",
+                               change->name);
         }
         if (!move->last)
             continue;
@@ -228,7 +235,7 @@ void change_open(struct change *change)
     if (rc == 0)
         rc = start_all(change);
     if (rc == 0)
-        record_begun(change);
+        rc = record_begun(change);
     change->rc = rc;
 }
 

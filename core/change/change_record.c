@@ -128,14 +128,16 @@ void record_hold(struct change *change)
 /* ---- what is there when it starts ---- */
 
 struct processes {
-    pid_t *items;
-    size_t n, cap;
+    VEC(pid_t) list;
+    struct buf *inventory; /* has failed, if there was no memory for one of them */
 };
 
 static void process_add(void *arg, pid_t pid)
 {
     struct processes *processes = arg;
-    vec_push(processes, pid);
+
+    if (vec_push(&processes->list, pid))
+        processes->inventory->failed = true;
 }
 
 /*
@@ -157,7 +159,7 @@ static void process_inventory(struct change *change, const struct rights *rights
 static void link_inventory(struct change *change, const struct link *link)
 {
     const struct engine *engine = change->engine;
-    struct processes processes = {.n = 0};
+    struct processes processes = {.inventory = &change->log.inventory};
 
     /* When it is dead its number may be another process's. When it lived behind the start, a
      * process that comes to have its number is younger than that, and not looked at. */
@@ -165,14 +167,14 @@ static void link_inventory(struct change *change, const struct link *link)
         process_inventory(change, link->rights, link->pid);
     if (engine->backend->processes && change->desired.settings.word[KEY_DESCENDANTS])
         engine->backend->processes(link->counter, process_add, &processes);
-    for (unsigned i = 0; i < processes.n; i++)
-        if (processes.items[i] != link->pid)
-            process_inventory(change, link->rights, processes.items[i]);
-    free(processes.items);
+    for (size_t i = 0; i < processes.list.n; i++)
+        if (processes.list.items[i] != link->pid)
+            process_inventory(change, link->rights, processes.list.items[i]);
+    free(processes.list.items);
 }
 
 /* New mappings are not told while it is stopped: those that are there are told at each start. */
-void record_begun(struct change *change)
+int record_begun(struct change *change)
 {
     bool system = mode_table[change->desired.settings.mode].system, any = false;
 
@@ -185,6 +187,7 @@ void record_begun(struct change *change)
     }
     if (any && system && change->cause == CAUSE_COMMAND) /* else it was told when it began */
         recording_inventory(change->log.held, 0, change->log.held_ns, &change->log.inventory);
+    return change->log.inventory.failed ? err_nomem(&change->err) : 0;
 }
 
 /* ---- notes ---- */

@@ -210,7 +210,7 @@ void change_close(struct change *change);
 int refuse_log(struct change *change, const char *what); /* P11. With or without the lock */
 int record_open(struct change *change); /* the new recording, and room in the log */
 void record_hold(struct change *change);
-void record_begun(struct change *change); /* started: what is there already */
+int record_begun(struct change *change); /* started: what is there already; 0 or an error */
 struct opening change_opening(const struct change *change);
 void record_end(struct change *change, bool stops, enum pmc_state after); /* into the log */
 void record_swap(struct change *change);

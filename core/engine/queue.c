@@ -80,19 +80,6 @@ static bool garbage_task(struct call *call)
 
 /* ---- the backend is told of CPUs, before the PMCs on them are looked at ---- */
 
-static void cpus_tell(const struct engine *engine, const struct cpus *moved,
-                      const struct cpus *went, const struct cpus *online)
-{
-    for (int next = cpus_next(moved, 0); next >= 0; next = cpus_next(moved, next + 1)) {
-        unsigned cpu = (unsigned)next;
-
-        if (cpus_has(went, cpu))
-            engine->backend->cpu(engine->backend_state, cpu, false);
-        if (cpus_has(online, cpu))
-            engine->backend->cpu(engine->backend_state, cpu, true);
-    }
-}
-
 static bool news_are(const struct engine *engine)
 {
     return engine->backend && engine->backend->cpu && cpus_count(&engine->news) > 0;
@@ -101,21 +88,25 @@ static bool news_are(const struct engine *engine)
 static bool news_task(struct call *call)
 {
     struct engine *engine = call->engine;
-    struct cpus moved, went, online;
+    struct cpus moved = engine->news, went = engine->news_went;
 
-    cpus_init(&online);
-    if (!news_are(engine) || !cpus_copy(&online, &engine->online))
+    if (!news_are(engine))
         return false;
-    moved = engine->news;
-    went = engine->news_went;
     cpus_init(&engine->news);
     cpus_init(&engine->news_went);
-    slow_begin(call, true);
-    cpus_tell(engine, &moved, &went, &online);
-    slow_end(call);
+    for (int cpu = cpus_next(&moved, 0); cpu >= 0; cpu = cpus_next(&moved, cpu + 1)) {
+        const bool off = cpus_has(&went, (unsigned)cpu),
+                   on = cpus_has(&engine->online, (unsigned)cpu);
+
+        slow_begin(call, true);
+        if (off)
+            engine->backend->cpu(engine->backend_state, (unsigned)cpu, false);
+        if (on)
+            engine->backend->cpu(engine->backend_state, (unsigned)cpu, true);
+        slow_end(call);
+    }
     cpus_free(&moved);
     cpus_free(&went);
-    cpus_free(&online);
     return true;
 }
 

@@ -69,14 +69,24 @@ static void counter_set_on(struct counter *counter, bool on)
 int perf_start(struct counter *counter, struct err *err)
 {
     bool armed = counter_is_armed(counter), was_on = counter_is_on(counter);
+    int rc;
 
     counter->begun = true;
     verdicts_clear(counter);
     counter_set_on(counter, true);
-    if (output_track(counter) || (!armed && counter_switch(counter, true))) {
+    rc = output_track(counter);
+    if (!rc && !armed)
+        rc = counter_switch(counter, true);
+    if (rc) {
         counter_set_on(counter, was_on);
         if (!was_on)
             output_untrack(counter, false);
+        if (rc == -ENOMEM)
+            return err_set(err, E32, "no memory to start a counter of %u tasks or CPUs",
+                           counter->n_groups);
+        if (rc == -EMFILE || rc == -ENFILE)
+            return err_set(err, P10, "no descriptor was left to start a counter of %u tasks",
+                           counter->n_groups);
         return err_set(err, P14, "the kernel refused to start a counter of %u tasks or CPUs",
                        counter->n_groups);
     }

@@ -50,25 +50,33 @@ static int by_number(const void *a, const void *b)
     return *(const pid_t *)a - *(const pid_t *)b;
 }
 
+static bool is_lack(int rc)
+{
+    return rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE;
+}
+
 static void add_process(void *arg, pid_t pid)
 {
     struct tids *pids = arg;
 
-    (void)!vec_push(&pids->list, pid);
+    if (vec_push(&pids->list, pid))
+        pids->failed = -ENOMEM;
 }
 
 static void add_threads(struct tids *tids, pid_t pid)
 {
     char path[40];
-    pid_t *threads;
-    size_t n;
+    pid_t *threads = NULL;
+    size_t n = 0;
+    int rc;
 
     snprintf(path, sizeof path, "/proc/%d/task", pid);
-    if (proc_numbers(AT_FDCWD, path, &threads, &n) < 0)
-        return;
-    for (size_t i = 0; i < n; i++)
-        (void)!vec_push(&tids->list, threads[i]);
+    rc = proc_numbers(AT_FDCWD, path, &threads, &n);
+    for (size_t i = 0; !rc && i < n; i++)
+        rc = vec_push(&tids->list, threads[i]);
     free(threads);
+    if (is_lack(rc)) /* else the process is gone */
+        tids->failed = rc;
 }
 
 void counter_tids(const struct counter *counter, struct tids *tids)
@@ -77,9 +85,11 @@ void counter_tids(const struct counter *counter, struct tids *tids)
 
     tids->list.n = 0;
     if (counter->target.kind == TARGET_THREAD)
-        (void)!vec_push(&tids->list, counter->target.tid);
+        add_process(tids, counter->target.tid);
     else
         perf_processes(counter, add_process, &pids);
+    if (pids.failed)
+        tids->failed = pids.failed;
     for (size_t i = 0; i < pids.list.n; i++)
         add_threads(tids, pids.list.items[i]);
     free(pids.list.items);
@@ -87,8 +97,11 @@ void counter_tids(const struct counter *counter, struct tids *tids)
         qsort(tids->list.items, tids->list.n, sizeof(pid_t), by_number);
 }
 
-/* Waits until no task in `now`, but not in `before`, is just giving copies to a child. */
-static bool tids_settle(const struct tids *now, const struct tids *before)
+/*
+ * Waits until no task in `now`, but not in `before`, is just giving copies to a child. 1; 0: there
+ * is none of them; or -ENOMEM, -EMFILE, -ENFILE.
+ */
+static int tids_settle(const struct tids *now, const struct tids *before)
 {
     struct perf_event_attr attr;
     bool any = false;
@@ -102,6 +115,8 @@ static bool tids_settle(const struct tids *now, const struct tids *before)
             continue;
         int fd = event_open(&attr, tid, -1, -1, 0);
         any = true;
+        if (is_lack(fd))
+            return fd;
         if (fd == -ETIME) /* it makes no child; and what else may keep us waiting is not known */
             break;
         event_close(&fd);
@@ -112,18 +127,17 @@ static bool tids_settle(const struct tids *now, const struct tids *before)
 int counter_switch(struct counter *counter, bool on)
 {
     struct tids lists[2] = {{.list = {.n = 0}}, {.list = {.n = 0}}};
-    int rc = groups_switch(counter, on);
+    int rc = groups_switch(counter, on), any = 1;
 
     if (counter->target.kind != TARGET_PROCESS)
         return rc;
     /* A task born meanwhile may have been born wrong, and make children itself. */
-    for (int round = 0; round < ROUNDS_MAX && !rc; round++) {
+    for (int round = 0; round < ROUNDS_MAX && !rc && any > 0; round++) {
         struct tids *now = &lists[round % 2];
 
         counter_tids(counter, now);
-        if (!tids_settle(now, &lists[(round + 1) % 2]))
-            break;
-        rc = groups_switch(counter, on);
+        any = now->failed ? now->failed : tids_settle(now, &lists[(round + 1) % 2]);
+        rc = any > 0 ? groups_switch(counter, on) : any;
     }
     free(lists[0].list.items);
     free(lists[1].list.items);

@@ -10,9 +10,10 @@
 /* Sorted numbers. */
 struct tids {
     VEC(pid_t) list;
+    int failed; /* some are missing, for want of memory or descriptors: -errno */
 };
 
 /* The threads of the target and, as far as they are known, of its descendants. System calls. */
 void counter_tids(const struct counter *counter, struct tids *tids);
-/* 0 or -EIO. */
+/* 0, -EIO, or -ENOMEM, -EMFILE, -ENFILE: some threads or children may have been left out. */
 int counter_switch(struct counter *counter, bool on);
