@@ -178,6 +178,23 @@ TEST(a_cpu_that_goes_keeps_its_count_and_counts_again)
     refused("j", "target", "cpu0-1", ENXIO, E37);
 }
 
+TEST(the_gap_of_a_cpu_that_was_away_outlives_the_worker)
+{
+    pmc_with("i", "cpu-clock", "cpu0-1");
+    fake_cpu(&fx.host, 1, false);
+    works_run();
+    pass_ms(2);
+    engine_reload();
+    pass_ms(1);
+    ck_assert_str_eq(value_of("i", "status", "gap_ns"), "3000000");
+    fake_cpu(&fx.host, 1, true);
+    works_run();
+    pass_ms(1);
+    ck_assert_str_eq(value_of("i", "status", "gap_ns"), "3000000");
+    engine_reload();
+    ck_assert_str_eq(value_of("i", "status", "gap_ns"), "3000000");
+}
+
 TEST(e38_st5_with_every_cpu_away_start_and_stop_are_enxio)
 {
     pmc_with("i", "cycles", "cpu1");
