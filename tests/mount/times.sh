@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2154
+# shellcheck shell=bash disable=SC2016,SC2154
 # The times of a counter, for each kind of target, compared with the clock.
 
 # shellcheck source=tests/mount/rights_lib.sh
@@ -88,7 +88,8 @@ t_the_times_of_a_cgroup_that_is_idle_at_the_start() {
     pmc a event=task-clock "target=cgroup:$GROUP_NAME"
     sleep 0.2
     is "$(status a enabled_ns)" 0
-    local start=$(now_ns)
+    local start
+    start=$(now_ns)
     kill -CONT "${HOGS[0]}"
     eventually 20 '(($(status a enabled_ns) > 0))'
     between "$(status a enabled_ns)" 1 $(($(now_ns) - start))
