@@ -90,13 +90,13 @@ pasted() {
 }
 
 # transcript SHELL FILE BACKEND: pastes the ```console blocks. Blocks that name cycles are for a PMU (sim), others for
-# this kernel (perf). A line of the page appears in the output of its command, with any numbers. `1234` is a process.
+# this kernel (perf). A line of the page appears in the output of its command, with any numbers (perf prints 1K). `1234` is a process.
 transcript() {
     /usr/bin/python3 -I - "$@" "$M" "${PID_OF[p]}" <<'P'
 import os, pty, re, select, sys, time
 shell, page, backend, mount, pid = sys.argv[1:]
 def form(line):
-    return " ".join(re.sub(r"[0-9]+(\.[0-9]+)?", "N", line).split())
+    return " ".join(re.sub(r"[0-9]+(\.[0-9]+)?([KM]\b)?", "N", line).split())
 blocks = re.findall(r"^ *```console\n(.*?)^ *```", open(page).read(), re.S | re.M)
 blocks = [b for b in blocks if ("cycles" in b) == (backend == "sim")]
 assert blocks, "no transcript for " + backend
