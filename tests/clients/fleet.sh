@@ -19,7 +19,7 @@ net_start() {
 exporter() {
     mkdir -m 755 "$T/$1"
     sed -n '/^```sh/,/^```$/{ /^```/!p }' "$EXAMPLES/README.md" |
-        sed "s#/pmc/#$M/#; s#/var/lib/prometheus/node-exporter#$T/$1#" >"$T/lines"
+        sed "s#/pmc/#$M/#g; s#/var/lib/prometheus/node-exporter#$T/$1#" >"$T/lines"
     sh -e "$T/lines"
     "${NET[@]}" setpriv --reuid prometheus --regid prometheus --clear-groups -- prometheus-node-exporter \
         --collector.disable-defaults --collector.textfile --collector.textfile.directory="$T/$1" \
