@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #define NO_UID     ((uid_t)-1) /* of what an instance has */
@@ -166,13 +167,36 @@ uint64_t user_left(const struct user *user, enum resource what)
     return left_of(scarce(user, what), what);
 }
 
+/* Charges one account, unless that exceeds its limit; other threads may charge it meanwhile. */
+static bool charge_within(struct user *user, enum resource what, uint64_t n)
+{
+    const uint64_t limit = limit_of(user, what);
+    _Atomic uint64_t *const used = &user->used[counted(what)];
+    uint64_t before = *used;
+
+    do
+        if (before > limit || n > limit - before)
+            return false;
+    while (!atomic_compare_exchange_weak(used, &before, before + n));
+    return true;
+}
+
 bool user_charge(struct user *user, enum resource what, int64_t n)
 {
-    bool may = n <= 0 || (uint64_t)n <= user_left(user, what);
-
-    if (may)
+    if (n <= 0) {
         user_add(user, what, n);
-    return may;
+        return true;
+    }
+    if (!user->of)
+        return charge_within(user, what, (uint64_t)n);
+    if (!charge_within(user->of, what, (uint64_t)n))
+        return false;
+    if (!charge_within(user->share, what, (uint64_t)n)) {
+        user->of->used[counted(what)] -= (uint64_t)n;
+        return false;
+    }
+    user->used[counted(what)] += (uint64_t)n;
+    return true;
 }
 
 bool user_charge_log(void *user, int64_t bytes)

@@ -39,8 +39,9 @@ struct user *user_ref(struct user *user);
 void user_unref(struct user *user);     /* NULL allowed */
 void users_free(struct engine *engine); /* those that only have logs stay */
 
-/* So much more (or less) is used: not asked, or asked; false: more than there may be. */
+/* Adds n, which may be negative, without a check. */
 void user_add(struct user *user, enum resource what, int64_t n);
+/* Adds n unless that exceeds a limit, in one operation: other threads never make it more. */
 bool user_charge(struct user *user, enum resource what, int64_t n);
 bool user_charge_log(void *user, int64_t bytes); /* for log_set_charge() */
 /* How much there still may be. */

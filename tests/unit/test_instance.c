@@ -7,6 +7,7 @@
 #include "tests/unit/fixture.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -117,6 +118,65 @@ TEST(the_log_is_of_the_instances_too)
     user_unref(share);
     leave();
     recorders_off();
+}
+
+#define CHARGES 200000u
+
+static void *charges(void *user)
+{
+    uint64_t *const granted = calloc(1, sizeof *granted);
+
+    for (unsigned i = 0; i < CHARGES; i++)
+        *granted += user_charge(user, USED_BYTES, 3) ? 3 : 0;
+    return granted;
+}
+
+TEST(bytes_are_charged_up_to_the_limit_and_never_beyond_by_any_number_of_threads)
+{
+    struct user *share = user_get_share(fx.engine, made("a"));
+    struct user *users[2] = {user_get(fx.engine, 1000, share), user_get(fx.engine, 2000, share)};
+    pthread_t threads[4];
+    uint64_t sum = 0;
+
+    tune(TUNABLE_MAX_LOG_PER_USER, "300000");
+    share->limit[USED_BYTES] = 500000;
+    for (unsigned i = 0; i < 4; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, charges, users[i % 2]), 0);
+    for (unsigned i = 0; i < 4; i++) {
+        void *granted;
+
+        pthread_join(threads[i], &granted);
+        sum += *(uint64_t *)granted;
+        free(granted);
+    }
+    ck_assert_uint_eq(sum, share->used[USED_BYTES]);
+    ck_assert_uint_gt(sum, 500000 - 3);
+    ck_assert_uint_le(sum, 500000);
+    for (unsigned i = 0; i < 2; i++) {
+        ck_assert_uint_le(users[i]->of->used[USED_BYTES], 300000);
+        ck_assert_uint_eq(users[i]->of->used[USED_BYTES], users[i]->used[USED_BYTES]);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        user_add(users[i], USED_BYTES, -(int64_t)users[i]->used[USED_BYTES]);
+        user_unref(users[i]);
+    }
+    ck_assert_uint_eq(share->used[USED_BYTES], 0);
+    user_unref(share);
+}
+
+TEST(a_byte_quota_can_be_used_up_exactly)
+{
+    struct user *user = user_get(fx.engine, 1000, NULL);
+
+    tune(TUNABLE_MAX_LOG_PER_USER, "300000");
+    ck_true(user_charge(user, USED_BYTES, 299999));
+    ck_true(!user_charge(user, USED_BYTES, 2));
+    ck_true(user_charge(user, USED_BYTES, 1));
+    ck_true(!user_charge(user, USED_BYTES, 1));
+    ck_true(user_charge(user, USED_BYTES, 0));
+    ck_assert_uint_eq(user->used[USED_BYTES], 300000);
+    user_add(user, USED_BYTES, -300000);
+    user_unref(user);
 }
 
 TEST(the_limit_that_keeps_a_log_small_is_named)
