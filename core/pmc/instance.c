@@ -43,8 +43,13 @@ struct instance *instance_make(struct engine *engine, uint64_t id, const char *n
         return NULL;
     instance->name = strdup(name);
     instance->share = user_get_share(engine, id);
-    if (instance->name && instance->share && ids_add(&engine->instances, id, instance))
-        return instance;
+    if (instance->name && instance->share && ids_add(&engine->instances, id, instance)) {
+        HASH_ADD_KEYPTR(hh, engine->instance_names, instance->name, strlen(instance->name),
+                        instance);
+        if (hash_has(instance))
+            return instance;
+        ids_remove(&engine->instances, id);
+    }
     instance_free(instance);
     return NULL;
 }
@@ -65,6 +70,8 @@ void instance_free(struct instance *instance)
 {
     if (!instance)
         return;
+    if (hash_has(instance))
+        HASH_DEL(instance->engine->instance_names, instance);
     assert(instance->n == 0 && !instance->holder);
     user_unref(instance->share);
     ids_free(&instance->pmcs);
@@ -128,10 +135,8 @@ struct instance *instance_by_name(struct engine *engine, const char *name)
 {
     struct instance *instance;
 
-    for (uint64_t id = 0; (instance = ids_next(&engine->instances, id, &id));)
-        if (strcmp(instance->name, name) == 0)
-            return instance;
-    return NULL;
+    HASH_FIND_STR(engine->instance_names, name, instance);
+    return instance;
 }
 
 /* ---- the end ---- */
@@ -169,6 +174,8 @@ void instance_release(struct instance *instance, bool vanishes)
         pmc_vanish(instance->by_name[instance->n - 1]);
     instance_let_go(instance);
     ids_remove(&engine->instances, instance->id);
+    HASH_DEL(engine->instance_names, instance);
+    instance->hh.tbl = NULL;
     instance_touch(instance);
     for (size_t i = 0; i < instance->n_errors; i++)
         error_touch(instance, instance->errors[i].uid);

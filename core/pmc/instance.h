@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "core/base/hash.h"
 #include "core/pmc/user.h"
 
 #define INSTANCES_MAX   4096
@@ -31,7 +32,8 @@ uint64_t limit_max(enum limit limit);
 struct instance {
     struct engine *engine;
     uint64_t id;
-    char *name; /* NULL: the root */
+    UT_hash_handle hh; /* in engine->instance_names */
+    char *name;        /* NULL: the root */
     uid_t uid;
     gid_t gid;
     mode_t mode;               /* with the sticky bit */

@@ -57,6 +57,7 @@ struct engine {
     struct user *users[USER_BUCKETS];
     struct instance *root;
     struct ids instances;     /* all others */
+    struct instance *instance_names; /* a hash table of the same, by name */
     uint64_t next_instance;   /* their serials: never 0, never the same again */
     struct instance *removed; /* of which the kernel is to be told after the lock */
     struct proc *dead_procs;  /* to be destroyed without the lock */
