@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,7 +113,7 @@ static int stat_scan(const char *text, struct proc_stat *out)
     const char *p = strrchr(text, ')');
     int n = p ? sscanf(p,
                        ") %c %*s %*s %*s %*s %*s %u %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
-                       "%*s %lu",
+                       "%*s %" SCNu64,
                        &out->state, &flags, &out->start)
               : 0;
 
