@@ -18,6 +18,10 @@ static int remark_refuse(struct call *call, struct pmc *pmc, size_t size)
 {
     const size_t most = log_record_max(pmc->log);
 
+    if (size > RECORD_MAX)
+        return err_set(&call->err, P04,
+                       "a text of %zu bytes: a record of a log has room for %zu; write less",
+                       call->len, RECORD_MAX - sizeof(struct record_note));
     if (size > most)
         return err_set(
             &call->err, P04,
@@ -47,10 +51,12 @@ static int remark_put(struct call *call, struct pmc *pmc)
         buf_free(&record);
         return err_set(&call->err, X14, "no memory for the log of %s", pmc->name);
     }
-    if (!record.failed)
+    if (call->len > RECORD_MAX - sizeof(struct record_note))
+        rc = -E2BIG; /* the record would have only the beginning of the text */
+    else if (!record.failed)
         rc = log_put_once(pmc->log, call->engine->request, (const struct record *)record.data);
     if (rc)
-        rc = remark_refuse(call, pmc, record.len);
+        rc = remark_refuse(call, pmc, sizeof(struct record_note) + call->len);
     else
         pmc_wake(pmc);
     buf_free(&record);

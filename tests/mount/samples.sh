@@ -262,6 +262,25 @@ t_a_remark_that_a_small_log_has_no_room_for_is_refused_and_nothing_is_lost() {
     is "$(status a log_lost)" 0
 }
 
+t_a_remark_is_stored_whole_or_refused() {
+    mount_pmcfs
+    quiet
+    python3 -B - "$M/a/samples" <<'P'
+import errno, os, sys
+def write(n):
+    fd = os.open(sys.argv[1], os.O_WRONLY)
+    try: return os.write(fd, b"x" * (n - 1) + b"\n")
+    except OSError as error: return errno.errorcode[error.errno]
+    finally: os.close(fd)
+for n in (65489, 65488):
+    assert write(n) == n, n
+for n in (65490, 65496, 65530, 65537, 131072):
+    assert write(n) == "E2BIG", n
+P
+    like "$(cat "$M/a/error")" '^E2BIG P04 samples: a text of 131071 bytes: a record of a log has room for 65488; write less'
+    is "$(timeout 1 cat "$M/a/samples" | sed -n 's/.* user text=//p' | LC_ALL=C awk '{ print length($0) }' | xargs)" "32771 32771"
+}
+
 t_it_opens_for_one_thing_only() {
     mount_pmcfs
     quiet
