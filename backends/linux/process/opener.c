@@ -72,7 +72,7 @@ struct asking {
 static long ask_here(void *arg)
 {
     const struct asking *asking = arg;
-    struct capabilities set;
+    struct capabilities set = {0};
     const long rc = asking->first ? asking->first(asking->arg) : 0;
 
     if (rc < 0)
@@ -91,7 +91,8 @@ static long ask_here(void *arg)
  */
 static int helper_take(const struct rights *rights)
 {
-    struct capabilities set;
+    struct capabilities set = {0};
+
     if (prctl(PR_SET_DUMPABLE, 0) < 0 || capabilities_get(&set) < 0)
         return -ENOTSUP;
     if (!groups_take(rights) || syscall(SYS_setresgid, -1L, (unsigned long)rights->gid, -1L) < 0 ||
