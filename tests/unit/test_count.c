@@ -364,6 +364,19 @@ TEST(many_at_once_while_one_is_released)
     works_run();
 }
 
+/* Names of events come from the kernel and from libpfm4, which may use any byte. */
+TEST(quotes_and_backslashes_in_an_events_name_are_escaped_in_a_label)
+{
+    char *was;
+
+    pmc_with("a", "page-faults", "100");
+    was = pmc_of("a")->set->event[0].written;
+    pmc_of("a")->set->event[0].written = (char *)"pa\"ge\\faults";
+    ck_true(strstr(read_file(NULL, "metrics.prom"),
+                   "{pmc=\"a\",event=\"pa\\\"ge\\\\faults\","));
+    pmc_of("a")->set->event[0].written = was;
+}
+
 TEST(a_count_that_is_set_anew_all_the_time_holds_up_no_look_at_others)
 {
     struct held held;

@@ -137,6 +137,9 @@ TEST(an_estimate_may_step_back)
     next();
     pass_ms(10);
     ck_assert_str_eq(next(), "0.010000000\t10000000\n");
+    file.series->last[0] += 15000000; /* the simulated machine's estimates never decrease */
+    pass_ms(10);
+    ck_assert_str_eq(next(), "0.020000000\t-5000000\n");
 }
 
 TEST(many_targets_are_read_as_a_work)
