@@ -6,7 +6,7 @@
 
 /* ---- room ---- */
 
-static bool give_up_maps(struct tasks *tasks, struct process *process)
+static bool give_up_maps(struct tasks *tasks, struct logged_process *process)
 {
     if (!process || !process->maps)
         return false;
@@ -15,9 +15,9 @@ static bool give_up_maps(struct tasks *tasks, struct process *process)
 }
 
 /* But for the kernel. */
-static bool is_last(const struct process *process)
+static bool is_last(const struct logged_process *process)
 {
-    const struct process *newer = TAILQ_NEXT(process, by_news);
+    const struct logged_process *newer = TAILQ_NEXT(process, by_news);
 
     return !newer || (newer->pid == TASKS_KERNEL && !TAILQ_NEXT(newer, by_news));
 }
@@ -29,7 +29,7 @@ static bool is_last(const struct process *process)
  */
 static bool give_up_oldest(struct tasks *tasks)
 {
-    struct process *process = TAILQ_FIRST(&tasks->by_news);
+    struct logged_process *process = TAILQ_FIRST(&tasks->by_news);
 
     if (process && process->pid == TASKS_KERNEL && TAILQ_NEXT(process, by_news))
         process = TAILQ_NEXT(process, by_news);
@@ -50,8 +50,8 @@ void spaces_bound(struct tasks *tasks, uint64_t max_bytes)
 
 void tasks_bound_maps(struct tasks *tasks, uint64_t max_bytes)
 {
-    const struct process *last = TAILQ_LAST(&tasks->by_news, process_list);
-    struct process *oldest;
+    const struct logged_process *last = TAILQ_LAST(&tasks->by_news, process_list);
+    struct logged_process *oldest;
 
     while (tasks->bytes > max_bytes && (oldest = TAILQ_FIRST(&tasks->by_news)) != last) {
         maps_drop(&tasks->bytes, &oldest->maps);
@@ -65,7 +65,7 @@ void tasks_bound_maps(struct tasks *tasks, uint64_t max_bytes)
 const struct record_map *tasks_overlap(const struct tasks *tasks, uint32_t pid, uint64_t start,
                                        uint64_t end)
 {
-    const struct process *process = tasks_process(tasks, pid);
+    const struct logged_process *process = tasks_process(tasks, pid);
     const struct maps *maps = process ? process->maps : NULL;
     unsigned i = maps_search(maps, start);
 
@@ -80,7 +80,7 @@ const struct record_map *spaces_find(const struct tasks *tasks, uint32_t pid, ui
 
 const char *spaces_name(const struct tasks *tasks, uint32_t pid, uint32_t tid)
 {
-    const struct process *process = tasks_process(tasks, pid);
+    const struct logged_process *process = tasks_process(tasks, pid);
     const struct task *task = process ? tasks_find(tasks, tid) : NULL;
 
     return process ? task_name(process, task && task->process == process ? task : NULL) : NULL;
@@ -89,10 +89,10 @@ const char *spaces_name(const struct tasks *tasks, uint32_t pid, uint32_t tid)
 /* ---- telling ---- */
 
 /* The next one to be told: the kernel before all others. NULL: none is left. */
-static const struct process *walk_next(const struct tasks *tasks, const struct spaces_walk *walk,
-                                       const struct process *from)
+static const struct logged_process *walk_next(const struct tasks *tasks, const struct spaces_walk *walk,
+                                       const struct logged_process *from)
 {
-    const struct process *kernel = tasks_process(tasks, TASKS_KERNEL);
+    const struct logged_process *kernel = tasks_process(tasks, TASKS_KERNEL);
 
     if (kernel && kernel->news >= walk->kernel)
         return kernel;
@@ -102,7 +102,7 @@ static const struct process *walk_next(const struct tasks *tasks, const struct s
 }
 
 /* Names first: an exec is not among them, so nothing that follows is taken back. Their number. */
-static size_t tell_process(const struct process *process, uint64_t time, struct buf *out)
+static size_t tell_process(const struct logged_process *process, uint64_t time, struct buf *out)
 {
     const struct maps *maps = process->maps;
     uint32_t pid = process->pid, tid = pid;
@@ -130,7 +130,7 @@ static size_t tell_process(const struct process *process, uint64_t time, struct 
 bool spaces_tell(const struct tasks *tasks, struct spaces_walk *walk, size_t max, struct buf *out,
                  size_t *n)
 {
-    const struct process *oldest = TAILQ_FIRST(&tasks->by_news), *at = oldest;
+    const struct logged_process *oldest = TAILQ_FIRST(&tasks->by_news), *at = oldest;
     const size_t begun = out->len;
 
     if (!walk->begun)

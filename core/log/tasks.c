@@ -18,9 +18,9 @@ void tasks_init(struct tasks *tasks)
     TAILQ_INIT(&tasks->by_news);
 }
 
-struct process *tasks_process(const struct tasks *tasks, uint32_t pid)
+struct logged_process *tasks_process(const struct tasks *tasks, uint32_t pid)
 {
-    struct process *process;
+    struct logged_process *process;
 
     HASH_FIND(hh, tasks->processes, &pid, sizeof(pid), process);
     return process;
@@ -61,7 +61,7 @@ static bool name_set(struct tasks *tasks, char **name, const char *text, size_t 
     return copy;
 }
 
-const char *task_name(const struct process *process, const struct task *task)
+const char *task_name(const struct logged_process *process, const struct task *task)
 {
     return task && task->name ? task->name : process->name;
 }
@@ -80,16 +80,16 @@ static void thread_free(struct tasks *tasks, struct task *task)
 
 static size_t process_bytes(const struct tasks *tasks)
 {
-    return sizeof(struct process) + tasks->n_values * sizeof(uint64_t);
+    return sizeof(struct logged_process) + tasks->n_values * sizeof(uint64_t);
 }
 
-static void threads_free(struct tasks *tasks, struct process *process)
+static void threads_free(struct tasks *tasks, struct logged_process *process)
 {
     while (!TAILQ_EMPTY(&process->threads))
         thread_free(tasks, TAILQ_FIRST(&process->threads));
 }
 
-void tasks_drop(struct tasks *tasks, struct process *process)
+void tasks_drop(struct tasks *tasks, struct logged_process *process)
 {
     threads_free(tasks, process);
     maps_drop(&tasks->bytes, &process->maps);
@@ -105,7 +105,7 @@ void tasks_free(struct tasks *tasks)
         tasks_drop(tasks, TAILQ_FIRST(&tasks->by_news));
 }
 
-static void process_end(struct tasks *tasks, struct process *process, uint64_t time)
+static void process_end(struct tasks *tasks, struct logged_process *process, uint64_t time)
 {
     if (tasks->over)
         tasks->over(tasks->arg, process, process->pid, time);
@@ -113,7 +113,7 @@ static void process_end(struct tasks *tasks, struct process *process, uint64_t t
 }
 
 /* Its number is another one's by now, or there are too many: its end was lost. */
-static void process_lost(struct tasks *tasks, struct process *process, uint64_t time)
+static void process_lost(struct tasks *tasks, struct logged_process *process, uint64_t time)
 {
     process->inexact = true;
     if (TAILQ_EMPTY(&process->threads)) /* it was left before */
@@ -124,7 +124,7 @@ static void process_lost(struct tasks *tasks, struct process *process, uint64_t 
 
 static void thread_lost(struct tasks *tasks, struct task *task, uint64_t time)
 {
-    struct process *process = task->process;
+    struct logged_process *process = task->process;
 
     if (TAILQ_NEXT(task, along) || TAILQ_FIRST(&process->threads) != task) {
         process->inexact = true;
@@ -134,7 +134,7 @@ static void thread_lost(struct tasks *tasks, struct task *task, uint64_t time)
     }
 }
 
-void tasks_leave(struct tasks *tasks, struct process *process)
+void tasks_leave(struct tasks *tasks, struct logged_process *process)
 {
     threads_free(tasks, process);
     memset(process->value, 0, tasks->n_values * sizeof(process->value[0]));
@@ -144,7 +144,7 @@ void tasks_leave(struct tasks *tasks, struct process *process)
 
 /* ---- beginnings ---- */
 
-static void process_news(struct tasks *tasks, struct process *process)
+static void process_news(struct tasks *tasks, struct logged_process *process)
 {
     TAILQ_REMOVE(&tasks->by_news, process, by_news);
     TAILQ_INSERT_TAIL(&tasks->by_news, process, by_news);
@@ -155,7 +155,7 @@ static void process_news(struct tasks *tasks, struct process *process)
  */
 static void processes_bound(struct tasks *tasks, uint64_t time)
 {
-    struct process *oldest = TAILQ_FIRST(&tasks->by_news);
+    struct logged_process *oldest = TAILQ_FIRST(&tasks->by_news);
 
     if (HASH_COUNT(tasks->processes) <= STALE_MAX)
         return;
@@ -165,9 +165,9 @@ static void processes_bound(struct tasks *tasks, uint64_t time)
         tasks_drop(tasks, oldest);
 }
 
-static struct process *process_make(struct tasks *tasks, uint32_t pid, uint64_t time)
+static struct logged_process *process_make(struct tasks *tasks, uint32_t pid, uint64_t time)
 {
-    struct process *process = block_alloc(&tasks->bytes, process_bytes(tasks));
+    struct logged_process *process = block_alloc(&tasks->bytes, process_bytes(tasks));
 
     if (!process)
         return NULL;
@@ -183,7 +183,7 @@ static struct process *process_make(struct tasks *tasks, uint32_t pid, uint64_t 
     return process;
 }
 
-static struct task *thread_make(struct tasks *tasks, struct process *process, uint32_t tid,
+static struct task *thread_make(struct tasks *tasks, struct logged_process *process, uint32_t tid,
                                 bool born)
 {
     struct task *task = block_alloc(&tasks->bytes, sizeof(*task));
@@ -210,7 +210,7 @@ static struct task *thread_make(struct tasks *tasks, struct process *process, ui
  * The thread that executes takes the number of its process's first thread, which has ended; all
  * others have ended, too. It is at work under that number before the exec is told.
  */
-static struct task *take_lead(struct tasks *tasks, struct process *process)
+static struct task *take_lead(struct tasks *tasks, struct logged_process *process)
 {
     struct task *heir = TAILQ_FIRST(&process->threads), *other;
 
@@ -232,7 +232,7 @@ static struct task *thread_get(struct tasks *tasks, uint32_t pid, uint32_t tid, 
                                uint64_t time)
 {
     struct task *task = tasks_find(tasks, tid);
-    struct process *process;
+    struct logged_process *process;
 
     if (tid == TASKS_KERNEL && pid != TASKS_KERNEL)
         return NULL; /* no task has that number */
@@ -261,7 +261,7 @@ struct task *tasks_thread(struct tasks *tasks, uint32_t pid, uint32_t tid, uint6
 /* Name and mappings are the maker's. */
 static bool inherit(struct tasks *tasks, struct task *task, const struct task *maker)
 {
-    struct process *process = task->process;
+    struct logged_process *process = task->process;
     const char *name = task_name(maker->process, maker);
     char **place = &task->name;
 
@@ -276,7 +276,7 @@ static bool inherit(struct tasks *tasks, struct task *task, const struct task *m
 static bool take_fork(struct tasks *tasks, const struct record_task *fork)
 {
     struct task *maker = thread_get(tasks, fork->ppid, fork->ptid, false, fork->time), *task;
-    struct process *before = fork->pid != fork->ppid ? tasks_process(tasks, fork->pid) : NULL;
+    struct logged_process *before = fork->pid != fork->ppid ? tasks_process(tasks, fork->pid) : NULL;
 
     if (before)
         process_lost(tasks, before, fork->time);
@@ -291,7 +291,7 @@ static bool take_fork(struct tasks *tasks, const struct record_task *fork)
 static bool take_exit(struct tasks *tasks, const struct record_task *end)
 {
     struct task *task = tasks_find(tasks, end->tid);
-    struct process *process;
+    struct logged_process *process;
 
     if (task && task->process->pid != end->pid) {
         thread_lost(tasks, task, end->time);
@@ -317,7 +317,7 @@ static bool take_exit(struct tasks *tasks, const struct record_task *end)
 
 static void take_exec(struct tasks *tasks, struct task *leader)
 {
-    struct process *process = leader->process;
+    struct logged_process *process = leader->process;
     struct task *next;
 
     for (struct task *task = TAILQ_FIRST(&process->threads); task; task = next) {
@@ -332,7 +332,7 @@ static void take_exec(struct tasks *tasks, struct task *leader)
 
 static bool take_name(struct tasks *tasks, struct task *task, const char *text, size_t len)
 {
-    struct process *process = task ? task->process : NULL;
+    struct logged_process *process = task ? task->process : NULL;
 
     return task &&
            name_set(tasks, task->tid == process->pid ? &process->name : &task->name, text, len);
@@ -340,7 +340,7 @@ static bool take_name(struct tasks *tasks, struct task *task, const char *text, 
 
 static bool take_comm(struct tasks *tasks, const struct record_comm *comm)
 {
-    const struct process *process = tasks_process(tasks, comm->pid);
+    const struct logged_process *process = tasks_process(tasks, comm->pid);
     bool found = comm->head.misc & RECORD_FOUND;
     struct task *task;
 

@@ -62,7 +62,7 @@ static void add_count(struct exits *exits, uint64_t time, uint32_t pid, unsigned
         exits->given[i] += value[i];
 }
 
-static void process_over(void *arg, const struct process *process, uint32_t pid, uint64_t time)
+static void process_over(void *arg, const struct logged_process *process, uint32_t pid, uint64_t time)
 {
     static const uint64_t none[SET_MAX];
 
@@ -249,7 +249,7 @@ void exits_take(struct exits *exits, const struct record *record, struct buf *ou
 
 void exits_leave(struct exits *exits, uint32_t pid)
 {
-    struct process *process = tasks_process(&exits->tasks, pid);
+    struct logged_process *process = tasks_process(&exits->tasks, pid);
 
     if (process)
         tasks_leave(&exits->tasks, process);
@@ -271,7 +271,7 @@ void exits_rest(struct exits *exits, uint64_t time, const uint64_t *counted, boo
 {
     const unsigned lacks = exits->tasks.losses ? RECORD_LACKS : 0;
     uint64_t rest[SET_MAX];
-    struct process *process;
+    struct logged_process *process;
 
     exits->out = out;
     if (rest_of(exits, counted, exits->told, rest)) {
@@ -292,7 +292,7 @@ void exits_rest(struct exits *exits, uint64_t time, const uint64_t *counted, boo
 
 void exits_reset(struct exits *exits)
 {
-    struct process *process, *next;
+    struct logged_process *process, *next;
 
     for (process = TAILQ_FIRST(&exits->tasks.by_news); process; process = next) {
         next = TAILQ_NEXT(process, by_news);

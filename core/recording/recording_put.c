@@ -104,7 +104,7 @@ void recording_flush(struct recording *recording)
 /* ---- execs ---- */
 
 /* The exec is told with what is known of its program. */
-static void exec_tell(struct recording *recording, struct process *process, const char *path)
+static void exec_tell(struct recording *recording, struct logged_process *process, const char *path)
 {
     const char *text = path ? path : process->name ? process->name : "";
 
@@ -120,9 +120,9 @@ static void exec_tell(struct recording *recording, struct process *process, cons
 }
 
 /* The process, if the path of its last exec is awaited. */
-static struct process *exec_of(const struct recording *recording, uint32_t pid)
+static struct logged_process *exec_of(const struct recording *recording, uint32_t pid)
 {
-    struct process *process =
+    struct logged_process *process =
         recording->n_execs ? tasks_process(exits_tasks(recording->exits), pid) : NULL;
 
     return process && process->executed ? process : NULL;
@@ -131,7 +131,7 @@ static struct process *exec_of(const struct recording *recording, uint32_t pid)
 /* If the path of the last exec was awaited it comes no more. */
 static void exec_settle(struct recording *recording, uint32_t pid)
 {
-    struct process *process = exec_of(recording, pid);
+    struct logged_process *process = exec_of(recording, pid);
 
     if (process)
         exec_tell(recording, process, NULL);
@@ -140,7 +140,7 @@ static void exec_settle(struct recording *recording, uint32_t pid)
 /* Paths may be among what was lost: an end that comes now is an end. */
 static void execs_settle(struct recording *recording)
 {
-    struct process *process;
+    struct logged_process *process;
 
     TAILQ_FOREACH (process, &exits_tasks(recording->exits)->by_news, by_news)
         if (process->executed)
@@ -310,7 +310,7 @@ static void put_map(struct recording *recording, const struct record *record)
 {
     const struct record_map *map = (const struct record_map *)record;
     const bool data = record->misc & RECORD_DATA;
-    struct process *process = is_file(map) && !data ? exec_of(recording, map->pid) : NULL;
+    struct logged_process *process = is_file(map) && !data ? exec_of(recording, map->pid) : NULL;
 
     if (process)
         exec_tell(recording, process, map->path);
@@ -359,7 +359,7 @@ static void put_end(struct recording *recording, const struct record *record)
 static void put_comm(struct recording *recording, const struct record *record)
 {
     const struct record_comm *comm = (const struct record_comm *)record;
-    struct process *process;
+    struct logged_process *process;
 
     if (record->misc & RECORD_EXECUTED)
         exec_settle(recording, comm->pid);

@@ -368,7 +368,7 @@ static struct space *space_of(const struct maps *maps)
 unsigned unwind(const struct tasks *tasks, uint32_t pid, const struct user_state *user,
                 uint64_t *frame)
 {
-    const struct process *process = tasks_process(tasks, pid);
+    const struct logged_process *process = tasks_process(tasks, pid);
     const size_t registers = (size_t)__builtin_popcountll(user->mask);
     size_t n;
 

@@ -58,7 +58,7 @@ struct covered *covered_new(struct sideband *sideband, const struct counter *cou
                             void (*fill)(struct covered *covered, const void *arg), const void *arg)
 {
     struct covered *covered = calloc(1, sizeof *covered);
-    const struct process *process;
+    const struct logged_process *process;
     uint64_t suspect = 0;
 
     if (!covered)
@@ -114,7 +114,7 @@ bool covered_has(struct covered *covered, pid_t pid)
 
 void covered_each(struct covered *covered, void (*fn)(void *arg, pid_t pid), void *arg)
 {
-    const struct process *process;
+    const struct logged_process *process;
 
     covered_enter(covered);
     TAILQ_FOREACH (process, &covered->tasks.by_news, by_news)
@@ -134,7 +134,7 @@ static bool suspect_end(struct covered *covered, uint32_t pid)
  * at the process itself: one that is dead by then ended with its first. */
 static void take_end(struct covered *covered, const struct side_record *record)
 {
-    const struct process *process = tasks_process(&covered->tasks, record->pid);
+    const struct logged_process *process = tasks_process(&covered->tasks, record->pid);
 
     if (suspect_end(covered, record->pid))
         covered->dropped = true;
@@ -144,7 +144,7 @@ static void take_end(struct covered *covered, const struct side_record *record)
 
 static void take_exec(struct covered *covered, const struct side_record *record)
 {
-    struct process *process = tasks_process(&covered->tasks, record->pid);
+    struct logged_process *process = tasks_process(&covered->tasks, record->pid);
 
     if (!process)
         return;
@@ -156,7 +156,7 @@ static void take_exec(struct covered *covered, const struct side_record *record)
  * that had it ended with its first EXIT. */
 static void take_reuse(struct covered *covered, uint32_t pid)
 {
-    struct process *process = tasks_process(&covered->tasks, pid);
+    struct logged_process *process = tasks_process(&covered->tasks, pid);
 
     suspect_end(covered, pid);
     if (process)
