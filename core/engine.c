@@ -91,9 +91,9 @@ void engine_set_limit(struct engine *engine, uint64_t limit_ns)
     engine->limit_ns = limit_ns;
 }
 
-void engine_set_seat(struct engine *engine, const struct seat *seat)
+void engine_set_unlock(struct engine *engine, const struct unlock_ops *unlock)
 {
-    engine->seat = seat;
+    engine->unlock = unlock;
 }
 
 void engine_probe(struct engine *engine)
@@ -112,7 +112,7 @@ void engine_free(struct engine *engine)
     if (!engine)
         return;
     struct call call = {.engine = engine, .instance = engine->root};
-    engine->seat = NULL;
+    engine->unlock = NULL;
     while ((pmc = ids_next(&engine->pmcs, id, &id))) {
         pmc_take_off(pmc);
         change_release(&call, pmc);

@@ -31,7 +31,7 @@ void engine_free(struct engine *engine);
 /* An attach takes no longer than this, whatever attach_ms is; 0: no limit. */
 void engine_set_limit(struct engine *engine, uint64_t limit_ns);
 /* How calls let go of the lock; NULL, as at first: they keep it. `seat` outlives the engine. */
-void engine_set_seat(struct engine *engine, const struct seat *seat);
+void engine_set_unlock(struct engine *engine, const struct unlock_ops *unlock);
 
 /* ---- objects ---- */
 

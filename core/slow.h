@@ -9,7 +9,7 @@
 #include "core/call.h"
 
 /* How that is done: given by fs (engine_set_seat). */
-struct seat {
+struct unlock_ops {
     int (*admit)(struct call *call);
     void (*leave)(struct call *call, bool slow);
     void (*take)(struct call *call);

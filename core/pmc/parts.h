@@ -31,7 +31,7 @@ struct work {
 };
 
 struct engine {
-    const struct seat *seat; /* or NULL */
+    const struct unlock_ops *unlock; /* or NULL */
     const struct host *host;
     struct host_state *host_state;
     const struct backend *backend;

@@ -7,24 +7,24 @@
 
 int slow_admit(struct call *call)
 {
-    const struct seat *seat = call->engine->seat;
+    const struct unlock_ops *unlock = call->engine->unlock;
 
-    return seat ? seat->admit(call) : 0;
+    return unlock ? unlock->admit(call) : 0;
 }
 
 void slow_begin(struct call *call, bool slow)
 {
-    if (call->engine->seat)
-        call->engine->seat->leave(call, slow);
+    if (call->engine->unlock)
+        call->engine->unlock->leave(call, slow);
 }
 
 void slow_end(struct call *call)
 {
-    if (call->engine->seat)
-        call->engine->seat->take(call);
+    if (call->engine->unlock)
+        call->engine->unlock->take(call);
 }
 
 bool slow_interrupted(struct call *call)
 {
-    return call->engine->seat && call->engine->seat->interrupted(call);
+    return call->engine->unlock && call->engine->unlock->interrupted(call);
 }

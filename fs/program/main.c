@@ -11,7 +11,7 @@
 #include "fs/program/upgrade.h"
 #include "fs/program/worker.h"
 #include "fs/requests/device.h"
-#include "fs/requests/hand.h"
+#include "fs/requests/inflight.h"
 #include "fs/requests/say.h"
 #include "fs/tree/readme.h"
 
@@ -122,63 +122,63 @@ static int background_begin(void)
 
 static struct worker worker = {.options = &options, .host = &linux_host};
 
-static int work(struct hand *hand, int hold_fd)
+static int work(struct inflight *inflight, int hold_fd)
 {
-    return worker_run(&worker, hand, hold_fd);
+    return worker_run(&worker, inflight, hold_fd);
 }
 
 /* Reads FUSE_INIT, the kernel's first request, and keeps it for every worker. */
-static bool init_read(struct hand *hand)
+static bool init_read(struct inflight *inflight)
 {
     char request[8192]; /* the kernel refuses reads into less */
     ssize_t n;
 
     do
-        n = read(hand->fuse_fd, request, sizeof request);
+        n = read(inflight->fuse_fd, request, sizeof request);
     while (n < 0 && errno == EINTR);
-    if (n <= 0 || (size_t)n > sizeof hand->init) {
+    if (n <= 0 || (size_t)n > sizeof inflight->init) {
         say(LOG_ERR, "the kernel sent no FUSE_INIT: the mount is given up");
         mount_end(&worker.place);
         return false;
     }
-    memcpy(hand->init, request, (size_t)n);
-    hand->init_bytes = (uint32_t)n;
-    device_learn_timeout(hand, true);
+    memcpy(inflight->init, request, (size_t)n);
+    inflight->init_bytes = (uint32_t)n;
+    device_learn_timeout(inflight, true);
     return true;
 }
 
-static struct hand *hand_make(int *fd)
+static struct inflight *inflight_make(int *fd)
 {
     static struct journal *journal; /* mapped here so that it exists; workers map it again */
-    struct hand *hand = hand_new(fd);
+    struct inflight *inflight = inflight_new(fd);
     struct timespec now;
 
-    journal = hand ? journal_new() : NULL;
+    journal = inflight ? journal_new() : NULL;
     if (!journal || arena_fd() < 0) {
         say(LOG_ERR, "cannot start: %s", strerror(errno));
         return NULL;
     }
     clock_gettime(CLOCK_REALTIME, &now);
-    hand->started_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-    hand->journal_fd = journal_fd(journal);
-    hand->arena_fd = arena_fd();
-    hand->fuse_fd = mount_make(&worker.place);
-    return hand->fuse_fd >= 0 && init_read(hand) ? hand : NULL;
+    inflight->started_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+    inflight->journal_fd = journal_fd(journal);
+    inflight->arena_fd = arena_fd();
+    inflight->fuse_fd = mount_make(&worker.place);
+    return inflight->fuse_fd >= 0 && init_read(inflight) ? inflight : NULL;
 }
 
 static bool began; /* the old program of an upgrade cannot come back */
 
 static int mount_run(void)
 {
-    struct hand *hand;
+    struct inflight *inflight;
     int fd = options.resume;
 
-    hand = options.resume ? supervisor_resume(&options, &worker.place) : hand_make(&fd);
-    if (!hand)
+    inflight = options.resume ? supervisor_resume(&options, &worker.place) : inflight_make(&fd);
+    if (!inflight)
         return 1;
     say_keep(NULL, 0);
     began = true;
-    return options.single ? work(hand, -1) : supervise(hand, fd, &options, &worker.place, work);
+    return options.single ? work(inflight, -1) : supervise(inflight, fd, &options, &worker.place, work);
 }
 
 static int background_run(void)
@@ -208,7 +208,7 @@ static int text_out(struct buf *text)
 /* --check. In an upgrade also checks that this program can read the shared state. */
 static int check_answer(void)
 {
-    if (options.complaints || !options.resume || hand_open(options.resume))
+    if (options.complaints || !options.resume || inflight_open(options.resume))
         return options.complaints > 0;
     say(LOG_ERR, "this version cannot take over the requests of the running one%s%s",
         errno == EPROTO ? "" : ": ", errno == EPROTO ? "" : strerror(errno));

@@ -13,7 +13,7 @@
 #include "fs/program/mount.h"
 #include "fs/program/options.h"
 #include "fs/program/upgrade.h"
-#include "fs/requests/hand.h"
+#include "fs/requests/inflight.h"
 #include "fs/requests/loop.h"
 #include "fs/requests/say.h"
 
@@ -45,8 +45,8 @@ enum {
 };
 
 static struct {
-    struct hand *hand;
-    int hand_fd;
+    struct inflight *inflight;
+    int inflight_fd;
     const struct options *options;
     worker_fn work;
     int signal_fd;
@@ -62,17 +62,17 @@ static struct {
     unsigned crashes; /* consecutive crashes of workers */
     unsigned unready; /* consecutive deaths before the worker served */
     struct timespec started;
-    void *rings[HAND_RINGS]; /* mappings of hand->rings */
+    void *rings[INFLIGHT_RINGS]; /* mappings of hand->rings */
 } me;
 
 /* ---- rings ---- */
 
 static void ring_drop(unsigned i)
 {
-    struct hand_ring *ring = &me.hand->rings[i];
+    struct inflight_ring *ring = &me.inflight->rings[i];
 
     munmap(me.rings[i], ring->bytes);
-    *ring = (struct hand_ring){0};
+    *ring = (struct inflight_ring){0};
 }
 
 /* Maps a ring a second time, so that its records survive a worker. The kernel charges locked memory
@@ -85,7 +85,7 @@ static void ring_map(unsigned i, int fd, uint64_t bytes)
     if (map == MAP_FAILED)
         return;
     me.rings[i] = map;
-    me.hand->rings[i] = (struct hand_ring){fd, bytes};
+    me.inflight->rings[i] = (struct inflight_ring){fd, bytes};
 }
 
 /* Maps or unmaps a ring for the worker. Returns true if it is already mapped. */
@@ -93,8 +93,8 @@ static bool ring_hold(const struct hold *hold)
 {
     int at = -1;
 
-    for (unsigned i = 0; i < HAND_RINGS; i++) {
-        struct hand_ring *ring = &me.hand->rings[i];
+    for (unsigned i = 0; i < INFLIGHT_RINGS; i++) {
+        struct inflight_ring *ring = &me.inflight->rings[i];
 
         if (ring->fd == hold->fd && ring->bytes == hold->bytes)
             return true;
@@ -110,10 +110,10 @@ static bool ring_hold(const struct hold *hold)
 
 static void rings_again(void)
 {
-    for (unsigned i = 0; i < HAND_RINGS; i++) {
-        const struct hand_ring ring = me.hand->rings[i];
+    for (unsigned i = 0; i < INFLIGHT_RINGS; i++) {
+        const struct inflight_ring ring = me.inflight->rings[i];
 
-        me.hand->rings[i] = (struct hand_ring){0};
+        me.inflight->rings[i] = (struct inflight_ring){0};
         if (ring.fd)
             ring_map(i, ring.fd, ring.bytes);
     }
@@ -134,7 +134,7 @@ static void worker_begin(pid_t supervisor)
     sigaddset(&set, SIGCHLD);
     sigaddset(&set, SIGUSR1);
     sigprocmask(SIG_UNBLOCK, &set, NULL); /* other signals stay blocked for its loop */
-    int status = me.work(me.hand, me.worker_fd);
+    int status = me.work(me.inflight, me.worker_fd);
     fflush(NULL);
     _exit(status);
 }
@@ -148,14 +148,14 @@ static bool worker_start(void)
     while (recv(me.hold_fd, &hold, sizeof hold, MSG_DONTWAIT) > 0 ||
            recv(me.worker_fd, &hold, sizeof hold, MSG_DONTWAIT) > 0)
         ; /* messages of the last worker */
-    me.hand->ready = false;
-    if (me.hand->serves && !me.options->foreground)
+    me.inflight->ready = false;
+    if (me.inflight->serves && !me.options->foreground)
         say_to_syslog();
     clock_gettime(CLOCK_MONOTONIC, &me.started);
     me.worker = (pid_t)syscall(SYS_clone, (long)(CLONE_FILES | SIGCHLD), NULL, NULL, NULL, NULL);
     if (me.worker == 0)
         worker_begin(supervisor);
-    me.hand->worker = me.worker; /* set here: the worker may be stopped at once */
+    me.inflight->worker = me.worker; /* set here: the worker may be stopped at once */
     return me.worker > 0;
 }
 
@@ -165,12 +165,12 @@ static unsigned back_off(int status)
     struct timespec now;
 
     clock_gettime(CLOCK_MONOTONIC, &now);
-    if (me.hand->ready)
+    if (me.inflight->ready)
         me.unready = 0;
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
         return 0;
-    me.unready += !me.hand->ready;
-    if (WIFEXITED(status) && !me.hand->ready) /* a resource was missing and may return */
+    me.unready += !me.inflight->ready;
+    if (WIFEXITED(status) && !me.inflight->ready) /* a resource was missing and may return */
         return (unsigned)BACK_OFF_MS << me.unready;
     me.crashes = now.tv_sec - me.started.tv_sec > 1 ? 1 : me.crashes + 1;
     if (me.crashes < 3)
@@ -186,8 +186,8 @@ static void state_give_up(void)
         "%u processes in a row could not load the state: all PMCs and counts are dropped and the "
         "mount is empty",
         me.unready);
-    hand_give_up(me.hand);
-    if (!arena_clear(me.hand->arena_fd) || !journal_clear(me.hand->journal_fd))
+    inflight_give_up(me.inflight);
+    if (!arena_clear(me.inflight->arena_fd) || !journal_clear(me.inflight->journal_fd))
         say(LOG_CRIT, "cannot give memory back: %s", strerror(errno));
     me.unready = 0;
 }
@@ -195,16 +195,16 @@ static void state_give_up(void)
 /* Starts the next worker. Returns false if the mount shall end. */
 static bool worker_ended(int status)
 {
-    if (WIFEXITED(status) && (WEXITSTATUS(status) == 0 || !me.hand->serves || me.ending))
+    if (WIFEXITED(status) && (WEXITSTATUS(status) == 0 || !me.inflight->serves || me.ending))
         return false;
     if (me.ending)
         return false;
     pause_ms(back_off(status));
     if (me.unready >= LOADS_MAX)
         state_give_up();
-    me.hand->restarts++;
-    me.hand->last_status = status;
-    me.hand->last_worker = me.worker;
+    me.inflight->restarts++;
+    me.inflight->last_status = status;
+    me.inflight->last_worker = me.worker;
     while (!worker_start())
         pause_ms(BACK_OFF_MOST); /* retry until there is memory for a process */
     return true;
@@ -218,7 +218,7 @@ static bool arguments_make(const struct options *options)
     char **argv = me.argv;
 
     *argv++ = (char *)"pmcfs";
-    if (asprintf(argv++, "--resume=%d", me.hand_fd) < 0)
+    if (asprintf(argv++, "--resume=%d", me.inflight_fd) < 0)
         return false;
     if (options->foreground)
         *argv++ = (char *)"-f";
@@ -240,7 +240,7 @@ static void program_replace(pid_t asker)
     const int program = upgrade_program(asker, why, sizeof why);
     int error = 0;
 
-    if (program >= 0 && (me.tried || upgrade_try(program, me.hand_fd, me.argv, why, sizeof why))) {
+    if (program >= 0 && (me.tried || upgrade_try(program, me.inflight_fd, me.argv, why, sizeof why))) {
         me.tried = true;
         error = upgrade_execute(program, me.worker, me.lock_fd, me.argv);
         snprintf(why, sizeof why, "the new one cannot be started in its place: %s",
@@ -258,15 +258,15 @@ static void program_replace(pid_t asker)
 
 /* ---- start ---- */
 
-static bool begin(struct hand *hand, int hand_fd, const struct options *options)
+static bool begin(struct inflight *inflight, int inflight_fd, const struct options *options)
 {
     const int numbers[] = {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
     const struct timeval second = {.tv_sec = 1};
     int ends[2];
     sigset_t set;
 
-    me.hand = hand;
-    me.hand_fd = hand_fd;
+    me.inflight = inflight;
+    me.inflight_fd = inflight_fd;
     me.options = options;
     me.locks = capability_held(CAP_IPC_LOCK);
     sigemptyset(&set);
@@ -283,10 +283,10 @@ static bool begin(struct hand *hand, int hand_fd, const struct options *options)
     const int mine[] = {0,
                         1,
                         2,
-                        me.hand_fd,
-                        me.hand->fuse_fd,
-                        me.hand->journal_fd,
-                        me.hand->arena_fd,
+                        me.inflight_fd,
+                        me.inflight->fuse_fd,
+                        me.inflight->journal_fd,
+                        me.inflight->arena_fd,
                         me.signal_fd,
                         me.hold_fd,
                         me.worker_fd};
@@ -296,12 +296,12 @@ static bool begin(struct hand *hand, int hand_fd, const struct options *options)
     return arguments_make(options);
 }
 
-struct hand *supervisor_resume(const struct options *options, const struct mount_settings *place)
+struct inflight *supervisor_resume(const struct options *options, const struct mount_settings *place)
 {
-    struct hand *hand = hand_open(options->resume);
+    struct inflight *inflight = inflight_open(options->resume);
 
-    if (hand && mount_adopt(place, hand->fuse_fd) && begin(hand, options->resume, options))
-        return hand;
+    if (inflight && mount_adopt(place, inflight->fuse_fd) && begin(inflight, options->resume, options))
+        return inflight;
     say(LOG_ERR, "cannot take over: %s", strerror(errno));
     return NULL;
 }
@@ -311,13 +311,13 @@ static void worker_take_over(void)
 {
     close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
     prctl(PR_SET_NAME, "pmcfs"); /* execution by descriptor sets another name */
-    me.hand->restarts++;
-    me.worker = me.hand->worker;
+    me.inflight->restarts++;
+    me.worker = me.inflight->worker;
     rings_again();
     kill(me.worker, SIGKILL);
     while (waitpid(me.worker, NULL, 0) < 0 && errno == EINTR)
         ;
-    me.hand->last_worker = 0;
+    me.inflight->last_worker = 0;
 }
 
 /* ---- the loop ---- */
@@ -372,11 +372,11 @@ static int serve(void)
         while (read(me.signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
             if (!signal_take(&info, &status))
                 return status;
-        if (me.took_over && me.hand->ready) {
+        if (me.took_over && me.inflight->ready) {
             upgrade_done(me.lock_fd);
             me.took_over = false;
         }
-        if (me.asker && me.hand->ready)
+        if (me.asker && me.inflight->ready)
             program_replace(me.asker);
     }
 }
@@ -422,7 +422,7 @@ static void resume(const struct options *options)
         pause_ms(BACK_OFF_MOST);
 }
 
-int supervise(struct hand *hand, int hand_fd, const struct options *options,
+int supervise(struct inflight *inflight, int inflight_fd, const struct options *options,
               const struct mount_settings *place, worker_fn work)
 {
     int status;
@@ -431,7 +431,7 @@ int supervise(struct hand *hand, int hand_fd, const struct options *options,
     if (options->resume) {
         resume(options);
     } else {
-        if (!begin(hand, hand_fd, options))
+        if (!begin(inflight, inflight_fd, options))
             return give_up(place, "cannot supervise");
         offer();
         if (!worker_start())

@@ -154,26 +154,26 @@ static void trial_print(int output, const siginfo_t *info, char *why, size_t siz
                  info->si_code == CLD_EXITED ? "status" : "signal", info->si_status);
 }
 
-static _Noreturn void trial_run(int program, int hand_fd, char **argv, int output)
+static _Noreturn void trial_run(int program, int inflight_fd, char **argv, int output)
 {
     char *words[UPGRADE_WORDS + 1] = {argv[0], (char *)"--check"};
 
     memcpy(words + 2, argv + 1, (UPGRADE_WORDS - 1) * sizeof *words);
-    fcntl(hand_fd, F_SETFD, 0);
+    fcntl(inflight_fd, F_SETFD, 0);
     dup2(output, STDERR_FILENO);
     execveat(program, "", words, environ, AT_EMPTY_PATH);
     dprintf(STDERR_FILENO, "it cannot be executed: %s\n", strerror(errno));
     _exit(127);
 }
 
-bool upgrade_try(int program, int hand_fd, char **argv, char *why, size_t size)
+bool upgrade_try(int program, int inflight_fd, char **argv, char *why, size_t size)
 {
     const int output = memfd_create("pmcfs --check", MFD_CLOEXEC);
     const pid_t pid = output < 0 ? -1 : fork();
     siginfo_t info = {.si_pid = 0};
 
     if (pid == 0)
-        trial_run(program, hand_fd, argv, output);
+        trial_run(program, inflight_fd, argv, output);
     const bool exited = pid > 0 && child_wait(pid, &info, WEXITED);
     if (pid < 0) {
         snprintf(why, size, "the new one cannot be tried: %s", strerror(errno));

@@ -23,7 +23,7 @@ int upgrade_offer(const char *mountpoint);
 int upgrade_program(pid_t asker, char *why, size_t size);
 /* Runs the new program with --check and the arguments of the mount: does it start, accept the
  * options and understand the shared state? Returns false with the reason in `why`. */
-bool upgrade_try(int program, int hand_fd, char **argv, char *why, size_t size);
+bool upgrade_try(int program, int inflight_fd, char **argv, char *why, size_t size);
 /* Logs the refusal and sends it to the asker through the lock file. */
 void upgrade_refuse(int lock_fd, const char *why);
 /* Reports success to the asker. */

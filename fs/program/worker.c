@@ -9,7 +9,7 @@
 #include "fs/program/mount.h"
 #include "fs/program/options.h"
 #include "fs/requests/device.h"
-#include "fs/requests/hand.h"
+#include "fs/requests/inflight.h"
 #include "fs/requests/loop.h"
 #include "fs/requests/ops.h"
 #include "fs/requests/readers.h"
@@ -28,15 +28,15 @@
 
 /* ---- crashes of workers ---- */
 
-static struct hand *noted;
-static void *taken[HAND_FRAMES]; /* stack of the crashed worker */
+static struct inflight *noted;
+static void *taken[INFLIGHT_FRAMES]; /* stack of the crashed worker */
 static int n_taken;
 
 /* Records the crash and prints nothing, because the memory may be corrupt. The next worker is a
  * clone of the same process, so it can resolve these addresses. */
 static void on_crash(int number, siginfo_t *info, void *context)
 {
-    struct in_hand *request = hand_current();
+    struct inflight_request *request = inflight_current();
 
     (void)context;
     signal(number, SIG_DFL);
@@ -44,45 +44,45 @@ static void on_crash(int number, siginfo_t *info, void *context)
         request->crashes++;
     noted->crash.signal = number;
     noted->crash.address = info->si_addr;
-    noted->crash.n = backtrace(noted->crash.frame, HAND_FRAMES);
+    noted->crash.n = backtrace(noted->crash.frame, INFLIGHT_FRAMES);
     raise(number);
 }
 
 /* Records a crash of this process in shared memory from now on. */
-static void crash_note(struct hand *hand)
+static void crash_note(struct inflight *inflight)
 {
     const int numbers[] = {SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE};
     struct sigaction action = {.sa_sigaction = on_crash, .sa_flags = SA_SIGINFO | SA_ONSTACK};
     void *frame;
 
-    noted = hand;
+    noted = inflight;
     backtrace(&frame, 1); /* the first call loads a library */
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         sigaction(numbers[i], &action, NULL);
 }
 
 /* Copies the record of the last crash, before this process has a thread that may crash. */
-static void crash_take(struct hand *hand)
+static void crash_take(struct inflight *inflight)
 {
-    memcpy(taken, hand->crash.frame, sizeof taken);
-    n_taken = hand->crash.n;
-    hand->crash.n = 0;
+    memcpy(taken, inflight->crash.frame, sizeof taken);
+    n_taken = inflight->crash.n;
+    inflight->crash.n = 0;
 }
 
 /* Logs how the last worker died, and its stack. */
-static void crash_report(const struct hand *hand)
+static void crash_report(const struct inflight *inflight)
 {
-    const int status = hand->last_status;
+    const int status = inflight->last_status;
     char **names;
 
-    if (!hand->last_worker)
+    if (!inflight->last_worker)
         return;
     if (WIFSIGNALED(status))
         say(LOG_WARNING, "the serving process %d was killed by signal %d (%s); this one continues",
-            (int)hand->last_worker, WTERMSIG(status), strsignal(WTERMSIG(status)));
+            (int)inflight->last_worker, WTERMSIG(status), strsignal(WTERMSIG(status)));
     else
         say(LOG_WARNING, "the serving process %d exited with status %d; this one continues",
-            (int)hand->last_worker, WEXITSTATUS(status));
+            (int)inflight->last_worker, WEXITSTATUS(status));
     if (!n_taken)
         return;
     names = backtrace_symbols(taken, n_taken);
@@ -101,7 +101,7 @@ static void engine_empty(struct fs *fs)
                         .instance = engine_root(fs->tree.engine),
                         .now_ns = fs->host->now_ns(fs->host_state)};
 
-    engine_set_seat(fs->tree.engine, NULL);
+    engine_set_unlock(fs->tree.engine, NULL);
     while (engine_task(&call))
         ;
     fs_drain(fs);
@@ -141,7 +141,7 @@ static bool fs_load(struct fs *fs, const struct tunables *tunables, struct err *
         engine_load(fs->tree.engine, journal, err))
         return false;
     engine_probe(fs->tree.engine);
-    engine_set_seat(fs->tree.engine, &fs_seat);
+    engine_set_unlock(fs->tree.engine, &fs_unlock_ops);
     if (!journal_each(journal, JOURNAL_OPEN_FILE, file_load, fs)) {
         err_set(err, P14, "an open file's record cannot be read");
         return false;
@@ -181,13 +181,13 @@ static void fs_reload(struct fs *fs)
         reload_die(&err);
     for (handle = fs->handles; handle; handle = handle->hh.next)
         handle_forget(handle);
-    park_forget(&fs->park);
+    wait_forget_charges(&fs->queues);
     engine_forget(fs->tree.engine);
     if (!fs_load(fs, &tunables, &err))
         reload_die(&err);
     engine_stat_add(fs->tree.engine, STAT_RELOADS, 1);
-    poll_tell(&fs->park);
-    park_expire(&fs->park, UINT64_MAX);
+    poll_announce(&fs->queues);
+    wait_expire(&fs->queues, UINT64_MAX);
 
     fs->reloading = false;
     pthread_cond_broadcast(&fs->changed);
@@ -227,7 +227,7 @@ static bool engine_open(struct fs *fs, const struct worker *worker, struct err *
 
     loop = loop_interface(fs->loop);
     fs->sink = engine_sink(&fs->tree.engine);
-    fs->kept.journal = arena_open(fs->hand->arena_fd) ? journal_open(fs->hand->journal_fd) : NULL;
+    fs->kept.journal = arena_open(fs->inflight->arena_fd) ? journal_open(fs->inflight->journal_fd) : NULL;
     if (!fs->kept.journal)
         return err_nomem(err), false;
     return fs->host->open(&loop, &fs->sink, &fs->host_state, err) >= 0 &&
@@ -255,7 +255,7 @@ static bool session_open(struct fs *fs)
 
     fs->tree.session = fuse_session_new(&args, &fs_ops, sizeof fs_ops, fs);
     fuse_opt_free_args(&args);
-    return fs->tree.session && device_use(fs->tree.session, fs->hand);
+    return fs->tree.session && device_use(fs->tree.session, fs->inflight);
 }
 
 /* ---- start and stop ---- */
@@ -306,7 +306,7 @@ static void handles_leave(struct fs *fs)
     struct handle *handle, *next;
 
     HASH_ITER (hh, fs->handles, handle, next) {
-        poll_drop(&fs->park, handle);
+        poll_drop(&fs->queues, handle);
         engine_release(fs->tree.engine, &handle->open);
         handle_remove(&fs->handles, handle);
         handle_unref(&fs->kept, handle);
@@ -320,8 +320,8 @@ static void fs_free(struct fs *fs)
 {
     handles_leave(fs);
     engine_close(fs);
-    notify_forget(fs);
-    park_free(&fs->park);
+    notify_drop(fs);
+    wait_free(&fs->queues);
     loop_free(fs->loop);
     if (fs->tree.session)
         fuse_session_destroy(fs->tree.session);
@@ -351,7 +351,7 @@ static void pollers_notify(struct fs *fs)
     fs_lock(fs);
     for (const struct handle *handle = fs->handles; handle; handle = handle->hh.next)
         if (handle->place.poll_number)
-            poll_notify(fs->hand->fuse_fd, handle->place.poll_number);
+            poll_notify(fs->inflight->fuse_fd, handle->place.poll_number);
     fs_unlock(fs);
 }
 
@@ -359,7 +359,7 @@ static bool fs_start(struct fs *fs)
 {
     const unsigned n = (unsigned)tunable_u64(engine_tunables(fs->tree.engine), TUNABLE_THREADS);
 
-    crash_take(fs->hand); /* before another thread can crash */
+    crash_take(fs->inflight); /* before another thread can crash */
     errno = EINVAL;
     if (session_open(fs) && serve_init(fs) && serve_start(fs, n))
         return true;
@@ -369,15 +369,15 @@ static bool fs_start(struct fs *fs)
 
 static void fs_serve(struct fs *fs, struct worker *worker)
 {
-    if (fs->hand->serves)
+    if (fs->inflight->serves)
         pollers_notify(fs);
-    fs->hand->serves = fs->hand->ready = true;
-    if (!fs->hand->begun) {
+    fs->inflight->serves = fs->inflight->ready = true;
+    if (!fs->inflight->begun) {
         say_machine(fs);
         background_ready(worker->ready_fd);
-        fs->hand->begun = true;
+        fs->inflight->begun = true;
     }
-    crash_report(fs->hand);
+    crash_report(fs->inflight);
     if (fs->backend->settle)
         fs->backend->settle(fs->backend_state);
     loop_run(fs->loop, on_signal);
@@ -398,7 +398,7 @@ static void lock_init(struct fs *fs)
 
 static bool fs_init(struct fs *fs, const struct worker *worker, int hold_fd)
 {
-    fs->tree.started_ns = fs->hand->started_ns;
+    fs->tree.started_ns = fs->inflight->started_ns;
     fs->tree.metrics_opened_ns = fs->tree.started_ns;
     fs->armed_ns = fs->trim_ns = UINT64_MAX;
     fs->tree.readers = (gid_t)-1;
@@ -408,8 +408,8 @@ static bool fs_init(struct fs *fs, const struct worker *worker, int hold_fd)
     fs->conf_again = conf_again;
     lock_init(fs);
     pthread_cond_init(&fs->changed, NULL);
-    park_init(&fs->park, fs);
-    STAILQ_INIT(&fs->errands);
+    wait_init(&fs->queues, fs);
+    STAILQ_INIT(&fs->notifications);
     fs->loop = loop_new(hold_fd);
     if (fs->loop)
         loop_bind(fs->loop, fs);
@@ -419,23 +419,23 @@ static bool fs_init(struct fs *fs, const struct worker *worker, int hold_fd)
 /* Closes descriptors and memory of an earlier worker that no record refers to. */
 static void state_settle(struct fs *fs)
 {
-    hand_recover(fs->hand, journal_published(fs->kept.journal));
+    inflight_recover(fs->inflight, journal_published(fs->kept.journal));
     arena_settle();
     fds_settle();
-    engine_stat_set(fs->tree.engine, STAT_OPEN_FILES, fs->hand->n_open);
+    engine_stat_set(fs->tree.engine, STAT_OPEN_FILES, fs->inflight->n_open);
     engine_stat_set(fs->tree.engine, STAT_PARKED, 0);
-    engine_stat_set(fs->tree.engine, STAT_RESTARTS, fs->hand->restarts);
+    engine_stat_set(fs->tree.engine, STAT_RESTARTS, fs->inflight->restarts);
 }
 
-int worker_run(struct worker *worker, struct hand *hand, int hold_fd)
+int worker_run(struct worker *worker, struct inflight *inflight, int hold_fd)
 {
     static struct fs fs;
     struct err err = {0};
     bool started = false;
 
-    fs.hand = hand;
+    fs.inflight = inflight;
     configured = worker->options;
-    crash_note(hand);
+    crash_note(inflight);
     if ((hold_fd >= 0 && !fds_begin()) || !fs_init(&fs, worker, hold_fd)) {
         say(LOG_ERR, "cannot start: %s", strerror(errno));
     } else if (!engine_open(&fs, worker, &err)) {

@@ -8,7 +8,7 @@
 #include "fs/program/mount.h"
 #include "fs/program/options.h"
 
-struct hand;
+struct inflight;
 
 struct worker {
     struct options *options;
@@ -20,4 +20,4 @@ struct worker {
 
 /* Serves until the mount ends. Returns the exit status. hold_fd: socket to the supervisor, or -1.
  */
-int worker_run(struct worker *worker, struct hand *hand, int hold_fd);
+int worker_run(struct worker *worker, struct inflight *inflight, int hold_fd);

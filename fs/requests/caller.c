@@ -1,5 +1,5 @@
 /*
- * From FUSE's context to the engine's idea of a caller.
+ * Fills struct call and struct rights from the FUSE context.
  */
 #include "fs/requests/caller.h"
 

@@ -1,5 +1,5 @@
 /*
- * The requester: FUSE's context, and on demand what the host knows about that thread.
+ * The requester: ids of the FUSE context, and rights that the host reads on demand.
  */
 #pragma once
 
@@ -10,9 +10,9 @@
 struct fs;
 struct request;
 
-/* uid, gid and thread of the process that waits for the answer to req. */
+/* Sets uid, gid and thread of the requester. */
 void caller_fill(struct call *call, fuse_req_t req);
-/* Its process, which mkdir writes down. Looks at /proc, so without the lock. */
+/* Identifies the requester's process, for mkdir. Reads /proc: call without the lock. */
 void caller_maker(struct fs *fs, struct call *call);
 /*
  * Reads the caller's rights into rq->rights, as far as mkdir, rmdir and chown need them: user,
@@ -24,7 +24,8 @@ int caller_superuser(struct request *rq);
 /* Reads all rights. Those of a caller in another user namespace are read by caller_rights_read(),
  * which may wait. Otherwise as caller_superuser(). */
 int caller_rights(struct request *rq);
-/* With the lock, if rq->reads_rights: a slow part. May be CALL_WAIT. */
+/* Reads the remaining rights if rq->reads_rights. Needs the lock, which it drops (a slow part). May
+ * return CALL_WAIT. */
 int caller_rights_read(struct request *rq);
-/* Only the payer, where the file asks for no rights: the user itself, where it cannot be known. */
+/* Sets only the payer, for files that need no rights; the requester's uid if it cannot be read. */
 void caller_payer(struct request *rq);

@@ -7,7 +7,7 @@
  */
 #include "fs/requests/device.h"
 
-#include "fs/requests/hand.h"
+#include "fs/requests/inflight.h"
 
 #include <fuse_lowlevel.h>
 #include <linux/fuse.h>
@@ -17,7 +17,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define NO_EXPORT_FLAG2       (1U << 6)  /* FUSE_NO_EXPORT_SUPPORT, from Linux 6.9; ignored before */
+#define NO_EXPORT_FLAG2       (1U << 6) /* FUSE_NO_EXPORT_SUPPORT, from Linux 6.9; ignored before */
 #define REQUEST_TIMEOUT_FLAG2 (1U << 10) /* FUSE_REQUEST_TIMEOUT, from Linux 6.15 */
 
 enum {
@@ -28,8 +28,8 @@ enum {
 /* The reply's timeout follows flags2 and max_stack_depth. */
 static const size_t timeout_at = offsetof(struct fuse_init_out, flags2) + 2 * sizeof(uint32_t);
 
-static const struct hand *agreement;
-static bool agreed; /* the answer to INIT, the first of all, is written; no threads before */
+static const struct inflight *agreement;
+static bool agreed; /* the reply to FUSE_INIT, the first of all, is written */
 
 static bool is_init_reply(const struct iovec *iov, int count)
 {
@@ -42,17 +42,17 @@ static bool is_init_reply(const struct iovec *iov, int count)
     return header.unique && header.error == 0;
 }
 
-static bool timeout_is_offered(const struct hand *hand)
+static bool timeout_is_offered(const struct inflight *inflight)
 {
     struct fuse_init_in init;
 
-    if (hand->init_bytes < sizeof(struct fuse_in_header) + sizeof init)
+    if (inflight->init_bytes < sizeof(struct fuse_in_header) + sizeof init)
         return false;
-    memcpy(&init, hand->init + sizeof(struct fuse_in_header), sizeof init);
+    memcpy(&init, inflight->init + sizeof(struct fuse_in_header), sizeof init);
     return init.flags & FUSE_INIT_EXT && init.flags2 & REQUEST_TIMEOUT_FLAG2;
 }
 
-/* A kernel without the setting has no timeout. */
+/* Reads a sysctl. Returns 0 (no timeout) if the kernel does not have it. */
 static unsigned timeout_setting(const char *path)
 {
     FILE *file = fopen(path, "re");
@@ -65,19 +65,19 @@ static unsigned timeout_setting(const char *path)
     return seconds;
 }
 
-void device_learn_timeout(struct hand *hand, bool replies)
+void device_learn_timeout(struct inflight *inflight, bool replies)
 {
     unsigned most = timeout_setting("/proc/sys/fs/fuse/max_request_timeout");
     unsigned seconds = timeout_setting("/proc/sys/fs/fuse/default_request_timeout");
 
-    if (hand->timeout_known)
+    if (inflight->timeout_known)
         return;
-    if (replies && timeout_is_offered(hand) && (seconds || most))
+    if (replies && timeout_is_offered(inflight) && (seconds || most))
         seconds = TIMEOUT_MOST;
     if (most && (!seconds || seconds > most))
         seconds = most;
-    hand->timeout_s = seconds && seconds < TIMEOUT_LEAST ? TIMEOUT_LEAST : seconds;
-    hand->timeout_known = true;
+    inflight->timeout_s = seconds && seconds < TIMEOUT_LEAST ? TIMEOUT_LEAST : seconds;
+    inflight->timeout_known = true;
 }
 
 static ssize_t device_write(int fd, struct iovec *iov, int count, void *userdata)
@@ -86,7 +86,7 @@ static ssize_t device_write(int fd, struct iovec *iov, int count, void *userdata
     struct iovec changed[2];
 
     (void)userdata;
-    if (hand_answer_take(iov, count)) {
+    if (inflight_answer_take(iov, count)) {
         ssize_t n = 0;
 
         for (int i = 0; i < count; i++)
@@ -99,7 +99,8 @@ static ssize_t device_write(int fd, struct iovec *iov, int count, void *userdata
     memcpy(&init, iov[1].iov_base, sizeof init);
     init.flags |= FUSE_INIT_EXT;
     init.flags2 |= NO_EXPORT_FLAG2;
-    if (agreement->timeout_s && timeout_is_offered(agreement)) { /* else there is none to be set */
+    if (agreement->timeout_s &&
+        timeout_is_offered(agreement)) { /* otherwise there is no timeout to set */
         const uint16_t most = TIMEOUT_MOST;
 
         init.flags2 |= REQUEST_TIMEOUT_FLAG2;
@@ -116,11 +117,11 @@ static ssize_t device_read(int fd, void *buffer, size_t size, void *userdata)
     return read(fd, buffer, size);
 }
 
-bool device_use(struct fuse_session *session, struct hand *hand)
+bool device_use(struct fuse_session *session, struct inflight *inflight)
 {
     static const struct fuse_custom_io calls = {.writev = device_write, .read = device_read};
 
-    device_learn_timeout(hand, false);
-    agreement = hand;
-    return fuse_session_custom_io(session, &calls, hand->fuse_fd) == 0;
+    device_learn_timeout(inflight, false);
+    agreement = inflight;
+    return fuse_session_custom_io(session, &calls, inflight->fuse_fd) == 0;
 }

@@ -1,21 +1,20 @@
 /*
- * The FUSE descriptor as libfuse uses it, and what was agreed with the kernel as it was mounted.
+ * Reads and writes of the FUSE descriptor, and the parameters that were negotiated in FUSE_INIT.
  */
 #pragma once
 
 #include <stdbool.h>
 
 struct fuse_session;
-struct hand;
+struct inflight;
 
 /*
- * Finds out how long a request may take (hand->timeout_s), unless that is known. `replies`: the
- * kernel's INIT is not answered yet; else the mount was made by a version of pmcfs that did not
- * set a timeout.
+ * Sets inflight->timeout_s, the longest time of a request, unless it is known. `replies`: FUSE_INIT
+ * is not answered yet; otherwise an older version of pmcfs, which set no timeout, has answered it.
  */
-void device_learn_timeout(struct hand *hand, bool replies);
+void device_learn_timeout(struct inflight *inflight, bool replies);
 /*
- * Instead of fuse_session_mount(): the session reads and writes the descriptor hand->fuse_fd, and
- * closes it at its end. False: no memory, and the descriptor stays the caller's.
+ * Makes the session use the descriptor inflight->fuse_fd, instead of fuse_session_mount(). The
+ * session closes it when it is destroyed. Returns false on ENOMEM; the caller then keeps it.
  */
-bool device_use(struct fuse_session *session, struct hand *hand);
+bool device_use(struct fuse_session *session, struct inflight *inflight);

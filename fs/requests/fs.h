@@ -1,15 +1,13 @@
 /*
- * What one mount consists of: the engine with its lock, what it stands on, open files, parked
- * requests, threads. There is one; requests find it through fuse_req_userdata().
+ * The state of the mount: the engine with its lock, host and backend, open files, waiting requests
+ * and threads. There is one; requests find it by fuse_req_userdata().
  */
 #pragma once
 
 #include "core/engine.h"
-#include "fs/requests/hand.h"
 #include "fs/requests/handle.h"
-#include "fs/requests/notify.h"
-#include "fs/requests/park.h"
-#include "fs/requests/slow.h"
+#include "fs/requests/inflight.h"
+#include "fs/requests/wait.h"
 #include "fs/tree/node.h"
 
 #include <pthread.h>
@@ -23,35 +21,35 @@ struct loop_state;
 struct serve;
 
 struct fs {
-    pthread_mutex_t lock;   /* the engine's lock; guards all that follows unless said */
-    pthread_cond_t changed; /* `away` reached 0, or `reloading` ended */
+    pthread_mutex_t lock;   /* the engine's lock; protects all members unless noted */
+    pthread_cond_t changed; /* `away` became 0, or `reloading` false */
     struct tree tree;
-    unsigned away;        /* requests that let go of the lock and are not over */
-    bool reloading;       /* no request is admitted */
-    struct slow_list slow;
+    unsigned away;  /* unfinished requests that have dropped the lock */
+    bool reloading; /* no request may start */
+    struct slow_requests slow;
     struct handle *handles;
     struct kept kept;
-    bool answered; /* an answer is true with what is put there with the next unlocking */
-    struct park park;
-    struct errands errands; /* of notify.h */
-    uint64_t armed_ns; /* when main wakes by itself */
-    uint64_t trim_ns;  /* when it gives free memory back; UINT64_MAX: nothing has changed since */
-    bool attributes_stale; /* main tells the kernel to ask again for all attributes */
-    bool conf_stale;       /* a thread without a seat reads the configuration again */
+    bool answered; /* the next publication validates an answer */
+    struct wait_queues queues;
+    struct notifications notifications;
+    uint64_t armed_ns;     /* next time at which the main loop wakes */
+    uint64_t trim_ns;      /* time at which it gives free memory back; UINT64_MAX: none */
+    bool attributes_stale; /* the main loop shall invalidate all attributes */
+    bool conf_stale;       /* a thread that does not serve shall read the configuration */
 
-    /* fixed before the first thread */
+    /* set before the first thread starts */
     const struct host *host;
     struct host_state *host_state;
     const struct backend *backend;
     struct backend_state *backend_state;
-    struct sink sink; /* given to host and backend: of the present engine */
+    struct sink sink; /* passed to host and backend */
     struct loop_state *loop;
-    void (*conf_again)(struct fs *fs); /* without the lock: groups may be far away, so may files */
+    void (*conf_again)(struct fs *fs); /* without the lock: look-ups of groups may be slow */
     struct serve *serve;
     const char *mountpoint;
-    struct hand *hand;
+    struct inflight *inflight;
 
-    atomic_bool stopping; /* requests do not wait any more */
+    atomic_bool stopping; /* requests must not wait */
     atomic_bool initialised;
-    atomic_bool had_readers; /* bits that were shown for them may still be remembered */
+    atomic_bool had_readers; /* the kernel may have cached mode bits for readers */
 };

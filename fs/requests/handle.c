@@ -134,8 +134,8 @@ static const struct field given_fields[] = {
     SPAN(struct text_place, base, poll_number),
 };
 /* The last part of a record; the engine passes it over. */
-static const struct part part_given = {
-    "given", given_fields, sizeof given_fields / sizeof given_fields[0], NULL, NULL};
+static const struct part part_given = {"given", given_fields,
+                                       sizeof given_fields / sizeof given_fields[0], NULL, NULL};
 
 /* The lines behind its name, which are changed. */
 static bool place_scan(char *lines, struct text_place *place)

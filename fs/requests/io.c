@@ -418,7 +418,7 @@ static int group_check(struct request *rq)
 /* The kernel's message has it, in memory that outlives the worker: that is kept while it waits. */
 static bool write_text(struct request *rq)
 {
-    const char *message = hand_bytes(rq->hand);
+    const char *message = inflight_bytes(rq->inflight);
 
     rq->text = malloc(rq->size + 1);
     if (rq->text)

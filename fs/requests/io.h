@@ -6,7 +6,7 @@
 #include <fuse_lowlevel.h>
 
 struct fs;
-struct in_hand;
+struct inflight_request;
 struct op;
 
 void io_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
@@ -20,4 +20,4 @@ void io_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size, off
 void io_poll(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
              struct fuse_pollhandle *poll);
 /* Without libfuse, which forgets a release that it has no memory for. */
-void io_release(struct fs *fs, struct in_hand *request, uint64_t fh);
+void io_release(struct fs *fs, struct inflight_request *request, uint64_t fh);

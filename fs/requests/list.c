@@ -1,7 +1,7 @@
 /*
- * Listing directories. Cookies are the order of entries, which never changes: none is skipped or
- * shown twice while others come and go. But in events/, when a driver or module brings or takes
- * some meanwhile.
+ * Listing of directories. Cookies are positions in an order that never changes, so no entry is
+ * skipped or repeated while others are created and removed. Except in events/, if a driver or
+ * module adds or removes events during the listing.
  */
 #include "fs/requests/list.h"
 
@@ -15,17 +15,17 @@
 static int readdir_run(struct request *rq)
 {
     if (rq->gone)
-        return -ENOENT; /* as in any directory that was removed */
+        return -ENOENT; /* as in every removed directory */
     return node_needs_catalog(&rq->node) ? engine_catalog_load(&rq->call, rq->off == 0) : CALL_DONE;
 }
 
-/* One entry at the end of the reply; its length, which is more than `room` if it did not fit. */
+/* Adds an entry to the reply. Returns its length, which is more than `room` if it did not fit. */
 static size_t readdir_add(struct request *rq, const struct node_entry *entry, size_t room)
 {
     char *to = rq->text + rq->slice_len;
     const struct node *node = &entry->node;
 
-    if (!rq->plus) { /* a name, a number and what it is: no need to look at the object */
+    if (!rq->plus) { /* name, number and type: the object is not needed */
         struct stat attr = {
             .st_ino = node_id(node->kind, node->object, node->number),
             .st_mode = node->row->is ? S_IFDIR : S_IFREG,
@@ -35,7 +35,7 @@ static size_t readdir_add(struct request *rq, const struct node_entry *entry, si
     rq->found = *node;
     if (op_entry(rq) < 0)
         return 0;
-    if (entry->cookie <= 2) /* . and .. are no nodes: the kernel is given their number only */
+    if (entry->cookie <= 2) /* . and .. are not looked up: only their number is set */
         rq->entry = (struct fuse_entry_param){.attr = rq->entry.attr};
     return fuse_add_direntry_plus(rq->req, to, room, entry->name, &rq->entry, (off_t)entry->cookie);
 }
@@ -45,7 +45,7 @@ static int readdir_done(struct request *rq)
     uint64_t cookie = (uint64_t)rq->off;
     struct node_entry entry;
 
-    if (rq->gone) /* meanwhile */
+    if (rq->gone)
         return -ENOENT;
     free(rq->text);
     rq->slice_len = 0;

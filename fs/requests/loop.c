@@ -1,5 +1,5 @@
 /*
- * The main loop. Watched descriptors are called back with the engine's lock held.
+ * The main loop. Callbacks of watched descriptors run with the engine's lock.
  */
 #include "fs/requests/loop.h"
 
@@ -28,20 +28,20 @@ struct watch {
     void (*fn)(void *arg, uint64_t tag);
     void *arg;
     uint64_t tag;
-    uint32_t serial; /* 0: not watched; another than the event's: the number has a new owner */
+    uint32_t serial; /* 0: not watched; differs from the event's if the number was reused */
 };
 
 struct loop_state {
     struct fs *fs;
     int epoll_fd, kick_fd, timer_fd, signal_fd;
-    int hold_fd; /* to the supervisor; -1: there is none */
+    int hold_fd; /* to the supervisor; -1: none */
     atomic_bool kicked;
     atomic_bool ended;
-    pthread_mutex_t lock; /* a leaf: of the watches */
+    pthread_mutex_t lock; /* a leaf; protects the watches */
     struct watch *watches;
     size_t n_watches;
     uint32_t serial;
-    pthread_mutex_t hold_lock; /* a leaf: of the talk with the supervisor */
+    pthread_mutex_t hold_lock; /* a leaf; serialises messages to the supervisor */
     uint32_t holds;
 };
 
@@ -143,7 +143,7 @@ static int loop_watch(void *ctx, int fd, uint32_t events, void (*fn)(void *arg, 
     return rc;
 }
 
-/* With the loop's lock. */
+/* Removes a watch. Needs the loop's lock. */
 static bool watch_end(struct loop_state *loop, int fd)
 {
     if (fd < 0 || (size_t)fd >= loop->n_watches || !loop->watches[fd].serial)
@@ -164,7 +164,7 @@ static bool loop_unwatch(void *ctx, int fd)
     return ended;
 }
 
-/* The supervisor answers when it is done, so that the number may be used for something else. */
+/* Waits for the supervisor's reply, so that the caller may close the descriptor after that. */
 static bool loop_hold(void *ctx, int fd, size_t bytes)
 {
     struct loop_state *loop = ctx;
@@ -176,7 +176,7 @@ static bool loop_hold(void *ctx, int fd, size_t bytes)
     pthread_mutex_lock(&loop->hold_lock);
     hold.number = ++loop->holds;
     n = send(loop->hold_fd, &hold, sizeof hold, MSG_NOSIGNAL);
-    while (n > 0 && answer.number != hold.number) /* another one's came too late */
+    while (n > 0 && answer.number != hold.number) /* a late reply to an earlier message */
         do
             n = recv(loop->hold_fd, &answer, sizeof answer, 0);
         while (n < 0 && errno == EINTR);
@@ -193,7 +193,7 @@ struct loop loop_interface(struct loop_state *loop)
                          .supervisor = loop->hold_fd >= 0 ? getppid() : 0};
 }
 
-/* With the engine's lock, so that nothing is unwatched between the look and the call. */
+/* Calls back a watch. Needs the engine's lock, so that the watch is not removed in between. */
 static void loop_call_back(struct loop_state *loop, const struct epoll_event *event)
 {
     uint32_t fd = (uint32_t)event->data.u64, serial = (uint32_t)(event->data.u64 >> 32);
@@ -202,7 +202,7 @@ static void loop_call_back(struct loop_state *loop, const struct epoll_event *ev
     pthread_mutex_lock(&loop->lock);
     if (fd < loop->n_watches)
         watch = loop->watches[fd];
-    if (watch.serial == serial && event->events & EPOLLHUP) /* it would be said for ever */
+    if (watch.serial == serial && event->events & EPOLLHUP) /* epoll would repeat it for ever */
         watch_end(loop, (int)fd);
     pthread_mutex_unlock(&loop->lock);
     if (watch.serial == serial)
@@ -234,7 +234,7 @@ static void loop_arm(struct loop_state *loop, uint64_t deadline_ns)
     timerfd_settime(loop->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
-/* Attributes that follow a tunable have changed everywhere. */
+/* Invalidates the attributes of all nodes after a tunable has changed them. */
 static void attributes_forget_all(struct fs *fs)
 {
     uint64_t id = 0;
@@ -253,14 +253,14 @@ static void attributes_forget_all(struct fs *fs)
     }
 }
 
-/* What a burst of PMCs or targets needed goes back to the system. */
+/* Gives free memory back to the system, for example after many PMCs were removed. */
 static void memory_trim(void)
 {
     if (mallinfo2().fordblks >= TRIM_BYTES)
         malloc_trim(0);
 }
 
-/* Everything but waiting. */
+/* Does all pending work of the main thread without waiting. */
 static void loop_turn(struct loop_state *loop)
 {
     struct fs *fs = loop->fs;
@@ -271,7 +271,7 @@ static void loop_turn(struct loop_state *loop)
     now_ns = fs->host->now_ns(fs->host_state);
     if (engine_deadline(fs->tree.engine) <= now_ns)
         engine_tick(fs->tree.engine, now_ns);
-    park_expire(&fs->park, now_ns);
+    wait_expire(&fs->queues, now_ns);
     fs_drain(fs);
     trim = fs->trim_ns <= now_ns;
     if (trim)
@@ -292,7 +292,7 @@ void loop_last_turn(struct loop_state *loop)
     struct fs *fs = loop->fs;
 
     fs_lock(fs);
-    park_expire(&fs->park, UINT64_MAX);
+    wait_expire(&fs->queues, UINT64_MAX);
     while (fs_run_ready(fs))
         fs_lock(fs);
     fs_unlock(fs);
@@ -311,7 +311,7 @@ static void loop_signals(struct loop_state *loop, void (*on_signal)(struct fs *f
     }
 }
 
-/* The loop's own descriptors: true if the event was of one of them. */
+/* Handles events of the loop's descriptors. Returns false for other events. */
 static bool loop_own(struct loop_state *loop, const struct epoll_event *event,
                      void (*on_signal)(struct fs *fs, int number))
 {
@@ -323,10 +323,10 @@ static bool loop_own(struct loop_state *loop, const struct epoll_event *event,
     if (fd == loop->signal_fd) {
         loop_signals(loop, on_signal);
     } else if (fd == loop->kick_fd) {
-        eventfd_read(fd, &ignored); /* first: a kick in between is served by the coming turn */
+        eventfd_read(fd, &ignored); /* reset first: the next turn serves a kick in between */
         loop->kicked = false;
     } else if (read(fd, &ignored, sizeof ignored) < 0) {
-        return true; /* the timer was set anew meanwhile */
+        return true; /* the timer was set again */
     }
     return true;
 }

@@ -1,6 +1,6 @@
 /*
- * The main thread: epoll for every descriptor but FUSE's, one timer, signals, and whatever other
- * threads leave for it (requests woken, pollers due).
+ * The main loop: epoll for every descriptor except FUSE's, one timer, signals, and deadlines of
+ * waiting requests and pollers.
  */
 #pragma once
 
@@ -12,27 +12,28 @@
 struct fs;
 struct loop_state;
 
-/* To the supervisor, which answers with the same: map that, too; 0 bytes: no more. */
+/* Message to the supervisor, which replies with the same: map this memory as well. 0 bytes: unmap.
+ */
 struct hold {
-    int fd; /* -1: those of descriptors that are closed are no more */
+    int fd; /* -1: unmap the memory of closed descriptors */
     size_t bytes;
-    bool held; /* the answer: it was mapped before */
+    bool held; /* reply: it was already mapped */
     uint32_t number;
 };
 
-/* Blocks the signals it serves in this thread and all made later. hold_fd: to the supervisor, or
- * -1. NULL: errno says why. */
+/* Creates the loop and blocks its signals in this thread and all later ones. hold_fd: socket to the
+ * supervisor, or -1. Returns NULL and sets errno on failure. */
 struct loop_state *loop_new(int hold_fd);
 void loop_free(struct loop_state *loop);
-/* Needed before the first callback. */
+/* Must be called before the first callback. */
 void loop_bind(struct loop_state *loop, struct fs *fs);
-/* As host and backend see it. */
+/* Returns the interface for host and backend. */
 struct loop loop_interface(struct loop_state *loop);
-/* Make main take a turn. Any thread, any lock. */
+/* Wakes the main loop. Thread-safe, with any lock held. */
 void loop_kick(struct loop_state *loop);
-/* Turns, until SIGTERM or SIGINT or loop_end(). on_signal: another, without the lock. */
+/* Runs until SIGTERM, SIGINT or loop_end(). Other signals call on_signal, without the lock. */
 void loop_run(struct loop_state *loop, void (*on_signal)(struct fs *fs, int number));
-/* Any thread. */
+/* Stops the loop. Thread-safe. */
 void loop_end(struct loop_state *loop);
-/* Every request that waits is answered, every poller is told; needs fs->stopping. */
+/* Answers all waiting requests and notifies all pollers. Needs fs->stopping. */
 void loop_last_turn(struct loop_state *loop);

@@ -62,10 +62,10 @@ static int open_refused(struct request *rq, struct handle *handle, int rc)
 }
 
 /* With the lock. */
-static void open_count(struct fs *fs, struct in_hand *request, int opens)
+static void open_count(struct fs *fs, struct inflight_request *request, int opens)
 {
-    hand_count(fs->hand, request, opens);
-    engine_stat_set(fs->tree.engine, STAT_OPEN_FILES, fs->hand->n_open);
+    inflight_count(fs->inflight, request, opens);
+    engine_stat_set(fs->tree.engine, STAT_OPEN_FILES, fs->inflight->n_open);
 }
 
 static int open_try(struct request *rq)
@@ -106,18 +106,18 @@ static int open_run(struct request *rq)
 {
     const int rc = rq->was_open ? CALL_DONE : open_try(rq);
 
-    open_count(rq->fs, rq->hand, rc == CALL_DONE);
+    open_count(rq->fs, rq->inflight, rc == CALL_DONE);
     return rc;
 }
 
 /* Entered with the lock, leaves without. A file is closed where there is no memory, too. */
-static void file_close(struct fs *fs, struct in_hand *request, uint64_t fh, int opens)
+static void file_close(struct fs *fs, struct inflight_request *request, uint64_t fh, int opens)
 {
     struct handle *handle = handle_find(fs->handles, fh);
 
     open_count(fs, request, opens);
     if (handle) {
-        poll_drop(&fs->park, handle);
+        poll_drop(&fs->queues, handle);
         engine_release(fs->tree.engine, &handle->open);
         handle_remove(&fs->handles, handle);
         handle_drop(&fs->kept, handle);
@@ -133,7 +133,7 @@ static void open_undo(struct request *rq)
     if (rq->was_open)
         return;
     fs_lock(rq->fs);
-    file_close(rq->fs, rq->hand, rq->fh, 0);
+    file_close(rq->fs, rq->inflight, rq->fh, 0);
 }
 
 static int open_reply(struct request *rq)
@@ -150,9 +150,9 @@ static int open_look(struct request *rq)
     const bool plain = rq->node.row->flags & FILE_PLAIN && !writes;
     int rc = open_may(rq->node.row, rq->flags);
 
-    rq->fh = ++fs->hand->last_fh;
-    rq->was_open = plain && rq->hand->opens > 0;
-    rq->remembers = !rq->was_open && (!plain || fs->hand->n_open >= MANY_OPEN);
+    rq->fh = ++fs->inflight->last_fh;
+    rq->was_open = plain && rq->inflight->opens > 0;
+    rq->remembers = !rq->was_open && (!plain || fs->inflight->n_open >= MANY_OPEN);
     if (rq->was_open)
         return 0; /* as it may have been told */
     if (rc == 0 && open_wants_rights(fs, rq->node.row, rq->flags))
@@ -179,12 +179,12 @@ void io_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
     request_dispatch(rq);
 }
 
-void io_release(struct fs *fs, struct in_hand *request, uint64_t fh)
+void io_release(struct fs *fs, struct inflight_request *request, uint64_t fh)
 {
     fs_lock(fs);
     engine_stat_add(fs->tree.engine, STAT_REQUESTS, 1);
     file_close(fs, request, fh, -1);
-    hand_tell(fs->hand, hand_number(request), 0);
+    inflight_reply(fs->inflight, inflight_number(request), 0);
 }
 
 /* ---- poll ---- */
@@ -229,7 +229,7 @@ static int poll_run(struct request *rq)
         rq->revents |= EPOLLOUT | EPOLLWRNORM;
     if (rq->node.row->stream && rq->handle->place.text.block) /* the last reply was full */
         rq->revents |= EPOLLIN | EPOLLRDNORM;
-    return rq->poll_number ? poll_add(&fs->park, rq->handle, rq) : CALL_DONE;
+    return rq->poll_number ? poll_add(&fs->queues, rq->handle, rq) : CALL_DONE;
 }
 
 static int poll_reply(struct request *rq)
@@ -242,7 +242,8 @@ void io_poll(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
 {
     static const struct op op = {.gone_ok = true, .run = poll_run, .reply = poll_reply};
     struct request *rq = op_begin(&op, req, ino);
-    const uint64_t number = poll ? hand_poll_number() : 0; /* which is all that there is to it */
+    const uint64_t number =
+        poll ? inflight_poll_number() : 0; /* which is all that there is to it */
 
     if (poll)
         fuse_pollhandle_destroy(poll);

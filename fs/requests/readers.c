@@ -1,5 +1,5 @@
 /*
- * The tunable `readers`: the group is asked for without the lock, as its data base may be remote.
+ * Looks up the group of the tunable `readers`, without the lock.
  */
 #include "fs/requests/readers.h"
 
@@ -15,7 +15,7 @@
 
 #define GROUP_BYTES_MAX (1 << 20)
 
-/* A group of many members needs much room. */
+/* Looks up a group by name, with a larger buffer for groups with many members. */
 static int group_named(const char *name, gid_t *gid)
 {
     struct group group, *found = NULL;
@@ -76,7 +76,7 @@ bool readers_resolve(struct fs *fs)
                           : "readers: no memory or descriptor to look for the group \"%s\"",
             name);
     fs_lock(fs);
-    if (strcmp(name, readers_name(fs)) == 0) /* else a write was faster, and looked it up itself */
+    if (strcmp(name, readers_name(fs)) == 0) /* otherwise a write has changed and resolved it */
         fs_set_readers(fs, gid);
     fs_unlock(fs);
     return rc == 0 || rc == -ENOENT;

@@ -1,5 +1,5 @@
 /*
- * The group that may read what is not its own: the tunable `readers`.
+ * The tunable `readers`: the group that may read the counts of all users.
  */
 #pragma once
 
@@ -9,12 +9,14 @@
 struct fs;
 
 /*
- * A group's name or number; "" is none, (gid_t)-1. -ENOENT: there is no such group; -ENOMEM: of
- * memory or descriptors. Asks the system's list of groups, so no lock.
+ * Looks up a group by name or number. "" gives (gid_t)-1, no group. Returns 0, -ENOENT for an
+ * unknown group, or -ENOMEM without memory or descriptors. Call without the lock: it may use a
+ * remote data base.
  */
 int group_find(const char *name, gid_t *gid);
-/* For fs and engine. With the lock. */
+/* Sets the group in fs and engine. Needs the lock. */
 void fs_set_readers(struct fs *fs, gid_t gid);
-/* Looks up the group of the tunable `readers` and sets it. Takes the lock. The look-up may take very
- * long (a remote data base), so never on the main loop's thread. Returns false without memory. */
+/* Looks up the group of the tunable `readers` and sets it. Takes the lock. The look-up may take
+ * very long (a remote data base), so never on the main loop's thread. Returns false without memory.
+ */
 bool readers_resolve(struct fs *fs);

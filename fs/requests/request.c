@@ -1,7 +1,7 @@
 /*
- * dispatch and settle: how a request goes through the engine. The lock is held for the engine's own
- * bookkeeping only; slow parts run without it and without a seat, and a request that has to wait is
- * parked.
+ * The life of a request: request_dispatch() runs it and request_settle() lets it wait or finishes
+ * it. The lock is held for the engine's bookkeeping only; slow parts run without the lock and
+ * without a serving slot.
  */
 #include "fs/requests/request.h"
 
@@ -15,9 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WAIT_PART     3 /* no request waits for more than this part of the kernel's timeout */
+#define WAIT_PART     3 /* a request waits at most for this part of the kernel's timeout */
 #define TRIM_AFTER_NS 1000000000
-#define TRIM_BYTES    65536 /* a longer answer leaves memory behind */
+#define TRIM_BYTES    65536 /* a longer reply leaves free memory that is worth trimming */
 
 static __thread struct request *spare;
 
@@ -33,7 +33,7 @@ struct request *request_new(struct fs *fs, const struct op *op, fuse_req_t req)
     rq->op = op;
     rq->counted = op->counted;
     rq->req = req;
-    rq->hand = req ? hand_current() : NULL;
+    rq->inflight = req ? inflight_current() : NULL;
     buf_init(&rq->out, rq->storage, sizeof rq->storage);
     rq->call.out = &rq->out;
     return rq;
@@ -50,8 +50,8 @@ static void request_clear(struct request *rq)
 void request_free(struct request *rq)
 {
     request_clear(rq);
-    if (rq->hand)
-        hand_done(rq->hand);
+    if (rq->inflight)
+        inflight_done(rq->inflight);
     if (spare)
         free(rq);
     else
@@ -81,7 +81,7 @@ bool fs_record(struct fs *fs)
     return engine_publish(fs->tree.engine, fine, answered);
 }
 
-/* What has changed becomes true for a later worker, before any process is told of it. */
+/* Drops the lock. Changes are published for a later worker before any process sees them. */
 void fs_unlock(struct fs *fs)
 {
     struct block *dead = NULL;
@@ -103,7 +103,7 @@ static void effects_take(struct fs *fs)
 
     while (engine_next_effect(fs->tree.engine, &effect)) {
         if (effect.kind == EFFECT_WAKE)
-            park_wake(&fs->park, effect.id);
+            wait_wake(&fs->queues, effect.id);
         else
             notify_later(fs, &effect);
     }
@@ -121,7 +121,7 @@ static uint64_t earlier(uint64_t a_ns, uint64_t b_ns)
 
 uint64_t fs_deadline(const struct fs *fs)
 {
-    return earlier(earlier(engine_deadline(fs->tree.engine), fs->park.deadline_ns), fs->trim_ns);
+    return earlier(earlier(engine_deadline(fs->tree.engine), fs->queues.deadline_ns), fs->trim_ns);
 }
 
 void fs_drain(struct fs *fs)
@@ -137,7 +137,8 @@ void fs_drain(struct fs *fs)
     }
 }
 
-/* The PMC of a node, and the instance: of a PMC that was released that of the open file. */
+/* Looks up the PMC and the instance of the node. A released PMC's instance is that of the open
+ * file. */
 static void objects_refresh(struct request *rq)
 {
     struct engine *engine = rq->fs->tree.engine;
@@ -161,9 +162,8 @@ static void objects_refresh(struct request *rq)
 }
 
 /*
- * With the lock: everything in the call that is a pointer and does not outlive an unlocking. HERE
- * is said that through an instance no user is the superuser: what is opened, made or removed in one
- * is so with the other rights only.
+ * Sets all pointers of the call, which are valid while the lock is held. This is the only place
+ * that removes superuser rights from requests made through an instance.
  */
 static void request_refresh(struct request *rq)
 {
@@ -171,7 +171,7 @@ static void request_refresh(struct request *rq)
     struct call *call = &rq->call;
 
     call->engine = fs->tree.engine;
-    engine_request(fs->tree.engine, rq->hand ? hand_number(rq->hand) : 0);
+    engine_request(fs->tree.engine, rq->inflight ? inflight_number(rq->inflight) : 0);
     call->now_ns = now_of(fs);
     if (!rq->req) {
         call->instance = engine_root(fs->tree.engine);
@@ -222,7 +222,7 @@ int request_refuse_gone(struct request *rq)
 
 uint64_t request_limit_ns(const struct fs *fs)
 {
-    return (uint64_t)fs->hand->timeout_s * 1000000000 / WAIT_PART;
+    return (uint64_t)fs->inflight->timeout_s * 1000000000 / WAIT_PART;
 }
 
 static int request_run(struct request *rq)
@@ -230,7 +230,7 @@ static int request_run(struct request *rq)
     struct call *call = &rq->call;
     int rc;
 
-    hand_work(rq->hand);
+    inflight_work(rq->inflight);
     request_refresh(rq);
     call->wait_until_ns = 0;
     call->committed = false;
@@ -250,12 +250,12 @@ static int request_run(struct request *rq)
 }
 
 /*
- * The request has waited for as long as it may. The reader of a stream is given text without a
- * meaning, and reads again.
+ * Ends a request that has waited for the longest time. The reader of a stream gets filler text and
+ * reads again; other requests get P37.
  */
 static int request_is_late(struct request *rq, bool stream)
 {
-    const unsigned timeout_s = rq->fs->hand->timeout_s;
+    const unsigned timeout_s = rq->fs->inflight->timeout_s;
 
     buf_clear(&rq->out);
     if (stream && rq->node.row->idle(&rq->call))
@@ -266,15 +266,14 @@ static int request_is_late(struct request *rq, bool stream)
                    timeout_s / WAIT_PART, timeout_s);
 }
 
-/* CALL_WAIT, or what a request that wants to wait is told instead. With the lock. */
+/* Returns CALL_WAIT if the request may wait, otherwise its result. Needs the lock. */
 static int request_may_wait(struct request *rq)
 {
     const uint64_t limit_ns = request_limit_ns(rq->fs);
-    const uint64_t until_ns = limit_ns ? rq->hand->since_ns + limit_ns : UINT64_MAX;
-    const bool stream =
-        rq->node.row && (rq->node.row->flags & FILE_STREAM) && !rq->op->is_command;
+    const uint64_t until_ns = limit_ns ? rq->inflight->since_ns + limit_ns : UINT64_MAX;
+    const bool stream = rq->node.row && (rq->node.row->flags & FILE_STREAM) && !rq->op->is_command;
 
-    if (rq->op->locks_directory) { /* all other users of that directory would wait with it */
+    if (rq->op->locks_directory) { /* other users of the directory would wait too */
 #ifdef PMCFS_DEBUG
         abort();
 #endif
@@ -284,20 +283,20 @@ static int request_may_wait(struct request *rq)
         return stream ? CALL_DONE : -ENODEV;
     if (stream && rq->call.nonblock)
         return -EAGAIN;
-    if (hand_interrupted(rq->hand))
+    if (inflight_interrupted(rq->inflight))
         return -EINTR;
     if (rq->call.now_ns >= until_ns)
         return request_is_late(rq, stream);
     if (limit_ns && (!rq->call.wait_until_ns || rq->call.wait_until_ns > until_ns))
         rq->call.wait_until_ns = until_ns;
-    return park_admit(&rq->fs->park, rq);
+    return wait_admit(&rq->fs->queues, rq);
 }
 
 /* ---- answers ---- */
 
 /*
- * Does its open file remember something else than before? Of what was seen a later worker has the
- * first read, and that of the last poll: reads put nothing.
+ * Notes a changed open file for the journal. Of `seen` values only the first read and the last poll
+ * are recorded, so that ordinary reads write nothing.
  */
 static void handle_note(struct request *rq)
 {
@@ -310,30 +309,30 @@ static void handle_note(struct request *rq)
         handle_touch(&rq->fs->kept, handle);
 }
 
-/* To the kernel, or kept. */
-static void request_tell(struct request *rq, int rc)
+/* Sends the reply to the kernel, or stores it (inflight_answer_begin()). */
+static void request_send(struct request *rq, int rc)
 {
-    const int told = rc < 0 || !rq->op->reply ? fuse_reply_err(rq->req, -rc) : rq->op->reply(rq);
+    const int sent = rc < 0 || !rq->op->reply ? fuse_reply_err(rq->req, -rc) : rq->op->reply(rq);
 
-    rq->unwanted = told == -ENOENT;
+    rq->unwanted = sent == -ENOENT;
 }
 
 /*
- * What has changed becomes true together with the answer, which is kept for a later worker until
- * then: nothing is done twice.
+ * Stores the answer, which becomes valid with the same publication as the changes. A later worker
+ * sends it, so that nothing is done twice.
  */
 static void request_answer(struct request *rq, int rc)
 {
     struct fs *fs = rq->fs;
 
-    if (!hand_answer_begin(hand_number(rq->hand)))
+    if (!inflight_answer_begin(inflight_number(rq->inflight)))
         return;
-    request_tell(rq, rc);
-    hand_answer_end(journal_published(fs->kept.journal) + 1);
+    request_send(rq, rc);
+    inflight_answer_end(journal_published(fs->kept.journal) + 1);
     rq->answered = fs->answered = true;
 }
 
-/* What `error` and the statistics say of it, before it is answered. */
+/* Updates statistics and last error, before the reply. */
 static void request_count(struct request *rq, int rc)
 {
     const bool said = rq->call.err.id != ERR_NONE;
@@ -343,7 +342,7 @@ static void request_count(struct request *rq, int rc)
                         rq->op->is_command);
 }
 
-/* What was asked is so already; what follows may take long. */
+/* Stores the answer of a command that is already committed, before a slow part. */
 static void answer_early(struct request *rq)
 {
     const int rc = rq->op->done ? rq->op->done(rq) : CALL_DONE;
@@ -360,17 +359,17 @@ static struct request *request_of(struct call *call)
     return (struct request *)((char *)call - offsetof(struct request, call));
 }
 
-static int seat_admit(struct call *call)
+static int unlock_admit(struct call *call)
 {
-    return slow_enter(request_of(call));
+    return wait_enter_slow(request_of(call));
 }
 
-static void seat_leave(struct call *call, bool slow)
+static void unlock_leave(struct call *call, bool slow)
 {
     struct request *rq = request_of(call);
     struct fs *fs = rq->fs;
 
-    if (call->committed && rq->hand && !rq->answered)
+    if (call->committed && rq->inflight && !rq->answered)
         answer_early(rq);
     fs->away += !rq->away;
     rq->away = true;
@@ -382,8 +381,8 @@ static void seat_leave(struct call *call, bool slow)
     fs_unlock(fs);
 }
 
-/* Not fs_lock(): a reload waits for this request. */
-static void seat_take(struct call *call)
+/* Does not use fs_lock(), because a reload waits for this request. */
+static void unlock_take(struct call *call)
 {
     struct request *rq = request_of(call);
 
@@ -391,38 +390,39 @@ static void seat_take(struct call *call)
     request_refresh(rq);
 }
 
-static bool seat_interrupted(struct call *call)
+static bool unlock_interrupted(struct call *call)
 {
     const struct request *rq = request_of(call);
 
-    return rq->hand && !rq->answered && hand_interrupted(rq->hand);
+    return rq->inflight && !rq->answered && inflight_interrupted(rq->inflight);
 }
 
-const struct seat fs_seat = {seat_admit, seat_leave, seat_take, seat_interrupted};
+const struct unlock_ops fs_unlock_ops = {unlock_admit, unlock_leave, unlock_take,
+                                         unlock_interrupted};
 
-/* It is over, or parked: the engine's objects may be others when it goes on. */
+/* The request is finished or waits: a reload may replace the engine's objects. */
 static void request_comes_back(struct request *rq)
 {
     struct fs *fs = rq->fs;
 
-    slow_leave(rq);
+    wait_leave_slow(rq);
     if (rq->away && --fs->away == 0)
         pthread_cond_broadcast(&fs->changed);
     rq->away = false;
 }
 
-/* Without the lock. */
+/* Sends the reply. Called without the lock. */
 static void request_reply(struct request *rq, int rc)
 {
     if (rq->answered)
-        rq->unwanted = !hand_answer_send(fuse_session_fd(rq->fs->tree.session));
+        rq->unwanted = !inflight_answer_send(fuse_session_fd(rq->fs->tree.session));
     else if (rq->req)
-        request_tell(rq, rc);
+        request_send(rq, rc);
     if (rq->unwanted && rq->op->undo)
         rq->op->undo(rq);
 }
 
-/* The answer is there. Entered with the lock, leaves without. */
+/* Finishes a request. Called with the lock, returns without it. */
 static void request_finish(struct request *rq, int rc)
 {
     struct fs *fs = rq->fs;
@@ -434,11 +434,11 @@ static void request_finish(struct request *rq, int rc)
     if (fs->trim_ns == UINT64_MAX &&
         (rq->counted ? !rq->op->is_quiet || rq->out.len > TRIM_BYTES : !rq->req))
         fs->trim_ns = rq->call.now_ns + TRIM_AFTER_NS;
-    park_leave(&fs->park, rq);
+    wait_leave(&fs->queues, rq);
     handle_note(rq);
-    if (rq->hand && !rq->answered && (fs->kept.touched || engine_has_news(fs->tree.engine)))
+    if (rq->inflight && !rq->answered && (fs->kept.touched || engine_has_news(fs->tree.engine)))
         request_answer(rq, rc);
-    handle_unref(&fs->kept, rq->handle); /* with the lock: it frees what users are charged for */
+    handle_unref(&fs->kept, rq->handle); /* with the lock, because it frees charges */
     request_comes_back(rq);
     fs_drain(fs);
     fs_unlock(fs);
@@ -447,34 +447,34 @@ static void request_finish(struct request *rq, int rc)
     request_free(rq);
 }
 
-/* Until it is woken; the thread reads another one meanwhile. False: no memory. */
-static bool request_park(struct request *rq)
+/* Lets the request wait; the thread takes another one. Returns false on ENOMEM. */
+static bool request_wait(struct request *rq)
 {
     struct fs *fs = rq->fs;
-    struct in_hand *place = hand_park(fs->hand, rq->hand);
+    struct inflight_request *place = inflight_keep(fs->inflight, rq->inflight);
 
     if (!place)
         return false;
-    rq->hand = place;
-    hand_work(NULL);
+    rq->inflight = place;
+    inflight_work(NULL);
     if (rq->op->text) {
         free(rq->text);
         rq->text = NULL;
         rq->call.text = NULL;
     }
     request_comes_back(rq);
-    park_add(&fs->park, rq);
+    wait_add(&fs->queues, rq);
     fs_drain(fs);
     fs_unlock(fs);
     return true;
 }
 
-/* Entered with the lock, leaves without it. */
+/* Lets the request wait or finishes it. Called with the lock, returns without it. */
 static void request_settle(struct request *rq, int rc)
 {
     if (rc == CALL_WAIT)
         rc = request_may_wait(rq);
-    if (rc == CALL_WAIT && request_park(rq))
+    if (rc == CALL_WAIT && request_wait(rq))
         return;
     request_finish(rq, rc == CALL_WAIT ? err_nomem(&rq->call.err) : rc);
 }
@@ -498,7 +498,7 @@ void request_end(struct request *rq, int rc)
 
 bool fs_run_ready(struct fs *fs)
 {
-    struct request *rq = park_next(&fs->park);
+    struct request *rq = wait_next(&fs->queues);
 
     if (rq)
         request_settle(rq, request_run(rq));

@@ -1,6 +1,6 @@
 /*
- * One request on its way: from a FUSE operation to its reply, through the engine. All of it runs in
- * one thread, unless it is parked.
+ * A request: from the FUSE operation through the engine to its reply. It runs in one thread, except
+ * if it waits in between.
  */
 #pragma once
 
@@ -10,116 +10,120 @@
 
 #include <fuse_lowlevel.h>
 
-/* What an operation needs. In the order in which they are called; all but `run` may be NULL. */
+/* An operation. Functions are called in this order; all except `run` may be NULL. */
 struct op {
-    const char *file; /* its name in sentences; NULL: that of its file */
-    bool counted;     /* an operation of the user's: statistics and last error */
-    bool is_command;  /* a write */
-    bool is_quiet;    /* reads and attributes: failures are not recorded, but for EIO */
-    bool gone_ok;     /* run also when what it is of is gone */
-    bool has_text;    /* none is there: no memory */
+    const char *file;     /* name in sentences; NULL: the name of its file */
+    bool counted;         /* counts in statistics and last error */
+    bool is_command;      /* a write */
+    bool is_quiet;        /* reads and attributes: of failures only EIO is recorded */
+    bool gone_ok;         /* run even if its PMC or instance is gone */
+    bool has_text;        /* needs rq->text; ENOMEM if it is NULL */
     bool locks_directory; /* the kernel holds a directory's lock until the reply: never waits */
-    int (*look)(struct request *rq); /* without the lock: at the requester, the slow data bases */
-    /* With the lock: the text again, which is freed while the request waits. False: no memory. */
+    int (*look)(struct request *rq); /* without the lock: reads rights, looks up groups */
+    /* With the lock: copies the text again, which is freed while the request waits. Returns false
+     * on ENOMEM. */
     bool (*text)(struct request *rq);
     /*
-     * With the lock, but for its slow parts; CALL_… or -errno. Run again after a wait, so it must
-     * not keep half-done things.
+     * With the lock, except in its slow parts. Returns CALL_… or -errno. Runs again after a wait,
+     * so it must leave nothing half done.
      */
     int (*run)(struct request *rq);
-    int (*done)(struct request *rq);  /* with the lock, once run ended in CALL_DONE */
-    int (*reply)(struct request *rq); /* without the lock: what succeeded; NULL: nothing but that */
-    void (*undo)(struct request *rq); /* without the lock: the caller did not wait for the answer */
+    int (*done)(struct request *rq);  /* with the lock, after run returned CALL_DONE */
+    int (*reply)(struct request *rq); /* without the lock: sends the result; NULL: only success */
+    void (*undo)(
+        struct request *rq); /* without the lock, if the caller did not wait for the reply */
 };
 
 struct request {
     struct fs *fs;
     const struct op *op;
-    fuse_req_t req;        /* NULL: a task of the engine's own */
-    struct in_hand *hand;  /* what a later worker has of it; NULL: a task */
-    bool answered;         /* with what has changed; it is sent when it is over */
-    bool unwanted;         /* the caller did not wait for the answer */
+    fuse_req_t req;                    /* NULL: a task of the engine */
+    struct inflight_request *inflight; /* its copy for a later worker; NULL: a task */
+    bool answered;         /* the answer is stored with the change and sent at the end */
+    bool unwanted;         /* the caller did not wait for the reply */
     struct node node;      /* its PMC is looked up before each run */
-    bool gone;             /* its PMC was released, or its instance; looked at before each run */
-    bool counted;          /* as the operation says, but of an open */
+    bool gone;             /* its PMC or instance is gone; set before each run */
+    bool counted;          /* op->counted, except for some opens */
     struct handle *handle; /* a reference, or NULL */
-    struct rights *rights; /* captured for this request alone; owned */
-    struct opener opener;  /* of an open for writing */
-    bool reads_rights;     /* the rest of them, before it is run */
+    struct rights *rights; /* rights read for this request; owned */
+    struct opener opener;  /* set by an open for writing */
+    bool reads_rights;     /* capabilities and groups are read before it runs */
 
-    /* arguments and results, as the operation needs them */
+    /* arguments and results; each operation uses some */
     uint64_t fh;
     off_t off;
     size_t size;
     int flags;          /* of fuse_file_info */
-    bool remembers;     /* open: from the beginning */
-    bool was_open;      /* open: an earlier worker may have answered, and had nothing to keep */
+    bool remembers;     /* open: the handle stores state from the start */
+    bool was_open;      /* open: an earlier worker may have answered it */
     bool plus;          /* readdirplus */
     char *text, *text2; /* owned: bytes written, names */
     int to_set;
     struct node found;
-    uint64_t poll_number; /* the kernel's, of its poller; 0: none sleeps */
-    bool by_uring;        /* poll: io_uring's own */
+    uint64_t poll_number; /* the kernel's number of the poller; 0: nobody sleeps */
+    bool by_uring;        /* poll: by io_uring itself */
     unsigned revents;
-    const char *slice; /* of the reply */
+    const char *slice; /* data of the reply */
     size_t slice_len;
 
     /* the life of the request */
-    bool ran;                        /* once at least */
-    bool charged;                    /* counted among the waiting requests of … */
-    uid_t payer;                     /* … this user */
-    struct user *keeper;             /* is charged for kept_bytes while it waits; or NULL */
+    bool ran;     /* has run at least once */
+    bool charged; /* counts among the waiting requests of `payer` */
+    uid_t payer;
+    struct user *keeper; /* user charged for kept_bytes while it waits, or NULL */
     uint64_t kept_bytes;
-    int no_group;                    /* what is written to `readers` is none: -ENOENT, -ENOMEM */
-    gid_t group;                     /* … or this one */
-    bool away;                       /* it let go of the lock and is not over: fs->away */
-    bool slow;                       /* has a slot of slow.c */
-    bool slow_superuser;             /* which is, or would be, the superuser's */
-    uid_t slow_payer;                /* or this user's */
+    int no_group;                    /* write to `readers`: error of the look-up, or 0 */
+    gid_t group;                     /* write to `readers`: the group */
+    bool away;                       /* has dropped the lock and is not finished: fs->away */
+    bool slow;                       /* has a slow slot */
+    bool slow_superuser;             /* uses, or waits for, the superuser's slot */
+    uid_t slow_payer;                /* user of the slow slot */
     LIST_ENTRY(request) slow_entry;  /* while slow */
-    TAILQ_ENTRY(request) park_entry; /* parked or ready */
+    TAILQ_ENTRY(request) wait_entry; /* while waiting or ready */
     struct buf out;
     struct call call;
 
-    /* not zeroed, from the sentence of the call on */
-    struct fuse_entry_param entry; /* its attributes: of all operations with some */
+    /* members from here on are not zeroed */
+    struct fuse_entry_param entry; /* also for attributes without an entry */
     struct statvfs statvfs;
     char label[32];
     char storage[4096]; /* first block of out */
 };
 
-/* Zeroed; NULL: no memory. One is kept per thread. */
+/* Creates a zeroed request; NULL on ENOMEM. Each thread keeps one for reuse. */
 struct request *request_new(struct fs *fs, const struct op *op, fuse_req_t req);
 void request_free(struct request *rq);
-/* Before a thread ends. */
+/* Frees the thread's kept request before the thread exits. */
 void request_thread_end(void);
 
-/* Look, take the lock, run, and do what is to be done until the reply, or until it is parked. */
+/* Processes a request until the reply, or until it waits. */
 void request_dispatch(struct request *rq);
-/* A request is answered after waiting for so long, a third of the kernel's timeout; 0: no limit. */
+/* Returns the longest time for which a request may wait, a third of the kernel's timeout; 0: no
+ * limit. */
 uint64_t request_limit_ns(const struct fs *fs);
-/* What a request is told when its PMC or instance is gone. */
+/* Refuses a request whose PMC or instance is gone (P26). */
 int request_refuse_gone(struct request *rq);
 /*
- * With the lock: the open file of rq gets a row, if it has none: from now on it remembers what it
- * has read. 0; or P11, E32.
+ * Needs the lock. Creates a handle for the open file of rq, if it has none, which stores what was
+ * read. Returns 0, P11 or E32.
  */
 int request_remembers(struct request *rq);
-/* Entered with the lock, leave without: what a thread does that has no seat. False, and the lock is
- * kept: there is none. A request that was parked and woken; a task of the engine's own. */
+/* For threads without a slot: run a ready request, or a task of the engine. Called with the lock
+ * and return without it; if there is none, return false and keep the lock. */
 bool fs_run_ready(struct fs *fs);
 bool fs_run_task(struct fs *fs);
-/* How the engine's calls let go of the lock. */
-extern const struct seat fs_seat;
-/* One that was parked, taken off (with the lock; returns without): ends it with rc. */
+/* The functions by which the engine drops and retakes the lock. */
+extern const struct unlock_ops fs_unlock_ops;
+/* Finishes a request that was removed from its queue. Called with the lock, returns without it. */
 void request_end(struct request *rq, int rc);
 
-/* Waits while a reload is under way. */
+/* Takes the lock. Waits while a reload is running. */
 void fs_lock(struct fs *fs);
 void fs_unlock(struct fs *fs);
-/* What has changed is put, and published. False: something did not fit. */
+/* Puts and publishes all changes. Returns false if something did not fit into the journal. */
 bool fs_record(struct fs *fs);
-/* With the lock: pass on what the engine wants done, and wake main if it has to look. */
+/* Needs the lock. Processes the engine's effects, and wakes the main loop if its deadline changed.
+ */
 void fs_drain(struct fs *fs);
-/* With the lock: when main has to look next; UINT64_MAX: not by itself. */
+/* Needs the lock. Returns the time at which the main loop must wake; UINT64_MAX: never. */
 uint64_t fs_deadline(const struct fs *fs);

@@ -5,12 +5,12 @@
 
 #include <stddef.h>
 
-/* No descriptor is kept for the next time. priority: LOG_ERR, LOG_WARNING, LOG_NOTICE, LOG_INFO,
- * LOG_DEBUG of <syslog.h>. */
+/* Logs one line. priority: LOG_ERR, LOG_WARNING, LOG_NOTICE, LOG_INFO, LOG_DEBUG of <syslog.h>.
+ * Keeps no descriptor open. */
 void say(int priority, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* From now on to syslog. */
+/* Logs to syslog from now on. */
 void say_to_syslog(void);
-/* Until it is called again the last error is there, too. NULL: nowhere. No thread is beside it. */
+/* Also copies the last error to `to`; NULL: no longer. Call while there is one thread. */
 void say_keep(char *to, size_t size);
-/* What libfuse has to say goes the same way. */
+/* Sends libfuse's messages the same way. */
 void say_for_fuse(void);

@@ -1,8 +1,8 @@
 /*
- * A few seats, each a thread in blocking reads of the FUSE descriptor: a lone one is woken on the
- * wrong CPU and costs ten times more. A thread with a slow request gives up its seat to a spare
- * one; those without a seat take up what an earlier worker left, go on with requests that were
- * woken, do the engine's own tasks, or wait.
+ * A few serving slots; the thread in a slot reads the FUSE descriptor in blocking reads. (A single
+ * thread is often woken on the wrong CPU, which costs ten times more.) A thread with a slow request
+ * gives up its slot to a spare thread. Threads without a slot run requests that an earlier worker
+ * left, requests that were woken, and the engine's tasks, or wait.
  */
 #include "fs/requests/serve.h"
 
@@ -20,71 +20,72 @@
 #include <sys/prctl.h>
 
 enum {
-    TASKS_MAX = 4,    /* of the engine's own, at once */
-    THREADS_MORE = 16 /* than seats: for slow requests, those tasks, and a few to spare */
+    TASKS_MAX = 4,    /* engine tasks that run at the same time */
+    THREADS_MORE = 16 /* threads without a slot: slow requests, tasks, and spare ones */
 };
 
 struct server {
     struct serve *serve;
     pthread_t thread;
-    atomic_bool seated;
+    atomic_bool serving;
 };
 
-/* All with the engine's lock. */
+/* Protected by the engine's lock. */
 struct serve {
     struct fs *fs;
-    pthread_cond_t given; /* something to do, or the end */
-    unsigned n_seats, n_seated;
+    pthread_cond_t given; /* there is work, or the threads shall stop */
+    unsigned n_slots, n_serving;
     unsigned n_idle, n_tasks;
-    bool notifies;     /* a thread tells the kernel of names */
-    bool configures;   /* a thread reads the configuration again */
-    unsigned n_called; /* threads that were woken or made, and have not looked yet */
+    bool notifies;     /* a thread sends notifications */
+    bool configures;   /* a thread reads the configuration */
+    unsigned n_called; /* threads that were woken or started and do not run yet */
     bool ending;
-    uint32_t next_place; /* the next of those that an earlier worker left */
-    bool taken_up;       /* there are no more */
+    uint32_t next_place; /* position in the requests of an earlier worker */
+    bool taken_up;       /* all of these are taken */
     unsigned n_threads, max_threads;
     struct server servers[];
 };
 
 static __thread struct server *self; /* NULL: the main thread */
 
-/* One that was read into the seat, or (`left`) that an earlier worker left. */
-static void serve_process(struct fs *fs, struct in_hand *left, struct fuse_buf *buf)
+/* Processes a request that was read into the slot, or one (`left`) of an earlier worker. */
+static void serve_process(struct fs *fs, struct inflight_request *left, struct fuse_buf *buf)
 {
-    struct in_hand *request = hand_begin(left);
+    struct inflight_request *request = inflight_begin(left);
     const struct fuse_in_header *head = buf->mem;
 
     if (head->opcode == FUSE_RELEASE)
         io_release(fs, request, ((const struct fuse_release_in *)(head + 1))->fh);
     else
         fuse_session_process_buf(fs->tree.session, buf);
-    if (hand_current() == request) /* answered by the library, or at once, or without an answer */
-        hand_done(request);
+    if (inflight_current() == request) /* finished: answered at once, or needs no answer */
+        inflight_done(request);
 }
 
-/* What waits ends, what is slow may look. Where the request is read and not in hand yet, the kernel
- * says it again. The mark comes before the lock: a reload waits for what is slow. */
+/* Interrupts a request: a waiting one ends, a slow one checks for it. If another thread is just
+ * reading the request, the kernel repeats the interrupt (EAGAIN). The mark is set without the lock,
+ * because a reload holds it while it waits for slow requests. */
 static void serve_interrupt(struct fs *fs, const struct fuse_in_header *head)
 {
     const struct fuse_interrupt_in *of = (const void *)(head + 1);
     struct request *rq;
 
-    if (!hand_interrupt(fs->hand, of->unique)) {
-        hand_tell(fs->hand, head->unique, EAGAIN);
+    if (!inflight_interrupt(fs->inflight, of->unique)) {
+        inflight_reply(fs->inflight, head->unique, EAGAIN);
         return;
     }
     fs_lock(fs);
-    rq = park_take(&fs->park, of->unique);
+    rq = wait_take(&fs->queues, of->unique);
     if (rq)
         request_end(rq, -EINTR);
     else
         fs_unlock(fs);
 }
 
-/* One request. <= 0: none; 0 is the end of the mount. */
+/* Reads and processes one request. Returns 0 at the end of the mount, or a negative errno. */
 static int serve_one(struct fs *fs)
 {
-    struct fuse_buf buf = {.mem = hand_buffer()};
+    struct fuse_buf buf = {.mem = inflight_buffer()};
     int n = fuse_session_receive_buf(fs->tree.session, &buf);
     const struct fuse_in_header *head = buf.mem;
 
@@ -95,20 +96,21 @@ static int serve_one(struct fs *fs)
     return n;
 }
 
-/* The kernel's side of the agreement was read when it was mounted. What is answered a second time
- * it ignores. */
+/* FUSE_INIT was read when the tree was mounted. The kernel ignores a second reply of a later
+ * worker. */
 bool serve_init(struct fs *fs)
 {
-    struct fuse_buf buf = {.mem = fs->hand->init, .size = fs->hand->init_bytes};
+    struct fuse_buf buf = {.mem = fs->inflight->init, .size = fs->inflight->init_bytes};
 
     fuse_session_process_buf(fs->tree.session, &buf);
     return fs->initialised;
 }
 
+/* Takes up one request of an earlier worker. Returns false if there is none. */
 static bool serve_left(struct serve *serve)
 {
     struct fs *fs = serve->fs;
-    struct in_hand *left = hand_next(fs->hand, &serve->next_place);
+    struct inflight_request *left = inflight_next(fs->inflight, &serve->next_place);
 
     serve->taken_up |= !left;
     if (!left)
@@ -120,14 +122,14 @@ static bool serve_left(struct serve *serve)
     return true;
 }
 
-/* ---- what there is to do ---- */
+/* ---- work for threads without a slot ---- */
 
 static bool serve_has_more(const struct serve *serve)
 {
     const struct fs *fs = serve->fs;
 
-    return serve->n_seated < serve->n_seats || !TAILQ_EMPTY(&fs->park.ready) || !serve->taken_up ||
-           (!serve->notifies && !STAILQ_EMPTY(&fs->errands)) ||
+    return serve->n_serving < serve->n_slots || !TAILQ_EMPTY(&fs->queues.ready) ||
+           !serve->taken_up || (!serve->notifies && !STAILQ_EMPTY(&fs->notifications)) ||
            (!serve->configures && fs->conf_stale) ||
            (serve->n_tasks < TASKS_MAX && engine_has_task(fs->tree.engine));
 }
@@ -149,7 +151,7 @@ static bool server_start(struct serve *serve)
     return true;
 }
 
-/* One that is called looks at everything, and calls the next if there is more. */
+/* Wakes or starts one thread, which looks for work and calls the next one if there is more. */
 static void serve_call(struct serve *serve)
 {
     if (serve->n_called > 0 || serve->ending)
@@ -164,7 +166,7 @@ static void serve_call(struct serve *serve)
 
 void serve_more(struct serve *serve)
 {
-    bool about_to = self && !self->seated;
+    bool about_to = self && !self->serving;
 
     if (serve && !about_to && serve_has_more(serve))
         serve_call(serve);
@@ -172,9 +174,9 @@ void serve_more(struct serve *serve)
 
 void serve_leave(struct serve *serve)
 {
-    if (self && self->seated) {
-        self->seated = false;
-        serve->n_seated--;
+    if (self && self->serving) {
+        self->serving = false;
+        serve->n_serving--;
     }
     if (serve && serve_has_more(serve))
         serve_call(serve);
@@ -182,25 +184,25 @@ void serve_leave(struct serve *serve)
 
 /* ---- a thread ---- */
 
-/* In a seat until a slow request takes it away. */
-static void server_sit(struct server *server)
+/* Serves in a slot until a slow request gives it up. */
+static void server_serve(struct server *server)
 {
     struct serve *serve = server->serve;
     struct fs *fs = serve->fs;
     int n = 1;
 
-    serve->n_seated++;
-    server->seated = true;
+    serve->n_serving++;
+    server->serving = true;
     serve_more(serve);
     fs_unlock(fs);
-    while (server->seated && !fs->stopping && (n > 0 || n == -EINTR || n == -EAGAIN))
+    while (server->serving && !fs->stopping && (n > 0 || n == -EINTR || n == -EAGAIN))
         n = serve_one(fs);
     fs_lock(fs);
-    if (!server->seated)
+    if (!server->serving)
         return;
-    server->seated = false;
-    serve->n_seated--;
-    serve->n_seats = 0; /* the mount is gone */
+    server->serving = false;
+    serve->n_serving--;
+    serve->n_slots = 0; /* the mount is gone */
     loop_end(fs->loop);
 }
 
@@ -245,12 +247,12 @@ static bool server_configure(struct serve *serve)
     return true;
 }
 
-/* A thread has to accept requests before anything else is done. */
+/* Does one piece of work. Serving slots are filled before anything else. */
 static void server_turn(struct server *server)
 {
     struct serve *serve = server->serve;
     struct fs *fs = serve->fs;
-    bool accepted = serve->n_seated > 0 || serve->n_seats == 0;
+    bool accepted = serve->n_serving > 0 || serve->n_slots == 0;
 
     if (accepted && !serve->taken_up && serve_left(serve)) {
         return;
@@ -259,14 +261,14 @@ static void server_turn(struct server *server)
     } else if (accepted &&
                (server_notify(serve) || server_configure(serve) || server_task(serve))) {
         return;
-    } else if (serve->n_seated < serve->n_seats) {
-        server_sit(server);
+    } else if (serve->n_serving < serve->n_slots) {
+        server_serve(server);
     } else {
         serve->n_idle++;
         pthread_cond_wait(&serve->given, &fs->lock);
         serve->n_idle--;
         fs_unlock(fs);
-        fs_lock(fs); /* perhaps a reload is under way */
+        fs_lock(fs); /* waits while a reload is running */
         serve->n_called -= serve->n_called > 0;
     }
 }
@@ -277,10 +279,10 @@ static void *serve_main(void *arg)
     struct serve *serve = server->serve;
     struct fs *fs = serve->fs;
 
-    /* The end of the supervisor is told to each thread: to the first by SIGTERM, which one that was
-     * stopped does not hear before this. */
+    /* If the supervisor exits, the first thread gets SIGTERM. A stopped process only sees it after
+     * SIGCONT, so the other threads get that. */
     prctl(PR_SET_PDEATHSIG, SIGCONT);
-    const bool sits = hand_sit(fs->hand, (unsigned)(server - serve->servers));
+    const bool sits = inflight_take_slot(fs->inflight, (unsigned)(server - serve->servers));
     fs_lock(fs);
     serve->n_called--;
     while (sits && !serve->ending)
@@ -290,15 +292,15 @@ static void *serve_main(void *arg)
     return NULL;
 }
 
-/* Only there to interrupt a read(2). */
+/* SIGUSR1 interrupts a read(2). */
 static void on_wake(int signal_number)
 {
     (void)signal_number;
 }
 
-bool serve_start(struct fs *fs, unsigned n_seats)
+bool serve_start(struct fs *fs, unsigned n_slots)
 {
-    unsigned max = n_seats + THREADS_MORE;
+    unsigned max = n_slots + THREADS_MORE;
     struct serve *serve = calloc(1, sizeof *serve + max * sizeof serve->servers[0]);
     struct sigaction action = {.sa_handler = on_wake};
     bool started;
@@ -308,24 +310,24 @@ bool serve_start(struct fs *fs, unsigned n_seats)
     sigaction(SIGUSR1, &action, NULL);
     serve->fs = fs;
     serve->max_threads = max;
-    serve->n_seats = n_seats;
+    serve->n_slots = n_slots;
     pthread_cond_init(&serve->given, NULL);
     fs_lock(fs);
     fs->serve = serve;
-    while (serve->n_threads <= n_seats && server_start(serve)) /* and one to spare */
+    while (serve->n_threads <= n_slots && server_start(serve)) /* one spare thread */
         ;
     started = serve->n_threads > 0;
     fs_unlock(fs);
     return started;
 }
 
-/* A signal that comes just before the read(2) is lost: it is repeated. */
+/* Joins a thread. Repeats the signal, because one just before the read(2) has no effect. */
 static void server_join(struct server *server)
 {
     struct timespec until;
 
     do {
-        if (server->seated)
+        if (server->serving)
             pthread_kill(server->thread, SIGUSR1);
         clock_gettime(CLOCK_REALTIME, &until);
         until.tv_nsec += 2000000;
@@ -337,8 +339,8 @@ static void server_join(struct server *server)
 }
 
 /*
- * A thread that reads is woken by the end of the mount; where a bind mount or a held file keeps the
- * connection alive, by a signal.
+ * The end of the mount wakes threads in read(2); a signal wakes them if a bind mount or an open
+ * file keeps the connection alive.
  */
 void serve_stop(struct fs *fs)
 {

@@ -1,5 +1,5 @@
 /*
- * The threads that read requests from the kernel and answer them, and do the engine's own tasks.
+ * The threads that read requests from the kernel and answer them, and run the engine's tasks.
  */
 #pragma once
 
@@ -8,14 +8,15 @@
 struct fs;
 struct serve;
 
-/* Answers the kernel's INIT, in this thread. False: the session has ended. */
+/* Answers FUSE_INIT in this thread. Returns false if the session has ended. */
 bool serve_init(struct fs *fs);
-/* Sets fs->serve. False: no memory, or no thread. When the mount is gone the loop ends. */
-bool serve_start(struct fs *fs, unsigned n_seats);
-/* Needs fs->stopping. Threads finish the request in hand; waits for them. */
+/* Sets fs->serve and starts the threads; n_slots threads serve at a time. Returns false on ENOMEM
+ * or if no thread could be created. Stops the main loop when the mount is gone. */
+bool serve_start(struct fs *fs, unsigned n_slots);
+/* Waits until all threads have finished their requests. Needs fs->stopping. */
 void serve_stop(struct fs *fs);
 
-/* With the lock. This thread gives up its seat, if it has one: what follows may take long. */
+/* Needs the lock. Gives up this thread's serving slot, if it has one, before a slow operation. */
 void serve_leave(struct serve *serve);
-/* With the lock. Sees to it that a thread does what there is to do, unless this one is about to. */
+/* Needs the lock. Wakes a thread if there is work and this thread will not do it. */
 void serve_more(struct serve *serve);

@@ -4,7 +4,7 @@
 #include "core/base/arena.h"
 #include "core/base/journal.h"
 #include "fs/program/worker.h"
-#include "fs/requests/hand.h"
+#include "fs/requests/inflight.h"
 #include "fs/tree/node.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -34,7 +34,7 @@ static uint64_t waiting[WAITING], last_number;
 static unsigned n_waiting;
 static bool patient; /* answers are waited for */
 static pthread_t program;
-static struct hand *hand;
+static struct inflight *inflight;
 static struct journal *journal; /* the worker maps it for itself */
 static struct options options;
 
@@ -49,7 +49,7 @@ static void *program_main(void *arg)
                             .place.mountpoint = "/nonexistent"};
 
     (void)arg;
-    FUZZ_CHECK(worker_run(&worker, hand, -1) == 0);
+    FUZZ_CHECK(worker_run(&worker, inflight, -1) == 0);
     return NULL;
 }
 
@@ -82,7 +82,7 @@ static pid_t user_make(uid_t uid)
     return pid;
 }
 
-static void hand_make(int fuse_fd)
+static void inflight_make(int fuse_fd)
 {
     const struct {
         struct fuse_in_header head;
@@ -91,13 +91,13 @@ static void hand_make(int fuse_fd)
                {.major = 7, .minor = 38, .max_readahead = 1 << 17, .flags = UINT32_MAX >> 2}};
     int fd;
 
-    hand = hand_new(&fd);
-    hand->fuse_fd = fuse_fd;
-    hand->arena_fd = arena_fd();
+    inflight = inflight_new(&fd);
+    inflight->fuse_fd = fuse_fd;
+    inflight->arena_fd = arena_fd();
     journal = journal_new();
-    hand->journal_fd = dup(journal_fd(journal)); /* its own */
-    hand->init_bytes = sizeof first;
-    memcpy(hand->init, &first, sizeof first);
+    inflight->journal_fd = dup(journal_fd(journal)); /* its own */
+    inflight->init_bytes = sizeof first;
+    memcpy(inflight->init, &first, sizeof first);
 }
 
 /* A crash is libFuzzer's to tell, which keeps the input. */
@@ -123,7 +123,7 @@ void kernel_begin(void)
     setsockopt(ends[1], SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof bytes);
     end = ends[0];
     options_make();
-    hand_make(ends[1]);
+    inflight_make(ends[1]);
     sigemptyset(&reload);
     sigaddset(&reload, SIGUSR2);
     pthread_sigmask(SIG_BLOCK, &reload, NULL);

@@ -338,7 +338,7 @@ static int process_adopt(struct host_state *state, const char *printed, struct p
 
 /* ---- what a log needs ---- */
 
-static void hand_over(struct buf *records, const struct intake *intake)
+static void inflight_over(struct buf *records, const struct intake *intake)
 {
     for (size_t at = 0; at < records->len;) {
         const struct record *record = (const struct record *)(records->data + at);
@@ -370,7 +370,7 @@ static void inventory_of(const struct fake_process *process, uint64_t time_ns,
                                        .flags = 2,
                                        .path = FAKE_MAP_PATH},
                    RECORD_FOUND | RECORD_USERMODE);
-    hand_over(&records, intake);
+    inflight_over(&records, intake);
 }
 
 static void inventory(struct host_state *state, pid_t pid, bool data, uint64_t time_ns,
@@ -395,7 +395,7 @@ static void kernel_maps(struct host_state *state, uint64_t time_ns, const struct
                                        .offset = FAKE_KERNEL_START,
                                        .path = "[kernel.kallsyms]_text"},
                    RECORD_FOUND | RECORD_KERNEL);
-    hand_over(&records, intake);
+    inflight_over(&records, intake);
 }
 
 /* The namespace of those `outside`; there is one. */

@@ -329,13 +329,13 @@ static void held_stop(struct held *held, bool ran)
     sem_wait(&held->go);
 }
 
-static int seat_admit(struct call *call)
+static int unlock_admit(struct call *call)
 {
     (void)call;
     return 0;
 }
 
-static void seat_leave(struct call *call, bool slow)
+static void unlock_leave(struct call *call, bool slow)
 {
     (void)call;
     if (here_held)
@@ -343,7 +343,7 @@ static void seat_leave(struct call *call, bool slow)
     runs_slow = slow;
 }
 
-static void seat_take(struct call *call)
+static void unlock_take(struct call *call)
 {
     runs_slow = false;
     if (here_held) {
@@ -354,13 +354,13 @@ static void seat_take(struct call *call)
     call->now_ns = fx.host.now_ns;
 }
 
-static bool seat_interrupted(struct call *call)
+static bool unlock_interrupted(struct call *call)
 {
     (void)call;
     return fx.interrupted;
 }
 
-static const struct seat seat = {seat_admit, seat_leave, seat_take, seat_interrupted};
+static const struct unlock_ops unlock = {unlock_admit, unlock_leave, unlock_take, unlock_interrupted};
 
 /* ---- life ---- */
 
@@ -378,7 +378,7 @@ static void engine_begin(void)
     fx.sink = engine_sink(&fx.engine);
     must(engine_start(fx.engine, &fake_host, &fx.host, &backend, fx.sim, &fx.err) == 0,
          "engine_start");
-    engine_set_seat(fx.engine, &seat);
+    engine_set_unlock(fx.engine, &unlock);
 }
 
 static void people(void)

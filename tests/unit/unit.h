@@ -26,7 +26,7 @@
     X(exits)                                                                                       \
     X(folded)                                                                                      \
     X(follow)                                                                                      \
-    X(hand)                                                                                        \
+    X(inflight)                                                                                        \
     X(ids)                                                                                         \
     X(instance)                                                                                    \
     X(kept)                                                                                        \

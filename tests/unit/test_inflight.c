@@ -3,7 +3,7 @@
  */
 #include "tests/unit/unit.h"
 
-#include "fs/requests/hand.h"
+#include "fs/requests/inflight.h"
 #include "fs/requests/say.h"
 
 #include <fcntl.h>
@@ -15,8 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static struct hand *hand, *next; /* as the next worker would find it */
-static int hand_fd, next_fd;
+static struct inflight *inflight, *next; /* as the next worker would find it */
+static int inflight_fd, next_fd;
 static struct fuse_in_header *head, *next_head;
 
 void say(int priority, const char *format, ...)
@@ -24,46 +24,46 @@ void say(int priority, const char *format, ...)
     (void)priority, (void)format;
 }
 
-static void hand_make(struct hand **made, int *fd, struct fuse_in_header **buffer)
+static void inflight_make(struct inflight **made, int *fd, struct fuse_in_header **buffer)
 {
-    *made = hand_new(fd);
+    *made = inflight_new(fd);
     ck_assert_ptr_nonnull(*made);
     (*made)->fuse_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
-    ck_assert(hand_sit(*made, 0));
-    *buffer = hand_buffer();
+    ck_assert(inflight_take_slot(*made, 0));
+    *buffer = inflight_buffer();
 }
 
 static void setup(void)
 {
-    hand_make(&next, &next_fd, &next_head);
-    hand_make(&hand, &hand_fd, &head);
+    inflight_make(&next, &next_fd, &next_head);
+    inflight_make(&inflight, &inflight_fd, &head);
 }
 
 static void teardown(void)
 {
-    close(hand->fuse_fd);
+    close(inflight->fuse_fd);
     close(next->fuse_fd);
-    close(hand_fd);
+    close(inflight_fd);
     close(next_fd);
 }
 
-SUITE_SETUP(hand, setup, teardown);
+SUITE_SETUP(inflight, setup, teardown);
 
-static struct in_hand *request_read(uint64_t number, uint32_t opcode)
+static struct inflight_request *request_read(uint64_t number, uint32_t opcode)
 {
     *head = (struct fuse_in_header){.len = sizeof *head, .opcode = opcode, .unique = number};
-    return hand_begin(NULL);
+    return inflight_begin(NULL);
 }
 
 /* In a process that stops before it. */
-static pid_t counter_start(struct in_hand *request, int opens)
+static pid_t counter_start(struct inflight_request *request, int opens)
 {
     const pid_t pid = fork(), self = pid ? 0 : getpid();
 
     if (pid == 0) {
         ptrace(PTRACE_TRACEME, 0, NULL, NULL);
         syscall(SYS_kill, self, SIGSTOP);
-        hand_count(hand, request, opens);
+        inflight_count(inflight, request, opens);
         syscall(SYS_exit_group, 0);
     }
     return pid;
@@ -71,18 +71,18 @@ static pid_t counter_start(struct in_hand *request, int opens)
 
 static void next_takes_over(int opens)
 {
-    struct in_hand *request;
+    struct inflight_request *request;
     uint32_t at = 0;
 
-    next->n_open = hand->n_open;
-    memcpy(&next->counted, &hand->counted, sizeof next->counted);
-    memcpy(&next->seats[0].request, &hand->seats[0].request, sizeof next->seats[0].request);
+    next->n_open = inflight->n_open;
+    memcpy(&next->counted, &inflight->counted, sizeof next->counted);
+    memcpy(&next->slots[0].request, &inflight->slots[0].request, sizeof next->slots[0].request);
     *next_head = *head;
-    hand_recover(next, 0);
-    request = hand_next(next, &at);
+    inflight_recover(next, 0);
+    request = inflight_next(next, &at);
     ck_assert_ptr_nonnull(request);
-    hand_count(next, request, opens);
-    hand_done(request);
+    inflight_count(next, request, opens);
+    inflight_done(request);
 }
 
 /* At each of its instructions another goes on with what there is. */
@@ -92,17 +92,17 @@ static unsigned counted_wherever_killed(uint32_t opcode, int opens)
     unsigned changes = 0;
     int status;
 
-    hand->n_open = 5;
+    inflight->n_open = 5;
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     for (unsigned i = 0; WIFSTOPPED(status); i++) {
-        const uint64_t before = hand->n_open;
+        const uint64_t before = inflight->n_open;
 
         next_takes_over(opens);
         ck_assert_msg(next->n_open == (uint64_t)(5 + opens), "killed after %u instructions: %ju", i,
                       (uintmax_t)next->n_open);
         ck_assert_int_eq(ptrace(PTRACE_SINGLESTEP, pid, NULL, NULL), 0);
         ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-        changes += hand->n_open != before;
+        changes += inflight->n_open != before;
     }
     return changes;
 }
@@ -115,15 +115,15 @@ TEST(a_worker_that_is_killed_at_any_instruction_has_counted_a_file_once)
 
 TEST(an_open_that_was_counted_and_is_refused_is_none)
 {
-    struct in_hand *request = request_read(2, FUSE_OPEN);
+    struct inflight_request *request = request_read(2, FUSE_OPEN);
 
-    hand->n_open = 5;
-    hand_count(hand, request, 1);
+    inflight->n_open = 5;
+    inflight_count(inflight, request, 1);
     request->crashes = 3;
-    hand_recover(hand, 0);
-    ck_assert_uint_eq(hand->n_open, 5);
+    inflight_recover(inflight, 0);
+    ck_assert_uint_eq(inflight->n_open, 5);
     request = request_read(4, FUSE_OPEN);
-    hand_count(hand, request, 1);
-    hand_give_up(hand);
-    ck_assert_uint_eq(hand->n_open, 5);
+    inflight_count(inflight, request, 1);
+    inflight_give_up(inflight);
+    ck_assert_uint_eq(inflight->n_open, 5);
 }

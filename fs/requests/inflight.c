@@ -1,0 +1,508 @@
+#include "fs/requests/inflight.h"
+
+#include "core/base/arena.h"
+#include "fs/requests/say.h"
+
+#include <errno.h>
+#include <linux/fuse.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <syslog.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MAGIC       UINT64_C(0x33646e6168636d70)
+#define CRASHES_MAX 3
+
+/* The buffers of each slot (request, answer) follow the struct. */
+#define HEAD_BYTES  ((sizeof(struct inflight) + 4095) / 4096 * 4096)
+#define TOTAL_BYTES (HEAD_BYTES + INFLIGHT_SLOTS * 2 * INFLIGHT_BYTES)
+
+static __thread struct inflight_slot *slot;
+static __thread char *buffer, *answer_bytes;
+static __thread struct inflight_request *current;
+static __thread bool answering; /* replies are stored, not sent */
+
+static char *buffer_of(struct inflight *inflight, unsigned i)
+{
+    return (char *)inflight + HEAD_BYTES + i * 2 * INFLIGHT_BYTES;
+}
+
+static struct fuse_in_header *head_of(void *bytes)
+{
+    return bytes;
+}
+
+/* ---- the memory ---- */
+
+static struct inflight *inflight_map(int fd)
+{
+    void *map = mmap(NULL, TOTAL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+
+    return map == MAP_FAILED ? NULL : map;
+}
+
+struct inflight *inflight_new(int *fd)
+{
+    struct inflight *inflight = NULL;
+
+    *fd = memfd_create("pmcfs-requests", MFD_CLOEXEC);
+    if (*fd >= 0 && ftruncate(*fd, (off_t)TOTAL_BYTES) == 0)
+        inflight = inflight_map(*fd);
+    if (inflight)
+        inflight->magic = MAGIC;
+    else if (*fd >= 0)
+        close(*fd);
+    return inflight;
+}
+
+struct inflight *inflight_open(int fd)
+{
+    struct stat status;
+
+    if (fstat(fd, &status) < 0)
+        return NULL;
+    errno = EPROTO;
+    struct inflight *inflight = status.st_size == (off_t)TOTAL_BYTES ? inflight_map(fd) : NULL;
+    if (!inflight || inflight->magic == MAGIC)
+        return inflight;
+    munmap(inflight, TOTAL_BYTES);
+    errno = EPROTO;
+    return NULL;
+}
+
+/* ---- in a serving thread ---- */
+
+/* Populates the buffer: if a worker is killed in a page fault of read(2), its request gives EIO. */
+static void populate(char *begin, size_t bytes)
+{
+    if (madvise(begin, bytes, MADV_POPULATE_WRITE) == 0) /* from Linux 5.14 */
+        return;
+    for (size_t at = 0; at < bytes; at += 4096)
+        __atomic_fetch_or(begin + at, 0, __ATOMIC_RELAXED);
+}
+
+/* Sets a signal stack, so that a stack overflow is recorded too. Sanitizers set their own. */
+static void stack_give(unsigned i)
+{
+    static char stacks[INFLIGHT_SLOTS][64 << 10];
+    const stack_t stack = {.ss_sp = stacks[i], .ss_size = sizeof stacks[i]};
+    stack_t there;
+
+    if (sigaltstack(NULL, &there) == 0 && there.ss_flags & SS_DISABLE)
+        sigaltstack(&stack, NULL);
+}
+
+bool inflight_take_slot(struct inflight *inflight, unsigned i)
+{
+    if (i >= INFLIGHT_SLOTS)
+        return false;
+    stack_give(i);
+    populate(buffer_of(inflight, i), INFLIGHT_BYTES);
+    slot = &inflight->slots[i];
+    buffer = buffer_of(inflight, i);
+    answer_bytes = buffer + INFLIGHT_BYTES;
+    return true;
+}
+
+void *inflight_buffer(void)
+{
+    if (buffer)
+        head_of(buffer)->unique = 0;
+    return buffer;
+}
+
+static bool interrupted(struct inflight_request *request, uint64_t number)
+{
+    const bool is = inflight_number(request) == number;
+
+    if (is)
+        request->interrupted = number;
+    return is;
+}
+
+/* Slots first, then places: inflight_keep() moves a request and its mark in this order. */
+bool inflight_interrupt(struct inflight *inflight, uint64_t number)
+{
+    bool found = false;
+
+    for (unsigned i = 0; i < INFLIGHT_SLOTS; i++)
+        found |= interrupted(&inflight->slots[i].request, number);
+    for (unsigned i = 0; i < inflight->n_places; i++)
+        found |= interrupted(&inflight->places[i], number);
+    return found;
+}
+
+bool inflight_interrupted(const struct inflight_request *request)
+{
+    return request->interrupted == request->number;
+}
+
+static uint64_t monotonic_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+struct inflight_request *inflight_begin(struct inflight_request *request)
+{
+    if (!request && buffer) {
+        const struct fuse_in_header *head = head_of(buffer);
+
+        request = &slot->request;
+        request->bytes = head->len;
+        request->crashes = 0;
+        request->opens = 0;
+        request->since_ns = 0;
+        request->number = head->unique;
+    }
+    if (request && !request->since_ns)
+        request->since_ns = monotonic_ns();
+    current = request;
+    return request;
+}
+
+void inflight_work(struct inflight_request *request)
+{
+    current = request;
+}
+
+struct inflight_request *inflight_current(void)
+{
+    return current;
+}
+
+uint64_t inflight_number(const struct inflight_request *request)
+{
+    return request->number;
+}
+
+const void *inflight_bytes(const struct inflight_request *request)
+{
+    return request->block ? arena_at(request->block, request->bytes) : buffer;
+}
+
+uint64_t inflight_poll_number(void)
+{
+    const struct fuse_in_header *head = current ? inflight_bytes(current) : NULL;
+    struct fuse_poll_in poll = {0};
+
+    if (head && head->len >= sizeof *head + sizeof poll)
+        memcpy(&poll, head + 1, sizeof poll);
+    return poll.kh;
+}
+
+static struct inflight_request *place_take(struct inflight *inflight)
+{
+    static _Atomic uint32_t next;
+
+    for (uint32_t n = 0; n < INFLIGHT_PLACES; n++) {
+        const uint32_t i = next++ % 512 + n / 512 * 512; /* low numbers first */
+
+        if (inflight->places[i].taken || atomic_exchange(&inflight->places[i].taken, true))
+            continue;
+        for (uint32_t end = inflight->n_places; end <= i;)
+            if (atomic_compare_exchange_weak(&inflight->n_places, &end, i + 1))
+                break;
+        return &inflight->places[i];
+    }
+    return NULL;
+}
+
+struct inflight_request *inflight_keep(struct inflight *inflight, struct inflight_request *request)
+{
+    struct inflight_request *place;
+    uint64_t block;
+
+    if (!request || request->block)
+        return request;
+    place = place_take(inflight);
+    block = place ? arena_alloc(request->bytes) : 0;
+    if (!block) {
+        if (place)
+            place->taken = false;
+        return NULL;
+    }
+    const struct inflight_slot *from = (const struct inflight_slot *)(const void *)request;
+    memcpy(arena_at(block, request->bytes), buffer_of(inflight, (unsigned)(from - inflight->slots)),
+           request->bytes);
+    place->block = block;
+    place->left = false;
+    place->bytes = request->bytes;
+    place->crashes = request->crashes;
+    place->opens = request->opens;
+    place->since_ns = request->since_ns;
+    place->number = request->number;
+    place->interrupted = request->interrupted; /* later interrupts also mark the place */
+    inflight_done(request);
+    return place;
+}
+
+void inflight_done(struct inflight_request *request)
+{
+    const uint64_t block = request->block;
+
+    request->number = 0;
+    if (request == current)
+        current = NULL;
+    if (!block) { /* in the slot */
+        if (slot && request == &slot->request)
+            head_of(buffer)->unique = 0;
+        return;
+    }
+    request->block = 0;
+    arena_free(block, request->bytes);
+    request->taken = false;
+}
+
+/* ---- open files ---- */
+
+/* Applies the last change. A later worker repeats it if this one was killed after setting the
+ * number. */
+static void count_settle(struct inflight *inflight, struct inflight_request *request)
+{
+    if (inflight->counted.number != request->number)
+        return;
+    request->opens = inflight->counted.opens;
+    inflight->n_open = inflight->counted.n_open;
+}
+
+void inflight_count(struct inflight *inflight, struct inflight_request *request, int opens)
+{
+    const int more = opens - request->opens;
+
+    inflight->counted.number = 0;
+    inflight->counted.opens = opens;
+    inflight->counted.n_open =
+        more > 0 || inflight->n_open > 0 ? inflight->n_open + (uint64_t)more : 0;
+    inflight->counted.number = request->number;
+    count_settle(inflight, request);
+}
+
+/* ---- answers ---- */
+
+bool inflight_answer_begin(uint64_t number)
+{
+    if (!slot)
+        return false;
+    slot->answer.number = 0;
+    slot->answer.bytes = 0;
+    slot->answer.cut = false;
+    answering = number != 0;
+    return answering;
+}
+
+bool inflight_answer_take(const struct iovec *iov, int count)
+{
+    struct answer *answer;
+
+    if (!answering || ((const struct fuse_out_header *)iov[0].iov_base)->unique == 0)
+        return false; /* unique 0: a notification */
+    answer = &slot->answer;
+    for (int i = 0; i < count; i++) {
+        if (iov[i].iov_len > INFLIGHT_BYTES - answer->bytes) {
+            answer->cut = true;
+            return true;
+        }
+        memcpy(answer_bytes + answer->bytes, iov[i].iov_base, iov[i].iov_len);
+        answer->bytes += (uint32_t)iov[i].iov_len;
+    }
+    return true;
+}
+
+void inflight_answer_end(uint32_t published)
+{
+    struct fuse_out_header head;
+
+    answering = false;
+    memcpy(&head, answer_bytes, sizeof head);
+    slot->answer.published = published;
+    if (slot->answer.bytes && !slot->answer.cut)
+        slot->answer.number = head.unique;
+}
+
+static bool reply(int fd, const void *bytes, size_t n)
+{
+    return write(fd, bytes, n) == (ssize_t)n || errno != ENOENT;
+}
+
+bool inflight_answer_send(int fd)
+{
+    return reply(fd, answer_bytes, slot->answer.bytes);
+}
+
+/* ---- the next worker ---- */
+
+static bool is_answer_of(const struct inflight *inflight, uint64_t number, uint32_t published)
+{
+    for (unsigned i = 0; i < INFLIGHT_SLOTS; i++)
+        if (inflight->slots[i].answer.number == number &&
+            (int32_t)(published - inflight->slots[i].answer.published) >= 0)
+            return true;
+    return false;
+}
+
+bool inflight_reply(const struct inflight *inflight, uint64_t number, int code)
+{
+    const struct fuse_out_header head = {.len = sizeof head, .error = -code, .unique = number};
+
+    return reply(inflight->fuse_fd, &head, sizeof head);
+}
+
+/* Refuses a request. An open that was counted but not answered is no longer counted. */
+static void refuse(struct inflight *inflight, struct inflight_request *request, int code)
+{
+    if (inflight_reply(inflight, request->number, code) && request->opens > 0)
+        inflight_count(inflight, request, 0);
+}
+
+/* Returns true if the request needs no further processing. */
+static bool settle(struct inflight *inflight, struct inflight_request *request, uint32_t opcode,
+                   uint32_t published)
+{
+    if (opcode == FUSE_FORGET || opcode == FUSE_BATCH_FORGET || opcode == FUSE_INTERRUPT)
+        return true;
+    if (is_answer_of(inflight, request->number, published))
+        return true;
+    if (request->crashes < CRASHES_MAX)
+        return false;
+    say(LOG_CRIT, "a request (opcode %u) crashed %u processes in a row: it gets EIO", opcode,
+        request->crashes);
+    refuse(inflight, request, EIO);
+    return true;
+}
+
+static void answers_send(struct inflight *inflight, uint32_t published)
+{
+    for (unsigned i = 0; i < INFLIGHT_SLOTS; i++) {
+        const struct answer *answer = &inflight->slots[i].answer;
+
+        if (answer->number && answer->bytes <= INFLIGHT_BYTES &&
+            (int32_t)(published - answer->published) >= 0)
+            reply(inflight->fuse_fd, buffer_of(inflight, i) + INFLIGHT_BYTES, answer->bytes);
+    }
+}
+
+static bool has_place(const struct inflight *inflight, uint64_t number)
+{
+    for (unsigned i = 0; i < inflight->n_places; i++)
+        if (inflight->places[i].number == number)
+            return true;
+    return false;
+}
+
+/* Returns the request in a slot, which was read but may not have been started, or NULL. */
+static struct inflight_request *slot_request(struct inflight *inflight, unsigned i)
+{
+    const struct fuse_in_header *head = head_of(buffer_of(inflight, i));
+    struct inflight_request *request = &inflight->slots[i].request;
+
+    if (!head->unique || head->len > INFLIGHT_BYTES)
+        return NULL;
+    if (request->number != head->unique) {
+        request->crashes = 0;
+        request->opens = 0;
+        request->since_ns = 0;
+    }
+    request->number = head->unique;
+    request->bytes = head->len;
+    request->block = 0;
+    count_settle(inflight, request);
+    return request;
+}
+
+static void slot_clear(struct inflight *inflight, unsigned i)
+{
+    head_of(buffer_of(inflight, i))->unique = 0;
+    inflight->slots[i].request.number = 0;
+}
+
+/* Moves the request of a slot to a place, unless it is finished. */
+static void slot_settle(struct inflight *inflight, unsigned i, uint32_t published)
+{
+    const struct fuse_in_header *head = head_of(buffer_of(inflight, i));
+    struct inflight_request *request = slot_request(inflight, i);
+
+    if (request && head->opcode == FUSE_INTERRUPT)
+        inflight_interrupt(inflight, ((const struct fuse_interrupt_in *)(head + 1))->unique);
+    if (request && !settle(inflight, request, head->opcode, published) &&
+        !has_place(inflight, head->unique)) {
+        struct inflight_request *place = inflight_keep(inflight, request);
+
+        if (place)
+            place->left = true;
+        else
+            refuse(inflight, request, ENOMEM);
+    }
+    slot_clear(inflight, i);
+}
+
+static void places_settle(struct inflight *inflight, uint32_t published)
+{
+    for (unsigned i = 0; i < inflight->n_places; i++) {
+        struct inflight_request *place = &inflight->places[i];
+        const struct fuse_in_header *head = arena_at(place->block, place->bytes);
+
+        if (!place->number || !head) {
+            place->number = place->block = 0;
+            place->taken = false;
+            continue;
+        }
+        arena_keep(place->block, place->bytes);
+        place->left = true;
+        count_settle(inflight, place);
+        if (settle(inflight, place, head->opcode, published)) {
+            place->number = place->block = 0; /* its block is freed with all that are not kept */
+            place->taken = false;
+        }
+    }
+}
+
+void inflight_recover(struct inflight *inflight, uint32_t published)
+{
+    answers_send(inflight, published);
+    places_settle(inflight, published);
+    for (unsigned i = 0; i < INFLIGHT_SLOTS; i++)
+        slot_request(inflight, i); /* so that an interrupt in another slot finds it */
+    for (unsigned i = 0; i < INFLIGHT_SLOTS; i++)
+        slot_settle(inflight, i, published);
+    for (unsigned i = 0; i < INFLIGHT_SLOTS; i++)
+        inflight->slots[i].answer.number = 0;
+}
+
+struct inflight_request *inflight_next(struct inflight *inflight, uint32_t *at)
+{
+    while (*at < inflight->n_places) {
+        struct inflight_request *place = &inflight->places[(*at)++];
+
+        if (place->left && place->number) {
+            place->left = false;
+            return place;
+        }
+    }
+    return NULL;
+}
+
+void inflight_give_up(struct inflight *inflight)
+{
+    for (unsigned i = 0; i < INFLIGHT_SLOTS; i++) {
+        struct inflight_request *request = slot_request(inflight, i);
+
+        if (request)
+            refuse(inflight, request, EIO);
+        slot_clear(inflight, i);
+    }
+    for (unsigned i = 0; i < inflight->n_places; i++) {
+        if (inflight->places[i].number) {
+            count_settle(inflight, &inflight->places[i]);
+            refuse(inflight, &inflight->places[i], EIO);
+        }
+        memset(&inflight->places[i], 0, sizeof inflight->places[i]);
+    }
+    for (unsigned i = 0; i < INFLIGHT_SLOTS; i++)
+        inflight->slots[i].answer.number = 0;
+}

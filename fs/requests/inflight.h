@@ -1,0 +1,153 @@
+/*
+ * Requests in flight, in memory that survives the worker: the bytes of each request from its read
+ * to its reply, and answers that become valid with a publication of the journal. Each serving
+ * thread has a slot, into which it reads requests; a request that waits moves to a place. The next
+ * worker sends published answers again and processes the requests without one.
+ */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+struct fuse_session;
+struct journal;
+
+#define INFLIGHT_SLOTS  96
+#define INFLIGHT_PLACES (1u << 16)
+#define INFLIGHT_FRAMES 32
+#define INFLIGHT_RINGS  8192
+/* Size of the buffer of a request, and of an answer. */
+#define INFLIGHT_BYTES ((size_t)320 << 10)
+
+/*
+ * After an upgrade another version of the program uses this memory. A new field takes space from
+ * `spare`, and its value 0 means what the older version did. Any other change of the layout needs a
+ * new MAGIC (inflight.c), and an upgrade between the two versions is refused. The same rule holds
+ * for the numbers of a log (core/log/log_parts.h).
+ */
+
+/* A request in flight, in a slot or a place. */
+struct inflight_request {
+    atomic_bool taken;       /* place: in use */
+    _Atomic uint64_t number; /* the kernel's number; 0: finished, or not complete yet */
+    uint64_t block; /* place: arena block of the bytes; slot: 0, the bytes are in its buffer */
+    uint32_t bytes;
+    _Atomic uint32_t crashes;     /* number of workers that crashed with it */
+    _Atomic uint64_t interrupted; /* number of a request that the kernel interrupted */
+    _Atomic int32_t opens;        /* change of the number of open files by it */
+    bool left;                    /* place: of an earlier worker, not taken up yet */
+    uint64_t since_ns;            /* time of the read (CLOCK_MONOTONIC); 0: unknown */
+    uint64_t spare[1];
+};
+
+struct answer {
+    _Atomic uint64_t number;
+    uint32_t published; /* valid once the journal has this number of publications */
+    uint32_t bytes;
+    bool cut; /* too long for the buffer */
+    uint64_t spare;
+};
+
+struct inflight {
+    uint64_t magic;
+    /* For the supervisor, and for the next program in an upgrade. */
+    int fuse_fd, journal_fd, arena_fd;
+    pid_t worker;
+    struct inflight_ring {
+        int fd; /* 0: none */
+        uint64_t bytes;
+    } rings[INFLIGHT_RINGS];
+    uint32_t init_bytes;
+    char init[1024];
+    uint64_t started_ns;
+    pid_t last_worker; /* its exit status is last_status, as of wait(2) */
+    int last_status;
+
+    _Atomic uint64_t last_fh, n_open; /* last number and count of open files */
+    _Atomic uint64_t restarts;
+    atomic_bool serves; /* a worker has loaded the state and serves */
+    atomic_bool ready;  /* the current worker serves */
+    atomic_bool begun;  /* the starting process knows that the tree is usable */
+    struct {            /* crash record of the last worker */
+        int signal;
+        void *address;
+        int n;
+        void *frame[INFLIGHT_FRAMES];
+    } crash;
+    struct { /* the last change of n_open and of a request's `opens`, for replay */
+        _Atomic uint64_t number, n_open;
+        _Atomic int32_t opens;
+    } counted;
+    uint32_t timeout_s; /* the kernel aborts the mount after a request takes longer; 0: no limit */
+    bool timeout_known; /* read at mount time; otherwise device.c reads the present sysctls */
+    uint64_t spare[28];
+
+    _Atomic uint32_t n_places; /* places from here on were never used */
+    struct inflight_slot {
+        struct inflight_request request;
+        struct answer answer;
+    } slots[INFLIGHT_SLOTS];
+    struct inflight_request places[INFLIGHT_PLACES];
+};
+
+/* Create or open the memory. Return NULL and set errno on failure; EPROTO: made by an incompatible
+ * version. */
+struct inflight *inflight_new(int *fd);
+struct inflight *inflight_open(int fd);
+
+/* ---- in a serving thread ---- */
+
+/* Takes the slot for this thread and populates its memory. Returns false if there is no such slot.
+ */
+bool inflight_take_slot(struct inflight *inflight, unsigned slot);
+/* Returns the buffer for the next request; the earlier one must be finished. NULL: no slot. */
+void *inflight_buffer(void);
+/* Starts a request that was read into the slot (NULL) or taken from a place. */
+struct inflight_request *inflight_begin(struct inflight_request *request);
+/* Moves a request from its slot to a place, so that it can wait. Returns NULL on ENOMEM. */
+struct inflight_request *inflight_keep(struct inflight *inflight, struct inflight_request *request);
+/* Sets the request on which this thread works; NULL: none. */
+void inflight_work(struct inflight_request *request);
+struct inflight_request *inflight_current(void);
+/* Returns the kernel's poller number of the poll request on which this thread works. */
+uint64_t inflight_poll_number(void);
+uint64_t inflight_number(const struct inflight_request *request);
+/* Returns the kernel's message with its header, of a request in a place or of this thread. */
+const void *inflight_bytes(const struct inflight_request *request);
+/* Marks a request as interrupted. Returns false if no request in flight has this number.
+ * Thread-safe. */
+bool inflight_interrupt(struct inflight *inflight, uint64_t number);
+bool inflight_interrupted(const struct inflight_request *request);
+/* The request is finished. */
+void inflight_done(struct inflight_request *request);
+/* Replies with -code (0: success). Returns false if the kernel no longer waits for it (ENOENT). */
+bool inflight_reply(const struct inflight *inflight, uint64_t number, int code);
+/*
+ * Sets how this request changes the number of open files: 1 (open), -1 (release) or 0. Repeated
+ * calls, also by later workers, have no further effect. Needs the engine's lock.
+ */
+void inflight_count(struct inflight *inflight, struct inflight_request *request, int opens);
+
+/* ---- answers ---- */
+
+/* Stores the reply that is written to the session next, instead of sending it:
+ * inflight_answer_take() is called for the write, inflight_answer_end() sets the publication that
+ * validates it. */
+bool inflight_answer_begin(uint64_t number);
+bool inflight_answer_take(const struct iovec *iov, int count);
+void inflight_answer_end(uint32_t published);
+/* Sends this thread's stored answer. Returns false if the kernel no longer waits for it. */
+bool inflight_answer_send(int fd);
+
+/* ---- the next worker ---- */
+
+/* Sends valid answers, refuses requests that crash every worker, and moves the others to places. */
+void inflight_recover(struct inflight *inflight, uint32_t published);
+/* Returns the next request to process, or NULL; *at starts with 0. Blocks stay allocated. */
+struct inflight_request *inflight_next(struct inflight *inflight, uint32_t *at);
+/* Replies EIO to all requests. */
+void inflight_give_up(struct inflight *inflight);

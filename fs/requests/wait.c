@@ -1,0 +1,498 @@
+/*
+ * Wait queues: hash tables of requests and pollers by the object for which they wait, oldest first;
+ * the slots of slow requests; and notifications to the kernel.
+ */
+#include "fs/requests/wait.h"
+
+#include "core/pmc/instance.h"
+#include "core/pmc/rights.h"
+#include "fs/requests/request.h"
+#include "fs/tree/node.h"
+
+#include <assert.h>
+#include <fuse_lowlevel.h>
+#include <linux/fuse.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static unsigned bucket_of(uint64_t id)
+{
+    return (unsigned)(id % WAIT_BUCKETS);
+}
+
+void wait_init(struct wait_queues *queues, struct fs *fs)
+{
+    *queues = (struct wait_queues){.fs = fs, .deadline_ns = UINT64_MAX};
+    TAILQ_INIT(&queues->ready);
+    for (unsigned i = 0; i < WAIT_BUCKETS; i++)
+        TAILQ_INIT(&queues->waiting[i]);
+}
+
+void wait_free(struct wait_queues *queues)
+{
+    assert(TAILQ_EMPTY(&queues->ready) && !queues->users);
+    for (unsigned i = 0; i < WAIT_BUCKETS; i++)
+        assert(TAILQ_EMPTY(&queues->waiting[i]) && LIST_EMPTY(&queues->polled[i]));
+}
+
+struct wait_user {
+    uid_t uid;
+    uint64_t waiting; /* requests and pollers, at least one */
+    UT_hash_handle hh;
+};
+
+/* Finds the counter of a user, or returns NULL. */
+static struct wait_user *user_of(struct wait_queues *queues, uid_t uid)
+{
+    struct wait_user *user;
+
+    HASH_FIND(hh, queues->users, &uid, sizeof uid, user);
+    return user;
+}
+
+static struct wait_user *user_new(struct wait_queues *queues, uid_t uid)
+{
+    struct wait_user *user = calloc(1, sizeof *user);
+
+    if (!user)
+        return NULL;
+    user->uid = uid;
+    HASH_ADD(hh, queues->users, uid, sizeof user->uid, user);
+    if (hash_has(user))
+        return user;
+    free(user);
+    return NULL;
+}
+
+/* Counts a waiting request or poller of a user. P11 if there are too many. */
+static int waiting_charge(struct wait_queues *queues, struct request *rq)
+{
+    uint64_t limit =
+        tunable_u64(engine_tunables(queues->fs->tree.engine), TUNABLE_MAX_WAITING_PER_USER);
+    struct wait_user *user = user_of(queues, rq->call.payer);
+
+    if (!user && !(user = user_new(queues, rq->call.payer)))
+        return err_nomem(&rq->call.err);
+    if (user->waiting >= limit)
+        return err_set(&rq->call.err, P11,
+                       "user %u has %llu requests that wait already "
+                       "(tunable max_waiting_per_user)",
+                       (unsigned)user->uid, (unsigned long long)user->waiting);
+    user->waiting++;
+    return 0;
+}
+
+static void waiting_discharge(struct wait_queues *queues, uid_t uid)
+{
+    struct wait_user *user = user_of(queues, uid);
+
+    if (--user->waiting > 0)
+        return;
+    HASH_DEL(queues->users, user);
+    free(user);
+}
+
+int wait_admit(struct wait_queues *queues, struct request *rq)
+{
+    int rc = rq->charged ? 0 : waiting_charge(queues, rq);
+
+    if (rc)
+        return rc;
+    rq->charged = true;
+    rq->payer = rq->call.payer;
+    if (!rq->op->text || rq->keeper)
+        return CALL_WAIT;
+    rq->kept_bytes = sizeof *rq + rq->inflight->bytes;
+    rc = engine_charge_wait(&rq->call, rq->kept_bytes, &rq->keeper);
+    return rc ? rc : CALL_WAIT;
+}
+
+static void wait_uncharge(struct request *rq)
+{
+    if (rq->keeper)
+        engine_uncharge_wait(rq->keeper, rq->kept_bytes);
+    rq->keeper = NULL;
+}
+
+void wait_leave(struct wait_queues *queues, struct request *rq)
+{
+    wait_uncharge(rq);
+    if (rq->charged)
+        waiting_discharge(queues, rq->payer);
+    rq->charged = false;
+}
+
+void wait_forget_charges(struct wait_queues *queues)
+{
+    struct request *rq;
+
+    TAILQ_FOREACH (rq, &queues->ready, wait_entry)
+        wait_uncharge(rq);
+    for (unsigned i = 0; i < WAIT_BUCKETS; i++)
+        TAILQ_FOREACH (rq, &queues->waiting[i], wait_entry)
+            wait_uncharge(rq);
+}
+
+/* Returns the queue of an object; requests for other objects may be in it too. */
+static struct wait_list *wait_list(struct wait_queues *queues, uint64_t id)
+{
+    return &queues->waiting[bucket_of(id)];
+}
+
+void wait_add(struct wait_queues *queues, struct request *rq)
+{
+    TAILQ_INSERT_TAIL(wait_list(queues, rq->call.wait_for), rq, wait_entry);
+    if (rq->call.wait_until_ns && rq->call.wait_until_ns < queues->deadline_ns)
+        queues->deadline_ns = rq->call.wait_until_ns;
+    engine_stat_add(queues->fs->tree.engine, STAT_PARKED, 1);
+}
+
+/* Removes a waiting request from its queue. */
+static void wait_remove(struct wait_queues *queues, struct request *rq)
+{
+    TAILQ_REMOVE(wait_list(queues, rq->call.wait_for), rq, wait_entry);
+    engine_stat_add(queues->fs->tree.engine, STAT_PARKED, -1);
+}
+
+static void wait_ready(struct wait_queues *queues, struct request *rq)
+{
+    wait_remove(queues, rq);
+    TAILQ_INSERT_TAIL(&queues->ready, rq, wait_entry);
+}
+
+struct request *wait_next(struct wait_queues *queues)
+{
+    struct request *rq = TAILQ_FIRST(&queues->ready);
+
+    if (rq)
+        TAILQ_REMOVE(&queues->ready, rq, wait_entry);
+    return rq;
+}
+
+struct request *wait_take(struct wait_queues *queues, uint64_t number)
+{
+    struct request *rq;
+
+    TAILQ_FOREACH (rq, &queues->ready, wait_entry)
+        if (inflight_number(rq->inflight) == number) {
+            TAILQ_REMOVE(&queues->ready, rq, wait_entry);
+            return rq;
+        }
+    for (unsigned i = 0; i < WAIT_BUCKETS; i++)
+        TAILQ_FOREACH (rq, &queues->waiting[i], wait_entry)
+            if (inflight_number(rq->inflight) == number) {
+                wait_remove(queues, rq);
+                return rq;
+            }
+    return NULL;
+}
+
+static bool poll_any(const struct wait_queues *queues, uint64_t id)
+{
+    const struct handle *h;
+
+    LIST_FOREACH (h, &queues->polled[bucket_of(id)], poll_entry)
+        if (h->polled_id == id)
+            return true;
+    return false;
+}
+
+/* Makes requests ready whose deadline has passed. Returns the earliest deadline of the others. */
+static uint64_t requests_expire(struct wait_queues *queues, unsigned bucket, uint64_t now_ns)
+{
+    uint64_t deadline_ns = UINT64_MAX;
+    struct request *next;
+
+    for (struct request *rq = TAILQ_FIRST(&queues->waiting[bucket]); rq; rq = next) {
+        uint64_t until_ns = rq->call.wait_until_ns ? rq->call.wait_until_ns : UINT64_MAX;
+        next = TAILQ_NEXT(rq, wait_entry);
+        if (until_ns <= now_ns)
+            wait_ready(queues, rq);
+        else if (until_ns < deadline_ns)
+            deadline_ns = until_ns;
+    }
+    return deadline_ns;
+}
+
+void poll_notify(int fd, uint64_t number)
+{
+    const struct {
+        struct fuse_out_header head;
+        struct fuse_notify_poll_wakeup_out poll;
+    } message = {{.len = sizeof message, .error = FUSE_NOTIFY_POLL}, {.kh = number}};
+
+    if (write(fd, &message, sizeof message) < 0)
+        return; /* the file was closed */
+}
+
+static void poll_forget(struct wait_queues *queues, struct handle *handle)
+{
+    handle->polls = false;
+    LIST_REMOVE(handle, poll_entry);
+    waiting_discharge(queues, handle->poll_uid);
+}
+
+/* Removes a poller and has the kernel wake it. */
+static void poll_report(struct wait_queues *queues, struct handle *handle)
+{
+    poll_forget(queues, handle);
+    poll_notify(queues->fs->inflight->fuse_fd, handle->place.poll_number);
+}
+
+/* Notifies pollers whose deadline has passed. Returns the earliest deadline of the others. */
+static uint64_t pollers_expire(struct wait_queues *queues, unsigned bucket, uint64_t now_ns)
+{
+    uint64_t deadline_ns = UINT64_MAX;
+    struct handle *next;
+
+    for (struct handle *h = LIST_FIRST(&queues->polled[bucket]); h; h = next) {
+        next = LIST_NEXT(h, poll_entry);
+        if (h->due_ns && h->due_ns <= now_ns) {
+            poll_report(queues, h);
+            if (!poll_any(queues, h->polled_id))
+                engine_polled(queues->fs->tree.engine, h->polled_id, false);
+        } else if (h->due_ns && h->due_ns < deadline_ns) {
+            deadline_ns = h->due_ns;
+        }
+    }
+    return deadline_ns;
+}
+
+static uint64_t earlier(uint64_t a_ns, uint64_t b_ns)
+{
+    return a_ns < b_ns ? a_ns : b_ns;
+}
+
+void wait_expire(struct wait_queues *queues, uint64_t now_ns)
+{
+    uint64_t deadline_ns = UINT64_MAX;
+
+    if (now_ns < queues->deadline_ns)
+        return;
+    for (unsigned i = 0; i < WAIT_BUCKETS; i++) {
+        deadline_ns = earlier(deadline_ns, requests_expire(queues, i, now_ns));
+        deadline_ns = earlier(deadline_ns, pollers_expire(queues, i, now_ns));
+    }
+    queues->deadline_ns = deadline_ns;
+}
+
+int poll_add(struct wait_queues *queues, struct handle *handle, struct request *rq)
+{
+    int rc = handle->polls ? 0 : waiting_charge(queues, rq);
+
+    if (rc)
+        return rc;
+    handle->place.poll_number = rq->poll_number;
+    handle->due_ns = rq->call.wait_until_ns;
+    if (handle->due_ns)
+        queues->deadline_ns = earlier(queues->deadline_ns, handle->due_ns);
+    if (handle->polls)
+        return 0;
+    handle->polls = true;
+    handle->poll_uid = rq->call.payer;
+    handle->polled_id = rq->node.object;
+    if (!poll_any(queues, handle->polled_id))
+        engine_polled(queues->fs->tree.engine, handle->polled_id, true);
+    LIST_INSERT_HEAD(&queues->polled[bucket_of(handle->polled_id)], handle, poll_entry);
+    return 0;
+}
+
+void poll_drop(struct wait_queues *queues, struct handle *handle)
+{
+    if (!handle->polls)
+        return;
+    poll_forget(queues, handle);
+    if (!poll_any(queues, handle->polled_id))
+        engine_polled(queues->fs->tree.engine, handle->polled_id, false);
+}
+
+void poll_announce(struct wait_queues *queues)
+{
+    struct handle *h;
+
+    for (unsigned i = 0; i < WAIT_BUCKETS; i++)
+        LIST_FOREACH (h, &queues->polled[i], poll_entry)
+            engine_polled(queues->fs->tree.engine, h->polled_id, true);
+}
+
+void wait_wake(struct wait_queues *queues, uint64_t id)
+{
+    struct request *next;
+    struct handle *next_handle;
+    bool polled = false;
+
+    for (struct request *rq = TAILQ_FIRST(wait_list(queues, id)); rq; rq = next) {
+        next = TAILQ_NEXT(rq, wait_entry);
+        if (rq->call.wait_for == id)
+            wait_ready(queues, rq);
+    }
+    for (struct handle *h = LIST_FIRST(&queues->polled[bucket_of(id)]); h; h = next_handle) {
+        next_handle = LIST_NEXT(h, poll_entry);
+        if (h->polled_id != id)
+            continue;
+        poll_report(queues, h);
+        polled = true;
+    }
+    if (polled)
+        engine_polled(queues->fs->tree.engine, id, false);
+}
+
+/* ---- slow requests ---- */
+
+#define SLOW_ID UINT64_MAX /* pseudo object: requests that wait for a slow slot */
+
+enum {
+    SLOW_MAX = 8,
+    SLOW_PER_USER = SLOW_MAX / 2,
+    SLOW_ORDINARY = SLOW_MAX - 1 /* the last slot is the superuser's */
+};
+
+/* Returns true if the request may use the superuser's slot. Uid 0 in an instance is an ordinary
+ * user. */
+static bool is_superuser(const struct request *rq)
+{
+    const struct call *call = &rq->call;
+
+    if (call->rights)
+        return call->rights->superuser;
+    return call->payer == 0 && call->instance && call->instance->id == 0;
+}
+
+/* Returns the number of slow requests of the user, or -1 if the request gets no slot now. */
+static int slow_of_user(const struct request *rq, bool superuser)
+{
+    const struct request *other;
+    int of_user = 0, ordinary = 0, all = 0;
+
+    LIST_FOREACH (other, &rq->fs->slow, slow_entry) {
+        all++;
+        ordinary += !other->slow_superuser;
+        of_user += other->slow_superuser == superuser &&
+                   (superuser || other->slow_payer == rq->call.payer);
+    }
+    if (all >= SLOW_MAX || of_user >= SLOW_PER_USER || (!superuser && ordinary >= SLOW_ORDINARY))
+        return -1;
+    return of_user;
+}
+
+static void slow_let_in(struct request *rq, bool superuser)
+{
+    LIST_INSERT_HEAD(&rq->fs->slow, rq, slow_entry);
+    rq->slow = true;
+    rq->slow_superuser = superuser;
+    rq->slow_payer = rq->call.payer;
+}
+
+int wait_enter_slow(struct request *rq)
+{
+    struct fs *fs = rq->fs;
+
+#ifdef PMCFS_DEBUG
+    if (rq->op->locks_directory)
+        abort(); /* even if a slot is free */
+#endif
+    if (rq->slow || !rq->req)
+        return CALL_DONE;
+    rq->slow_superuser = is_superuser(rq);
+    if (fs->stopping ||
+        slow_of_user(rq, rq->slow_superuser) < 0) { /* nothing waits for a slot while stopping */
+        rq->call.wait_for = SLOW_ID;
+        rq->call.wait_until_ns = 0;
+        return CALL_WAIT;
+    }
+    slow_let_in(rq, rq->slow_superuser);
+    return CALL_DONE;
+}
+
+/*
+ * Gives the free slot to a waiting request, so that no new request takes it: the oldest one of the
+ * user with the fewest slow requests.
+ */
+static void slow_admit_next(struct fs *fs)
+{
+    struct request *rq, *next = NULL;
+    int fewest = SLOW_MAX;
+
+    TAILQ_FOREACH (rq, wait_list(&fs->queues, SLOW_ID), wait_entry) {
+        const int of_user =
+            rq->call.wait_for == SLOW_ID ? slow_of_user(rq, rq->slow_superuser) : -1;
+
+        if (of_user >= 0 && of_user < fewest) {
+            fewest = of_user;
+            next = rq;
+        }
+    }
+    if (!next)
+        return;
+    slow_let_in(next, next->slow_superuser);
+    wait_ready(&fs->queues, next);
+}
+
+void wait_leave_slow(struct request *rq)
+{
+    if (!rq->slow)
+        return;
+    LIST_REMOVE(rq, slow_entry);
+    rq->slow = false;
+    slow_admit_next(rq->fs);
+}
+
+/* ---- notifications to the kernel ---- */
+
+struct notification {
+    STAILQ_ENTRY(notification) next;
+    struct effect effect;
+};
+
+/* Invalidates a name. The kernel ignores names that it does not know. */
+static void entry_forget(struct fuse_session *session, uint64_t instance, unsigned number,
+                         const char *name)
+{
+    fuse_lowlevel_notify_inval_entry(session, node_id(NODE_INSTANCE, instance, number), name,
+                                     strlen(name));
+}
+
+static void notification_send(const struct effect *effect, struct fuse_session *session)
+{
+    if (effect->kind == EFFECT_REMOVED)
+        entry_forget(session, effect->id, NODE_DIR, effect->name);
+    if (effect->kind == EFFECT_INSTANCE && effect->id)
+        entry_forget(session, 0, NODE_INSTANCES, effect->name);
+    if (effect->kind == EFFECT_INSTANCE)
+        entry_forget(session, 0, NODE_LIMITS, effect->name);
+}
+
+bool notify_next(struct fs *fs)
+{
+    struct notification *notification = STAILQ_FIRST(&fs->notifications);
+
+    if (!notification)
+        return false;
+    STAILQ_REMOVE_HEAD(&fs->notifications, next);
+    fs_unlock(fs);
+    notification_send(&notification->effect, fs->tree.session);
+    free(notification);
+    fs_lock(fs);
+    return true;
+}
+
+void notify_later(struct fs *fs, const struct effect *effect)
+{
+    struct notification *notification = malloc(sizeof *notification);
+
+    if (!notification)
+        return; /* ENOMEM: the name gives ESTALE until it is looked up again */
+    notification->effect = *effect;
+    STAILQ_INSERT_TAIL(&fs->notifications, notification, next);
+}
+
+void notify_drop(struct fs *fs)
+{
+    struct notification *notification;
+
+    while ((notification = STAILQ_FIRST(&fs->notifications))) {
+        STAILQ_REMOVE_HEAD(&fs->notifications, next);
+        free(notification);
+    }
+}

@@ -1,0 +1,102 @@
+/*
+ * Wait queues: requests that wait for an object, pollers of an object, and the slots of slow
+ * requests. An object is a 64-bit id; waking it makes its waiting requests ready to run again. Also
+ * the notifications that are sent to the kernel.
+ *
+ * Every function needs the engine's lock unless its comment says otherwise.
+ */
+#pragma once
+
+#include "core/engine.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include <sys/types.h>
+
+struct fs;
+struct handle;
+struct request;
+
+#define WAIT_BUCKETS 256
+
+TAILQ_HEAD(wait_list, request);
+LIST_HEAD(poll_list, handle);
+LIST_HEAD(slow_requests, request);
+STAILQ_HEAD(notifications, notification);
+
+struct wait_queues {
+    struct fs *fs;
+    struct wait_list waiting[WAIT_BUCKETS]; /* by call.wait_for */
+    struct wait_list ready;                 /* woken requests, in the order in which they run */
+    struct poll_list polled[WAIT_BUCKETS];  /* by polled_id */
+    uint64_t deadline_ns;                   /* no request or poller has an earlier deadline */
+    struct wait_user *users;                /* users with waiting requests or pollers */
+};
+
+void wait_init(struct wait_queues *queues, struct fs *fs);
+void wait_free(struct wait_queues *queues); /* asserts that no request waits */
+
+/* ---- requests ---- */
+
+/* Counts the request among the waiting ones of its user, and charges the user for the text of a
+ * write. Returns CALL_WAIT, P11 if the user has too many requests or bytes, or E32. */
+int wait_admit(struct wait_queues *queues, struct request *rq);
+/* Reverses wait_admit(). Called once, before the reply. */
+void wait_leave(struct wait_queues *queues, struct request *rq);
+/* Drops the charges of all texts before a reload frees the users. They are charged again when their
+ * requests wait again. */
+void wait_forget_charges(struct wait_queues *queues);
+/* Adds a request to the queue of call.wait_for. It becomes ready when that object is woken or when
+ * call.wait_until_ns passes (0: no deadline). */
+void wait_add(struct wait_queues *queues, struct request *rq);
+/* Removes the waiting or ready request with this number of the kernel, or returns NULL. */
+struct request *wait_take(struct wait_queues *queues, uint64_t number);
+/* Makes all requests that wait for the object ready and notifies its pollers. */
+void wait_wake(struct wait_queues *queues, uint64_t id);
+/* Makes every request ready, and notifies every poller, whose deadline has passed. UINT64_MAX: all
+ * requests. */
+void wait_expire(struct wait_queues *queues, uint64_t now_ns);
+/* Removes and returns the next ready request, or NULL. */
+struct request *wait_next(struct wait_queues *queues);
+
+/* ---- pollers ---- */
+
+/*
+ * Registers the poller of a handle until the object is woken or call.wait_until_ns passes; replaces
+ * the handle's earlier poller. A poller counts among its user's waiting requests. Returns 0, or P11
+ * if the user has too many.
+ */
+int poll_add(struct wait_queues *queues, struct handle *handle, struct request *rq);
+void poll_drop(struct wait_queues *queues, struct handle *handle);
+/* Wakes the poller with this number of the kernel. Needs no lock. */
+void poll_notify(int fd, uint64_t number);
+/* After a reload: reports all pollers to the new engine. */
+void poll_announce(struct wait_queues *queues);
+
+/* ---- slow requests: eight slots in all, four per user, one reserved for the superuser ---- */
+
+/*
+ * Takes a slow slot for the request. Returns 0, or CALL_WAIT if the user's slots or the shared ones
+ * are in use: the request then waits until wait_leave_slow() gives it a slot. A free slot goes to
+ * the waiting user with the fewest slow requests.
+ *
+ * A request that the kernel sends with a directory's lock held (op.locks_directory) must never call
+ * this, because all users of that directory would wait with it: builds with -Ddebug_reload abort.
+ */
+int wait_enter_slow(struct request *rq);
+/* Frees the slot and gives it to the next request. */
+void wait_leave_slow(struct request *rq);
+
+/* ---- notifications ----
+ * Names that are gone are reported to the kernel by one thread that does not serve, because the
+ * kernel takes the directory's lock, and the holder of that lock may wait for other requests.
+ */
+
+/* Queues a copy of the effect. */
+void notify_later(struct fs *fs, const struct effect *effect);
+/* Sends the first notification; drops the lock while sending. Returns false if there is none. */
+bool notify_next(struct fs *fs);
+/* Frees all notifications that were not sent. */
+void notify_drop(struct fs *fs);
