@@ -1,5 +1,5 @@
 /*
- * The table of open files, and what of each is kept for a later worker.
+ * The table of open files and their journal records.
  */
 #include "fs/requests/handle.h"
 
@@ -50,7 +50,7 @@ void handle_unref(struct kept *kept, struct handle *handle)
     if (!handle || --handle->refs > 0)
         return;
     assert(!handle->polls);
-    rights_unref(handle->open.rights); /* their record ends with the file's */
+    rights_unref(handle->open.rights); /* their record is deleted with the file's */
     handle->open.rights = NULL;
     handle->next_touched = kept->ended;
     kept->ended = handle;
@@ -91,7 +91,7 @@ struct block {
     struct kept_text text;
 };
 
-/* Without memory it stays until the next worker. */
+/* On ENOMEM the block stays allocated until the next worker. */
 void text_drop(struct kept *kept, struct kept_text *text)
 {
     struct block *block = text->block ? malloc(sizeof *block) : NULL;
@@ -133,11 +133,11 @@ static const struct field given_fields[] = {
     SPAN(struct text_place, has_text, by_uring),
     SPAN(struct text_place, base, poll_number),
 };
-/* The last part of a record; the engine passes it over. */
+/* The last part of a record, which the engine skips. */
 static const struct part part_given = {"given", given_fields,
                                        sizeof given_fields / sizeof given_fields[0], NULL, NULL};
 
-/* The lines behind its name, which are changed. */
+/* Reads the lines after the part's name, and modifies them. */
 static bool place_scan(char *lines, struct text_place *place)
 {
     struct io io = {.text = NULL};
@@ -157,7 +157,7 @@ static bool place_scan(char *lines, struct text_place *place)
     return fine && (!place->last.block || text_of(&place->last));
 }
 
-/* Bytes between the members may differ: then it is put once more. */
+/* Padding bytes may differ; the record is then written once more. */
 bool handle_is_noted(const struct handle *handle)
 {
     return handle->recorded &&
@@ -205,7 +205,7 @@ void handle_drop(struct kept *kept, struct handle *handle)
             break;
         }
     }
-    handle->touched = true; /* and not again */
+    handle->touched = true; /* added to the list once */
     if (handle->recorded && !journal_drop(kept->journal, JOURNAL_OPEN_FILE, handle->fh))
         kept->failed = true;
 }

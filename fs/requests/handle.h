@@ -1,7 +1,7 @@
 /*
- * What open files remember. A handle number (fh) is a serial given at open; a row behind it is made
- * only when there is something to remember, so a number without a row is a freshly opened file.
- * All with the engine's lock held.
+ * Handles: the state of open files. A handle number (fh) is a serial set at open; a handle is
+ * created only when there is state to store, so a number without a handle is a newly opened file.
+ * All functions need the engine's lock unless noted.
  */
 #pragma once
 
@@ -21,60 +21,62 @@ struct kept;
 
 struct handle {
     uint64_t fh;
-    unsigned refs;     /* the table's one and one per request under way */
+    unsigned refs;     /* one of the table, and one per running request */
     UT_hash_handle hh; /* by fh */
     struct open_file open;
-    bool recorded, swapped, seen; /* there is a record, which says that */
+    bool recorded, swapped, seen; /* there is a record; values in it */
     struct text_place {
-        bool has_text; /* what follows is known: of the last read from its start */
-        bool written;  /* since then: the next read starts a new text where it stands */
-        bool by_uring; /* the next read is one of io_uring's */
-        off_t base;    /* offset at which the text starts; of a stream, where the next read does */
-        size_t len;    /* of the whole text */
-        size_t taken;  /* of a stream: of what did not fit into the last reply */
+        bool has_text; /* a text was read from its start; members below are valid */
+        bool written;  /* written since: the next read starts a new text at its offset */
+        bool by_uring; /* the next read is by io_uring */
+        off_t base;    /* offset of the text's start; for a stream, of the next read */
+        size_t len;    /* length of the text */
+        size_t taken;  /* stream: taken part of the rest of the last reply */
         struct kept_text {
             uint64_t block; /* 0: none */
             size_t len;
-        } text,   /* kept while a reader may still want the rest */
-            last; /* of a stream: a short last reply, which ended at base */
-        /* io_uring: its last read, at this offset, had a reply that was so much shorter. */
+        } text,   /* kept until the reader has the rest */
+            last; /* stream: a short last reply, which ended at base */
+        /* io_uring: offset of its last read, and by how much the reply was shorter. */
         off_t short_at;
         size_t short_by;
-        uint64_t poll_number; /* the kernel's, of the newest poller; 0: none */
+        uint64_t poll_number; /* the kernel's number of the newest poller; 0: none */
     } place, recorded_place;
-    struct handle *next_touched; /* of kept.touched */
+    struct handle *next_touched; /* list kept.touched */
     bool touched;
 
-    /* park.c: the newest poller. */
+    /* wait.c: the newest poller. */
     bool polls;
-    uint64_t polled_id; /* the object polled */
-    uint64_t due_ns;    /* to be notified at the latest then; 0: no limit */
-    uid_t poll_uid;     /* among this user's waiting requests it is counted while it is in a list */
-    LIST_ENTRY(handle) poll_entry; /* while there is one */
+    uint64_t polled_id;            /* the object polled */
+    uint64_t due_ns;               /* time of the notification at the latest; 0: no limit */
+    uid_t poll_uid;                /* user whose waiting requests include the poller */
+    LIST_ENTRY(handle) poll_entry; /* while there is a poller */
 };
 
-/* A new, zeroed row, or NULL. */
+/* Creates a zeroed handle, or returns NULL on ENOMEM. */
 struct handle *handle_make(struct handle **handles, uint64_t fh);
-struct handle *handle_find(struct handle *handles, uint64_t fh); /* NULL: no row */
-/* Takes the row out of the table; its last holder frees it. */
+struct handle *handle_find(struct handle *handles, uint64_t fh); /* NULL: none */
+/* Removes the handle from the table. The last reference frees it. */
 void handle_remove(struct handle **handles, struct handle *handle);
 struct handle *handle_ref(struct handle *handle);
-/* The last one ends it. NULL is allowed. */
+/* Drops a reference; the last one drops the handle. NULL is allowed. */
 void handle_unref(struct kept *kept, struct handle *handle);
-/* Lets go of what those that were ended refer to, behind their records. */
+/* Releases the references of dropped handles, after their records were deleted. Returns the list
+ * for handles_free(). */
 struct handle *handles_end(struct kept *kept);
-/* Without the lock. */
+/* Frees dropped handles. Call without the lock. */
 void handles_free(struct handle *ended);
 
-/* The records of open files. */
+/* Changed and dropped handles, until the next publication. */
 struct kept {
     struct journal *journal;
     struct handle *touched;
-    struct handle *ended; /* what they hold no record names after the next one */
-    bool failed;          /* a record was not ended */
-    struct block *dead;   /* to be given back when no record names them any more */
+    struct handle *ended; /* dropped; freed after the next publication */
+    bool failed;          /* a record could not be deleted */
+    struct block *dead;   /* freed when no record refers to them */
 };
-/* False: no memory; it has none then. What it replaces is gone with the next record. */
+/* Replaces the kept text. Returns false on ENOMEM, and then there is no text. The old text is freed
+ * after the next publication. */
 bool text_set(struct kept *kept, struct kept_text *text, const char *from, size_t len);
 void text_drop(struct kept *kept, struct kept_text *text);
 static inline const char *text_of(const struct kept_text *text)
@@ -82,14 +84,14 @@ static inline const char *text_of(const struct kept_text *text)
     return arena_at(text->block, text->len);
 }
 void blocks_free(struct block *blocks);
-/* Is it said by its record where it stands? */
+/* Returns true if the record has the present position. */
 bool handle_is_noted(const struct handle *handle);
-/* A row as a record says. False: it cannot be read. */
+/* Creates a handle from a record. Returns false if it is not valid. */
 bool handle_load(struct handle **handles, const struct journal_record *record,
                  struct engine *engine);
-/* What it remembers has changed: its record is put before the lock is dropped. */
+/* Notes a change: the record is written before the lock is dropped. */
 void handle_touch(struct kept *kept, struct handle *handle);
-/* It is closed: its record ends. */
+/* Drops a closed handle and deletes its record. */
 void handle_drop(struct kept *kept, struct handle *handle);
-/* Puts those that are due, and these. False: something did not fit. */
+/* Writes the records of changed handles, and of `all`. Returns false if one did not fit. */
 bool handles_record(struct kept *kept, struct handle *all);

@@ -1,6 +1,6 @@
 /*
- * Reads and writes. One write is one command; one read from the start is one fresh text, and reads
- * behind it are the rest of that text; one read of a stream is what there is now.
+ * Reads and writes. Each write is one command. A read at the start makes a new text, and reads at
+ * higher offsets return the rest of that text. A read of a stream returns what is available.
  */
 #include "fs/requests/io.h"
 
@@ -13,8 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BACK_MAX   8192 /* of a stream can be read again: what shells and head(1) read at once */
-#define CUT_BEYOND 1024 /* a longer command must end in a newline, or an output buffer cut it */
+#define BACK_MAX                                                                                   \
+    8192 /* bytes of a stream that can be read again: the buffer of shells and head(1) */
+#define CUT_BEYOND                                                                                 \
+    1024 /* a longer command must end in a newline; otherwise an output buffer cut it */
 
 /* ---- read ---- */
 
@@ -23,9 +25,7 @@ static size_t at_most(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/*
- * The reply is n bytes of `from`, copied: what a handle keeps may change once the lock is dropped.
- */
+/* Copies n bytes to the reply, because a handle's text may change after the lock is dropped. */
 static void slice_copy(struct request *rq, const char *from, size_t n)
 {
     buf_clear(&rq->out);
@@ -34,7 +34,7 @@ static void slice_copy(struct request *rq, const char *from, size_t n)
     rq->slice_len = rq->out.failed ? 0 : n;
 }
 
-/* Texts that the open file keeps, and `more`: 0, or P11. */
+/* Charges the texts that the open file keeps plus `more`. Returns 0 or P11. */
 static int text_charge(struct request *rq, size_t more)
 {
     const struct text_place *place = &rq->handle->place;
@@ -52,7 +52,7 @@ static void text_forget(struct request *rq)
     text_charge(rq, 0);
 }
 
-/* Is this the rest of a text that was begun? Then the reply is made. */
+/* Replies with the rest of a kept text. Returns false if the read does not continue one. */
 static bool text_continue(struct request *rq)
 {
     const struct text_place *place = &rq->handle->place;
@@ -72,8 +72,8 @@ static bool text_continue(struct request *rq)
 }
 
 /*
- * Remember what the reader may ask for next: the rest, or that there is none. P11: that is more
- * than the user may have; a text that was read whole is not kept then.
+ * Keeps the rest of the text, or notes that there is none. Returns P11 if the rest exceeds the
+ * user's quota.
  */
 static int text_keep(struct request *rq, off_t base, bool whole)
 {
@@ -97,7 +97,7 @@ static int text_keep(struct request *rq, off_t base, bool whole)
 
 static int show_done(struct request *rq)
 {
-    if (text_continue(rq)) /* another reader of this open was faster: all have one text */
+    if (text_continue(rq)) /* another reader of this open file has made the text */
         return CALL_DONE;
 
     off_t base = rq->handle->place.written ? rq->off : 0;
@@ -111,8 +111,8 @@ static int show_done(struct request *rq)
 }
 
 /*
- * A reply ends at a whole line. Only of one that is longer than the reply the rest is kept, and
- * comes first the next time.
+ * A reply of a stream consists of complete lines. If the first line is longer than the reply, the
+ * rest is kept for the next read.
  */
 static int stream_done(struct request *rq)
 {
@@ -121,7 +121,7 @@ static int stream_done(struct request *rq)
     int rc = 0;
 
     if (rest) {
-        /* stream_keep() has another; the rest was admitted in its place */
+        /* replaced by stream_keep() */
         text_drop(&rq->fs->kept, &place->last);
         rc = text_charge(rq, rest);
     }
@@ -152,8 +152,9 @@ static bool stream_continue(struct request *rq)
 }
 
 /*
- * Shells, head(1) and less(1) read more of a file than they need and go back: they can, within the
- * last reply. Nothing else of a stream can be had again.
+ * Shells, head(1) and less(1) read more than they need and seek back. They may do so within the
+ * last reply; earlier parts of a stream cannot be read again. Returns true if the offset is
+ * elsewhere.
  */
 static bool stream_is_elsewhere(const struct request *rq)
 {
@@ -172,7 +173,7 @@ static int stream_again(struct request *rq)
     return CALL_DONE;
 }
 
-/* Where it may not be kept there is no going back. */
+/* Keeps the last reply for seeking back, if the quota allows it. */
 static void stream_keep(struct request *rq)
 {
     struct text_place *place = &rq->handle->place;
@@ -189,9 +190,9 @@ static void stream_keep(struct request *rq)
 }
 
 /*
- * What a reply left of its buffer io_uring asks for once more, and at the same offset: direct reads
- * of it do not move the position (Linux 6.18). There is no more: else the text would fill the
- * buffer again and again.
+ * After a short reply io_uring repeats the read for the rest of its buffer at the same offset,
+ * because its direct reads do not move the position (Linux 6.18). Returns true for such a read,
+ * which gets end of file; otherwise the text would fill the buffer again and again.
  */
 static bool read_is_repeated(const struct request *rq)
 {
@@ -225,7 +226,7 @@ static int read_run(struct request *rq)
         slice_copy(rq, "", 0);
         return CALL_DONE;
     }
-    /* whatever becomes of this one: a poll must not find it readable */
+    /* a poll must not find it readable after this */
     rq->handle->place.short_by = 0;
     if (!row->stream)
         return text_continue(rq) ? CALL_DONE : row->show(&rq->call);
@@ -233,7 +234,7 @@ static int read_run(struct request *rq)
         return stream_again(rq);
     if (stream_continue(rq))
         return CALL_DONE;
-    if (!rq->call.pmc && !(row->flags & FILE_REST)) /* released: a stream ends */
+    if (!rq->call.pmc && !(row->flags & FILE_REST)) /* released: end of the stream */
         return CALL_DONE;
     return row->stream(&rq->call);
 }
@@ -254,11 +255,10 @@ static int read_done(struct request *rq)
 }
 
 /*
- * Reads of files opened with direct_io name the owner of its locks; those that fill the page cache
- * do not, and are of sendfile(2), splice(2) and mmap(2). The cache cannot hold a text of a size
- * that is not the one shown: a reply that is shorter makes it the size for those that come later,
- * or is filled up with NULs when the attributes are asked for meanwhile. sendfile's EINVAL is
- * what its users know, and they read instead.
+ * Direct reads have a lock owner; reads that fill the page cache (sendfile(2), splice(2), mmap(2))
+ * have none. The cache cannot hold a text whose length differs from the shown size: a shorter reply
+ * would change the size for later readers, or be filled with NULs. They get EINVAL, after which
+ * users of sendfile(2) read instead. Returns true for a direct read.
  */
 static bool read_is_direct(const struct fuse_file_info *fi)
 {
@@ -289,7 +289,7 @@ void io_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse
 
 /* ---- lseek ---- */
 
-/* What is open for writing alone is not read for that. */
+/* Returns false for files open for writing only, whose text is not made. */
 static bool end_may_be_read(const struct request *rq)
 {
     const struct call *call = &rq->call;
@@ -297,7 +297,7 @@ static bool end_may_be_read(const struct request *rq)
     return !call->rights || !call->pmc || engine_may_read(call->pmc, call->rights);
 }
 
-/* The text is made, and what is read behind its start afterwards is of the same. */
+/* Makes the text to find its end; later reads at higher offsets continue the same text. */
 static int end_run(struct request *rq)
 {
     const struct file_row *row = rq->node.row;
@@ -305,7 +305,7 @@ static int end_run(struct request *rq)
 
     rq->slice = "";
     if (row->stream)
-        return -ESPIPE; /* it has none: tail(1) then reads it from its start */
+        return -ESPIPE; /* a stream has no end; tail(1) then reads from the start */
     if (!row->bound || !end_may_be_read(rq))
         return CALL_DONE;
     rc = request_remembers(rq);
@@ -327,13 +327,14 @@ static int end_done(struct request *rq)
     if (rc == CALL_DONE && handle && handle->place.has_text && rq->node.row->bound)
         rq->entry.attr.st_size = handle->place.base + (off_t)handle->place.len;
     if (rq->entry.attr.st_size == 0)
-        rq->entry.attr.st_size = 1; /* of an empty file sendfile would give nothing, in silence */
+        rq->entry.attr.st_size = 1; /* sendfile(2) would silently return nothing for size 0 */
     return rc;
 }
 
 const struct op io_end = {.run = end_run, .done = end_done, .reply = attr_reply};
 
-/* No file has holes. grep(1) and cp(1) look for them, and would learn a size from an answer. */
+/* Refuses SEEK_DATA and SEEK_HOLE: no file has holes, and grep(1) and cp(1) would take an answer
+ * for the size. */
 void io_lseek(fuse_req_t req, fuse_ino_t ino, off_t off, int whence, struct fuse_file_info *fi)
 {
     (void)ino, (void)off, (void)whence, (void)fi;
@@ -342,7 +343,7 @@ void io_lseek(fuse_req_t req, fuse_ino_t ino, off_t off, int whence, struct fuse
 
 /* ---- write ---- */
 
-/* The rules that all files share. Leaves the command without its newline in call->text. */
+/* Checks the rules of all commands. Sets call->text to the command without its newline. */
 static int command_check(struct request *rq)
 {
     struct call *call = &rq->call;
@@ -381,7 +382,7 @@ static bool is_tunable(const struct request *rq, enum tunable which)
     return rq->node.kind == NODE_TUNABLE && rq->node.object == (uint64_t)which;
 }
 
-/* The system's list of groups may take its time: looked at before the lock is taken. */
+/* Looks up the group of a write to `readers` before the lock is taken, because that may be slow. */
 static int write_look(struct request *rq)
 {
     struct scan scan;
@@ -400,7 +401,8 @@ static int write_look(struct request *rq)
     return 0;
 }
 
-/* Core does not know groups. A user that may not write here shall hear that, from store. */
+/* Refuses an unknown group. A user without the right to write gets the refusal of the store
+ * function. */
 static int group_check(struct request *rq)
 {
     struct call *call = &rq->call;
@@ -415,7 +417,8 @@ static int group_check(struct request *rq)
                    text_shown(call->text));
 }
 
-/* The kernel's message has it, in memory that outlives the worker: that is kept while it waits. */
+/* Copies the text again from the kernel's message, which stays in memory while the request waits.
+ */
 static bool write_text(struct request *rq)
 {
     const char *message = inflight_bytes(rq->inflight);
@@ -435,7 +438,7 @@ static int write_run(struct request *rq)
         rc = command_check(rq);
 #ifdef PMCFS_DEBUG
     while (rq->call.text && strcmp(rq->call.text, "debug-crash") == 0)
-        *(volatile char *)alloca(1024) = 0; /* until there is no stack */
+        *(volatile char *)alloca(1024) = 0; /* until the stack overflows */
 #endif
     if (rc == CALL_DONE && rq->no_group)
         rc = group_check(rq);
@@ -473,7 +476,7 @@ void io_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size, off
                                  .reply = write_reply};
     struct request *rq = op_begin(&op, req, ino);
 
-    (void)off; /* each write is one complete command, wherever it is put */
+    (void)off; /* each write is one complete command at any offset */
     if (!rq)
         return;
     rq->text = malloc(size + 1);

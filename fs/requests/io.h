@@ -11,7 +11,7 @@ struct op;
 
 void io_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void io_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi);
-/* Where the file ends: SEEK_END, the only getattr that names an open file. */
+/* Finds the end of a text, for SEEK_END: the only getattr with an open file. */
 extern const struct op io_end;
 /* SEEK_DATA and SEEK_HOLE. */
 void io_lseek(fuse_req_t req, fuse_ino_t ino, off_t off, int whence, struct fuse_file_info *fi);
@@ -19,5 +19,5 @@ void io_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size, off
               struct fuse_file_info *fi);
 void io_poll(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
              struct fuse_pollhandle *poll);
-/* Without libfuse, which forgets a release that it has no memory for. */
+/* Handles RELEASE without libfuse, which drops it on ENOMEM. */
 void io_release(struct fs *fs, struct inflight_request *request, uint64_t fh);

@@ -1,5 +1,5 @@
 /*
- * Open files come, are polled, and go: open, poll, release.
+ * FUSE operations on open files: open, poll, release.
  */
 #include "core/pmc/pmc.h"
 #include "fs/requests/caller.h"
@@ -12,8 +12,8 @@
 #include <sys/epoll.h>
 
 /*
- * A file that remembers nothing before its first read is charged to its reader then, by uid, which
- * takes no look at the opener; from so many open files on it is charged like all others.
+ * A file without state before its first read is charged to its reader's uid at that read, so that
+ * the opener's rights need not be read. With more open files than this it is charged at open.
  */
 #define MANY_OPEN 4096
 
@@ -26,9 +26,9 @@ static int open_may(const struct file_row *row, int flags)
     int mode = flags & O_ACCMODE;
 
     if ((row->flags & FILE_STREAM) && mode == O_RDWR)
-        return -EINVAL; /* a read that waits would hold the position, and so the writes */
+        return -EINVAL; /* a waiting read holds the file position, which blocks writes */
     if (mode != O_RDONLY && !row->store)
-        return -EACCES; /* the superuser passes the permission bits */
+        return -EACCES; /* the superuser overrides permission bits */
     if (mode != O_WRONLY && !row->show && !row->stream)
         return -EACCES;
     return 0;
@@ -40,7 +40,7 @@ static bool open_wants_rights(const struct fs *fs, const struct file_row *row, i
            ((row->flags & FILE_READERS) && fs->had_readers);
 }
 
-/* It may be shown as readable by all users for the sake of the group `readers`. */
+/* Returns true if the file only looks readable because of the group `readers`. */
 static bool open_is_not_theirs(const struct request *rq)
 {
     return rq->fs->had_readers && (rq->node.row->flags & FILE_READERS) &&
@@ -48,7 +48,7 @@ static bool open_is_not_theirs(const struct request *rq)
            !engine_may_read(rq->call.pmc, rq->rights);
 }
 
-/* Its user is told why, as of an operation that failed. */
+/* Refuses an open and records the reason as a failed operation. */
 static int open_refused(struct request *rq, struct handle *handle, int rc)
 {
     engine_release(rq->fs->tree.engine, &handle->open);
@@ -61,7 +61,7 @@ static int open_refused(struct request *rq, struct handle *handle, int rc)
     return rc;
 }
 
-/* With the lock. */
+/* Changes the number of open files. Needs the lock. */
 static void open_count(struct fs *fs, struct inflight_request *request, int opens)
 {
     inflight_count(fs->inflight, request, opens);
@@ -74,7 +74,7 @@ static int open_try(struct request *rq)
     const struct file_row *row = rq->node.row;
 
     if (rq->gone)
-        return -ESTALE; /* the kernel looks the name up anew: ENOENT, or its successor */
+        return -ESTALE; /* the kernel looks the name up again */
     if (open_is_not_theirs(rq))
         return -EACCES;
     if (rq->remembers) {
@@ -110,7 +110,7 @@ static int open_run(struct request *rq)
     return rc;
 }
 
-/* Entered with the lock, leaves without. A file is closed where there is no memory, too. */
+/* Closes a file, also without memory. Called with the lock, returns without it. */
 static void file_close(struct fs *fs, struct inflight_request *request, uint64_t fh, int opens)
 {
     struct handle *handle = handle_find(fs->handles, fh);
@@ -127,7 +127,7 @@ static void file_close(struct fs *fs, struct inflight_request *request, uint64_t
     fs_unlock(fs);
 }
 
-/* The opener is gone: no RELEASE will come; but it has perhaps the answer of an earlier worker. */
+/* The opener did not wait, so no RELEASE follows, unless an earlier worker's answer reached it. */
 static void open_undo(struct request *rq)
 {
     if (rq->was_open)
@@ -154,7 +154,7 @@ static int open_look(struct request *rq)
     rq->was_open = plain && rq->inflight->opens > 0;
     rq->remembers = !rq->was_open && (!plain || fs->inflight->n_open >= MANY_OPEN);
     if (rq->was_open)
-        return 0; /* as it may have been told */
+        return 0; /* an earlier worker may have replied success */
     if (rc == 0 && open_wants_rights(fs, rq->node.row, rq->flags))
         rc = caller_rights(rq);
     else if (rc == 0 && rq->remembers)
@@ -190,8 +190,8 @@ void io_release(struct fs *fs, struct inflight_request *request, uint64_t fh)
 /* ---- poll ---- */
 
 /*
- * io_uring's own, before a read and between its parts: no process waits, or for exactly these.
- * poll(2), select(2) and epoll ask for POLLHUP always.
+ * Returns true for a poll of io_uring before a read and between its parts. poll(2), select(2) and
+ * epoll always request POLLHUP; io_uring does not.
  */
 static bool poll_is_of_uring(const struct fuse_file_info *fi, uint64_t number)
 {
@@ -223,9 +223,9 @@ static int poll_run(struct request *rq)
     if (!rq->node.row->poll || (rq->by_uring && rq->handle->place.short_by > 0))
         return CALL_DONE;
     rq->revents = rq->node.row->poll(call);
-    if (rq->gone) /* meanwhile */
+    if (rq->gone)
         return poll_gone(rq);
-    if (rq->node.row->store) /* a write never waits; io_uring asks this before it writes */
+    if (rq->node.row->store) /* a write never waits; io_uring polls before it writes */
         rq->revents |= EPOLLOUT | EPOLLWRNORM;
     if (rq->node.row->stream && rq->handle->place.text.block) /* the last reply was full */
         rq->revents |= EPOLLIN | EPOLLRDNORM;
@@ -242,8 +242,7 @@ void io_poll(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
 {
     static const struct op op = {.gone_ok = true, .run = poll_run, .reply = poll_reply};
     struct request *rq = op_begin(&op, req, ino);
-    const uint64_t number =
-        poll ? inflight_poll_number() : 0; /* which is all that there is to it */
+    const uint64_t number = poll ? inflight_poll_number() : 0; /* needs no further decoding */
 
     if (poll)
         fuse_pollhandle_destroy(poll);

@@ -1,5 +1,6 @@
 /*
- * Operations on the tree: what each needs, and how the kernel's request becomes ours.
+ * FUSE operations on the tree: lookup, attributes, mkdir, rmdir, rename, and the table of all
+ * operations.
  */
 #include "fs/requests/ops.h"
 
@@ -31,7 +32,7 @@ struct request *op_begin(const struct op *op, fuse_req_t req, fuse_ino_t ino)
     return rq;
 }
 
-/* Of what a directory has, or has not, of that name. */
+/* Starts an operation on a name in a directory. */
 static void op_named(const struct op *op, fuse_req_t req, fuse_ino_t parent, const char *name,
                      mode_t mode)
 {
@@ -67,8 +68,7 @@ static int lookup_run(struct request *rq)
     return node_lookup(&rq->fs->tree, &rq->call, &rq->node, rq->text, &rq->found);
 }
 
-/* Names that do not exist are not remembered by the kernel: any moment another process may make
- * them. */
+/* The kernel does not cache names that do not exist, because another process may create them. */
 static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
     static const struct op op = {.gone_ok = true,
@@ -115,7 +115,7 @@ static bool is_instance(const struct node *node)
     return node->kind == NODE_INSTANCE && node->object && node->number == NODE_DIR;
 }
 
-/* Editors ask for the mode that the file had before they wrote it. */
+/* Returns true if a chmod sets the present mode, as editors do after writing a file. */
 static bool mode_is_there(const struct request *rq)
 {
     struct stat is;
@@ -130,9 +130,9 @@ static int setattr_look(struct request *rq)
 }
 
 /*
- * The kernel has checked the right to do this. Times are accepted and mean nothing; modes are the
- * directory's to have, owners the PMC's or the instance's. A size says that what is written next
- * through this open file begins anew.
+ * The kernel has checked the permission. Times are accepted and ignored. Modes and owners can be
+ * set on directories of PMCs and instances only. A truncation means that the next write through
+ * this open file starts a new set.
  */
 static int setattr_run(struct request *rq)
 {
@@ -163,7 +163,7 @@ static int setattr_run(struct request *rq)
     return rc;
 }
 
-/* What else has changed with it is told first, so that access follows at once. */
+/* Invalidates related attributes before the reply, so that access follows at once. */
 static int setattr_reply(struct request *rq)
 {
     if ((rq->to_set & (SET_MODE | SET_OWNER)) && rq->node.kind == NODE_PMC)
@@ -299,7 +299,7 @@ static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_
                                  .run = rename_run};
     struct request *rq;
 
-    if (flags & ~1u) { /* RENAME_NOREPLACE is how it is anyway; no exchanging, no whiteouts */
+    if (flags & ~1u) { /* RENAME_NOREPLACE is always implied; exchange and whiteout are refused */
         fuse_reply_err(req, EINVAL);
         return;
     }
@@ -348,7 +348,7 @@ static void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t newparent, const 
     op_refuse(req, newparent, "ln");
 }
 
-/* Of an instance: what it has, and may have, itself. */
+/* Counts the objects of the root or of an instance. */
 static int statfs_run(struct request *rq)
 {
     struct fs *fs = rq->fs;
@@ -386,10 +386,9 @@ static void op_statfs(fuse_req_t req, fuse_ino_t ino)
 }
 
 /*
- * What is agreed with the kernel for the life of the mount; a later worker must agree to exactly
- * the same. max_write leaves room above the longest command, so that one too long arrives as such.
- * Without atomic_o_trunc the size that the kernel knows of a file written with `>` stays what it is
- * told, and does not become 0.
+ * Parameters that are negotiated with the kernel for the life of the mount; a later worker must use
+ * the same. max_write is larger than the longest command, so that a longer one arrives and is
+ * refused. Without atomic_o_trunc the kernel keeps the size of a file that is written with `>`.
  */
 static const struct {
     unsigned want, max_write;
@@ -409,9 +408,10 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 }
 
 /*
- * INTERRUPT and RELEASE do not come here (serve.c). What else is not here libfuse answers: FORGET
- * with nothing, since node ids are computed; the questions for extended attributes with ENOSYS,
- * which ends the kernel's at each write; CREATE too, for which MKNOD comes instead.
+ * INTERRUPT and RELEASE are handled in serve.c. libfuse answers the rest: FORGET needs no action,
+ * because node ids are computed; requests for extended attributes get ENOSYS, after which the
+ * kernel no longer sends them at each write; CREATE gets ENOSYS, and the kernel sends MKNOD
+ * instead.
  */
 const struct fuse_lowlevel_ops fs_ops = {
     .init = op_init,

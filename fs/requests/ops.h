@@ -1,5 +1,5 @@
 /*
- * The FUSE operations: of the tree here, of open files in io.h.
+ * FUSE operations on the tree. Operations on open files are in io.h.
  */
 #pragma once
 
@@ -7,13 +7,13 @@
 
 extern const struct fuse_lowlevel_ops fs_ops;
 
-/* What the operations have in common. */
+/* Helpers of the operations. */
 struct op;
 struct request;
-/* A request on a node, or NULL after having answered why not. */
+/* Creates a request on a node. Returns NULL after replying with an error. */
 struct request *op_begin(const struct op *op, fuse_req_t req, fuse_ino_t ino);
-/* The replies of operations that answer with the attributes of rq->entry, or rq->slice. */
+/* Replies with the attributes of rq->entry, or with rq->slice. */
 int attr_reply(struct request *rq);
 int slice_reply(struct request *rq);
-/* With the lock: rq->entry describes rq->found. 0 or -ESTALE. */
+/* Sets rq->entry from rq->found. Needs the lock. Returns 0 or -ESTALE. */
 int op_entry(struct request *rq);

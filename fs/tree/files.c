@@ -1,5 +1,5 @@
 /*
- * The table of files. Adding a file touches this place and the function behind it.
+ * The table of files. A new file needs a row here and its function.
  */
 #include "fs/tree/files.h"
 
@@ -11,8 +11,8 @@
 
 #define PATH_BYTES 64
 
-/* A file; a directory; one for each object of its kind. What follows the mode begins with the help.
- */
+/* A file, a directory, or a row for each object of a kind. The arguments after the mode start with
+ * the help text. */
 #define AT(IN, NAME, MODE, ...)                                                                    \
     {                                                                                              \
         .in = IN, .name = NAME, .mode = MODE, .help = __VA_ARGS__                                  \
@@ -21,10 +21,10 @@
 #define EACH(IN, IS, ANY, MODE, ...) AT(IN, NULL, MODE, __VA_ARGS__, .is = IS, .any = ANY)
 #define INFO(NAME, SHOW, ...)        AT(DIR_INFO, NAME, 0444, __VA_ARGS__, .show = SHOW)
 #define PMC(NAME, ...)               AT(DIR_PMC, NAME, 0, __VA_ARGS__)
-/* A limit of an instance. */
+/* A file with a limit of an instance. */
 #define LIMIT(NAME, HELP) AT(DIR_LIMIT, NAME, 0644, HELP, .show = show_limit, .store = store_limit)
 
-/* The index is the number in the node id: append, never renumber. Row 1 is the directory itself. */
+/* The index is part of node ids: append, never renumber. Row 1 is the directory itself. */
 static const struct file_row instance_rows[] = {
     [1] = DIR(DIR_NONE, DIR_ROOT, "", 01777, "mkdir creates a PMC, rmdir releases it"),
     [2] = AT(DIR_ROOT, "README", 0444, "examples, and this list", .show = readme_show,
@@ -41,7 +41,7 @@ static const struct file_row instance_rows[] = {
     [8] = AT(DIR_ROOT, "metrics.prom", 0444,
              "all PMCs that the reader may read, as text for Prometheus", .show = show_metrics,
              .bound = bound_counts, .flags = FILE_RIGHTS | FILE_SNAPSHOT | FILE_FRESH),
-    /* for the tables only: it is [1] of its own number */
+    /* for the tables only; its directory is row 1 of its kind */
     [9] = EACH(DIR_INSTANCES, DIR_ROOT, "NAME", 01755,
                "an instance, with its own README, info, events, counts, metrics.prom and PMCs",
                .flags = FILE_ROOT_ONLY),
@@ -90,8 +90,8 @@ static const struct file_row pmc_rows[] = {
     [8] = PMC("detail", "the values per event and target, with times", .show = show_detail,
               .bound = bound_pmc, .flags = FILE_RIGHTS | FILE_READERS),
     [9] = PMC("series", "a stream with a line of values per interval (set interval=)",
-              .stream = stream_series, .idle = idle_lines, .bound = bound_series, .poll = poll_series,
-              .flags = FILE_STREAM),
+              .stream = stream_series, .idle = idle_lines, .bound = bound_series,
+              .poll = poll_series, .flags = FILE_STREAM),
     [10] = PMC("status", "everything about the state of the PMC, in \"name value\" lines",
                .show = show_status, .bound = bound_pmc, .begin = begin_state, .poll = poll_state,
                .flags = FILE_RIGHTS | FILE_READERS),
@@ -102,7 +102,8 @@ static const struct file_row pmc_rows[] = {
                .flags = FILE_STREAM | FILE_REST),
     [13] = PMC("samples.perf", "a stream with the log for perf report -i - and perf script -i -",
                .stream = stream_samples_perf, .idle = idle_samples_perf, .bound = bound_log,
-               .begin = begin_samples_perf, .poll = poll_samples, .flags = FILE_STREAM | FILE_REST | FILE_RIGHTS),
+               .begin = begin_samples_perf, .poll = poll_samples,
+               .flags = FILE_STREAM | FILE_REST | FILE_RIGHTS),
     [15] = PMC("metrics", "values derived from the counts: ratios, and rates per second",
                .show = show_ratios, .bound = bound_pmc),
     [14] = PMC("samples.folded", "the sampled stacks, folded and counted, for flame graphs",
@@ -165,7 +166,7 @@ unsigned file_rows(enum node_kind kind)
     return tables[kind].n;
 }
 
-/* The kind that gives the named files of a directory their numbers. */
+/* Returns the kind whose numbers the named files of a directory use. */
 static enum node_kind file_kind(enum dir_kind dir)
 {
     return dir == DIR_PMC ? NODE_PMC : dir == DIR_LIMIT ? NODE_LIMIT : NODE_INSTANCE;
@@ -204,7 +205,7 @@ bool file_reserved(const char *name)
            strcmp(name, "self") == 0;
 }
 
-/* The row of the directory that it is in; NULL: the root's. */
+/* Returns the row of the parent directory; NULL: the root. */
 static const struct file_row *row_above(const struct file_row *row)
 {
     if (row->in == DIR_ROOT || row->in == DIR_NONE)
@@ -218,7 +219,7 @@ static const struct file_row *row_above(const struct file_row *row)
     return NULL;
 }
 
-/* "info/", "NAME/count", "admin/cpuN/ROW": the path of a row from the root. */
+/* Prints the path of a row from the root, such as "NAME/count" or "admin/cpuN/ROW". */
 static void row_path(const struct file_row *row, char path[PATH_BYTES])
 {
     const struct file_row *above = row_above(row);

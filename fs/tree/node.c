@@ -11,7 +11,8 @@
 #include <string.h>
 
 #define OBJECT_BITS    52
-#define COOKIE_DYNAMIC 4096 /* below: . .. and named rows; above: objects in their order */
+#define COOKIE_DYNAMIC 4096 /* lower cookies: . .. and named rows; higher ones: objects in order   \
+                             */
 
 fuse_ino_t node_id(enum node_kind kind, uint64_t object, unsigned number)
 {
@@ -52,8 +53,8 @@ uint64_t node_index(const struct node *node)
 }
 
 /*
- * Directories with objects as entries. next: the first after `after`, which is 0 or the cookie of
- * an entry seen. find: by name; NULL: there are few, they are gone through.
+ * Directories whose entries are objects. next returns the first one after `after` (0 or the cookie
+ * of an earlier entry). find looks up a name; NULL: all entries are compared.
  */
 struct objects {
     bool (*find)(struct tree *tree, const struct node *dir, const char *name,
@@ -88,7 +89,7 @@ static bool pmc_next(struct tree *tree, const struct node *dir, uint64_t after,
     return pmc_entry(engine_pmc_next(engine_instance(tree->engine, dir->object), after), entry);
 }
 
-/* Each instance has its own: a directory is below one other only. */
+/* Nodes below events/ differ for each instance, because a directory has one parent. */
 static struct node node_of_event(const struct node *dir, uint64_t id, unsigned number)
 {
     return node_of(NODE_EVENT, node_instance(dir) << CATALOG_ID_BITS | id, number);
@@ -162,7 +163,7 @@ static bool tunable_next(struct tree *tree, const struct node *dir, uint64_t aft
                                                after + 1, node_of(NODE_TUNABLE, after, NODE_LEAF));
 }
 
-/* Instances are in two directories: as themselves, and what is set for them. */
+/* Instances are in two directories: instances/ and admin/instances/. */
 static bool instance_entry(const struct node *dir, struct instance *instance,
                            struct node_entry *entry)
 {
@@ -240,7 +241,7 @@ int node_lookup(struct tree *tree, struct call *call, const struct node *dir, co
     return rc;
 }
 
-/* The directory above, for its number in "..". */
+/* Returns the node id of the parent directory, for "..". */
 static fuse_ino_t node_parent(struct tree *tree, const struct node *dir)
 {
     static const unsigned above[DIR_KINDS] = {

@@ -8,7 +8,7 @@
 
 #include <errno.h>
 
-#define PAGE 4096 /* the size of what is shorter */
+#define PAGE 4096 /* smallest shown size */
 
 static struct timespec timespec_of(uint64_t ns)
 {
@@ -22,8 +22,7 @@ static void attr_times(struct stat *attr, uint64_t ns)
 }
 
 /*
- * fstat of a file that is held longer than its PMC: a stream is read to its end, and cat asks
- * first. Of a directory's name the kernel looks again.
+ * Attributes of a file whose PMC was released: cat calls fstat before it reads a stream to its end.
  */
 static int held_node_attr(struct tree *tree, const struct node *node, struct stat *attr)
 {
@@ -37,9 +36,9 @@ static int held_node_attr(struct tree *tree, const struct node *node, struct sta
 }
 
 /*
- * To the group `readers` a PMC that is its owner's alone, or theirs, is shown as theirs, for a few
- * files. Another is shown as readable by all users, and an open of these looks at the opener; what
- * others could not reach before stays closed.
+ * Makes a few files of a PMC readable for the group `readers`. If the PMC's group is not used, the
+ * files show the group `readers`. Otherwise they look readable by all users, and open checks the
+ * opener.
  */
 static void readers_attr(const struct tree *tree, const struct file_row *row, mode_t mode,
                          struct stat *attr)
@@ -58,8 +57,8 @@ static void readers_attr(const struct tree *tree, const struct file_row *row, mo
 }
 
 /*
- * Never less than the text: some readers ask for no more than the size. A power of two, and the
- * block is as large: then wc -c and tail -c read, and do not believe it.
+ * Returns the shown size. Never less than the text, because some readers read no more than the
+ * size. A power of two with an equal block size makes wc -c and tail -c read the file.
  */
 static off_t text_size(struct tree *tree, const struct node *node, struct pmc *pmc,
                        struct instance *instance)
@@ -79,7 +78,7 @@ static void attr_size(struct stat *attr, off_t size)
     attr->st_blksize = (blksize_t)size;
 }
 
-/* A PMC's files have its directory's r and w bits where there is something to read and write. */
+/* A PMC's files use the r and w bits of its directory, as far as they can be read and written. */
 static int pmc_node_attr(struct tree *tree, const struct node *node, struct stat *attr)
 {
     struct pmc *pmc = engine_pmc(tree->engine, node->object);
@@ -103,7 +102,7 @@ static int pmc_node_attr(struct tree *tree, const struct node *node, struct stat
     return 0;
 }
 
-/* 1: not told. What admin/instances has changes by what is done elsewhere. */
+/* Returns the number of links; 1: not counted, for admin/instances. */
 static nlink_t dir_links(struct tree *tree, const struct node *dir, size_t pmcs)
 {
     const struct file_row *row = dir->row, *below;
@@ -124,7 +123,7 @@ static nlink_t dir_links(struct tree *tree, const struct node *dir, size_t pmcs)
     return row->is == DIR_LIMITS ? 1 : links;
 }
 
-/* Its directory is its owner's; the files in it are pmcfs's own. */
+/* The directory of an instance belongs to its owner, the files in it to root. */
 static void instance_node_attr(const struct node *node, const struct instance *of,
                                struct stat *attr)
 {
@@ -136,7 +135,7 @@ static void instance_node_attr(const struct node *node, const struct instance *o
     attr_times(attr, of->changed_ns);
 }
 
-/* -ENODEV, -ESTALE: the instance that it is of, or for, was removed. */
+/* Returns -ENODEV or -ESTALE for a node of a removed instance. */
 static int gone_node_attr(const struct node *node)
 {
     return node->row->is ? -ESTALE : -ENODEV;
@@ -169,17 +168,15 @@ int node_attr(struct tree *tree, const struct node *node, struct stat *attr)
     return 0;
 }
 
-/*
- * What can be longer than a page grows: the kernel is to ask each time, for its end too.
- */
+/* Texts that may be longer than a page change their size, so the kernel must not cache it. */
 double node_attr_timeout(const struct node *node)
 {
     return node->row->bound ? 0 : TIMEOUT_S;
 }
 
 /*
- * The names of an instance are asked for each time: a release is a write to another file, and the
- * kernel, which is told of it only afterwards, would still show them when the write has returned.
+ * Names of an instance are not cached: it is released by a write to another file, and the kernel is
+ * notified after that write has returned.
  */
 double node_entry_timeout(const struct node *node)
 {
@@ -191,7 +188,7 @@ double node_entry_timeout(const struct node *node)
     return node->kind == NODE_EVENT ? EVENT_TIMEOUT_S : TIMEOUT_S;
 }
 
-/* Takes no lock in the kernel, unlike names, so it may be done before the reply to chmod. */
+/* Takes no lock in the kernel, unlike invalidating names, so it may precede the reply to chmod. */
 void attributes_forget(struct tree *tree, enum node_kind kind, uint64_t object)
 {
     for (unsigned number = NODE_DIR; number < file_rows(kind); number++)

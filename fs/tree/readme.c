@@ -1,5 +1,5 @@
 /*
- * The file README: examples that can be pasted, and the list of files from the table of files.
+ * The file README of the tree: examples to paste, and the list of files from the table.
  */
 #include "fs/tree/readme.h"
 
@@ -19,7 +19,7 @@ void readme_place(const char *mountpoint)
     place = mountpoint;
 }
 
-/* '@' is replaced by the path of the mount. */
+/* '@' is replaced by the mountpoint. */
 static const char page[] =
     "pmcfs " PMCFS_VERSION ": performance counters as files.\n"
     "A directory is a counter (a PMC): mkdir creates it, rmdir releases it. Write to its\n"
@@ -67,7 +67,7 @@ static const char page[] =
 int readme_show(struct call *call)
 {
     bool inside = call->instance->id != 0;
-    const char *where = inside ? "/pmc" : place; /* where containers have it, by custom */
+    const char *where = inside ? "/pmc" : place; /* the usual path in containers */
 
     for (const char *p = page; *p;) {
         size_t n = strcspn(p, "@");

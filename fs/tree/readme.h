@@ -1,5 +1,5 @@
 /*
- * The page README at the root of the tree.
+ * The file README of the tree.
  */
 #pragma once
 
@@ -7,5 +7,5 @@
 
 int readme_show(struct call *call);
 uint64_t readme_bound(const struct call *call);
-/* The path that its examples name; kept by reference. */
+/* Sets the path in the examples; kept by reference. */
 void readme_place(const char *mountpoint);
