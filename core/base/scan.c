@@ -330,9 +330,8 @@ int scan_only(const char *text, size_t len, enum err_id several, struct word *wo
 
     scan_init(&scan, text, len);
     if (!scan_word(&scan, word))
-        return err_set(err, P05, "nothing but blanks was written");
+        return err_set(err, P05, "the text has only blanks: write a command");
     if (scan_word(&scan, &more))
-        return err_set(err, several, "one word, not more: \"" WORD_FMT "\" is too much",
-                       WORD_ARG(more));
+        return err_set(err, several, "expected one word: remove \"" WORD_FMT "\"", WORD_ARG(more));
     return 0;
 }

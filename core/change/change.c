@@ -130,7 +130,7 @@ static void change_end(struct change *change)
 static void change_decide(struct change *change)
 {
     if (pmc_released(change->pmc) && change->cause != CAUSE_RELEASE)
-        change->rc = err_set(&change->err, P26, "the PMC was released meanwhile");
+        change->rc = err_set(&change->err, P26, "the PMC was released while the command waited");
     if (change->rc == 0)
         change_swap(change);
     change->call->committed |= change->rc == 0 && change->cause == CAUSE_COMMAND;

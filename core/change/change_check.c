@@ -30,15 +30,16 @@ static int check_open(struct change *change)
     if (state->settable)
         return 0;
     if (puts_count(change))
-        return err_set(&change->err, E06, "%s is %s: stop it before its count is written",
-                       pmc->name, state->name);
+        return err_set(&change->err, E06,
+                       "%s is %s: write \"stop\" to ctl before you write its count", pmc->name,
+                       state->name);
     for (unsigned key = 0; key < KEYS; key++) {
         if (!(change->desired.given & GIVEN(key)) || !key_changes(change, key))
             continue;
         if (key == KEY_LOG)
             return err_set(&change->err, P06,
-                           "%s is %s: write \"close\" to ctl to end its log, which stops what "
-                           "needs one, or \"stop\" before log is changed",
+                           "%s is %s: before you change log, write \"close\" to ctl (ends the log, "
+                           "and stops the PMC if it needs a log) or \"stop\"",
                            pmc->name, state->name);
         return err_set(&change->err, key == KEY_COUNT ? E07 : P06,
                        "%s is %s: write \"stop\" to ctl before %s is changed", pmc->name,
@@ -106,19 +107,21 @@ static int check_places(struct change *change)
         buf_init(&value, room, sizeof room);
         settings_print(settings, key, 0, &value);
         int rc =
-            err_set(&change->err, misplaced_id(settings, key), "%s=%s has no place in mode %s%s",
+            err_set(&change->err, misplaced_id(settings, key), "%s=%s cannot be used in mode %s%s",
                     key_table[key].name, buf_text(&value), mode->name,
                     key_table[key].place == PLACE_SAMPLING
-                        ? ": it is of samples, which period= or freq= asks for"
-                        : "");
+                        ? ": it needs sampling, so set period= or freq= too"
+                    : key_table[key].place == PLACE_CPUS
+                        ? ": it is for CPUs only"
+                        : ": it is for processes only, and CPUs and cgroups (cgroup:/ too) are "
+                          "counted system-wide");
         buf_free(&value);
         return rc;
     }
     if (settings_number(settings, KEY_PERIOD) != UINT64_MAX &&
         settings_number(settings, KEY_FREQ) != UINT64_MAX)
         return err_set(&change->err, P07,
-                       "period and freq exclude each other: take one back with \"period=off\" or "
-                       "\"freq=off\"");
+                       "period and freq cannot both be set: write period=off or freq=off");
     return check_counts(change);
 }
 
@@ -175,8 +178,8 @@ static int check_mode(struct change *change)
     }
     if (attached && mode_table[settings->mode].system != was_system)
         return err_set(&change->err, P17,
-                       "%s is attached in mode %s: write \"detach\" to ctl before the scope is "
-                       "changed",
+                       "%s is attached in mode %s: write \"detach\" to ctl before you change "
+                       "between processes and CPUs",
                        pmc->name, mode_table[pmc->effective].name);
     if (pmc->set && settings->mode != pmc->effective)
         desired->new_set = change->diff.reopen = true; /* it starts afresh from the initial count */
@@ -192,9 +195,9 @@ static int refuse_scope(struct change *change, const struct mode_row *mode)
         if (wanted_is_system(wanted) == mode->system)
             continue;
         return err_set(&change->err, mode->system ? E26 : E22,
-                       "\"" WORD_FMT "\" is %s, but %s counts in mode %s: its targets are %s",
-                       WORD_ARG(wanted->word.word), mode->system ? "a process" : "no process",
-                       change->name, mode->name,
+                       "\"" WORD_FMT "\" is %s, but %s counts in mode %s: write %s",
+                       WORD_ARG(wanted->word.word),
+                       mode->system ? "a process" : "a CPU or a cgroup", change->name, mode->name,
                        mode->system ? "CPUs (cpu0, all) or a cgroup" : "PIDs");
     }
     return 0;
@@ -223,8 +226,7 @@ static int check_scope(struct change *change)
 
         if (event->scope & (mode->system ? EVENT_CPU | EVENT_PACKAGE : EVENT_PROCESS))
             continue;
-        return err_set(&change->err, P30,
-                       "\"%s\" cannot be counted in mode %s: its counters belong to %s",
+        return err_set(&change->err, P30, "\"%s\" cannot be counted in mode %s: it counts for %s",
                        event->written, mode->name,
                        mode->system ? "a process" : "a CPU or package, not to a process");
     }
@@ -249,15 +251,14 @@ static const char *needs(const struct change *change, enum right right)
         [RIGHT_SYSTEM] = {"needs CAP_PERFMON (or the tunable unprivileged_syspmcs)",
                           "the administrator of this instance does not allow (system_scope is 0)"},
         [RIGHT_ALL] = {"needs CAP_PERFMON, whatever the tunables say",
-                       "is not to be had in an instance"},
+                       "is not possible in an instance"},
     };
     return needed[right][change->asker.inside];
 }
 
 int refuse_system(struct change *change)
 {
-    return err_set(&change->err, X07, "CPUs and cgroups are system scope, which %s",
-                   needs(change, RIGHT_SYSTEM));
+    return err_set(&change->err, X07, "counting CPUs or cgroups %s", needs(change, RIGHT_SYSTEM));
 }
 
 /* System scope, of targets that are attached now or opened anew. */
@@ -272,14 +273,13 @@ int check_system(struct change *change)
         return 0;
     if (!samples)
         return refuse_system(change);
-    return err_set(&change->err, X07,
-                   "mode system-sampling sees what all users do on CPUs or in cgroups, which %s",
+    return err_set(&change->err, X07, "mode system-sampling shows the work of all users, and %s",
                    needs(change, RIGHT_ALL));
 }
 
 int refuse_kernel(struct change *change, const char *event, const char *instead)
 {
-    return err_set(&change->err, P18, "\"%s\" counts kernel mode, which %s%s", event,
+    return err_set(&change->err, P18, "\"%s\" counts kernel mode, and that %s%s", event,
                    needs(change, RIGHT_KERNEL), instead);
 }
 
@@ -298,12 +298,13 @@ static bool counts_nothing(const struct change *change, const struct plan_event 
 static int check_beside(struct change *change, const struct event *event)
 {
     if (event->needs_superuser && !change->asker.superuser)
-        return err_set(&change->err, X07, "\"%s\" tells more than what its target does, which %s",
+        return err_set(&change->err, X07,
+                       "\"%s\" also counts other processes than the target, and that %s",
                        event->written, needs(change, RIGHT_ALL));
     if (event->scope & EVENT_PROCESS || change->asker.may_system)
         return 0;
-    return err_set(&change->err, X07, "\"%s\" is counted for whole CPUs alone, which %s",
-                   event->written, needs(change, RIGHT_SYSTEM));
+    return err_set(&change->err, X07, "\"%s\" counts only for CPUs, and that %s", event->written,
+                   needs(change, RIGHT_SYSTEM));
 }
 
 static int check_event(struct change *change, const struct plan_event *plan)
@@ -313,10 +314,12 @@ static int check_event(struct change *change, const struct plan_event *plan)
     bool kernel = event->whole ? event->kernel == SAID_ON : plan->kernel;
 
     if (counts_nothing(change, plan))
-        return err_set(&change->err, P07, "user=off and kernel=off%s: \"%s\" would count nothing",
+        return err_set(&change->err, P07,
                        change->asker.may_kernel
-                           ? ""
-                           : ", as without CAP_PERFMON or the tunable unprivileged_kernel",
+                           ? "user=off and kernel=off: \"%s\" would count nothing"
+                           : "user=off leaves only kernel mode, and you may not count it (that "
+                             "needs CAP_PERFMON or unprivileged_kernel=1): \"%s\" would count "
+                             "nothing",
                        event->written);
     if (change->asker.may_kernel || (!kernel && !event->needs_kernel))
         return check_beside(change, event);
@@ -335,7 +338,7 @@ static int check_kernel_on(struct change *change)
 
     if (!asks_kernel || change->asker.may_kernel)
         return 0;
-    return err_set(&change->err, P18, "kernel=on: kernel mode, which %s",
+    return err_set(&change->err, P18, "kernel=on counts kernel mode, and that %s",
                    needs(change, RIGHT_KERNEL));
 }
 
@@ -378,8 +381,10 @@ static int check_start(struct change *change)
 
     if (pmc_live_links(pmc) == 0 && change->desired.targets.n == 0) {
         if (pmc->had_target)
-            return err_set(&change->err, E43, "%s has lost all its targets: attach another one",
-                           pmc->name);
+            return err_set(
+                &change->err, E43,
+                "%s cannot start: all its targets have exited. Write another one to target",
+                pmc->name);
         return err_set(&change->err, E23,
                        "%s counts in system scope: write CPUs to target first (cpu0, cpu0-3, all)",
                        pmc->name);
@@ -421,8 +426,9 @@ static int check_log_verb(struct change *change)
     const bool closes = change->desired.verb == VERB_CLOSE;
 
     if (!pmc->settings.word[KEY_LOG])
-        return err_set(&change->err, closes ? E14 : E15, "%s keeps no log%s (log=off)", pmc->name,
-                       closes ? " that could be ended" : "");
+        return err_set(&change->err, closes ? E14 : E15,
+                       "%s has no log to %s (log=off): write log=on to config while it is stopped",
+                       pmc->name, verb_table[change->desired.verb].name);
     if (!closes)
         return 0;
     change->desired.settings.word[KEY_LOG] = false;
@@ -445,7 +451,8 @@ static int check_verb(struct change *change)
         change->diff.read = true;
         if (state_table[pmc->state].settable)
             return 0;
-        return err_set(&change->err, E06, "%s is %s: stop it before it is reset, or write restart",
+        return err_set(&change->err, E06,
+                       "%s is %s: write \"stop\" to ctl before \"reset\", or write \"restart\"",
                        pmc->name, state_table[pmc->state].name);
     case VERB_FLUSH:
     case VERB_CLOSE:

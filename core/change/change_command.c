@@ -28,9 +28,7 @@ int change_refuse_held(struct call *call)
 
     if (pmc->held_by && (!call->open || call->open->holds != pmc->id))
         return err_set(&call->err, P29,
-                       "lifetime=open: %s is held through another descriptor until that "
-                       "is closed",
-                       pmc->name);
+                       "lifetime=open: another open file holds %s until it is closed", pmc->name);
     return 0;
 }
 

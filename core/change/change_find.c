@@ -20,13 +20,14 @@ int change_goes_on(struct change *change)
     if (slow_interrupted(change->call))
         return -EINTR; /* no reader of the answer is left */
     if (atomic_load(&change->pmc->taken_off))
-        return err_set(&change->err, P26, "the PMC was released meanwhile");
+        return err_set(&change->err, P26, "the PMC was released while the command waited");
     if (engine->host->now_ns(engine->host_state) < change->deadline_ns)
         return 0;
-    return err_set(&change->err, P13,
-                   "finding and attaching the targets took longer than attach_ms (%llu): nothing "
-                   "was attached; write fewer at a time, or raise attach_ms",
-                   (unsigned long long)change->attach_ns / 1000000);
+    return err_set(
+        &change->err, P13,
+        "finding and attaching the targets took longer than attach_ms (%llu milliseconds): nothing "
+        "was attached. Write fewer at a time, or raise attach_ms in admin/tunables",
+        (unsigned long long)change->attach_ns / 1000000);
 }
 
 /* ---- events ---- */
@@ -53,7 +54,7 @@ static int resolve_name(struct change *change, const char *name, struct event *e
         return refuse_kernel(change, name, "");
     if (rc && change->err.id == CS01 && metric_needs(name))
         return err_set(&change->err, P09,
-                       "\"%s\" cannot be counted here: this machine has no such event", name);
+                       "\"%s\" cannot be counted: this host does not have the event", name);
     return rc;
 }
 
@@ -71,8 +72,8 @@ static int check_classes(struct change *change)
             continue;
         if (first && first->class_index != event->class_index)
             return err_set(&change->err, CS08,
-                           "\"%s\" is of class %s and \"%s\" of class %s: a set lies in one "
-                           "hardware class",
+                           "\"%s\" belongs to class %s and \"%s\" to class %s: use one PMC for "
+                           "each hardware class",
                            first->written, classes[first->class_index].name, event->written,
                            classes[event->class_index].name);
         first = event;
@@ -132,7 +133,8 @@ static int find_filter(struct change *change)
         (!desired->new_set && !(desired->given & GIVEN(KEY_FILTER))))
         return 0;
     if (!engine->backend->check_filter)
-        return err_set(&change->err, P09, "filter=%s: the backend \"%s\" has no filters",
+        return err_set(&change->err, P09,
+                       "filter=%s: the backend \"%s\" does not support filters: write filter=off",
                        text_shown(desired->settings.filter), engine->backend->name);
     for (unsigned i = 0; i < set->n; i++)
         if (set->event[i].needs_kernel && !change->asker.may_kernel)
@@ -176,8 +178,8 @@ static int find_process(struct change *change, struct wanted *wanted)
     if (!asker->may_foreign &&
         !(word->self && asker->rights && change->call->uid == asker->rights->uid))
         return err_set(&change->err, E40,
-                       WORD_FMT ": unprivileged_proc_debug is 0: only the superuser observes "
-                                "other processes, all others only self",
+                       WORD_FMT ": unprivileged_proc_debug is 0: only the superuser may observe "
+                                "other processes. Write self",
                        WORD_ARG(word->word));
     rc = host->may_observe(engine->host_state, asker->rights, asker->opener, wanted->process,
                            &change->err);
@@ -186,8 +188,8 @@ static int find_process(struct change *change, struct wanted *wanted)
     /* A privileged program can be made to write "self" into a descriptor of another user's. */
     struct err said = change->err;
     return err_set(&change->err, E40,
-                   "%s (self is the process that opened the file and has these rights; any other "
-                   "writer is asked about like any process)",
+                   "%s (self is the process that opened this file: let the process that it names "
+                   "open and write the file)",
                    said.text);
 }
 
@@ -265,11 +267,10 @@ static int ask_recording(struct change *change)
         rc = engine->host->view_open(engine->host_state, change->call->tid, &change->log.view);
     if (rc == 0 || rc == -ESRCH)
         return 0;
-    return err_set(
-        &change->err, P15,
-        "the PID namespace of the writer, from which the log takes its numbers, cannot be "
-        "seen: %s",
-        err_errno_name(rc));
+    return err_set(&change->err, P15,
+                   "pmcfs cannot see your PID namespace, whose PIDs the log would use: %s. Run "
+                   "pmcfs in the host's PID namespace",
+                   err_errno_name(rc));
 }
 
 static int find_command(struct change *change)

@@ -91,7 +91,9 @@ static int check_loads(struct change *change, struct loads *loads, const struct 
         const uint64_t n = load->events + attached_to(engine, load->pid) + added;
 
         if (n > limit)
-            return err_set(&change->err, P11, "%llu events on %s: max_events_per_process is %llu",
+            return err_set(&change->err, P11,
+                           "%llu events on %s, and max_events_per_process allows %llu: use fewer "
+                           "PMCs or events",
                            (unsigned long long)n, where, (unsigned long long)limit);
     }
     return 0;

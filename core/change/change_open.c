@@ -57,8 +57,8 @@ static int observable(struct change *change, const struct move *move)
     if (!asker->may_foreign &&
         link->pid != engine->host->caller_pid(engine->host_state, change->call->tid))
         return err_set(&change->err, E40,
-                       "process %d: unprivileged_proc_debug is 0: only the superuser observes "
-                       "other processes, all others only self",
+                       "process %d: unprivileged_proc_debug is 0: only the superuser may observe "
+                       "other processes. Write self",
                        (int)number_said(change, move));
     return engine->host->may_observe(engine->host_state, asker->rights, asker->opener,
                                      link->proc->process, &change->err);
@@ -186,7 +186,8 @@ static int stop_and_read(struct change *change)
                 return err_nomem(&change->err);
             if (kept && (rc == -EMFILE || rc == -ENFILE) && change->cause != CAUSE_RELEASE)
                 return err_set(&change->err, P10,
-                               "no descriptor was left to stop the counters of %s, which continue",
+                               "no file descriptor was left to stop the counters of %s, so they "
+                               "continue: raise LimitNOFILE= of pmcfs.service",
                                change->name);
         }
         if (!move->last)

@@ -12,13 +12,17 @@
 /* Backends hand names on to parsers and files: none has to think of bytes that no name contains. */
 static int check_name(struct word word, struct err *err)
 {
+    const char *instead = foreign_find(word, FOREIGN_EVENT);
+
+    if (instead)
+        return err_set(err, CS01, "\"" WORD_FMT "\": %s", WORD_ARG(word), instead);
     for (size_t i = 0; i < word.len; i++) {
         unsigned char c = (unsigned char)word.p[i];
 
         if (c <= ' ' || c >= 0x7f || strchr("\"'`\\", c))
             return err_set(err, CS01,
-                           "there is no event \"" WORD_FMT "\": names have printable ASCII "
-                           "characters, without quotes and backslashes",
+                           "no event \"" WORD_FMT "\": write its name without quotes and "
+                           "backslashes, in printable ASCII characters",
                            WORD_ARG(word));
     }
     return 0;
@@ -39,8 +43,8 @@ static int begin_names(struct change *change)
         return 0;
     if (!call->append && began != pmc->began)
         return err_set(&change->err, P19,
-                       "another writer has begun a set of %s since the first event was written "
-                       "here: open the file again, or write all events with one write(2)",
+                       "another writer has replaced the events of %s since your first write: "
+                       "reopen the file, or write all events with one write(2)",
                        change->name);
     desired->joins = true;
     for (; desired->n_names < pmc_events(pmc); desired->n_names++)
@@ -57,7 +61,7 @@ static int add_name(struct change *change, struct word word)
     int rc = 0;
 
     if (desired->n_names == SET_MAX)
-        rc = err_set(&change->err, P28, "a set has at most %d events", SET_MAX);
+        rc = err_set(&change->err, P28, "a set has at most %d events: use a second PMC", SET_MAX);
     if (rc == 0)
         rc = check_name(word, &change->err);
     if (rc)
@@ -94,7 +98,8 @@ static int add_metric(struct change *change, struct word word)
         if (before.len == word.len && memcmp(before.p, word.p, word.len) == 0)
             return 0;
     if (n == SET_MAX)
-        return err_set(&change->err, P28, "a set has at most %d metrics", SET_MAX);
+        return err_set(&change->err, P28, "a PMC has at most %d metrics: use a second PMC",
+                       SET_MAX);
     if (asprintf(&more, "%s%s" WORD_FMT, text, n ? " " : "", WORD_ARG(word)) < 0)
         return err_nomem(&change->err);
     free(*metrics);
@@ -182,11 +187,11 @@ static int add_names(struct change *change, struct word text)
     while (rc == 0 && text.p < end) {
         struct word name = first_event(change, text);
 
-        rc = is_setting(name) ? err_set(&change->err, CS01,
-                                        "\"" WORD_FMT "\" is a setting, not an event: it stands by "
-                                        "itself in config; event takes names of events alone",
-                                        WORD_ARG(name))
-                              : add_event(change, name);
+        rc = is_setting(name)
+                 ? err_set(&change->err, CS01,
+                           "\"" WORD_FMT "\" is a setting, not an event: write it to config",
+                           WORD_ARG(name))
+                 : add_event(change, name);
         text.p = name.p + name.len + 1;
         text.len = text.p < end ? (size_t)(end - text.p) : 0;
     }
@@ -212,11 +217,13 @@ static int parse_config(struct change *change, struct scan *scan)
     change->desired.additive = true;
     while (rc == 0 && scan_setting(scan, &word)) {
         if (!word_split(word, &name, &value))
-            return err_set(&change->err, P01, "\"" WORD_FMT "\" is not of the form key=value%s",
-                           WORD_ARG(word),
-                           change->desired.given & GIVEN(KEY_FILTER)
-                               ? ": filter= has no blanks, \\040 stands for one in a text"
-                               : "");
+            return err_set(
+                &change->err, P01,
+                "\"" WORD_FMT "\": settings are written key=value, for example event=page-faults%s",
+                WORD_ARG(word),
+                change->desired.given & GIVEN(KEY_FILTER)
+                    ? "; filter= must not contain blanks, write \\040 for a blank in a text"
+                    : "");
         enum key key = key_find(name);
         if (key == KEYS)
             return key_unknown(name, &change->err);
@@ -246,7 +253,7 @@ static int parse_words(struct change *change, struct scan *scan)
             rc = add_target(change, word);
     }
     if (rc == 0 && change->desired.n_names + change->desired.targets.n == 0)
-        rc = err_set(&change->err, P05, "nothing but blanks was written");
+        rc = err_set(&change->err, P05, "the text has only blanks: write a command");
     return rc;
 }
 
@@ -275,11 +282,17 @@ static int parse_verb(struct change *change)
             change->desired.verb = (enum verb)i;
         near_offer(&near, verb_table[i].name);
     }
-    if (!change->desired.verb)
+    if (!change->desired.verb) {
+        const char *instead = foreign_find(word, FOREIGN_VERB);
+
+        if (instead)
+            return err_set(&change->err, X17, "no command \"" WORD_FMT "\": %s", WORD_ARG(word),
+                           instead);
         return err_set(&change->err, X17,
-                       "there is no verb \"" WORD_FMT "\"%s: start, stop, reset, restart, "
-                       "flush, close, detach",
+                       "no command \"" WORD_FMT "\"%s: write start, stop, reset, restart, flush, "
+                       "close or detach",
                        WORD_ARG(word), near_text(&near));
+    }
     if ((change->desired.verb != VERB_START && change->desired.verb != VERB_RESTART) || !pmc->set ||
         pmc->had_target || mode_table[pmc->effective].system)
         return 0;
@@ -306,9 +319,9 @@ static int parse_count(struct change *change)
     if (values.failed)
         rc = err_nomem(&change->err);
     else if (values.len == 0)
-        rc = err_set(&change->err, P02,
-                     "write one number, or for a set one for each event: 0, or 0,100, or a line "
-                     "for each as it is read");
+        rc = err_set(
+            &change->err, P02,
+            "write one number for each event: 0 or 0,100, or the lines that reading count gives");
     else
         rc = settings_set(&change->desired.settings, KEY_COUNT,
                           (struct word){buf_text(&values), values.len}, &change->err);

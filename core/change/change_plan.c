@@ -124,7 +124,8 @@ static int plan_renew(struct change *change, struct move *move, struct rights *r
     if (!link_like(link, old))
         return err_nomem(&change->err);
     if (old->cgroup_fd >= 0 && (link->cgroup_fd = fcntl(old->cgroup_fd, F_DUPFD_CLOEXEC, 0)) < 0)
-        return err_set(&change->err, P14, "no descriptor: %s", err_errno_name(-errno));
+        return err_set(&change->err, P14, "cannot duplicate a file descriptor: %s",
+                       err_errno_name(-errno));
     if (!old->proc)
         return 0;
     link_set_proc(link, old->proc);

@@ -43,8 +43,10 @@ int quota_spend(struct change *change, unsigned n)
     user_add(change->payer, USED_FDS, n);
     if (n <= left)
         return 0;
-    return err_set(&change->err, P11, "needs %u descriptors, quota has %lu left by now (%s)", n,
-                   left, change->limit_name);
+    return err_set(&change->err, P11,
+                   "needs %u file descriptors, and the quota now has %lu left (%s): release PMCs "
+                   "or detach targets",
+                   n, left, change->limit_name);
 }
 
 void quota_release(struct change *change)
@@ -76,8 +78,8 @@ int quota_links(struct change *change)
     buf_init(&limit, room, sizeof room);
     user_limit_print(change->payer, USED_BYTES, &limit);
     int rc = err_set(&change->err, P11,
-                     "%u targets, those that have exited included, would take more memory than %s "
-                     "leaves: reset forgets those that have exited",
+                     "the memory for %u targets (exited ones too) is more than %s leaves: write "
+                     "\"reset\" to ctl to drop exited targets",
                      n, buf_text(&limit));
     buf_free(&limit);
     return rc;
@@ -92,15 +94,15 @@ int quota_found(struct change *change, bool removes)
     quota_hold(change, 1);
     if (engine->fds_used + kept > engine->fd_limit)
         return err_set(&change->err, P10,
-                       "needs %lu descriptor%s to hold the target%s, has %lu: pmcfs may have %lu "
-                       "(RLIMIT_NOFILE), and others use the rest",
+                       "needs %lu file descriptor%s to hold the target%s, and %lu are left of %lu: "
+                       "raise LimitNOFILE= of pmcfs.service",
                        change->fds, change->fds == 1 ? "" : "s", change->fds == 1 ? "" : "s",
                        less(engine->fd_limit, engine->fds_used - change->fds + kept),
                        engine->fd_limit);
     if (change->fds <= engine->fd_limit / 4 || change->asker.superuser)
         return 0;
     return err_set(&change->err, P11,
-                   "more than a quarter of the %lu descriptors that pmcfs may open "
-                   "(RLIMIT_NOFILE): a user other than the superuser may hold no more",
+                   "one user may hold a quarter of the %lu file descriptors of pmcfs, and this is "
+                   "more: detach targets, or raise LimitNOFILE= of pmcfs.service",
                    engine->fd_limit);
 }

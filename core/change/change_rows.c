@@ -49,7 +49,7 @@ static int check_row(struct change *change)
         (!desired->new_set && change->pmc->set && !(desired->given & GIVEN(KEY_ROW))))
         return 0;
     return err_set(&change->err, E19,
-                   "row=%llu: \"%s\" is of class \"%s\", which has no rows: write row=any",
+                   "row=%llu: \"%s\" belongs to class \"%s\", which has no rows: write row=any",
                    (unsigned long long)settings_number(&desired->settings, KEY_ROW), event->written,
                    change->engine->classes[event->class_index].name);
 }

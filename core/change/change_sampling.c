@@ -27,8 +27,7 @@ static int check_logsize(struct change *change)
         settings_same(&change->desired.settings, &change->pmc->settings, KEY_LOGSIZE))
         return 0;
     return err_set(&change->err, P02,
-                   "logsize=%llu: a log has at most %llu bytes here (the tunables nbuffers × "
-                   "logbuffersize)",
+                   "logsize=%llu: give at most %llu bytes (the tunables nbuffers × logbuffersize)",
                    (unsigned long long)asked, (unsigned long long)max);
 }
 
@@ -40,8 +39,8 @@ static int check_no_count(struct change *change)
 
     if (counts || (change->desired.put && strcmp(change->file, "count") == 0))
         return err_set(&change->err, P31,
-                       "%s samples: its count cannot be set; period= says how many "
-                       "events lie between two samples",
+                       "%s samples: its count cannot be set; set the number of events between two "
+                       "samples with period=",
                        change->pmc->name);
     want->n_counts = 0;
     return 0;
@@ -57,9 +56,9 @@ static int check_stack(struct change *change)
     if (!wants_stack(change) || change->log.limits.registers)
         return 0;
     return err_set(&change->err, P09,
-                   "callchain=dwarf: no registers and stacks can be had here (another processor "
-                   "than x86-64 and arm64, a kernel without CONFIG_HAVE_USER_STACK_DUMP, or the "
-                   "backend \"%s\"); callchain=on goes by frame pointers",
+                   "callchain=dwarf: registers and stacks cannot be recorded (processor other than "
+                   "x86-64 and arm64, kernel without CONFIG_HAVE_USER_STACK_DUMP, or backend "
+                   "\"%s\"). Write callchain=on, which uses frame pointers",
                    change->engine->backend->name);
 }
 
@@ -71,8 +70,8 @@ static int check_raw(struct change *change)
     if (!change->desired.settings.word[KEY_RAW] || !opens || change->asker.superuser)
         return 0;
     return err_set(&change->err, P18,
-                   "raw=on: the fields of tracepoints can tell of other tasks, which %s",
-                   change->asker.inside ? "is not to be had in an instance"
+                   "raw=on: the fields of tracepoints can show other users' tasks, and that %s",
+                   change->asker.inside ? "is not possible in an instance"
                                         : "needs CAP_PERFMON, whatever the tunables say");
 }
 
@@ -85,7 +84,7 @@ int check_sampling(struct change *change)
     if (rc || !recorded)
         return rc;
     if (!backend->recorder_new)
-        return err_set(&change->err, P09, "the backend %s cannot record anything: %s is refused",
+        return err_set(&change->err, P09, "the backend %s cannot record, so %s is not possible",
                        backend->name,
                        recorded & RECORDED_SAMPLES ? mode_table[change->desired.settings.mode].name
                        : change->desired.settings.word[KEY_LOG_CSW] ? "log-csw=on"
@@ -95,17 +94,13 @@ int check_sampling(struct change *change)
     for (unsigned i = 0; change->desired.set && i < change->desired.set->n; i++)
         if (!change->desired.set->event[i].sampling)
             return err_set(&change->err, E36,
-                           "\"%s\" cannot be sampled: it raises no interrupt when it has counted "
-                           "enough (its file in events/ says \"sampling no\"); count it instead, "
-                           "or sample cpu-clock",
+                           "\"%s\" cannot be sampled, because it raises no interrupt (\"sampling "
+                           "no\" in its file in events/): count it, or sample cpu-clock",
                            change->desired.set->event[i].written);
     if (!change->desired.settings.word[KEY_USER] &&
         (settings_skip_kernel(&change->desired.settings) || !change->asker.may_kernel))
-        return err_set(&change->err, P07,
-                       "user=off and kernel=off%s: %s would have no samples of a clock",
-                       change->asker.may_kernel
-                           ? ""
-                           : ", as without CAP_PERFMON or the tunable unprivileged_kernel",
+        return err_set(&change->err, P07, "user=off and kernel=off%s: %s would have no samples",
+                       change->asker.may_kernel ? "" : " (you may not count kernel mode)",
                        change->pmc->name);
     rc = check_stack(change);
     if (rc == 0)
@@ -364,13 +359,12 @@ static int check_log_kept(struct change *change)
         !(change->diff.start || change->diff.start_fresh) || change->cause != CAUSE_COMMAND)
         return 0;
     if (change->log.recorded & RECORDED_SAMPLES)
-        return err_set(&change->err, E09,
-                       "%s samples, which needs a log, and has log=off: write log=on to config, "
-                       "or attach with autostart=off",
-                       pmc->name);
-    return err_set(&change->err, E08,
-                   "%s has %s=on, which needs a log, and log=off: write log=on to config",
-                   pmc->name, change->desired.settings.word[KEY_LOG_CSW] ? "log-csw" : "log-exit");
+        return err_set(
+            &change->err, E09,
+            "%s samples and has log=off: write log=on to config, or attach with autostart=off",
+            pmc->name);
+    return err_set(&change->err, E08, "%s has %s=on and log=off: write log=on to config", pmc->name,
+                   change->desired.settings.word[KEY_LOG_CSW] ? "log-csw" : "log-exit");
 }
 
 int plan_log(struct change *change)

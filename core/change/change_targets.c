@@ -61,9 +61,9 @@ static int check_attached(struct change *change, const struct wanted *wanted)
         if (move->old ? change->desired.additive : exact)
             return THERE;
         return err_set(&change->err, E10, "\"" WORD_FMT "\" is %s", WORD_ARG(wanted->word.word),
-                       exact ? "attached already"
-                             : "covered already by another target of this PMC: no thread is "
-                               "counted twice");
+                       exact ? "already attached"
+                             : "already counted through another target of this PMC, and no thread "
+                               "is counted twice");
     }
     return 0;
 }
@@ -143,11 +143,11 @@ static int check_cpu(struct change *change, const struct target_word *word, unsi
         highest = c;
     if ((int)cpu > highest)
         return err_set(&change->err, E21,
-                       "\"" WORD_FMT "\": this machine cannot have a CPU %u; the "
-                       "highest is %d (info/cpus)",
+                       "\"" WORD_FMT
+                       "\": CPU %u does not exist, and the highest number is %d (see info/cpus)",
                        WORD_ARG(word->word), cpu, highest);
     if (!cpus_has(&engine->possible, cpu) || !cpus_has(&engine->online, cpu))
-        return err_set(&change->err, E37, "\"" WORD_FMT "\": CPU %u is %s (info/cpus)",
+        return err_set(&change->err, E37, "\"" WORD_FMT "\": CPU %u is %s (see info/cpus)",
                        WORD_ARG(word->word), cpu,
                        cpus_has(&engine->possible, cpu) ? "offline" : "absent");
     if (class && cpus_count(&class->cpus) > 0 && !cpus_has(&class->cpus, cpu)) {
@@ -156,10 +156,11 @@ static int check_cpu(struct change *change, const struct target_word *word, unsi
 
         buf_init(&list, room, sizeof room);
         cpus_print(&class->cpus, &list);
-        int rc = err_set(&change->err, P30,
-                         "\"" WORD_FMT "\": the events of class %s are counted on CPU "
-                         "%s",
-                         WORD_ARG(word->word), class->name, buf_text(&list));
+        int rc =
+            err_set(&change->err, P30,
+                    "\"" WORD_FMT
+                    "\": the events of class %s are counted only on CPU %s: write one of these",
+                    WORD_ARG(word->word), class->name, buf_text(&list));
         buf_free(&list);
         return rc;
     }
@@ -177,7 +178,7 @@ static int want_cpu(struct change *change, const struct target_word *word, unsig
     if (rc)
         return rc;
     if (move)
-        return err_set(&change->err, E10, "\"" WORD_FMT "\": CPU %u is attached already",
+        return err_set(&change->err, E10, "\"" WORD_FMT "\": CPU %u is already attached",
                        WORD_ARG(word->word), cpu);
     move = plan_fresh(change, TARGET_CPU);
     if (!move)
@@ -194,7 +195,7 @@ int plan_want_cpus(struct change *change, const struct target_word *word)
 
     if (word->all && change->desired.wants_all)
         return change->desired.additive ? 0
-                                        : err_set(&change->err, E10, "\"all\" is attached already");
+                                        : err_set(&change->err, E10, "\"all\" is already attached");
     for (int cpu = cpus_next(list, 0); rc == 0 && cpu >= 0; cpu = cpus_next(list, cpu + 1))
         if (!word->all || !class || !cpus_count(&class->cpus) ||
             cpus_has(&class->cpus, (unsigned)cpu))
@@ -225,11 +226,12 @@ static int refuse_unattached(struct change *change, const struct wanted *wanted)
 {
     if (!wanted_is_system(wanted) && was_attached(change, wanted))
         return err_set(&change->err, E45,
-                       "\"" WORD_FMT "\" has exited or executed a privileged program (set-id, file "
-                       "capabilities, unreadable), and is not observed any more; its count stays",
+                       "\"" WORD_FMT
+                       "\" has exited or executed a privileged program (set-id, file capabilities, "
+                       "unreadable), so it is no longer counted. Its count is kept",
                        WORD_ARG(wanted->word.word));
     if (!wanted->process && !wanted_is_system(wanted))
-        return err_set(&change->err, E44, "\"" WORD_FMT "\": there is no such process",
+        return err_set(&change->err, E44, "\"" WORD_FMT "\": the process does not exist",
                        WORD_ARG(wanted->word.word));
     return err_set(&change->err, E28, "\"" WORD_FMT "\" is not attached (see target)",
                    WORD_ARG(wanted->word.word));
@@ -303,7 +305,8 @@ static int check_mixture(struct change *change)
     if (!(kinds & 1u << TARGET_CPU) || !(kinds & 1u << TARGET_CGROUP))
         return 0;
     return err_set(&change->err, P30,
-                   "one PMC counts CPUs or cgroups, not both: a thread would be counted twice");
+                   "one PMC counts CPUs or cgroups, but not both, because threads would count "
+                   "twice: use two PMCs");
 }
 
 int plan_targets(struct change *change)

@@ -21,12 +21,13 @@ int admin_may(struct call *call, const char *what)
 {
     if (access_superuser(call->rights))
         return 0;
-    return err_set(&call->err, E39,
-                   "only the superuser (CAP_PERFMON or CAP_SYS_ADMIN in the initial user "
-                   "namespace) administers %s%s",
-                   what,
-                   call->tid ? "" : "; what the asking process may is not known: pmcfs does not see "
-                                    "it, which is in another PID namespace");
+    return err_set(
+        &call->err, E39,
+        "only the superuser (CAP_PERFMON or CAP_SYS_ADMIN in the initial user namespace) may "
+        "administer %s%s",
+        what,
+        call->tid ? ""
+                  : "; pmcfs cannot check your rights, because it cannot see your PID namespace");
 }
 
 int store_tunable(struct call *call)
@@ -63,7 +64,9 @@ int store_probe(struct call *call)
     if (rc)
         return rc;
     if (!word_is(word, "1"))
-        return err_set(&call->err, P27, "\"" WORD_FMT "\": write 1 to probe again", WORD_ARG(word));
+        return err_set(&call->err, P27,
+                       "\"" WORD_FMT "\": the only command is 1, which probes the PMUs again",
+                       WORD_ARG(word));
     return foreign_probe(call);
 }
 
@@ -123,5 +126,7 @@ int store_slot(struct call *call)
         return rows_disable(call->engine->rows, cpu, class_index, row, &call->err);
     if (word_is(word, "enabled"))
         return rows_enable(call->engine->rows, cpu, class_index, row, &call->err);
-    return err_set(&call->err, E17, "\"" WORD_FMT "\": write enabled or disabled", WORD_ARG(word));
+    return err_set(&call->err, E17,
+                   "\"" WORD_FMT "\" is not a valid state: write enabled or disabled",
+                   WORD_ARG(word));
 }

@@ -40,10 +40,10 @@ int show_limit(struct call *call)
 static int refuse_value(struct call *call, const struct limit_row *row, struct word word)
 {
     if (row->words[0])
-        return err_set(&call->err, P27, "%s cannot be \"" WORD_FMT "\": allowed is %s or %s",
-                       row->name, WORD_ARG(word), row->words[0], row->words[1]);
+        return err_set(&call->err, P27, "%s cannot be \"" WORD_FMT "\": write %s or %s", row->name,
+                       WORD_ARG(word), row->words[0], row->words[1]);
     return err_set(&call->err, P27,
-                   "%s cannot be \"" WORD_FMT "\": allowed is 0 (no limit of its own) to %llu",
+                   "%s cannot be \"" WORD_FMT "\": write a number from 0 (no extra limit) to %llu",
                    row->name, WORD_ARG(word), (unsigned long long)row->max);
 }
 
@@ -96,8 +96,8 @@ int store_instance_ctl(struct call *call)
         return rc;
     if (!word_is(word, "release"))
         return err_set(&call->err, X17,
-                       "an instance has no verb \"" WORD_FMT "\": write release, which releases "
-                       "its PMCs and removes it",
+                       "\"" WORD_FMT "\" is not a valid command: the only one is release, which "
+                       "releases the PMCs of the instance and removes it",
                        WORD_ARG(word));
     instance_release(instance, true);
     return CALL_DONE;

@@ -19,7 +19,7 @@ static int only_superuser(struct call *call)
         return 0;
     return err_set(&call->err, E39,
                    "only the superuser (CAP_PERFMON or CAP_SYS_ADMIN in the initial user "
-                   "namespace) makes and removes instances");
+                   "namespace) may create and remove instances");
 }
 
 static int check_new(struct call *call, const char *name)
@@ -32,15 +32,16 @@ static int check_new(struct call *call, const char *name)
     if (rc)
         return rc;
     if (instance_by_name(engine, name))
-        return err_set(&call->err, P23, "there is an instance %s already", name);
+        return err_set(&call->err, P23, "the instance %s exists already: choose another name",
+                       name);
     if (engine->instances.n >= INSTANCES_MAX)
-        return err_set(&call->err, P34, "there are %d instances, and no more than that are kept",
+        return err_set(&call->err, P34, "there are %d instances, the maximum: remove one first",
                        INSTANCES_MAX);
     if (engine->next_instance > INSTANCE_ID_MAX)
-        return err_set(&call->err, P34,
-                       "%llu instances were made since the mount, and each has a number of its "
-                       "own: there is none left until the next mount",
-                       (unsigned long long)INSTANCE_ID_MAX);
+        return err_set(
+            &call->err, P34,
+            "%llu instances were created since the mount, and no number is left: mount again",
+            (unsigned long long)INSTANCE_ID_MAX);
     return 0;
 }
 
@@ -88,7 +89,7 @@ int engine_rminstance(struct call *call, const char *name)
     if (instance->n)
         return err_set(&call->err, P35,
                        "instance %s has %zu PMC%s: rmdir them, or write \"release\" to "
-                       "admin/instances/%s/ctl to release them with it",
+                       "admin/instances/%s/ctl to remove all",
                        name, instance->n, instance->n == 1 ? "" : "s", name);
     instance_release(instance, false);
     return CALL_DONE;
@@ -121,11 +122,10 @@ static int find_first(struct call *call, struct process **process)
     const struct host *host = call->engine->host;
     int rc = host->process_first(call->engine->host_state, call->tid, process, &call->err);
 
-    return call->err.id != P15
-               ? rc
-               : err_set(&call->err, P15,
-                         "the instance's life is that of a PID namespace (lifetime=namespace), "
-                         "and yours cannot be seen from where pmcfs runs");
+    return call->err.id != P15 ? rc
+                               : err_set(&call->err, P15,
+                                         "lifetime=namespace needs your PID namespace, and pmcfs "
+                                         "cannot see it: run pmcfs in the host's PID namespace");
 }
 
 /* The process holds the instance, unless another was faster. */

@@ -25,7 +25,8 @@ static int check_user_limit(struct call *call, uid_t uid, struct user *share)
     buf_init(&limit, room, sizeof room);
     user_limit_print(user, USED_PMCS, &limit);
     if (user_left(user, USED_PMCS) == 0)
-        rc = err_set(&call->err, P11, "uid %u: there may be no more PMCs than %s allows",
+        rc = err_set(&call->err, P11,
+                     "uid %u has as many PMCs as %s allows: remove one with rmdir first",
                      (unsigned)uid, buf_text(&limit));
     buf_free(&limit);
     user_unref(user);
@@ -38,7 +39,9 @@ static int check_limits(struct call *call, bool superuser)
     const uint64_t all = tunable_u64(&call->engine->tunables, TUNABLE_MAX_PMCS);
 
     if (call->engine->pmcs.n >= all)
-        return err_set(&call->err, P12, "there are as many PMCs as max_pmcs allows in all (%llu)",
+        return err_set(&call->err, P12,
+                       "all users together have as many PMCs as max_pmcs allows (%llu): remove one "
+                       "with rmdir first",
                        (unsigned long long)all);
     return superuser ? 0 : check_user_limit(call, call->payer, call->instance->share);
 }
@@ -50,9 +53,9 @@ static int check_name(struct call *call, const char *name)
     if (rc)
         return rc;
     if (instance_find(call->instance, name))
-        return err_set(&call->err, P23, "there is a PMC %s already", name);
+        return err_set(&call->err, P23, "the PMC %s exists already: choose another name", name);
     if (call->engine->reserved && call->engine->reserved(name))
-        return err_set(&call->err, P23, "%s is a name of pmcfs itself", name);
+        return err_set(&call->err, P23, "%s is a name that pmcfs uses: choose another name", name);
     return 0;
 }
 

@@ -79,11 +79,11 @@ static int count_failed(const struct looked *item, struct err *err)
     const struct pmc *pmc = item->pmc;
 
     if (item->moved)
-        return err_set(err, P14, "%s was set anew again and again while it was read: read it again",
+        return err_set(err, P14, "the count of %s kept changing while it was read: read it again",
                        pmc->name);
     return err_set(err, P14,
-                   "a counter of %s could not be read: what it counted is not known at this "
-                   "moment; detach its targets and attach them again if that stays",
+                   "a counter of %s could not be read: read it again. If this repeats, detach its "
+                   "targets and attach them again",
                    pmc->name);
 }
 

@@ -87,7 +87,7 @@ static int metric_unknown(struct word name, struct err *err)
     near_init(&near, name);
     for (unsigned i = 0; metric_at(i); i++)
         near_offer(&near, table[i].name);
-    return err_set(err, CS01, "there is no metric \"" WORD_FMT "\"%s; events/metric lists them",
+    return err_set(err, CS01, "no metric \"" WORD_FMT "\"%s; all metrics: ls events/metric",
                    WORD_ARG(name), near_text(&near));
 }
 
@@ -107,7 +107,8 @@ int metric_events(struct word word, int (*add)(void *arg, const char *name, stru
         if (is_time(operand))
             continue;
         if (behind.len >= NAME_BYTES || (behind.len && strchr(operand, ':')))
-            return err_set(err, CS03, "\"" WORD_FMT "\": nothing may stand behind metric/%s",
+            return err_set(err, CS03,
+                           "\"" WORD_FMT "\": remove it, because nothing may follow metric/%s",
                            WORD_ARG(behind), metric->name);
         snprintf(text, sizeof text, "%s%.*s", operand, (int)behind.len, behind.p);
         rc = add(arg, text, err);

@@ -44,8 +44,8 @@ int open_file_keep(struct call *call, uint64_t bytes)
     buf_init(&limit, room, sizeof room);
     user_limit_print(call->open->payer, USED_TEXTS, &limit);
     err_set(&call->err, P11,
-            "%llu bytes would have to be kept for this open file, and %s leaves less: close other "
-            "open files, release a PMC, or set a smaller logsize",
+            "this open file needs %llu bytes of memory, and %s leaves less: close other files, "
+            "release a PMC, or set a smaller logsize",
             (unsigned long long)(open_file_bytes(call->open) + bytes), buf_text(&limit));
     buf_free(&limit);
     return -EDQUOT;
@@ -115,8 +115,8 @@ int engine_charge_wait(struct call *call, uint64_t bytes, struct user **user)
     buf_init(&limit, room, sizeof room);
     user_limit_print(payer, USED_TEXTS, &limit);
     err_set(&call->err, P11,
-            "the command would have to wait, and its %llu bytes are more than %s leaves: wait for "
-            "other commands, release a PMC, or set a smaller logsize",
+            "the command has to wait, and its %llu bytes are more than %s leaves: let other "
+            "commands finish, release a PMC, or set a smaller logsize",
             (unsigned long long)bytes, buf_text(&limit));
     buf_free(&limit);
     user_unref(payer);

@@ -29,15 +29,16 @@ int name_check(const char *name, struct err *err)
     size_t len = strlen(name);
 
     if (len > NAME_LEN_MAX)
-        return err_set(err, P24, "a name has at most %d bytes, this one has %zu", NAME_LEN_MAX,
-                       len);
+        return err_set(err, P24,
+                       "a name has at most %d bytes, and this one has %zu: choose a shorter one",
+                       NAME_LEN_MAX, len);
     for (size_t i = 0; i <= len; i++) {
         unsigned char c = (unsigned char)name[i];
         bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 
         if (!letter && (i == 0 || !strchr("._:@+-", c)))
             return err_set(err, P22,
-                           "\"%s\": a name has the bytes A-Z a-z 0-9 . _ : @ + - and begins with a "
+                           "\"%s\": use only A-Z a-z 0-9 . _ : @ + - in a name, and start with a "
                            "letter or digit",
                            text_shown(name));
     }

@@ -81,7 +81,8 @@ static int check_charge(const struct engine *engine, const struct user *user,
 
     if (has_fd && engine->fds_used + FDS_KEPT >= engine->fd_limit)
         return err_set(err, P10,
-                       "needs a descriptor for your user namespace, and pmcfs has none left");
+                       "pmcfs has no file descriptor left for your user namespace: raise "
+                       "LimitNOFILE= of pmcfs.service");
     if (user && has_fd && user_left(user, USED_FDS) == 0)
         what = USED_FDS;
     else if (!user || user_left(user, USED_TEXTS) >= bytes_of(rights))
@@ -90,15 +91,14 @@ static int check_charge(const struct engine *engine, const struct user *user,
     user_limit_print(user, what, &limit);
     if (what == USED_FDS)
         rc = err_set(err, P11,
-                     "a file opened from another user namespace takes a descriptor, and %s leaves "
-                     "none",
+                     "a file opened from your user namespace needs a file descriptor, and %s "
+                     "leaves none: close other files",
                      buf_text(&limit));
     else
-        rc = err_set(
-            err, P11,
-            "%llu bytes would have to be kept for your %u groups, and %s leaves less: close "
-            "open files, release a PMC, or set a smaller logsize",
-            (unsigned long long)bytes_of(rights), rights->n_groups, buf_text(&limit));
+        rc = err_set(err, P11,
+                     "your groups need %llu bytes of memory (%u groups), and %s leaves less: close "
+                     "open files, release a PMC, or set a smaller logsize",
+                     (unsigned long long)bytes_of(rights), rights->n_groups, buf_text(&limit));
     buf_free(&limit);
     return rc;
 }

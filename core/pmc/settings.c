@@ -46,13 +46,14 @@ const struct key_row key_table[KEYS] = {
     [KEY_PERIOD] = {"period", "N events, off", "off", PLACE_SAMPLING, true,
                     "take a sample every N events. For hardware and clock events the minimum is "
                     "the tunable mincount; for clock events of ordinary users it is 100000",
-                    "SETCOUNT", SHAPE_OFF_NUMBER, 0, 1, INT64_MAX, "off"},
+                    "SETCOUNT", SHAPE_OFF_NUMBER, 0, 1, INT64_MAX, "off", "events"},
     [KEY_FREQ] = {"freq", "N per second, off",
                   "997 for clock and hardware events, else every event is sampled", PLACE_SAMPLING,
                   true,
                   "take about N samples per second, within the system's limit. Clock events of "
                   "ordinary users are limited to 10000 per second",
-                  "", SHAPE_OFF_NUMBER, 0, 1, 1000000000, "off"},
+                  "", SHAPE_OFF_NUMBER, 0, 1, 1000000000, "off", "samples per second",
+                  "1 kHz is 1000"},
     [KEY_USER] = {"user", "on, off", "on", PLACE_ANY, true, "count in user mode",
                   "PMCF_USR, CPC_COUNT_USER", SHAPE_SWITCH, 1},
     [KEY_KERNEL] = {"kernel", "on, off", "on for users who may count the kernel, else off",
@@ -65,10 +66,10 @@ const struct key_row key_table[KEYS] = {
     [KEY_DEPTH] = {"depth", "N, default", "callchaindepth", PLACE_ANY, true,
                    "maximum number of frames in a call chain, at most the tunable callchaindepth. "
                    "status shows the number in use",
-                   "", SHAPE_OFF_NUMBER, 0, 1, 512, "default"},
+                   "", SHAPE_OFF_NUMBER, 0, 1, 512, "default", "frames"},
     [KEY_STACK] = {"stack", "bytes, default", "8192", PLACE_ANY, true,
                    "bytes of the stack to copy with each sample if callchain=dwarf", "",
-                   SHAPE_OFF_NUMBER, 0, 8, STACK_MAX, "default"},
+                   SHAPE_OFF_NUMBER, 0, 8, STACK_MAX, "default", "bytes", "8 KiB is 8192"},
     [KEY_RAW] = {"raw", "on, off", "off", PLACE_SAMPLING, true,
                  "record the fields of tracepoints in their samples. Only for the superuser", "",
                  SHAPE_SWITCH, 0},
@@ -91,18 +92,19 @@ const struct key_row key_table[KEYS] = {
                        "reserve no row, and share the hardware counters by time with other PMCs",
                        "", SHAPE_SWITCH, 0},
     [KEY_ROW] = {"row", "N, any", "any", PLACE_ANY, true, "reserve this row", "pmc_num, picN",
-                 SHAPE_OFF_NUMBER, 0, 0, 63, "any"},
+                 SHAPE_OFF_NUMBER, 0, 0, 63, "any", "a row (see info/rows)"},
     [KEY_INTERVAL] = {"interval", "milliseconds, off", "off", PLACE_ANY, false,
                       "time between two lines of the series file", "cpustat, cputrack",
-                      SHAPE_OFF_NUMBER, 0, 1, 86400000, "off"},
+                      SHAPE_OFF_NUMBER, 0, 1, 86400000, "off", "milliseconds", "1 s is 1000"},
     [KEY_LOG] = {"log", "on, off", "on", PLACE_ANY, false,
                  "keep a log of samples and other records", "CONFIGURELOG", SHAPE_SWITCH, 1},
     [KEY_LOGSIZE] = {"logsize", "bytes, default", "nbuffers × logbuffersize", PLACE_ANY, false,
                      "size of the log in bytes, at most the default", "nbuffers × logbuffersize",
-                     SHAPE_OFF_NUMBER, 0, 4096, UINT64_C(1) << 40, "default"},
+                     SHAPE_OFF_NUMBER, 0, 4096, UINT64_C(1) << 40, "default", "bytes",
+                     "1 MiB is 1048576"},
     [KEY_NOTIFY] = {"notify", "N, off", "off", PLACE_ANY, false,
                     "poll(2) on count reports POLLPRI once N more events were counted",
-                    "CPC_OVF_NOTIFY_EMT", SHAPE_OFF_NUMBER, 0, 1, INT64_MAX, "off"},
+                    "CPC_OVF_NOTIFY_EMT", SHAPE_OFF_NUMBER, 0, 1, INT64_MAX, "off", "events"},
     [KEY_METRICS] = {"metrics", "sum, cpu", "sum", PLACE_CPUS, false,
                      "lines in metrics.prom: one for the PMC, or one for each CPU that it counts",
                      "", SHAPE_WORDS, METRICS_SUM},
@@ -159,15 +161,93 @@ enum key key_find(struct word word)
     return KEYS;
 }
 
+/* Words of other tools. "*" at the end matches any rest. */
+static const struct {
+    const char *word;
+    enum foreign where;
+    const char *instead;
+} foreign[] = {
+    {"frequency", FOREIGN_SETTING, "write freq=N (samples per second)"},
+    {"sample_freq", FOREIGN_SETTING, "write freq=N (samples per second)"},
+    {"sample_period", FOREIGN_SETTING, "write period=N (events)"},
+    {"pid", FOREIGN_SETTING, "write target=PID"},
+    {"process", FOREIGN_SETTING, "write target=PID"},
+    {"tid", FOREIGN_SETTING, "write target=tid:TID"},
+    {"thread", FOREIGN_SETTING, "write target=tid:TID"},
+    {"cpu", FOREIGN_SETTING, "write target=cpuN, or target=all for all CPUs"},
+    {"cpus", FOREIGN_SETTING, "write target=cpuN, or target=all for all CPUs"},
+    {"cgroup", FOREIGN_SETTING, "write target=cgroup:/PATH"},
+    {"targets", FOREIGN_SETTING, "write target=T, once for each target"},
+    {"events", FOREIGN_SETTING, "write event=E, once for each event"},
+    {"metric", FOREIGN_SETTING, "write event=metric/NAME"},
+    {"inherit", FOREIGN_SETTING, "write descendants=on"},
+    {"children", FOREIGN_SETTING, "write descendants=on"},
+    {"call_graph", FOREIGN_SETTING, "write callchain=on"},
+    {"callgraph", FOREIGN_SETTING, "write callchain=on"},
+    {"exclude_kernel", FOREIGN_SETTING, "write kernel=off"},
+    {"exclude_user", FOREIGN_SETTING, "write user=off"},
+    {"enable_on_exec", FOREIGN_SETTING, "write start=exec"},
+    {"mmap_pages", FOREIGN_SETTING, "write logsize=BYTES"},
+    {"buffer_size", FOREIGN_SETTING, "write logsize=BYTES"},
+    {"threshold", FOREIGN_SETTING, "write notify=N (events)"},
+    {"duration", FOREIGN_SETTING, "a PMC counts until \"stop\" is written to ctl"},
+    {"timeout", FOREIGN_SETTING, "a PMC counts until \"stop\" is written to ctl"},
+    {"name", FOREIGN_SETTING, "a PMC has the name of its directory: use mv"},
+    {"enable", FOREIGN_SETTING | FOREIGN_VERB, "write start to ctl"},
+    {"enabled", FOREIGN_SETTING | FOREIGN_VERB, "write start to ctl"},
+    {"disable", FOREIGN_SETTING | FOREIGN_VERB, "write stop to ctl"},
+    {"disabled", FOREIGN_SETTING | FOREIGN_VERB, "write stop to ctl"},
+    {"on", FOREIGN_VERB, "write start to ctl"},
+    {"off", FOREIGN_VERB, "write stop to ctl"},
+    {"run", FOREIGN_VERB, "write start to ctl"},
+    {"begin", FOREIGN_VERB, "write start to ctl"},
+    {"resume", FOREIGN_VERB, "write start to ctl"},
+    {"continue", FOREIGN_VERB, "write start to ctl"},
+    {"pause", FOREIGN_VERB, "write stop to ctl"},
+    {"end", FOREIGN_VERB, "write stop to ctl"},
+    {"clear", FOREIGN_VERB, "write reset to ctl"},
+    {"zero", FOREIGN_VERB, "write reset to ctl"},
+    {"attach", FOREIGN_VERB, "write the target to target"},
+    {"release", FOREIGN_VERB, "remove the PMC with rmdir"},
+    {"remove", FOREIGN_VERB, "remove the PMC with rmdir"},
+    {"delete", FOREIGN_VERB, "remove the PMC with rmdir"},
+    {"dummy", FOREIGN_EVENT, "an event of perf that counts nothing: leave it out"},
+    {"duration_time", FOREIGN_EVENT,
+     "perf measures this time itself: see enabled_ns in detail, or count task-clock"},
+    {"user_time", FOREIGN_EVENT, "perf measures this time itself: count task-clock"},
+    {"system_time", FOREIGN_EVENT, "perf measures this time itself: count task-clock"},
+    {"perf", FOREIGN_EVENT, "write the event names only, without the perf command"},
+    {"-*", FOREIGN_EVENT, "perf's options are not used here: write event names only"},
+    {"#*", FOREIGN_EVENT, "comments are not possible here: write event names only"},
+    {"{*", FOREIGN_EVENT, "events of one write are one group: leave out { and }"},
+};
+
+const char *foreign_find(struct word word, enum foreign where)
+{
+    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
+        const char *name = foreign[i].word;
+        const bool prefix = name[1] == '*';
+
+        if ((foreign[i].where & where) &&
+            (prefix ? word.len > 0 && word.p[0] == name[0] : word_alike(word, name, false)))
+            return foreign[i].instead;
+    }
+    return NULL;
+}
+
 int key_unknown(struct word word, struct err *err)
 {
+    const char *instead = foreign_find(word, FOREIGN_SETTING);
     struct near near;
+
+    if (instead)
+        return err_set(err, E24, "no setting \"" WORD_FMT "\": %s", WORD_ARG(word), instead);
 
     near_init(&near, word);
     for (unsigned i = 0; i < KEYS; i++)
         near_offer(&near, key_table[i].name);
-    return err_set(err, E24, "there is no setting \"" WORD_FMT "\"%s", WORD_ARG(word),
-                   near_text(&near));
+    return err_set(err, E24, "no setting \"" WORD_FMT "\"%s: cat config shows all settings",
+                   WORD_ARG(word), near_text(&near));
 }
 
 /* "5" or "5,6,7": initial values, one for each event. */
@@ -183,8 +263,8 @@ static int counts_set(struct settings *settings, struct word value, struct err *
         if (n == SET_MAX || !word_u64(item, true, 0, UINT64_MAX, &counts[n]))
             return err_set(err, P02,
                            "count=" WORD_FMT ": \"" WORD_FMT
-                           "\" is no count: a number from 0 to 2^64-1, "
-                           "or one for each event, separated by commas",
+                           "\" is not a valid count: write a number from 0 to 2^64-1 for each "
+                           "event, with commas between",
                            WORD_ARG(value), WORD_ARG(item));
         n++;
         if (!comma)
@@ -234,11 +314,13 @@ static int value_refused(enum key key, struct word value, struct err *err)
     const struct key_row *row = &key_table[key];
 
     if (row->shape == SHAPE_OFF_NUMBER)
-        return err_set(err, P02, "%s=" WORD_FMT ": must be a number from %llu to %llu, or \"%s\"",
-                       key_table[key].name, WORD_ARG(value), (unsigned long long)row->min,
-                       (unsigned long long)row->max, row->off);
-    return err_set(err, P02, "%s=" WORD_FMT ": must be %s%s", key_table[key].name, WORD_ARG(value),
-                   strchr(key_table[key].values, ',') ? "one of " : "", key_table[key].values);
+        return err_set(err, P02,
+                       "%s=" WORD_FMT ": give %s as a plain number, %llu to %llu%s%s%s, or \"%s\"",
+                       row->name, WORD_ARG(value), row->unit, (unsigned long long)row->min,
+                       (unsigned long long)row->max, row->example ? " (" : "",
+                       row->example ? row->example : "", row->example ? ")" : "", row->off);
+    return err_set(err, P02, "%s=" WORD_FMT ": write %s%s", row->name, WORD_ARG(value),
+                   strchr(row->values, ',') ? "one of " : "", row->values);
 }
 
 static int number_set(struct settings *settings, enum key key, struct word value, struct err *err)
@@ -264,7 +346,8 @@ static int filter_set(struct settings *settings, struct word value, struct err *
     char *text = NULL;
 
     if (value.len > FILTER_MAX)
-        return err_set(err, P02, "filter: %zu bytes are more than %d", value.len, FILTER_MAX);
+        return err_set(err, P02, "filter= has %zu bytes, and at most %d are possible: shorten it",
+                       value.len, FILTER_MAX);
     if (!word_alike(value, "off", false)) {
         text = word_dup(value);
         if (!text)
@@ -291,8 +374,8 @@ static int mode_set(struct settings *settings, struct word value, struct err *er
     for (unsigned i = 0; i < MODE_COUNT; i++)
         buf_printf(&modes, "%s%s (%s)", i ? ", " : "", mode_table[i].name,
                    mode_table[i].short_name);
-    int rc = err_set(err, E20, "there is no mode \"" WORD_FMT "\": %s", WORD_ARG(value),
-                     buf_text(&modes));
+    int rc =
+        err_set(err, E20, "no mode \"" WORD_FMT "\": write %s", WORD_ARG(value), buf_text(&modes));
     buf_free(&modes);
     return rc;
 }
@@ -302,9 +385,10 @@ static int word_set(struct settings *settings, enum key key, struct word value, 
     bool on = false, is_switch = word_bool(value, &on);
 
     if ((key == KEY_KGMON || key == KEY_FORCE) && on)
-        return err_set(err, P09,
-                       "%s=on is not supported: hwpmc defines the flag and implements nothing",
-                       key_table[key].name);
+        return err_set(
+            err, P09,
+            "%s=on is not supported: hwpmc has the flag, but it has no effect there either",
+            key_table[key].name);
     if (key_table[key].shape == SHAPE_WORDS) {
         const struct word plain = on ? (struct word){"on", 2} : (struct word){"off", 3};
         uint8_t *index = &settings->word[key];

@@ -108,7 +108,9 @@ struct key_row {
     enum key_shape shape;
     uint8_t word; /* the default of switches and words, as it is stored */
     uint64_t min, max;
-    const char *off; /* SHAPE_OFF_NUMBER: the word for "no number", its default */
+    /* For SHAPE_OFF_NUMBER. off: the word for "no number", its default; unit and example (or NULL):
+     * for the sentence that refuses a value. */
+    const char *off, *unit, *example;
 };
 extern const struct key_row key_table[KEYS];
 
@@ -133,6 +135,15 @@ static inline uint64_t settings_number(const struct settings *settings, enum key
 void settings_init(struct settings *settings);
 void settings_clear(struct settings *settings);
 bool settings_copy(struct settings *to, const struct settings *from); /* false: no memory */
+
+/* Kinds of words that other tools use instead of those of pmcfs. */
+enum foreign {
+    FOREIGN_SETTING = 1,
+    FOREIGN_VERB = 2,
+    FOREIGN_EVENT = 4
+};
+/* Returns what to write instead of a word of another tool, or NULL if the word is unknown. */
+const char *foreign_find(struct word word, enum foreign where);
 
 /* '-' and '_' alike. KEYS when there is no such key. */
 enum key key_find(struct word word);

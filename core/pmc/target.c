@@ -32,12 +32,13 @@ static int cpus_word(struct target_word *out, struct word list, struct err *err)
 
     out->kind = TARGET_CPU;
     if (rc == -ERANGE)
-        return err_set(err, E21, "\"" WORD_FMT "\": no machine has a CPU of that number (below %u)",
-                       WORD_ARG(out->word), CPUS_MAX);
+        return err_set(err, E21, "\"" WORD_FMT "\": CPU numbers are below %u", WORD_ARG(out->word),
+                       CPUS_MAX);
     if (rc == -ENOMEM)
         return err_nomem(err);
     if (rc != 0 || cpus_count(&out->cpus) == 0)
-        return err_set(err, E27, "\"" WORD_FMT "\" is no list of CPUs: write cpu0, cpu0-3,6 or all",
+        return err_set(err, E27,
+                       "\"" WORD_FMT "\" is not a valid list of CPUs: write cpu0, cpu0-3,6 or all",
                        WORD_ARG(out->word));
     return 0;
 }
@@ -51,9 +52,10 @@ static int number_word(struct target_word *out, struct word number, struct err *
     if (word_u64(number, false, 1, PID_LIMIT, &out->number))
         return 0;
     return err_set(err, E27,
-                   "\"" WORD_FMT "\" is no target: a PID (1 to %llu), self, tid:TID, cpu0-3, all, "
-                   "cgroup:/PATH, or one of these with - in front to take it back",
-                   WORD_ARG(out->word), (unsigned long long)PID_LIMIT);
+                   "\"" WORD_FMT
+                   "\" is not a valid target: write a PID, self, tid:TID, cpu0-3, all or "
+                   "cgroup:/PATH (or - and one of these, to detach it)",
+                   WORD_ARG(out->word));
 }
 
 int target_parse(struct target_word *out, struct word word, struct err *err)
@@ -79,8 +81,8 @@ int target_parse(struct target_word *out, struct word word, struct err *err)
         out->path_len = rest.len;
         if (rest.len == 0 || rest.p[0] != '/' || rest.len > 4000)
             return err_set(err, E27,
-                           "\"" WORD_FMT "\": a cgroup is written cgroup:/PATH, from the root "
-                           "that /proc/self/cgroup shows",
+                           "\"" WORD_FMT
+                           "\": write cgroup:/PATH, with the path that /proc/PID/cgroup shows",
                            WORD_ARG(out->word));
         return 0;
     }
@@ -331,7 +333,7 @@ int proc_watch(struct proc *proc, struct err *err)
     proc->watched = rc == 0 || rc == -ENOTSUP;
     if (proc->watched)
         return 0;
-    return err_set(err, P14, "the end of process %d cannot be watched: %s",
+    return err_set(err, P14, "cannot watch process %d for its exit: %s",
                    (int)host->process_pid(proc->process), err_errno_name(rc));
 }
 

@@ -195,10 +195,10 @@ int tunable_set(struct tunables *tunables, enum tunable which, struct word word,
     int result;
 
     if (row->at_start && !at_start)
-        return err_set(err, P32,
-                       "%s is fixed at start: set it in the configuration file or as a "
-                       "mount option, and mount again",
-                       row->name);
+        return err_set(
+            err, P32,
+            "%s is fixed at start: set it in pmcfs.conf or as a mount option, and mount again",
+            row->name);
     if (value_read(row, word, &value)) {
         tunable_put(tunables, which, &value);
         return 0;
@@ -212,8 +212,8 @@ int tunable_set(struct tunables *tunables, enum tunable which, struct word word,
         buf_str(&note, "; using ");
         tunable_print(tunables, which, &note);
     }
-    result = err_set(err, P27, "%s cannot be \"" WORD_FMT "\": allowed is %s", row->name,
-                     WORD_ARG(word), buf_text(&note));
+    result = err_set(err, P27, "%s cannot be \"" WORD_FMT "\": write %s", row->name, WORD_ARG(word),
+                     buf_text(&note));
     buf_free(&note);
     return result;
 }

@@ -23,17 +23,16 @@ static int remark_refuse(struct call *call, struct pmc *pmc, size_t size)
                        "a text of %zu bytes: a record of a log has room for %zu; write less",
                        call->len, RECORD_MAX - sizeof(struct record_note));
     if (size > most)
-        return err_set(
-            &call->err, P04,
-            "a text of %zu bytes: the log of %s (logsize=%llu) has no room for more than "
-            "%zu at once; write less, or set a larger logsize",
-            call->len, pmc->name, (unsigned long long)log_size(pmc->engine, &pmc->settings),
-            most - sizeof(struct record_note));
-    return err_set(
-        &call->err, X14,
-        "no memory for a record of the log of %s, or none that max_log_per_user "
-        "(or the instance's max_log) leaves: release other PMCs, or set a smaller logsize for them",
-        pmc->name);
+        return err_set(&call->err, P04,
+                       "the text has %zu bytes, and the log of %s (logsize=%llu) takes at most %zu "
+                       "at once: write less, or set a larger logsize",
+                       call->len, pmc->name,
+                       (unsigned long long)log_size(pmc->engine, &pmc->settings),
+                       most - sizeof(struct record_note));
+    return err_set(&call->err, X14,
+                   "no memory for a record in the log of %s, or max_log_per_user (max_log of the "
+                   "instance) is used up: release other PMCs, or set a smaller logsize for them",
+                   pmc->name);
 }
 
 static int remark_put(struct call *call, struct pmc *pmc)
@@ -89,7 +88,7 @@ int store_samples(struct call *call)
     if (rc)
         return rc;
     if (!pmc->settings.word[KEY_LOG])
-        return err_set(&call->err, E31, "%s keeps no log (log=off): write log=on to config",
+        return err_set(&call->err, E31, "%s has no log (log=off): write log=on to config",
                        pmc->name);
     if (!pmc->recording || state_table[pmc->state].settable)
         return remark_put(call, pmc);

@@ -108,7 +108,7 @@ int recording_new(const struct recording_plan *plan, struct recording **out, str
         return err_set(err, P09, "the backend \"%s\" cannot record", plan->backend->name);
     recording = recording_bare(plan, 0);
     if (!recording)
-        return err_set(err, E32, "no memory for what the counters tell");
+        return err_set(err, E32, "no memory to record the counters");
     rc = plan->backend->recorder_new(plan->backend_state, &wanted, &recording->recorder, err);
     if (rc != 0) {
         recording->recorder = NULL;

@@ -261,13 +261,14 @@ static int slot_find(struct rows *rows, unsigned cpu, unsigned class_index, unsi
     struct row_class *class = NULL;
 
     if (!cpus_has(&rows->possible, cpu))
-        return err_set(err, E21, "there is no cpu%u; the CPUs that exist are in info/cpus", cpu);
+        return err_set(err, E21, "cpu%u does not exist: see info/cpus", cpu);
     if (class_index >= rows->n_classes)
-        return err_set(err, E19, "there is no class %u; classes are in info/classes", class_index);
+        return err_set(err, E19, "class %u does not exist: see info/classes", class_index);
     class = &rows->classes[class_index];
     if (row >= class->n)
-        return err_set(err, E19, "class \"%s\" has %u rows, and so no row %u", class->info->name,
-                       class->n, row);
+        return err_set(err, E19,
+                       "class \"%s\" has %u rows, counted from 0, so row %u does not exist",
+                       class->info->name, class->n, row);
     *out = class;
     return 0;
 }
@@ -276,10 +277,10 @@ static int slot_taken(const struct row_class *class, unsigned cpu, unsigned row,
 {
     if ((class->slots[cpu].taken & row_bit(row)) == 0)
         return 0;
-    return err_set(err, E04,
-                   "row %u of class \"%s\" holds a system PMC on cpu%u; info/rows names "
-                   "it",
-                   row, class->info->name, cpu);
+    return err_set(
+        err, E04,
+        "row %u of class \"%s\" has a system PMC on cpu%u: release it first (see info/rows)", row,
+        class->info->name, cpu);
 }
 
 int rows_disable(struct rows *rows, unsigned cpu, unsigned class_index, unsigned row,
@@ -293,8 +294,8 @@ int rows_disable(struct rows *rows, unsigned cpu, unsigned class_index, unsigned
         return rc;
     if (class->threads[row] > 0)
         return err_set(err, E03,
-                       "row %u of class \"%s\" is in use by %u process PMC%s; info/rows "
-                       "names the oldest",
+                       "row %u of class \"%s\" is used by %u process PMC%s: release all first "
+                       "(info/rows names the oldest)",
                        row, class->info->name, class->threads[row],
                        class->threads[row] == 1 ? "" : "s");
     rc = slot_taken(class, cpu, row, err);

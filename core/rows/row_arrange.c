@@ -283,7 +283,7 @@ int rows_arrange(struct rows *rows, struct claim *claim,
         return err_set(err, E32, "no memory to arrange the rows of class \"%s\"",
                        class->info->name);
     return err_set(err, E05,
-                   "other PMCs that cover the same process hold the rows of class \"%s\" "
-                   "that could count this one%s; detach one of them, or use multiplex=on",
+                   "other PMCs of the same process hold the rows of class \"%s\" that could count "
+                   "this one%s: detach one of them, or write multiplex=on",
                    class->info->name, claim_movable(claim) ? "" : " (row= allows no other)");
 }

@@ -205,15 +205,16 @@ static int claim_check_asked(const struct row_class *class, const struct claim *
         if (member->asked == ROW_ANY)
             continue;
         if (i > 0 && member->asked == claim->member[0].asked)
-            return err_set(err, E19,
-                           "row=%d is one row, and \"%s\" need one for each of %u events: write "
-                           "row=any",
-                           member->asked, what, claim->n);
+            return err_set(
+                err, E19,
+                "row=%d is a single row, and \"%s\" need one for each of %u events: write row=any",
+                member->asked, what, claim->n);
         if (member->asked < 0 || (unsigned)member->asked >= class->n)
             return err_set(err, E19, "row=%d for \"%s\": class \"%s\" has rows 0-%u", member->asked,
                            what, class->info->name, class->n - 1);
         if ((member->fits & row_bit((unsigned)member->asked)) == 0)
-            return err_set(err, E19, "row=%d cannot count \"%s\"; row=any chooses one that can",
+            return err_set(err, E19,
+                           "row=%d cannot count \"%s\": write row=any, which chooses one that can",
                            member->asked, what);
     }
     return 0;
@@ -234,7 +235,7 @@ static int claim_refuse(const struct rows *rows, const struct claim *claim, cons
     buf_init(&buf, storage, sizeof storage);
     rows_reasons(rows, claim, cpus, set, &buf);
     if (disabled)
-        rc = err_set(err, X08, "only rows that the administrator disabled would fit \"%s\": %s",
+        rc = err_set(err, X08, "only rows that the administrator has disabled can count \"%s\": %s",
                      what, buf_text(&buf));
     else
         rc = err_set(err, E19, "no row left for \"%s\": it needs %u of class \"%s\", and %s", what,

@@ -328,11 +328,12 @@ static int count_refused(struct call *call, const struct pmc *pmc, const struct 
 
     if (pmc->settings.word[KEY_MULTIPLEX] && (started || tally->enabled_ns) &&
         tally->running_ns == 0)
-        return err_set(&call->err, P20, "%s has not been on the hardware yet", pmc->name);
+        return err_set(&call->err, P20,
+                       "%s has not had a turn on the hardware yet: read it again later", pmc->name);
     if (pmc->state == PMC_LOST)
         return err_set(&call->err, P21,
-                       "%s was lost to another user of the hardware: the last values stand "
-                       "in detail; \"start\" tries again",
+                       "%s lost its counter to another user of the hardware: detail has the last "
+                       "values, and \"start\" tries again",
                        pmc->name);
     return 0;
 }

@@ -175,7 +175,7 @@ t_the_wrong_part_of_a_spelling_is_named() {
     says page-faults:ux 'no modifier "ux"'
     says page-faults/u '"page-faults" is an event and no PMU.*page-faults:u'
     says software/page-faults/ "without '/': page-faults"
-    says event=page-faults '"event=page-faults" is a setting, .* in config; event takes names'
+    says event=page-faults '"event=page-faults" is a setting, not an event: write it to config'
     says page-faults,period=1000 '"period=1000" is a setting'
     says r01c2z 'no event "r01c2z"'
     says mem 'mem:0xADDRESS'

@@ -135,7 +135,7 @@ t_what_the_kernel_does_not_take_is_refused_with_the_fields() {
         refused EINVAL P02 "$M/a/config" "event=sched:sched_switch filter=$filter"
     done
     refused EINVAL P02 "$M/a/config" "filter=$(printf 'x%.0s' {1..1001})"
-    like "$(cat "$M/a/error")" '1001 bytes are more than 1000'
+    like "$(cat "$M/a/error")" '1001 bytes, and at most 1000 are possible'
     empty cat "$M/a/event"
     # Written first it is looked at with the event.
     accepted "$M/a/config" 'filter=prev_pid==1'

@@ -188,7 +188,7 @@ t_limits_are_read_by_all_and_written_by_the_superuser() {
     is "$(cat "$M/admin/instances/one/max_pmcs")" 5
     for pair in max_pmcs=-1 max_pmcs=x max_fds=99999999999 max_log=1k system_scope=2 kernel_mode=on lifetime=forever; do
         is "$(result write "$M/admin/instances/one/${pair%=*}" "${pair#*=}")" EINVAL "$pair"
-        like "$(cat "$M/info/last_error")" "^EINVAL P27 ${pair%=*}: ${pair%=*} cannot be \"${pair#*=}\": allowed is "
+        like "$(cat "$M/info/last_error")" "^EINVAL P27 ${pair%=*}: ${pair%=*} cannot be \"${pair#*=}\": write "
     done
     is "$(result write "$M/admin/instances/one/max_fds" '1 2')" EINVAL
     is "$(result write "$M/admin/instances/one/max_fds" ' ')" EINVAL

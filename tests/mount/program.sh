@@ -320,7 +320,7 @@ t_no_descriptor_for_a_target_is_emfile_with_both_numbers() {
     target_start p
     pmc a event=page-faults
     refused EMFILE P10 "$M/a/target" "${PID_OF[p]}"
-    like "$(cat "$M/a/error")" 'needs 1 descriptor to hold the target, has 0: pmcfs may have 64 '
+    like "$(cat "$M/a/error")" 'needs 1 file descriptor to hold the target, and 0 are left of 64'
 }
 
 # However few there are: nobody below the target is missed without a word, and it is not said to have ended.

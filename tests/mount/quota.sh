@@ -157,7 +157,7 @@ t_a_user_at_every_limit_is_alone_with_it() {
 
     fails_with EDQUOT "as $ALICE mkdir $M/more"
     is "$(result_as "$ALICE" write "$M/f/target" "${PID_OF[alice]}")" EDQUOT 'events on one process'
-    like "$(cat "$M/f/error")" 'max_events_per_process is 3'
+    like "$(cat "$M/f/error")" 'max_events_per_process allows 3'
     is "$(result_as "$ALICE" write "$M/t/target" "$STARTED")" EDQUOT 'log'
     like "$(cat "$M/t/error")" '^EDQUOT P11 '
     is "$(result_as "$ALICE" read "$M/s/samples")" EDQUOT 'waiting'

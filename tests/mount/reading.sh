@@ -196,7 +196,7 @@ t_metrics_of_each_cpu_have_no_place_where_there_are_processes() {
     pmc a event=page-faults "target=${PID_OF[p]}"
     ctl a stop
     refused EINVAL P07 "$M/a/config" metrics=cpu
-    like "$(cat "$M/a/error")" 'metrics=cpu has no place in mode process-counting'
+    like "$(cat "$M/a/error")" 'metrics=cpu cannot be used in mode process-counting: it is for CPUs only'
     pmc b event=page-faults metrics=cpu
     refused EINVAL P07 "$M/b/target" "${PID_OF[p]}"
     empty cat "$M/b/target"

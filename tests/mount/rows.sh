@@ -64,7 +64,7 @@ t_a_given_row_of_a_class_without_rows_is_refused() {
     pmc a
     for text in 'row=3 event=page-faults' 'event=page-faults row=3' 'event=page-faults multiplex=on row=0'; do
         unchanged "$M/a" "refused EINVAL E19 '$M/a/config' '$text'"
-        like "$(cat "$M/a/error")" '"page-faults" is of class "software", which has no rows'
+        like "$(cat "$M/a/error")" '"page-faults" belongs to class "software", which has no rows'
     done
     accepted "$M/a/config" 'row=any event=page-faults'
     unchanged "$M/a" 'refused EINVAL E19 "$M/a/config" row=3'

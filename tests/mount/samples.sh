@@ -257,7 +257,7 @@ t_a_remark_that_a_small_log_has_no_room_for_is_refused_and_nothing_is_lost() {
     accepted "$M/a/samples" first
     is "$(result write "$M/a/samples" "$(printf 'x%.0s' {1..4000})
 ")" E2BIG
-    like "$(cat "$M/a/error")" '^E2BIG P04 samples: .*logsize=4096.* no room for more than 3032 '
+    like "$(cat "$M/a/error")" '^E2BIG P04 samples: .*logsize=4096.* takes at most 3032 at once'
     is "$(timeout 1 cat "$M/a/samples" | sed -n 's/.* user text=//p')" first
     is "$(status a log_lost)" 0
 }

@@ -29,7 +29,7 @@ t_kernel_addresses_are_refused_in_one_way() {
     alices a
     told=$(answers "$M/a" "${words[@]}")
     is "$(wc -l <<<"$told")" 1 "different answers"
-    like "$told" '^EPERM EPERM P18 event: WORD counts kernel mode, which needs CAP_PERFMON'
+    like "$told" '^EPERM EPERM P18 event: WORD counts kernel mode, and that needs CAP_PERFMON'
     empty cat "$M/a/event"
     mkdir "$M/instances/box"
     chmod 777 "$M/instances/box"
@@ -39,7 +39,7 @@ t_kernel_addresses_are_refused_in_one_way() {
     accepted "$M/admin/tunables/unprivileged_kernel" 1
     told=$(answers "$M/a" "${words[@]}")
     is "$(wc -l <<<"$told")" 1 "different answers with unprivileged_kernel"
-    like "$told" '^EPERM EPERM X07 event: WORD tells more than'
+    like "$told" '^EPERM EPERM X07 event: WORD also counts other processes than'
 }
 
 # A set that has one is not tried either: no answer says how far it came.

@@ -168,7 +168,7 @@ t_cs02_cs06_no_such_counter_and_one_that_cannot_count_the_event() {
     steady EINVAL E19 "$M/a/config" 'event=loads row=1'
     like "$(<"$M/a/error")" 'row=1 .*"loads"'
     steady EINVAL E19 "$M/a/config" 'row=1 event=cycles event=instructions'
-    like "$(<"$M/a/error")" 'row=1 is one row, and "cycles instructions" .*2 events'
+    like "$(<"$M/a/error")" 'row=1 is a single row, and "cycles instructions" .*2 events'
 }
 
 t_cs07_illegal_flags() {

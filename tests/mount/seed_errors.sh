@@ -176,7 +176,7 @@ t_e21_a_cpu_number_that_cannot_exist() {
     for text in cpu4 cpu8192 cpu3-4 cpu4294967296; do
         steady EINVAL E21 "$M/a/target" "$text"
     done
-    like "$(result write "$M/a/target" cpu4; cat "$M/a/error")" 'EINVAL E21 target: .*highest is 3'
+    like "$(result write "$M/a/target" cpu4; cat "$M/a/error")" 'EINVAL E21 target: .*highest number is 3'
 }
 
 t_e26_a_process_for_a_system_pmc() {

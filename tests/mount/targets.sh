@@ -141,7 +141,7 @@ t_a_cgroups_directory_is_answered_with_its_path() {
     refused ENOENT P33 "$M/a/target" cgroup:/sys/fs/cgroup
     like "$(cat "$M/a/error")" 'write cgroup:/$'
     refused EINVAL E27 "$M/a/target" cgroup:pmcfs-no-such
-    like "$(cat "$M/a/error")" 'written cgroup:/PATH'
+    like "$(cat "$M/a/error")" 'write cgroup:/PATH'
 }
 
 t_pmcfs_itself_is_refused() {

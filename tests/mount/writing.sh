@@ -165,13 +165,26 @@ t_c20_cf10_error_says_errno_id_file_and_sentence() {
     is "$(wc -l <"$M/a/error")" 1
 }
 
+t_words_of_other_tools_are_answered_with_those_of_pmcfs() {
+    mount_pmcfs
+    pmc a
+    refused EINVAL X17 "$M/a/ctl" enable
+    like "$(cat "$M/a/error")" 'no command "enable": write start to ctl$'
+    refused EINVAL E24 "$M/a/config" pid=1
+    like "$(cat "$M/a/error")" 'no setting "pid": write target=PID$'
+    refused EINVAL CS01 "$M/a/event" '-e cycles'
+    like "$(cat "$M/a/error")" '"-e": perf.s options are not used here: write event names only$'
+    refused EINVAL P02 "$M/a/config" interval=1s
+    like "$(cat "$M/a/error")" 'give milliseconds as a plain number, 1 to 86400000 \(1 s is 1000\), or "off"$'
+}
+
 t_sentences_fit_one_of_a_kind_as_well_as_several() {
     mount_pmcfs
     pmc a event=page-faults
     refused EINVAL P02 "$M/a/count" 1,2
     like "$(cat "$M/a/error")" '2 values for 1 event: write 1 number$'
     refused EINVAL P02 "$M/a/config" kgmon=maybe
-    like "$(cat "$M/a/error")" 'kgmon=maybe: must be off$'
+    like "$(cat "$M/a/error")" 'kgmon=maybe: write off$'
     refused EINVAL P02 "$M/a/config" event=
     like "$(cat "$M/a/error")" 'see EVENTS \(pmcfs\(5\)\)$'
 }

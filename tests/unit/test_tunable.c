@@ -56,7 +56,7 @@ TEST(a_number_out_of_range_is_refused_and_the_range_named)
 {
     ck_assert_int_eq(set("attach_ms", "9", false), -EINVAL);
     ck_assert_int_eq(err.id, P27);
-    ck_assert_str_eq(err.text, "attach_ms cannot be \"9\": allowed is 10 to 60000");
+    ck_assert_str_eq(err.text, "attach_ms cannot be \"9\": write 10 to 60000");
     ck_assert_int_eq(set("attach_ms", "60001", false), -EINVAL);
     ck_assert_int_eq(set("attach_ms", "many", false), -EINVAL);
     check_value("attach_ms", "5000");
@@ -68,7 +68,7 @@ TEST(at_start_a_bad_callchaindepth_becomes_the_maximum)
 {
     ck_assert_int_eq(set("callchaindepth", "513", true), -EINVAL);
     check_value("callchaindepth", "512");
-    ck_says(err, "allowed is 1 to 512; using 512");
+    ck_says(err, "write 1 to 512; using 512");
 }
 
 TEST(the_machine_may_lower_a_maximum)
@@ -76,7 +76,7 @@ TEST(the_machine_may_lower_a_maximum)
     tunable_limit(&tunables, TUNABLE_CALLCHAINDEPTH, 100);
     check_value("callchaindepth", "100");
     ck_assert_int_eq(set("callchaindepth", "101", true), -EINVAL);
-    ck_says(err, "allowed is 1 to 100; using 100");
+    ck_says(err, "write 1 to 100; using 100");
     tunable_limit(&tunables, TUNABLE_CALLCHAINDEPTH, 9999);
     ck_assert_int_eq(set("callchaindepth", "513", true), -EINVAL);
 }

@@ -19,12 +19,12 @@ t_a_user_counts_her_own_process() {
 
 t_the_kernels_mode_is_not_hers() {
     mount_pmcfs
-    kernel_mode='^EPERM P18 event: "instructions[:,](k|os)" counts kernel mode, which needs CAP_PERFMON'
+    kernel_mode='^EPERM P18 event: "instructions[:,](k|os)" counts kernel mode, and that needs CAP_PERFMON'
     USER=$ALICE
     pmc i
     refused EPERM "$M/i/event" instructions:k "$kernel_mode"
     refused EPERM "$M/i/event" instructions,os "$kernel_mode"
-    refused EPERM "$M/i/config" 'event=instructions kernel=on' '^EPERM P18 config: kernel=on: kernel mode, which needs CAP_PERFMON'
+    refused EPERM "$M/i/config" 'event=instructions kernel=on' '^EPERM P18 config: kernel=on counts kernel mode, and that needs CAP_PERFMON'
     accepted "$M/i/event" instructions
 }
 
@@ -36,7 +36,7 @@ t_another_users_process_is_not_hers() {
     pmc i event=instructions:u
     refused EPERM "$M/i/target" "$PID_p" "^EPERM E40 target: you may not observe process $PID_p: .*user"
     refused EPERM "$M/i/target" "$PID_r" "^EPERM E40 target: you may not observe process $PID_r: .*user"
-    refused EPERM "$M/i/target" cpu1 '^EPERM X07 target: CPUs and cgroups are system scope, which needs CAP_PERFMON'
+    refused EPERM "$M/i/target" cpu1 '^EPERM X07 target: counting CPUs or cgroups needs CAP_PERFMON'
 }
 
 t_a_kernel_thread_is_not_hers() {
