@@ -1,7 +1,7 @@
 /*
- * One request on its way through the engine. Every operation ends in one of three ways: CALL_DONE,
- * a negative errno (the sentence in call->err), or CALL_WAIT (park the request, run the operation
- * again when the object is woken). Parts of it may run without the engine's lock: core/slow.h.
+ * A request in the engine. An operation returns CALL_DONE, a negative errno with a sentence in
+ * call->err, or CALL_WAIT: the request waits and the operation runs again when call->wait_for is
+ * woken. Parts of an operation may run without the engine's lock: core/slow.h.
  */
 #pragma once
 
@@ -30,63 +30,63 @@ struct pmc;
 struct user;
 
 /*
- * What one open file remembers between requests. Made by fs (zeroed, then rights), used by core,
- * dropped with open_file_clear() after engine_release().
+ * The state of an open file between requests. fs creates it (zeroed, then sets rights), core uses
+ * it, and open_file_clear() frees it after engine_release().
  */
 struct open_file {
-    struct rights *rights; /* of the opener (a reference) */
+    struct rights *rights; /* the opener's rights (a reference) */
     struct opener opener;
-    struct user *payer;    /* the one that is charged (a reference); NULL: nothing is */
-    uint64_t charged;        /* bytes */
-    uint64_t kept_bytes;     /* of them, texts that fs keeps for the reader: open_file_keep() */
-    uid_t payer_uid;         /* for a later worker */
-    bool cut;              /* a command was: everything else written here is refused */
-    uint64_t began;        /* the PMC's number of the set that was begun here; 0: none */
-    bool swapped;          /* swap holds what the last write to count replaced */
-    char *swap;            /* owned, NUL-terminated */
-    bool has_seen;         /* `seen_change` and `seen_count` are set */
-    uint64_t seen_change;  /* the object's change number at this descriptor's last read */
-    uint64_t seen_count;   /* the count then (notify) */
-    uint64_t seen_resets;  /* the PMC's resets then: seen_count is of another count otherwise */
-    uint64_t holds;        /* PMC serial of lifetime=open, or 0 */
-    uint64_t instance;     /* of the file */
+    struct user *payer;   /* the charged user (a reference), or NULL */
+    uint64_t charged;     /* charged bytes */
+    uint64_t kept_bytes;  /* part of `charged`: texts that fs keeps for the reader */
+    uid_t payer_uid;      /* for a later worker */
+    bool cut;             /* a command was cut: all further writes are refused */
+    uint64_t began;       /* number of the PMC's set that was started by a write here; 0: none */
+    bool swapped;         /* `swap` has the values that the last write to count replaced */
+    char *swap;           /* owned, NUL-terminated */
+    bool has_seen;        /* `seen_change` and `seen_count` are set */
+    uint64_t seen_change; /* the object's change number at this descriptor's last read */
+    uint64_t seen_count;  /* the count at that read (notify) */
+    uint64_t seen_resets; /* the PMC's resets at that read; otherwise seen_count is obsolete */
+    uint64_t holds;       /* PMC serial of lifetime=open, or 0 */
+    uint64_t instance;    /* id of the file's instance */
     struct series_cursor *series; /* owned; core/show/series.c */
     struct log_reader *reader;    /* owned; core/read/reader.c */
-    uint64_t remembers;           /* bytes that these take, about */
+    uint64_t remembers;           /* approximate bytes of the two above */
 };
 
 struct call {
     struct engine *engine;
-    struct instance *instance; /* NULL: removed while this call ran without the lock */
-    struct pmc *pmc;  /* the PMC that the file is of, or NULL; looked up as the lock is taken */
-    uint64_t index;   /* tunable, slot (cpu << 16 | row), catalog id */
-    const char *file; /* the file's name, for sentences: "event" */
-    const char *text; /* stores: the bytes written (valid until the reply) */
+    struct instance *instance; /* NULL: removed while the lock was dropped */
+    struct pmc *pmc;           /* PMC of the file, or NULL; looked up whenever the lock is taken */
+    uint64_t index;            /* tunable, slot (cpu << 16 | row), catalog id */
+    const char *file;          /* name of the file for sentences: "event" */
+    const char *text;          /* stores: the written bytes, valid until the reply */
     size_t len;
-    struct open_file *open; /* NULL: this descriptor remembers nothing */
-    struct rights *rights; /* the opener's; NULL where the files table does not ask for them */
-    uid_t uid;   /* the requester's fs ids */
+    struct open_file *open; /* NULL: the open file has no state */
+    struct rights *rights;  /* the opener's rights; NULL if the file's row does not need them */
+    uid_t uid;              /* the requester's fs ids */
     gid_t gid;
-    uid_t payer; /* quotas are those of this uid: of the open file, else the requester's */
-    pid_t tid; /* the requesting thread in the daemon's PID namespace; 0: not visible */
+    uid_t payer; /* uid whose quotas apply: of the open file, or the requester */
+    pid_t tid;   /* the requesting thread in the daemon's PID namespace; 0: not visible */
     bool nonblock;
     bool append; /* written through a file opened with O_APPEND */
     uint64_t now_ns;
-    struct buf *out; /* shows and streams: text is appended */
-    size_t room;     /* streams: bytes that the reader takes; what is more is kept for it */
-    uint64_t wait_for;      /* CALL_WAIT: the id */
-    uint64_t wait_until_ns; /* CALL_WAIT: run again at the latest then; 0: no limit */
-    bool committed;         /* what was asked is so: once it is published it is not done again */
-    pid_t maker;        /* mkdir: the requester's process, as host->caller_pid(); else 0 */
-    uint64_t maker_key; /* mkdir: its host->caller_key() */
-    struct err err;     /* the last: a sentence is not zeroed with the rest */
+    struct buf *out;   /* shows and streams: text is appended */
+    size_t room;       /* streams: size of the reader's buffer; more is kept for the next read */
+    uint64_t wait_for; /* CALL_WAIT: id of the object */
+    uint64_t wait_until_ns; /* CALL_WAIT: deadline; 0: none */
+    bool committed;         /* the command has taken effect and must not run again */
+    pid_t maker;            /* mkdir: the requester's process, as host->caller_pid(); else 0 */
+    uint64_t maker_key;     /* mkdir: its host->caller_key() */
+    struct err err;         /* must be last: its text is not zeroed with the rest */
 };
 
-/* What the engine wants done after its lock is dropped. */
+/* Work for fs after the engine's lock is dropped. */
 enum effect_kind {
-    EFFECT_WAKE,    /* run parked requests waiting for id again; tell its pollers */
-    EFFECT_REMOVED, /* a PMC was released by pmcfs itself: entry `name` of instance id is gone */
-    EFFECT_INSTANCE /* instance `name` is gone; id 1: by pmcfs itself, 0: by rmdir */
+    EFFECT_WAKE,    /* wake requests and pollers of object id */
+    EFFECT_REMOVED, /* pmcfs released a PMC: entry `name` of instance id is gone */
+    EFFECT_INSTANCE /* instance `name` is gone; id 1: removed by pmcfs, 0: by rmdir */
 };
 struct effect {
     enum effect_kind kind;
@@ -94,7 +94,7 @@ struct effect {
     char name[256];
 };
 
-/* What fs counts for info/stats. The journal has them by number: a new one comes last. */
+/* Statistics that fs counts for info/stats. Stored by number in the journal: append only. */
 enum statistic {
     STAT_REQUESTS,
     STAT_PARKED,
@@ -106,13 +106,14 @@ enum statistic {
 };
 
 typedef int (*show_fn)(struct call *call); /* appends the whole text to call->out */
-/* Of engine, pmc and instance alone: the text is not longer. Cheap: no look at any counter. */
+/* Returns an upper bound of the text's length. Must be cheap: reads no counter and uses only
+ * engine, pmc and instance. */
 typedef uint64_t (*bound_fn)(const struct call *call);
 typedef int (*store_fn)(struct call *call); /* one complete command in call->text */
-/* Appends what there is, at most one request's worth; nothing and CALL_DONE is end of file. */
+/* Appends available text for one request. CALL_DONE without text is end of file. */
 typedef int (*stream_fn)(struct call *call);
-/* Appends text that means nothing to a reader of the stream: what a read is given that has waited
- * for as long as it may. False: not before the stream's head. */
+/* Appends filler text for a read that has waited for the longest time. Returns false before the
+ * stream's head was sent. */
 typedef bool (*idle_fn)(struct call *call);
-typedef void (*begin_fn)(struct call *call);    /* such a file was opened (call->open) */
-typedef unsigned (*poll_fn)(struct call *call); /* the level: EPOLLIN | EPOLLPRI | EPOLLHUP … */
+typedef void (*begin_fn)(struct call *call);    /* called when the file is opened (call->open) */
+typedef unsigned (*poll_fn)(struct call *call); /* returns EPOLLIN | EPOLLPRI | EPOLLHUP … */

@@ -1,5 +1,5 @@
 /*
- * The engine's own life, its objects, and the catalogue of events.
+ * Start and stop of the engine, access to its objects, and the catalog of events.
  */
 #include "core/engine.h"
 
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-/* ---- life ---- */
+/* ---- start and stop ---- */
 
 struct engine *engine_new(const struct tunables *tunables)
 {
@@ -24,7 +24,7 @@ struct engine *engine_new(const struct tunables *tunables)
         return NULL;
     engine->tunables = *tunables;
     engine->told_end = &engine->told;
-    engine->next_serial = 2; /* 0 is the root, 1 its directory's node */
+    engine->next_serial = 2; /* 0 is the root, 1 the node of its directory */
     engine->readers = (gid_t)-1;
     ids_init(&engine->pmcs);
     ids_init(&engine->procs);
@@ -46,7 +46,7 @@ struct engine *engine_new(const struct tunables *tunables)
     return engine;
 }
 
-/* NULL: no memory. */
+/* Returns the name of the processor (free it), or NULL on ENOMEM. */
 static char *machine_name(const struct host *host, struct host_state *host_state)
 {
     struct buf name;
@@ -126,7 +126,7 @@ void engine_free(struct engine *engine)
     while (engine_next_effect(engine, &effect))
         ;
     engine_loaded_free(engine);
-    rights_sweep(engine); /* of a state that was not loaded to its end */
+    rights_sweep(engine); /* left by a load that failed */
     free(engine->touched.items);
     free(engine->touched.slots);
     rows_free(engine->rows);
@@ -147,7 +147,7 @@ void engine_free(struct engine *engine)
     free(engine);
 }
 
-/* Descendants that lost their counters: only a reading tells of them, and only this worker. */
+/* Reads the counters for descendants that lost their events, which only this worker can detect. */
 static void links_settle(struct pmc *pmc)
 {
     struct reading reading;
@@ -155,8 +155,8 @@ static void links_settle(struct pmc *pmc)
     for (unsigned i = 0; i < pmc->links->n; i++) {
         struct link *link = pmc->links->link[i];
 
-        if (link_live(link) &&
-            pmc->engine->backend->read(link->counter, &reading, true) == 0 && reading.dropped)
+        if (link_live(link) && pmc->engine->backend->read(link->counter, &reading, true) == 0 &&
+            reading.dropped)
             link_lost_below(link);
     }
 }
@@ -173,14 +173,14 @@ void engine_settle(struct engine *engine)
             links_settle(pmc);
     }
     id = 0;
-    engine_touch(engine, JOURNAL_ENGINE, 0); /* for what it counts */
+    engine_touch(engine, JOURNAL_ENGINE, 0); /* statistics */
     while (ids_next(&engine->instances, id, &id))
         engine_touch(engine, JOURNAL_INSTANCE, id);
     id = 0;
     for (struct proc *proc; (proc = ids_next(&engine->procs, id, &id));) {
         if (proc->left || !proc_left(proc))
             continue;
-        proc->left = true; /* the guard that says so is another one then */
+        proc->left = true; /* a later worker has another exec guard */
         engine_touch(engine, JOURNAL_PROCESS, id);
     }
 }
@@ -189,7 +189,7 @@ void engine_forget(struct engine *engine)
 {
     uint64_t id = 0;
 
-    links_destroy(engine, engine->dead); /* not in the saved text */
+    links_destroy(engine, engine->dead); /* not part of the saved state */
     engine->dead = NULL;
     engine->forgetting = true;
     engine->journal = NULL;
@@ -289,9 +289,10 @@ const struct catalog *engine_catalog(struct engine *engine)
 }
 
 /*
- * Lookups in events/ and its listings run this with the directory's lock held, so it takes no slow
- * slot and waits for no other request: while one compares the catalog, the others use the catalog
- * that is there. Those that come before there is one make it themselves, some milliseconds' work.
+ * Lookups and listings of events/ call this while the kernel holds the directory's lock, so it
+ * takes no slow slot and waits for no other request. While one request checks the catalog, others
+ * use the present one. Requests before the first catalog exists make it themselves in some
+ * milliseconds.
  */
 int engine_catalog_load(struct call *call, bool anew)
 {
@@ -312,7 +313,7 @@ int engine_catalog_load(struct call *call, bool anew)
     slow_end(call);
     engine->loads_catalog = false;
     if (rc || mark == known || (engine->has_catalog && engine->catalog_mark == mark)) {
-        catalog_free(&catalog); /* nothing has changed, or another request was faster */
+        catalog_free(&catalog); /* unchanged, or another request has replaced it */
         return rc;
     }
     catalog_free(&engine->catalog);

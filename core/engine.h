@@ -1,8 +1,7 @@
 /*
- * The engine: owns instances, PMCs, rows, tunables and statistics. Every function is called with
- * the engine's lock held (the lock is the caller's: core takes none) unless it says otherwise. What
- * waits, opens, closes or looks at /proc lets go of the lock meanwhile, through the seat:
- * core/slow.h.
+ * The engine: owns instances, PMCs, rows, tunables and statistics. The caller holds the engine's
+ * lock for every function, unless noted; core does not take it. Functions that wait, open, close or
+ * read /proc drop the lock for that time (core/slow.h).
  */
 #pragma once
 
@@ -15,156 +14,159 @@
 
 #include <sys/types.h>
 
-/* ---- life ---- */
+/* ---- start and stop ---- */
 
-/* Needs tunables already set from the configuration. NULL: no memory. */
+/* Creates an engine with these tunables. Returns NULL on ENOMEM. */
 struct engine *engine_new(const struct tunables *tunables);
-/* For host and backend, which are opened after engine_new() and before engine_start(): tells what
- * *engine is at the moment. */
+/* Returns the sink for host and backend, which are opened after engine_new() and before
+ * engine_start(). Events go to the engine that *engine points to at that time. */
 struct sink engine_sink(struct engine **engine);
 int engine_start(struct engine *engine, const struct host *host, struct host_state *host_state,
                  const struct backend *backend, struct backend_state *backend_state,
                  struct err *err);
-/* Frees every PMC and counter. No request may be under way. Host and backend are closed by the
- * caller. */
+/* Frees the engine with all PMCs and counters. No request may be running. The caller closes host
+ * and backend. */
 void engine_free(struct engine *engine);
-/* An attach takes no longer than this, whatever attach_ms is; 0: no limit. */
+/* Limits the time of an attach in addition to attach_ms; 0: no limit. */
 void engine_set_limit(struct engine *engine, uint64_t limit_ns);
-/* How calls let go of the lock; NULL, as at first: they keep it. `seat` outlives the engine. */
+/* Sets the functions that drop and retake the lock around slow parts; they must outlive the engine.
+ * NULL (the default): the lock is kept. */
 void engine_set_unlock(struct engine *engine, const struct unlock_ops *unlock);
 
 /* ---- objects ---- */
 
 struct instance *engine_root(struct engine *engine);
 struct instance *engine_instance(struct engine *engine, uint64_t id); /* NULL: none */
-/* Those below instances/, not the root. Next: in order of serials, the first with id > after. */
+/* Instances below instances/, without the root. Next: the first one with id > after. */
 struct instance *engine_instance_next(struct engine *engine, uint64_t after);
 size_t engine_instance_count(const struct engine *engine);
 
 struct pmc *engine_pmc(struct engine *engine, uint64_t id); /* NULL: released */
-/* In order of serials: the first PMC of the instance with id > after, or NULL (readdir). */
+/* Returns the first PMC of the instance with id > after, or NULL. For readdir. */
 struct pmc *engine_pmc_next(struct instance *instance, uint64_t after);
 struct pmc *engine_pmc_after(struct engine *engine, uint64_t after); /* of all instances */
-/* By its permission bits and the group `readers`: its count and what belongs to that. */
+/* Returns true if permission bits or the group `readers` allow reading the PMC's counts. */
 bool engine_may_read(const struct pmc *pmc, const struct rights *rights);
 size_t engine_pmc_count(const struct engine *engine);
 
-/* Names that no PMC may have: the root's own files, metrics.*, counts, self. Set once by fs. */
+/* Sets the function that recognises names that no PMC may have. Called once by fs. */
 void engine_reserve_names(struct engine *engine, bool (*reserved)(const char *name));
 
-/* ---- the tree's operations; call->uid/gid/tid are the requester's ---- */
+/* ---- operations of the tree; call->uid, gid and tid are the requester's ---- */
 
 int engine_mkdir(struct call *call, const char *name, mode_t mode,
-                 uint64_t *id);                        /* PMCALLOCATE's first half */
-int engine_rmdir(struct call *call, const char *name); /* PMCRELEASE */
+                 uint64_t *id);                        /* mkdir: creates a PMC without an event */
+int engine_rmdir(struct call *call, const char *name); /* hwpmc's PMCRELEASE */
 int engine_rename(struct call *call, const char *from, const char *to);
 int engine_chmod(struct call *call, mode_t mode);          /* call->pmc */
 int engine_chown(struct call *call, uid_t uid, gid_t gid); /* (uid_t)-1, (gid_t)-1: unchanged */
-/* The same for instances; made and removed by the superuser (call->rights). */
+/* Operations on instances. Only the superuser creates and removes them. */
 int engine_mkinstance(struct call *call, const char *name, mode_t mode, uint64_t *id);
 int engine_rminstance(struct call *call, const char *name);
 int engine_chmod_instance(struct call *call, mode_t mode); /* call->instance */
 int engine_chown_instance(struct call *call, uid_t uid, gid_t gid);
 
-/* An open file is closed for the last time (lifetime=open). May queue effects and tasks. */
+/* The open file is closed. Releases a PMC of lifetime=open. May queue effects and tasks. */
 void engine_release(struct engine *engine, struct open_file *open);
 void open_file_clear(struct open_file *open);
-/* Freed, but what its record names stays. */
+/* Frees the state but keeps the objects that its journal record refers to. */
 void open_file_leave(struct open_file *open);
 /*
- * From now on something is remembered for call->open, opened in call->instance with these rights
- * (or NULL: nothing depends on them). It counts among the open files of call->payer, its memory is
- * charged, and so are the rights, which are the engine's then. 0; or P10, P11, E32, and it has no
- * rights. engine_release(), or open_file_forget() before all is loaded
- * anew, gives it back.
+ * Counts call->open among the open files of call->payer and charges its memory. Takes over `rights`
+ * (may be NULL) and charges them too. Returns 0, or P10, P11 or E32 without rights. Reversed by
+ * engine_release(), or by open_file_forget() before the state is loaded again.
  */
 int open_file_hold(struct call *call, struct rights *rights);
 void open_file_forget(struct open_file *open);
 /*
- * Charges the memory that call->open takes by now, and so many bytes of texts that are kept for its
- * reader in place of those before. 0; or P11: the user (or the instance) may have no more, and
- * nothing changed. Fewer bytes than before are never refused.
+ * Charges the present memory of call->open and this number of bytes for texts that fs keeps for the
+ * reader, instead of the earlier charge. Returns 0, or P11 without a change if a quota is exceeded.
+ * A lower charge is never refused.
  */
 int open_file_keep(struct call *call, uint64_t bytes);
 /*
- * Charges the memory of a request that waits to the user that pays for it, before it waits. Returns
- * 0, and the user (a reference), to which engine_uncharge_wait() gives the bytes back; or P11, E32.
+ * Charges the memory of a request before it waits. Returns 0 and the charged user (a reference) for
+ * engine_uncharge_wait(), or P11 or E32.
  */
 int engine_charge_wait(struct call *call, uint64_t bytes, struct user **user);
 void engine_uncharge_wait(struct user *user, uint64_t bytes);
-/* The text of its record. */
+/* Prints the text of the journal record. */
 void open_file_print(struct open_file *open, struct buf *out);
-/* The PMCs must have been loaded. */
+/* Loads an open file after all PMCs. */
 bool open_file_load(struct open_file *open, const char *text, size_t len, struct engine *engine);
-/* It is charged as it was before. False: no memory. */
+/* Charges a loaded open file as before. Returns false on ENOMEM. */
 bool open_file_again(struct engine *engine, struct open_file *open);
 
 /*
- * Count the operation (info/stats syscalls, syscall_errors) and, when it failed, keep its line for
- * `info/last_error`. record: false for failing reads other than EIO, and for what is asked of
- * attributes. command: something was written; `error` is of that (and of EIO), worked or not.
+ * Counts an operation (info/stats: syscalls, syscall_errors) and stores the line of a failure for
+ * `info/last_error`. record: false for failed reads other than EIO, and for requests of attributes.
+ * command: a write; the PMC's `error` shows its result, and EIO of reads.
  */
 void engine_finished(struct call *call, int rc, bool record, bool command);
 
-/* ---- what the engine wants done after the lock is dropped ---- */
+/* ---- work after the lock is dropped ---- */
 
-bool engine_next_effect(struct engine *engine, struct effect *effect); /* takes the oldest */
-/* Has the engine a task of its own to do (a target died …)? It may turn out that it has to wait. */
+bool engine_next_effect(struct engine *engine, struct effect *effect); /* removes the oldest one */
+/* Returns true if a background task is queued (a target exited …). It may still have to wait. */
 bool engine_has_task(const struct engine *engine);
-/* Does the next one, from beginning to end. call: only engine and instance are set. False: none. */
+/* Runs the next background task. call: only engine and instance are set. Returns false if there is
+ * none. */
 bool engine_task(struct call *call);
-/* When engine_tick() wants to be called (CLOCK_MONOTONIC ns); UINT64_MAX: never. */
+/* Returns when engine_tick() must be called (CLOCK_MONOTONIC ns); UINT64_MAX: never. */
 uint64_t engine_deadline(const struct engine *engine);
 void engine_tick(struct engine *engine, uint64_t now_ns);
-/* A process sleeps in poll on this PMC (until further notice): notice changes within notify_ms. */
+/* Notes that processes sleep in poll on the PMC: changes are then detected within notify_ms. */
 void engine_polled(struct engine *engine, uint64_t pmc_id, bool polled);
 
 /* ---- state for a later worker ---- */
 
-/* Changes from now on are put into the journal, which is the caller's; NULL: nothing is. */
+/* Writes changes to this journal from now on; the caller owns it. NULL: none. */
 void engine_keep(struct engine *engine, struct journal *journal);
-/* Before the lock is dropped: what changed is put. True: all was put anew; so is what the caller
- * puts. */
+/* Writes the records of changed objects before the lock is dropped. Returns true for a full
+ * snapshot: the caller then writes all of its records too. */
 bool engine_put(struct engine *engine);
-/* Behind that it is published, with what the caller put (fine: all of that fitted); always when a
- * request's answer is to be true with it. False: something did not fit, and what was true before
- * stays so until all is put anew. */
+/* Publishes the records after engine_put(). fine: the caller's records fitted. answered: publish
+ * even without changes, to validate an answer. Returns false if a record did not fit: the last
+ * publication stays valid until the next full snapshot. */
 bool engine_publish(struct engine *engine, bool fine, bool answered);
-/* What is done until the lock is dropped is done for the request of this number. */
+/* Sets the number of the request that is running, until the lock is dropped. */
 void engine_request(struct engine *engine, uint64_t number);
-/* There is something to be put. */
+/* Returns true if there are changes to write. */
 bool engine_has_news(const struct engine *engine);
-/* Is every object what its record says? The sentence tells of the first that is not. */
+/* Compares every object with its record. Returns false with a sentence about the first difference.
+ */
 bool engine_check(struct engine *engine, struct err *err);
-/* Records that the kernel has told so far are put into the logs and the journal. */
+/* Drains all recorders into the logs. */
 void engine_settle(struct engine *engine);
-/* Like engine_free(), but what the journal names stays. */
+/* Frees the engine but keeps the objects that the journal refers to. */
 void engine_forget(struct engine *engine);
-/* Into a fresh engine after engine_start(). 0 or -EINVAL with a sentence naming the record. */
+/* Loads the journal into a new engine after engine_start(). Returns 0, or -EINVAL with a sentence
+ * that names the record. */
 int engine_load(struct engine *engine, const struct journal *journal, struct err *err);
-/* Behind the last open_file_load() and engine_keep(). */
+/* Completes the load after the last open_file_load() and engine_keep(). */
 void engine_loaded(struct engine *engine);
 void engine_loaded_free(struct engine *engine);
-/* Looks for slots that others hold. When the program starts, and after engine_load(). */
+/* Probes for slots that others hold, at the start and after engine_load(). */
 void engine_probe(struct engine *engine);
 
-/* ---- statistics fs counts ---- */
+/* ---- statistics and settings ---- */
 
 void engine_stat_add(struct engine *engine, enum statistic which, int64_t n);
 void engine_stat_set(struct engine *engine, enum statistic which, uint64_t n);
 
 const struct tunables *engine_tunables(const struct engine *engine);
-/* The gid of the tunable `readers`, or -1. */
+/* Sets the gid of the tunable `readers`; -1: none. */
 void engine_set_readers(struct engine *engine, gid_t gid);
-/* SIGHUP: take the run-time tunables of `fresh`. */
+/* SIGHUP: takes over the tunables that can change at run time. */
 void engine_retune(struct engine *engine, const struct tunables *fresh);
-/* The catalogue of events/, or NULL while it is not loaded: then engine_catalog_load() makes it. */
+/* Returns the catalog of events/, or NULL before engine_catalog_load(). */
 const struct catalog *engine_catalog(struct engine *engine);
-/* Makes it if it is not there. anew: it is compared with the machine. Never CALL_WAIT. */
+/* Loads the catalog if it is not loaded. anew: also checks for new events. Never returns CALL_WAIT.
+ */
 int engine_catalog_load(struct call *call, bool anew);
-/* CPUs that exist, and rows per class, for the directory admin/cpuN/ROW. Row numbers run through
- * all classes with rows, in the order of info/classes. */
+/* The existing CPUs, and the number of rows of all classes, for admin/cpuN/ROW. Rows are numbered
+ * through all classes with rows, in the order of info/classes. */
 const struct cpus *engine_cpus(const struct engine *engine);
 unsigned engine_rows(const struct engine *engine);
-/* Does the class of that row have it on this CPU? */
+/* Returns true if the row exists on this CPU. */
 bool engine_row_is_on(const struct engine *engine, unsigned cpu, unsigned number);

@@ -1,23 +1,22 @@
 /*
- * The files of the tree: one function a file, named in fs/tree/files.c. All are called with the
- * engine's lock held. Shows append the whole text to call->out; stores take one complete command;
- * the stream gives one request's worth. Errors stand in call->err.
+ * The functions of the files in the tree, which fs/tree/files.c lists. All need the engine's lock.
+ * show_* append the complete text to call->out, store_* execute one command, stream_* append text
+ * for one read. Errors are in call->err. Types: core/call.h.
  */
 #pragma once
 
 #include "core/call.h"
 
-/* How many bytes the text may have, for rows with texts that may be longer than a page: bound_fn.
- */
+/* Upper bounds of the length of texts that may be longer than a page. */
 uint64_t bound_pmc(const struct call *call);
 uint64_t bound_log(const struct call *call); /* samples, samples.perf, samples.folded */
 uint64_t bound_series(const struct call *call);
-uint64_t bound_counts(const struct call *call); /* metrics.prom too */
+uint64_t bound_counts(const struct call *call); /* counts, metrics.prom */
 uint64_t bound_rows(const struct call *call);
-uint64_t bound_classes(const struct call *call); /* what has a line for each class, or CPU */
+uint64_t bound_classes(const struct call *call); /* texts with a line for each class or CPU */
 uint64_t bound_event(const struct call *call);
 
-/* of a PMC (call->pmc) */
+/* files of a PMC (call->pmc) */
 int show_config(struct call *call);
 int show_event(struct call *call);
 int show_mode(struct call *call);
@@ -29,7 +28,7 @@ int show_ratios(struct call *call);
 int show_status(struct call *call);
 int show_error(struct call *call);
 int stream_series(struct call *call);
-int stream_samples(struct call *call); /* these two also with call->pmc NULL: released */
+int stream_samples(struct call *call); /* also after the release, with call->pmc NULL */
 int stream_samples_perf(struct call *call);
 bool idle_lines(struct call *call); /* series, samples */
 bool idle_samples_perf(struct call *call);
@@ -37,14 +36,14 @@ void begin_samples(struct call *call);
 void begin_samples_perf(struct call *call);
 void begin_state(struct call *call); /* ctl, status, target */
 int show_samples_folded(struct call *call);
-int store_command(struct call *call); /* all that changes a PMC */
-int store_samples(struct call *call); /* PMC_OP_WRITELOG */
+int store_command(struct call *call); /* all commands that change a PMC */
+int store_samples(struct call *call); /* hwpmc's PMC_OP_WRITELOG */
 unsigned poll_count(struct call *call);
 unsigned poll_state(struct call *call); /* ctl, status, target */
 unsigned poll_series(struct call *call);
 unsigned poll_samples(struct call *call); /* samples, samples.perf */
 
-/* of an instance */
+/* files of an instance */
 int show_counts(struct call *call);
 int show_metrics(struct call *call);
 int show_info_version(struct call *call);
@@ -69,7 +68,7 @@ int show_tunable(struct call *call);
 int store_tunable(struct call *call);
 int show_slot(struct call *call);
 int store_slot(struct call *call);
-/* admin/instances/NAME: call->index is the instance's id, call->file which of its limits it is */
+/* admin/instances/NAME: call->index is the instance's id, call->file the name of the limit */
 int show_limit(struct call *call);
 int store_limit(struct call *call);
 int show_instance_ctl(struct call *call);

@@ -1,5 +1,5 @@
 /*
- * The texts of admin/: tunables, the probe for what others hold, slots to be enabled and disabled.
+ * The files of admin/: tunables, the probe for foreign slots, enabling and disabling of slots.
  */
 #include "core/engine/admin.h"
 
@@ -46,7 +46,7 @@ int store_tunable(struct call *call)
     return rc;
 }
 
-/* The number of slots that others hold, as last probed. */
+/* Shows the number of slots that others held at the last probe. */
 int show_probe(struct call *call)
 {
     buf_u64(call->out, foreign_slots(call->engine));
@@ -70,7 +70,7 @@ int store_probe(struct call *call)
     return foreign_probe(call);
 }
 
-/* Row numbers of admin/cpuN run through all classes with rows. */
+/* Converts the file's number, which counts through all classes with rows. */
 static bool slot_of(const struct call *call, unsigned *cpu, unsigned *class_index, unsigned *row)
 {
     unsigned number = (unsigned)(call->index & 0xffff);
@@ -87,7 +87,7 @@ static bool slot_of(const struct call *call, unsigned *cpu, unsigned *class_inde
     return false;
 }
 
-/* 0, with the place of the slot; it is not one of admin/, or its CPU is offline. */
+/* Finds the slot of the file. Refuses if its CPU is offline. */
 static int slot_find(struct call *call, unsigned *cpu, unsigned *class_index, unsigned *row)
 {
     if (!slot_of(call, cpu, class_index, row))

@@ -1,10 +1,10 @@
 /*
- * What all files of admin/ check when they are written.
+ * The check of all writes to admin/.
  */
 #pragma once
 
 #include "core/base/scan.h"
 #include "core/call.h"
 
-/* 0, or E39: "only the superuser … administers WHAT". */
+/* Returns 0, or E39 if the requester is not the superuser. */
 int admin_may(struct call *call, const char *what);

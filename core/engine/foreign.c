@@ -1,13 +1,14 @@
 /*
- * What pmcfs itself holds on a CPU is counted off: a probe cannot tell it from what others hold.
+ * Probing for foreign slots. A probe cannot distinguish pmcfs's counters from others', so the rows
+ * of pmcfs are subtracted.
  */
 #include "core/engine/foreign.h"
 
 #include "core/slow.h"
 
 /*
- * Rows that pmcfs's own PMCs may hold on this CPU: those of processes too, for their tasks may run
- * there at any moment.
+ * Returns the rows that PMCs may hold on this CPU, including those of process PMCs, whose tasks may
+ * run there at any time.
  */
 static uint64_t own_rows(const struct engine *engine, unsigned cpu, unsigned class_index)
 {
@@ -20,7 +21,7 @@ static uint64_t own_rows(const struct engine *engine, unsigned cpu, unsigned cla
     return own;
 }
 
-/* A result from while PMCs came or went means nothing: the slot stays as it was known. */
+/* Probes one CPU. If PMCs changed during the probe, the result is dropped. */
 static void slot_probe(struct call *call, unsigned cpu, unsigned class_index)
 {
     const struct engine *engine = call->engine;

@@ -1,12 +1,12 @@
 /*
- * Slots that others hold, which no PMC gets: asked of the backend at start and at
- * admin/probe, and booked.
+ * Foreign slots: slots that other programs hold, which no PMC gets. The backend finds them at the
+ * start and at a write to admin/probe.
  */
 #pragma once
 
 #include "core/pmc/parts.h"
 
-/* Asks about every CPU that is online. May be CALL_WAIT. */
+/* Probes every online CPU. May return CALL_WAIT. */
 int foreign_probe(struct call *call);
-/* How many slots are foreign, as last probed. */
+/* Returns the number of foreign slots at the last probe. */
 unsigned foreign_slots(const struct engine *engine);

@@ -1,5 +1,5 @@
 /*
- * Instances made, removed, given away, and bound to a PID namespace: the operations of instances/.
+ * The operations of instances/: create, remove, chown, chmod, and lifetime=namespace.
  */
 #include "core/engine/instances.h"
 
@@ -45,7 +45,7 @@ static int check_new(struct call *call, const char *name)
     return 0;
 }
 
-/* The sticky bit: PMCs in it are removed by their owner and that of the instance. */
+/* Adds the sticky bit: PMCs are removed by their owner or the instance's owner. */
 static mode_t mode_of(mode_t mode)
 {
     return (mode & 0777) | S_ISVTX;
@@ -116,7 +116,7 @@ int engine_chown_instance(struct call *call, uid_t uid, gid_t gid)
 
 /* ---- lifetime=namespace ---- */
 
-/* process NULL: the namespace is the daemon's own, and nothing is bound. */
+/* Finds the first process of the requester's PID namespace; NULL for the daemon's namespace. */
 static int find_first(struct call *call, struct process **process)
 {
     const struct host *host = call->engine->host;
@@ -128,7 +128,7 @@ static int find_first(struct call *call, struct process **process)
                                          "cannot see it: run pmcfs in the host's PID namespace");
 }
 
-/* The process holds the instance, unless another was faster. */
+/* Binds the instance to the process, unless another request has bound it. */
 static int process_hold(struct call *call, struct process *process)
 {
     struct engine *engine = call->engine;
@@ -158,7 +158,7 @@ bool instance_unbound(const struct instance *instance)
     return instance->limit[LIMIT_LIFETIME] && !instance->holder;
 }
 
-/* First the namespace's first process is found; then, with the lock, shared, watched and held. */
+/* Finds the first process without the lock, then watches it and binds the instance. */
 int instance_bind(struct call *call)
 {
     struct process *process = NULL;

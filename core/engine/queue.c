@@ -1,6 +1,6 @@
 /*
- * The queue for after the lock: readers to be woken, names that are gone, the engine's own
- * tasks, and its ticks.
+ * Deferred work: effects for fs after the lock is dropped, background tasks of the engine, and
+ * ticks.
  */
 #include "core/engine.h"
 
@@ -21,7 +21,7 @@ void engine_wake(struct engine *engine, uint64_t pmc_id)
         pmc_wake(pmc);
 }
 
-/* After those of its PMCs. */
+/* Announces a removed instance, after its PMCs. */
 static bool next_removed(struct engine *engine, struct effect *effect)
 {
     struct instance *instance = engine->removed;
@@ -59,7 +59,7 @@ bool engine_next_effect(struct engine *engine, struct effect *effect)
     return true;
 }
 
-/* ---- the engine's own tasks: links without readers, processes nothing holds ---- */
+/* ---- tasks: free unused links and processes ---- */
 
 static bool garbage_task(struct call *call)
 {
@@ -78,7 +78,7 @@ static bool garbage_task(struct call *call)
     return true;
 }
 
-/* ---- the backend is told of CPUs, before the PMCs on them are looked at ---- */
+/* ---- tasks: CPUs that went online or offline, before the PMCs on them ---- */
 
 static bool news_are(const struct engine *engine)
 {
@@ -110,7 +110,7 @@ static bool news_task(struct call *call)
     return true;
 }
 
-/* ---- PMCs that are pending ---- */
+/* ---- tasks: pending PMCs ---- */
 
 static struct pmc *pending_next(const struct engine *engine)
 {
@@ -121,7 +121,7 @@ static struct pmc *pending_next(const struct engine *engine)
     return pmc;
 }
 
-/* Those that wait (a change is under way, it was refused just now) stay on the list. */
+/* Runs one pending PMC. PMCs that are busy, or were refused just now, stay on the list. */
 static bool pending_task(struct call *call)
 {
     struct pmc *pmc;

@@ -1,5 +1,5 @@
 /*
- * What host and backend tell the engine: it is noted, and the PMCs it concerns are looked at.
+ * Events from host and backend. They are noted, and the affected PMCs become pending.
  */
 #include "core/change/change.h"
 #include "core/engine.h"
@@ -22,7 +22,7 @@ static void sink_exited(void *ctx, uint64_t tag)
     LIST_FOREACH (pmc, &proc->owned, owned)
         if (!pmc_released(pmc))
             pmc_vanish(pmc);
-    while (!LIST_EMPTY(&proc->held)) /* the first process of a PID namespace is its last */
+    while (!LIST_EMPTY(&proc->held)) /* the PID namespace ends with its first process */
         instance_release(LIST_FIRST(&proc->held), true);
 }
 
@@ -46,7 +46,7 @@ static void sink_dropped(void *ctx, uint64_t tag)
 
     if (!proc || proc->dead)
         return;
-    proc->guarded = false; /* it tells once */
+    proc->guarded = false; /* a guard fires once */
     engine_touch(proc->engine, JOURNAL_PROCESS, proc->id);
     LIST_FOREACH (link, &proc->links, of_proc) {
         link->dropped = true;
@@ -57,7 +57,7 @@ static void sink_dropped(void *ctx, uint64_t tag)
     }
 }
 
-/* Links that are only planned or opened at this moment are among the engine's. */
+/* Also covers links that a running change has planned or opened. */
 static void sink_cpu(void *ctx, unsigned cpu, bool online)
 {
     struct engine *engine = *(struct engine **)ctx;

@@ -1,5 +1,5 @@
 /*
- * The operations of the tree: directories made, removed, renamed; files released; errors kept.
+ * The operations of the tree: mkdir, rmdir, rename, chmod, chown, release, and last errors.
  */
 #include "core/engine.h"
 
@@ -33,7 +33,7 @@ static int check_user_limit(struct call *call, uid_t uid, struct user *share)
     return rc;
 }
 
-/* May there be one more? The superuser is not held to the limit of each user. */
+/* Checks the limits of PMCs. The limit per user does not apply to the superuser. */
 static int check_limits(struct call *call, bool superuser)
 {
     const uint64_t all = tunable_u64(&call->engine->tunables, TUNABLE_MAX_PMCS);
@@ -74,7 +74,7 @@ int engine_mkdir(struct call *call, const char *name, mode_t mode, uint64_t *id)
 
     if (rc == 0 && instance_unbound(call->instance)) {
         rc = instance_bind(call);
-        if (rc == 0) /* without the lock everything may have changed */
+        if (rc == 0) /* check again: the lock was dropped */
             rc = call->instance ? check_new(call, name) : -ESTALE;
     }
     if (rc)
@@ -107,7 +107,7 @@ int engine_rmdir(struct call *call, const char *name)
                    : -ENOENT;
     pmc_take_off(pmc);
     call->committed = true;
-    change_release(call, pmc); /* or what is under way takes it down; without memory: later */
+    change_release(call, pmc); /* if a change is running, it does this; on ENOMEM later */
     return CALL_DONE;
 }
 
@@ -124,7 +124,7 @@ int engine_rename(struct call *call, const char *from, const char *to)
         return rc;
     instance_remove(call->instance, pmc);
     bool fine = pmc_set_name(pmc, to);
-    instance_add(call->instance, pmc); /* there is room: one was just taken out */
+    instance_add(call->instance, pmc); /* cannot fail: one was just removed */
     if (!fine)
         return err_nomem(&call->err);
     pmc_touch(pmc);
@@ -132,7 +132,7 @@ int engine_rename(struct call *call, const char *from, const char *to)
     return CALL_DONE;
 }
 
-/* The readers' way in is shown as an x: `chmod u+x` hands it back, and did not mean it. */
+/* Ignores the x bit that the directory shows for `readers`, which `chmod u+x` would set. */
 int engine_chmod(struct call *call, mode_t mode)
 {
     struct pmc *pmc = call->pmc;
@@ -148,7 +148,7 @@ int engine_chmod(struct call *call, mode_t mode)
 int engine_chown(struct call *call, uid_t uid, gid_t gid)
 {
     bool to_self = call->rights && call->rights->superuser && uid == call->uid;
-    bool mapped = call->rights && call->rights->userns_fd >= 0; /* to an id of its namespace */
+    bool mapped = call->rights && call->rights->userns_fd >= 0; /* only to ids of its namespace */
     uid_t payer = mapped ? call->payer : uid;
     bool counts = uid != (uid_t)-1 && payer != call->pmc->payer && !to_self;
     int rc = counts ? check_user_limit(call, payer, NULL) : 0;

@@ -1,5 +1,5 @@
 /*
- * Letting go of the lock, by the seat that fs gave. Without one (unit tests) the lock is kept.
+ * Slow parts: calls the functions of fs. Without them (unit tests) the lock is kept.
  */
 #include "core/slow.h"
 

@@ -1,6 +1,6 @@
 /*
- * How long a text can become, for the size that its file shows: never less than the text, and found
- * without making it, so more than that as a rule.
+ * Upper bounds of the lengths of texts, for the sizes of files. Computed without making the text,
+ * and usually larger.
  */
 #include "core/engine.h"
 #include "core/files.h"
@@ -8,11 +8,11 @@
 
 #include <string.h>
 
-#define CELLS_MAX  192  /* the numbers, unit and scale of a line of `detail` */
+#define CELLS_MAX  192  /* numbers, unit and scale in a line of `detail` */
 #define LINE_MAX   512  /* names of a PMC and its instance, and numbers */
-#define LINES      6    /* of a PMC in metrics.prom besides its counts */
-#define ESCAPED    4    /* a byte of a user's name, as \ooo */
-#define ONE        2048 /* what a PMC's texts have besides its events and targets */
+#define LINES      6    /* lines of a PMC in metrics.prom in addition to its counts */
+#define ESCAPED    4    /* a byte of a name, escaped as \ooo */
+#define ONE        2048 /* parts of a PMC's texts that do not depend on events and targets */
 #define WORD       16
 #define EVENT_MAX  (64u << 10)
 #define SERIES_MAX (1u << 20)
@@ -28,7 +28,7 @@ static uint64_t words_bound(const struct pmc *pmc)
     return words;
 }
 
-/* Everything is said once for each event and target, and for the sum: the table of `detail`. */
+/* `detail` is the longest text: a line for each event and target, and sums. */
 uint64_t bound_pmc(const struct call *call)
 {
     const struct pmc *pmc = call->pmc;
@@ -42,7 +42,7 @@ uint64_t bound_pmc(const struct call *call)
            pmc_events(pmc) * labels;
 }
 
-/* metrics.prom has a line for each event, or for that and each CPU, and some for the PMC. */
+/* metrics.prom has a line for each event, or for each event and CPU, and some for the PMC. */
 static uint64_t metrics_bound(const struct pmc *pmc)
 {
     const char *instance = pmc->instance->name; /* NULL: the root */
@@ -52,7 +52,7 @@ static uint64_t metrics_bound(const struct pmc *pmc)
     return lines * (names + CELLS_MAX) + (pmc->links->n + 1) * words_bound(pmc);
 }
 
-/* Asked for with each listing of the directory: found anew only when something has changed. */
+/* Cached, because each listing of the directory needs it. */
 uint64_t bound_counts(const struct call *call)
 {
     struct engine *engine = call->engine;
@@ -69,7 +69,7 @@ uint64_t bound_counts(const struct call *call)
     return instance->bound;
 }
 
-/* A PMC of processes stands, with its whole set, on the lines of its rows for every CPU. */
+/* A process PMC appears, with all its events, in the lines of its rows of every CPU. */
 uint64_t bound_rows(const struct call *call)
 {
     struct engine *engine = call->engine;
@@ -89,14 +89,14 @@ uint64_t bound_classes(const struct call *call)
     return (engine->n_classes + 2u) * (LINE_MAX + UINT64_C(6) * cpus_count(&engine->possible));
 }
 
-/* Umasks and attributes, a line each. */
+/* A line for each unit mask and attribute. */
 uint64_t bound_event(const struct call *call)
 {
     (void)call;
     return EVENT_MAX;
 }
 
-/* A number in the log is a word in its text: a file and an offset where it is a frame. */
+/* Each number of the log may become a word of text: a frame becomes a file and an offset. */
 uint64_t bound_log(const struct call *call)
 {
     const struct pmc *pmc = call->pmc;
@@ -107,7 +107,7 @@ uint64_t bound_log(const struct call *call)
     return ONE + WORD * (goes_on ? log_size(pmc->engine, &pmc->settings) : stats.bytes);
 }
 
-/* While it runs that is not known; less(1) shows no more of a file than this. */
+/* The length of a stream is not known; less(1) shows no more than this. */
 uint64_t bound_series(const struct call *call)
 {
     return state_table[call->pmc->state].settable ? bound_pmc(call) : SERIES_MAX;

@@ -1,5 +1,5 @@
 /*
- * The texts of info/ and of events/CLASS/EVENT: the machine, statistics. Rows: info_rows.c.
+ * The texts of info/, except info/rows, and of events/CLASS/EVENT.
  */
 #include "core/engine.h"
 #include "core/files.h"
@@ -23,7 +23,7 @@ int show_info_version(struct call *call)
     return CALL_DONE;
 }
 
-/* ---- what has to be looked up in the machine's files, without the lock ---- */
+/* ---- texts that read the system's files, without the lock ---- */
 
 static int look_up(struct call *call, void (*print)(const struct engine *engine, struct buf *out))
 {
@@ -65,7 +65,7 @@ int show_info_cpuref(struct call *call)
     return look_up(call, print_cpuref);
 }
 
-/* ---- what the engine knows ---- */
+/* ---- texts from the engine's state ---- */
 
 int show_info_cpus(struct call *call)
 {
@@ -138,7 +138,7 @@ int show_info_classes(struct call *call)
     return CALL_DONE;
 }
 
-/* Of all logs, also of those that are gone. */
+/* Adds up the statistics of all logs, including released ones. */
 static struct log_stats log_sums(struct ids *pmcs, const struct work *work)
 {
     struct log_stats sums = work->released, stats;
@@ -151,7 +151,7 @@ static struct log_stats log_sums(struct ids *pmcs, const struct work *work)
     return sums;
 }
 
-/* hwpmc's eight, with what comes nearest. */
+/* Prints hwpmc's eight statistics, or the nearest equivalents. */
 static void print_eight(struct buf *out, const struct log_stats *logs, const struct work *work)
 {
     fact(out, "intr_ignored", logs->hidden);
@@ -164,7 +164,7 @@ static void print_eight(struct buf *out, const struct log_stats *logs, const str
     fact(out, "log_sweeps", work->drained);
 }
 
-/* Of all of pmcfs. */
+/* Prints statistics of the daemon. */
 static void print_daemon(struct buf *out, const struct engine *engine)
 {
     static const char *const names[STAT_COUNT] = {
@@ -228,7 +228,7 @@ static int event_describe(const struct engine *engine, const char *class_name, c
     return engine->backend->describe(engine->backend_state, class_name, event, out);
 }
 
-/* Describing looks at the machine's files. */
+/* Describes an event without the lock, because that reads the system's files. */
 int show_catalog_event(struct call *call)
 {
     struct engine *engine = call->engine;

@@ -1,6 +1,6 @@
 /*
- * info/rows: the holders of the rows, as an instance sees them. Numbers of processes are asked for
- * without the lock.
+ * info/rows: the holders of the rows, as an instance sees them. PIDs are translated without the
+ * lock.
  */
 #include "core/base/vec.h"
 #include "core/engine.h"
@@ -10,17 +10,17 @@
 
 #include <stdlib.h>
 
-/* The process that made a PMC, as the reader sees it. */
+/* The process that created a PMC, with its PID in the reader's namespace. */
 struct maker {
     uint64_t pmc, key;
     pid_t pid, shown;
 };
 
 struct makers {
-    VEC(struct maker) of; /* in order of PMCs */
+    VEC(struct maker) of; /* sorted by PMC */
 };
 
-/* At a rate it is the kernel that finds the reload count. */
+/* Prints the settings. With freq= the kernel chooses the reload count. */
 static void row_settings(struct buf *out, const struct pmc *pmc)
 {
     static const enum key flags[] = {KEY_DESCENDANTS, KEY_CALLCHAIN, KEY_LOG_CSW, KEY_LOG_EXIT};
@@ -47,7 +47,7 @@ static int maker_compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* `-`: it is gone, or not of the reader's PID namespace. */
+/* Prints the PID, or `-` if the process is gone or not visible to the reader. */
 static void row_maker(const struct makers *makers, const struct pmc *pmc, struct buf *out)
 {
     const struct maker wanted = {.pmc = pmc->id};
@@ -119,7 +119,7 @@ static void rows_lines(const struct call *call, const struct makers *makers)
     }
 }
 
-/* Of the PMCs on rows that the reader may read. False: no memory. */
+/* Lists the creators of the PMCs that the reader may read. Returns false on ENOMEM. */
 static bool makers_list(const struct call *call, struct makers *makers)
 {
     uint64_t id = 0;

@@ -1,7 +1,7 @@
 /*
- * poll: what a level says, and the looks for sleeping pollers. They are asked for, at most every
- * notify_ms, and the sleepers are told when they are over. A cheap PMC is looked at by each poll,
- * too.
+ * poll: the levels of files, and snapshots for sleeping pollers. A tick requests snapshots at most
+ * every notify_ms, and the pollers are notified when they are done. A poll of a PMC that is cheap
+ * to read also takes a snapshot.
  */
 #include "core/show/poll.h"
 
@@ -17,7 +17,7 @@ static uint64_t notify_ns(const struct engine *engine)
     return tunable_u64(&engine->tunables, TUNABLE_NOTIFY_MS) * 1000000;
 }
 
-/* ---- looks ---- */
+/* ---- snapshots ---- */
 
 static bool is_notified(const struct pmc *pmc)
 {
@@ -55,7 +55,7 @@ static int look_polled(struct call *call, struct look *look)
     return CALL_DONE;
 }
 
-/* The PMCs that are asked for. */
+/* Takes the PMCs for which a snapshot is requested. */
 static unsigned asked_take(struct engine *engine, struct pmc **pmcs)
 {
     uint64_t id = 0;
@@ -70,7 +70,7 @@ static unsigned asked_take(struct engine *engine, struct pmc **pmcs)
     return n;
 }
 
-/* One look at a time. */
+/* Returns true if a snapshot is requested and none is running. */
 bool poll_wanted(const struct engine *engine)
 {
     return engine->poll_asked && !engine->polling;
@@ -82,7 +82,7 @@ bool poll_task(struct call *call)
     struct pmc **pmcs = poll_wanted(engine) ? calloc(engine->pmcs.n + 1, sizeof *pmcs) : NULL;
     unsigned n = pmcs ? asked_take(engine, pmcs) : 0;
 
-    if (n) { /* without memory the next tick asks again */
+    if (n) { /* on ENOMEM the next tick requests it again */
         engine->polling = true;
         pmcs_look(call, pmcs, n, true, false, look_polled);
         engine->polling = false;
@@ -106,7 +106,7 @@ void poll_tick(struct engine *engine, uint64_t now_ns)
         return;
     engine->poll_due_ns = now_ns + notify_ns(engine);
     for (struct pmc *pmc; (pmc = ids_next(&engine->pmcs, id, &id));) {
-        /* armed, running and lost are found out by reading */
+        /* armed, running and lost are detected by reading */
         bool finds_out = is_notified(pmc) || !state_table[pmc->state].settable;
 
         if (pmc->pollers && pmc->set && !pmc->busy && finds_out)
@@ -128,7 +128,7 @@ void engine_polled(struct engine *engine, uint64_t pmc_id, bool polled)
 
 /* ---- levels ---- */
 
-/* A change before the first read, or the first poll, is told too. */
+/* Notes the state at open, so that a change before the first read or poll is reported. */
 void begin_state(struct call *call)
 {
     call->open->has_seen = true;
@@ -149,7 +149,7 @@ unsigned poll_state(struct call *call)
     return open->seen_change != call->pmc->change ? level | EPOLLPRI : level;
 }
 
-/* The value seen is one of the present count: after a reset its initial value. */
+/* After a reset the seen value becomes the initial value. */
 static void seen_follow(struct open_file *open, const struct pmc *pmc)
 {
     if (!open->has_seen) {
@@ -161,7 +161,7 @@ static void seen_follow(struct open_file *open, const struct pmc *pmc)
     open->seen_resets = pmc->resets;
 }
 
-/* Was it looked at since the last reset? */
+/* Returns true if there was a snapshot since the last reset. */
 static bool polled_known(const struct pmc *pmc)
 {
     return pmc->polled_ns && pmc->polled_resets == pmc->resets;
@@ -182,7 +182,7 @@ unsigned poll_count(struct call *call)
         pmc->poll_tells = true;
         poll_ask(pmc);
     } else if (!costly && !pmc->busy && pmcs_look(call, &call->pmc, 1, true, false, look_polled)) {
-        return level; /* it was released, cannot be read, or others are waited for */
+        return level; /* released, unreadable, or a snapshot is running */
     }
     pmc = call->pmc;
     open = call->open;

@@ -16,7 +16,7 @@ static int no_event(struct call *call)
     return err_set(&call->err, P08, "%s has no event yet: write one to event", call->pmc->name);
 }
 
-/* This descriptor has read what the PMC was at this change: poll tells of the next. */
+/* Notes the change number that this open file has seen, for poll. */
 static void change_seen(struct call *call, uint64_t change)
 {
     if (!call->open)
@@ -25,7 +25,7 @@ static void change_seen(struct call *call, uint64_t change)
     call->open->seen_change = change;
 }
 
-/* What the PMC is once the ends of its targets are taken into account. */
+/* Takes a snapshot after the exits of targets are processed. */
 static int look_settled(struct call *call, bool counts, bool pids,
                         int (*print)(struct call *call, struct look *look))
 {
@@ -42,7 +42,7 @@ static void print_event_words(const struct pmc *pmc, const char *before, struct 
         buf_printf(out, "%s%s\n", before, pmc->set->event[i].written);
 }
 
-/* Behind the events that they named, which they do not name again: what is copied is the same. */
+/* Prints metric words after the events. Their events are already in the set, so a copy is equal. */
 static void print_metric_words(const struct pmc *pmc, struct buf *out)
 {
     struct scan scan;
@@ -71,13 +71,13 @@ int show_error(struct call *call)
     return CALL_DONE;
 }
 
-/* All that have a value, the default too: a copy takes the place of what was there. */
+/* Returns true for settings with a value, defaults included, so that a copy sets all of them. */
 static bool key_is_shown(enum key key)
 {
     return key != KEY_EVENT && key != KEY_TARGET && key != KEY_LIFETIME && key != KEY_FORCE;
 }
 
-/* nameless: those too that have no number in the reader's PID namespace. */
+/* nameless: also prints targets without a number in the reader's PID namespace. */
 static void print_targets(const struct looked *item, const char *before, bool nameless,
                           struct buf *out)
 {
@@ -105,7 +105,7 @@ static int print_target(struct call *call, struct look *look)
     return CALL_DONE;
 }
 
-/* Without an event nothing is decided: what the reader would get, so that a copy pins nothing. */
+/* Without an event kernel= is not decided: prints the value that the reader would get. */
 static void print_kernel(const struct call *call, const struct pmc *pmc)
 {
     bool decided = pmc->set || (pmc->settings.given & GIVEN(KEY_KERNEL));
@@ -160,7 +160,7 @@ static int print_ctl_look(struct call *call, struct look *look)
     return print_ctl(call, look->item[0].pmc);
 }
 
-/* armed and lost are found out by reading. */
+/* Takes a snapshot, because armed and lost are detected by reading. */
 int show_ctl(struct call *call)
 {
     const struct pmc *pmc = call->pmc;
@@ -220,7 +220,7 @@ static void status_log(const struct log_stats *stats, struct buf *out)
     status_number(out, "hidden", stats->hidden);
 }
 
-/* What keeps the log from growing to its logsize, "-": nothing does. */
+/* Prints the limit that keeps the log below its logsize, or "-". */
 static void status_room(const struct pmc *pmc, const struct log_stats *stats, struct buf *out)
 {
     status_line(out, "log_short",
@@ -229,8 +229,8 @@ static void status_room(const struct pmc *pmc, const struct log_stats *stats, st
                                            : "-");
 }
 
-/* "period 1000 (asked 10, mincount)", "freq 997", "-": as it is, and what is not as it was asked.
- */
+/* Prints "period 1000 (asked 10, mincount)", "freq 997" or "-": the value in use and, if it
+ * differs, the setting. */
 static void status_sampling(const struct pmc *pmc, struct buf *out)
 {
     const struct sampling *sampling = &pmc->sampling;
