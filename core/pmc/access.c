@@ -1,5 +1,5 @@
 /*
- * The rules of access, as far as they follow from rights and tunables.
+ * Rules of access that depend on rights and tunables only.
  */
 #include "core/pmc/access.h"
 
@@ -14,8 +14,7 @@ bool access_superuser(const struct rights *rights)
     return rights && rights->superuser;
 }
 
-/* The tunable at the root; in an instance what its administrator allows takes the tunable's place.
- */
+/* Returns the tunable, or in an instance its limit instead. */
 static bool allowed(const struct instance *instance, enum tunable which, enum limit limit)
 {
     return instance_is_root(instance) ? tunable_bool(&instance->engine->tunables, which)
@@ -45,7 +44,7 @@ static bool reads_all(const struct engine *engine, const struct rights *rights)
            (engine->readers != (gid_t)-1 && rights_in_group(rights, engine->readers));
 }
 
-/* Has the mode the bits, of S_IROTH | S_IXOTH, for a user with these rights? */
+/* Returns true if the mode gives these bits (S_IROTH | S_IXOTH) to a user with these rights. */
 static bool mode_grants(mode_t mode, uid_t uid, gid_t gid, mode_t need, const struct rights *rights)
 {
     if (rights_pass_bits(rights, uid, gid))
@@ -62,7 +61,7 @@ bool engine_may_read(const struct pmc *pmc, const struct rights *rights)
     return access_read(pmc, pmc->instance, rights);
 }
 
-/* The answer of path lookup and open for NAME/count. */
+/* Gives the same answer as path lookup and open of NAME/count. */
 bool access_read(const struct pmc *pmc, const struct instance *from, const struct rights *rights)
 {
     const struct instance *in = pmc->instance;

@@ -1,5 +1,5 @@
 /*
- * Reading PMCs: a look at them, without the lock.
+ * Snapshots: reading the counters of PMCs without the lock.
  */
 #include "core/pmc/count.h"
 
@@ -11,9 +11,9 @@
 #include <string.h>
 
 enum {
-    COST_SLOW = 100, /* system calls: more take longer than a request that waits should have to */
-    PASSES_MAX = 8,  /* a count that is set anew each time is left out then */
-    LOOK_ROOM = 1024 /* bytes: what a look at one PMC with few links needs is no block of its own */
+    COST_SLOW = 100, /* system calls; more are a slow part */
+    PASSES_MAX = 8,  /* then a count that changes each time is left out */
+    LOOK_ROOM = 1024 /* bytes within the struct, enough for one PMC with few links */
 };
 
 bool tally_partial(const struct tally *tally)
@@ -60,8 +60,7 @@ unsigned count_cost(const struct pmc *pmc)
     return cost;
 }
 
-/* What a reading says about the state: `ran` is of the counters alone, not of what was before them.
- */
+/* Updates the state from a reading. ran: the counters have run, without earlier ones. */
 static void note_state(struct pmc *pmc, bool ran, bool off)
 {
     if (pmc->busy)
@@ -87,9 +86,9 @@ static int count_failed(const struct looked *item, struct err *err)
                    pmc->name);
 }
 
-/* ---- looks ---- */
+/* ---- snapshots ---- */
 
-/* Besides its struct looked: tallies, the places of those of links, and PIDs. */
+/* Returns the bytes that a PMC needs in addition to its struct looked: tallies and PIDs. */
 static size_t looked_bytes(const struct pmc *pmc)
 {
     const size_t links = pmc->links->n;
@@ -118,7 +117,7 @@ static void look_end(struct look *look)
     }
 }
 
-/* What the PMC is at this moment. The block is zeroed. */
+/* Copies the present state of the PMC and takes references. The block is zeroed. */
 static void looked_take(struct looked *item, char *block)
 {
     struct pmc *pmc = item->pmc;
@@ -171,7 +170,7 @@ static void look_run(struct look *look)
             looked_read(look, &look->item[i]);
 }
 
-/* Bases are only valid with the lock held: the sums are made here. */
+/* Adds up the readings. Needs the lock, because bases change under it. */
 static void looked_sum(struct looked *item)
 {
     unsigned n = item->set ? item->set->n : 0, live = 0, off = 0;
@@ -205,7 +204,7 @@ static void looked_sum(struct looked *item)
     item->change = item->pmc->change;
 }
 
-/* All is read. */
+/* Completes the snapshot with the lock and prints it. */
 static int look_tell(struct call *call, struct look *look,
                      int (*print)(struct call *call, struct look *look))
 {
@@ -220,8 +219,9 @@ static int look_tell(struct call *call, struct look *look,
 }
 
 /*
- * Those of which bases were set anew meanwhile, or that need more time, and no others: a user that
- * sets a count anew all the time keeps no look at the PMCs of others. True if there are any.
+ * Prepares another pass over PMCs whose bases changed, or that need more time. Only these are read
+ * again, so that a user who writes a count all the time does not delay others. Returns true if
+ * there are any.
  */
 static bool look_again(struct look *look, bool last, bool *failed)
 {

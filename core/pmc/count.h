@@ -1,21 +1,20 @@
 /*
- * What PMCs have counted: base + every link's reading since its own base. They are looked at
- * without the lock.
+ * Counts of PMCs: the PMC's base plus each link's reading minus the link's base. Counters are read
+ * without the lock, in snapshots.
  */
 #pragma once
 
 #include "core/pmc/metric.h"
 #include "core/pmc/pmc.h"
 
-#define COST_SMALL 8 /* system calls that are made at once */
+#define COST_SMALL 8 /* system calls that count as cheap */
 
-unsigned count_cost(const struct pmc *pmc); /* system calls of a look at it, or very many */
+unsigned count_cost(const struct pmc *pmc); /* system calls of a snapshot, up to a limit */
 bool tally_partial(const struct tally *tally);
-/* The value that `count` shows of event i: raw, or the estimate with multiplex=on. */
+/* Returns the value of event i that `count` shows: raw, or the estimate with multiplex=on. */
 uint64_t count_shown(const struct pmc *pmc, const struct tally *tally, unsigned i);
 
-/* What was counted since the initial value, or since `last` (a value for each event), for metrics;
- * enabled_ns and elapsed_ns are those of the whole. */
+/* Counts for metrics, since the initial values or since `last` (a value for each event). */
 struct counted {
     struct metric_reading reading;
     struct plan_event events[SET_MAX];
@@ -24,41 +23,41 @@ struct counted {
 void count_for_metrics(const struct pmc *pmc, const struct tally *tally, const uint64_t *last,
                        uint64_t now_ns, struct counted *out);
 
-/* One PMC of a look. */
+/* A PMC in a snapshot. */
 struct looked {
-    struct pmc *pmc;     /* a reference; may be released meanwhile */
+    struct pmc *pmc;     /* a reference; may be released during the snapshot */
     struct links *links; /* a reference */
     struct set *set;     /* a reference, or NULL */
     uint64_t epoch;
-    uint64_t change;     /* of the PMC then, or that which this look made: a reading from before
-                          * says nothing of a later state */
-    struct tally *total; /* that of the PMC without its links; at the end, with them */
-    struct tally **link; /* per link: what it counted (relative), filled by the look */
-    pid_t *shown;        /* per link: PID as the reader knows it */
-    void *own; /* the block of these, where it was taken again; NULL: they are the look's */
+    uint64_t change;     /* the PMC's change number: a reading must not change a later
+                          * state */
+    struct tally *total; /* the PMC's base; at the end the total */
+    struct tally **link; /* per link: its reading, relative at the end */
+    pid_t *shown;        /* per link: PID in the reader's namespace */
+    void *own;           /* separate block after another pass; NULL: in the snapshot's block */
     bool partial, off;
     bool done;    /* read in an earlier pass */
-    bool failed;  /* one of its counters could not be read: there is no total */
-    bool moved;   /* … because it was set anew each time */
-    bool hurried; /* … because the kernel would have to be waited for */
+    bool failed;  /* a counter could not be read; there is no total */
+    bool moved;   /* failed because its bases changed in each pass */
+    bool hurried; /* failed because the kernel would have made the reader wait */
 };
 
 struct look {
     struct engine *engine;
-    pid_t tid;   /* PIDs as this thread knows them */
+    pid_t tid;   /* thread whose PID namespace is used */
     bool counts; /* read the counters */
     bool pids;   /* translate PIDs */
-    bool slow;   /* there is time to wait for the kernel */
+    bool slow;   /* may wait for the kernel */
     uint64_t time_ns, tsc;
-    bool one; /* for a file of this PMC: released meanwhile is ENODEV, unread EIO */
+    bool one; /* for a file of one PMC: ENODEV if released, EIO if unreadable */
     unsigned n;
     struct looked *item;
 };
 
 /*
- * A look at n PMCs (PMCs without an event are fine), without the lock. Answers what print answers,
- * which is called when all is read, and for a file of a PMC only while it is not released; or
- * CALL_WAIT, or an errno.
+ * Takes a snapshot of n PMCs, which may be without events. Drops the lock while it reads, then
+ * calls print with the lock and returns its result, or CALL_WAIT, or an errno. For a file of one
+ * PMC print is not called after its release.
  */
 int pmcs_look(struct call *call, struct pmc *const *pmcs, unsigned n, bool counts, bool pids,
               int (*print)(struct call *call, struct look *look));

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ERRORS_KEPT 1024 /* users with a last sentence that is remembered */
+#define ERRORS_KEPT 1024 /* users whose last error is kept */
 #define MANY        1000000000
 
 const struct limit_row limit_table[LIMITS] = {
@@ -83,7 +83,7 @@ void instance_free(struct instance *instance)
     free(instance);
 }
 
-/* Index of the first PMC with a name that is not less. */
+/* Returns the index of the first PMC with a name >= this one. */
 static size_t place(const struct instance *instance, const char *name)
 {
     size_t low = 0, high = instance->n;
@@ -139,7 +139,7 @@ struct instance *instance_by_name(struct engine *engine, const char *name)
     return instance;
 }
 
-/* ---- the end ---- */
+/* ---- release ---- */
 
 void instance_hold(struct instance *instance, struct proc *proc)
 {
@@ -165,7 +165,7 @@ static void error_touch(const struct instance *instance, uid_t uid)
     engine_touch(instance->engine, JOURNAL_ERROR, instance->id << 32 | uid);
 }
 
-/* The struct itself lives on until the kernel has been told: that needs no memory. */
+/* The struct is freed after the kernel was notified; it is its own queue entry. */
 void instance_release(struct instance *instance, bool vanishes)
 {
     struct engine *engine = instance->engine;
@@ -189,7 +189,7 @@ struct instance *engine_instance(struct engine *engine, uint64_t id)
     return id == 0 ? engine->root : ids_find(&engine->instances, id);
 }
 
-/* ---- sentences ---- */
+/* ---- last errors ---- */
 
 static struct last_error *error_slot(struct instance *instance, uid_t uid)
 {

@@ -1,5 +1,5 @@
 /*
- * The table of metrics, and what they come to.
+ * The table of metrics and the computation of their values.
  */
 #include "core/pmc/metric.h"
 
@@ -64,7 +64,7 @@ bool metric_is(struct word word)
     return word.len >= len && word_alike((struct word){word.p, len}, PREFIX, false);
 }
 
-/* The row, and what stands behind the name; NULL: there is no such metric. */
+/* Finds the metric, and the text after its name. Returns NULL if there is none. */
 static const struct metric *metric_find(struct word word, struct word *name, struct word *behind)
 {
     size_t len = 0;
@@ -132,7 +132,7 @@ bool metric_needs(const char *event)
 
 /* ---- computing ---- */
 
-/* How a member counts, as it is written behind a name. */
+/* Suffixes of the modes in which an event counts. */
 static const char *const modes[] = {":uk", ":u", ":k"};
 
 static bool counts_in(const struct plan_event *plan, const char *mode)
@@ -141,7 +141,7 @@ static bool counts_in(const struct plan_event *plan, const char *mode)
                                   plan->kernel == (strchr(mode, 'k') != NULL));
 }
 
-/* The member that counts this in the mode, or in that which stands behind the name; NULL. */
+/* Finds the event that counts this in the mode, or in the mode of the name's suffix. */
 static const struct plan_event *member(const struct metric_reading *reading, const char *operand,
                                        const char *mode)
 {
@@ -163,9 +163,9 @@ static double value_of(const struct metric_reading *reading, const struct plan_e
     return found ? (double)reading->value[found - reading->events] : (double)reading->elapsed_ns;
 }
 
-/* The metric in one mode, a value of which is asked for once where its events have none. */
+/* The values of a metric in one mode. */
 struct result {
-    bool known; /* the divisor is not 0 */
+    bool known; /* false: the divisor is 0 */
     double value;
 };
 
@@ -200,7 +200,7 @@ static void line(const char *name, const char *behind, const struct result *resu
     buf_printf(out, " %s%s\n", unit, partial ? " partial" : "");
 }
 
-/* Where a set counts in several modes, the mode stands behind the name. */
+/* If a set counts in several modes, the name gets the mode as suffix. */
 static void print_metric(const struct metric *metric, const struct metric_reading *reading,
                          bool partial, struct buf *out)
 {
@@ -254,7 +254,7 @@ bool metric_value(struct word word, const struct metric_reading *reading, double
 struct here {
     const struct backend *backend;
     struct backend_state *state;
-    const struct class_info *class; /* of its events that take counters; NULL: none yet */
+    const struct class_info *class; /* class of its hardware events; NULL: none yet */
 };
 
 static int counts_here(void *arg, const char *name, struct err *err)
@@ -275,7 +275,7 @@ static int counts_here(void *arg, const char *name, struct err *err)
     if (!class->hardware)
         return 0;
     if (here->class && here->class != class)
-        return -EINVAL; /* of two kinds of cores: no set */
+        return -EINVAL; /* events of two kinds of cores cannot be a set */
     here->class = class;
     return 0;
 }

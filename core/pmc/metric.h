@@ -1,6 +1,6 @@
 /*
- * Metrics: what follows from the counts of a set, and the words "metric/NAME" in `event` that stand
- * for the events which one needs.
+ * Metrics: values derived from the counts of a set, such as instructions per cycle. The word
+ * "metric/NAME" in `event` selects the events that a metric needs.
  */
 #pragma once
 
@@ -9,47 +9,48 @@
 
 struct metric {
     const char *name;
-    const char *numerator; /* a generic name; with ":u" or ":uk" counted in just these modes */
-    const char *divisor;   /* the same, or METRIC_ELAPSED */
-    double scale;          /* of numerator / divisor */
+    const char *numerator; /* a generic name; with ":u" or ":uk" in these modes only */
+    const char *divisor;   /* a generic name, or METRIC_ELAPSED */
+    double scale;          /* multiplies numerator / divisor */
     const char *unit;      /* "-": a plain ratio */
     const char *description;
 };
 
 #define METRIC_CLASS   "metric"
-#define METRIC_ELAPSED "elapsed_ns" /* of the clock on the wall, since the start */
+#define METRIC_ELAPSED "elapsed_ns" /* elapsed time since the start */
 
-const struct metric *metric_at(unsigned index); /* NULL at the end */
-/* Is the word one of "metric/…"? */
+const struct metric *metric_at(unsigned index); /* NULL after the last */
+/* Returns true for "metric/…". */
 bool metric_is(struct word word);
 /*
- * "metric/NAME", with modifiers and qualifiers behind it that are meant for each of its events.
- * Calls add() for each of them; CS01 with near misses, CS03, or what add() answers.
+ * Calls add() for each event of "metric/NAME", with the modifiers and qualifiers that follow.
+ * Returns 0, CS01 with near misses, CS03, or the result of add().
  */
 int metric_events(struct word word, int (*add)(void *arg, const char *name, struct err *err),
                   void *arg, struct err *err);
 
-/* Is it an event that a metric needs: known, whether or not this machine has it? */
+/* Returns true if a metric needs the event, which this host may not have. */
 bool metric_needs(const char *event);
 
-/* One reading of a set, or the step between two. */
+/* A reading of a set, or the difference of two. */
 struct metric_reading {
     const struct plan_event *events;
     const int64_t *value;
     unsigned n;
     uint64_t enabled_ns, elapsed_ns;
 };
-/* The value of the word; false: a divisor is 0, or it has no such events any more. */
+/* Computes the metric of a word. Returns false if the divisor is 0 or the set lacks its events. */
 bool metric_value(struct word word, const struct metric_reading *reading, double *value);
-/* All that its events allow: "name value unit" lines, with " partial" behind each. */
+/* Prints a line "name value unit" for each metric of the set's events, followed by " partial" if
+ * set. */
 void metrics_print(const struct metric_reading *reading, bool partial, struct buf *out);
-/* "0.813", or "-". */
+/* Prints "0.813", or "-" if not known. */
 void metric_print(bool known, double value, struct buf *out);
 
-/* events/metric: those with events that this machine can count one by one. */
+/* Lists metrics for events/metric, if this host can count their events. */
 void metrics_list(const struct backend *backend, struct backend_state *state, struct catalog *out);
 /*
- * The whole of events/: what the backend lists, and the metrics. 0, or a negative errno with a
+ * Lists all of events/: the backend's events and the metrics. Returns 0 or a negative errno with a
  * sentence (err may be NULL).
  */
 int events_list_all(const struct backend *backend, struct backend_state *state, struct catalog *out,

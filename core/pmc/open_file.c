@@ -1,5 +1,5 @@
 /*
- * Memory that an open file keeps for its reader is charged to the user that opened it.
+ * Charges for open files: their memory is charged to the user that opened them.
  */
 #include "core/engine.h"
 
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OPEN_BYTES 1024 /* of the row itself, and what allocating it and its record takes */
+#define OPEN_BYTES 1024 /* the handle, its allocation and its record */
 
 /* ---- memory ---- */
 
@@ -19,7 +19,7 @@ static uint64_t open_file_bytes(const struct open_file *open)
     return OPEN_BYTES + open->remembers + (open->swap ? strlen(open->swap) + 1 : 0);
 }
 
-/* Without a question where it `was_granted` once, or where it is less than before. */
+/* Charges without a check if it `was_granted` before, or if the charge decreases. */
 static bool open_file_charge(struct open_file *open, uint64_t kept, bool was_granted)
 {
     const uint64_t bytes = open_file_bytes(open) + kept;
@@ -51,7 +51,7 @@ int open_file_keep(struct call *call, uint64_t bytes)
     return -EDQUOT;
 }
 
-/* ---- the user that pays ---- */
+/* ---- the charged user ---- */
 
 static bool payer_set(struct engine *engine, struct open_file *open, uid_t uid)
 {
@@ -98,10 +98,10 @@ bool open_file_again(struct engine *engine, struct open_file *open)
 
 int engine_charge_wait(struct call *call, uint64_t bytes, struct user **user)
 {
-    struct user *payer = call->open && call->open->payer
-                             ? user_ref(call->open->payer)
-                             : user_get(call->engine, call->payer,
-                                        call->instance ? call->instance->share : NULL);
+    struct user *payer =
+        call->open && call->open->payer
+            ? user_ref(call->open->payer)
+            : user_get(call->engine, call->payer, call->instance ? call->instance->share : NULL);
     struct buf limit;
     char room[160];
 

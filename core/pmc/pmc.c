@@ -1,5 +1,5 @@
 /*
- * The life of a PMC, and what happens to it from outside: targets that die, its release.
+ * Creation and release of PMCs, and events from outside such as exits of targets.
  */
 #include "core/pmc/pmc.h"
 
@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Targets that have ended hold no descriptor, and are remembered all the same. */
+/* Links of exited targets have no descriptor but use memory, which is charged. */
 #define LINKS_FREE  16
-#define LINK_BYTES  640 /* of a link, its record in the journal … */
-#define VALUE_BYTES 48  /* … and what it counted of an event */
+#define LINK_BYTES  640 /* memory of a link and its record */
+#define VALUE_BYTES 48  /* memory of its counts per event */
 
 const struct state_row state_table[PMC_STATES] = {
     [PMC_NEW] = {"new", true, "no event is set"},
@@ -22,7 +22,7 @@ const struct state_row state_table[PMC_STATES] = {
     [PMC_LOST] = {"lost", false, "the kernel took all of its hardware counters away"},
 };
 
-/* ---- life ---- */
+/* ---- creation ---- */
 
 int name_check(const char *name, struct err *err)
 {
@@ -89,7 +89,7 @@ void pmc_unref(struct pmc *pmc)
     if (!pmc || --pmc->refs > 0)
         return;
     assert(!pmc->instance && !pmc->claim && !pmc->owner);
-    if (pmc->links) { /* of a PMC that never was on the tree */
+    if (pmc->links) { /* NULL for a PMC that was never on the tree */
         assert(pmc->links->n == 0);
         free(pmc->links);
     }
@@ -209,7 +209,7 @@ void pmc_take_off(struct pmc *pmc)
     pmc_wake(pmc);
 }
 
-/* To be told after the lock: needs no memory. */
+/* Queues effects for after the lock. Needs no memory. */
 static void pmc_tell(struct pmc *pmc)
 {
     struct engine *engine = pmc->engine;
@@ -282,7 +282,7 @@ void pmc_set_error(struct pmc *pmc, const char *line)
     pmc->error = copy;
 }
 
-/* ---- what a member counts ---- */
+/* ---- modes of events ---- */
 
 struct plan_event pmc_plan_event(const struct event *event, const struct settings *settings,
                                  bool kernel)
@@ -294,7 +294,7 @@ struct plan_event pmc_plan_event(const struct event *event, const struct setting
     if (event->user == SAID_NOTHING && event->kernel == SAID_NOTHING) {
         plan.user = settings->word[KEY_USER];
         plan.kernel = kernel;
-    } else { /* its own modifiers win, and say everything */
+    } else { /* the event's modifiers override the settings */
         plan.user = event->user == SAID_ON;
         plan.kernel = event->kernel == SAID_ON;
     }
@@ -364,7 +364,7 @@ struct plan link_plan(struct link *link, const struct opening *opening)
     };
 }
 
-/* ---- what the engine does by itself ---- */
+/* ---- events from outside ---- */
 
 void pmc_pend(struct pmc *pmc)
 {
@@ -395,7 +395,7 @@ bool link_target_alive(void *arg)
     return !link->proc || host->process_alive(link->proc->process);
 }
 
-/* Of a thread it is not asked here: that is a look at /proc. */
+/* Not checked for threads, because that needs /proc. */
 bool link_dropped(const struct pmc *pmc, const struct link *link)
 {
     return link->dropped && !link->ended && link->proc && !link->proc->dead &&
@@ -425,9 +425,9 @@ bool link_dead(const struct pmc *pmc, const struct link *link)
 {
     if (link->ended)
         return false;
-    if (link->gone) /* or its process executed a privileged program, which is another matter */
+    if (link->gone) /* or its process executed a privileged program, see link_dropped() */
         return !link_dropped(pmc, link);
-    /* With descendants the process may be dead while its children are still counted. */
+    /* With descendants the children are still counted after the process has exited. */
     return link->proc && link->proc->dead && !pmc->settings.word[KEY_DESCENDANTS];
 }
 

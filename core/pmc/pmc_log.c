@@ -1,5 +1,5 @@
 /*
- * The log of a PMC: when there is one and how large, notes into it, its recording.
+ * The log of a PMC: its creation and size, notes before it exists, and the recording.
  */
 #include "core/pmc/pmc.h"
 
@@ -34,17 +34,17 @@ uint64_t log_size(const struct engine *engine, const struct settings *settings)
     return asked < max ? asked : max; /* "default" is the largest number */
 }
 
-/* ---- notes before there is a log ---- */
+/* ---- notes before the log exists ---- */
 
 /*
- * A PMC that only counts has a few notes that are seldom read: they stand in a text, which the
- * journal has as one of its fields, until there are more of them or a reader wants the log.
+ * A counting PMC has a few records that are rarely read. They are stored as a text, which is a
+ * field of the journal record, until there are more of them or a reader opens the log.
  */
 #define NOTES_BYTES 256
 #define NOTE_OUT    "%x,%" PRIx64 ",%x,%x,%s%x,%" PRIx64 ",%zx,"
 #define NOTE_IN     "%x,%" SCNx64 ",%x,%x,%x,%" SCNx64 ",%zx,%n"
 
-/* The next one of the text; its end: none. */
+/* Reads the next note. Returns the text after it. */
 static const char *note_next(const struct pmc *pmc, const char *at, struct note *note)
 {
     unsigned type;
@@ -63,7 +63,7 @@ static const char *note_next(const struct pmc *pmc, const char *at, struct note 
 
 static void note_print(const struct pmc *pmc, const struct record_note *note, struct buf *out)
 {
-    const bool none = note->cpu == UINT32_MAX; /* "-1" is shorter, and read as the same */
+    const bool none = note->cpu == UINT32_MAX; /* "-1" is shorter and reads back as the same */
 
     buf_printf(out, NOTE_OUT, note->head.type - RECORD_ALLOCATE, note->time - pmc->made_ns,
                note->pid, note->tid, none ? "-" : "", none ? 1 : note->cpu, note->id,
@@ -71,7 +71,7 @@ static void note_print(const struct pmc *pmc, const struct record_note *note, st
     buf_add(out, note_text(note), note->text_len);
 }
 
-/* False: they are for a log. */
+/* Returns false if the records need a log. */
 static bool notes_add(struct pmc *pmc, const struct buf *records)
 {
     char room[NOTES_BYTES], *notes;
@@ -160,7 +160,7 @@ void pmc_note(struct pmc *pmc, struct note note)
     buf_free(&record);
 }
 
-/* A CPU that came later has a buffer too, which a later worker has to know. */
+/* A CPU that went online has a buffer too, which must be in the record. */
 void pmc_record_fds(struct pmc *pmc)
 {
     struct recorder_facts facts = {0};
@@ -203,7 +203,7 @@ void pmc_follow(struct pmc *pmc)
     LIST_INSERT_HEAD(&engine->recorders, pmc, records);
 }
 
-/* Notes tell of no loss. */
+/* Notes have no losses. */
 void pmc_log_losses(const struct pmc *pmc, struct log_stats *out)
 {
     *out = (struct log_stats){0};

@@ -1,5 +1,5 @@
 /*
- * The rights of an opener: freed, kept, asked.
+ * Shared rights of openers.
  */
 #include "core/pmc/rights.h"
 
@@ -21,10 +21,10 @@ void rights_free(struct rights *rights)
     free(rights);
 }
 
-/* ---- kept ---- */
+/* ---- shared rights ---- */
 
-#define GROUP_BYTES 16 /* of its record (half of it), and what keeping it takes … */
-#define GROUPS_FREE 64 /* … which the open file or target that has the rights is charged for */
+#define GROUP_BYTES 16 /* bytes charged per group above GROUPS_FREE */
+#define GROUPS_FREE 64 /* groups that are not charged */
 
 static bool is_same(const struct rights *a, const struct rights *b)
 {
@@ -41,7 +41,7 @@ static uint64_t mix(uint64_t digest, uint64_t value)
     return digest ^ digest >> 32;
 }
 
-/* The id that is looked for first. */
+/* Returns a hash of the rights, which is tried as their id first. */
 static uint64_t digest_of(const struct rights *rights, const struct user *user)
 {
     uint64_t digest = mix(user ? user->instance : 0, rights->uid);
@@ -69,7 +69,7 @@ static void charge(const struct rights *rights, int n)
     user_add(rights->user, USED_TEXTS, n * (int64_t)bytes_of(rights));
 }
 
-/* A requester that is in another user namespace, which is a descriptor, is not the superuser. */
+/* Checks quotas. Rights of another user namespace use a descriptor. */
 static int check_charge(const struct engine *engine, const struct user *user,
                         const struct rights *rights, struct err *err)
 {
@@ -177,15 +177,15 @@ void rights_end(struct engine *engine)
 
     while ((rights = engine->dead_rights)) {
         engine->dead_rights = rights->next_dead;
-        if (engine->forgetting) /* the descriptor is named by a record */
+        if (engine->forgetting) /* a record refers to the descriptor */
             rights->userns_fd = -1;
         rights_free(rights);
     }
 }
 
-/* ---- asked ---- */
+/* ---- queries ---- */
 
-/* What ptrace(2) asks of an observer; groups are not among it. */
+/* Returns the rights that ptrace(2) checks, which do not include groups. */
 struct memory_right rights_to_memory(const struct rights *rights)
 {
     if (!rights)

@@ -1,6 +1,6 @@
 /*
- * The rights that open files and targets have: one object of all that are equal, which is counted,
- * and charged to the user that opened with them first. With the engine's lock.
+ * Rights of open files and targets. Equal rights share one object with a reference count, which is
+ * charged to the first user. All functions need the engine's lock.
  */
 #pragma once
 
@@ -10,18 +10,17 @@
 struct user;
 
 /*
- * From now on *at is a reference to what is kept of these rights: 0. Or P10, P11, E32, and they are
- * the caller's still. Without a user they are not charged.
+ * Replaces *at by a reference to a shared object. Returns 0, or P10, P11 or E32, and then the
+ * caller keeps the rights. user NULL: not charged.
  */
 int rights_keep(struct engine *engine, struct user *user, struct rights **at, struct err *err);
 struct rights *rights_ref(struct rights *rights); /* NULL allowed */
 void rights_unref(struct rights *rights);         /* NULL allowed */
-/* With an id and a user that are known already, as another worker kept them; no reference yet.
- * False: no memory. */
+/* Adds loaded rights with their id and user, without a reference. Returns false on ENOMEM. */
 bool rights_add(struct engine *engine, struct rights *rights);
-/* Those that were loaded and nothing has are let go. */
+/* Frees loaded rights that nothing refers to. */
 void rights_sweep(struct engine *engine);
-/* As far as the memory of processes goes; NULL: none. */
+/* Returns the rights to the memory of processes; for NULL: none. */
 struct memory_right rights_to_memory(const struct rights *rights);
-/* Frees those that no record names any more. */
+/* Frees unused rights after their records were deleted. */
 void rights_end(struct engine *engine);

@@ -1,5 +1,5 @@
 /*
- * Sets of events: one for all PMCs that write and mean the same.
+ * Sets of events, shared by PMCs with equal sets.
  */
 #include "core/pmc/pmc.h"
 
@@ -36,7 +36,7 @@ void set_unref(struct set *set)
     free(set);
 }
 
-/* What is written alike can mean another thing than it did: all that was found out is compared. */
+/* Compares everything, because the meaning of a spelling may change. */
 static bool set_same(const struct set *a, const struct set *b)
 {
     const size_t facts = offsetof(struct event, class_index);

@@ -1,5 +1,5 @@
 /*
- * The table of settings: parse, compare, print.
+ * The table of settings; parsing, comparing and printing of values.
  */
 #include "core/pmc/settings.h"
 
@@ -19,7 +19,8 @@ const struct mode_row mode_table[MODE_COUNT] = {
                          "sample CPUs, whatever process runs there"},
 };
 
-#pragma GCC diagnostic ignored "-Wmissing-field-initializers" /* the last are those of numbers */
+#pragma GCC diagnostic ignored                                                                     \
+    "-Wmissing-field-initializers" /* only numbers use the last members */
 const struct key_row key_table[KEYS] = {
     [KEY_EVENT] =
         {"event", "see EVENTS", "", PLACE_ANY, true,
@@ -132,7 +133,7 @@ void settings_clear(struct settings *settings)
     settings_init(settings);
 }
 
-/* NULL: no memory, or there are none. */
+/* Copies the values. Returns NULL if there are none, or on ENOMEM. */
 static uint64_t *numbers_copy(const uint64_t *from, size_t n)
 {
     uint64_t *copy = from ? malloc(n * sizeof *copy) : NULL;
@@ -250,7 +251,7 @@ int key_unknown(struct word word, struct err *err)
                    WORD_ARG(word), near_text(&near));
 }
 
-/* "5" or "5,6,7": initial values, one for each event. */
+/* Parses initial values, one for each event: "5" or "5,6,7". */
 static int counts_set(struct settings *settings, struct word value, struct err *err)
 {
     uint64_t counts[SET_MAX];
@@ -280,7 +281,7 @@ static int counts_set(struct settings *settings, struct word value, struct err *
     return 0;
 }
 
-/* The word with this number in "now, exec"; false: there are less. */
+/* Finds the word with this index in "now, exec". Returns false if there are fewer words. */
 static bool word_at(const char *words, uint64_t index, struct word *word)
 {
     for (; *words; words += strspn(words, ", "), index--) {
@@ -308,7 +309,7 @@ static bool word_index(enum key key, struct word value, uint8_t *index)
     return false;
 }
 
-/* What would have been right, in words. */
+/* Refuses a value with a sentence that lists valid ones. */
 static int value_refused(enum key key, struct word value, struct err *err)
 {
     const struct key_row *row = &key_table[key];

@@ -1,7 +1,6 @@
 /*
- * The settings of a PMC: one table of keys from which parser, printer, help and manual come. Values
- * are plain data; text is only their written form. `event` and `target` are rows of the table too,
- * but their values are not kept here: a set is resolved events, targets are links.
+ * The settings of a PMC: one table of keys, from which parser, printer, help and manual are made.
+ * `event` and `target` are rows of the table, but their values are a set and links, not settings.
  */
 #pragma once
 
@@ -22,14 +21,14 @@ enum mode {
 };
 
 struct mode_row {
-    const char *name;       /* what is printed */
+    const char *name;       /* printed form */
     const char *short_name; /* TC TS SC SS */
     bool system, sampling;
     const char *help;
 };
 extern const struct mode_row mode_table[MODE_COUNT];
 
-/* In the order in which config is read, and can be written back line by line. */
+/* In the order of lines in config, which can be written back line by line. */
 enum key {
     KEY_MULTIPLEX,
     KEY_MODE,
@@ -69,7 +68,7 @@ enum {
     CALLCHAIN_KERNEL,
     CALLCHAIN_DWARF
 };
-#define STACK_STANDARD 8192 /* bytes; perf's, too */
+#define STACK_STANDARD 8192 /* bytes; also perf's default */
 #define STACK_MAX      65528
 
 enum {
@@ -82,7 +81,7 @@ enum {
     LIFETIME_OPEN
 };
 
-/* How the value of a plain key is written; words are the row's values, in that order. */
+/* The form of a plain key's value; words are the row's values, in this order. */
 enum key_shape {
     SHAPE_NONE,
     SHAPE_SWITCH,
@@ -99,32 +98,32 @@ struct key_row {
     enum {
         PLACE_ANY,
         PLACE_PROCESS,
-        PLACE_CPUS, /* not once there are processes: the mode follows the targets */
+        PLACE_CPUS, /* not with process targets: the mode follows the targets */
         PLACE_SAMPLING
-    } place;    /* modes in which it means something */
-    bool opens; /* a change opens the counters anew */
+    } place;    /* modes in which it is valid */
+    bool opens; /* a change opens the counters again */
     const char *help;
-    const char *seed; /* the operation of the seed systems */
+    const char *seed; /* operation of the reference systems */
     enum key_shape shape;
     uint8_t word; /* the default of switches and words, as it is stored */
     uint64_t min, max;
-    /* For SHAPE_OFF_NUMBER. off: the word for "no number", its default; unit and example (or NULL):
-     * for the sentence that refuses a value. */
+    /* SHAPE_OFF_NUMBER: the word for "no number", which is the default; unit and example (or NULL)
+     * for the sentence of a refusal. */
     const char *off, *unit, *example;
 };
 extern const struct key_row key_table[KEYS];
 
 struct settings {
     uint32_t given;     /* bit per key: written, not a default */
-    enum mode mode;     /* meaningful when given */
+    enum mode mode;     /* valid if given */
     uint8_t word[KEYS]; /* on/off (1/0) and words (index) of the plain keys */
-    unsigned n_counts;  /* initial values: n_counts of them, the rest 0 */
+    unsigned n_counts;  /* number of initial values; the rest is 0 */
     uint64_t *counts;   /* owned */
     char *filter;       /* of tracepoints, or NULL; owned */
-    uint64_t *numbers;  /* of the plain keys that have one, KEYS of them; NULL: none. Owned */
+    uint64_t *numbers;  /* numbers of plain keys, KEYS of them; NULL: none; owned */
 };
 
-/* UINT64_MAX: the word for "no number". */
+/* Returns a key's number; UINT64_MAX: the word for "no number". */
 static inline uint64_t settings_number(const struct settings *settings, enum key key)
 {
     return settings->numbers ? settings->numbers[key] : UINT64_MAX;
@@ -134,7 +133,7 @@ static inline uint64_t settings_number(const struct settings *settings, enum key
 
 void settings_init(struct settings *settings);
 void settings_clear(struct settings *settings);
-bool settings_copy(struct settings *to, const struct settings *from); /* false: no memory */
+bool settings_copy(struct settings *to, const struct settings *from); /* false on ENOMEM */
 
 /* Kinds of words that other tools use instead of those of pmcfs. */
 enum foreign {
@@ -145,21 +144,21 @@ enum foreign {
 /* Returns what to write instead of a word of another tool, or NULL if the word is unknown. */
 const char *foreign_find(struct word word, enum foreign where);
 
-/* '-' and '_' alike. KEYS when there is no such key. */
+/* Finds a key; '-' and '_' are equal. Returns KEYS if there is none. */
 enum key key_find(struct word word);
 /*
- * Parse one value of a plain key (neither event nor target) into settings; sets its given bit. P02
- * with what would have been right, P09 for kgmon and force, E20 for a bad mode.
+ * Parses a value of a plain key (neither event nor target) and sets its `given` bit. P02 with the
+ * valid values, P09 for kgmon and force, E20 for a bad mode.
  */
 int settings_set(struct settings *settings, enum key key, struct word value, struct err *err);
-/* Was the kernel left out because a writer said so, not for want of the right? */
+/* Returns true if kernel mode was switched off by a setting, not because of missing rights. */
 bool settings_skip_kernel(const struct settings *settings);
-/* Is the key's value the same in both? */
+/* Returns true if the key has the same value in both. */
 bool settings_same(const struct settings *a, const struct settings *b, enum key key);
-/* Has the key the value that it has when nothing is written? Not for KEY_MODE. */
+/* Returns true if the key has its default. Not for KEY_MODE. */
 bool settings_standard(const struct settings *settings, enum key key);
-/* "value" of a plain key, as it would be written. */
+/* Prints the value of a plain key in its written form. */
 void settings_print(const struct settings *settings, enum key key, unsigned n_events,
                     struct buf *out);
-/* E24 sentence for a key that does not exist, with near misses. */
+/* Refuses an unknown key with near misses (E24). */
 int key_unknown(struct word word, struct err *err);

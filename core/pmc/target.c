@@ -1,5 +1,5 @@
 /*
- * Target words, watched processes, and links with their tallies.
+ * Words of `target`, watched processes, and links with their tallies.
  */
 #include "core/pmc/target.h"
 
@@ -11,8 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PID_LIMIT                                                                                  \
-    ((uint64_t)INT32_MAX) /* what a pid_t can say; most of it names no process (ESRCH) */
+#define PID_LIMIT ((uint64_t)INT32_MAX) /* largest pid_t */
 
 /* ---- words ---- */
 
@@ -157,7 +156,7 @@ const struct tally *link_seen(const struct link *link)
 {
     int64_t since = (int64_t)(link->seen->covered_ns - link->base->covered_ns);
 
-    return since > 0 ? link->seen : link->base; /* set anew since, or loaded */
+    return since > 0 ? link->seen : link->base; /* reset since, or loaded */
 }
 
 void link_unref(struct link *link, struct link **dead)
@@ -168,7 +167,7 @@ void link_unref(struct link *link, struct link **dead)
     link_leave_lists(link);
     rights_unref(link->rights);
     link->rights = NULL;
-    /* Kept until now: a long read asks whether the target is alive. */
+    /* Kept until here, because a long read checks whether the target is alive. */
     link->last = link->proc ? proc_unref(link->proc->engine, link->proc) : NULL;
     link->proc = NULL;
     link->next_dead = *dead;
@@ -244,7 +243,7 @@ static void key_of(const struct engine *engine, const struct process *process, s
     key->tid = engine->host->process_tid(process);
 }
 
-/* Without memory it is not found, and its process is watched once more. */
+/* Adds a proc to the table. On ENOMEM it is not found, and the process is watched a second time. */
 static void proc_index(struct proc *proc)
 {
     struct proc *first;
@@ -274,7 +273,7 @@ void proc_unindex(struct proc *proc)
     while (first && first != proc && first->peer != proc)
         first = first->peer;
     if (first == proc) {
-        if (proc->peer) /* before: so that the table stays */
+        if (proc->peer) /* first, so that the table is complete */
             HASH_ADD(of_pid, engine->proc_by_pid, pid, sizeof proc->pid, proc->peer);
         HASH_DELETE(of_pid, engine->proc_by_pid, proc);
     } else if (first) {

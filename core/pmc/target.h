@@ -1,6 +1,6 @@
 /*
- * Targets: the words people write, the processes that are watched, and the links between a PMC and
- * what it is attached to (one counter of the backend each).
+ * Targets: words of `target`, watched processes, and links. A link is one PMC attached to one
+ * target, with one counter of the backend.
  */
 #pragma once
 
@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-/* One word of `target`, parsed: nothing is opened yet. */
+/* A parsed word of `target`. */
 struct target_word {
     struct word word;
     bool remove; /* -WORD */
@@ -22,152 +22,157 @@ struct target_word {
     uint64_t number;  /* PID or TID as written */
     bool all;         /* all CPUs of the event's class */
     struct cpus cpus; /* TARGET_CPU; owned */
-    const char *path; /* cgroup: the rest of the word, \ooo in it; not terminated */
+    const char *path; /* cgroup: the rest of the word with \ooo, not NUL-terminated */
     size_t path_len;
 };
 
-/* E27 for an illegal word or number, E21 for a CPU number that cannot exist. */
+/* Parses a word. E27 for an invalid word or number, E21 for an impossible CPU number. */
 int target_parse(struct target_word *out, struct word word, struct err *err);
 void target_word_clear(struct target_word *word);
 
 struct proc_key {
     uint64_t key;
-    pid_t tid; /* 0, or the one thread that is meant: not shared with the process's */
+    pid_t tid; /* 0, or the thread of a tid: target, which has a separate proc */
 };
 
-/* A process that is watched: shared by all links on it, so that it costs one descriptor. */
+/* A watched process, shared by all links on it, so that it uses one descriptor. */
 struct proc {
     struct engine *engine;
     uint64_t id; /* tag of the watch */
     struct process *process;
     struct proc_key key;
-    UT_hash_handle hh; /* in engine->proc_by_key, while it lives */
-    pid_t pid;             /* of its process, in the daemon's namespace */
-    UT_hash_handle of_pid; /* in engine->proc_by_pid, while it lives: the first of its process … */
-    struct proc *peer;     /* … and the others of that process: its threads */
-    unsigned refs;     /* links, and PMCs and instances that end with it */
+    UT_hash_handle hh;     /* in engine->proc_by_key while alive */
+    pid_t pid;             /* PID in the daemon's namespace */
+    UT_hash_handle of_pid; /* in engine->proc_by_pid while alive: the first proc of the process */
+    struct proc *peer;     /* the other procs of the process: its threads */
+    unsigned refs;         /* held by links, and by PMCs and instances that end with it */
     bool dead;
-    struct guard *guard; /* tells when the system takes all events off it; or NULL */
-    int guard_fd;        /* its descriptor, for a later worker; 0: there never was one */
-    bool guarded;        /* there is one that has told nothing (or a change under way makes it) */
-    bool left;           /* the last one told of an exec; see proc_left() */
-    bool watched;        /* the host was asked to tell its end */
+    struct guard *guard; /* exec guard, or NULL */
+    int guard_fd;        /* descriptor of the guard for a later worker; 0: none */
+    bool guarded;        /* the exec guard is open and has not fired, or a change is opening it */
+    bool left;           /* the last guard has fired; see proc_left() */
+    bool watched;        /* the host reports its exit */
     LIST_HEAD(, link) links;
-    struct proc *next_dead;     /* list of those to be destroyed */
+    struct proc *next_dead;     /* list engine->dead_procs */
     LIST_HEAD(, pmc) owned;     /* lifetime=owner */
     LIST_HEAD(, instance) held; /* lifetime=namespace */
 };
 
-/* What a link counted up to some moment. value has the set's n entries, then n estimates. */
+/* Counts of a link at one moment: n values, then n estimates. */
 struct tally {
     uint64_t covered_ns, enabled_ns, running_ns;
     bool never_ran;
     bool off;
-    bool dropped; /* of a reading: a descendant lost its events */
+    bool dropped; /* in a reading: a descendant lost its events */
     uint64_t value[];
 };
 #define TALLY_SIZE(n) (sizeof(struct tally) + 2 * (size_t)(n) * sizeof(uint64_t))
-struct tally *tally_new(unsigned n); /* zeroed; NULL: no memory */
+struct tally *tally_new(unsigned n); /* zeroed; NULL on ENOMEM */
 void tally_take(struct tally *tally, const struct reading *reading, unsigned n);
 void tally_add(struct tally *to, const struct tally *from, unsigned n);
 void tally_subtract(struct tally *to, const struct tally *from, unsigned n);
 
-/* A PMC on a target. Counted references: the PMC's vector holds one, a long read another. */
+/* A link. References are held by the PMC's vector and by running reads. */
 struct link {
     unsigned refs;
     enum target_kind kind;
     uint64_t id;       /* tag for sink.gone() */
-    struct pmc *pmc;   /* not counted */
-    struct proc *proc; /* process and thread; NULL once ended */
+    struct pmc *pmc;   /* no reference */
+    struct proc *proc; /* process and thread; NULL after the end */
     union {
         LIST_ENTRY(link) of_proc;
-        struct { /* on a dead list */
+        struct { /* while on a dead list */
             struct link *next_dead;
-            struct proc *last; /* to be destroyed with the link, which held it last */
+            struct proc *last; /* destroyed with the link, which had the last reference */
         };
     };
-    pid_t pid, tid; /* daemon's namespace; kept after the end for the texts */
+    pid_t pid, tid; /* in the daemon's namespace; kept after the end */
     unsigned cpu;
-    bool offline;  /* its CPU is away: the count stands */
-    bool ended;    /* dead or gone: `base` is its final tally, counter is NULL */
-    bool gone;     /* the backend says that nothing of it lives */
-    bool moved;    /* its CPU went or came since it was planned; cgroup: some CPU came */
-    bool armed;    /* opened for start=exec: it begins at the target's next exec */
-    bool dropped;  /* the system took the events off the living process; ended for that */
-    bool below;    /* … not off the process, but off a descendant of it */
-    bool asked;    /* attaching again failed once: the second time it is given up */
-    bool missed;   /* attached again after that: something was not counted */
-    bool replaced; /* a change under way takes it back or opens it anew */
+    bool offline;  /* its CPU is offline; the count stays */
+    bool ended;    /* the target has ended: `base` is the final tally, counter is NULL */
+    bool gone;     /* the backend reports that all tasks have exited */
+    bool moved;    /* its CPU changed since it was planned; cgroup: a CPU came online */
+    bool armed;    /* start=exec: counts from the target's next exec */
+    bool dropped;  /* the kernel removed the events of the living process */
+    bool below;    /* dropped: a descendant's events, not the process's */
+    bool asked;    /* attaching again has failed once; the second failure is final */
+    bool missed;   /* attached again: some counts are missing */
+    bool replaced; /* a running change detaches or reopens it */
     int cgroup_fd; /* -1 unless TARGET_CGROUP */
     uint64_t cgroup_key;
-    char *cgroup;          /* path as the attacher wrote it, normalised */
-    struct rights *rights; /* of the attacher (a reference); NULL: the superuser's (not of a CPU) */
-    struct recording *recording; /* into which the counter writes (a reference), or NULL */
+    char *cgroup; /* normalised path as written */
+    struct rights
+        *rights; /* rights of the user that attached it (a reference); NULL: the superuser */
+    struct recording *recording; /* recording of the counter (a reference), or NULL */
     struct counter *counter;
     struct counter_facts facts;
     unsigned n_events;
-    LIST_ENTRY(link) of_spreading; /* engine->spreading, or of none */
-    unsigned drops;             /* how often it was told that the events are off */
-    pid_t shown_pid, shown_tid; /* as the process that attached it knows them; 0: it does not */
-    /* Behind the link itself: */
-    struct tally *base; /* live: what is subtracted from readings; ended: what it counted */
-    struct tally *seen; /* the last good reading, with the lock */
+    LIST_ENTRY(link) of_spreading; /* in engine->spreading, or not in a list */
+    unsigned drops;                /* how often it lost its events */
+    pid_t shown_pid, shown_tid; /* in the namespace of the user that attached it; 0: not visible */
+    /* Allocated with the link: */
+    struct tally *base; /* live: subtracted from readings; ended: the final count */
+    struct tally *seen; /* the last good reading */
     uint64_t gap_ns;
-    uint64_t gone_since_ns; /* CPU offline since */
+    uint64_t gone_since_ns; /* time since which the CPU is offline */
 };
 
-/* The links of a PMC at one moment: never changed once published, replaced as a whole. */
+/* The links of a PMC. Immutable; a change replaces the vector. */
 struct links {
     unsigned refs;
     unsigned n;
     struct link *link[];
 };
 
-struct links *links_new(unsigned n); /* link[] NULL; NULL: no memory */
+struct links *links_new(unsigned n); /* link[] is NULL; returns NULL on ENOMEM */
 struct links *links_ref(struct links *links);
-/* Drops one reference. Links that are held no more go to *dead. */
+/* Drops a reference. Unused links are added to *dead. */
 void links_unref(struct links *links, struct link **dead);
 void link_unref(struct link *link, struct link **dead);
 struct link *link_new(unsigned n_events);
-/* Frees links of a dead list and their counters and descriptors. Without the lock. */
+/* Frees the links of a dead list with counters and descriptors. Call without the lock. */
 void links_destroy(struct engine *engine, struct link *dead);
-/* A reference is dropped; forgetting: the descriptors stay. Without the lock. NULL allowed. */
+/* Drops a reference; forgetting: descriptors stay open. Call without the lock. NULL is allowed. */
 void recording_leave(struct recording *recording, bool forgetting);
 static inline bool link_live(const struct link *link)
 {
     return !link->ended && !link->offline && link->counter;
 }
-/* The last good reading, at least its base. */
+/* Returns the last good reading, or the base if that is newer. */
 const struct tally *link_seen(const struct link *link);
 
 /*
- * The shared proc of this process: either an existing one (then `process` is still the caller's, to
- * be freed without the lock) or a new one which takes it. NULL: no memory.
+ * Returns the shared proc of this process with a reference. *taken: a new proc owns `process`;
+ * otherwise the caller frees it without the lock. Returns NULL on ENOMEM.
  */
 struct proc *proc_get(struct engine *engine, struct process *process, bool *taken);
-/* A loaded one, found by its number already, is found by its process now; the host watches it. */
+/* Adds a loaded proc to the table by its process, and watches it. */
 void proc_adopted(struct proc *proc);
-int proc_watch(struct proc *proc, struct err *err); /* its end is to be told: P14 */
-void proc_unindex(struct proc *proc);               /* it has ended: another may get its key */
-/* Those of a process and its threads that live, linked by `peer`; NULL: none. */
+int proc_watch(struct proc *proc, struct err *err); /* requests a report of its exit; P14 */
+void proc_unindex(struct proc *proc);               /* removes an exited proc from the tables */
+/* Returns the living procs of a process and its threads, linked by `peer`, or NULL. */
 const struct proc *procs_of(const struct engine *engine, pid_t pid);
 void proc_ref(struct proc *proc);
-/* Did a privileged program take the events off it? Of one that has ended, too. */
+/* Returns true if the process lost its events by executing a privileged program, even if it has
+ * exited since. */
 bool proc_left(const struct proc *proc);
-/* NULL; or, when this was the last reference, the proc for proc_destroy() without the lock. */
+/* Drops a reference. Returns the proc for proc_destroy() without the lock if it was the last, or
+ * NULL. */
 struct proc *proc_unref(struct engine *engine, struct proc *proc);
 void proc_destroy(struct engine *engine, struct proc *proc);   /* NULL allowed */
-void procs_destroy(struct engine *engine, struct proc *procs); /* all that were buried */
-void proc_bury(struct engine *engine, struct proc *proc); /* with the lock, for later; the same */
+void procs_destroy(struct engine *engine, struct proc *procs); /* all of a list */
+void proc_bury(struct engine *engine,
+               struct proc *proc); /* queues it for proc_destroy(); NULL allowed */
 void link_set_proc(struct link *link, struct proc *proc); /* takes a reference */
-void link_leave_lists(struct link *link); /* … and of those below; the reference to it stays */
-/* With a counter that descendants of its target inherit, and not the superuser's. */
+void link_leave_lists(struct link *link); /* removes it from all lists; the proc reference stays */
+/* Adds a link to engine->spreading if descendants inherit its events and it is not the superuser's.
+ */
 void link_spread(struct link *link);
 static inline bool link_spreads(const struct link *link)
 {
     return link->of_spreading.le_prev != NULL;
 }
 
-/* "pid:1234" "tid:1234" "cpu:3" "cgroup:/a" (detail) or "1234" "tid:1234" "cpu3" … (target,
+/* Prints "pid:1234" "tid:1234" "cpu:3" "cgroup:/a" (detail), or "1234" "tid:1234" "cpu3" (target,
  * config). */
 void link_print(const struct link *link, pid_t shown, bool detail, struct buf *out);

@@ -1,6 +1,7 @@
 /*
- * The set of objects that changed since the lock was taken. Their records are put before the lock
- * is dropped (core/journal/keep.c). Ids, because a record outlives its object: it has to be ended.
+ * The set of objects that changed while the lock was held. Their records are written before it is
+ * dropped (core/journal/keep.c). A set of ids, because the record of a freed object must be
+ * deleted.
  */
 #include "core/pmc/parts.h"
 
@@ -10,7 +11,7 @@ enum {
     SLOTS_MIN = 64 /* a power of two */
 };
 
-/* The slot of this object, or the empty one where it belongs. The table is never full. */
+/* Returns the slot of the object, or the empty slot for it. The table is never full. */
 static uint32_t *slot_of(const struct touches *touches, enum journal_kind kind, uint64_t id)
 {
     const size_t mask = touches->n_slots - 1;
@@ -24,7 +25,7 @@ static uint32_t *slot_of(const struct touches *touches, enum journal_kind kind, 
     }
 }
 
-/* Twice as many slots, half as many objects. False: no memory, and nothing changed. */
+/* Doubles the table. Returns false on ENOMEM without a change. */
 static bool touches_grow(struct touches *touches)
 {
     const size_t n = touches->n_slots ? 2 * touches->n_slots : SLOTS_MIN;
@@ -50,7 +51,7 @@ void engine_touch(struct engine *engine, enum journal_kind kind, uint64_t id)
 
     engine->touches += kind == JOURNAL_PMC || kind == JOURNAL_INSTANCE;
     if (!engine->journal || engine->touch_failed)
-        return; /* all is put anew in any case */
+        return; /* a full snapshot follows */
     if (2 * touches->n == touches->n_slots && !touches_grow(touches)) {
         engine->touch_failed = true;
         return;
@@ -66,7 +67,7 @@ void engine_touched_clear(struct engine *engine)
 {
     struct touches *touches = &engine->touched;
 
-    /* The last one first: it was not in the way of any other. */
+    /* In reverse order, because a later item never displaced an earlier one. */
     for (; touches->n; touches->n--)
         *slot_of(touches, touches->items[touches->n - 1].kind, touches->items[touches->n - 1].id) =
             0;

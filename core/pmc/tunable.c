@@ -1,5 +1,5 @@
 /*
- * The table of tunables, and reading and printing any one of them.
+ * The table of tunables; parsing and printing of values.
  */
 #include "core/pmc/tunable.h"
 
@@ -11,10 +11,10 @@
 #define AT_ONCE       "at once"
 #define NEW_PMCS      "PMCs created later"
 #define NEW_TARGETS   "targets attached later"
-#define MANY          1000000000 /* of things in memory: more is a typing error */
+#define MANY          1000000000 /* limit for counts of objects; more is a typing error */
 #define LOG_BYTES_MAX (UINT64_C(32) << 20)
 
-/* Indexed by enum tunable. Defaults and ranges of the first six are hwpmc's present ones. */
+/* Indexed by enum tunable. Defaults and ranges of the first six are hwpmc's. */
 static const struct tunable_row rows[TUNABLE_COUNT] = {
     [TUNABLE_CALLCHAINDEPTH] =
         {"callchaindepth", TUNABLE_NUMBER, true, true, 127, 1, 512,
@@ -164,7 +164,7 @@ static bool group_read(struct word word, char *text, size_t size)
     return true;
 }
 
-/* What the word means, into *value; false if the tunable does not take it. */
+/* Parses a value. Returns false if the tunable does not take it. */
 static bool value_read(const struct tunable_row *row, struct word word, struct tunable_value *value)
 {
     bool on;

@@ -1,7 +1,6 @@
 /*
- * The tunables: what the administrator sets for all PMCs, in the configuration file, as mount
- * options and in admin/tunables. A plain value: copy it, change the copy, swap. Seed: kern.hwpmc.*,
- * T01–T12.
+ * The tunables: parameters of the mount, set in the configuration file, as mount options and in
+ * admin/tunables. struct tunables is a plain value that can be copied. Reference: kern.hwpmc.*.
  */
 #pragma once
 
@@ -13,7 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The numbers are part of node ids: a new one comes last. */
+/* The numbers are part of node ids: append only. */
 enum tunable {
     TUNABLE_CALLCHAINDEPTH,
     TUNABLE_LOGBUFFERSIZE,
@@ -43,61 +42,62 @@ enum tunable_type {
     TUNABLE_NUMBER,
     TUNABLE_BOOL,  /* printed as 0 or 1 */
     TUNABLE_MODE,  /* permission bits, octal */
-    TUNABLE_GROUP, /* a group's name or number; "-" or nothing: none */
+    TUNABLE_GROUP, /* name or number of a group; "-" or empty: none */
 };
 
 struct tunable_row {
     const char *name;
     enum tunable_type type;
-    bool at_start;     /* fixed once the tree is mounted */
-    bool bad_is_max;   /* at start a bad value becomes max, not the default */
-    uint64_t value;    /* the default; of groups and texts it is "none" */
-    uint64_t min, max; /* numbers; of modes max is the bits that may be set */
+    bool at_start;     /* cannot change after the mount */
+    bool bad_is_max;   /* at the start a bad value becomes max instead of the default */
+    uint64_t value;    /* the default; groups and texts have none */
+    uint64_t min, max; /* numbers; for modes max is the mask of allowed bits */
     const char *help;
-    const char *effect; /* for what a change holds; or that there is none */
+    const char *effect; /* what a change affects */
 };
 
 struct tunables {
     struct tunable_value {
-        uint64_t number; /* also bools (0, 1) and modes */
+        uint64_t number; /* numbers, bools (0, 1) and modes */
         uint64_t max;
-        char text[64]; /* groups and texts; "" is none */
+        char text[64]; /* groups and texts; "": none */
     } value[TUNABLE_COUNT];
 };
 
-/* All defaults. */
+/* Sets all defaults. */
 void tunables_init(struct tunables *tunables);
-/* '-' and '_' alike; -1: no such tunable. */
+/* Finds a tunable; '-' and '_' are equal. Returns -1 if there is none. */
 int tunable_find(struct word name);
 const struct tunable_row *tunable_row(enum tunable which);
 
 /*
- * Lower the largest value allowed (callchaindepth: what the kernel can do), and the value if it is
- * above. Stays within the table's range.
+ * Lowers the maximum, for example of callchaindepth to the kernel's limit, and the value if it is
+ * higher. Stays within the table's range.
  */
 void tunable_limit(struct tunables *tunables, enum tunable which, uint64_t max);
 
 /*
- * Set from text. P27 for what the tunable does not take, naming what it does. While mounted
- * (at_start false) P32 for those fixed at start, and what is refused changes nothing. At start
- * the default (callchaindepth: the largest) stands in for what is refused, the sentence says so,
- * and the caller prints it: no tunable prevents the mount.
+ * Sets a tunable from text. P27 for an invalid value, with the valid ones. After the mount
+ * (at_start false) P32 for tunables that cannot change, and a refusal changes nothing. At the start
+ * an invalid value is replaced by the default (callchaindepth: the maximum), and the sentence names
+ * it for the caller to log: no tunable prevents the mount.
  */
 int tunable_set(struct tunables *tunables, enum tunable which, struct word value, bool at_start,
                 struct err *err);
 
 /*
- * Once all are set at start: logbuffersize × nbuffers is at most 32 MiB (T06), else both get their
- * defaults and the result is P27.
+ * Called when all are set at the start. If logbuffersize × nbuffers is more than 32 MiB, sets both
+ * to their defaults and returns P27.
  */
 int tunables_settle(struct tunables *tunables, struct err *err);
 
-/* The value as tunable_set() reads it: "127", "1", "0700", "wheel", "-". */
+/* Prints the value in the form that tunable_set() reads: "127", "1", "0700", "wheel", "-". */
 void tunable_print(const struct tunables *tunables, enum tunable which, struct buf *out);
-/* What may be written: "1 to 512", "0 or 1", "octal, within 1777", "less than 64 bytes of text" */
+/* Prints the valid values: "1 to 512", "0 or 1", "octal, within 1777", "less than 64 bytes of
+ * text". */
 void tunable_range_print(const struct tunables *tunables, enum tunable which, struct buf *out);
 
-/* Works read them without the engine's lock; a reload of the configuration sets them with it. */
+/* Returns a number. May be called without the engine's lock; values are set with it. */
 static inline uint64_t tunable_u64(const struct tunables *tunables, enum tunable which)
 {
     return __atomic_load_n(&tunables->value[which].number, __ATOMIC_RELAXED);
@@ -118,7 +118,7 @@ static inline bool tunable_bool(const struct tunables *tunables, enum tunable wh
     return tunable_u64(tunables, which) != 0;
 }
 
-/* Of a group or text; "" is none. */
+/* Returns a group or text; "": none. */
 static inline const char *tunable_text(const struct tunables *tunables, enum tunable which)
 {
     return tunables->value[which].text;

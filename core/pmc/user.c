@@ -1,5 +1,5 @@
 /*
- * The table of users, and the one way in which something is charged to them.
+ * The table of users, and charging.
  */
 #include "core/pmc/user.h"
 
@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#define NO_UID     ((uid_t)-1) /* of what an instance has */
+#define NO_UID     ((uid_t)-1) /* the account of an instance */
 #define TEXTS      (UINT64_C(16) << 20)
 #define TEXTS_HERE (UINT64_C(64) << 10)
 
@@ -78,7 +78,7 @@ struct user *user_ref(struct user *user)
     return user;
 }
 
-/* Those that nothing refers to, and that have no logs left. */
+/* Frees users without references and logs. */
 static void users_sweep(struct engine *engine, unsigned bucket)
 {
     struct user **at = &engine->users[bucket], *user;
@@ -93,7 +93,7 @@ static void users_sweep(struct engine *engine, unsigned bucket)
         free(user);
         user_unref(of);
         user_unref(share);
-        at = &engine->users[bucket]; /* which may have been swept meanwhile */
+        at = &engine->users[bucket]; /* users_sweep() may have changed the list */
     }
 }
 
@@ -111,7 +111,7 @@ void user_unref(struct user *user)
     users_sweep(user->engine, user->uid % USER_BUCKETS);
 }
 
-/* ---- what is used ---- */
+/* ---- charging ---- */
 
 static enum resource counted(enum resource what)
 {
@@ -125,10 +125,11 @@ void user_add(struct user *user, enum resource what, int64_t n)
         user->of->used[what] += (uint64_t)n;
         user->share->used[what] += (uint64_t)n;
     }
-    user->used[what] += (uint64_t)n; /* last: behind its last byte it may be gone */
+    user->used[what] +=
+        (uint64_t)n; /* must be last: the user may be freed when the count reaches 0 */
 }
 
-/* Of one user, wherever, or of one instance. */
+/* Returns the limit of a user or an instance. */
 static uint64_t limit_of(const struct user *user, enum resource what)
 {
     const struct engine *engine = user->engine;
@@ -154,7 +155,7 @@ static uint64_t left_of(const struct user *user, enum resource what)
     return limit > used ? limit - used : 0;
 }
 
-/* The user or the instance that has least left. */
+/* Returns the account with the least left: the user or the instance. */
 static const struct user *scarce(const struct user *user, enum resource what)
 {
     if (!user->of)
@@ -167,7 +168,7 @@ uint64_t user_left(const struct user *user, enum resource what)
     return left_of(scarce(user, what), what);
 }
 
-/* Charges one account, unless that exceeds its limit; other threads may charge it meanwhile. */
+/* Charges one account unless that exceeds its limit. Safe against charges by other threads. */
 static bool charge_within(struct user *user, enum resource what, uint64_t n)
 {
     const uint64_t limit = limit_of(user, what);
