@@ -13,8 +13,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define PMCFS_VERSION   "0.2.0"
-#define PMCFS_INTERFACE 2
+#define PMCFS_VERSION   "0.3.0"
+#define PMCFS_INTERFACE 3
 
 #define NAME_LEN_MAX 128 /* of a PMC */
 

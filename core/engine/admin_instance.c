@@ -37,24 +37,6 @@ int show_limit(struct call *call)
     return CALL_DONE;
 }
 
-static int refuse_value(struct call *call, const struct limit_row *row, struct word word)
-{
-    if (row->words[0])
-        return err_set(&call->err, P27, "%s cannot be \"" WORD_FMT "\": write %s or %s", row->name,
-                       WORD_ARG(word), row->words[0], row->words[1]);
-    return err_set(&call->err, P27,
-                   "%s cannot be \"" WORD_FMT "\": write a number from 0 (no extra limit) to %llu",
-                   row->name, WORD_ARG(word), (unsigned long long)row->max);
-}
-
-static bool value_read(const struct limit_row *row, struct word word, uint64_t *value)
-{
-    if (!row->words[0])
-        return word_u64(word, false, 0, row->max, value);
-    *value = word_is(word, row->words[1]);
-    return *value || word_is(word, row->words[0]);
-}
-
 int store_limit(struct call *call)
 {
     struct instance *instance = engine_instance(call->engine, call->index);
@@ -65,10 +47,10 @@ int store_limit(struct call *call)
 
     if (rc == 0)
         rc = scan_only(call->text, call->len, P27, &word, &call->err);
+    if (rc == 0)
+        rc = limit_read((enum limit)limit, word, &value, &call->err);
     if (rc)
         return rc;
-    if (!value_read(&limit_table[limit], word, &value))
-        return refuse_value(call, &limit_table[limit], word);
     instance_set_limit(instance, (enum limit)limit, value);
     instance_touch(instance);
     if (limit == LIMIT_LIFETIME && !value)

@@ -23,6 +23,22 @@ const struct limit_row limit_table[LIMITS] = {
     [LIMIT_LIFETIME] = {.name = "lifetime", .words = {"mount", "namespace"}},
 };
 
+int limit_read(enum limit limit, struct word word, uint64_t *value, struct err *err)
+{
+    const struct limit_row *row = &limit_table[limit];
+
+    *value = row->words[0] && word_is(word, row->words[1]);
+    if (row->words[0] ? *value || word_is(word, row->words[0])
+                      : word_u64(word, false, 0, row->max, value))
+        return 0;
+    if (row->words[0])
+        return err_set(err, P27, "%s cannot be \"" WORD_FMT "\": write %s or %s", row->name,
+                       WORD_ARG(word), row->words[0], row->words[1]);
+    return err_set(err, P27,
+                   "%s cannot be \"" WORD_FMT "\": write a number from 0 (no extra limit) to %llu",
+                   row->name, WORD_ARG(word), (unsigned long long)row->max);
+}
+
 struct instance *instance_new(struct engine *engine, uint64_t id)
 {
     struct instance *instance = calloc(1, sizeof *instance);

@@ -27,6 +27,8 @@ struct limit_row {
 };
 extern const struct limit_row limit_table[LIMITS];
 uint64_t limit_max(enum limit limit);
+/* Reads a value of the limit. Returns 0, or P27 with the values that are allowed. */
+int limit_read(enum limit limit, struct word word, uint64_t *value, struct err *err);
 
 struct instance {
     struct engine *engine;

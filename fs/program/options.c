@@ -7,6 +7,7 @@
 #include "fs/requests/readers.h"
 #include "fs/requests/say.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -176,36 +177,93 @@ static FILE *conf_open(const char *path, const char **why)
     return file;
 }
 
-/* Counts lines, because inih does not pass the line number to its handler. */
+/*
+ * Counts lines and keeps names of sections, because inih passes no line numbers to its handler and
+ * cuts names after 49 bytes: a header is replaced by the number of its section.
+ */
 struct conf_stream {
     struct options *options;
     FILE *file;
+    char *line; /* owned */
+    size_t size;
 };
+
+static void conf_header(struct options *options, struct word title)
+{
+    char sentence[512];
+    struct section *section;
+    struct err err = {0};
+    const int rc = section_add(&options->sections, options->at.file, options->at.line, title, &err);
+
+    if (rc == -ENOMEM) {
+        options->no_memory = true;
+        return;
+    }
+    section = &options->sections.items[options->sections.n - 1];
+    options->complaints += section->refused;
+    if (section->refused)
+        section_refuse(section, options->at.line, &err);
+    if (section->kind != SECTION_UNKNOWN)
+        return;
+    snprintf(sentence, sizeof sentence,
+             "no such section [%s]: there are [pmcfs], [pmc NAME] and [instance NAME]",
+             text_shown(section->title));
+    complain(options, options->at.file, sentence);
+}
 
 static char *conf_line(char *text, int size, void *arg)
 {
     struct conf_stream *stream = arg;
+    struct options *options = stream->options;
+    char sentence[128], *start, *end;
+    ssize_t len = getline(&stream->line, &stream->size, stream->file);
 
-    stream->options->at.line++;
-    return fgets(text, size, stream->file);
+    if (len < 0)
+        return NULL;
+    options->at.line++;
+    start = stream->line;
+    if (options->at.line == 1 && strncmp(start, "\xef\xbb\xbf", 3) == 0)
+        start += 3;
+    start += strspn(start, " \t");
+    end = *start == '[' ? strchr(start, ']') : NULL;
+    if (end) {
+        conf_header(options, (struct word){start + 1, (size_t)(end - start - 1)});
+        snprintf(text, (size_t)size, "[%zu]\n", options->sections.n - 1);
+    } else if (len >= size) {
+        snprintf(sentence, sizeof sentence,
+                 "a line cannot be longer than %d bytes: write the key again, or continue it on "
+                 "the next line after a blank",
+                 size - 2);
+        complain(options, options->at.file, sentence);
+        snprintf(text, (size_t)size, "\n");
+    } else {
+        memcpy(text, stream->line, (size_t)len + 1);
+    }
+    return text;
 }
 
-static int conf_key(void *user, const char *section, const char *name, const char *value)
+static int conf_key(void *user, const char *number, const char *name, const char *value)
 {
     struct options *options = user;
-    struct word key = {name, strlen(name)};
+    struct section *section =
+        *number && options->sections.n ? &options->sections.items[strtoul(number, NULL, 10)] : NULL;
     struct near near;
+    struct err err = {0};
     char sentence[512];
 
-    if (section[0] != '\0' && strcmp(section, "pmcfs") != 0) {
-        if (strncmp(section, options->at.section, sizeof options->at.section - 1) == 0)
-            return 1; /* one message for all keys of the section */
-        snprintf(options->at.section, sizeof options->at.section, "%s", section);
-        snprintf(sentence, sizeof sentence, "no such section [%s]: there is [pmcfs] only", section);
-        complain(options, options->conf, sentence);
-    } else if (!key_set(options, options->conf, key, (struct word){value, strlen(value)})) {
-        snprintf(sentence, sizeof sentence, "no such key \"%s\"%s", name, unknown_near(&near, key));
-        complain(options, options->conf, sentence);
+    if (!section || section->kind == SECTION_PMCFS) {
+        if (key_set(options, options->at.file, word_of(name), word_of(value)))
+            return 1;
+        snprintf(sentence, sizeof sentence, "no such key \"%s\"%s", name,
+                 unknown_near(&near, word_of(name)));
+        complain(options, options->at.file, sentence);
+    } else if (section->kind != SECTION_UNKNOWN) {
+        const int rc = section_key(section, word_of(name), word_of(value), &err);
+
+        options->no_memory |= rc == -ENOMEM;
+        options->complaints += rc < 0;
+        if (rc < 0)
+            section_refuse(section, options->at.line, &err);
     }
     return 1;
 }
@@ -214,36 +272,89 @@ static int conf_key(void *user, const char *section, const char *name, const cha
  */
 static bool conf_parse(struct options *options, FILE *file)
 {
-    struct conf_stream stream = {options, file};
+    struct conf_stream stream = {options, file, NULL, 0};
+    int wrong;
 
-    memset(&options->at, 0, sizeof options->at);
-    const int wrong = ini_parse_stream(conf_line, &stream, conf_key, options);
+    options->at.line = 0;
+    wrong = ini_parse_stream(conf_line, &stream, conf_key, options);
+    free(stream.line);
     options->at.line = wrong > 0 ? (unsigned)wrong : 0;
     if (wrong > 0)
-        complain(options, options->conf, "neither \"key = value\" nor a [section]");
+        complain(options, options->at.file, "neither \"key = value\" nor a [section]");
     options->at.line = 0;
     return wrong >= 0 && !ferror(file);
 }
 
-static int conf_read(struct options *options)
+/* Reads the file of this path, which becomes the options'. Returns 0, or after a message an exit
+ * status. */
+static int conf_file_read(struct options *options, char *path, bool must_exist)
 {
     const char *why;
     FILE *file;
     bool done;
 
-    if (!options->conf)
+    if (!path || vec_push(&options->files, path)) {
+        free(path);
+        options->no_memory = true;
         return 0;
+    }
+    options->at.file = path;
     errno = 0;
-    file = conf_open(options->conf, &why);
-    if (!file && errno == ENOENT && !options->conf_given)
+    file = conf_open(path, &why);
+    if (!file && errno == ENOENT && !must_exist)
         return 0;
     done = file && conf_parse(options, file);
     if (!done)
-        say(LOG_ERR, "cannot read the configuration \"%s\": %s", options->conf,
-            file ? strerror(EIO) : why);
+        say(LOG_ERR, "cannot read the configuration \"%s\": %s", path, file ? strerror(EIO) : why);
     if (file)
         fclose(file);
     return done ? 0 : EXIT_FAILURE_SAID;
+}
+
+static int is_conf(const struct dirent *entry)
+{
+    const char *end = strrchr(entry->d_name, '.');
+
+    return entry->d_name[0] != '.' && end && strcmp(end, ".conf") == 0;
+}
+
+static void conf_forget(struct options *options)
+{
+    sections_clear(&options->sections);
+    while (options->files.n)
+        free(options->files.items[--options->files.n]);
+    free(options->files.items);
+    options->files.items = NULL;
+    options->files.cap = 0;
+}
+
+/* Reads the file, and the files *.conf of the directory FILE.d in the order of their names. */
+static int conf_read(struct options *options)
+{
+    struct dirent **entries = NULL;
+    char *directory = NULL, *path;
+    int rc, n;
+
+    conf_forget(options);
+    if (!options->conf)
+        return 0;
+    rc = conf_file_read(options, strdup(options->conf), options->conf_given);
+    if (rc || asprintf(&directory, "%s.d", options->conf) < 0)
+        return rc ? rc : conf_file_read(options, NULL, false);
+    n = scandir(directory, &entries, is_conf, alphasort);
+    if (n < 0 && errno != ENOENT && errno != ENOTDIR) {
+        say(LOG_ERR, "cannot read the configuration \"%s\": %s", directory, strerror(errno));
+        rc = EXIT_FAILURE_SAID;
+    }
+    for (int i = 0; i < n; i++) {
+        if (rc == 0 && asprintf(&path, "%s/%s", directory, entries[i]->d_name) < 0)
+            path = NULL;
+        rc = rc ? rc : conf_file_read(options, path, true);
+        free(entries[i]);
+    }
+    free(entries);
+    free(directory);
+    return rc;
 }
 
 /* ---- -o ---- */
@@ -525,6 +636,7 @@ bool options_reread(struct options *options, struct tunables *tunables)
 
 void options_free(struct options *options)
 {
+    conf_forget(options);
     buf_free(&options->words);
     buf_free(&options->backend_words);
     buf_free(&options->labels);

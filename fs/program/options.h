@@ -5,6 +5,7 @@
 
 #include "core/host.h"
 #include "core/pmc/tunable.h"
+#include "fs/program/boot.h"
 
 #include <pmcfs-paths.h> /* CONF_DEFAULT: depends on the installation prefix */
 #include <stdbool.h>
@@ -33,10 +34,12 @@ struct options {
     unsigned complaints; /* number of messages about the configuration */
     bool no_backend;     /* a backend was named that does not exist */
     bool no_memory;      /* ENOMEM: the options are incomplete */
+    sections_t sections; /* of all files of the configuration */
+    VEC(char *) files;   /* their paths; owned, as are the paths */
     struct buf words;    /* arguments of -o, joined by commas */
-    struct {             /* position in the file; line 0 while -o is read */
+    struct {             /* position in the configuration; line 0 while -o is read */
+        const char *file;
         unsigned line;
-        char section[64]; /* the last unknown section */
     } at;
     struct { /* where logbuffersize or nbuffers was last set */
         const char *where;

@@ -42,6 +42,7 @@ static void print_conf(struct buf *out)
             "# Configuration of pmcfs(8). Each line shows a default; remove the # to change it.\n"
             "# pmcfs(5), TUNABLES, describes the tunables. Options of -o take precedence.\n"
             "# After a change: send SIGHUP to pmcfs. Check this file with: pmcfs --check\n"
+            "# Files *.conf in pmcfs.conf.d/ next to this file are read after it.\n"
             "\n"
             "[pmcfs]\n"
             "\n"
@@ -56,6 +57,20 @@ static void print_conf(struct buf *out)
         tunable_print(&standard, (enum tunable)i, out);
         buf_char(out, '\n');
     }
+    buf_str(out, "\n"
+                 "# PMCs and instances to create at mount: see pmcfs(8), COUNTERS AT BOOT.\n"
+                 "# Keys of a [pmc NAME]: the settings of its file config, owner and mode-bits.\n"
+                 "# [pmc system]\n"
+                 "# event = page-faults,context-switches\n"
+                 "# target = all\n"
+                 "# metrics = cpu\n"
+                 "# owner = prometheus:\n"
+                 "# mode-bits = 0750\n"
+                 "\n"
+                 "# Keys of an [instance NAME]: its limits, owner and mode-bits.\n"
+                 "# [instance web]\n"
+                 "# owner = 1000:1000\n"
+                 "# max_pmcs = 20\n");
 }
 
 static void print_errors(struct buf *out)

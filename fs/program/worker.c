@@ -276,6 +276,7 @@ static void conf_again(struct fs *fs)
     fs->attributes_stale = true;
     fs_drain(fs);
     fs_unlock(fs);
+    sections_create(fs, &configured->sections);
     say(LOG_NOTICE, "the configuration was read again");
 }
 
@@ -360,6 +361,8 @@ static bool fs_start(struct fs *fs)
     const unsigned n = (unsigned)tunable_u64(engine_tunables(fs->tree.engine), TUNABLE_THREADS);
 
     crash_take(fs->inflight); /* before another thread can crash */
+    if (!fs->inflight->begun) /* no request is served before the PMCs of the configuration exist */
+        sections_create(fs, &configured->sections);
     errno = EINVAL;
     if (session_open(fs) && serve_init(fs) && serve_start(fs, n))
         return true;

@@ -505,7 +505,7 @@ bool fs_run_ready(struct fs *fs)
     return rq != NULL;
 }
 
-bool fs_run_task(struct fs *fs)
+bool fs_run(struct fs *fs, bool (*task)(struct call *call, void *arg), void *arg)
 {
     static const struct op op = {.file = NULL};
     struct request *rq = request_new(fs, &op, NULL);
@@ -513,10 +513,21 @@ bool fs_run_task(struct fs *fs)
     if (!rq)
         return false;
     request_refresh(rq);
-    if (!engine_task(&rq->call)) {
+    if (!task(&rq->call, arg)) {
         request_free(rq);
         return false;
     }
     request_finish(rq, CALL_DONE);
     return true;
+}
+
+static bool run_own(struct call *call, void *arg)
+{
+    (void)arg;
+    return engine_task(call);
+}
+
+bool fs_run_task(struct fs *fs)
+{
+    return fs_run(fs, run_own, NULL);
 }

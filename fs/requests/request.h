@@ -112,6 +112,11 @@ int request_remembers(struct request *rq);
  * and return without it; if there is none, return false and keep the lock. */
 bool fs_run_ready(struct fs *fs);
 bool fs_run_task(struct fs *fs);
+/*
+ * Runs `task` in the root, without a request of the kernel. Called with the lock. Returns true
+ * without the lock; or false with it, if task returned false or on ENOMEM.
+ */
+bool fs_run(struct fs *fs, bool (*task)(struct call *call, void *arg), void *arg);
 /* The functions by which the engine drops and retakes the lock. */
 extern const struct unlock_ops fs_unlock_ops;
 /* Finishes a request that was removed from its queue. Called with the lock, returns without it. */

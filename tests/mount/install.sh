@@ -13,6 +13,7 @@ t_the_installed_program_reads_the_installed_configuration() {
         share/man/man7/pmcfs-compat.7 lib/systemd/system/pmcfs.service; do
         [[ -f $prefix/$file ]] || die "$file is not installed"
     done
+    [[ -d $prefix/etc/pmcfs.conf.d ]] || die "its directory is not installed"
     grep -q "^ExecStart=$prefix/sbin/pmcfs " "$prefix/lib/systemd/system/pmcfs.service" ||
         die "the unit starts another program: $(grep Exec "$prefix/lib/systemd/system/pmcfs.service")"
     if [[ -e $T/build/examples/pmc-names/pmc-names ]]; then

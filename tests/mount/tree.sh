@@ -106,7 +106,7 @@ t_df_and_stat_say_what_it_is() {
 t_op07_t10_c01_cf01_x16_info_speaks_the_truth() {
     mount_pmcfs
     is "$(cat "$M/info/version")" "$("$BIN" --version | head -1)
-interface 2"
+interface 3"
     like "$(cat "$M/info/backend")" '^perf'
     is "$(sed -n 's/^online //p' "$M/info/cpus")" "$(cat /sys/devices/system/cpu/online)"
     is "$(sed -n 's/^possible //p' "$M/info/cpus")" "$(cat /sys/devices/system/cpu/possible)"

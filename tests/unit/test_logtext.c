@@ -119,7 +119,7 @@ TEST(the_first_line_says_what_it_is_of)
     };
     form_text.head(&told, &facts, &text);
     ck_buf(&text,
-           "5.000000009 initialize version=0.2.0 machine=Some\\040CPU\\040@\\0402.0GHz "
+           "5.000000009 initialize version=0.3.0 machine=Some\\040CPU\\040@\\0402.0GHz "
            "class=software event=cpu-clock,page-faults\\054usr realtime=1700000000.000000010 "
            "tsc=4242\n");
     keys_are(buf_text(&text), record_table[0].word, record_table[0].fields);

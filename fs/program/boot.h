@@ -1,0 +1,53 @@
+/*
+ * Sections [pmc NAME] and [instance NAME] of the configuration: PMCs and instances that pmcfs
+ * creates at mount and at SIGHUP, with the rights of the superuser.
+ */
+#pragma once
+
+#include "core/base/buf.h"
+#include "core/base/err.h"
+#include "core/base/scan.h"
+#include "core/base/vec.h"
+#include "core/pmc/instance.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct fs;
+
+struct section {
+    enum section_kind {
+        SECTION_PMCFS, /* options and tunables */
+        SECTION_PMC,
+        SECTION_INSTANCE,
+        SECTION_UNKNOWN
+    } kind;
+    const char *file;    /* not owned: lives as long as the options */
+    unsigned line;       /* of its header */
+    char *title;         /* "pmc web"; owned */
+    const char *name;    /* "web", part of title */
+    struct buf config;   /* of a PMC: lines KEY=VALUE, one command for its file config */
+    char *limit[LIMITS]; /* of an instance: values as written, or NULL; owned */
+    char *owner;         /* as written, or NULL; owned */
+    int mode;            /* permission bits; -1: not written */
+    bool refused;        /* was reported; is not created */
+};
+typedef VEC(struct section) sections_t;
+
+/*
+ * Adds the section with this header. Returns 0; -errno with a sentence if it would be refused, in
+ * which case it is added as refused; or -ENOMEM without a section.
+ */
+int section_add(sections_t *sections, const char *file, unsigned line, struct word title,
+                struct err *err);
+/* Takes one key of a PMC or an instance. Returns 0, or -errno with a sentence. */
+int section_key(struct section *section, struct word key, struct word value, struct err *err);
+/* Logs that the section is refused, at this line of its file. */
+void section_refuse(struct section *section, unsigned line, const struct err *err);
+void sections_clear(sections_t *sections);
+
+/*
+ * Creates the PMCs and instances that do not exist. A refused one is logged and removed again, so
+ * that a later call tries it again. Takes the lock. May block: looks up users and groups.
+ */
+void sections_create(struct fs *fs, sections_t *sections);
