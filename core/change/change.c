@@ -1,5 +1,5 @@
 /*
- * Changes: their life, the order of their parts, and when the engine makes one by itself.
+ * Changes: the order of their parts, and the changes that the engine makes by itself.
  */
 #include "core/change/plan.h"
 #include "core/pmc/access.h"
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- life ---- */
+/* ---- creation and freeing ---- */
 
 static void take_asker(struct change *change)
 {
@@ -29,7 +29,7 @@ static void take_asker(struct change *change)
     };
 }
 
-/* Without memory nothing but a release goes on. */
+/* Starts a change. On ENOMEM only a release continues. */
 static int change_begin(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
@@ -73,12 +73,12 @@ static void desired_clear(struct desired *desired)
     settings_clear(&desired->settings);
 }
 
-/* With the lock; what needs none to be freed is freed by change_close() before. */
+/* Frees the change with the lock; change_close() has freed the rest without it. */
 static void change_clear(struct change *change)
 {
     desired_clear(&change->desired);
-    EACH_MOVE(move, change)
-    free(move->last);
+    EACH_MOVE (move, change)
+        free(move->last);
     free(change->diff.moves.items);
     free(change->diff.links);
     free(change->diff.base);
@@ -89,9 +89,9 @@ static void change_clear(struct change *change)
     pmc_unref(change->pmc);
 }
 
-/* ---- from beginning to end ---- */
+/* ---- the parts in order ---- */
 
-/* A change that the engine tries by itself is not tried again at once, and some not at all. */
+/* After a failed change of the engine: retries later, or not at all. */
 static void note_failure(struct change *change)
 {
     struct pmc *pmc = change->pmc;
@@ -101,9 +101,9 @@ static void note_failure(struct change *change)
     if (change->rc != -ENOMEM) {
         pmc->cpus_refused =
             mode_table[pmc->effective].system && change->cpus_serial == change->engine->cpus_serial;
-        EACH_MOVE(move, change)
-        if (move->verdict.asked && move->verdict.drops == move->old->drops)
-            move->old->asked = true;
+        EACH_MOVE (move, change)
+            if (move->verdict.asked && move->verdict.drops == move->old->drops)
+                move->old->asked = true;
     }
     pmc_touch(pmc);
     pmc_pend_later(pmc, change->call->now_ns);
@@ -121,9 +121,9 @@ static void change_end(struct change *change)
     pmc->busy = NULL;
     pmc_wake(pmc);
     if (change->cause == CAUSE_RELEASE)
-        pmc_unref(pmc); /* the tree's own reference */
+        pmc_unref(pmc); /* the tree's reference */
     else if (pmc_released(pmc))
-        pmc_pend(pmc); /* meanwhile: it is closed now */
+        pmc_pend(pmc); /* released during the change: close it now */
     change_clear(change);
 }
 
@@ -138,7 +138,7 @@ static void change_decide(struct change *change)
         note_failure(change);
         change_refuse(change);
     }
-    change->call->err = change->rc ? change->err : change->note; /* before it may be answered */
+    change->call->err = change->rc ? change->err : change->note; /* before the reply may be sent */
     change->pmc->cpus_stale |= change->engine->cpus_serial != change->cpus_serial;
     if (change->pmc->cpus_stale)
         pmc_pend(change->pmc);
@@ -186,7 +186,7 @@ int change_run(struct call *call, struct pmc *pmc, enum cause cause, bool slow)
     return rc;
 }
 
-/* ---- what the engine does by itself ---- */
+/* ---- changes of the engine ---- */
 
 static bool any_link(const struct pmc *pmc, bool (*is)(const struct pmc *, const struct link *))
 {
@@ -201,7 +201,7 @@ static bool cpus_differ(const struct pmc *pmc)
     return !pmc->cpus_refused && (any_link(pmc, link_moved) || (pmc->wants_all && pmc->cpus_stale));
 }
 
-/* What is opened anew; and a recording is drained to its end, which waits for the kernel. */
+/* Returns true if counters must be opened, or a recording be drained to its end. */
 bool change_takes_long(const struct pmc *pmc)
 {
     return pmc->recording || pmc->links->n > COST_SMALL || count_cost(pmc) > COST_SMALL ||
@@ -216,7 +216,7 @@ bool change_deaths(struct call *call, struct pmc *pmc)
     return true;
 }
 
-/* Closing a counter waits for the kernel. */
+/* Always a slow part, because closing a counter waits for the kernel. */
 bool change_release(struct call *call, struct pmc *pmc)
 {
     if (pmc->busy || !pmc->links)

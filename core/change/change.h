@@ -1,7 +1,7 @@
 /*
- * Changing a PMC: whatever is written to it, and what the engine changes by itself when targets
- * end, CPUs come and go, or it is released, ends here. All or nothing: until the swap it is as it
- * was.
+ * Changes of PMCs: commands, and changes that the engine makes when targets exit, CPUs go online or
+ * offline, or a PMC is released. A change takes effect completely or not at all; until the swap the
+ * PMC stays as it was.
  */
 #pragma once
 
@@ -25,12 +25,13 @@ struct verb_row {
 };
 extern const struct verb_row verb_table[VERBS];
 
-/* P29: the PMC is held through another descriptor (lifetime=open). */
+/* Refuses a PMC that another open file holds (lifetime=open). P29. */
 int change_refuse_held(struct call *call);
-/* What the engine does by itself; false: nothing. For a PMC on the pending list, if not busy. */
+/* Makes the engine's change of a pending PMC that is not busy. Returns false if there is none. */
 bool change_pending(struct call *call, struct pmc *pmc);
-/* Frees what a PMC held that was taken off the tree. False: after the change that is under way. */
+/* Releases the objects of a PMC that was removed from the tree. Returns false if a running change
+ * will do it. */
 bool change_release(struct call *call, struct pmc *pmc);
-/* Ends the links to targets that are known to be dead. */
+/* Ends links whose targets are known to be dead. */
 bool change_deaths(struct call *call, struct pmc *pmc);
-bool change_takes_long(const struct pmc *pmc); /* to end links of it */
+bool change_takes_long(const struct pmc *pmc); /* returns true if ending links is a slow part */

@@ -1,5 +1,5 @@
 /*
- * What a command can be refused for, in hwpmc's order: settings, mode, scope, rights, verb.
+ * Checks of a command, in hwpmc's order: settings, mode, scope, rights, verb.
  */
 #include "core/change/plan.h"
 
@@ -15,13 +15,13 @@ static bool key_changes(const struct change *change, enum key key)
            !settings_same(&change->desired.settings, &change->pmc->settings, key);
 }
 
-/* `count` itself was written. */
+/* Returns true for a write to `count`. */
 static bool puts_count(const struct change *change)
 {
     return change->desired.put && strcmp(change->file, "count") == 0;
 }
 
-/* Is there a setting that cannot change in this state? */
+/* Refuses settings that cannot change in this state. */
 static int check_open(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
@@ -59,7 +59,7 @@ static int refuse_counts(struct change *change)
                    given ? "" : ", in one command to config with event=");
 }
 
-/* One initial value for each event. Those of an earlier set stay, as far as they go. */
+/* Checks the number of initial values. Values of an earlier set stay where they fit. */
 static int check_counts(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
@@ -68,7 +68,7 @@ static int check_counts(struct change *change)
 
     if (!desired->set || settings->n_counts == desired->set->n)
         return 0;
-    if (desired->given & GIVEN(KEY_COUNT)) /* the value it has is accepted */
+    if (desired->given & GIVEN(KEY_COUNT)) /* the present value is accepted */
         return !puts_count(change) && !desired->new_set &&
                        settings_same(settings, &pmc->settings, KEY_COUNT)
                    ? 0
@@ -87,7 +87,7 @@ static enum err_id misplaced_id(const struct settings *settings, unsigned key)
     return key == KEY_CALLCHAIN && settings->word[key] == CALLCHAIN_USER ? X04 : P07;
 }
 
-/* Is there a setting that means nothing in this mode? */
+/* Refuses settings that are not valid in this mode. */
 static int check_places(struct change *change)
 {
     const struct settings *settings = &change->desired.settings;
@@ -125,7 +125,7 @@ static int check_places(struct change *change)
     return check_counts(change);
 }
 
-/* A changed setting that shapes the counters opens those that are attached anew. */
+/* Sets diff.reopen if a changed setting needs new counters. */
 static void find_reopen(struct change *change)
 {
     struct desired *desired = &change->desired;
@@ -136,7 +136,7 @@ static void find_reopen(struct change *change)
         if (key_table[key].opens && key != KEY_EVENT && key != KEY_MODE &&
             !settings_same(&desired->settings, before, key))
             change->diff.reopen = true;
-    /* an initial value acts at once, as the value of `count` does */
+    /* an initial value takes effect at once, like a write to `count` */
     if (change->pmc->set && !desired->new_set && (desired->given & GIVEN(KEY_COUNT)) &&
         !settings_same(&desired->settings, before, KEY_COUNT))
         desired->put = true;
@@ -156,7 +156,7 @@ static bool asks(const struct desired *desired, bool system)
     return false;
 }
 
-/* Which mode follows from what is asked and what is there. */
+/* Finds the mode from the command, targets and settings. */
 static int check_mode(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
@@ -165,7 +165,7 @@ static int check_mode(struct change *change)
     struct settings *settings = &desired->settings;
 
     if (!(settings->given & GIVEN(KEY_MODE))) {
-        /* Without targets, too, it stays what it is until something else is asked for. */
+        /* Also without targets the mode stays until another one is implied. */
         bool asked = desired->new_set || asks(desired, false);
         bool system = asks(desired, true) || ((attached || !asked) && was_system);
         bool samples = settings_number(settings, KEY_PERIOD) != UINT64_MAX ||
@@ -182,11 +182,11 @@ static int check_mode(struct change *change)
                        "between processes and CPUs",
                        pmc->name, mode_table[pmc->effective].name);
     if (pmc->set && settings->mode != pmc->effective)
-        desired->new_set = change->diff.reopen = true; /* it starts afresh from the initial count */
+        desired->new_set = change->diff.reopen = true; /* restart from the initial values */
     return 0;
 }
 
-/* A process where CPUs are counted, or the other way round. */
+/* Refuses a target of the other scope: a process with CPUs, or a CPU with processes. */
 static int refuse_scope(struct change *change, const struct mode_row *mode)
 {
     for (unsigned i = 0; i < change->desired.targets.n; i++) {
@@ -203,14 +203,14 @@ static int refuse_scope(struct change *change, const struct mode_row *mode)
     return 0;
 }
 
-/* hwpmc says so before it looks whether the process exists. */
+/* Checks words before processes are looked up, as hwpmc does. */
 int check_words(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
     const struct settings *settings = &change->desired.settings;
 
     if (strcmp(change->file, "target") != 0)
-        return 0; /* the order of config is that of check_command() */
+        return 0; /* config is checked in the order of check_command() */
     if (settings->given & GIVEN(KEY_MODE))
         return refuse_scope(change, &mode_table[settings->mode]);
     return pmc_live_links(pmc) ? refuse_scope(change, &mode_table[pmc->effective]) : 0;
@@ -241,11 +241,11 @@ enum right {
     RIGHT_ALL
 };
 
-/* Said behind what needs it. */
+/* Returns the end of a sentence: the right that is needed. */
 static const char *needs(const struct change *change, enum right right)
 {
     static const char *const needed[][2] = {
-        /* at the root, in an instance */
+        /* { at the root, in an instance } */
         [RIGHT_KERNEL] = {"needs CAP_PERFMON (or the tunable unprivileged_kernel)",
                           "the administrator of this instance does not allow (kernel_mode is 0)"},
         [RIGHT_SYSTEM] = {"needs CAP_PERFMON (or the tunable unprivileged_syspmcs)",
@@ -261,7 +261,7 @@ int refuse_system(struct change *change)
     return err_set(&change->err, X07, "counting CPUs or cgroups %s", needs(change, RIGHT_SYSTEM));
 }
 
-/* System scope, of targets that are attached now or opened anew. */
+/* Checks the right to system scope for targets that are attached or reopened. */
 int check_system(struct change *change)
 {
     const struct asker *asker = &change->asker;
@@ -283,7 +283,7 @@ int refuse_kernel(struct change *change, const char *event, const char *instead)
                    needs(change, RIGHT_KERNEL), instead);
 }
 
-/* Asked for neither mode. Of what is counted whole, too: it would count everything instead. */
+/* Returns true if both modes are off. Also for events that always count both modes. */
 static bool counts_nothing(const struct change *change, const struct plan_event *plan)
 {
     const struct event *event = plan->event;
@@ -294,7 +294,7 @@ static bool counts_nothing(const struct change *change, const struct plan_event 
            !change->desired.settings.word[KEY_USER] && !change->desired.kernel;
 }
 
-/* What the system asks for beyond the right to kernel mode. */
+/* Checks rights that an event needs in addition to kernel mode. */
 static int check_beside(struct change *change, const struct event *event)
 {
     if (event->needs_superuser && !change->asker.superuser)
@@ -310,7 +310,7 @@ static int check_beside(struct change *change, const struct event *event)
 static int check_event(struct change *change, const struct plan_event *plan)
 {
     const struct event *event = plan->event;
-    /* An event counted whole is for every user, unless its spelling asks for kernel mode. */
+    /* Every user may count events that always count both modes, unless the spelling has :k. */
     bool kernel = event->whole ? event->kernel == SAID_ON : plan->kernel;
 
     if (counts_nothing(change, plan))
@@ -329,7 +329,7 @@ static int check_event(struct change *change, const struct plan_event *plan)
                                              : ": write it with :u, or kernel=off");
 }
 
-/* Of a PMC that its owner was given, kernel=on may stay as it is. */
+/* Checks kernel=on. It may stay on in a PMC that was given to the user. */
 static int check_kernel_on(struct change *change)
 {
     const struct settings *settings = &change->desired.settings;
@@ -404,8 +404,10 @@ static void stop_now(struct change *change)
     const struct pmc *pmc = change->pmc;
 
     change->diff.stop = !state_table[pmc->state].settable;
-    change->diff.reopen |= pmc->state == PMC_ARMED; /* the kernel knows no other way to disarm */
-    change->diff.read |= change->diff.stop && pmc->recording; /* what steps and exits do not say */
+    change->diff.reopen |= pmc->state == PMC_ARMED; /* the kernel has no other way to disarm */
+    change->diff.read |=
+        change->diff.stop &&
+        pmc->recording; /* for the counts that switch and exit records do not have */
 }
 
 static int check_stop(struct change *change)
@@ -433,7 +435,7 @@ static int check_log_verb(struct change *change)
         return 0;
     change->desired.settings.word[KEY_LOG] = false;
     if (recorded_for(pmc->effective, &pmc->settings))
-        stop_now(change); /* it needs one */
+        stop_now(change); /* requires a stop */
     return 0;
 }
 
@@ -462,7 +464,7 @@ static int check_verb(struct change *change)
     }
 }
 
-/* ---- all of it ---- */
+/* ---- all checks ---- */
 
 static int check_set_needed(struct change *change)
 {

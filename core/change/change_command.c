@@ -1,5 +1,5 @@
 /*
- * Commands become changes: what is written to the files that take one.
+ * Turns writes to the files of a PMC into changes.
  */
 #include "core/change/plan.h"
 
@@ -32,7 +32,7 @@ int change_refuse_held(struct call *call)
     return 0;
 }
 
-/* Busy: run the request again later. */
+/* Runs the command; CALL_WAIT while the PMC is busy. */
 int store_command(struct call *call)
 {
     struct pmc *pmc = call->pmc;

@@ -1,6 +1,6 @@
 /*
- * The first part of a change, without the lock: the command is parsed, names are resolved,
- * processes and cgroups found, and the kernel asked whether the asker may observe them.
+ * The first part of a change, without the lock: parses the command, resolves names, finds processes
+ * and cgroups, and checks that the requester may observe them.
  */
 #include "core/change/plan.h"
 #include "core/pmc/metric.h"
@@ -11,14 +11,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define REASONS_BYTES 80 /* of the reasons for passing targets over; then their words must do */
+#define REASONS_BYTES 80 /* limit of the reasons for skipped targets; after that only their words  \
+                          */
 
 int change_goes_on(struct change *change)
 {
     const struct engine *engine = change->engine;
 
     if (slow_interrupted(change->call))
-        return -EINTR; /* no reader of the answer is left */
+        return -EINTR; /* the requester no longer waits */
     if (atomic_load(&change->pmc->taken_off))
         return err_set(&change->err, P26, "the PMC was released while the command waited");
     if (engine->host->now_ns(engine->host_state) < change->deadline_ns)
@@ -58,7 +59,7 @@ static int resolve_name(struct change *change, const char *name, struct event *e
     return rc;
 }
 
-/* Members that take counters of the processor are of one class. */
+/* Refuses sets whose hardware events belong to several classes. */
 static int check_classes(struct change *change)
 {
     const struct class_info *classes = change->engine->classes;
@@ -82,8 +83,8 @@ static int check_classes(struct change *change)
 }
 
 /*
- * What the system says of an event or a set is for those with the rights to it: these are asked
- * first. Then: do the events fit together?
+ * Opens the events and the set as a test. Rights are checked first, because the result must not
+ * reach users without them.
  */
 static int verify_set(struct change *change)
 {
@@ -120,8 +121,8 @@ static int find_set(struct change *change)
 }
 
 /*
- * Asked of the system as it is written, and as events come that it is for. Without the right to
- * them nothing is said of it: that is refused later.
+ * Tests the filter when it or the events are written. Skipped without the right to the events,
+ * which is refused later.
  */
 static int find_filter(struct change *change)
 {
@@ -185,7 +186,7 @@ static int find_process(struct change *change, struct wanted *wanted)
                            &change->err);
     if (rc != -EPERM || !word->self)
         return rc;
-    /* A privileged program can be made to write "self" into a descriptor of another user's. */
+    /* A user can make a privileged program write "self" to the user's descriptor. */
     struct err said = change->err;
     return err_set(&change->err, E40,
                    "%s (self is the process that opened this file: let the process that it names "
@@ -197,7 +198,7 @@ static int find_cgroup(struct change *change, struct wanted *wanted)
 {
     struct engine *engine = change->engine;
 
-    if (!change->asker.may_system) /* to take one back, too: whether it exists would be told */
+    if (!change->asker.may_system) /* also to detach: the result shows whether it exists */
         return refuse_system(change);
     char *path = strndup(wanted->word.path, wanted->word.path_len);
     if (!path)
@@ -220,7 +221,7 @@ static int find_target(struct change *change, struct wanted *wanted)
     if (rc != -ESRCH)
         return rc;
     if (wanted->word.remove && !wanted->word.self)
-        return 0; /* the plan says what it was */
+        return 0; /* change_plan() refuses it */
     if (wanted->word.remove || change->desired.targets.n == 1)
         return rc;
     wanted->passed = true;
@@ -246,9 +247,9 @@ static int find_targets(struct change *change)
     return -ESRCH;
 }
 
-/* ---- what else is to be known ---- */
+/* ---- recording and exec checks ---- */
 
-/* The namespace of PIDs, and what the system allows: for records that may come. */
+/* Finds the PID namespace and the limits for records. */
 static int ask_recording(struct change *change)
 {
     const struct engine *engine = change->engine;
@@ -279,8 +280,8 @@ static int find_command(struct change *change)
     const struct desired *desired = &change->desired;
     int rc = change_parse(change);
 
-    /* May a process observe itself that is protected from its user's others? Not for a log that
-     * these read. */
+    /* A process may observe itself although other processes of its user may not. Their readers must
+     * not see its stacks. */
     if (desired->settings.word[KEY_CALLCHAIN] == CALLCHAIN_DWARF)
         change->asker.opener = NULL;
     if (rc == 0)
@@ -301,7 +302,8 @@ static int find_command(struct change *change)
     return rc;
 }
 
-/* Do the rights with which it was attached still suffice for the program that it runs now? */
+/* Checks whether the rights of the attach are sufficient for the program that the process runs now.
+ */
 static void ask_verdicts(struct change *change)
 {
     const struct engine *engine = change->engine;
@@ -315,7 +317,7 @@ static void ask_verdicts(struct change *change)
             continue;
         verdict->dead = link->kind == TARGET_THREAD && !host->process_alive(link->proc->process);
         if (verdict->dead || verdict->below)
-            continue; /* of a descendant the backend asks when it finds it */
+            continue; /* the backend checks descendants when it finds them */
         verdict->headless = host->process_headless && host->process_headless(link->proc->process);
         verdict->refused = !verdict->headless && link->rights &&
                            host->may_observe(engine->host_state, link->rights, NULL,

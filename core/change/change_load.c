@@ -1,23 +1,23 @@
 /*
- * max_events_per_process: the events on one process, of all users together, since each costs every
- * fork and context switch of it. Events on its threads count, and those of others than the superuser
- * on an ancestor with descendants=on, which it inherited. A child has no more than its parent.
+ * max_events_per_process: the limit of events on one process by all users, because each event costs
+ * time at every fork and context switch. Includes events on its threads, and events inherited from
+ * an ancestor with descendants=on, except the superuser's. A child has no more than its parent.
  */
 #include "core/change/plan.h"
 #include "core/pmc/rights.h"
 
 #include <stdlib.h>
 
-/* A process, and the events on it. */
+/* A process and the number of events on it. */
 struct load {
     pid_t pid;
     uint64_t events;
 };
 
 struct loads {
-    VEC(struct load) of; /* by PID */
-    uint64_t adds;       /* load_add(): so many events */
-    bool failed;         /* no memory */
+    VEC(struct load) of; /* sorted by PID */
+    uint64_t adds;       /* events that load_add() adds */
+    bool failed;         /* ENOMEM */
 };
 
 static void load_collect(void *arg, pid_t pid)
@@ -44,8 +44,9 @@ static void load_add(void *arg, pid_t pid)
         load->events += loads->adds;
 }
 
-/* Events that the processes inherited; a counter that may have missed a process counts for all. */
-static void add_inherited(struct loads *loads, const struct engine *engine, const struct link *fresh)
+/* Adds inherited events. A counter that may have missed processes counts for all of them. */
+static void add_inherited(struct loads *loads, const struct engine *engine,
+                          const struct link *fresh)
 {
     const struct backend *backend = engine->backend;
     const struct link *link;
@@ -66,7 +67,7 @@ static void add_inherited(struct loads *loads, const struct engine *engine, cons
     }
 }
 
-/* Events of the PMCs that were attached to this process, or to one of its threads. */
+/* Returns the events of PMCs attached to this process or one of its threads. */
 static uint64_t attached_to(const struct engine *engine, pid_t pid)
 {
     uint64_t n = 0;
@@ -78,7 +79,7 @@ static uint64_t attached_to(const struct engine *engine, pid_t pid)
     return n;
 }
 
-/* With `fresh`, which adds so many events to each of the processes. */
+/* Checks the limit for all processes, with the events of `fresh`. */
 static int check_loads(struct change *change, struct loads *loads, const struct link *fresh,
                        uint64_t added, const char *where)
 {

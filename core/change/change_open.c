@@ -1,6 +1,6 @@
 /*
- * The parts of a change without the lock: counters are opened, stopped, read, and started; and at
- * the end what is left over is closed. Until the swap nothing has happened to the PMC.
+ * The parts of a change without the lock: opens, stops, reads and starts counters, and after the
+ * swap closes unused ones. The PMC does not change before the swap.
  */
 #include "core/change/plan.h"
 
@@ -10,18 +10,18 @@
 
 struct admission {
     const struct change *change;
-    const struct rights *rights; /* with which it is attached; NULL: the superuser's */
+    const struct rights *rights; /* rights of the attach; NULL: the superuser's */
 };
 
-/* A process found below the target: may it be observed, and is it another user's target? Of one
- * with a thread for a target the other threads are left out. */
+/* Decides about a process below the target: it must be observable and not be a target itself. If
+ * one of its threads is a target, its other threads are skipped. */
 static int admit(void *arg, pid_t pid)
 {
     const struct admission *admission = arg;
     const struct engine *engine = admission->change->engine;
 
     if (engine->host->now_ns(engine->host_state) >= admission->change->deadline_ns)
-        return -EPERM; /* the attach is over in any case */
+        return -EPERM; /* the attach has failed */
     EACH_MOVE (move, admission->change) {
         const struct link *link = move->next;
 
@@ -30,10 +30,12 @@ static int admit(void *arg, pid_t pid)
     }
     int rc = engine->host->may_observe_pid(engine->host_state, admission->rights,
                                            admission->change->asker.opener, pid);
-    return rc == 0 ? 1 : rc == -ESRCH ? 0 : -EPERM; /* one that has ended is not left out */
+    return rc == 0        ? 1
+           : rc == -ESRCH ? 0
+                          : -EPERM; /* an exited process is not counted as skipped */
 }
 
-/* As the asker knows the process or thread; 0: not at all. */
+/* Returns the number of the process or thread for the requester; 0: not visible. */
 static pid_t number_said(const struct change *change, const struct move *move)
 {
     const struct engine *engine = change->engine;
@@ -45,7 +47,7 @@ static pid_t number_said(const struct change *change, const struct move *move)
                                          link->kind == TARGET_THREAD ? link->tid : link->pid);
 }
 
-/* Opened anew for a changed setting: with the rights of the asker. */
+/* Checks a reopened target with the requester's rights. */
 static int observable(struct change *change, const struct move *move)
 {
     const struct engine *engine = change->engine;
@@ -88,9 +90,9 @@ static int open_counter(struct change *change, const struct move *move)
 }
 
 /*
- * The counters are opened with the daemon's rights: an exec of a privileged program after the first
- * question is found by a second one, before any of their counts can be read. Those of the superuser
- * are not asked about.
+ * Attaches with the daemon's rights. Checks the requester's rights a second time after that,
+ * because the target may have executed a privileged program since the first check. Not needed for
+ * the superuser.
  */
 static int attach(struct change *change, const struct move *move)
 {
@@ -115,14 +117,14 @@ static int attach(struct change *change, const struct move *move)
     }
     if (move->old || link->kind > TARGET_THREAD)
         return 0;
-    /* its numbers in the log are those that the asker knows */
+    /* PIDs in the log are those of the requester's namespace */
     link->shown_pid = host->process_seen_by(engine->host_state, change->call->tid, link->pid);
     if (link->kind == TARGET_THREAD)
         link->shown_tid = host->process_seen_by(engine->host_state, change->call->tid, link->tid);
     return 0;
 }
 
-/* Attach all; of several, those that exited meanwhile are passed over. */
+/* Attaches all targets. If there are several, targets that have exited are skipped. */
 static int attach_all(struct change *change)
 {
     unsigned attached = 0;
@@ -149,7 +151,7 @@ static int attach_all(struct change *change)
     return -ESRCH;
 }
 
-/* Before counters are opened: an exec in between is seen. Without a guard (no memory) none is. */
+/* Opens exec guards before the counters, so that no exec is missed. On ENOMEM there is no guard. */
 static void guard_all(struct change *change)
 {
     const struct engine *engine = change->engine;
@@ -161,10 +163,9 @@ static void guard_all(struct change *change)
 }
 
 /*
- * A counter stops before it is read, so that no reader sees more than what remains: that of a dead
- * target, too, for a backend that has all of what is off can tell what is missing. A link that
- * leaves and cannot be read leaves what was seen of it; of links that stay the reading is what the
- * command is about.
+ * Stops each counter before reading it, so that no reader sees more than the kept value. Counters
+ * of dead targets too: a stopped counter lets the backend detect lost counts. If a leaving link
+ * cannot be read, its last seen value is kept; if a staying link cannot be read, the command fails.
  */
 static int stop_and_read(struct change *change)
 {
@@ -240,9 +241,9 @@ void change_open(struct change *change)
     change->rc = rc;
 }
 
-/* ---- the end ---- */
+/* ---- after the swap ---- */
 
-/* It was refused: what was stopped goes on, what was started does not. */
+/* After a refusal: restarts stopped counters and stops started ones. */
 static void go_on(struct change *change)
 {
     const struct backend *backend = change->engine->backend;
@@ -285,10 +286,10 @@ void change_close(struct change *change)
     if (change->log.held)
         recording_hold(change->log.held, false);
     EACH_MOVE (move, change)
-        if (move->guard) /* the one that told already */
+        if (move->guard) /* the fired guard */
             engine->backend->unguard(move->guard);
     links_destroy(engine, change->dead);
-    recording_leave(change->log.made, false); /* of a change that was refused */
+    recording_leave(change->log.made, false); /* of a refused change */
     recording_leave(change->log.old, engine->forgetting);
     procs_destroy(engine, change->dead_procs);
     desired_close(change);

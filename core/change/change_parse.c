@@ -1,5 +1,5 @@
 /*
- * The text of a command becomes a desired value: settings, names of events, words of targets.
+ * Parses the text of a command: settings, event names, target words.
  */
 #include "core/change/plan.h"
 #include "core/pmc/metric.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Backends hand names on to parsers and files: none has to think of bytes that no name contains. */
+/* Refuses bytes that no event name contains, before backends pass names to parsers and files. */
 static int check_name(struct word word, struct err *err)
 {
     const char *instead = foreign_find(word, FOREIGN_EVENT);
@@ -29,8 +29,9 @@ static int check_name(struct word word, struct err *err)
 }
 
 /*
- * The first names written through an open file begin a set, later ones join it: bash writes line by
- * line. Opened to append, the first join what is there. The PMC is busy: its set stays.
+ * The first names that are written through an open file start a set, later ones join it, because
+ * bash writes line by line. With O_APPEND the first names join the present set. The PMC is busy, so
+ * its set does not change.
  */
 static int begin_names(struct change *change)
 {
@@ -72,19 +73,19 @@ static int add_name(struct change *change, struct word word)
     return 0;
 }
 
-/* An event that a metric needs: once, however many do. */
+/* Adds an event of a metric, unless it is already in the list. */
 static int add_needed(void *arg, const char *name, struct err *err)
 {
     struct change *change = arg;
 
-    (void)err; /* the change's */
+    (void)err; /* unused: change->err is set */
     for (unsigned i = 0; i < change->desired.n_names; i++)
         if (strcmp(change->desired.names[i], name) == 0)
             return 0;
     return add_name(change, (struct word){name, strlen(name)});
 }
 
-/* Behind the others, unless it is among them. */
+/* Adds a metric word, unless it is already in the list. */
 static int add_metric(struct change *change, struct word word)
 {
     char **metrics = &change->desired.metrics, *more;
@@ -107,7 +108,7 @@ static int add_metric(struct change *change, struct word word)
     return 0;
 }
 
-/* An event, or the events of a metric; the word of a metric is kept beside them. */
+/* Adds an event, or the events of a metric and its word. */
 static int add_event(struct change *change, struct word word)
 {
     int rc = change->desired.given & GIVEN(KEY_EVENT) ? 0 : begin_names(change);
@@ -128,15 +129,15 @@ static const char *find(const char *from, const char *end, char c)
     return from < end ? memchr(from, c, (size_t)(end - from)) : NULL;
 }
 
-/* generic/cycles, mem:0x1234/4: a slash that opens nothing. */
+/* Returns true for a slash that does not open a list of terms: generic/cycles, mem:0x1234/4. */
 static bool slash_is_single(struct word before)
 {
     return word_alike(before, "generic", false) || word_alike(before, "metric", false) ||
            find(before.p, before.p + before.len, ':');
 }
 
-/* Behind the terms of cpu/event=0xc0,umask=1/, which have commas of their own; else where it
- * begins. */
+/* Skips the terms of cpu/event=0xc0,umask=1/, which contain commas. Returns `begin` if there are
+ * none. */
 static const char *behind_terms(const char *begin, const char *end)
 {
     const char *slash = find(begin, end, '/'), *comma = find(begin, end, ',');
@@ -148,7 +149,7 @@ static const char *behind_terms(const char *begin, const char *end)
     return second + 1;
 }
 
-/* key=value of a setting: no event is written like that. */
+/* Returns true for key=value of a setting; events are not written like this. */
 static bool is_setting(struct word word)
 {
     struct word key, value;
@@ -156,7 +157,7 @@ static bool is_setting(struct word word)
     return word_split(word, &key, &value) && key_find(key) != KEYS;
 }
 
-/* key=value is one, or a misspelt one, unless it is a setting. */
+/* Returns true for a qualifier: also a misspelt key=value, unless it is a setting. */
 static bool is_qualifier(const struct change *change, const char *begin, const char *end)
 {
     const char *comma = find(begin, end, ',');
@@ -168,7 +169,7 @@ static bool is_qualifier(const struct change *change, const char *begin, const c
     return word.len == 0 || (equals && !find(begin, equals, '/') && !is_setting(word));
 }
 
-/* A comma before a qualifier belongs to the event, any other begins the next one. */
+/* Takes the first event. A comma before a qualifier belongs to it, any other comma ends it. */
 static struct word first_event(const struct change *change, struct word text)
 {
     const char *end = text.p + text.len;
@@ -266,7 +267,7 @@ static int parse_mode(struct change *change)
     return rc ? rc : settings_set(&change->desired.settings, KEY_MODE, word, &change->err);
 }
 
-/* A start attaches the caller if the PMC never had a target. */
+/* Parses a verb. `start` attaches the requester if the PMC never had a target. */
 static int parse_verb(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
@@ -299,7 +300,7 @@ static int parse_verb(struct change *change)
     return add_target(change, (struct word){"self", 4});
 }
 
-/* Values as they are read, a line for each event, or separated by commas. */
+/* Parses values for `count`: a line for each event, or separated by commas. */
 static int parse_count(struct change *change)
 {
     struct word word;

@@ -1,6 +1,6 @@
 /*
- * The second part of a change, with the lock: what is desired is refused if it cannot be, and
- * compared with what is there: which links stay, leave, end, are opened anew or for the first time.
+ * The second part of a change, with the lock: refuses what cannot be done, and compares the desired
+ * value with the PMC: which links stay, leave, end, are opened or reopened.
  */
 #include "core/change/plan.h"
 #include "core/pmc/access.h"
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- what is desired ---- */
+/* ---- the desired set ---- */
 
 bool change_attaches(const struct change *change)
 {
@@ -26,7 +26,7 @@ int change_desire_set(struct change *change)
 {
     struct desired *desired = &change->desired;
     const struct settings *settings = &desired->settings;
-    /* for a set that is opened, what was written once holds, not only what was written now */
+    /* a set that is opened uses all settings, not only those of this command */
     bool opens = desired->new_set || change->diff.reopen;
 
     if (desired->events)
@@ -47,7 +47,7 @@ int change_desire_set(struct change *change)
     return 0;
 }
 
-/* ---- what becomes of a link ---- */
+/* ---- moves of a link ---- */
 
 void plan_leave(struct move *move)
 {
@@ -55,7 +55,7 @@ void plan_leave(struct move *move)
     move->reason = move->old->ended || move->old->offline ? NULL : "command";
 }
 
-/* NULL: no memory. */
+/* Creates a link for the change. Returns NULL on ENOMEM. */
 static struct link *link_fresh(struct change *change, enum target_kind kind)
 {
     struct link *link = link_new(change->desired.set->n);
@@ -84,7 +84,7 @@ struct move *plan_fresh(struct change *change, enum target_kind kind)
     return &diff->moves.items[diff->moves.n++];
 }
 
-/* A link takes the place of another one on the same target. False: no memory. */
+/* Copies the target of an old link. Returns false on ENOMEM. */
 static bool link_like(struct link *link, const struct link *old)
 {
     link->kind = old->kind;
@@ -110,7 +110,7 @@ void plan_guard(struct change *change, struct move *move)
         engine_touch(change->engine, JOURNAL_PROCESS, proc->id);
 }
 
-/* A fresh one carries its count on, with these rights. */
+/* Replaces the link by a new one with these rights, which continues the count. */
 static int plan_renew(struct change *change, struct move *move, struct rights *rights)
 {
     const struct link *old = move->old;
@@ -133,7 +133,7 @@ static int plan_renew(struct change *change, struct move *move, struct rights *r
     return proc_watch(old->proc, &change->err);
 }
 
-/* Its count stands: a link without a counter takes its place. */
+/* Replaces the link by one without a counter, which keeps the final count. */
 static int plan_end(struct change *change, struct move *move)
 {
     const struct link *old = move->old;
@@ -149,7 +149,7 @@ static int plan_end(struct change *change, struct move *move)
     return link_like(link, old) ? 0 : err_nomem(&change->err);
 }
 
-/* Its CPU is away: it is opened when that comes back. */
+/* Replaces the link by an offline one, which is opened when its CPU comes back. */
 static int plan_offline(struct change *change, struct move *move)
 {
     int rc = plan_end(change, move);
@@ -182,10 +182,10 @@ int plan_reopen(struct change *change)
     return rc;
 }
 
-/* ---- what the engine changes by itself ---- */
+/* ---- changes of the engine ---- */
 
-/* A privileged program may end before the rights could be looked at: what it did is not in the
- * count. */
+/* Ends the link of a dead target. If it executed a privileged program before, counts are missing.
+ */
 static int plan_death(struct change *change, struct move *move)
 {
     const struct link *link = move->old;
@@ -201,7 +201,7 @@ static int plan_death(struct change *change, struct move *move)
     return 0;
 }
 
-/* The ends of threads are not watched. */
+/* Notes that a thread has exited: threads are not watched. */
 static void thread_ended(struct proc *proc)
 {
     struct link *link;
@@ -216,8 +216,9 @@ static void thread_ended(struct proc *proc)
 }
 
 /*
- * A process executed a privileged program and lost its events. Where the rights still suffice it
- * gets them back, with a gap; else, or when that has failed once, its count stands.
+ * Handles a process that lost its events by executing a privileged program. If the rights are still
+ * sufficient the link is attached again, with missing counts. Otherwise, or if that has failed
+ * once, the link ends.
  */
 static int plan_dropped(struct change *change, struct move *move)
 {
@@ -225,7 +226,7 @@ static int plan_dropped(struct change *change, struct move *move)
     const bool ends = move->verdict.refused || link->asked;
 
     if (link->drops != move->verdict.drops)
-        return 0; /* something happened since it was asked: the next look decides */
+        return 0; /* changed since the check: decided next time */
     if (move->verdict.dead) {
         thread_ended(link->proc);
         return 0;
@@ -238,14 +239,14 @@ static int plan_dropped(struct change *change, struct move *move)
     if (rc)
         return rc;
     move->reason = link->below ? NULL : "exec-privileged";
-    move->next->missed = true; /* what it did, or does from here on, is not counted */
+    move->next->missed = true; /* counts are missing */
     move->next->ended = move->next->dropped = ends;
     return 0;
 }
 
 /*
- * Its CPU went, or came (or both: it missed something), or one came that its cgroup is not counted
- * on. The cgroup is opened anew in the name of its attacher, if that may still count cgroups.
+ * Handles a link whose CPU went offline or online (or both, with missing counts), or a cgroup link
+ * after a CPU went online. A cgroup is reopened with the attacher's rights, if they still allow it.
  */
 static int plan_moved(struct change *change, struct move *move)
 {
@@ -285,7 +286,7 @@ static int plan_own(struct change *change)
     return plan_want_cpus(change, &all);
 }
 
-/* ---- all of it ---- */
+/* ---- the plan ---- */
 
 static int plan_command(struct change *change)
 {
@@ -299,11 +300,11 @@ static int plan_command(struct change *change)
     EACH_MOVE (move, change)
         if ((verb == VERB_RESET || verb == VERB_RESTART) && move->old && move->next == move->old &&
             move->old->ended)
-            plan_leave(move); /* a reset forgets targets that have ended */
+            plan_leave(move); /* a reset removes exited targets */
     return rc;
 }
 
-/* What is attached now, does it begin now? */
+/* Decides whether new links start now. */
 static void plan_start(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
@@ -319,10 +320,11 @@ static void plan_start(struct change *change)
     else if (change_attaches(change) && change->desired.settings.word[KEY_AUTOSTART] &&
              (change->desired.new_set || pmc->state == PMC_NEW || pmc->state == PMC_ALLOCATED ||
               pmc->state == PMC_EXITED))
-        diff->start = diff->start_fresh = diff->n_opens > 0; /* those attached earlier, too */
+        diff->start = diff->start_fresh =
+            diff->n_opens > 0; /* also links that were attached earlier */
 }
 
-/* The memory that the swap takes. */
+/* Allocates the memory of the swap. */
 static int plan_memory(struct change *change)
 {
     struct difference *diff = &change->diff;
@@ -337,7 +339,7 @@ static int plan_memory(struct change *change)
                                                                          : err_nomem(&change->err);
 }
 
-/* When the log is still read, it is told what was recorded up to now; but not without memory. */
+/* Plans a release. A log with readers gets the last records, unless there is no memory. */
 static int plan_release(struct change *change)
 {
     struct difference *diff = &change->diff;

@@ -1,6 +1,6 @@
 /*
- * Descriptors that a change opens count at once among those of pmcfs, those of counters and
- * recordings as their user's too; as the PMC's with the swap.
+ * Quotas of a change. Descriptors count when they are opened: among pmcfs's, and those of counters
+ * and recordings among the user's. After the swap they count as the PMC's.
  */
 #include "core/change/plan.h"
 
@@ -20,11 +20,11 @@ unsigned long quota_left(const struct change *change)
 {
     unsigned long left = user_left(change->payer, USED_FDS);
 
-    if (change->cause != CAUSE_COMMAND || change->asker.superuser) /* on other users' PMCs, too */
+    if (change->cause != CAUSE_COMMAND || change->asker.superuser) /* also on other users' PMCs */
         return ULONG_MAX;
-    EACH_MOVE(move, change)
-    if (move->old && move->next != move->old && move->old->counter) /* which is closed then */
-        left += move->old->facts.descriptors;
+    EACH_MOVE (move, change)
+        if (move->old && move->next != move->old && move->old->counter) /* closed after the swap */
+            left += move->old->facts.descriptors;
     return left;
 }
 
@@ -66,8 +66,8 @@ int quota_links(struct change *change)
     struct buf limit;
     char room[96];
 
-    EACH_MOVE(move, change)
-    n += move->next != NULL;
+    EACH_MOVE (move, change)
+        n += move->next != NULL;
     const int64_t more = (int64_t)(links_bytes(n, events) - pmc->links_bytes);
     if (change->cause != CAUSE_COMMAND || change->asker.superuser || more <= 0)
         return 0;
@@ -88,7 +88,7 @@ int quota_links(struct change *change)
 int quota_found(struct change *change, bool removes)
 {
     const struct engine *engine = change->engine;
-    /* giving some back is possible for longer */
+    /* commands that free descriptors may use some of the reserve */
     const unsigned long kept = removes ? FDS_KEPT / 2 : FDS_KEPT;
 
     quota_hold(change, 1);

@@ -1,7 +1,7 @@
 /*
- * What a change has to do with the log. Without the lock: a recording for counters that are opened,
- * what is there when they start, what they told until they stopped. With it, at the swap: what
- * ends, what the steps of the run do not say, and what begins.
+ * Records of a change. Without the lock: creates the recording, reads the inventory of processes
+ * when counters start, drains when they stop. With the lock, at the swap: writes records for what
+ * ends, the remaining counts, and records for what starts.
  */
 #include "core/change/plan.h"
 
@@ -9,14 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of each CPU's buffer: a power of two, an eighth of the log or so. */
+/* Size of each CPU's ring buffer: a power of two, about an eighth of the log. */
 #define RING_MIN 16384
 #define RING_MAX 524288
-/* Samples with a stack fill it faster than it is drained: then it is so much larger, and holds … */
+/* Samples with a stack need larger ring buffers: by this factor, … */
 #define STACK_TIMES   2
 #define STACK_SAMPLES 16
 
-#define LOG_FIRST 65536 /* bytes that a start has for sure; the rest comes as it is needed */
+#define LOG_FIRST 65536 /* bytes reserved at the start; the log grows as needed */
 
 static uint64_t ring_bytes(uint64_t log_bytes, uint32_t stack)
 {
@@ -81,7 +81,7 @@ static int make_recording(struct change *change)
     int rc = recording_new(&plan, &log->made, &change->err);
     if (rc)
         return rc;
-    log->view = NULL; /* the recording's now */
+    log->view = NULL; /* owned by the recording */
     rc = quota_spend(change, recording_fds(log->made));
     if (rc)
         return rc;
@@ -107,8 +107,8 @@ int record_open(struct change *change)
 }
 
 /*
- * All that was recorded up to now goes into the log before what the swap tells it. What comes from
- * now on waits: what starts is told before what it records.
+ * Drains all earlier records into the log before the swap writes its records, and holds the
+ * recording until then: a start is recorded before the samples that follow.
  */
 void record_hold(struct change *change)
 {
@@ -120,16 +120,16 @@ void record_hold(struct change *change)
     log->held = log->made ? log->made : change->pmc->recording;
     if (log->held) {
         recording_hold(log->held, true);
-        recording_drain(log->held, true, &any); /* nothing, once a drain under way is over */
+        recording_drain(log->held, true, &any); /* does nothing if a drain has just finished */
     }
     log->held_ns = change->engine->host->now_ns(change->engine->host_state);
 }
 
-/* ---- what is there when it starts ---- */
+/* ---- inventory at the start ---- */
 
 struct processes {
     VEC(pid_t) list;
-    struct buf *inventory; /* has failed, if there was no memory for one of them */
+    struct buf *inventory; /* marked as failed on ENOMEM */
 };
 
 static void process_add(void *arg, pid_t pid)
@@ -141,9 +141,8 @@ static void process_add(void *arg, pid_t pid)
 }
 
 /*
- * Nothing stays of a process that meanwhile executed a program that the attacher may not observe:
- * the question follows the look, so that it is about the program that was seen, or the process is
- * gone.
+ * Adds the inventory of a process. Checks the attacher's rights after reading it, so that nothing
+ * of a program that the attacher may not observe is kept.
  */
 static void process_inventory(struct change *change, const struct rights *rights, pid_t pid)
 {
@@ -161,8 +160,8 @@ static void link_inventory(struct change *change, const struct link *link)
     const struct engine *engine = change->engine;
     struct processes processes = {.inventory = &change->log.inventory};
 
-    /* When it is dead its number may be another process's. When it lived behind the start, a
-     * process that comes to have its number is younger than that, and not looked at. */
+    /* Skip a dead process, whose number may be reused. A process that reuses it after the start is
+     * too young for the inventory. */
     if (link->proc && engine->host->process_alive(link->proc->process))
         process_inventory(change, link->rights, link->pid);
     if (engine->backend->processes && change->desired.settings.word[KEY_DESCENDANTS])
@@ -173,7 +172,7 @@ static void link_inventory(struct change *change, const struct link *link)
     free(processes.list.items);
 }
 
-/* New mappings are not told while it is stopped: those that are there are told at each start. */
+/* Reads the inventory at each start, because new mappings are not recorded while stopped. */
 int record_begun(struct change *change)
 {
     bool system = mode_table[change->desired.settings.mode].system, any = false;
@@ -185,14 +184,15 @@ int record_begun(struct change *change)
         if (!system)
             link_inventory(change, move->next);
     }
-    if (any && system && change->cause == CAUSE_COMMAND) /* else it was told when it began */
+    if (any && system &&
+        change->cause == CAUSE_COMMAND) /* otherwise it was recorded at the first start */
         recording_inventory(change->log.held, 0, change->log.held_ns, &change->log.inventory);
     return change->log.inventory.failed ? err_nomem(&change->err) : 0;
 }
 
 /* ---- notes ---- */
 
-/* link: "1234", "tid:5", "cpu0" or "cgroup:/a b" in front of the text; or NULL. */
+/* Writes a record. link (or NULL) adds "1234", "tid:5", "cpu0" or "cgroup:/a b" before the text. */
 static void note(struct pmc *pmc, enum record_type type, const struct link *link, const char *text,
                  uint64_t time_ns)
 {
@@ -201,7 +201,7 @@ static void note(struct pmc *pmc, enum record_type type, const struct link *link
 
     buf_init(&out, room, sizeof room);
     if (link && link->kind == TARGET_CGROUP)
-        buf_printf(&out, "cgroup:%s", link->cgroup); /* as it is: printing the note escapes it */
+        buf_printf(&out, "cgroup:%s", link->cgroup); /* raw: printing the record escapes it */
     else if (link)
         link_print(link, link->kind == TARGET_THREAD ? link->shown_tid : link->shown_pid, false,
                    &out);
@@ -219,7 +219,7 @@ static void note(struct pmc *pmc, enum record_type type, const struct link *link
     buf_free(&out);
 }
 
-/* Not after what its counters tell: times in a log do not go back, so those would come later. */
+/* Writes the allocate record before records of counters, because times in a log do not decrease. */
 static void note_allocated(struct pmc *pmc, uint64_t time_ns)
 {
     struct buf text;
@@ -234,7 +234,7 @@ static void note_allocated(struct pmc *pmc, uint64_t time_ns)
     buf_free(&text);
 }
 
-/* ---- what the steps do not say ---- */
+/* ---- remaining counts ---- */
 
 static void put_rest(struct change *change, bool over)
 {
@@ -253,8 +253,7 @@ static void put_rest(struct change *change, bool over)
     buf_free(&records);
 }
 
-/* The total at this moment, as far as it is not what live counters have read since they were
- * opened. */
+/* Stores the total without the counts of live counters since their opening. */
 static void count_before(struct pmc *pmc)
 {
     unsigned n = pmc_events(pmc);
@@ -269,7 +268,7 @@ static void count_before(struct pmc *pmc)
     }
 }
 
-/* The count begins anew, with what was just read. */
+/* Starts the count again from the present readings. */
 static void begin_anew(struct pmc *pmc)
 {
     for (unsigned i = 0; i < pmc_events(pmc); i++)
@@ -308,14 +307,14 @@ void record_swap(struct change *change)
         log_set_max(pmc->log, log_size(change->engine, &pmc->settings));
 }
 
-/* ---- in order ---- */
+/* ---- records of the swap, in order ---- */
 
 void record_end(struct change *change, bool stops, enum pmc_state after)
 {
     struct pmc *pmc = change->pmc;
     const bool over = after == PMC_EXITED;
 
-    if (stops || over) /* what was stopped owes the exits of those that end now */
+    if (stops || over) /* exits of ending targets are still missing */
         put_rest(change, over);
     EACH_MOVE (move, change)
         if (move->old && move->reason)

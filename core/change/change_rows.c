@@ -1,6 +1,6 @@
 /*
- * The rows of a change: the claim that its set will need takes the place of the old one, and is
- * moved at attach so that no two PMCs on one row cover one process.
+ * The rows of a change: replaces the claim by the one of the new set, and arranges claims at an
+ * attach so that PMCs that cover the same process do not share a row.
  */
 #include "core/change/plan.h"
 
@@ -10,7 +10,8 @@
 
 /* ---- the claim ---- */
 
-/* The CPUs of all links afterwards. `all` and cgroups keep slots for the CPUs that are to come. */
+/* Finds the CPUs of all links after the change. `all` and cgroups claim slots of offline CPUs too.
+ */
 static bool claim_cpus(const struct change *change, struct claim *claim)
 {
     const struct links *links = change->diff.links;
@@ -54,7 +55,7 @@ static int check_row(struct change *change)
                    change->engine->classes[event->class_index].name);
 }
 
-/* The claim that the set will need, unreserved; NULL: it needs no rows (yet). */
+/* Creates the claim of the new set without rows; NULL: it needs none. */
 static int claim_make(struct change *change, struct claim **out)
 {
     const struct set *set = change->desired.set;
@@ -88,7 +89,7 @@ static int claim_make(struct change *change, struct claim **out)
 
 /* ---- processes that two PMCs cover ---- */
 
-/* Do the two cover, or are they about to cover, one process? */
+/* Returns true if both cover, or will cover, the same process. */
 static bool covers_link(struct engine *engine, const struct link *link, bool descendants,
                         const struct link *other)
 {
@@ -100,9 +101,9 @@ static bool covers_link(struct engine *engine, const struct link *link, bool des
     return descendants && link->counter && engine->backend->covers(link->counter, other->pid);
 }
 
-/* The links of a PMC; of the one that changes, those that it will have. */
+/* The links of a PMC; for the changing PMC, its links after the change. */
 struct view {
-    const struct links *links; /* NULL: it was released */
+    const struct links *links; /* NULL: released */
     bool descendants;
 };
 
@@ -123,7 +124,7 @@ static bool conflict(void *ctx, uint64_t a, uint64_t b)
     struct view va = view_of(change, a), vb = view_of(change, b);
 
     if (!va.links || !vb.links)
-        return true; /* released: it holds its rows until its counters are closed */
+        return true; /* a released PMC holds its rows until its counters are closed */
     for (unsigned i = 0; i < va.links->n; i++)
         for (unsigned j = 0; j < vb.links->n; j++) {
             const struct link *one = va.links->link[i], *other = vb.links->link[j];
@@ -135,7 +136,7 @@ static bool conflict(void *ctx, uint64_t a, uint64_t b)
     return false;
 }
 
-/* ---- one takes the place of the other ---- */
+/* ---- replacing the claim ---- */
 
 static bool claim_alike(const struct claim *a, const struct claim *b)
 {
@@ -157,7 +158,7 @@ static int claim_arrange(struct change *change, struct claim *claim)
     return rows_arrange(change->engine->rows, claim, conflict, change, &change->err);
 }
 
-/* A refusal names all events that the claim is for. */
+/* Reserves rows. A refusal names all events of the claim. */
 static int claim_reserve(struct change *change, struct claim *claim)
 {
     const struct set *set = change->desired.set;
@@ -202,7 +203,7 @@ int change_rows(struct change *change)
     if (claim)
         rows_release(rows, claim);
     claim_free(claim);
-    if (old) { /* nothing else happened meanwhile: they are to be had */
+    if (old) { /* cannot fail: the lock was held, so the old rows are free */
         *old = before;
         bool retaken = rows_retake(rows, old);
         assert(retaken);

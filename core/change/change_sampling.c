@@ -1,6 +1,6 @@
 /*
- * How a PMC samples, as it was asked and as it is allowed; and what its log needs for that: a
- * recording, a number for its set, log=on.
+ * Sampling: the parameters within the limits, and the requirements of the log: a recording, an id
+ * of the set, log=on.
  */
 #include "core/change/plan.h"
 #include "core/pmc/rights.h"
@@ -9,14 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TYPE_TRACEPOINT 2   /* of perf_event_attr */
-#define FREQ_STANDARD   997 /* no divisor of the rates at which machines do things */
+#define TYPE_TRACEPOINT 2   /* PERF_TYPE_TRACEPOINT */
+#define FREQ_STANDARD   997 /* prime, so that it does not follow periodic work */
 #define CLOCK_LEAST_NS  100000
 #define CLOCK_MOST_HZ   (1000000000 / CLOCK_LEAST_NS)
-#define SETS_FREE       16 /* numbers of sets that no quota refuses */
-#define SET_LOOK_BACK   8  /* … among which one is looked for that fits */
+#define SETS_FREE       16 /* ids of sets that are not charged */
+#define SET_LOOK_BACK   8  /* last sets that are searched for an equal one */
 
-/* ---- what can be refused ---- */
+/* ---- checks ---- */
 
 static int check_logsize(struct change *change)
 {
@@ -31,7 +31,7 @@ static int check_logsize(struct change *change)
                    (unsigned long long)asked, (unsigned long long)max);
 }
 
-/* A sampling PMC has a period instead of an initial count: an earlier one is over. */
+/* Refuses an initial count in sampling modes, which have a period instead. */
 static int check_no_count(struct change *change)
 {
     struct settings *want = &change->desired.settings;
@@ -62,7 +62,7 @@ static int check_stack(struct change *change)
                    change->engine->backend->name);
 }
 
-/* They may be of other tasks: the kernel asks CAP_PERFMON for them. */
+/* Checks raw=on: fields may be of other tasks, and the kernel requires CAP_PERFMON. */
 static int check_raw(struct change *change)
 {
     const bool opens = change->desired.new_set || change->diff.reopen || change_attaches(change);
@@ -108,12 +108,12 @@ int check_sampling(struct change *change)
     return rc ? rc : check_no_count(change);
 }
 
-/* ---- how it is sampled ---- */
+/* ---- parameters ---- */
 
 /*
- * Events of the processor and clocks come so fast that a small period would bring the machine to a
- * standstill: for these there is mincount, and what is standard is a rate. Of others (faults,
- * switches, tracepoints) each occurrence can be wanted.
+ * Returns true for hardware and clock events. They occur so often that a small period would stop
+ * the host, so mincount applies and the default is a rate. Other events (faults, switches,
+ * tracepoints) can be sampled at each occurrence.
  */
 static bool is_clock(const struct event *event)
 {
@@ -138,8 +138,8 @@ static bool comes_fast(const struct change *change)
 }
 
 /*
- * A clock's samples come whatever the thread does, each by an interrupt: at 100 kHz they leave a
- * CPU no time for anything else.
+ * Finds period or frequency. Clock events are limited for users, because they interrupt the CPU all
+ * the time: at 100 kHz it has no time for other work.
  */
 static void find_rate(const struct change *change, struct sampling *sampling)
 {
@@ -172,11 +172,11 @@ static void find_depth(const struct change *change, struct sampling *sampling)
 
     if (most > change->log.limits.max_frames)
         most = change->log.limits.max_frames;
-    sampling->depth = (unsigned)(asked < most ? asked : most); /* "default" is the largest */
+    sampling->depth = (unsigned)(asked < most ? asked : most); /* "default" is the largest number */
     sampling->depth_asked = asked != UINT64_MAX && asked > most ? (unsigned)asked : 0;
 }
 
-/* What is of the process's memory is for those that might look at it themselves. */
+/* Finds the stack size. Only users that may read the process's memory get stacks. */
 static void find_stack(const struct change *change, struct sampling *sampling)
 {
     const uint64_t asked = settings_number(&change->desired.settings, KEY_STACK);
@@ -187,7 +187,7 @@ static void find_stack(const struct change *change, struct sampling *sampling)
     sampling->registers = change->log.limits.registers;
 }
 
-/* With counters that stay as they were opened, those decide. */
+/* Finds all parameters. Counters that stay open keep theirs. */
 static void find_sampling(struct change *change)
 {
     uint64_t chain = change->desired.settings.word[KEY_CALLCHAIN];
@@ -211,7 +211,7 @@ static void find_sampling(struct change *change)
     find_stack(change, &change->log.sampling);
 }
 
-/* ---- a number for the set ---- */
+/* ---- the id of the set ---- */
 
 static bool event_alike(const struct log_event *a, const struct log_event *b)
 {
@@ -221,7 +221,7 @@ static bool event_alike(const struct log_event *a, const struct log_event *b)
            memcmp(&a->observer, &b->observer, sizeof a->observer) == 0;
 }
 
-/* The number of one of the last sets, if that was the same; else 0. */
+/* Returns the id of an equal one of the last sets, or 0. */
 static uint64_t number_again(struct log_sets *sets, const struct log_event *events, unsigned n)
 {
     uint64_t last = log_sets_last(sets);
@@ -238,7 +238,7 @@ static uint64_t number_again(struct log_sets *sets, const struct log_event *even
     return 0;
 }
 
-/* A new one: kept as long as the PMC, so it counts like its log. */
+/* Creates an id. It is kept as long as the PMC and charged like its log. */
 static int number_new(struct change *change, const struct log_event *events, unsigned n)
 {
     struct pmc *pmc = change->pmc;
@@ -305,11 +305,11 @@ static int find_number(struct change *change)
     return rc;
 }
 
-/* ---- what it is recorded into ---- */
+/* ---- the recording ---- */
 
 /*
- * Counters that are opened alone get a recording of their own, with the asker's rights and PIDs;
- * those that join others record where these do.
+ * Returns true if the change needs a new recording with the requester's rights and PIDs. Counters
+ * that join existing ones use their recording.
  */
 static bool needs_recording(const struct change *change)
 {
@@ -320,7 +320,7 @@ static bool needs_recording(const struct change *change)
            (alone && change->cause == CAUSE_COMMAND);
 }
 
-/* A user that may not see the kernel adds no target to a recording that shows it. */
+/* Refuses a target from a user who may not see the kernel if the recording shows it. */
 static int check_kernel_seen(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
@@ -335,7 +335,7 @@ static int check_kernel_seen(struct change *change)
                    pmc->name);
 }
 
-/* Nor one whose memory would be seen by others than the user that adds it. */
+/* Refuses a target whose memory other users would see in the recording. */
 static int check_memory_seen(struct change *change)
 {
     const struct memory_right *observer = &change->log.sampling.observer,

@@ -1,6 +1,6 @@
 /*
- * The one place where a change becomes true, with the lock: rows may still refuse it, and
- * then the desired value takes the place of the old one.
+ * The swap: the only place where a change takes effect, with the lock. Rows may still refuse it;
+ * then the desired value replaces the old one.
  */
 #include "core/change/plan.h"
 
@@ -15,7 +15,7 @@ static void give_away(struct change *change, struct proc *proc)
     change->dead_procs = proc;
 }
 
-/* A link leaves for good. Its counter is closed once the last long read is over. */
+/* Removes a link. Its counter is closed when the last running read has finished. */
 static void retire(struct change *change, struct link *link)
 {
     ids_remove(&change->engine->links, link->id);
@@ -23,11 +23,10 @@ static void retire(struct change *change, struct link *link)
     link_unref(link, &change->dead);
 }
 
-/* The guards that were made are the procs' from now on; those before are freed with the change. */
+/* Gives new exec guards to the procs. Old ones are freed with the change. */
 static void settle_guards(struct change *change)
 {
-    EACH_MOVE(move, change)
-    {
+    EACH_MOVE (move, change) {
         if (!move->guards)
             continue;
         struct proc *proc = move->next->proc;
@@ -36,7 +35,7 @@ static void settle_guards(struct change *change)
         proc->guarded = move->guard != NULL;
         engine_touch(change->engine, JOURNAL_PROCESS, proc->id);
         if (!move->guard)
-            continue; /* left to the next change */
+            continue; /* handled by the next change */
         change->engine->fds_used += before == NULL;
         proc->guard = move->guard;
         proc->guard_fd = change->engine->backend->guard_fd(move->guard);
@@ -52,13 +51,13 @@ static uint64_t now(const struct change *change)
     return change->engine->host->now_ns(change->engine->host_state);
 }
 
-/* The absolute reading of a link with a counter: what was just read, or last seen. */
+/* Returns the reading of a link with a counter: the present one, or the last seen. */
 static const struct tally *reading_of(const struct move *move)
 {
     return move->was_read ? move->last : link_seen(move->old);
 }
 
-/* What the PMC has counted up to now. */
+/* Computes the total of the PMC. */
 static void count_all(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
@@ -66,20 +65,19 @@ static void count_all(struct change *change)
     struct tally *total = change->diff.total;
 
     memcpy(total, pmc->base, TALLY_SIZE(n));
-    EACH_MOVE(move, change)
-    {
+    EACH_MOVE (move, change) {
         if (!move->old)
             continue;
         if (move->old->counter) {
             tally_add(total, reading_of(move), n);
             tally_subtract(total, move->old->base, n);
         } else {
-            tally_add(total, move->old->base, n); /* ended or offline: its final count */
+            tally_add(total, move->old->base, n); /* ended or offline: final count */
         }
     }
 }
 
-/* The value of a link that goes stays: in the one that takes its place, or in the base. */
+/* Keeps the count of a leaving link: in its replacement, or in the PMC's base. */
 static void swap_count(struct change *change, struct move *move)
 {
     struct pmc *pmc = change->pmc;
@@ -103,15 +101,15 @@ static void swap_count(struct change *change, struct move *move)
         next->gone_since_ns = next->offline ? now(change) : next->gone_since_ns;
         return;
     }
-    pmc->left_out -= link->facts.left_out; /* they were asked anew */
-    /* reading - base = reading + what was counted before */
+    pmc->left_out -= link->facts.left_out; /* skipped descendants are counted again */
+    /* so that reading - base = reading + earlier count */
     memset(next->base, 0, TALLY_SIZE(n));
     tally_subtract(next->base, last, n);
     if (link->gone_since_ns)
         next->gap_ns += now(change) - link->gone_since_ns;
 }
 
-/* Initial values of the set as wanted. */
+/* Sets the initial values. */
 static void begin_count(struct change *change)
 {
     const struct settings *settings = &change->desired.settings;
@@ -126,13 +124,12 @@ static void begin_count(struct change *change)
     pmc->ran_ns = 0;
 }
 
-/* reset and restart: every link begins anew at its present reading. */
+/* reset and restart: makes the present reading the base of every link. */
 static void swap_reset(struct change *change)
 {
     const unsigned n = pmc_events(change->pmc);
 
-    EACH_MOVE(move, change)
-    {
+    EACH_MOVE (move, change) {
         struct link *link = move->old && move->opens ? move->next : move->old;
 
         if (!link)
@@ -149,7 +146,7 @@ static void swap_reset(struct change *change)
     begin_count(change);
 }
 
-/* count is written: what is shown becomes the new value; times stay. */
+/* Write to count: sets the shown values; times stay. */
 static void swap_put(struct change *change)
 {
     struct pmc *pmc = change->pmc;
@@ -203,9 +200,9 @@ static void swap_counts(struct change *change)
     const bool resets = desired->verb == VERB_RESET || desired->verb == VERB_RESTART;
 
     count_all(change);
-    EACH_MOVE(move, change)
-    if (move->old && move->next != move->old && !desired->new_set)
-        swap_count(change, move);
+    EACH_MOVE (move, change)
+        if (move->old && move->next != move->old && !desired->new_set)
+            swap_count(change, move);
     if (desired->put)
         swap_put(change);
     if (resets)
@@ -232,15 +229,15 @@ static void count_attach(struct pmc *pmc, const struct link *link)
     pmc->had_target = true;
 }
 
-/* The links that the PMC will have: without those that could not be attached. */
+/* Fills the new vector, without links that could not be attached. */
 static void fill_links(struct change *change)
 {
     struct links *links = change->diff.links;
 
     links->n = 0;
-    EACH_MOVE(move, change)
-    if (move->next && (!move->opens || move->next->counter))
-        links->link[links->n++] = move->next;
+    EACH_MOVE (move, change)
+        if (move->next && (!move->opens || move->next->counter))
+            links->link[links->n++] = move->next;
 }
 
 static void swap_links(struct change *change)
@@ -249,7 +246,7 @@ static void swap_links(struct change *change)
     struct difference *diff = &change->diff;
     struct links *old = pmc->links;
 
-    /* A long read holds the old vector: then it keeps its references, and ours are made anew. */
+    /* A running read holds the old vector with its references, so take new ones. */
     for (unsigned i = 0; old->refs > 1 && i < old->n; i++)
         old->link[i]->refs++;
     EACH_MOVE (move, change) {
@@ -266,11 +263,10 @@ static void swap_links(struct change *change)
         free(old);
 }
 
-/* Those that leave, and those that could not be attached. */
+/* Removes leaving links, and links that could not be attached. */
 static void retire_links(struct change *change)
 {
-    EACH_MOVE(move, change)
-    {
+    EACH_MOVE (move, change) {
         if (move->old && move->old != move->next) {
             if (move->old->counter)
                 pmc_hold_link(change->pmc, move->old, false);
@@ -285,9 +281,9 @@ static void retire_links(struct change *change)
 
 static bool changes_links(const struct change *change)
 {
-    EACH_MOVE(move, change)
-    if (move->next != move->old)
-        return true;
+    EACH_MOVE (move, change)
+        if (move->next != move->old)
+            return true;
     return false;
 }
 
@@ -304,7 +300,7 @@ static enum pmc_state state_after(const struct change *change)
     if (diff->stop)
         return PMC_STOPPED;
     if (change->cause == CAUSE_COMMAND && live && diff->start)
-        return change->desired.settings.word[KEY_START] ? PMC_ARMED : PMC_RUNNING; /* new ones */
+        return change->desired.settings.word[KEY_START] ? PMC_ARMED : PMC_RUNNING; /* new links */
     if (pmc->state == PMC_EXITED) /* attached, not started */
         return pmc->first_start_ns ? PMC_STOPPED : PMC_ALLOCATED;
     return pmc->state;
@@ -318,7 +314,7 @@ static void swap_state(struct change *change, enum pmc_state after, bool starts)
         pmc->ran_ns = pmc_elapsed_ns(pmc, now(change));
     if (starts) {
         pmc->started_ns = now(change);
-        pmc->epoch++; /* what was read before says nothing about this run */
+        pmc->epoch++; /* earlier readings do not apply to this run */
         if (!pmc->first_start_ns)
             pmc->first_start_ns = pmc->started_ns;
     }
@@ -362,24 +358,24 @@ static void swap_settings(struct change *change, bool links_change)
     if (looked)
         pmc->cpus_stale = false;
     else if (desired->wants_all && links_change)
-        pmc->cpus_stale = true; /* -all and `all` in one command: a CPU may have come */
+        pmc->cpus_stale = true; /* -all and `all` in one command: a CPU may be new */
     swap_lifetime(change);
     if (desired->n_names == 0 || desired->joins)
         return;
-    pmc->began++; /* what is written next through this open file joins this set */
+    pmc->began++; /* later writes through this open file join this set */
     if (change->call->open)
         change->call->open->began = pmc->began;
 }
 
-/* ---- all of it ---- */
+/* ---- the swap ---- */
 
-/* The end of a PMC: everything is taken off it. */
+/* Release: removes everything from the PMC. */
 static void swap_release(struct change *change)
 {
     struct pmc *pmc = change->pmc;
     struct links *old = pmc->links;
 
-    if (change->diff.total && (change->diff.stop || !pmc->recording)) { /* else: no memory */
+    if (change->diff.total && (change->diff.stop || !pmc->recording)) { /* otherwise ENOMEM */
         count_all(change);
         record_last_end(change);
     }
@@ -405,7 +401,7 @@ void change_swap(struct change *change)
 {
     struct pmc *pmc = change->pmc;
     const bool links_change = changes_links(change);
-    /* The engine looked and found nothing to do: no reader is to be woken for that. */
+    /* A change of the engine without effect must not wake readers. */
     const bool idle = change->cause == CAUSE_OWN && !links_change;
 
     pmc_touch(pmc);
@@ -442,8 +438,7 @@ void change_refuse(struct change *change)
     settle_guards(change);
     if (change->pmc->log)
         log_set_max(change->pmc->log, log_size(change->engine, &change->pmc->settings));
-    EACH_MOVE(move, change)
-    {
+    EACH_MOVE (move, change) {
         if (move->old)
             move->old->replaced = false;
         if (move->opens)

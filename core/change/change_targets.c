@@ -1,6 +1,6 @@
 /*
- * From the words of `target` to links that come and go: attached already, covered already, not
- * attached, a CPU that is not there.
+ * Turns words of `target` into moves of links, and refuses targets that are already attached or
+ * covered, not attached, or CPUs that do not exist.
  */
 #include "core/change/plan.h"
 #include "core/pmc/rights.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Does this link count what is wanted (or part of it)? */
+/* Returns true if the link counts the wanted target or a part of it. */
 static bool link_matches(const struct engine *engine, const struct link *link,
                          const struct wanted *wanted, bool overlaps)
 {
@@ -33,26 +33,25 @@ static bool link_matches(const struct engine *engine, const struct link *link,
     if (!overlaps)
         return false;
     if (link->pid == wanted->pid)
-        return link->kind != wanted->word.kind; /* the process and one of its threads */
+        return link->kind != wanted->word.kind; /* a process and one of its threads */
     return link->pmc->settings.word[KEY_DESCENDANTS] && link->counter &&
            engine->backend->covers(link->counter, wanted->pid);
 }
 
 static struct move *find_kept(struct change *change, const struct wanted *wanted)
 {
-    EACH_MOVE(move, change)
-    if (move->next == move->old && link_matches(change->engine, move->old, wanted, false))
-        return move;
+    EACH_MOVE (move, change)
+        if (move->next == move->old && link_matches(change->engine, move->old, wanted, false))
+            return move;
     return NULL;
 }
 
-#define THERE 1 /* it is, and that is all right */
+#define THERE 1 /* already attached, which is accepted */
 
-/* Is it attached, or about to be (written twice)? 0: no; THERE; or refused. */
+/* Checks whether the target is attached or written twice. Returns 0 (no), THERE, or an error. */
 static int check_attached(struct change *change, const struct wanted *wanted)
 {
-    EACH_MOVE(move, change)
-    {
+    EACH_MOVE (move, change) {
         bool exact;
 
         if (!move->next || !link_matches(change->engine, move->next, wanted, true))
@@ -68,7 +67,7 @@ static int check_attached(struct change *change, const struct wanted *wanted)
     return 0;
 }
 
-/* A fresh link's rights are the asker's. */
+/* Gives the requester's rights to a new link. */
 static void take_rights(struct change *change, struct link *link)
 {
     if (!change->asker.superuser)
@@ -123,13 +122,13 @@ static const struct class_info *set_class(const struct change *change)
     return NULL;
 }
 
-/* Of a link that stays, or that is to be opened; NULL: neither. */
+/* Finds the move of a CPU whose link stays or is opened, or returns NULL. */
 static struct move *cpu_move(const struct change *change, unsigned cpu)
 {
-    EACH_MOVE(move, change)
-    if (move->next && move->next->kind == TARGET_CPU && move->next->cpu == cpu &&
-        (move->opens || move->next == move->old))
-        return move;
+    EACH_MOVE (move, change)
+        if (move->next && move->next->kind == TARGET_CPU && move->next->cpu == cpu &&
+            (move->opens || move->next == move->old))
+            return move;
     return NULL;
 }
 
@@ -169,7 +168,7 @@ static int check_cpu(struct change *change, const struct target_word *word, unsi
 
 static int want_cpu(struct change *change, const struct target_word *word, unsigned cpu)
 {
-    struct move *move = cpu_move(change, cpu); /* it may even be offline now */
+    struct move *move = cpu_move(change, cpu); /* may be offline */
     int rc;
 
     if (move && (move->opens || word->all || change->desired.additive))
@@ -204,7 +203,7 @@ int plan_want_cpus(struct change *change, const struct target_word *word)
     return rc;
 }
 
-/* One that has ended, by itself or by executing a privileged program. */
+/* Returns true if the target was attached and has ended. */
 static bool was_attached(const struct change *change, const struct wanted *wanted)
 {
     const struct target_word *word = &wanted->word;
@@ -239,13 +238,13 @@ static int refuse_unattached(struct change *change, const struct wanted *wanted)
 
 static void leave_all(struct change *change)
 {
-    EACH_MOVE(move, change)
-    if (!move->old->ended)
-        plan_leave(move);
+    EACH_MOVE (move, change)
+        if (!move->old->ended)
+            plan_leave(move);
     change->desired.wants_all = false;
 }
 
-/* `all` stands for every CPU: none of them is taken back alone. */
+/* Detaches CPUs. A single CPU of `all` cannot be detached. */
 static int unwant_cpus(struct change *change, const struct wanted *wanted)
 {
     const struct cpus *cpus = &wanted->word.cpus;
@@ -294,14 +293,14 @@ static int want(struct change *change, struct wanted *wanted)
                                               : want_process(change, wanted);
 }
 
-/* CPUs and cgroups in one PMC would count threads twice. */
+/* Refuses CPUs together with cgroups, which would count threads twice. */
 static int check_mixture(struct change *change)
 {
     unsigned kinds = 0;
 
-    EACH_MOVE(move, change)
-    if (move->next && !move->next->ended)
-        kinds |= 1u << move->next->kind;
+    EACH_MOVE (move, change)
+        if (move->next && !move->next->ended)
+            kinds |= 1u << move->next->kind;
     if (!(kinds & 1u << TARGET_CPU) || !(kinds & 1u << TARGET_CGROUP))
         return 0;
     return err_set(&change->err, P30,
@@ -327,7 +326,7 @@ int plan_targets(struct change *change)
     return rc ? rc : check_mixture(change);
 }
 
-/* lifetime=owner: the writing process is watched. */
+/* lifetime=owner: watches the writing process. */
 int plan_lifetime(struct change *change)
 {
     bool taken;

@@ -1,6 +1,6 @@
 /*
- * Deaths that were not told yet. Whether a target lives is asked without the lock; with it the
- * links of the dead are marked, a change ends them, and then the text is made.
+ * Deaths that were not reported yet. Checks without the lock whether targets live, then with the
+ * lock ends the links of dead ones by a change before a text is made.
  */
 #include "core/change/deaths.h"
 
@@ -9,9 +9,9 @@
 
 #include <stdlib.h>
 
-#define ASKED_SOON 50 /* system calls, above which it is slow */
+#define ASKED_SOON 50 /* system calls; more are a slow part */
 
-/* Would its death not be told, or might it be too early for that? */
+/* Returns true if the death of the target may not be reported yet. */
 static bool link_asked(const struct pmc *pmc, const struct link *link)
 {
     if (link->ended || link->gone || link->kind == TARGET_CPU)
@@ -22,8 +22,8 @@ static bool link_asked(const struct pmc *pmc, const struct link *link)
 }
 
 /*
- * The engine is ending links by itself already: a text made now would tell of the dead as if they
- * lived. Commands are not waited for: they may take long, and until their commit all is as it was.
+ * Returns true if the engine is just ending links: a text made now would show dead targets as
+ * living. Does not wait for commands, which may take long and have no effect before their swap.
  */
 static bool deaths_under_way(const struct pmc *pmc)
 {
@@ -50,7 +50,7 @@ static bool any_wanted(const struct pmc *pmc)
 }
 
 struct asked {
-    struct link *link; /* held by the links */
+    struct link *link; /* kept alive by the links */
     bool dead;
 };
 
@@ -91,7 +91,7 @@ int deaths_settled(struct call *call)
     rc = slow ? slow_admit(call) : CALL_DONE;
     if (rc)
         return rc;
-    pmc_ref(pmc); /* it may be released meanwhile */
+    pmc_ref(pmc); /* it may be released without the lock */
     rc = targets_ask(call, pmc);
     if (rc == CALL_DONE) {
         change_deaths(call, pmc);

@@ -1,10 +1,10 @@
 /*
- * A target may die without a word: before a text tells of targets and states, they are asked.
+ * Some deaths of targets are not reported, so targets are checked before texts about them are made.
  */
 #pragma once
 
 #include "core/pmc/pmc.h"
 
-/* CALL_DONE once the links of call->pmc to dead targets have ended, or an errno; or
- * CALL_WAIT, while the engine is ending them already. */
+/* Ends the links of call->pmc to dead targets. Returns CALL_DONE, an errno, or CALL_WAIT while the
+ * engine is ending them. */
 int deaths_settled(struct call *call);

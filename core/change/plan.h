@@ -1,179 +1,181 @@
 /*
- * A change on its way, seen by the files that make it:
+ * A running change, for the files of this module:
  *
- *   change_find    no lock   names are resolved, processes found, and the kernel asked about them
- *   change_plan    lock      what is desired, refusals, and the difference to what is there
- *   change_open    no lock   new counters are opened, old ones stopped and read, new ones started
- *   change_swap    lock      rows; then the desired value takes the place of the old one
- *   change_close   no lock   the old counters are closed, or after a refusal the new ones
+ *   change_find    no lock   parses, resolves names, finds processes, checks rights to observe them
+ *   change_plan    lock      desired value, refusals, difference to the present value
+ *   change_open    no lock   opens new counters, stops and reads old ones, starts new ones
+ *   change_swap    lock      rows; then the desired value replaces the old one
+ *   change_close   no lock   closes the old counters, or after a refusal the new ones
  *
- * Nothing is reserved before the swap. All answer 0 or -errno with the sentence in change->err, and
- * need the engine's lock unless it says otherwise.
+ * Nothing is reserved on the PMC before the swap. Functions return 0, or -errno with a sentence in
+ * change->err, and need the engine's lock unless noted.
  */
 #pragma once
 
 #include "core/base/vec.h"
 #include "core/change/change.h"
 
-/* A word of `target`, as far as found. */
+/* A word of `target` and the object that was found. */
 struct wanted {
     struct target_word word;
-    struct process *process; /* owned until a proc takes it */
+    struct process *process; /* owned until a proc takes it over */
     pid_t pid, tid;
     int cgroup_fd;
     char *cgroup;
-    bool passed; /* it has exited: left out, said in the note */
+    bool passed; /* has exited: skipped and named in the note */
 };
 
-/* The value that the PMC is to have: its present one with what the command says. */
+/* The desired value: the present one with the changes of the command. */
 struct desired {
     struct settings settings;
     uint32_t given;       /* keys of this command */
     char *names[SET_MAX]; /* events as written */
     unsigned n_names;
-    char *metrics;             /* those that named some of them, as written, or NULL */
-    bool joins;                /* the names join the set that is there */
+    char *metrics;             /* metric words as written, or NULL */
+    bool joins;                /* the names join the present set */
     struct set *set;           /* a reference */
-    struct plan_event *events; /* what each of the set counts */
-    bool new_set;              /* the count begins anew */
+    struct plan_event *events; /* modes of each event */
+    bool new_set;              /* the count restarts */
     bool kernel, wants_all;
-    VEC(struct wanted) targets; /* that come or go */
-    bool additive;              /* targets attached already are left as they are (config) */
+    VEC(struct wanted) targets; /* targets to attach or detach */
+    bool additive;              /* already attached targets are accepted (config) */
     enum verb verb;
-    bool put; /* settings.counts are to be the value of `count` now */
+    bool put; /* settings.counts are the new values of `count` */
 };
 
-/* A link of the PMC, as it is and as it will be. */
+/* A link of the PMC before and after the change. */
 struct move {
-    struct link *old;    /* NULL: a new target */
-    struct link *next;   /* `old`: it stays; NULL: it leaves, its count goes into the PMC's base */
-    bool opens;          /* `next` gets a counter; else, as another one, it keeps the final count */
-    bool recheck;        /* opened anew: may the writer observe the process? */
-    bool guards;         /* a guard is made for the proc of `next` … */
-    struct guard *guard; /* … this one, until it is the proc's */
-    pid_t said;          /* the number that the command wrote; 0: self, or none */
-    const char *reason;  /* for which the log says that the target left; NULL: it says nothing */
-    struct tally *last;  /* an absolute reading, if `was_read` */
+    struct link *old; /* NULL: a new target */
+    struct link
+        *next;  /* equal to `old`: it stays; NULL: it leaves and its count goes to the PMC's base */
+    bool opens; /* `next` gets a counter; otherwise a new link keeps the final count */
+    bool recheck;        /* reopened: check that the writer may observe the process */
+    bool guards;         /* open an exec guard for the proc of `next` */
+    struct guard *guard; /* the new exec guard, until the proc owns it */
+    pid_t said;          /* the number in the command; 0: self, or none */
+    const char *reason;  /* reason in the log's detach record; NULL: no record */
+    struct tally *last;  /* reading, valid if `was_read` */
     bool was_read;
     bool stopped, started; /* by this change */
-    struct verdict {       /* it lost its events: what was found out without the lock */
-        bool asked, below; /* below: a descendant lost them, and nothing is asked */
-        bool headless;     /* nothing was lost: only its first thread has ended */
-        bool dead;         /* it was a thread, and that has ended since */
-        bool refused;      /* the rights with which it was attached do not suffice any more */
+    struct verdict {       /* result of the check without the lock, if it lost its events */
+        bool asked, below; /* below: a descendant lost its events; no check needed */
+        bool headless;     /* nothing was lost: only the first thread has exited */
+        bool dead;         /* it was a thread, which has exited */
+        bool refused;      /* the rights of the attach are no longer sufficient */
         unsigned drops;
     } verdict;
 };
 
-/* Between what is there and what is desired: counters to keep, open, close. */
+/* The difference between present and desired value. */
 struct difference {
     VEC(struct move) moves;
-    unsigned n_opens;       /* of them */
-    bool reopen;            /* every live link is opened anew */
-    bool start, stop, read; /* the links that are kept */
+    unsigned n_opens;       /* moves with `opens` */
+    bool reopen;            /* reopen every live link */
+    bool start, stop, read; /* for links that stay */
     bool start_fresh;
-    struct links *links; /* the vector afterwards, filled at the swap */
-    struct tally *base;  /* of a new set */
-    struct tally *total; /* the count at the swap */
+    struct links *links; /* the new vector, filled at the swap */
+    struct tally *base;  /* base of a new set */
+    struct tally *total; /* total at the swap */
 };
 
-/* In the order of the PMC's links; those behind them are new. */
+/* Moves are in the order of the PMC's links; new links follow. */
 #define EACH_MOVE(move, change)                                                                    \
     for (struct move *move = (change)->diff.moves.items;                                           \
          move < (change)->diff.moves.items + (change)->diff.moves.n; move++)
 
-/* The rights of the request: those of the opener of the file. */
+/* The requester: rights of the file's opener. */
 struct asker {
-    struct rights *rights; /* as long as the request lives; NULL: the engine's own change */
+    struct rights *rights;       /* valid during the request; NULL: a change of the engine */
     const struct opener *opener; /* or NULL */
     bool may_kernel, may_system, may_foreign, superuser;
-    bool inside; /* an instance, through which no user is superuser */
+    bool inside; /* in an instance, where no user is the superuser */
 };
 
-/* What the counters record, and into what. */
+/* What the counters record, and the recording. */
 struct recordal {
-    struct pid_view *view;       /* PIDs as the asker knows them; NULL: as pmcfs does */
-    struct sample_limits limits; /* of the system */
+    struct pid_view *view;       /* PID namespace of the requester; NULL: the daemon's */
+    struct sample_limits limits; /* limits of the system */
     struct sampling sampling;
     uint64_t set_number;
     unsigned recorded;      /* enum recorded */
-    bool anew;              /* into a recording that is made for them */
-    struct recording *made; /* until it is the PMC's */
+    bool anew;              /* create a new recording */
+    struct recording *made; /* the new recording, until the PMC owns it */
     uint64_t *counted_before;
-    struct recording *old;  /* to be freed after its counters */
-    struct recording *held; /* not drained until the swap has told the log what begins and ends */
+    struct recording *old;  /* freed after its counters */
+    struct recording *held; /* not drained until the swap has written its records */
     uint64_t held_ns;
-    struct buf inventory; /* what was there at that moment, as records */
+    struct buf inventory; /* inventory of processes as records */
 };
 
 enum cause {
     CAUSE_COMMAND,
-    CAUSE_OWN,    /* targets ended or lost their events, CPUs went or came */
+    CAUSE_OWN,    /* targets ended or lost their events, CPUs changed */
     CAUSE_RELEASE /* close everything */
 };
 
-/* Lives as long as the request's function. */
+/* A change exists while its function runs. */
 struct change {
     enum cause cause;
-    struct call *call; /* of the engine's own change, any: only its command's are to be asked */
+    struct call *call; /* only changes by commands may use its rights */
     struct engine *engine;
     struct pmc *pmc;             /* a reference */
-    struct user *payer;          /* the PMC's user when it began (a reference) */
-    char name[NAME_LEN_MAX + 1]; /* as it was then: for sentences made without the lock */
+    struct user *payer;          /* the charged user (a reference) */
+    char name[NAME_LEN_MAX + 1]; /* copy of the PMC's name for sentences without the lock */
     const char *file;
     struct asker asker;
     struct desired desired;
     struct difference diff;
     struct recordal log;
-    unsigned long fds;        /* that it holds by itself, among engine->fds_used */
-    unsigned long spent;      /* of them, the payer's */
-    uint64_t bytes;           /* charged to the payer until they are the PMC's */
-    char limit_name[96];      /* of those on them, the scarcest */
-    uint64_t cpus_serial;     /* the engine's when this was planned */
-    uint64_t attach_ns;       /* how long finding and attaching all targets may take */
-    uint64_t deadline_ns;     /* when that is over */
-    struct process *writer;   /* lifetime=owner: the writing process, until a proc takes it */
+    unsigned long fds;        /* descriptors held by the change, part of engine->fds_used */
+    unsigned long spent;      /* part of `fds` charged to the payer */
+    uint64_t bytes;           /* charged to the payer until the swap */
+    char limit_name[96];      /* name of the limit with the least left */
+    uint64_t cpus_serial;     /* engine->cpus_serial at the plan */
+    uint64_t attach_ns;       /* limit of the time to find and attach all targets */
+    uint64_t deadline_ns;     /* end of that time */
+    struct process *writer;   /* lifetime=owner: the writing process, until a proc takes it over */
     struct proc *owner;       /* lifetime=owner: a reference */
-    struct link *dead;        /* to be destroyed */
-    struct proc *dead_procs;  /* the same */
-    struct claim *last_claim; /* of a released PMC: held until its counters are closed */
+    struct link *dead;        /* destroyed by change_close() */
+    struct proc *dead_procs;  /* destroyed by change_close() */
+    struct claim *last_claim; /* claim of a released PMC, held until its counters are closed */
     int rc;
     struct err err;
-    struct err note; /* said in `error` though the command worked */
+    struct err note; /* shown in `error` although the command succeeded */
 };
 
-/* change.c: from beginning to end. slow: gives up the seat. CALL_WAIT: not begun. */
+/* change.c: runs a change. slow: gives up the serving slot. Returns CALL_WAIT if the PMC is busy.
+ */
 int change_run(struct call *call, struct pmc *pmc, enum cause cause, bool slow);
 
-/* change_parse.c: the text of the command. Without the lock. */
+/* change_parse.c: parses the command. Called without the lock. */
 int change_parse(struct change *change);
 
-/* change_find.c. Without the lock. */
+/* change_find.c; called without the lock. */
 void change_find(struct change *change);
-/* Between two targets: -EINTR, P26, P13 when going on is of no use. */
+/* Checks between two targets whether to continue. Returns 0, -EINTR, P26 or P13. */
 int change_goes_on(struct change *change);
-/* A target has exited: what change->err says is kept for the note; of several, the words. */
+/* Notes a skipped target that has exited: change->err for one, the words for several. */
 void change_pass_over(struct change *change, struct word word);
 
 /* change_plan.c */
 int change_plan(struct change *change);
-int change_desire_set(struct change *change); /* desired.set and its events, if not known yet */
-bool change_attaches(const struct change *change); /* some target that is not there yet */
+int change_desire_set(struct change *change);      /* sets desired.set and its events if missing */
+bool change_attaches(const struct change *change); /* returns true if there are new targets */
 void plan_leave(struct move *move);
-struct move *plan_fresh(struct change *change, enum target_kind kind); /* NULL: no memory */
-/* A guard is to be made, which tells when the proc loses its events. */
+struct move *plan_fresh(struct change *change, enum target_kind kind); /* NULL on ENOMEM */
+/* Plans an exec guard for the proc of a move. */
 void plan_guard(struct change *change, struct move *move);
 int plan_reopen(struct change *change); /* every live link is opened anew */
 
-/* change_check.c: in the order of the seed. The first two without the lock, too. */
-int check_words(struct change *change);        /* before anything is looked up: E22, E26 */
-int check_event_rights(struct change *change); /* kernel mode, whole CPUs, what the events need */
+/* change_check.c: in hwpmc's order. The first two may be called without the lock. */
+int check_words(struct change *change);        /* before any look-up: E22, E26 */
+int check_event_rights(struct change *change); /* kernel mode, system scope, rights of the events */
 int check_command(struct change *change);      /* settings, mode, scope, rights, verb */
 int check_system(struct change *change);
 int refuse_system(struct change *change);
 int refuse_kernel(struct change *change, const char *event, const char *instead);
 
-/* change_targets.c: words of `target`, and CPUs that `all` means, become links. */
+/* change_targets.c: turns words of `target`, and the CPUs of `all`, into moves. */
 int plan_targets(struct change *change);
 int plan_want_cpus(struct change *change, const struct target_word *word);
 int plan_lifetime(struct change *change);
@@ -182,41 +184,43 @@ static inline bool wanted_is_system(const struct wanted *wanted)
     return wanted->word.kind == TARGET_CPU || wanted->word.kind == TARGET_CGROUP;
 }
 
-/* change_load.c: events on one process, of all PMCs: P11 */
-int load_targets(struct change *change); /* once all moves are planned */
-int load_below(struct change *change);   /* once it is known what descendants=on covers */
+/* change_load.c: limit of events on one process by all PMCs. P11. */
+int load_targets(struct change *change); /* after all moves are planned */
+int load_below(struct change *change);   /* after the attach, for descendants */
 
-/* change_rows.c: the claim of the set, as it will be. */
+/* change_rows.c: replaces and arranges the claim. */
 int change_rows(struct change *change);
 
-/* change_quota.c: descriptors, links. But for the last two, without the lock too. */
-unsigned long quota_left(const struct change *change); /* ULONG_MAX: any number */
-void quota_hold(struct change *change, unsigned n);    /* opened, and pmcfs's own */
-int quota_spend(struct change *change, unsigned n);    /* opened; P11: another command was faster */
+/* change_quota.c: descriptors and links. All except the last two may be called without the lock. */
+unsigned long quota_left(const struct change *change); /* ULONG_MAX: no limit */
+void quota_hold(struct change *change, unsigned n);    /* descriptors of pmcfs */
+int quota_spend(struct change *change,
+                unsigned n); /* descriptors of the user; P11 if another command used them */
 unsigned long fds_free(const struct engine *engine);
-int quota_found(struct change *change, bool removes); /* a process is held: P10, P11 */
-int quota_links(struct change *change);               /* the memory of those planned: P11 */
-void quota_release(struct change *change);            /* they are the PMC's, or to be closed */
+int quota_found(struct change *change, bool removes); /* for a pidfd: P10, P11 */
+int quota_links(struct change *change);               /* memory of planned links: P11 */
+void quota_release(struct change *change);            /* after the swap or a refusal */
 
-/* change_sampling.c: what samples, and what the log needs once it is known what starts. */
+/* change_sampling.c: sampling parameters, and requirements of the log. */
 int check_sampling(struct change *change);
 int plan_log(struct change *change);
 
-/* change_open.c. Without the lock. */
+/* change_open.c; called without the lock. */
 void change_open(struct change *change);
 void change_close(struct change *change);
 
-/* change_record.c. The first four without the lock. */
-int refuse_log(struct change *change, const char *what); /* P11. With or without the lock */
-int record_open(struct change *change); /* the new recording, and room in the log */
+/* change_record.c. The first four are called without the lock. */
+int refuse_log(struct change *change, const char *what); /* P11; with or without the lock */
+int record_open(struct change *change); /* creates the recording, reserves space in the log */
 void record_hold(struct change *change);
 int record_begun(struct change *change); /* started: what is there already; 0 or an error */
 struct opening change_opening(const struct change *change);
-void record_end(struct change *change, bool stops, enum pmc_state after); /* into the log */
+void record_end(struct change *change, bool stops,
+                enum pmc_state after); /* writes the records of the swap */
 void record_swap(struct change *change);
 void record_begin(struct change *change, bool starts);
-void record_last_end(struct change *change); /* of a PMC that was released */
+void record_last_end(struct change *change); /* last records of a released PMC */
 
 /* change_swap.c */
 void change_swap(struct change *change);
-void change_refuse(struct change *change); /* instead of it: what was opened is given up */
+void change_refuse(struct change *change); /* instead of the swap, after a refusal */
