@@ -7,6 +7,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/scan.h"
+#include "core/call.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -24,7 +25,8 @@ static const char usage[] =
     "without frame pointers.\n"
     "  cat /pmc/p/samples.folded | pmc-names\n"
     "  pmc-names /pmc/p | sort -t ' ' -k 2 -rn\n"
-    "  -h, --help  print this text\n";
+    "  -h, --help  print this text\n"
+    "  --version   print the version\n";
 
 /* ---- one frame ---- */
 
@@ -246,6 +248,8 @@ int main(int argc, char **argv)
     if (argc == 2 && (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0)) {
         return fputs(usage, stdout) < 0 || fflush(stdout) != 0;
     }
+    if (argc == 2 && strcmp(argv[1], "--version") == 0)
+        return puts("pmc-names " PMCFS_VERSION) < 0 || fflush(stdout) != 0;
     if (argc > 2 || (argc == 2 && argv[1][0] == '-')) {
         fputs(usage, stderr);
         return 2;

@@ -1,6 +1,7 @@
 /*
  * pmctop: the command line.
  */
+#include "core/call.h"
 #include "examples/pmctop/top.h"
 
 #include <getopt.h>
@@ -20,7 +21,8 @@ static const char usage[] =
     "  -f TEXT     show only lines that contain TEXT\n"
     "  -i          hide idle lines\n"
     "  -h, --help  print this text\n"
-    "PMC=DIR is where pmcfs is mounted; without it, the first mount there is.\n";
+    "  --version   print the version\n"
+    "PMC=DIR is where pmcfs is mounted; without it, /pmc, or else the first mount.\n";
 
 struct options {
     struct choice choice;
@@ -88,15 +90,16 @@ static int option_take(struct options *options, int option)
 
 int main(int argc, char **argv)
 {
-    static const struct option words[] = {{"help", no_argument, NULL, 'h'}, {0}};
+    static const struct option words[] = {
+        {"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, 'V'}, {0}};
     struct options options = {.interval = 1};
     struct tree tree = {0};
     int option, rc;
 
     while ((option = getopt_long(argc, argv, "bn:d:s:Rf:ih", words, NULL)) != -1) {
-        if (option == 'h') {
-            return fputs(usage, stdout) < 0 || fflush(stdout) != 0;
-        }
+        if (option == 'h' || option == 'V')
+            return fputs(option == 'h' ? usage : "pmctop " PMCFS_VERSION "\n", stdout) < 0 ||
+                   fflush(stdout) != 0;
         rc = option_take(&options, option);
         if (rc)
             return rc;

@@ -24,7 +24,7 @@ struct tree {
     char trouble[512]; /* a sentence: why something that returned false did not work */
 };
 
-/* $PMC, or else the first mount of pmcfs. False: trouble says why. */
+/* Opens $PMC, or else /pmc, or else the first mount of pmcfs. On false, trouble has the reason. */
 bool tree_open(struct tree *tree);
 void tree_close(struct tree *tree);
 bool tree_no_memory(struct tree *tree); /* false, and that is the trouble */

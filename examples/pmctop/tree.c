@@ -17,7 +17,7 @@ enum {
     PIECE_BYTES = 65536
 };
 
-/* The mount point, the fifth word, of a line of mountinfo; NULL: it is of another file system. */
+/* The mount point, the fifth word, of a line of mountinfo; NULL if it is another file system. */
 static char *mount_point(char *line)
 {
     char *at = line;
@@ -35,14 +35,29 @@ static char *mount_point(char *line)
     return strdup(at);
 }
 
+/* /pmc if pmcfs is mounted there, otherwise the first mount that this user can read, or the first one. */
 static char *mount_find(void)
 {
     FILE *mounts = fopen("/proc/self/mountinfo", "re");
-    char *line = NULL, *found = NULL;
+    char *line = NULL, *found = NULL, *place, *counts;
+    int best = 0, rank;
     size_t size = 0;
 
-    while (mounts && !found && getline(&line, &size, mounts) > 0)
-        found = mount_point(line);
+    while (mounts && getline(&line, &size, mounts) > 0) {
+        place = mount_point(line);
+        if (!place)
+            continue;
+        counts = NULL;
+        rank = 1 + (asprintf(&counts, "%s/counts", place) > 0 && access(counts, R_OK) == 0);
+        rank += rank == 2 && strcmp(place, "/pmc") == 0;
+        if (rank > best) {
+            free(found);
+            found = strdup(place);
+            best = rank;
+        }
+        free(counts);
+        free(place);
+    }
     free(line);
     if (mounts)
         fclose(mounts);
@@ -116,8 +131,12 @@ bool tree_open(struct tree *tree)
     const bool readable = fd >= 0 && device_of(fd, "", AT_EMPTY_PATH, tree->device);
     if (fd >= 0)
         close(fd);
-    if (readable)
+    if (readable) {
+        if ((!given || !*given) && strcmp(tree->path, "/pmc") != 0)
+            fprintf(stderr, "pmctop: this is the tree at %s: /pmc is not a mounted pmcfs\n",
+                    tree->path);
         return true;
+    }
     snprintf(tree->trouble, sizeof tree->trouble,
              "%s is not a mounted pmcfs that you may read (%s): mount one there, or say where it "
              "is with PMC=DIR",

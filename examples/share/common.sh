@@ -12,7 +12,11 @@ tab=$(printf '\t')
 made='' helpers='' child='' told='' scratch='' serial=0 woken='' ticked='' ended='' awaited='' status=0 refusal='' began='' clock=''
 set -f
 # This is a part of the tool: its words are those of the tool.
-[ "${1-}" != --help ] || set -- -h
+version=0.2.0
+case ${1-} in
+--help) set -- -h ;;
+--version) printf '%s %s\n' "$tool" "$version" && exit ;;
+esac
 
 # to_printable TEXT: in printable, without control bytes, which names of files may have: none goes to the terminal.
 to_printable() {
@@ -55,13 +59,15 @@ bad_option() {
     misuse "there is no option -$2"
 }
 
-# find_tree: where it is, in PMC, unless that is said: the first mount of pmcfs that this user can read. In a
-# container a bind mount is one as well.
+# find_tree: set PMC, if it is empty, to a mount of pmcfs that this user can read: /pmc if that is one, otherwise the
+# first one. In a container a bind mount is one as well.
+found=
 find_tree() {
     [ -z "$PMC" ] || return 0
     while IFS= read -r place; do
         case $place in *\\*) place=$(printf '%b' "$(printf '%s\n' "$place" | sed 's/\\/\\0/g')") ;; esac
-        [ ! -r "$place/info/version" ] || { PMC=$place && return; }
+        [ -r "$place/info/version" ] || continue
+        case $place/$PMC in /pmc/* | */) PMC=$place found=$place ;; esac
     done <<END
 $(awk '{ for (i = 7; i <= NF && $i != "-"; i++); if ($(i + 1) == "fuse.pmcfs") print $5 }' /proc/self/mountinfo 2>/dev/null)
 END
@@ -69,7 +75,13 @@ END
 
 need_tree() {
     find_tree
-    [ -r "$PMC/info/version" ] && return
+    if [ -r "$PMC/info/version" ]; then
+        case $found in
+        '' | /pmc) ;;
+        *) to_printable "$found" && printf '%s: this is the tree at %s: /pmc is not a mounted pmcfs\n' "$tool" "$printable" >&2 ;;
+        esac
+        return
+    fi
     error_status=1
     fail "${PMC:-nothing here} is ${PMC:+not }a mounted pmcfs: \`pmcfs /pmc\` as root mounts one, or \`systemctl start pmcfs\`"
 }
@@ -253,7 +265,7 @@ interrupted() {
 tell_child() {
     read -r in_foreground <"/proc/$$/stat"
     # shellcheck disable=SC2086 # words are wanted
-    set -- ${in_foreground##*) }
+    set -- ${in_foreground##*\) }
     case $3 in "$6") ;; *) kill -s INT "$child" 2>/dev/null ;; esac
 }
 

@@ -23,7 +23,8 @@ add_columns() {
 # of what it runs, so that awk reads and no status is looked at.
 look() {
     files=
-    for column in $columns; do files="$files ${column%%|*}/detail"; done
+    for column in $columns; do files="$files ${column%%"|"*}/detail"; done
+    look_again=${1-}
     # shellcheck disable=SC2086 # words are wanted
     values=$(cd "$PMC" && WANTED=$columns awk -F "$tab" '
         BEGIN {
@@ -34,18 +35,24 @@ look() {
         FNR > 2 && index(wanted, "," $2 ",") { print $3 }' $files 2>/dev/null)
     # shellcheck disable=SC2086 # words are wanted
     set -- $values
-    [ $# -gt "$shown" ] || tree_ended
+    [ $# -le "$shown" ] || return 0
+    # In ksh a signal also cuts the substitution.
+    [ -z "$look_again" ] || tree_ended
+    look again
 }
 
-lines=0 last=
+# print_line [last]: the last line is omitted if nothing was counted in less than an interval since the line before.
+lines=0 last='' at=0
 print_line() {
     [ "$columns" ] || return 0
+    [ -z "$separator" ] || { print_csv_lines "$@" && return; }
     look
-    before=${last:-$zeros} row=
+    before=${last:-$zeros} row='' is_last=${1-} at_before=$at
     # shellcheck disable=SC2086 # words are wanted
     set -- $values
     at=$((($1 - begin_ns) / 1000000))
     shift
+    [ "$is_last/$* " != "last/$last" ] || [ $((at - at_before)) -ge "$interval_ms" ] || return 0
     last="$* "
     for style in $styles; do
         old=${before%% *} before=${before#* }
@@ -57,6 +64,32 @@ print_line() {
         shift
     done
     print_row
+}
+
+# The lines of -x: an event per line.
+print_csv_lines() {
+    need_scratch
+    [ -e "$scratch/before" ] || : >"$scratch/before"
+    now
+    at_before=$at at=$(((now - begin_ns) / 1000000))
+    snapshot | awk -F "$tab" '$1 == "count"' >"$scratch/now"
+    [ -e "$PMC/info/version" ] || tree_ended
+    if [ "${1-}" = last ] && [ $((at - at_before)) -lt "$interval_ms" ] && cmp -s "$scratch/before" "$scratch/now"; then
+        return 0
+    fi
+    LC_ALL=C awk -F "$tab" -v at="$(printf '%d.%03d' $((at / 1000)) $((at % 1000)))" -v styles="$styles" \
+        -v with_cpus="$with_cpus" "$csv_functions"'
+        BEGIN { split(styles, style, " "); cells = csv_cell(at) separator }
+        { key = $2 FS $3 FS $4 }
+        FILENAME ~ /before$/ { value[key] = $8; enabled[key] = $9; running[key] = $10; next }
+        $8 == "none" { print cells csv_row($4, $8, "", $3, "", 0, 0, "", ""); next }
+        {
+            whole = style[++n] != "each"
+            counted = csv_number($8 - (whole ? 0 : value[key]), $6)
+            print cells csv_row($4, counted, csv_unit($5), $3, "", $9 - (whole ? 0 : enabled[key]), \
+                $10 - (whole ? 0 : running[key]), "", "")
+        }' "$scratch/before" "$scratch/now" >&3 || unwritable
+    mv "$scratch/now" "$scratch/before"
 }
 
 print_row() {

@@ -2,7 +2,7 @@
 # The options of pmcstat, what goes with what, and what is refused: the usage rules of FreeBSD's pmcstat(8).
 # shellcheck disable=SC2034 # pmcstat and common.sh use what is set here
 usage='pmcstat [-CdEIjNqTUvW] [-c list|*] [-F|-G|-m file] [-i ms|-w s] [-l s] [-n rate] [-O|-R log] [-o file]
-       [-P|-p|-S|-s event] [-r n] [-t pid|pattern] [-z depth] [command ...]'
+       [-P|-p|-S|-s event] [-r n] [-t pid|pattern] [-x sep] [-z depth] [command ...]'
 usage_status=64 error_status=71 not_found=127 not_executable=126
 
 help() {
@@ -11,16 +11,20 @@ usage: $usage
        pmcstat -R log [-IqTv] [-F|-G|-m file] [-a file] [-i lwp] [-k file] [-o file] [-r dir] [-z depth]
        pmcstat -L | -u event
 Events and targets:
-  -p event   count an event, or a set a,b, of the command and of the processes of -t
+  -p event   count an event, or a set a,b, of the command and of the processes of -t (default without
+             -p -s -P -S: task-clock, context-switches, cpu-migrations, page-faults, and where the
+             machine has them cycles, instructions, branches, branch-misses)
   -s event   count on CPUs, with a column for each
   -P event   sample an event of the command and of the processes of -t
   -S event   sample on CPUs
-  -t pid|pattern  a running process, or all whose command name matches the pattern (ERE)
+  -t pid|pattern  a running process, or all whose name or command line matches the pattern (ERE)
   command    run and observe it from the first instruction (with -t: from just before it)
-Summary of a command that is only counted (counts, derived values, times):
+Summary of a command or of processes that are only counted (counts, rates, derived values, times):
   -r n       run the command n times and print means with their standard error
   -i ms      print a line per interval of this many milliseconds, instead of the summary
-  -j         print JSON, an object per line, for the summary, -i and -w
+  -x sep     print CSV in the columns of perf stat -x, for the summary, -i and -w
+  -j         print JSON, an object per line, for the summary, -i and -w, to the output of -o, for
+             example: pmcstat -j -o - sleep 1 | jq .counts
 Switches for the -p -s -P -S options after them (repeat a switch without argument to turn it off):
   -c list|*  CPUs of -s and -S, such as 0,2-3 (default *, all online CPUs)
   -d         also observe descendants (without any -d: those of the command only)
@@ -55,7 +59,8 @@ Other:
   -q         print no warnings about lost records
   -v         print the observed targets, and with -R the number of unknown samples
   -h         print this text
-PMC=DIR is the mount point of pmcfs (default: the first mount).
+  --version  print the version
+PMC=DIR is the mount point of pmcfs (default: /pmc, or else the first mount).
 END
 }
 
@@ -63,8 +68,8 @@ END
 
 # A line for each -p -s -P -S: kind|cumulative|descendants|cpus|log-csw, log-exit|settings of sampling|event
 counters='' patterns='' pids='' output='' log='' stored='' lists='' described='' quiet='' verbose=''
-cumulative='' descendants='' cpus='*' rate='' chain=on csw='' exits='' interval=5 limit=''
-graph='' tree='' addresses='' sources='' top='' said='' json='' of_i='' of_r='' runs=1 summary='' with_time=''
+separator='' with_cpus='' cumulative='' descendants='' cpus='*' rate='' chain=on csw='' exits='' interval=5 limit=''
+graph='' tree='' addresses='' sources='' top='' said='' json='' of_i='' of_r='' runs=1 summary='' with_time='' defaults=''
 
 # was_said LETTERS: the first of them that was is in letter.
 was_said() {
@@ -117,7 +122,7 @@ once() {
 }
 
 read_options() {
-    while getopts :hp:s:t:c:dCw:l:o:Lu:qvn:P:S:WEO:R:F:G:M:m:NUTD:gk:r:z:a:ef:i:Ij option; do
+    while getopts :hp:s:t:c:dCw:l:o:Lu:qvn:P:S:WEO:R:F:G:M:m:NUTD:gk:r:z:a:ef:i:Ijx: option; do
         said=$said$option
         case $option in
         h) show_help ;;
@@ -143,6 +148,7 @@ read_options() {
         i) of_i=$OPTARG ;;
         I) log_raw=1 ;;
         j) json=yes ;;
+        x) separator=$OPTARG ;;
         k) log_kernel=$OPTARG ;;
         r) of_r=$OPTARG ;;
         f) set_threshold "$OPTARG" ;;
@@ -187,9 +193,11 @@ read_both() {
     esac
 }
 
+# check_analysis COMMAND…
 check_analysis() {
     reads=$graph$tree$addresses$top counts=
     find_kinds
+    [ "$stored$lists$described" ] || was_said nNUGFmTaO || add_default_events "$@"
     read_both
     [ -z "$sources" ] || [ "$addresses" ] || misuse '-a needs -m'
     [ -z "$addresses" ] || [ -z "$graph$tree" ] || misuse '-m does not go with -G and -F'
@@ -204,7 +212,7 @@ check_analysis() {
 
 check_stored() {
     ! was_said O || misuse '-O and -R exclude each other'
-    ! was_said psPStcdCnNUWElwLuj || misuse "-$letter is for observing; -R reads a log"
+    ! was_said psPStcdCnNUWElwLujx || misuse "-$letter is for observing; -R reads a log"
     [ $# = 0 ] || misuse '-R reads a log and runs no command'
 }
 
@@ -224,15 +232,29 @@ is_perf() {
     case $1 in *.perf) ;; *) return 1 ;; esac
 }
 
-# A command that is only counted has a summary where nothing else is asked for.
+# A command or processes that are only counted have a summary, unless options ask for lines.
 check_summary() {
-    [ -z "$counts" ] || [ $# = 0 ] || was_said iwCWE || summary=yes
-    [ "$counts" ] || [ -z "$json" ] || misuse '-j is for counts: -p and -s'
-    [ -z "$json" ] || [ -z "$streams" ] || [ "$log" ] || misuse '-j with -W or -E needs -O'
+    [ -z "$counts" ] || [ "$#$pids$patterns" = 0 ] || was_said iwCWE || summary=yes
+    for letter in ${json:+j} ${separator:+x}; do
+        [ "$counts" ] || misuse "-$letter is for counts: -p and -s"
+        [ -z "$streams" ] || [ "$log" ] || misuse "-$letter with -W or -E needs -O"
+    done
+    [ -z "$json" ] || [ -z "$separator" ] || misuse '-j and -x exclude each other'
+    ! was_said x || [ "$separator" ] || misuse '-x needs a separator'
+    case $kinds in *s*) with_cpus=yes ;; esac
+    export SEPARATOR="$separator"
     [ "$counts" ] || return 0
     ! was_said i || ! was_said w || misuse '-i and -w exclude each other'
     ! was_said r || { [ "$summary" ] && ! was_said t; } ||
         misuse '-r repeats a command and prints a summary, which -t, -i, -w, -C, -W and -E do not'
+}
+
+# The events of perf stat, if no option names one. make_pmcs leaves out those that this machine cannot count.
+add_default_events() {
+    [ -z "$kinds" ] && [ "$#$pids$patterns" != 0 ] || return 0
+    defaults=yes
+    add_counter p task-clock,context-switches,cpu-migrations,page-faults,cycles,instructions,branches,branch-misses
+    find_kinds
 }
 
 check_usage() {
@@ -242,7 +264,7 @@ check_usage() {
     [ "$counted" ] || ! was_said C || misuse '-C needs a counting PMC: -p or -s'
     [ "$kinds" ] || ! was_said o || misuse '-o needs a PMC, or -R'
     [ "$sampling" ] || ! was_said nNUGFmT || misuse "-$letter needs a sampling PMC, -P or -S, or a log: -R"
-    [ "$kinds" ] || misuse 'no event is asked for: -p, -s, -P or -S'
+    [ "$kinds" ] || misuse 'nothing to observe: a command, -t, -s or -S'
     case $kinds in *[sS]*) ;; *) ! was_said c || misuse '-c needs a system PMC: -s or -S' ;; esac
     [ "$process" ] || ! was_said dEt || misuse "-$letter needs a process PMC: -p or -P"
     case $kinds in *p*) ;; *) ! was_said W || misuse '-W needs a process PMC that counts: -p' ;; esac

@@ -1,6 +1,6 @@
 # shellcheck shell=sh
-# What pmcstat says of a command that it counted: counts, what follows from them, times; of several runs means and
-# spreads. Sourced after common.sh.
+# The summary of pmcstat: counts, rates, derived values and times of a command or of running processes; means and
+# spreads of several runs; text, JSON or CSV. Sourced after common.sh.
 # shellcheck disable=SC2154,SC2034 # what pmcstat and its options set, what common.sh reads
 
 # summarise COMMAND…: as often as -r says. The status is that of the first run that failed.
@@ -28,50 +28,87 @@ run_once() {
         make_pmcs
     fi
     start_pmcs
+    # With -t, the time starts here, and launch has no part in it.
+    [ -z "$pids" ] || { cat "$clock" >"$scratch/began" && began=; }
     times >"$scratch/before"
-    launch "$members" "$@"
+    if [ $# -gt 0 ]; then
+        launch "$members" "$@"
+        waiting=$child
+    else
+        stand_by "${members%% *}"
+        waiting=$watcher
+    fi
     [ -z "$limit" ] || [ "$run" -gt 1 ] || timer "$limit" USR2
-    await "$child"
+    await "$waiting"
     now
-    stop_cpus
-    check_began
+    stop_pmcs
+    if [ $# -gt 0 ]; then check_began; else status=0; fi
     times >"$scratch/after"
 }
 
-# Processes have stopped by themselves.
-stop_cpus() {
+# Without -t, the PMCs of a command have stopped by themselves. Those of -t may have stopped.
+stop_pmcs() {
     for name in $names; do
-        case " $members " in *" $name "*) ;; *) put "$PMC/$name/ctl" stop ;; esac
+        case " $members " in
+        *" $name "*) [ -z "$pids" ] || try_put "$PMC/$name/ctl" stop || [ -e "$PMC/$name/ctl" ] || tree_ended ;;
+        *) put "$PMC/$name/ctl" stop ;;
+        esac
     done
 }
 
-# add_run: what this run counted, in the scratch file runs: kind, number of the PMC, name, CPU, unit, scale, partial
-# and value, tab separated.
-add_run() {
+# snapshot [MICROSECONDS]: what the PMCs count: kind, number of the PMC, name, CPU, unit, scale, partial, value, enabled and
+# running time, tab separated; with the elapsed time also metrics. Rates are per second of elapsed time, and per
+# second of CPU time if the PMC counts task-clock or cpu-clock. PMCs of CPUs measure the elapsed time themselves.
+snapshot() {
     files=
-    for column in $columns; do files="$files ${column%%|*}/detail ${column%%|*}/metrics"; done
+    for column in $columns; do files="$files ${column%%"|"*}/detail${1:+ ${column%%"|"*}/metrics}"; done
     # shellcheck disable=SC2086 # words are wanted
-    (cd "$PMC" && WANTED=$columns LC_ALL=C awk '
+    (cd "$PMC" && WANTED=$columns LC_ALL=C awk -v seconds="${1:+$(($1 / 1000000)).$(printf '%06d' $(($1 % 1000000)))}" '
+        function is_clock(name) { return name ~ /^(task|cpu)-clock([,:]|$)/ }
+        function rates(    i, number, of, state) {
+            elapsed = enabled ? enabled / 1e9 : seconds + 0
+            for (i = 1; seconds != "" && i <= events; i++) {
+                if (is_clock(event[i])) continue
+                number = value[i] * (scale[i] == "-" ? 1 : scale[i])
+                of = unit[i] == "-" ? "1" : unit[i]
+                state = partial[i] == "yes" || cpu_partial ? "yes" : "no"
+                print "metric", pmc, event[i] "/s", "", of "/s", "", partial[i], (elapsed ? sprintf("%.6f", number / elapsed) : "-")
+                if (cpu_ns > 0) print "metric", pmc, event[i] "/cpu-s", "", of "/CPU-s", "", state, sprintf("%.6f", number / cpu_ns * 1e9)
+            }
+            events = cpu_ns = cpu_partial = enabled = 0
+        }
         BEGIN {
             OFS = "\t"
             n = split(ENVIRON["WANTED"], word, " ")
             for (i = 1; i <= n; i++) { split(word[i], part, "|"); targets[i] = "," part[2] "," }
         }
-        FNR == 1 && FILENAME ~ /detail$/ { pmc++; FS = "\t"; next }
+        FNR == 1 && FILENAME ~ /detail$/ { rates(); pmc++; FS = "\t"; next }
         FNR == 1 { FS = " "; $0 = $0 }
         FILENAME ~ /detail$/ {
             cpu = $2
             if (FNR > 2 && index(targets[pmc], "," $2 ","))
-                print "count", pmc, $1, sub(/^cpu:/, "", cpu) ? cpu : "", $8, $9, $7, $3
+                print "count", pmc, $1, sub(/^cpu:/, "", cpu) ? cpu : "", $8, $9, $7, $3, $4, $5
+            if ($2 ~ /^cpu:/ && $4 > enabled) enabled = $4
+            if ($2 == "all") {
+                value[++events] = $3; event[events] = $1; unit[events] = $8; scale[events] = $9; partial[events] = $7
+                if (is_clock($1) && !cpu_ns) { cpu_ns = $3; cpu_partial = $7 == "yes" }
+            }
             next
         }
-        { print "metric", pmc, $1, "", $3, "", $4 == "partial" ? "yes" : "no", $2 }' $files) >>"$scratch/runs"
+        $1 !~ /\/(cpu-)?s$/ { print "metric", pmc, $1, "", $3, "", $4 == "partial" ? "yes" : "no", $2 }
+        END { rates() }' $files)
     printf '%s' "$unsupported" | while IFS='|' read -r number _ name _; do
-        printf 'count\t%s\t%s\t\t-\t-\tno\tnone\n' "$number" "$name"
-    done >>"$scratch/runs"
-    read -r _ _ start _ <"$began"
-    micros=$(((now - ${start:-$now}) / 1000 + 1000000))
-    printf 'time\t0\telapsed\t\ts\t\tno\t%s\n' "$((micros / 1000000 - 1)).${micros#"${micros%??????}"}" >>"$scratch/runs"
+        printf 'count\t%s\t%s\t\t-\t-\tno\tnone\t0\t0\n' "$number" "$name"
+    done
+}
+
+# add_run: append this run to the scratch file runs.
+add_run() {
+    read -r _ _ start _ <"$scratch/began"
+    micros=$(((now - ${start:-$now}) / 1000))
+    snapshot "$micros" >>"$scratch/runs"
+    printf 'time\t0\telapsed\t\ts\t\tno\t%d.%06d\n' $((micros / 1000000)) $((micros % 1000000)) >>"$scratch/runs"
+    [ -z "$pids" ] || return 0
     # What the shell says of its children: minutes and seconds; the latter with a comma in some languages.
     LC_ALL=C awk '
         function seconds(text,    part) { sub(/,/, ".", text); split(text, part, /[ms]/); return part[1] * 60 + part[2] }
@@ -80,9 +117,34 @@ add_run() {
         }' "$scratch/before" "$scratch/after" >>"$scratch/runs"
 }
 
+# CSV in the columns of perf stat: CPU, value, unit, event, spread, run time, part of the time, metric, its unit. The
+# columns CPU (with -s) and spread (with -r) may be absent. A cell that contains the separator is quoted.
+# shellcheck disable=SC2016 # awk's
+csv_functions='
+function csv_cell(text) {
+    if (!index(text, separator) && !index(text, "\"")) return text
+    gsub(/"/, "\"\"", text)
+    return "\"" text "\""
+}
+function csv_unit(unit) { return unit == "-" ? "" : unit }
+function csv_number(count, scale) { return scale == "-" || scale == 1 ? sprintf("%.0f", count) : sprintf("%.6g", count * scale) }
+function csv_row(cpu, count, unit, event, spread, enabled, running, metric, metric_unit) {
+    if (count == "none") count = "<not supported>"
+    return (with_cpus ? (cpu == "" ? "" : "CPU" cpu) separator : "") csv_cell(count) separator csv_cell(unit) separator csv_cell(event) separator \
+        (spread == "" ? "" : spread separator) running separator csv_cell(sprintf("%.2f", enabled > 0 ? 100 * running / enabled : 100)) \
+        separator csv_cell(metric) separator csv_cell(metric_unit)
+}
+BEGIN { separator = ENVIRON["SEPARATOR"] }
+'
+
 # print_summary COMMAND…
 print_summary() {
-    TITLE=$(printf '%.200s' "$*" | tr '[:cntrl:]' ' ') LC_ALL=C awk -F "$tab" -v json="$json" -v runs="$run" -v status="$exit_status" '
+    title=$*
+    for pid in $pids; do
+        read -r word <"/proc/$pid/comm"
+        title="$title${title:+, }process $pid${word:+ ($word)}"
+    done 2>/dev/null
+    TITLE=$(printf '%.200s' "$title" | tr '[:cntrl:]' ' ') LC_ALL=C awk -F "$tab" -v json="$json" -v runs="$run" -v status="$exit_status" -v with_cpus="$with_cpus" "$csv_functions"'
     # Of several runs: the mean, and its standard error in percent of it.
     function value(key, decimals) {
         if (!n[key]) return "-"
@@ -108,13 +170,21 @@ print_summary() {
         if (x >= 1e6) return sprintf("%.3f M", x / 1e6)
         return x >= 1e3 ? sprintf("%.3f K", x / 1e3) : sprintf("%.3f ", x)
     }
-    function is_rate(key) { return kind[key] == "metric" && name[key] ~ /\/s$/ }
+    function is_rate(key) { return kind[key] == "metric" && name[key] ~ /\/(cpu-)?s$/ }
+    # suffix "s": per second; "cpu-s": per second of CPU time. Lines of CPUs have only the first.
+    function rate_of(key, suffix,    rate, number) {
+        rate = "metric" FS pmc[key] FS name[key] "/" suffix FS
+        if (!n[rate]) return ""
+        if (cpu[key] == "") return value(rate, 6)
+        number = value(key, 0) * (scale[key] == "-" ? 1 : scale[key])
+        return suffix == "s" && enabled[key] > 0 ? number / enabled[key] * n[key] * 1e9 : ""
+    }
     function line(number, what, rate, key,    out) {
         out = sprintf("  %18s  %-30s %12s%s", number, what, rate, shown_spread(key))
         sub(/ +$/, "", out)
         print out
     }
-    function show_count(key,    number, what, rate) {
+    function show_count(key,    number, what, rate, cpu_rate) {
         number = key in unsupported ? "<not supported>" : commas(value(key, 0))
         what = name[key] (cpu[key] == "" ? "" : ", CPU " cpu[key])
         if (scale[key] != "-" && scale[key] != 1) {
@@ -122,8 +192,9 @@ print_summary() {
             what = what ", " unit[key]
         } else if (unit[key] != "-")
             what = what ", " unit[key]
-        rate = "metric" FS pmc[key] FS name[key] "/s" FS
-        rate = cpu[key] == "" && (rate in n) && unit[rate] == "1/s" ? short(value(rate, 6)) "/s" : ""
+        rate = unit[key] == "-" ? rate_of(key, "s") : ""
+        cpu_rate = rate == "" ? "" : rate_of(key, "cpu-s")
+        rate = (rate == "" ? "" : short(rate) "/s") (cpu_rate == "" ? "" : sprintf(" %15s", short(cpu_rate) "/CPU-s"))
         line(number, what, rate, key)
     }
     function show(    i, key, blank) {
@@ -141,6 +212,21 @@ print_summary() {
             if (kind[order[i]] == "time")
                 line(value(order[i], name[order[i]] == "elapsed" ? 6 : 3), "seconds " name[order[i]], "", order[i])
         print ""
+    }
+    function show_csv(    i, key, rate, spreads) {
+        for (i = 1; i <= keys; i++) {
+            key = order[i]
+            spreads = runs > 1 ? sprintf("%.2f%%", spread(key)) : ""
+            if (kind[key] == "count") {
+                rate = key in unsupported ? "" : rate_of(key, "s")
+                print csv_row(cpu[key], key in unsupported ? "none" : csv_number(value(key, 0), scale[key]), csv_unit(unit[key]), \
+                    name[key], spreads, enabled[key] / (n[key] ? n[key] : 1), sprintf("%.0f", running[key] / (n[key] ? n[key] : 1)), rate == "" ? "" : sprintf("%.3f", rate), \
+                    rate == "" ? "" : (unit[key] == "-" ? "1" : unit[key]) "/s")
+            } else if (kind[key] == "metric" && n[key] && name[key] !~ /\/s$/) {
+                print (with_cpus ? separator : "") separator separator separator (runs > 1 ? separator : "") separator separator \
+                    csv_cell(sprintf("%.3f", value(key, 6))) separator csv_cell(name[key])
+            }
+        }
     }
     function quoted(text) { gsub(/[\\"]/, "\\\\&", text); return "\"" text "\"" }
     function ending(key) {
@@ -176,6 +262,7 @@ print_summary() {
             order[++keys] = key
             kind[key] = $1; pmc[key] = $2; name[key] = $3; cpu[key] = $4; unit[key] = $5; scale[key] = $6
         }
+        enabled[key] += $9; running[key] += $10
         if ($7 == "yes") partial[key]
         if ($8 == "none") unsupported[key]
         if ($8 == "-" || $8 == "none") next
@@ -184,5 +271,5 @@ print_summary() {
         mean[key] += distance / ++n[key]
         squares[key] += distance * ($8 - mean[key])
     }
-    END { if (json) show_json(); else show() }' "$scratch/runs" >&3 || unwritable
+    END { if (json) show_json(); else if (separator != "") show_csv(); else show() }' "$scratch/runs" >&3 || unwritable
 }

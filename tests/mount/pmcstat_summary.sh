@@ -44,7 +44,7 @@ t_a_command_that_is_counted_gets_a_summary() {
         $0 == what { sub(/^ */, "", line); sub(/ .*/, "", line); gsub(/,/, "", line); print line }' "$T/err"; }
     # Its own are those since the fork.
     between "$(value page-faults)" $((faults - 300)) $((faults + 300)) "$(cat "$T/err")"
-    like "$(grep ' page-faults ' "$T/err")" '^ +[0-9],[0-9]{3}  page-faults +[0-9.]+ [KMG]/s$'
+    like "$(grep ' page-faults ' "$T/err")" '^ +[0-9],[0-9]{3}  page-faults +[0-9.]+ [KMG]?/s +[0-9.]+ [KMG]/CPU-s$'
     # A process's time ends a little after its last words.
     between "$(($(value 'task-clock, ns') / 1000000))" $((user + system - 1)) $((user + system + 100))
     between "$(value 'seconds elapsed' | awk '{ printf "%d", $1 * 1000 }')" "$own" "$whole"
@@ -60,7 +60,7 @@ t_a_summary_has_what_follows_from_the_counts() {
     copy_tools
     tool pmcstat -s cycles,instructions -c 1 -s loads -o "$T/out" sleep 0.1
     is "$(sed -n 's/^ *\([0-9.]*  [ci]p[ci]\)$/\1/p' "$T/out" | paste -sd ,)" '2.000  ipc,0.500  cpi'
-    is "$(sed -n 's/^ *[0-9,]*  \(.*, CPU .\)$/\1/p' "$T/out" | tail -3 | paste -sd :)" 'cycles, CPU 3:instructions, CPU 3:loads, CPU 1'
+    is "$(sed -n 's/^ *[0-9,]*  \(.*, CPU .\) .*[KMG]\/s$/\1/p' "$T/out" | tail -3 | paste -sd :)" 'cycles, CPU 3:instructions, CPU 3:loads, CPU 1'
 }
 
 t_a_commands_descendants_are_counted_unless_a_switch_says_otherwise() {

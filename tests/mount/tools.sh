@@ -143,7 +143,7 @@ t_p04_p10_p13_pmcstat_attaches_and_ends_with_the_last_target() {
     is "$rc" 0
     # The first column is what came in each interval, the second all so far.
     is "$(awk 'NR > 1 { if ($2 < last) print; last = $2; sum += $1 } END { print (sum >= last && last >= 1500) }' "$T/out")" 1
-    refuses 71 'no process has such a name' pmcstat -p page-faults -t '^no-such-name$'
+    refuses 71 'no process has such a name or command line' pmcstat -p page-faults -t '^no-such-name$'
     talker_start goal "$T/pmcfsgoal"
     tool pmcstat -p page-faults -t '^pmcfsgo.l$' -w 20 2>"$T/out" &
     pid=$!
@@ -186,9 +186,9 @@ t_pmcstat_usage_rules_of_counting() {
     refuses 64 '-p and -P need processes' pmcstat -p page-faults
     refuses 64 '-c needs a system PMC' pmcstat -c 0 -p page-faults true
     refuses 64 '-d needs a process PMC' pmcstat -d -s page-faults
-    refuses 64 '-C needs a counting PMC' pmcstat -C true
-    refuses 64 '-o needs a PMC' pmcstat -o f true
-    refuses 64 'no event is asked for' pmcstat true
+    refuses 64 '-C needs a counting PMC' pmcstat -C -P page-faults true
+    refuses 64 '-o needs a PMC' pmcstat -o f
+    refuses 64 'nothing to observe: a command, -t, -s or -S' pmcstat
     refuses 64 'above 0' pmcstat -w 0 -s page-faults
     refuses 64 'above 0' pmcstat -l 1x -s page-faults
     refuses 64 'not a list' pmcstat -c x -s page-faults
