@@ -49,7 +49,7 @@ static const struct file_row instance_rows[] = {
         INFO("version", show_info_version, "the version of pmcfs and the number of the interface"),
     [17] =
         INFO("backend", show_info_backend,
-             "the backend (perf or sim), and what it found on this host", .bound = bound_classes),
+             "the backend (perf or sim) and its abilities on this host", .bound = bound_classes),
     [18] = INFO("cpu", show_info_cpu, "the name of the processor"),
     [19] =
         INFO("cpuref", show_info_cpuref, "the documents that describe the events of the processor"),
@@ -112,7 +112,7 @@ static const struct file_row pmc_rows[] = {
 
 static const struct file_row event_rows[] = {
     [1] = EACH(DIR_EVENTS, DIR_CLASS, "CLASS", 0555, "the events of one class"),
-    [2] = EACH(DIR_CLASS, DIR_NONE, "EVENT", 0444, "how to count the event, and what it means",
+    [2] = EACH(DIR_CLASS, DIR_NONE, "EVENT", 0444, "the spelling of the event, and its meaning",
                .show = show_catalog_event, .bound = bound_event),
 };
 
