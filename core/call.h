@@ -16,7 +16,7 @@
 #define PMCFS_VERSION   "0.3.0"
 #define PMCFS_INTERFACE 3
 
-#define NAME_LEN_MAX 128 /* of a PMC */
+#define NAME_LEN_MAX 255 /* of a PMC */
 
 enum {
     CALL_DONE = 0,

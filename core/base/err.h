@@ -83,7 +83,7 @@
     X(P21, EIO, "count", "the counter was lost to another user of the hardware")                   \
     X(P22, EINVAL, "mkdir, mv", "the name is not valid")                                           \
     X(P23, EEXIST, "mkdir, mv", "the name is in use")                                              \
-    X(P24, ENAMETOOLONG, "mkdir, mv", "the name has more than 128 bytes")                          \
+    X(P24, ENAMETOOLONG, "mkdir, mv", "the name has more than 255 bytes")                          \
     X(P25, EPERM, "tree", "files cannot be created, linked, renamed or removed")                   \
     X(P26, ENODEV, "any", "the PMC of an open file was released")                                  \
     X(P27, EINVAL, "admin", "not a valid value for the tunable")                                   \

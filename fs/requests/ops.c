@@ -348,26 +348,11 @@ static void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t newparent, const 
     op_refuse(req, newparent, "ln");
 }
 
-/* Counts the objects of the root or of an instance. */
+/* No blocks and no inodes, as for the kernel's own trees: programs that watch how full file systems
+ * are divide by them. */
 static int statfs_run(struct request *rq)
 {
-    struct fs *fs = rq->fs;
-    uint64_t max = tunable_u64(engine_tunables(fs->tree.engine), TUNABLE_MAX_PMCS);
-    size_t n = engine_pmc_count(fs->tree.engine);
-    const struct instance *instance = rq->call.instance;
-
-    if (!instance)
-        return -ESTALE;
-    if (instance->id) {
-        n = instance->n;
-        max = instance->limit[LIMIT_PMCS] ? instance->limit[LIMIT_PMCS] : max;
-    }
-    rq->statvfs = (struct statvfs){.f_bsize = 4096,
-                                   .f_frsize = 4096,
-                                   .f_files = max,
-                                   .f_ffree = n < max ? max - n : 0,
-                                   .f_namemax = NAME_LEN_MAX};
-    rq->statvfs.f_favail = rq->statvfs.f_ffree;
+    rq->statvfs = (struct statvfs){.f_bsize = 4096, .f_frsize = 4096, .f_namemax = NAME_LEN_MAX};
     return CALL_DONE;
 }
 

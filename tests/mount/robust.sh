@@ -55,17 +55,17 @@ import errno, os, random, re, sys
 rng = random.Random(int(os.environ.get("PMCFS_SEED", 1)))
 legal, made = re.compile(rb"[a-zA-Z0-9][a-zA-Z0-9._:@+-]*\Z"), 0
 for _ in range(2000):
-    name = bytes(rng.choice(b"aZ0._-:@+ \n\x01\xff=\\\"") for _ in range(rng.choice((1, 2, 3, 4, 20, 128, 129, 140))))
+    name = bytes(rng.choice(b"aZ0._-:@+ \n\x01\xff=\\\"") for _ in range(rng.choice((1, 2, 3, 4, 20, 255, 256, 280))))
     path = os.fsencode(sys.argv[1]) + b"/" + name
     if name in (b".", b".."):
         continue
     try:
         os.mkdir(path)
     except OSError as e:
-        assert e.errno == (errno.ENAMETOOLONG if len(name) > 128 else errno.EINVAL), (name, e)
-        assert len(name) > 128 or not legal.match(name), (name, e)
+        assert e.errno == (errno.ENAMETOOLONG if len(name) > 255 else errno.EINVAL), (name, e)
+        assert len(name) > 255 or not legal.match(name), (name, e)
         continue
-    assert len(name) <= 128 and legal.match(name), name
+    assert len(name) <= 255 and legal.match(name), name
     os.rmdir(path)
     made += 1
 assert made > 50, made

@@ -23,14 +23,29 @@ t_pmc_shows_its_files() {
 
 t_names_of_a_pmc() {
     mount_pmcfs
-    for name in a 7 A.b_c:d@e+f-g "$(printf 'n%.0s' {1..128})"; do
+    for name in a 7 A.b_c:d@e+f-g "$(printf 'n%.0s' {1..255})"; do
         mkdir "$M/$name"
     done
     for name in .a -a _a 'a b' 'a=b' $'a\nb' 'ä' 'a,b'; do
         fails_with EINVAL "mkdir '$M/$name'"
     done
-    fails_with ENAMETOOLONG "mkdir $M/$(printf 'n%.0s' {1..129})"
-    like "$(cat "$M/info/last_error")" '^ENAMETOOLONG P24 .*: '
+    fails_with ENAMETOOLONG "mkdir $M/$(printf 'n%.0s' {1..256})"
+    like "$(cat "$M/info/last_error")" '^ENAMETOOLONG P24 .*: a name has at most 255 bytes'
+}
+
+# As long as the names of pods that kubelet writes, and longer.
+t_a_name_of_255_bytes_is_everywhere() {
+    mount_pmcfs
+    local name
+    name=$(printf 'n%.0s' {1..255})
+    mkdir "$M/instances/$name" "$M/$name" "$M/instances/$name/$name"
+    accepted "$M/instances/$name/$name/config" 'event=page-faults interval=20 target=self'
+    refused EINVAL CS01 "$M/instances/$name/$name/event" nonsense
+    grep -q "^instances/$name/$name"$'\t' "$M/counts"
+    grep -q "pmc=\"$name\"" "$M/metrics.prom"
+    mv "$M/$name" "$M/${name%n}m"
+    rmdir "$M/${name%n}m" "$M/instances/$name/$name" "$M/instances/$name"
+    is "$(ls "$M/instances")" ''
 }
 
 t_reserved_names_are_taken() {
@@ -95,6 +110,8 @@ t_rmdir_succeeds_in_every_state() {
 t_df_and_stat_say_what_it_is() {
     mount_pmcfs
     df "$M" >/dev/null
+    mkdir "$M/a"
+    is "$(stat -f -c '%b %f %a %c %d %l' "$M")" '0 0 0 0 0 255' 'blocks, inodes, length of names'
     is "$(findmnt -no FSTYPE "$M")" fuse.pmcfs
     local line option
     line=$(grep " $M " /proc/self/mountinfo)
