@@ -194,7 +194,8 @@ static void print_cpus(struct buf *out, const struct looked *item, unsigned i)
 
 static void print_values(struct buf *out, struct look *look)
 {
-    family(out, "pmcfs_count_total", "counter", "Events counted by a PMC.");
+    family(out, "pmcfs_count_total", "counter",
+           "Events counted by a PMC. The value times the scale in detail is in the label unit.");
     for (unsigned p = 0; p < look->n; p++) {
         const struct looked *item = &look->item[p];
 

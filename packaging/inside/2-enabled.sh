@@ -1,6 +1,10 @@
 # shellcheck shell=dash source=packaging/inside/lib.sh
 # The second boot: the service is enabled. The next version is in /packaging/next.
 
+t_the_service_is_not_killed_for_memory() {
+    is "$(cat "/proc/$(main_pid)/oom_score_adj")" -1000
+}
+
 t_the_enabled_service_mounts_at_boot() {
     is "$(property ActiveState)" active
     is "$(findmnt -n -o FSTYPE /pmc)" fuse.pmcfs
