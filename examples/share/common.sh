@@ -12,7 +12,7 @@ tab=$(printf '\t')
 made='' helpers='' child='' told='' scratch='' serial=0 woken='' ticked='' ended='' awaited='' status=0 refusal='' began='' clock=''
 set -f
 # This is a part of the tool: its words are those of the tool.
-version=0.2.0
+version=0.3.0
 case ${1-} in
 --help) set -- -h ;;
 --version) printf '%s %s\n' "$tool" "$version" && exit ;;

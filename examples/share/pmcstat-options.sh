@@ -25,6 +25,9 @@ Summary of a command or of processes that are only counted (counts, rates, deriv
   -x sep     print CSV in the columns of perf stat -x, for the summary, -i and -w
   -j         print JSON, an object per line, for the summary, -i and -w, to the output of -o, for
              example: pmcstat -j -o - sleep 1 | jq .counts
+System calls (superuser only; needs perf):
+  --syscalls [-d] [-l s] [-o file] [-t pid|pattern] [command ...]
+             calls, errors and times of each system call
 Switches for the -p -s -P -S options after them (repeat a switch without argument to turn it off):
   -c list|*  CPUs of -s and -S, such as 0,2-3 (default *, all online CPUs)
   -d         also observe descendants (without any -d: those of the command only)
