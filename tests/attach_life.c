@@ -116,7 +116,7 @@ void test_adopt(void)
     check(!perf_adopt(&state, &plan, buf_text(&text), &again) && open_fds() == fds, "adopt", ": %s",
           buf_text(&text));
     if (again) {
-        watches_begin(&state);
+        guards_listen(&state);
         perf_print(again, &second);
         perf_facts_of(again, &new);
         check(!strcmp(buf_text(&text), buf_text(&second)), "prints the same again", "");

@@ -93,7 +93,7 @@ static void test_overflow(unsigned what, bool freq)
     target_end(&target);
 }
 
-/* Each samples by itself, both on hardware, pinned as one group; on two CPUs one witness. */
+/* Each samples by itself, both on hardware, pinned as one group; on two CPUs one time_check. */
 static void test_overflow_set(void)
 {
     struct target target = target_begin();

@@ -4,7 +4,7 @@
  */
 #include "tests/record_test.h"
 
-#include "backends/perf/count/output.h"
+#include "backends/perf/count/counter.h"
 #include "backends/perf/record/sampling.h"
 #include "core/base/clock.h"
 

@@ -6,7 +6,6 @@
 #include "backends/perf/attach/task_list.h"
 #include "backends/perf/count/counter.h"
 #include "backends/perf/count/follow.h"
-#include "backends/perf/count/output.h"
 #include "backends/proc.h"
 #include "core/base/fds.h"
 
@@ -134,7 +133,7 @@ int perf_adopt(struct backend_state *state, const struct plan *plan, const char 
     if (!rc && counter->descendants)
         rc = counter_cover(counter, plan);
     if (!rc)
-        rc = counter_watch(counter, true);
+        rc = counter_watch_exit(counter, true);
     if (!rc)
         rc = output_begin(counter, plan, true);
     if (!rc && counter_is_on(counter))

@@ -4,7 +4,6 @@
  */
 #include "backends/perf/count/counter.h"
 #include "backends/perf/count/end_events.h"
-#include "backends/perf/count/output.h"
 #include "backends/perf/names/names.h"
 #include "backends/perf/probe/probe.h"
 #include "backends/perf/record/recorder.h"
@@ -85,7 +84,7 @@ const struct backend perf_backend = {
     .prepare = pfm_prepare,
     .open = perf_open,
     .close = perf_close,
-    .settle = watches_begin,
+    .settle = guards_listen,
     .classes = perf_classes,
     .facts = perf_facts,
     .cpuref = perf_cpuref,
@@ -94,7 +93,7 @@ const struct backend perf_backend = {
     .guard_left = perf_guard_left,
     .guard_fd = perf_guard_fd,
     .guard_adopt = perf_guard_adopt,
-    .guard_forget = watch_free,
+    .guard_forget = exit_watch_free,
     .recorder_new = perf_recorder_new,
     .recorder_facts = perf_recorder_facts,
     .drain = perf_drain,

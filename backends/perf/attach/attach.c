@@ -5,7 +5,6 @@
 #include "backends/perf/attach/attach.h"
 
 #include "backends/perf/count/follow.h"
-#include "backends/perf/count/output.h"
 #include "backends/perf/probe/why.h"
 
 #include <errno.h>
@@ -68,7 +67,7 @@ int attach_refused(const struct attach *attach, int code, const struct perf_even
     unsigned at = (unsigned)(failed - shape->attr);
     struct why why = {.code = -code,
                       .attr = failed,
-                      .event = "the witness of time",
+                      .event = "the time check of the group",
                       .target = &attach->plan->target,
                       .member = at > (shape->flags ? shape->extra : 0) && at < shape->members};
 
@@ -104,7 +103,7 @@ static int attach_cover(struct attach *attach, struct counter *counter)
 
 static int attach_watch(struct attach *attach, struct counter *counter)
 {
-    int rc = counter_watch(counter, false);
+    int rc = counter_watch_exit(counter, false);
 
     if (rc)
         return err_set(attach->err, P14,

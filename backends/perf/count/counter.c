@@ -1,17 +1,29 @@
 /*
- * A counter's life between attach.c, which opens it, and its end: on and off, and what is known of
- * it. How it is read is in reading.c.
+ * Counters: creation, output to the recorder's rings, start and stop, and end. attach.c opens the
+ * groups, group.c reads them.
  */
 #include "backends/perf/count/counter.h"
 
 #include "backends/perf/count/end_events.h"
 #include "backends/perf/count/follow.h"
-#include "backends/perf/count/output.h"
-#include "backends/perf/count/reading.h"
-#include "backends/perf/count/switch.h"
+#include "backends/perf/probe/open.h"
+#include "backends/perf/record/sampling.h"
+#include "backends/perf/record/track.h"
+#include "backends/proc.h"
+#include "core/base/clock.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum {
+    ROUNDS_MAX = 4
+};
 
 struct counter *counter_new(struct backend_state *state, const struct plan *plan)
 {
@@ -50,17 +62,330 @@ bool counter_make_groups(struct counter *counter, unsigned n_groups)
     return true;
 }
 
-int counter_watch(struct counter *counter, bool late)
+int counter_watch_exit(struct counter *counter, bool late)
 {
     const struct shape *shape = &counter->shape;
 
-    if (!shape->watch || !counter->n_groups)
+    if (!shape->exit_watch || !counter->n_groups)
         return 0;
-    return watch_new(counter->state, counter_fds(counter, 0) + FD_WATCH(shape->members),
-                     shape->stride, counter->n_groups, counter->tag, late, &counter->watch);
+    return exit_watch_new(counter->state, counter_fds(counter, 0) + FD_EXIT_WATCH(shape->members),
+                          shape->stride, counter->n_groups, counter->tag, late,
+                          &counter->exit_watch);
 }
 
-/* After what a reader needs to know when it sees it. */
+/* ---- output ---- */
+
+/* Returns how many members of a group, from the first on, write records: all if the set samples,
+ * else only the internal events. */
+static unsigned writing_members(const struct origin *origin, const struct shape *shape)
+{
+    return origin->samples ? shape->members : shape->extra;
+}
+
+static enum id_kind output_kind(const struct origin *origin, const struct shape *shape,
+                                unsigned member)
+{
+    if (origin->samples || shape->extras[member] == EXTRA_DUMMY)
+        return ID_EVENT;
+    return shape->extras[member] == EXTRA_END ? ID_END : ID_SWITCH;
+}
+
+int group_output(const struct origin *origin, const struct shape *shape, const int *group,
+                 bool adopted, uint64_t *root)
+{
+    const unsigned cpu = (unsigned)GROUP_CPU(group);
+    const struct ring *ring = recorder_ring(origin->recorder, cpu);
+    /* The ring was adopted with its redirections. Each redirection takes the kernel 20 ms (it waits
+     * for all CPUs), so none is repeated. */
+    const bool redirected = adopted && ring && ring->outlived;
+    int rc = 0;
+
+    for (unsigned i = 0; i < writing_members(origin, shape) && !rc; i++) {
+        struct id id = {
+            .origin = origin,
+            .cpu = cpu,
+            .kind = (uint8_t)output_kind(origin, shape, i),
+            .place = origin->samples && i >= shape->extra
+                         ? (uint8_t)shape_place(shape, i - shape->extra)
+                         : 0,
+            .says_period = sampling_says_period(&shape->attr[i]),
+            .parts = (uint8_t)sampling_parts(&shape->attr[i]),
+        };
+
+        if (shape_is_clock(shape, i))
+            continue;
+        if (ioctl(GROUP_FDS(group)[i], PERF_EVENT_IOC_ID, &id.kernel))
+            return -errno;
+        if (!*root)
+            *root = id.kernel;
+        id.root = *root;
+        rc = recorder_add_id(origin->recorder, &id);
+        if (!rc && !redirected)
+            rc = recorder_redirect(origin->recorder, GROUP_FDS(group)[i], cpu);
+    }
+    return rc;
+}
+
+/* Returns true if the event counts nothing between the last sample of a thread, at its exit in the
+ * kernel, and its end. True for faults, switches, and events that count only in user mode. */
+static bool event_is_whole(const struct plan_event *plan)
+{
+    const uint64_t *code = plan->event->code;
+
+    if (code[CODE_FLAGS] & CODE_NO_EXCLUDE)
+        return false;
+    if (code[CODE_TYPE] != PERF_TYPE_SOFTWARE)
+        return !plan->kernel && code[CODE_TYPE] != PERF_TYPE_TRACEPOINT;
+    return code[CODE_CONFIG] != PERF_COUNT_SW_CPU_CLOCK &&
+           code[CODE_CONFIG] != PERF_COUNT_SW_TASK_CLOCK;
+}
+
+static struct origin *origin_make(struct counter *counter, const struct plan *plan)
+{
+    struct origin *origin = calloc(1, sizeof *origin);
+    bool tasks = counter_scope_is_process(counter);
+    unsigned shares = 0;
+
+    if (!origin)
+        return NULL;
+    origin->recorder = counter->recorder;
+    origin->counter = counter;
+    origin->set = plan->set;
+    origin->period = plan->freq ? 0 : plan->period;
+    origin->n = counter->shape.n;
+    origin->extra = counter->shape.extra;
+    for (unsigned i = 0; i < origin->n; i++)
+        origin->order[i] = (uint8_t)shape_place(&counter->shape, i);
+    origin->descendants = !tasks || counter->descendants;
+    origin->threads = !tasks || counter->target.kind == TARGET_PROCESS;
+    origin->samples = counter->sampling;
+    origin->chains = counter->sampling && (plan->chain_user || plan->chain_kernel);
+    for (unsigned i = 0; counter->sampling && i < counter->shape.n; i++) {
+        if (!sampling_shares_id(&counter->shape.attr[counter->shape.extra + i]))
+            continue;
+        origin->shares_one = ++shares == 1;
+        origin->shared_parts =
+            (uint8_t)sampling_parts(&counter->shape.attr[counter->shape.extra + i]);
+        origin->shared = (uint8_t)shape_place(&counter->shape, i);
+    }
+    origin->whole = true;
+    for (unsigned i = 0; i < plan->n; i++)
+        origin->whole &= event_is_whole(&plan->events[i]);
+    return origin;
+}
+
+int output_begin(struct counter *counter, const struct plan *plan, bool adopted)
+{
+    struct recorder *recorder = counter->recorder;
+    uint64_t root = 0;
+    int rc = 0;
+
+    if (!recorder)
+        return 0;
+    counter->origin = origin_make(counter, plan);
+    if (!counter->origin)
+        return -ENOMEM;
+    pthread_mutex_lock(&recorder->lock);
+    if (counter->sampling && recorder->largest < RECORD_USUAL + plan->stack)
+        recorder->largest = RECORD_USUAL + plan->stack;
+    counter->origin->next = recorder->origins;
+    recorder->origins = counter->origin;
+    for (unsigned i = 0; i < counter->n_groups && !rc; i++) {
+        if (i % counter->shape.spread == 0)
+            root = 0;
+        rc = group_output(counter->origin, &counter->shape, counter_group(counter, i), adopted,
+                          &root);
+    }
+    pthread_mutex_unlock(&recorder->lock);
+    return rc;
+}
+
+void output_end(struct counter *counter)
+{
+    struct origin *origin = counter->origin;
+
+    if (!origin)
+        return;
+    pthread_mutex_lock(&origin->recorder->lock);
+    follow_free(origin->follow);
+    origin->follow = NULL;
+    origin->counter = NULL;
+    origin->closed_ns = monotonic_ns();
+    counter->origin = NULL;
+    pthread_mutex_unlock(&origin->recorder->lock);
+}
+
+int output_track(struct counter *counter)
+{
+    int rc;
+
+    if (counter->tracks || !counter->sampling || counter_scope_is_process(counter))
+        return 0;
+    pthread_mutex_lock(&counter->state->setup);
+    rc = track_begin(counter->recorder, counter->origin->set);
+    counter->tracks = !rc;
+    pthread_mutex_unlock(&counter->state->setup);
+    return rc;
+}
+
+void output_untrack(struct counter *counter, bool forget)
+{
+    if (!counter->tracks)
+        return;
+    pthread_mutex_lock(&counter->state->setup);
+    counter->tracks = false;
+    if (forget)
+        track_forget(counter->recorder);
+    else
+        track_end(counter->recorder);
+    pthread_mutex_unlock(&counter->state->setup);
+}
+
+void output_cpu(const struct origin *origin, unsigned cpu)
+{
+    const struct counter *counter = origin->counter;
+
+    for (unsigned i = 0; i < counter->n_groups; i++)
+        if (GROUP_CPU(counter_group(counter, i)) == (int)cpu)
+            for (unsigned k = 0; k < writing_members(origin, &counter->shape); k++)
+                recorder_redirect(counter->recorder, counter_fds(counter, i)[k], cpu);
+}
+
+/*
+ * ---- start and stop ----
+ *
+ * ENABLE and DISABLE reach all inherited copies that exist. A copy that is being created at that
+ * moment may have the old state; and as the kernel swaps equal contexts, that state can move to the
+ * parent, and so to all later children. The kernel copies events to a child with the mutex of the
+ * parent's context held, and opening any event on the parent waits for that mutex. So
+ * counter_switch() switches, opens and closes a dummy event on every task, and switches again.
+ */
+
+/* Starts the time_check event after its group and stops it before, so that it never shows a loss
+ * that did not happen. */
+static int groups_switch(const struct counter *counter, bool on)
+{
+    unsigned long request = on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE;
+    int rc = 0;
+
+    for (unsigned i = 0; i < counter->n_groups; i++) {
+        const int *fds = counter_fds(counter, i);
+        int time_check = fds[FD_TIME_CHECK(counter->shape.members)];
+
+        if (!on && time_check >= 0)
+            ioctl(time_check, request, 0);
+        if (ioctl(fds[0], request, 0))
+            rc = -EIO;
+        for (unsigned k = counter->shape.together; k < counter->shape.members; k++)
+            if (ioctl(fds[k], request, 0))
+                rc = -EIO;
+        if (on && time_check >= 0)
+            ioctl(time_check, request, 0);
+    }
+    return rc;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    return *(const pid_t *)a - *(const pid_t *)b;
+}
+
+static bool is_shortage(int rc)
+{
+    return rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE;
+}
+
+static void add_process(void *arg, pid_t pid)
+{
+    struct tids *pids = arg;
+
+    if (vec_push(&pids->list, pid))
+        pids->failed = -ENOMEM;
+}
+
+static void add_threads(struct tids *tids, pid_t pid)
+{
+    char path[40];
+    pid_t *threads = NULL;
+    size_t n = 0;
+    int rc;
+
+    snprintf(path, sizeof path, "/proc/%d/task", pid);
+    rc = proc_numbers(AT_FDCWD, path, &threads, &n);
+    for (size_t i = 0; !rc && i < n; i++)
+        rc = vec_push(&tids->list, threads[i]);
+    free(threads);
+    if (is_shortage(rc)) /* other errors: the process is gone */
+        tids->failed = rc;
+}
+
+void counter_tids(const struct counter *counter, struct tids *tids)
+{
+    struct tids pids = {.list = {.n = 0}};
+
+    tids->list.n = 0;
+    if (counter->target.kind == TARGET_THREAD)
+        add_process(tids, counter->target.tid);
+    else
+        perf_processes(counter, add_process, &pids);
+    if (pids.failed)
+        tids->failed = pids.failed;
+    for (size_t i = 0; i < pids.list.n; i++)
+        add_threads(tids, pids.list.items[i]);
+    free(pids.list.items);
+    if (tids->list.n)
+        qsort(tids->list.items, tids->list.n, sizeof(pid_t), by_number);
+}
+
+/*
+ * Waits until no task that is in `now` and not in `before` is copying events to a child. Returns 1,
+ * 0 if there is no such task, or -ENOMEM, -EMFILE or -ENFILE.
+ */
+static int tids_settle(const struct tids *now, const struct tids *before)
+{
+    struct perf_event_attr attr;
+    bool any = false;
+
+    sampling_dummy_attr(&attr);
+    for (size_t i = 0; i < now->list.n; i++) {
+        const pid_t tid = now->list.items[i];
+
+        if (before->list.n &&
+            bsearch(&tid, before->list.items, before->list.n, sizeof tid, by_number))
+            continue;
+        int fd = event_open(&attr, tid, -1, -1, 0);
+        any = true;
+        if (is_shortage(fd))
+            return fd;
+        /* The task is blocked in something else than fork(), and others may be, too. */
+        if (fd == -ETIME)
+            break;
+        event_close(&fd);
+    }
+    return any;
+}
+
+int counter_switch(struct counter *counter, bool on)
+{
+    struct tids lists[2] = {{.list = {.n = 0}}, {.list = {.n = 0}}};
+    int rc = groups_switch(counter, on), any = 1;
+
+    if (counter->target.kind != TARGET_PROCESS)
+        return rc;
+    /* A task that was created since may have the wrong state and create children itself. */
+    for (int round = 0; round < ROUNDS_MAX && !rc && any > 0; round++) {
+        struct tids *now = &lists[round % 2];
+
+        counter_tids(counter, now);
+        any = now->failed ? now->failed : tids_settle(now, &lists[(round + 1) % 2]);
+        rc = any > 0 ? groups_switch(counter, on) : any;
+    }
+    free(lists[0].list.items);
+    free(lists[1].list.items);
+    return rc;
+}
+
+/* Release: a reader that sees the new state also sees all fields that were set before it. */
 static void counter_set_on(struct counter *counter, bool on)
 {
     __atomic_store_n(&counter->on, on, __ATOMIC_RELEASE);
@@ -72,7 +397,7 @@ int perf_start(struct counter *counter, struct err *err)
     int rc;
 
     counter->begun = true;
-    verdicts_clear(counter);
+    counter_reset_off(counter);
     counter_set_on(counter, true);
     rc = output_track(counter);
     if (!rc && !armed)
@@ -116,8 +441,7 @@ void perf_processes(const struct counter *counter, void (*fn)(void *arg, pid_t p
 bool perf_covers(struct counter *counter, pid_t pid)
 {
     return counter_scope_is_process(counter) &&
-           (pid == counter->target.pid ||
-            (counter->covered && covered_has(counter->covered, pid)));
+           (pid == counter->target.pid || (counter->covered && covered_has(counter->covered, pid)));
 }
 
 static void count_process(void *arg, pid_t pid)
@@ -143,15 +467,15 @@ void perf_facts_of(const struct counter *counter, struct counter_facts *out)
     };
 }
 
-static void counter_unwatch(struct counter *counter)
+static void counter_unwatch_exit(struct counter *counter)
 {
-    watch_free(counter->watch);
-    counter->watch = NULL;
+    exit_watch_free(counter->exit_watch);
+    counter->exit_watch = NULL;
 }
 
 void perf_forget(struct counter *counter)
 {
-    counter_unwatch(counter);
+    counter_unwatch_exit(counter);
     output_untrack(counter, true);
     covered_free(counter->covered);
     output_end(counter);
@@ -164,8 +488,8 @@ void perf_forget(struct counter *counter)
 
 void perf_free(struct counter *counter)
 {
-    counter_unwatch(counter); /* watches end before their descriptors do */
+    counter_unwatch_exit(counter); /* before its descriptors are closed */
     output_untrack(counter, false);
     groups_close(&counter->shape, counter->groups, counter->n_groups);
-    perf_forget(counter); /* and no record comes any more */
+    perf_forget(counter); /* after the close: no more records are written */
 }

@@ -1,22 +1,23 @@
 /*
- * One set on one target: a group of descriptors for each task or CPU, opened by attach.c, read and
- * switched here. The functions are those of struct backend (core/backend.h).
+ * A counter: the perf events of one set on one target, one group of descriptors for each task or
+ * CPU. attach.c opens them, adopt.c restores them. The perf_ functions are those of struct backend
+ * (core/backend.h), which describes them.
  */
 #pragma once
 
 #include "backends/perf/count/descendants.h"
 #include "backends/perf/count/group.h"
+#include "backends/perf/record/recorder.h"
 #include "backends/perf/state.h"
+#include "core/base/vec.h"
 
-struct origin; /* recorder.h: what its records mean */
-
-/* Last known readings of a group that can lose its hardware; relaxed atomics, reads run in
- * parallel. */
+/* Last known readings of a group that can lose its hardware counter. Relaxed atomics: several
+ * threads may read a counter at the same time. */
 struct group_last {
-    uint64_t gap_ns;                               /* when it was revived last */
-    uint64_t judged_covered_ns, judged_running_ns; /* when `off` was found out last */
-    uint64_t off;     /* 1: the target ran, and nothing of the group did */
-    uint64_t words[]; /* time enabled, time running, the members */
+    uint64_t gap_ns; /* enabled minus running time at the last attempt to revive the group */
+    uint64_t judged_covered_ns, judged_running_ns; /* both times when `off` was last computed */
+    uint64_t off;                                  /* 1: the target ran, but the group did not */
+    uint64_t words[];                              /* time enabled, time running, the members */
 };
 
 struct counter {
@@ -32,22 +33,21 @@ struct counter {
     bool on;    /* atomic: started, not stopped */
     bool begun; /* started at least once */
     bool sampling;
-    bool tracks; /* it is among those of which every CPU tells (track.h) */
+    bool tracks; /* uses the system-wide tracking events of the recorder (track_begin()) */
     bool raced;
-    bool dropped;              /* a descendant lost its events while it was attached */
-    struct shape shape;        /* its attrs only until it is opened */
-    struct recorder *recorder; /* NULL: it only counts */
+    bool dropped;              /* a descendant lost its events during the attach */
+    struct shape shape;        /* its attrs are freed once all groups are open */
+    struct recorder *recorder; /* NULL: no records, only counts */
     struct origin *origin;
-    int *groups;  /* n_groups × stride */
-    char *last;   /* n_groups × struct group_last; only with hardware */
-    struct covered *covered; /* with descendants, else NULL */
-    struct guard *watch;     /* or NULL */
+    int *groups;              /* n_groups × stride */
+    char *last;               /* n_groups × struct group_last; NULL without hardware events */
+    struct covered *covered;  /* with descendants, else NULL */
+    struct guard *exit_watch; /* or NULL */
 };
 
-/* An empty counter for what the plan asks; attach.c and adopt fill in the groups. NULL: no memory.
- */
+/* Returns an empty counter for a plan, or NULL on ENOMEM. attach.c and adopt.c add its groups. */
 struct counter *counter_new(struct backend_state *state, const struct plan *plan);
-/* Room for groups, all their numbers -1. False: no memory. */
+/* Allocates n groups and sets all their numbers to -1. Returns false on ENOMEM. */
 bool counter_make_groups(struct counter *counter, unsigned n_groups);
 static inline int *counter_group(const struct counter *counter, unsigned group)
 {
@@ -57,7 +57,7 @@ static inline int *counter_fds(const struct counter *counter, unsigned group)
 {
     return GROUP_FDS(counter_group(counter, group));
 }
-/* Of one group's struct group_last. */
+/* Returns the size of the struct group_last of one group. */
 static inline size_t counter_last_bytes(const struct counter *counter)
 {
     return sizeof(struct group_last) + (2 + counter->shape.members) * sizeof(uint64_t);
@@ -66,27 +66,63 @@ static inline bool counter_is_on(const struct counter *counter)
 {
     return __atomic_load_n(&counter->on, __ATOMIC_ACQUIRE);
 }
-/* Of a process or of one thread. */
+/* Returns true if the target is a process or a thread. */
 static inline bool counter_scope_is_process(const struct counter *counter)
 {
     return counter->target.kind == TARGET_PROCESS || counter->target.kind == TARGET_THREAD;
 }
-/* It waits for its target's exec still. System calls. */
+/* Returns true if the counter still waits for the exec of its target. Makes system calls. */
 bool counter_is_armed(struct counter *counter);
-/* What tells the end of its last task, where its shape has that. 0 or -errno. */
-int counter_watch(struct counter *counter, bool late);
+/* Resets the results about lost hardware, so that the next reads check again. Called at a start. */
+void counter_reset_off(struct counter *counter);
+/* Opens the exit watch (end_events.h) if the shape has one. Returns 0 or -errno. */
+int counter_watch_exit(struct counter *counter, bool late);
+
 int perf_attach(struct backend_state *state, const struct plan *plan, struct counter **out,
                 struct err *err); /* attach.c */
 int perf_start(struct counter *counter, struct err *err);
 int perf_stop(struct counter *counter);
-int perf_read(struct counter *counter, struct reading *out, bool patient);
-unsigned perf_cost(const struct counter *counter);
-/* fn for every process known to be covered; memory only. */
+int perf_read(struct counter *counter, struct reading *out, bool patient); /* group.c */
+unsigned perf_cost(const struct counter *counter);                         /* group.c */
+/* Calls fn for every process that is known to be covered. Makes no system calls. */
 void perf_processes(const struct counter *counter, void (*fn)(void *arg, pid_t pid), void *arg);
 void perf_facts_of(const struct counter *counter, struct counter_facts *out);
 bool perf_covers(struct counter *counter, pid_t pid);
-void perf_print(const struct counter *counter, struct buf *out);
+void perf_print(const struct counter *counter, struct buf *out); /* adopt.c, as perf_adopt() */
 int perf_adopt(struct backend_state *state, const struct plan *plan, const char *printed,
                struct counter **out);
 void perf_forget(struct counter *counter);
 void perf_free(struct counter *counter);
+
+/* ---- start and stop in all threads and children that have inherited the groups ---- */
+
+struct tids {
+    VEC(pid_t) list; /* sorted */
+    int failed;      /* -errno if threads are missing for lack of memory or descriptors, else 0 */
+};
+
+/* Lists the threads of the target and of its known descendants. Makes system calls. The caller
+ * frees tids->list.items. */
+void counter_tids(const struct counter *counter, struct tids *tids);
+/* Enables or disables all groups. Returns 0, -EIO, or (some threads or children may have been
+ * missed) -ENOMEM, -EMFILE or -ENFILE. */
+int counter_switch(struct counter *counter, bool on);
+
+/* ---- output to the rings of a recorder; without a recorder these do nothing ---- */
+
+/* Redirects all events that write records to the rings and registers their ids. Call before the
+ * start, while the shape still has its attrs, and after an adoption. Returns 0 or -errno. */
+int output_begin(struct counter *counter, const struct plan *plan, bool adopted);
+/* Like output_begin() for one group; needs the recorder's lock. Set *root to 0 before the first
+ * group of a task. */
+int group_output(const struct origin *origin, const struct shape *shape, const int *group,
+                 bool adopted, uint64_t *root);
+/* Call when the descriptors are closed or forgotten. Records that are in the rings stay there. */
+void output_end(struct counter *counter);
+/* Starts to record processes and mappings on every CPU, if the target needs that (a CPU or cgroup
+ * that is sampled). Call before the start. Returns 0 or -errno. */
+int output_track(struct counter *counter);
+/* Undoes output_track(). forget: another process continues to use the descriptors. */
+void output_untrack(struct counter *counter, bool forget);
+/* Redirects events of this CPU after its ring was created. Needs the recorder's locks. */
+void output_cpu(const struct origin *origin, unsigned cpu);

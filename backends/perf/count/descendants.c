@@ -1,5 +1,6 @@
 /*
- * A table of tasks (core/log/tasks.h), of whose processes the sideband calls covered_take().
+ * Covered processes are a table of tasks (core/log/tasks.h). The sideband calls covered_take() with
+ * the records of these processes.
  */
 #include "backends/perf/count/descendants.h"
 
@@ -13,21 +14,22 @@
 #include <stdlib.h>
 
 enum {
-    DROP_NS = 100000000, /* from the exec to the EXIT: it may lose its CPU in between */
-    HURRIED_SUSPECTS = 8 /* a read without patience asks about so many */
+    DROP_NS = 100000000, /* longest time from an exec to its EXIT; the task may lose its CPU */
+    HURRIED_SUSPECTS = 8 /* suspects that a read without patience checks */
 };
 
 struct covered {
-    struct sideband *sideband; /* NULL: it tells nothing. Its lock protects what follows */
+    struct sideband *sideband; /* or NULL: no records. Its lock protects the other fields */
     struct side_listener listener;
-    struct tasks tasks; /* a process's one value: when it executed last */
-    uint32_t target;    /* what its own exec takes off is told by a guard (end_events.h) */
-    bool filling; /* by fill(): nothing is chosen yet */
-    bool doubt, dropped;
-    struct ids suspects; /* the EXIT of their first thread came soon after an exec */
+    struct tasks tasks; /* the one value of a process: time of its last exec */
+    uint32_t target;    /* its exec is the business of an exec guard (end_events.h) */
+    bool filling;       /* fill() runs: sideband_choose() is called after it */
+    bool doubt;         /* processes may be missing */
+    bool dropped;
+    struct ids suspects; /* processes with an EXIT of the first thread soon after an exec */
 };
 
-/* What came by now is told, and until covered_leave() no more. */
+/* Delivers pending records, then locks out further ones until covered_leave(). */
 static void covered_enter(const struct covered *covered)
 {
     if (covered->sideband)
@@ -40,7 +42,7 @@ static void covered_leave(const struct covered *covered)
         sideband_leave(covered->sideband);
 }
 
-/* The sideband calls about those that are covered or suspected. */
+/* Makes the sideband deliver records of this process if it is covered or suspected, else not. */
 static void covered_choose(struct covered *covered, uint32_t pid, uint64_t since_ns)
 {
     if (!covered->sideband || covered->filling)
@@ -48,8 +50,7 @@ static void covered_choose(struct covered *covered, uint32_t pid, uint64_t since
     if (!tasks_process(&covered->tasks, pid) && !ids_find(&covered->suspects, pid))
         sideband_unchoose(covered->sideband, &covered->listener, pid);
     else
-        covered->doubt |=
-            !sideband_choose(covered->sideband, &covered->listener, pid, since_ns);
+        covered->doubt |= !sideband_choose(covered->sideband, &covered->listener, pid, since_ns);
 }
 
 static void covered_take(void *arg, const struct side_record *record, uint32_t about);
@@ -90,7 +91,7 @@ void covered_free(struct covered *covered)
     if (covered->sideband)
         sideband_ignore(covered->sideband, &covered->listener);
     tasks_free(&covered->tasks);
-    free(covered->suspects.slots); /* some may stand */
+    free(covered->suspects.slots); /* the set may not be empty */
     free(covered);
 }
 
@@ -124,25 +125,26 @@ void covered_each(struct covered *covered, void (*fn)(void *arg, pid_t pid), voi
 
 /* ---- records ---- */
 
-/* True: it was suspected. */
-static bool suspect_end(struct covered *covered, uint32_t pid)
+/* Returns true if the process was a suspect. */
+static bool suspect_remove(struct covered *covered, uint32_t pid)
 {
     return ids_remove(&covered->suspects, pid) != NULL;
 }
 
-/* The end of a process's first thread. A second one proves that the first was none. Else it is seen
- * at the process itself: one that is dead by then ended with its first. */
-static void take_end(struct covered *covered, const struct side_record *record)
+/* An EXIT record of the first thread of a process, soon after an exec: the process exited, or lost
+ * its events. A second EXIT record proves that the first one was a loss; else covered_dropped()
+ * checks if the process is alive. */
+static void covered_exit(struct covered *covered, const struct side_record *record)
 {
     const struct logged_process *process = tasks_process(&covered->tasks, record->pid);
 
-    if (suspect_end(covered, record->pid))
+    if (suspect_remove(covered, record->pid))
         covered->dropped = true;
     else if (process && process->value[0] && record->time_ns - process->value[0] < DROP_NS)
         covered->doubt |= !ids_add(&covered->suspects, record->pid, covered);
 }
 
-static void take_exec(struct covered *covered, const struct side_record *record)
+static void covered_exec(struct covered *covered, const struct side_record *record)
 {
     struct logged_process *process = tasks_process(&covered->tasks, record->pid);
 
@@ -152,13 +154,13 @@ static void take_exec(struct covered *covered, const struct side_record *record)
     covered_thread(covered, record->pid, record->tid);
 }
 
-/* A number that comes up again as another's process is not ours any more; and the one
- * that had it ended with its first EXIT. */
-static void take_reuse(struct covered *covered, uint32_t pid)
+/* A new process has the PID of a covered one: the old process is gone, and its EXIT record was a
+ * real exit. */
+static void covered_reuse(struct covered *covered, uint32_t pid)
 {
     struct logged_process *process = tasks_process(&covered->tasks, pid);
 
-    suspect_end(covered, pid);
+    suspect_remove(covered, pid);
     if (process)
         tasks_drop(&covered->tasks, process);
 }
@@ -173,17 +175,17 @@ static void covered_take(void *arg, const struct side_record *record, uint32_t a
         covered->doubt = true;
         return;
     case RECORD_COMM:
-        take_exec(covered, record);
+        covered_exec(covered, record);
         return;
     case RECORD_FORK:
         if (leads && about == record->pid)
-            take_reuse(covered, record->pid);
+            covered_reuse(covered, record->pid);
         else if (tasks_process(&covered->tasks, record->ppid))
             covered->doubt |= !tasks_take(&covered->tasks, &record->head);
         break;
     default:
         if (leads && record->pid != covered->target)
-            take_end(covered, record);
+            covered_exit(covered, record);
         if (tasks_process(&covered->tasks, record->pid))
             covered->doubt |= !tasks_take(&covered->tasks, &record->head);
     }
@@ -201,49 +203,50 @@ void covered_record(struct covered *covered, const struct side_record *record)
     covered_take(covered, record, about[1]);
 }
 
-/* ---- the exec of a privileged program ---- */
+/* ---- exec of a privileged program ---- */
 
 enum life {
-    LIFE_GOES_ON,
-    LIFE_ENDS, /* it cannot be seen yet how it is */
-    LIFE_IS_OVER
+    LIFE_RUNNING,
+    LIFE_UNKNOWN, /* exiting, or not known */
+    LIFE_OVER
 };
 
 /*
- * The first thread's, as /proc says. Between its EXIT record and its end it is PF_EXITING. /proc
- * may have to be waited for: without patience only one that is there no more is known.
+ * Returns the state of the first thread of a process, from /proc. A thread is PF_EXITING between
+ * its EXIT record and its death. As a read of /proc may block, without patience the result is only
+ * LIFE_OVER or LIFE_UNKNOWN.
  */
 static enum life life_of(pid_t pid, bool patient)
 {
     struct proc_stat stat;
 
     if (kill(pid, 0) < 0 && errno == ESRCH)
-        return LIFE_IS_OVER;
+        return LIFE_OVER;
     if (!patient)
-        return LIFE_ENDS;
+        return LIFE_UNKNOWN;
     int rc = proc_stat(pid, 0, &stat);
     if (rc < 0)
-        return proc_is_gone(rc) ? LIFE_IS_OVER : LIFE_ENDS;
-    return proc_stat_dead(&stat) ? LIFE_IS_OVER : stat.exiting ? LIFE_ENDS : LIFE_GOES_ON;
+        return proc_is_gone(rc) ? LIFE_OVER : LIFE_UNKNOWN;
+    return proc_stat_dead(&stat) ? LIFE_OVER : stat.exiting ? LIFE_UNKNOWN : LIFE_RUNNING;
 }
 
 bool process_lives(pid_t pid)
 {
-    return life_of(pid, true) == LIFE_GOES_ON;
+    return life_of(pid, true) == LIFE_RUNNING;
 }
 
-/* They are looked at without the sideband's lock; of one that is dead by then a second EXIT is told
- * before it is judged. */
+/* Checks the suspects without the sideband's lock. covered_enter() delivers a second EXIT record of
+ * a suspect before its state is used. */
 int covered_dropped(struct covered *covered, bool patient, bool *dropped)
 {
-    enum life life = LIFE_ENDS;
+    enum life life = LIFE_UNKNOWN;
     unsigned asked = 0;
     uint64_t pid = 0;
 
     for (;;) {
         covered_enter(covered);
-        if (life != LIFE_ENDS && suspect_end(covered, (uint32_t)pid))
-            covered->dropped |= life == LIFE_GOES_ON;
+        if (life != LIFE_UNKNOWN && suspect_remove(covered, (uint32_t)pid))
+            covered->dropped |= life == LIFE_RUNNING;
         covered_choose(covered, (uint32_t)pid, 0);
         const bool more = ids_next(&covered->suspects, pid, &pid);
         *dropped = covered->dropped;
@@ -251,7 +254,7 @@ int covered_dropped(struct covered *covered, bool patient, bool *dropped)
         if (!more || *dropped)
             return 0;
         life = life_of((pid_t)pid, patient);
-        if (!patient && (life == LIFE_ENDS || ++asked > HURRIED_SUSPECTS))
+        if (!patient && (life == LIFE_UNKNOWN || ++asked > HURRIED_SUSPECTS))
             return -EAGAIN;
     }
 }

@@ -1,7 +1,7 @@
 /*
- * The processes that a counter with descendants covers: those opened at attach, then what FORK and
- * EXIT records say; and whether one of those lost its events to the exec of a privileged program:
- * the records tell which may have, /proc whether it lives.
+ * The processes that a counter with descendants covers: those found at attach, and later those that
+ * FORK and EXIT records add and remove. Also finds out if one of them lost its events because it
+ * executed a privileged program: records show which processes may have, /proc whether they live.
  */
 #pragma once
 
@@ -11,24 +11,25 @@ struct counter;
 struct covered;
 
 /*
- * The processes that are covered by now are put into the set by fill(), which finds it entered:
- * nothing is told meanwhile. From then on records are followed. NULL: no memory.
+ * Starts to follow records. fill() adds the processes that are covered already; it runs with the
+ * sideband's lock, so that no record is delivered meanwhile. Returns NULL on ENOMEM.
  */
 struct covered *covered_new(struct sideband *sideband, const struct counter *counter,
                             void (*fill)(struct covered *covered, const void *arg),
                             const void *arg);
 void covered_free(struct covered *covered); /* NULL allowed */
 
-/* For fill(): this thread of this process is there; a record, in order of time; every process may
- * be one of them. */
+/* For fill(): adds a thread of a process. */
 void covered_thread(struct covered *covered, uint32_t pid, uint32_t tid);
+/* For fill(): applies a record; records must come in order of time. */
 void covered_record(struct covered *covered, const struct side_record *record);
+/* For fill(): the list is incomplete; covered_has() then returns true for every process. */
 void covered_doubt(struct covered *covered);
 
 bool covered_has(struct covered *covered, pid_t pid);
 void covered_each(struct covered *covered, void (*fn)(void *arg, pid_t pid), void *arg);
-/* Has one lost its events since the attach? 0; or, without patience, -EAGAIN: /proc has to be
- * asked. */
+/* Sets *dropped if a process has lost its events since the attach. Returns 0, or -EAGAIN if this
+ * needs a read of /proc and `patient` is false. */
 int covered_dropped(struct covered *covered, bool patient, bool *dropped);
-/* Is this process there, and not about to end? */
+/* Returns true if the process exists and is not about to exit. Reads /proc. */
 bool process_lives(pid_t pid);

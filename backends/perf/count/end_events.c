@@ -1,11 +1,11 @@
 /*
- * A call of the loop's may be under way when watch_free() is called (which happens without the
- * engine's lock), so each descriptor that is watched holds a reference.
+ * The loop may be calling guard_hup() while exit_watch_free() runs (without the engine's lock), so
+ * each watched descriptor holds a reference.
  *
- * A guard's event also ends when the process dies, or another thread executes a program. The engine
- * looks whether it lives; of one that died since, the ring tells. Written backward, it holds the
- * newest records: the kernel takes the events off right behind the exec's, before the new program
- * maps anything.
+ * The event of an exec guard also gets POLLHUP when the process dies or another thread executes a
+ * program. The engine checks if the process lives; if it has died since, the ring shows the cause.
+ * The ring is written backward, so it has the newest records. The kernel detaches the events right
+ * after the COMM record of the exec, before the new program maps anything, so that record is last.
  */
 #include "backends/perf/count/end_events.h"
 
@@ -21,64 +21,63 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Descriptors that tell an end: those of a counter, or of a guard. */
 struct guard {
     struct backend_state *state;
     uint64_t tag;
-    LIST_ENTRY(guard) late; /* le_prev NULL: it listens */
-    bool is_guard; /* its ring keeps the newest records; else it waits for the end of events */
+    LIST_ENTRY(guard) late; /* in state->late; le_prev NULL: not in it */
+    bool is_exec_guard;     /* else an exit watch */
     void *map;
     size_t bytes;
-    unsigned refs, left; /* atomic; left: descriptors that have not ended */
+    unsigned refs, open; /* atomic; open: descriptors without POLLHUP yet */
     unsigned n;
     int fds[];
 };
 
-static void watch_unref(struct guard *watch)
+static void guard_unref(struct guard *watch)
 {
     if (__atomic_sub_fetch(&watch->refs, 1, __ATOMIC_ACQ_REL) == 0)
         free(watch);
 }
 
-static void watch_hup(void *arg, uint64_t tag)
+static void guard_hup(void *arg, uint64_t tag)
 {
     struct guard *watch = arg;
     const struct sink *sink = watch->state->sink;
 
-    if (__atomic_sub_fetch(&watch->left, 1, __ATOMIC_ACQ_REL) == 0)
-        (watch->is_guard ? sink->dropped : sink->gone)(sink->ctx, tag);
-    watch_unref(watch);
+    if (__atomic_sub_fetch(&watch->open, 1, __ATOMIC_ACQ_REL) == 0)
+        (watch->is_exec_guard ? sink->dropped : sink->gone)(sink->ctx, tag);
+    guard_unref(watch);
 }
 
-/* One ring for all: without a ring poll says POLLHUP at once, dead or alive. */
-static int watch_map(struct guard *watch)
+/* Maps one ring for all descriptors: poll() reports POLLHUP at once for an event without a ring. */
+static int guard_map(struct guard *watch)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    /* Of a ring that may not be written the kernel overwrites the oldest records. */
-    int rights = watch->is_guard ? PROT_READ : PROT_READ | PROT_WRITE;
+    /* In a ring that is mapped read-only the kernel overwrites the oldest records. */
+    int rights = watch->is_exec_guard ? PROT_READ : PROT_READ | PROT_WRITE;
     void *map = mmap(NULL, 2 * page, rights, MAP_SHARED, watch->fds[0], 0);
 
     if (map == MAP_FAILED)
         return -errno;
     watch->bytes = 2 * page;
-    __atomic_store_n(&watch->map, map, __ATOMIC_RELEASE); /* guard_left() may be at it */
+    __atomic_store_n(&watch->map, map, __ATOMIC_RELEASE); /* perf_guard_left() may read it */
     for (unsigned i = 1; i < watch->n; i++)
         if (ioctl(watch->fds[i], PERF_EVENT_IOC_SET_OUTPUT, (long)watch->fds[0]))
             return -errno;
     return 0;
 }
 
-static int watch_arm(struct guard *watch)
+static int guard_arm(struct guard *watch)
 {
     const struct loop *loop = watch->state->loop;
     int rc = 0;
 
-    watch->left = watch->n;
+    watch->open = watch->n;
     for (unsigned i = 0; i < watch->n && !rc; i++) {
         __atomic_add_fetch(&watch->refs, 1, __ATOMIC_RELAXED);
-        rc = loop->watch(loop->ctx, watch->fds[i], EPOLLHUP, watch_hup, watch, watch->tag);
+        rc = loop->watch(loop->ctx, watch->fds[i], EPOLLHUP, guard_hup, watch, watch->tag);
         if (rc)
-            watch_unref(watch);
+            guard_unref(watch);
     }
     return rc;
 }
@@ -90,7 +89,7 @@ static void late_remove(struct guard *watch)
     watch->late.le_prev = NULL;
 }
 
-void watch_free(struct guard *watch)
+void exit_watch_free(struct guard *watch)
 {
     const struct loop *loop = watch ? watch->state->loop : NULL;
 
@@ -101,42 +100,35 @@ void watch_free(struct guard *watch)
     pthread_mutex_unlock(&watch->state->setup);
     for (unsigned i = 0; i < watch->n; i++)
         if (loop->unwatch(loop->ctx, watch->fds[i]))
-            watch_unref(watch);
+            guard_unref(watch);
     if (watch->map)
         munmap(watch->map, watch->bytes);
-    watch_unref(watch);
+    guard_unref(watch);
 }
 
-static int watch_listen(struct guard *watch)
+static int guard_listen(struct guard *watch)
 {
-    const int rc = watch_map(watch);
+    const int rc = guard_map(watch);
 
-    return rc ? rc : watch_arm(watch);
+    return rc ? rc : guard_arm(watch);
 }
 
-/* One that cannot, for want of memory, tells nothing: a process is looked at otherwise, too. */
-void watches_begin(struct backend_state *state)
+/* Errors (ENOMEM) are ignored: the engine has other checks for processes. */
+void guards_listen(struct backend_state *state)
 {
     struct guard *watch;
 
     pthread_mutex_lock(&state->setup);
     while ((watch = LIST_FIRST(&state->late))) {
         late_remove(watch);
-        watch_listen(watch);
+        guard_listen(watch);
     }
     pthread_mutex_unlock(&state->setup);
 }
 
-static void late_add(struct guard *watch)
-{
-    pthread_mutex_lock(&watch->state->setup);
-    LIST_INSERT_HEAD(&watch->state->late, watch, late);
-    pthread_mutex_unlock(&watch->state->setup);
-}
-
-/* The descriptors are the caller's. 0 or -errno. */
-static int any_new(struct backend_state *state, const int *fds, unsigned stride, unsigned n,
-                   bool is_guard, uint64_t tag, bool late, struct guard **out)
+/* The descriptors stay the caller's. Returns 0 or -errno. */
+static int guard_new(struct backend_state *state, const int *fds, unsigned stride, unsigned n,
+                     bool is_exec_guard, uint64_t tag, bool late, struct guard **out)
 {
     struct guard *watch = calloc(1, sizeof *watch + n * sizeof watch->fds[0]);
     int rc;
@@ -146,28 +138,31 @@ static int any_new(struct backend_state *state, const int *fds, unsigned stride,
         return -ENOMEM;
     watch->state = state;
     watch->tag = tag;
-    watch->is_guard = is_guard;
+    watch->is_exec_guard = is_exec_guard;
     watch->refs = 1;
     for (unsigned i = 0; i < n; i++)
         if (fds[(size_t)i * stride] >= 0)
             watch->fds[watch->n++] = fds[(size_t)i * stride];
-    rc = !watch->n ? -ENOENT : late ? 0 : watch_listen(watch);
-    if (!rc && late)
-        late_add(watch);
+    rc = !watch->n ? -ENOENT : late ? 0 : guard_listen(watch);
+    if (!rc && late) {
+        pthread_mutex_lock(&state->setup);
+        LIST_INSERT_HEAD(&state->late, watch, late);
+        pthread_mutex_unlock(&state->setup);
+    }
     if (rc)
-        watch_free(watch);
+        exit_watch_free(watch);
     else
         *out = watch;
     return rc;
 }
 
-int watch_new(struct backend_state *state, const int *fds, unsigned stride, unsigned n,
-              uint64_t tag, bool late, struct guard **out)
+int exit_watch_new(struct backend_state *state, const int *fds, unsigned stride, unsigned n,
+                   uint64_t tag, bool late, struct guard **out)
 {
-    return any_new(state, fds, stride, n, false, tag, late, out);
+    return guard_new(state, fds, stride, n, false, tag, late, out);
 }
 
-static const struct perf_event_header *record_at(const struct guard *watch, uint64_t at)
+static const struct perf_event_header *guard_record(const struct guard *watch, uint64_t at)
 {
     const struct perf_event_mmap_page *page = watch->map;
 
@@ -175,23 +170,23 @@ static const struct perf_event_header *record_at(const struct guard *watch, uint
                           (at & (page->data_size - 1)));
 }
 
-/* Is an exec the last that was written, but for an EXIT? */
+/* Returns true if the newest record is an exec, ignoring one EXIT record after it. */
 static bool last_is_exec(const struct guard *watch)
 {
     const struct perf_event_mmap_page *page = watch->map;
     const uint64_t head = __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE);
-    const struct perf_event_header *record = record_at(watch, head);
+    const struct perf_event_header *record = guard_record(watch, head);
 
     if (record->type == PERF_RECORD_EXIT)
-        record = record_at(watch, head + record->size);
+        record = guard_record(watch, head + record->size);
     return record->type == PERF_RECORD_COMM && (record->misc & PERF_RECORD_MISC_COMM_EXEC);
 }
 
-/* ---- guards ---- */
+/* ---- exec guards ---- */
 
 int perf_guard_adopt(struct backend_state *state, int fd, uint64_t tag, struct guard **out)
 {
-    return any_new(state, &fd, 1, 1, true, tag, true, out);
+    return guard_new(state, &fd, 1, 1, true, tag, true, out);
 }
 
 int perf_guard(struct backend_state *state, pid_t pid, uint64_t tag, struct guard **out)
@@ -211,7 +206,7 @@ int perf_guard(struct backend_state *state, pid_t pid, uint64_t tag, struct guar
     *out = NULL;
     if (fd < 0)
         return fd;
-    rc = any_new(state, &fd, 1, 1, true, tag, false, out);
+    rc = guard_new(state, &fd, 1, 1, true, tag, false, out);
     if (rc)
         event_close(&fd);
     return rc;
@@ -234,6 +229,6 @@ void perf_unguard(struct guard *guard)
 {
     int fd = guard ? perf_guard_fd(guard) : -1;
 
-    watch_free(guard);
+    exit_watch_free(guard);
     event_close(&fd);
 }

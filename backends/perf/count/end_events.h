@@ -1,9 +1,14 @@
 /*
- * How the end of observation is heard of, where a pidfd does not tell it: POLLHUP on dummy events
- * that share one mapped ring. Those of a counter tell when its last covered task is dead (or
- * executed a program that ends the observation). A guard has one of its own, on the first thread of
- * a process: it tells when the kernel has taken every event off a process that lives on, root's
- * too, because it executed a set-id, file-capability or unreadable program.
+ * Dummy events that report the end of an observation by POLLHUP, where a pidfd cannot. They have a
+ * mapped ring, because poll() reports POLLHUP at once for an event without one.
+ *
+ * Exit watch: the dummy events of a counter, which share one ring. They report that the last
+ * covered task is dead (or has executed a program that ends the observation).
+ * Exec guard: one dummy event on the first thread of a process. It reports that the kernel has
+ * detached all events, root's too, from a process that lives on, because it executed a set-id,
+ * file-capability or unreadable program.
+ *
+ * struct guard is either of them.
  */
 #pragma once
 
@@ -12,23 +17,27 @@
 struct guard;
 
 /*
- * fds: n descriptors of such events, -1 allowed; the caller keeps them open until watch_free().
- * Calls sink.gone(tag) once, on the loop. late: an end is told from watches_begin() on, one that
- * came before it, too. 0 or -errno.
+ * Watches n descriptors (stride apart, -1 allowed), which stay the caller's and stay open until
+ * exit_watch_free(). Calls sink.gone(tag) once, on the loop. late: nothing is reported before
+ * guards_listen(), which then also reports an end that was earlier. Returns 0 or -errno.
  */
-int watch_new(struct backend_state *state, const int *fds, unsigned stride, unsigned n,
-              uint64_t tag, bool late, struct guard **out);
-/* Those that are late, guards that were adopted among them, listen. The kernel lets the first
- * mapping of a ring wait until every CPU has seen that the last one is gone. */
-void watches_begin(struct backend_state *state);
-/* NULL allowed; before the descriptors are closed, which are not its own. */
-void watch_free(struct guard *watch);
+int exit_watch_new(struct backend_state *state, const int *fds, unsigned stride, unsigned n,
+                   uint64_t tag, bool late, struct guard **out);
+/* Call before the descriptors are closed. Also forgets an exec guard without closing it. NULL
+ * allowed. */
+void exit_watch_free(struct guard *watch);
+/* Maps and starts all late watches and all adopted guards. Separate from the adoption because the
+ * first mmap() of a ring waits until every CPU has seen that the previous mapping is gone. */
+void guards_listen(struct backend_state *state);
 
-/* sink.dropped(tag) once. 0 or -errno: then nothing will be told. System calls. */
+/* Opens an exec guard, which calls sink.dropped(tag) once. Returns 0 or -errno: then nothing is
+ * reported. Makes system calls. */
 int perf_guard(struct backend_state *state, pid_t pid, uint64_t tag, struct guard **out);
-void perf_unguard(struct guard *guard); /* NULL allowed */
-/* Did an exec take the events off? Not when the process, or its first thread, ended otherwise. */
+void perf_unguard(struct guard *guard); /* closes it; NULL allowed */
+/* Returns true if an exec detached the events; false if the process or its first thread ended in
+ * another way, or nothing ended. */
 bool perf_guard_left(const struct guard *guard);
 int perf_guard_fd(const struct guard *guard);
-/* Late. An end that came while nothing listened is told too: the descriptor still says HUP. */
+/* Restores a guard from its descriptor, late. An end during the reload is reported too, because
+ * the descriptor still has POLLHUP. */
 int perf_guard_adopt(struct backend_state *state, int fd, uint64_t tag, struct guard **out);

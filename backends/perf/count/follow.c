@@ -1,10 +1,9 @@
 /*
- * Own groups of single threads: opened, switched, read at their end. With the recorder's lock.
+ * Groups of single threads: opened, switched, and read at the exit of their thread. The recorder's
+ * lock protects all of this.
  */
 #include "backends/perf/count/follow.h"
 
-#include "backends/perf/count/output.h"
-#include "backends/perf/count/switch.h"
 #include "backends/perf/record/drain.h"
 #include "backends/perf/record/sampling.h"
 #include "backends/proc.h"
@@ -19,13 +18,13 @@
 #include <unistd.h>
 
 enum {
-    HELD_UP_NS = 1000000000 /* nothing is opened for so long after a thread that let us wait */
+    HELD_UP_NS = 1000000000 /* no thread is opened for this time after one whose open blocked */
 };
 
 struct followed {
     UT_hash_handle hh;
     pid_t tid, pid; /* pid 0: not known */
-    bool begun;     /* it counts when the PMC is on: no exec is waited for */
+    bool begun;     /* counts while the PMC is on; false: waits for an exec */
     uint64_t root;
     int groups[]; /* spread × stride */
 };
@@ -36,7 +35,7 @@ struct follow {
     unsigned long most_fds;
     unsigned n_fds; /* atomic */
     bool on, armed;
-    uint64_t again_ns;
+    uint64_t again_ns; /* no thread is opened before this time; see HELD_UP_NS */
     struct followed *threads;
 };
 
@@ -50,8 +49,8 @@ static struct followed *followed_find(const struct follow *follow, pid_t tid)
     return thread;
 }
 
-/* One for each CPU. */
-static int *group_at(const struct follow *follow, struct followed *thread, unsigned at)
+/* Returns the group of the CPU shape.cpu[at]. */
+static int *followed_group(const struct follow *follow, struct followed *thread, unsigned at)
 {
     return &thread->groups[at * follow->shape.stride];
 }
@@ -79,7 +78,7 @@ static void followed_free(struct follow *follow, struct followed *thread)
     uint64_t kernel;
 
     for (unsigned i = 0; i < follow->shape.spread; i++)
-        if (!ioctl(GROUP_FDS(group_at(follow, thread, i))[0], PERF_EVENT_IOC_ID, &kernel))
+        if (!ioctl(GROUP_FDS(followed_group(follow, thread, i))[0], PERF_EVENT_IOC_ID, &kernel))
             recorder_drop_id(follow->origin->recorder, kernel);
     groups_close(&follow->shape, thread->groups, follow->shape.spread);
     __atomic_sub_fetch(&follow->n_fds, follow->shape.per_task, __ATOMIC_RELAXED);
@@ -90,7 +89,7 @@ static void followed_free(struct follow *follow, struct followed *thread)
 static void followed_switch(const struct follow *follow, struct followed *thread, bool on)
 {
     for (unsigned i = 0; i < follow->shape.spread; i++)
-        ioctl(GROUP_FDS(group_at(follow, thread, i))[0],
+        ioctl(GROUP_FDS(followed_group(follow, thread, i))[0],
               on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE, 0);
 }
 
@@ -106,10 +105,10 @@ static void followed_open(struct follow *follow, pid_t tid, pid_t pid, bool begu
     __atomic_add_fetch(&follow->n_fds, follow->shape.per_task, __ATOMIC_RELAXED);
     follow->shape.attr[0].enable_on_exec = !begun;
     rc = task_open(&follow->shape, tid, thread->groups, &failed);
-    if (rc == -ETIME) /* it is executing a program; others may, too */
+    if (rc == -ETIME) /* the thread is executing a program; other threads may be, too */
         follow->again_ns = monotonic_ns() + HELD_UP_NS;
     for (unsigned i = 0; i < follow->shape.spread && !rc; i++)
-        rc = group_output(follow->origin, &follow->shape, group_at(follow, thread, i), false,
+        rc = group_output(follow->origin, &follow->shape, followed_group(follow, thread, i), false,
                           &thread->root);
     if (rc)
         followed_free(follow, thread);
@@ -119,16 +118,9 @@ static void followed_open(struct follow *follow, pid_t tid, pid_t pid, bool begu
 
 /* ---- records ---- */
 
-static void take_fork(struct follow *follow, const struct record_task *fork)
-{
-    const struct followed *maker = followed_find(follow, (pid_t)fork->ptid);
-
-    followed_open(follow, (pid_t)fork->tid, (pid_t)fork->pid,
-                  maker ? maker->begun : !follow->armed);
-}
-
-/* The thread that executes takes the number of its process's first thread, which has ended. */
-static void take_exec(struct follow *follow, const struct record_comm *comm)
+/* The thread that executes a program gets the TID of its process's first thread, which has
+ * exited. */
+static void follow_exec(struct follow *follow, const struct record_comm *comm)
 {
     const pid_t tid = (pid_t)comm->tid;
     struct followed *thread = followed_find(follow, tid);
@@ -146,14 +138,15 @@ static void take_exec(struct follow *follow, const struct record_comm *comm)
     HASH_ADD_INT(follow->threads, tid, thread);
 }
 
-/* The words that the kernel writes for a group with both times. */
+/* Result of read() for a group with both times. */
 struct group_values {
     uint64_t n, enabled_ns, running_ns;
     uint64_t value[EXTRAS_MAX + SET_MAX];
 };
 
-static void tell_last(const struct follow *follow, struct followed *thread, const int *group,
-                      const struct record_task *end, const struct intake *intake)
+/* Puts a LAST record with the final values of one CPU's group. */
+static void put_last(const struct follow *follow, struct followed *thread, const int *group,
+                     const struct record_task *end, const struct intake *intake)
 {
     const struct origin *origin = follow->origin;
     const struct shape *shape = &follow->shape;
@@ -176,32 +169,35 @@ static void tell_last(const struct follow *follow, struct followed *thread, cons
                intake);
 }
 
-static void take_exit(struct follow *follow, const struct record_task *end,
-                      const struct intake *intake)
+static void follow_exit(struct follow *follow, const struct record_task *end,
+                        const struct intake *intake)
 {
     struct followed *thread = followed_find(follow, (pid_t)end->tid);
 
     if (!thread)
         return;
     for (unsigned i = 0; i < follow->shape.spread; i++)
-        tell_last(follow, thread, group_at(follow, thread, i), end, intake);
+        put_last(follow, thread, followed_group(follow, thread, i), end, intake);
     followed_free(follow, thread);
 }
 
-/* Every FORK, EXIT and COMM record of the counter, before it is put. A thread that ended is read
- * for the last time, told, and closed. */
+/* Handles every FORK, EXIT and COMM record of the counter, before it is put. */
 static void follow_take(struct follow *follow, const struct record *record,
                         const struct intake *intake)
 {
-    if (record->type == RECORD_FORK)
-        take_fork(follow, (const void *)record);
-    else if (record->type == RECORD_EXIT)
-        take_exit(follow, (const void *)record, intake);
+    if (record->type == RECORD_FORK) {
+        const struct record_task *fork = (const void *)record;
+        const struct followed *parent = followed_find(follow, (pid_t)fork->ptid);
+
+        followed_open(follow, (pid_t)fork->tid, (pid_t)fork->pid,
+                      parent ? parent->begun : !follow->armed);
+    } else if (record->type == RECORD_EXIT)
+        follow_exit(follow, (const void *)record, intake);
     else if (record->type == RECORD_COMM && record->misc & RECORD_EXECUTED)
-        take_exec(follow, (const void *)record);
+        follow_exec(follow, (const void *)record);
 }
 
-/* ---- switched, made and freed ---- */
+/* ---- start, stop, create, free ---- */
 
 static struct follow *follow_of(const struct counter *counter)
 {
@@ -226,7 +222,8 @@ void follow_switch(const struct counter *counter, bool on, bool armed)
     pthread_mutex_unlock(&counter->recorder->lock);
 }
 
-/* The plan's events as those of one thread, flexible, behind an event that tells them. */
+/* Creates the shape of a single thread: the events of the plan, flexible, after a context switch
+ * event that writes their values. Returns NULL on ENOMEM. */
 static struct follow *follow_new(const struct counter *counter, const struct plan *plan)
 {
     struct follow *follow = calloc(1, sizeof *follow);
@@ -238,7 +235,7 @@ static struct follow *follow_new(const struct counter *counter, const struct pla
         free(follow);
         return NULL;
     }
-    follow->shape.hardware = follow->shape.watch = false;
+    follow->shape.hardware = follow->shape.exit_watch = false;
     follow->shape.per_task = follow->shape.members * follow->shape.spread;
     follow->shape.extras[0] = EXTRA_SWITCH;
     sampling_extra_attr(counter->state, EXTRA_SWITCH, follow->shape.attr);

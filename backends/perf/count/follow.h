@@ -1,10 +1,10 @@
 /*
  * Values of single threads where the kernel refuses PERF_SAMPLE_READ with inherit (before 6.12).
- * The counting groups stay as they are; beside them each known thread gets groups of its own, one
- * per CPU, that count the same and are not inherited: a leader PERF_COUNT_SW_CONTEXT_SWITCHES with
- * period 1 and the events, flexible (they take only counters of the processor that are free),
- * output to the recorder's rings. They tell a lower bound: threads born meanwhile are found by
- * their FORK records, as these are drained.
+ * The counting groups stay as they are. In addition each known thread gets one group per CPU that
+ * counts the same events and is not inherited: its leader is PERF_COUNT_SW_CONTEXT_SWITCHES with
+ * period 1, its output goes to the recorder's rings, and it is flexible (it uses only free hardware
+ * counters). The values are a lower bound: new threads are found by their FORK records, when these
+ * are drained.
  */
 #pragma once
 
@@ -13,14 +13,17 @@
 struct follow;
 
 /*
- * Behind output_begin(): its threads are followed, if it is to tell values and its own events
- * cannot, with at most so many descriptors open at once; a thread that cannot be opened is not
- * followed. Without memory none is. System calls.
+ * Starts to follow the threads of a counter if the plan needs their values and its groups cannot
+ * report them. Call after output_begin(). Opens at most most_fds descriptors; a thread that cannot
+ * be opened is not followed; on ENOMEM none is. Makes system calls.
  */
 void follow_begin(struct counter *counter, const struct plan *plan, unsigned long most_fds);
-/* After the counting groups were started, before they are stopped. armed: the start waits for the
- * target's exec still. */
+/* Call after the counting groups were started, and before they are stopped. armed: the start still
+ * waits for the exec of the target. */
 void follow_switch(const struct counter *counter, bool on, bool armed);
-void follow_free(struct follow *follow); /* closes all; NULL allowed; with the recorder's lock */
-unsigned follow_fds(const struct counter *counter);       /* open now; memory only */
-unsigned long follow_most(const struct counter *counter); /* most_fds; 0: none is followed */
+/* Closes all groups. NULL allowed. Needs the recorder's lock. */
+void follow_free(struct follow *follow);
+/* Returns the number of descriptors that are open now. Makes no system calls. */
+unsigned follow_fds(const struct counter *counter);
+/* Returns most_fds of follow_begin(), or 0 if no thread is followed. */
+unsigned long follow_most(const struct counter *counter);

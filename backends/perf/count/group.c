@@ -1,10 +1,12 @@
 /*
- * Making the attrs of a group, and opening it.
+ * Groups: their attrs, opening, and reading. A read adds up the groups of each task and the tasks
+ * of a counter, and detects and revives groups that have lost their hardware counters.
  */
 #include "backends/perf/count/group.h"
 
-#include "backends/perf/probe/open.h"
+#include "backends/perf/count/counter.h"
 #include "backends/perf/record/sampling.h"
+#include "core/base/clock.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>
@@ -14,8 +16,13 @@
 #include <unistd.h>
 
 enum {
-    SWAPPED_TRIES = 16, /* the leader may ride on a child: the kernel swaps equal contexts */
-    PARTED_TRIES = 500  /* of a task that makes children all the time */
+    SWAPPED_TRIES = 16, /* the leader may be in a child at the moment: the kernel swaps contexts */
+    PARTED_TRIES = 500, /* for a task that creates children all the time */
+    CHILD_TRIES = 12,
+    CHILD_SPINS = 4,        /* tries without a pause */
+    CHILD_PAUSE_NS = 50000, /* the first pause; each is twice as long, 13 ms in all */
+    GAP_NS = 1000000,
+    ALONE_BYTES = 3 * sizeof(uint64_t)
 };
 
 static bool plan_is_hardware(const struct plan_event *event)
@@ -23,7 +30,7 @@ static bool plan_is_hardware(const struct plan_event *event)
     return event->event->code[CODE_FLAGS] & CODE_HARDWARE;
 }
 
-/* Hardware first: only a leader can be pinned. False: no memory. */
+/* Puts hardware events first, because only a leader can be pinned. Returns false on ENOMEM. */
 static bool shape_order(struct shape *shape, const struct plan *plan)
 {
     unsigned k = 0;
@@ -42,7 +49,8 @@ static bool shape_order(struct shape *shape, const struct plan *plan)
     return shape->order != NULL;
 }
 
-/* Those that take counters of the processor; where nothing samples, all. */
+/* Returns shape->together: the hardware events and the internal ones; all if the set does not
+ * sample. */
 static unsigned shape_together(const struct shape *shape, const struct plan *plan)
 {
     unsigned n = 0;
@@ -82,13 +90,14 @@ static void shape_attrs(struct shape *shape, struct backend_state *state, const 
     for (unsigned i = shape->members; i < shape->members + 2; i++)
         sampling_dummy_attr(&shape->attr[i]);
     if (shape->flags)
-        sampling_extra_attr(state, EXTRA_CLOCK, SHAPE_WITNESS(shape));
+        sampling_extra_attr(state, EXTRA_CLOCK, SHAPE_TIME_CHECK(shape));
     for (unsigned i = 0; i < shape->members + 2; i++) {
         struct perf_event_attr *attr = &shape->attr[i];
 
         attr->inherit = shape->inherit;
         attr->inherit_thread = shape->inherit && !plan->descendants;
-        attr->read_format = alone ? times : times | PERF_FORMAT_GROUP; /* the dearer one */
+        attr->read_format =
+            alone ? times : times | PERF_FORMAT_GROUP; /* GROUP makes reads slower */
     }
     shape->attr[0].pinned = shape->hardware && !plan->multiplex;
     for (unsigned i = 0; i < shape->members; i++) {
@@ -97,16 +106,17 @@ static void shape_attrs(struct shape *shape, struct backend_state *state, const 
         shape->attr[i].disabled = leads;
         shape->attr[i].enable_on_exec = leads && task && plan->at_exec;
     }
-    if (plan->recorder && task) { /* of CPUs and cgroups: track.h */
+    if (plan->recorder && task) { /* for CPUs and cgroups see track_begin() */
         sampling_sideband(&shape->attr[0]);
         shape->attr[0].mmap_data = plan->stack > 0;
     }
-    SHAPE_WITNESS(shape)->read_format = times;
-    SHAPE_WITNESS(shape)->enable_on_exec = task && plan->at_exec;
-    SHAPE_WATCH(shape)->watermark = 1;
+    SHAPE_TIME_CHECK(shape)->read_format = times;
+    SHAPE_TIME_CHECK(shape)->enable_on_exec = task && plan->at_exec;
+    SHAPE_EXIT_WATCH(shape)->watermark = 1;
 }
 
-/* Where records of a task are wanted it has a group for each CPU that may ever be there. */
+/* Sets shape->spread and ->cpu. A task that writes records has a group for each possible CPU, also
+ * for those that are offline now. Returns 0 or -ENOMEM. */
 static int shape_spread(struct shape *shape, const struct backend_state *state,
                         const struct plan *plan)
 {
@@ -128,7 +138,7 @@ static int shape_spread(struct shape *shape, const struct backend_state *state,
     return shape->cpu && shape->spread ? 0 : -ENOMEM;
 }
 
-/* The watches of all tasks share one ring, so they are on one CPU. */
+/* Returns the CPU of all exit watch events: they share one ring, so they must be on one CPU. */
 static int first_cpu(const struct backend_state *state)
 {
     struct cpus online;
@@ -146,8 +156,8 @@ int shape_make(struct shape *shape, struct backend_state *state, const struct pl
     *shape = (struct shape){
         .n = plan->n,
         .inherit = plan->target.kind == TARGET_PROCESS,
-        .watch = plan->target.kind == TARGET_THREAD ||
-                 (plan->target.kind == TARGET_PROCESS && plan->descendants),
+        .exit_watch = plan->target.kind == TARGET_THREAD ||
+                      (plan->target.kind == TARGET_PROCESS && plan->descendants),
         .watch_cpu = plan->target.kind == TARGET_PROCESS ? first_cpu(state) : -1,
         .flags = plan->target.kind == TARGET_CGROUP ? PERF_FLAG_PID_CGROUP : 0,
     };
@@ -165,7 +175,7 @@ int shape_make(struct shape *shape, struct backend_state *state, const struct pl
     }
     shape->together = shape_together(shape, plan);
     shape_attrs(shape, state, plan);
-    shape->per_task = shape->members * shape->spread + shape->hardware + shape->watch;
+    shape->per_task = shape->members * shape->spread + shape->hardware + shape->exit_watch;
     return 0;
 }
 
@@ -187,24 +197,25 @@ void shape_opened(struct shape *shape)
 
 void groups_close(const struct shape *shape, int *groups, unsigned n)
 {
-    /* Members before the leader: else they would live on as groups of their own for a moment. */
+    /* Members before the leader: else each would be a separate group for a moment. */
     while (n-- > 0)
         for (unsigned i = shape->members + 2; i-- > 0;)
             event_close(&GROUP_FDS(groups + (size_t)n * shape->stride)[i]);
 }
 
-/* What place `at` of a group is opened on; -2: it is not there. */
-static int place_cpu(const struct shape *shape, unsigned at, int cpu, bool first)
+/* Returns the CPU on which descriptor `at` of a group is opened (-1: any), or -2 if the group does
+ * not have it. */
+static int fd_cpu(const struct shape *shape, unsigned at, int cpu, bool first)
 {
-    if (at == FD_WITNESS(shape->members))
+    if (at == FD_TIME_CHECK(shape->members))
         return first && shape->hardware ? (shape->spread > 1 ? -1 : cpu) : -2;
-    if (at == FD_WATCH(shape->members))
-        return first && shape->watch ? shape->watch_cpu : -2;
+    if (at == FD_EXIT_WATCH(shape->members))
+        return first && shape->exit_watch ? shape->watch_cpu : -2;
     return cpu;
 }
 
-/* The kernel has it look at what a child inherits, too. */
-static int filter_put(const struct shape *shape, unsigned at, int fd)
+/* Sets the filter of a tracepoint; inherited copies have it, too. Returns 0 or -errno. */
+static int set_filter(const struct shape *shape, unsigned at, int fd)
 {
     const bool filtered = shape->filter && at >= shape->extra && at < shape->members &&
                           shape->attr[at].type == PERF_TYPE_TRACEPOINT;
@@ -212,6 +223,7 @@ static int filter_put(const struct shape *shape, unsigned at, int fd)
     return filtered && ioctl(fd, PERF_EVENT_IOC_SET_FILTER, shape->filter) ? -errno : 0;
 }
 
+/* Stores the index of the last event that was tried in *at. */
 static int group_try(const struct shape *shape, pid_t pid, int cpu, bool first, int *group,
                      unsigned *at)
 {
@@ -222,12 +234,12 @@ static int group_try(const struct shape *shape, pid_t pid, int cpu, bool first, 
     GROUP_CPU(group) = cpu;
     for (unsigned i = 0; i < shape->members + 2 && !rc; i++) {
         bool member = i > 0 && i < shape->together;
-        int on = place_cpu(shape, i, cpu, first);
+        int on = fd_cpu(shape, i, cpu, first);
 
         if (on < -1)
             continue;
         fds[i] = event_open(&shape->attr[i], pid, on, member ? fds[0] : -1, shape->flags);
-        rc = fds[i] < 0 ? fds[i] : filter_put(shape, i, fds[i]);
+        rc = fds[i] < 0 ? fds[i] : set_filter(shape, i, fds[i]);
         *at = i;
     }
     if (rc)
@@ -236,9 +248,9 @@ static int group_try(const struct shape *shape, pid_t pid, int cpu, bool first, 
 }
 
 /*
- * A child was born while the group was being opened, and has inherited a part of it: the kernel
- * would refuse to read the group as long as that child lives. (Before autumn 2023 it adds up what
- * does not match, and says nothing.)
+ * Returns true if a child was created while the group was being opened, and has inherited a part of
+ * it. The kernel refuses (ECHILD) to read the group as long as that child lives. Kernels before
+ * autumn 2023 add up values of different events instead, without an error.
  */
 static bool has_part_in_child(const struct shape *shape, int leader)
 {
@@ -248,8 +260,9 @@ static bool has_part_in_child(const struct shape *shape, int leader)
            errno == ECHILD;
 }
 
-/* Of members: EINVAL, where the leader rides on a child just now; newer kernels say ENODEV where
- * the leader's task has ended, which the next leader is told as ESRCH. */
+/* Returns true if the open of a member failed because of its leader. EINVAL: the leader is in a
+ * child at the moment. ENODEV (newer kernels): the leader's task has exited; the next try to open
+ * the leader then fails with ESRCH. */
 static bool leader_is_lost(const struct shape *shape, int rc, unsigned at)
 {
     return at > 0 && (rc == -ENODEV || (rc == -EINVAL && shape->inherit));
@@ -290,4 +303,303 @@ int task_open(const struct shape *shape, pid_t tid, int *groups,
             groups_close(shape, groups, i);
     }
     return rc;
+}
+
+/* ---- read ---- */
+
+/* Result of read() for a group with both times. A single event has its value instead of n, and
+ * no value[]. */
+struct group_text {
+    uint64_t n;
+    union {
+        struct {
+            uint64_t enabled_ns, running_ns;
+            uint64_t value[SET_MAX + EXTRAS_MAX];
+        };
+        uint64_t words[2 + SET_MAX + EXTRAS_MAX];
+    };
+};
+
+static struct group_last *counter_last(const struct counter *counter, unsigned group)
+{
+    return counter->last ? (void *)(counter->last + group * counter_last_bytes(counter)) : NULL;
+}
+
+static void words_copy(uint64_t *to, const uint64_t *from, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        __atomic_store_n(&to[i], __atomic_load_n(&from[i], __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+}
+
+/* Reads one descriptor. Returns 1, 0 if the group has no hardware counter, or -EIO. While a child
+ * is being created or exits the read fails with ECHILD: tries again, after some tries with pauses,
+ * as the child needs a CPU; instead of a pause returns -EAGAIN if not patient. */
+static int fd_read(int fd, struct group_text *text, unsigned n, bool patient)
+{
+    for (int i = 0; i < CHILD_TRIES; i++) {
+        if (i >= CHILD_SPINS && !patient)
+            return -EAGAIN;
+        if (i >= CHILD_SPINS) {
+            const struct timespec pause = {.tv_nsec = (long)CHILD_PAUSE_NS << (i - CHILD_SPINS)};
+
+            nanosleep(&pause, NULL);
+        }
+        ssize_t got = read(fd, text, sizeof *text);
+
+        if (got == ALONE_BYTES) {
+            text->value[0] = text->n;
+            return 1;
+        }
+        if (got >= 0)
+            return got >= (ssize_t)((3 + n) * sizeof(uint64_t)) ? 1 : got ? -EIO : 0;
+        if (errno != ECHILD && errno != EINTR)
+            break;
+    }
+    return -EIO;
+}
+
+/* Reads a group and the members that are separate events. Returns as fd_read(). */
+static int group_values(const struct counter *counter, unsigned group, struct group_text *text,
+                        bool patient)
+{
+    const int *fds = counter_fds(counter, group);
+    int rc = fd_read(fds[0], text, counter->shape.together, patient);
+
+    for (unsigned i = counter->shape.together; rc > 0 && i < counter->shape.members; i++) {
+        struct group_text own;
+
+        rc = fd_read(fds[i], &own, 1, patient);
+        text->value[i] = own.value[0];
+    }
+    return rc;
+}
+
+/* Like group_values() for a group with hardware events. A pinned group may have lost its counters:
+ * enables it and reads once more. Returns 0, with the last known values, if that did not help. */
+static int pinned_read(struct counter *counter, unsigned group, struct group_text *text,
+                       bool patient)
+{
+    struct group_last *last = counter_last(counter, group);
+    int leader = counter_fds(counter, group)[0];
+    int rc = group_values(counter, group, text, patient);
+
+    if (!rc && counter_is_on(counter)) {
+        ioctl(leader, PERF_EVENT_IOC_ENABLE, 0);
+        rc = group_values(counter, group, text, patient);
+    }
+    if (rc > 0)
+        words_copy(last->words, text->words, 2 + counter->shape.members);
+    else if (!rc)
+        words_copy(text->words, last->words, 2 + counter->shape.members);
+    return rc;
+}
+
+/* Returns the time during which a task's groups should have counted, in ns. group: its first one.
+ */
+static uint64_t time_check_read(const struct counter *counter, unsigned group)
+{
+    struct {
+        uint64_t value, enabled_ns, running_ns;
+    } text;
+    int fd = counter_fds(counter, group)[FD_TIME_CHECK(counter->shape.members)];
+
+    if (read(fd, &text, sizeof text) != sizeof text)
+        return 0;
+    return counter->shape.flags ? text.value : text.enabled_ns;
+}
+
+void counter_reset_off(struct counter *counter)
+{
+    for (unsigned i = 0; counter->shape.hardware && i < counter->n_groups; i++) {
+        struct group_last *last = counter_last(counter, i);
+
+        if (last)
+            __atomic_store_n(&last->off, false, __ATOMIC_RELAXED);
+    }
+}
+
+/*
+ * Returns true if the inherited copies of a group have lost their hardware counters: the target ran
+ * for a while and the group did not. A read shows no error as long as the task of the original
+ * group sleeps, because copies fail silently and stay off. If the gap between covered and running
+ * time has grown, ENABLE on the original group revives the copies.
+ * `covered` was computed when the time_check event read `time_check`, before the group was read.
+ * As a read can take long, the time to compare with next is that of a second time_check.
+ */
+static bool copies_are_off(struct counter *counter, unsigned group, uint64_t covered,
+                           uint64_t running, uint64_t time_check)
+{
+    struct group_last *last = counter_last(counter, group);
+    const uint64_t gap = covered > running ? covered - running : 0;
+    bool off = __atomic_load_n(&last->off, __ATOMIC_RELAXED) != 0;
+
+    if (counter->multiplex || !counter_is_on(counter))
+        return false;
+    if (covered < __atomic_load_n(&last->judged_covered_ns, __ATOMIC_RELAXED) + GAP_NS)
+        return off;
+    if (gap >= __atomic_load_n(&last->gap_ns, __ATOMIC_RELAXED) + GAP_NS) {
+        __atomic_store_n(&last->gap_ns, gap, __ATOMIC_RELAXED);
+        for (unsigned i = 0; i < counter->shape.spread; i++)
+            ioctl(counter_fds(counter, group + i)[0], PERF_EVENT_IOC_ENABLE, 0);
+    }
+    off = running <= __atomic_load_n(&last->judged_running_ns, __ATOMIC_RELAXED);
+    covered += time_check_read(counter, group) - time_check;
+    __atomic_store_n(&last->judged_covered_ns, covered, __ATOMIC_RELAXED);
+    __atomic_store_n(&last->judged_running_ns, running, __ATOMIC_RELAXED);
+    __atomic_store_n(&last->off, off, __ATOMIC_RELAXED);
+    return off;
+}
+
+static uint64_t scaled(uint64_t value, uint64_t enabled, uint64_t running)
+{
+    if (!running || running == enabled)
+        return value;
+    return (uint64_t)((unsigned __int128)value * enabled / running);
+}
+
+/*
+ * Adds a group to the sum of its task. The groups of all CPUs have the same time enabled as long as
+ * no copy has ended (see spread_enabled()), so the sum has their maximum.
+ */
+static void task_add(struct group_text *sum, const struct group_text *text, unsigned n)
+{
+    if (text->enabled_ns > sum->enabled_ns)
+        sum->enabled_ns = text->enabled_ns;
+    sum->running_ns += text->running_ns;
+    for (unsigned i = 0; i < n; i++)
+        sum->value[i] += text->value[i];
+}
+
+static void reading_add(const struct counter *counter, struct reading *out,
+                        const struct group_text *text, uint64_t covered_ns)
+{
+    out->covered_ns += covered_ns;
+    out->enabled_ns += text->enabled_ns;
+    out->running_ns += text->running_ns;
+    for (unsigned i = 0; i < counter->shape.n; i++) {
+        unsigned at = shape_place(&counter->shape, i);
+        uint64_t value = text->value[counter->shape.extra + i];
+
+        out->value[at] += value;
+        out->estimate[at] += scaled(value, text->enabled_ns, text->running_ns);
+    }
+}
+
+/*
+ * Returns the time enabled of a task with one group per CPU. When a thread or child exits, the
+ * kernel (6.18 and before) adds to the original groups of other CPUs the time up to the last change
+ * of state of the copies, so no group has the full time. Without hardware events a group runs
+ * whenever its task does on its CPU; with them, the time_check event, which is not bound to a CPU,
+ * has the time. It was read before the groups, so it can be less than their running time.
+ */
+static uint64_t spread_enabled(const struct counter *counter, const struct group_text *sum,
+                               uint64_t time_check)
+{
+    uint64_t enabled = counter->shape.hardware ? time_check : sum->enabled_ns;
+
+    if (counter->shape.spread == 1)
+        return sum->enabled_ns;
+    return enabled > sum->running_ns ? enabled : sum->running_ns;
+}
+
+/* Adds up all groups of a task; first is the index of its first one. Returns 1, 0 if none of them
+ * has a hardware counter, -EIO or -EAGAIN. */
+static int task_read(struct counter *counter, unsigned first, struct group_text *sum, bool patient)
+{
+    struct group_text text;
+    bool any = false;
+
+    memset(sum, 0,
+           offsetof(struct group_text, value) + counter->shape.members * sizeof sum->value[0]);
+    for (unsigned i = first; i < first + counter->shape.spread; i++) {
+        int rc = counter->shape.hardware ? pinned_read(counter, i, &text, patient)
+                                         : group_values(counter, i, &text, patient);
+
+        if (rc < 0)
+            return rc;
+        if (!rc && !counter->shape.hardware)
+            return -EIO;
+        any |= rc > 0;
+        task_add(sum, &text, counter->shape.members);
+    }
+    return any;
+}
+
+/*
+ * Replaces the kernel's times of a cgroup's group. They are wrong if a task of the cgroup runs at
+ * ENABLE: the kernel did not start the cgroup's clock there, so the next context switch adds the
+ * time since it last ran, or since boot (6.18; other versions add it at ENABLE). The values of
+ * clock events are right: one is a member of each group, another is the time_check event of groups
+ * with hardware events.
+ */
+static void cgroup_times(const struct counter *counter, struct group_text *text,
+                         uint64_t time_check)
+{
+    text->running_ns = text->value[counter->shape.extra - 1];
+    text->enabled_ns = time_check > text->running_ns ? time_check : text->running_ns;
+}
+
+/* Reads a task (or CPU) and adds it to *out. Returns 1, 0 if no group has a hardware counter, -EIO
+ * or -EAGAIN. */
+static int task_read_into(struct counter *counter, unsigned first, struct reading *out,
+                          bool patient)
+{
+    const bool hardware = counter->shape.hardware;
+    const uint64_t time_check = hardware ? time_check_read(counter, first) : 0;
+    struct group_text text;
+    uint64_t covered;
+    int rc = task_read(counter, first, &text, patient);
+
+    if (rc < 0)
+        return rc;
+    if (counter->shape.flags)
+        cgroup_times(counter, &text, time_check);
+    else
+        text.enabled_ns = spread_enabled(counter, &text, time_check);
+    covered = hardware ? time_check : text.enabled_ns;
+    reading_add(counter, out, &text, covered);
+    if (!hardware || !rc)
+        return rc;
+    return !copies_are_off(counter, first, covered, text.running_ns, time_check);
+}
+
+int perf_read(struct counter *counter, struct reading *out, bool patient)
+{
+    unsigned off = 0;
+
+    memset(out, 0, offsetof(struct reading, value));
+    memset(out->value, 0, counter->shape.n * sizeof out->value[0]);
+    memset(out->estimate, 0, counter->shape.n * sizeof out->estimate[0]);
+    for (unsigned i = 0; i < counter->n_groups; i += counter->shape.spread) {
+        int rc = task_read_into(counter, i, out, patient);
+
+        if (rc < 0)
+            return rc;
+        off += rc == 0;
+    }
+    out->off = off && off == counter->n_groups / counter->shape.spread && counter_is_on(counter);
+    out->never_ran = out->enabled_ns && !out->running_ns;
+    out->dropped = counter->dropped;
+    out->time_ns = monotonic_ns();
+    return counter->covered && !out->dropped
+               ? covered_dropped(counter->covered, patient, &out->dropped)
+               : 0;
+}
+
+/* With hardware events, time_check is read twice at most once per millisecond of the target's
+ * time. */
+unsigned perf_cost(const struct counter *counter)
+{
+    return counter->n_groups * (1 + counter->shape.members - counter->shape.together) +
+           (counter->shape.hardware ? counter->n_groups / counter->shape.spread : 0);
+}
+
+/* enable_on_exec was set at attach: the first start has nothing to do, and the time enabled is 0
+ * until the exec. */
+bool counter_is_armed(struct counter *counter)
+{
+    struct reading now;
+
+    return counter->at_exec &&
+           (!counter->begun || perf_read(counter, &now, true) || !now.enabled_ns);
 }

@@ -1,6 +1,7 @@
 /*
- * One set of events on one task or CPU: a group of the kernel's, and beside it a witness of time
- * (for what can lose its counter) and a watch (which tells when the last covered task is dead).
+ * The group of one set of events on one task or CPU, and up to two more events next to it: a
+ * time_check event, whose times show if the group lost its hardware counters, and the dummy event
+ * of an exit watch (end_events.h).
  */
 #pragma once
 
@@ -8,67 +9,70 @@
 #include "core/backend.h"
 
 /*
- * What the groups of a plan look like; the same for every task of a counter. Where records are to
- * come from tasks a task has `spread` groups, one for each CPU: only events of one CPU can write
- * into its ring. Else it has one.
+ * The layout of all groups of a counter. A task has one group; if it writes records it has
+ * `spread` groups, one per CPU, because only an event of one CPU can write to that CPU's ring.
  */
 struct shape {
-    unsigned n;       /* events */
-    unsigned extra;   /* events of our own before them: enum extra (sampling.h) */
-    unsigned members; /* of a group: both */
+    unsigned n;       /* events of the set */
+    unsigned extra;   /* internal events that precede them: enum extra (sampling.h) */
+    unsigned members; /* extra + n */
     /*
-     * The first of them are one group of the kernel's; each one behind them is a group of its own.
-     * When a member samples too often the kernel (6.16 and later) pauses its whole group, and a
-     * tracepoint that is scheduled while it is paused counts no more (6.18).
+     * The number of members, from the first on, in one perf event group; each further member is a
+     * separate event. When a member samples too fast the kernel (6.16 and later) pauses its entire
+     * group, and a tracepoint that is scheduled during the pause stops counting (6.18).
      */
     unsigned together;
-    unsigned stride;   /* numbers kept for a group: see GROUP_FDS() */
+    unsigned stride;   /* numbers stored for a group: see GROUP_FDS() */
     unsigned spread;   /* groups of a task */
-    unsigned per_task; /* descriptors really opened, for a task or a CPU */
+    unsigned per_task; /* descriptors opened for a task or a CPU */
     int watch_cpu;
     unsigned long flags; /* of perf_event_open */
-    bool hardware;       /* something in it takes counters of the processor */
+    bool hardware;       /* an event of the set needs a hardware counter */
     bool inherit;
-    bool watch;
-    uint8_t extras[3]; /* enum extra */
-    int *cpu;          /* of those, -1: wherever it runs */
-    uint8_t *order;    /* place among the events of a group -> place in the plan; NULL: the same */
-    struct perf_event_attr *attr; /* members, the witness, the watch */
-    char *filter;                 /* of tracepoints among the events, or NULL */
+    bool exit_watch;
+    uint8_t extras[3];            /* enum extra */
+    int *cpu;                     /* CPU of each of the `spread` groups; -1: any CPU */
+    uint8_t *order;               /* index in the group -> index in the plan; NULL: the same */
+    struct perf_event_attr *attr; /* members, time_check, exit watch */
+    char *filter;                 /* of the tracepoints of the set, or NULL */
 };
 
-/* 0 or -ENOMEM. */
+/* Returns 0 or -ENOMEM. */
 int shape_make(struct shape *shape, struct backend_state *state, const struct plan *plan);
-void shape_free(struct shape *shape);   /* all of it */
-void shape_opened(struct shape *shape); /* what is needed to open groups, only */
+void shape_free(struct shape *shape);
+/* Frees the fields that are used only to open groups. */
+void shape_opened(struct shape *shape);
+/* Returns the index in the plan of the event with index `at`. */
 static inline unsigned shape_place(const struct shape *shape, unsigned at)
 {
     return shape->order ? shape->order[at] : at;
 }
-/* The clock of a cgroup's group: a member whose value is the time the group was scheduled. */
+/* Returns true for the clock event of a cgroup's group. Its value is the time that the group was
+ * scheduled. */
 static inline bool shape_is_clock(const struct shape *shape, unsigned at)
 {
     return shape->flags && at == shape->extra - 1;
 }
-#define SHAPE_WITNESS(shape) (&(shape)->attr[(shape)->members])
-#define SHAPE_WATCH(shape)   (&(shape)->attr[(shape)->members + 1])
-/* The numbers of a group: its thread, -1: a CPU; its CPU, -1: wherever the task runs; and then
- * descriptors, -1: not there. */
+#define SHAPE_TIME_CHECK(shape) (&(shape)->attr[(shape)->members])
+#define SHAPE_EXIT_WATCH(shape) (&(shape)->attr[(shape)->members + 1])
+/* The numbers of a group: its thread (-1: none, it is a CPU's), its CPU (-1: any), descriptors (-1:
+ * not open). */
 #define GROUP_TID(group) ((group)[0])
 #define GROUP_CPU(group) ((group)[1])
 #define GROUP_FDS(group) (&(group)[2])
-/* Places among these: members, then … */
-#define FD_WITNESS(members) (members)
-#define FD_WATCH(members)   ((members) + 1)
+/* Index of the other descriptors, which follow the members. */
+#define FD_TIME_CHECK(members) (members)
+#define FD_EXIT_WATCH(members) ((members) + 1)
 
 /*
- * Opens the group of a CPU (with the shape's flags), stopped. group has room for shape->stride
- * numbers; after a failure no descriptor is there. *failed is the attr that was refused. 0 or
- * -errno.
+ * Opens the group of a CPU (with the shape's flags), not started. group has space for shape->stride
+ * numbers; after a failure all its descriptors are closed. Stores the refused attr in *failed.
+ * Returns 0 or -errno.
  */
 int group_open(const struct shape *shape, pid_t pid, int cpu, int *group,
                const struct perf_event_attr **failed);
-/* The same for all groups of a task, spread × stride. Witness and watch are in the first. */
+/* Like group_open() for all groups of a task, spread × stride numbers. time_check and exit watch
+ * are in the first group. */
 int task_open(const struct shape *shape, pid_t tid, int *groups,
               const struct perf_event_attr **failed);
 /* Closes n groups. */
