@@ -1,5 +1,5 @@
 /*
- * What is under the engine, by name: only the program's start (fs/program/main.c) chooses.
+ * The backends and the host. Only fs/program/main.c uses these names.
  */
 #pragma once
 

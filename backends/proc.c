@@ -1,6 +1,5 @@
 /*
- * Reading /proc: whole files, the fields of status and stat that matter, lists of threads, and the
- * identity of namespaces.
+ * Reading /proc.
  */
 #include "backends/proc.h"
 #include "backends/look.h"
@@ -19,7 +18,7 @@
 #define TASK_EXITING   4    /* PF_EXITING */
 #define TASK_IO_WORKER 0x10 /* PF_IO_WORKER */
 
-/* Files of /proc have no size: read until that says that it was the end. */
+/* Files of /proc have no size, so reads until end of file. */
 char *proc_text_at(int dir, const char *path)
 {
     int fd = openat(dir, path, O_RDONLY | O_CLOEXEC), failed = 0;
@@ -82,8 +81,8 @@ bool proc_status_dead(const char *status)
     return !state || *state == 'Z' || *state == 'X';
 }
 
-/* The kernel lists a process's first thread before its others. Status says it, too, but after 20 ms
- * if there are 65,536 groups to tell. */
+/* Uses the list of threads, in which the first thread comes first: reading status takes 20 ms if
+ * the process has 65,536 groups. */
 pid_t proc_tgid(pid_t tid)
 {
     _Alignas(struct dirent64) char entries[2 * sizeof(struct dirent64)];
@@ -106,7 +105,8 @@ pid_t proc_tgid(pid_t tid)
     return (pid_t)tgid;
 }
 
-/* The command's name, second field, may contain blanks and brackets: count from the last one. */
+/* The second field (the name) may contain blanks and brackets, so parsing starts at the last
+ * bracket. */
 static int stat_scan(const char *text, struct proc_stat *out)
 {
     unsigned flags = 0;

@@ -1,5 +1,5 @@
 /*
- * The real machine behind core/host.h: the table, and what is found once at start.
+ * The Linux implementation of core/host.h: the table of functions, and checks at the start.
  */
 #include "backends/linux/linux.h"
 #include "backends/backends.h"
@@ -19,7 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Numbers and links of /proc must be those of the daemon's own PID namespace. */
+/* Checks that /proc shows the daemon's PID namespace. */
 static int proc_check(pid_t self, struct err *err)
 {
     char link[32];
@@ -46,9 +46,9 @@ static int host_open(const struct loop *loop, const struct sink *sink, struct ho
     host_clock_open(state);
     int rc = proc_check(state->self, err);
     const int cgroup = ns_identify(state->self, "cgroup", &state->cgroupns);
-    if (rc == 0 && (ns_identify(state->self, "pid", &state->pidns) < 0 ||
-                    ns_identify(state->self, "user", &state->userns) < 0 ||
-                    (cgroup < 0 && cgroup != -ENOENT)))
+    if (rc == 0 &&
+        (ns_identify(state->self, "pid", &state->pidns) < 0 ||
+         ns_identify(state->self, "user", &state->userns) < 0 || (cgroup < 0 && cgroup != -ENOENT)))
         rc =
             err_set(err, P14, "/proc/%d/ns cannot be read, so that containers cannot be told apart",
                     state->self);
@@ -77,7 +77,7 @@ static uint64_t host_callchain_max(void)
     return frames;
 }
 
-/* The least of what a control group and those above it may have. The path is cut. */
+/* Returns the lowest limit of a control group and its parents. Shortens the path. */
 static uint64_t group_memory_max(const char *root, char *group, const char *file)
 {
     uint64_t least = UINT64_MAX;

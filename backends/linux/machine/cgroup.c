@@ -21,12 +21,13 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* Where the whole v2 hierarchy is: beside those of v1, and alone. */
+/* Mounts of the v2 hierarchy: next to v1 hierarchies, and without them. */
 static const char *const mounts[] = {"/sys/fs/cgroup/unified", "/sys/fs/cgroup"};
 
-#define FIRST_CGROUPNS 0xEFFFFFFBU /* its inode, in every kernel (PROC_CGROUP_INIT_INO) */
+#define FIRST_CGROUPNS                                                                             \
+    0xEFFFFFFBU /* inode of the initial cgroup namespace (PROC_CGROUP_INIT_INO) */
 
-/* "//a/./b/" becomes "/a/b"; false when it has a "..", which has no place in a name. */
+/* Converts "//a/./b/" to "/a/b". Returns false for a path with "..". */
 static bool path_normalise(const char *path, char **out)
 {
     char *to = malloc(strlen(path) + 2);
@@ -50,7 +51,7 @@ static bool path_normalise(const char *path, char **out)
     return legal;
 }
 
-/* An absolute, normalised path beneath dirfd: no links, no other file system. */
+/* Opens a normalised path below dirfd, without symbolic links and other file systems. */
 static int beneath_open(int dirfd, const char *path)
 {
     struct open_how how = {
@@ -78,8 +79,8 @@ static int hierarchy_open(void)
 }
 
 /*
- * The root of this thread's cgroup namespace: a mount of the hierarchy begins there, wherever
- * anybody is. Not for the first namespace, in which a mount would set the options of all.
+ * Opens the root of this thread's cgroup namespace, by a mount of the hierarchy, which starts
+ * there. Not for the initial namespace, where a mount would change the options of all mounts.
  */
 static int root_mount(void)
 {
@@ -96,7 +97,7 @@ static int root_mount(void)
     return fd;
 }
 
-/* The same of another namespace, which is a thread's own affair. */
+/* Opens the root of another namespace by moving this thread there and back. */
 static int root_mount_in(int ns)
 {
     int own = open("/proc/thread-self/ns/cgroup", O_RDONLY | O_CLOEXEC);
@@ -104,14 +105,14 @@ static int root_mount_in(int ns)
     if (own >= 0 && setns(ns, CLONE_NEWCGROUP) == 0) {
         fd = root_mount();
         if (setns(own, CLONE_NEWCGROUP) < 0)
-            abort(); /* this thread would take one requester's root for that of all */
+            abort(); /* the thread would use the wrong root for all requesters */
     }
     if (own >= 0)
         close(own);
     return fd;
 }
 
-/* What paths of thread tid begin at. -EXDEV: it cannot be known. */
+/* Opens the directory at which paths of thread tid start. -EXDEV: unknown. */
 static int root_open(const struct host_state *state, pid_t tid)
 {
     struct stat st;
@@ -217,14 +218,14 @@ int linux_cgroup_open(struct host_state *state, pid_t tid, const char *path, int
     return 0;
 }
 
-/* The inode of a v2 cgroup is its id, which is not used again while the machine runs. */
+/* The inode of a v2 cgroup is its id, which is not reused until a reboot. */
 uint64_t linux_cgroup_key(int fd)
 {
     struct stat st;
     return fstat(fd, &st) == 0 ? st.st_ino : 0;
 }
 
-/* Nothing can be looked up in a removed directory. */
+/* Lookups in a removed directory fail. */
 bool linux_cgroup_alive(int fd)
 {
     return faccessat(fd, "cgroup.procs", F_OK, 0) == 0;

@@ -5,7 +5,7 @@
 
 #include "backends/linux/linux.h"
 
-/* The functions of core/host.h. */
+/* Members of struct host (core/host.h). */
 int linux_cgroup_open(struct host_state *state, pid_t tid, const char *path, int *fd, char **name,
                       struct err *err);
 uint64_t linux_cgroup_key(int fd);

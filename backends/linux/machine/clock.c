@@ -8,7 +8,7 @@
 #include <x86intrin.h>
 #endif
 
-#define MEASURE_MIN_NS 1000000 /* shorter, the two readings' distance shows */
+#define MEASURE_MIN_NS 1000000 /* a shorter interval is not exact enough */
 
 uint64_t host_now_ns(struct host_state *state)
 {

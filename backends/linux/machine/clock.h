@@ -6,7 +6,7 @@
 #include "backends/linux/linux.h"
 
 void host_clock_open(struct host_state *state);
-/* The functions of core/host.h. */
+/* Members of struct host (core/host.h). */
 uint64_t host_now_ns(struct host_state *state);
 uint64_t host_realtime_ns(struct host_state *state);
 uint64_t host_tsc(struct host_state *state);

@@ -1,6 +1,6 @@
 /*
- * What the processor is called: as /proc/cpuinfo says it, by arm64's implementer and part numbers,
- * or by the board.
+ * The name of the processor: from /proc/cpuinfo, from arm64's implementer and part numbers, or of
+ * the board.
  */
 #include "backends/linux/machine/cpus.h"
 
@@ -55,7 +55,7 @@ static const struct part parts[] = {
     {0xc0, 0xac4, "Ampere-1A"},
 };
 
-/* The value of a "key : value" line at p, without the blanks at its end. */
+/* Returns the value of a "key : value" line without trailing blanks. */
 static struct word line_rest(const char *p)
 {
     size_t len = strcspn(p, "\n");
@@ -95,7 +95,7 @@ static void part_print(unsigned implementer, unsigned part, struct buf *out)
     buf_printf(out, "arm64 implementer 0x%02x part 0x%03x", implementer, part);
 }
 
-/* One name for each kind of core, in the order of their CPUs. */
+/* Prints one name for each kind of core, in the order of their CPUs. */
 static bool parts_print(const char *text, struct buf *out)
 {
     unsigned seen[8];

@@ -1,6 +1,5 @@
 /*
- * The machine's CPUs: which exist and which are online, as they come and go. The kernel announces
- * changes on a netlink socket.
+ * The existing and the online CPUs. The kernel announces changes on a netlink socket.
  */
 #include "backends/linux/machine/cpus.h"
 
@@ -16,7 +15,7 @@
 
 #define MESSAGES_MAX 64 /* for one call from the loop; the rest makes another */
 
-/* false: the file is absent or not a list (the kernel wrote nonsense: errno is 0). */
+/* Reads a list of CPUs. Returns false if the file is absent or not valid (errno 0). */
 static bool list_read(const char *name, struct cpus *out)
 {
     char path[64];
@@ -28,8 +27,8 @@ static bool list_read(const char *name, struct cpus *out)
     return read;
 }
 
-/* Each mount and each device is announced as well: the kernel passes on "online@" and "offline@", of
- * which there are few. Where it refuses that they all come. */
+/* Filters the socket for "online@" and "offline@", because mounts and devices are announced too. If
+ * the kernel refuses the filter, all messages are received. */
 static void socket_narrow(int fd)
 {
     struct sock_filter steps[] = {BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 0),
@@ -44,7 +43,8 @@ static void socket_narrow(int fd)
 
 static int socket_open(void)
 {
-    struct sockaddr_nl address = {.nl_family = AF_NETLINK, .nl_groups = 1}; /* the kernel's own */
+    struct sockaddr_nl address = {.nl_family = AF_NETLINK,
+                                  .nl_groups = 1}; /* messages of the kernel */
     int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_KOBJECT_UEVENT);
     if (fd < 0)
         return -errno;
@@ -56,7 +56,7 @@ static int socket_open(void)
     return rc;
 }
 
-/* "offline@/devices/system/cpu/cpu1": whatever the list says by now, this one has been away. */
+/* Notes a CPU that was offline ("offline@/devices/system/cpu/cpu1"), even if it is online again. */
 static void news_note(const char *text, struct cpus *went)
 {
     unsigned cpu;
@@ -65,7 +65,7 @@ static void news_note(const char *text, struct cpus *went)
         cpus_add(went, cpu);
 }
 
-/* Empties the descriptor; true if CPUs may have changed. */
+/* Reads all messages. Returns true if CPUs may have changed. */
 static bool news_read(const struct host_cpus *cpus, struct cpus *went)
 {
     char text[4096];
@@ -73,7 +73,7 @@ static bool news_read(const struct host_cpus *cpus, struct cpus *went)
     for (int i = 0; i < MESSAGES_MAX; i++) {
         ssize_t n = read(cpus->fd, text, sizeof text - 1);
         if (n < 0 && errno == ENOBUFS)
-            news = true; /* messages were dropped: look */
+            news = true; /* messages were dropped: assume a change */
         else if (n < 0 && errno != EINTR)
             break;
         else if (n >= 0) {
@@ -85,7 +85,7 @@ static bool news_read(const struct host_cpus *cpus, struct cpus *went)
     return news;
 }
 
-/* On the main thread, with the engine's lock: sysfs answers from memory. */
+/* Called on the main thread with the engine's lock; reads of sysfs do not block. */
 static void host_cpus_news(void *arg, uint64_t tag)
 {
     (void)tag;
@@ -98,7 +98,7 @@ static void host_cpus_news(void *arg, uint64_t tag)
     for (unsigned c = 0; news && c < CPUS_MAX; c++) {
         const bool online = cpus_has(&now, c);
         const bool before = atomic_exchange(&cpus->online[c], online);
-        const bool away = online && before && cpus_has(&went, c); /* and back already */
+        const bool away = online && before && cpus_has(&went, c); /* offline and online again */
         if (away)
             state->sink->cpu(state->sink->ctx, c, false);
         if (away || online != before)
@@ -140,7 +140,7 @@ int host_cpus_open(struct host_state *state, struct err *err)
     if (!list_read("possible", &cpus->possible))
         return list_refused("possible", err);
     cpus_init(&online);
-    /* A kernel without hotplug has no list of those online. */
+    /* A kernel without CPU hotplug has no list of online CPUs. */
     const bool listed = list_read("online", &online);
     int rc = !listed && errno && errno != ENOENT ? list_refused("online", err) : 0;
     for (unsigned c = 0; c < CPUS_MAX; c++)
@@ -170,7 +170,7 @@ void host_cpus_possible(struct host_state *state, struct cpus *out)
 void host_cpus_online(struct host_state *state, struct cpus *out)
 {
     cpus_free(out);
-    for (unsigned c = CPUS_MAX; c-- > 0;) /* downward: memory is taken once */
+    for (unsigned c = CPUS_MAX; c-- > 0;) /* downward, so that memory is allocated once */
         if (state->cpus.online[c])
             cpus_add(out, c);
 }

@@ -1,5 +1,5 @@
 /*
- * The machine's CPUs: which exist, which are online, as they come and go, and what they are called.
+ * The existing and the online CPUs, and the name of the processor.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
- * The process that makes a request, and its rights. The thread waits for our answer, so that its
- * number cannot come to mean another while we look.
+ * The requester and its rights. The requesting thread waits for the reply, so its number cannot be
+ * reused while it is inspected.
  */
 #include "backends/linux/process/caller.h"
 #include "backends/linux/process/process.h"
@@ -39,7 +39,7 @@ static int groups_read(const char *status, struct rights *rights)
     return p ? 0 : -EIO;
 }
 
-/* Lines of "inside outside count": what is outside, in our user namespace. */
+/* Reads lines "inside outside count" of an id map; keeps the ranges outside. */
 static void ranges_read(pid_t tid, const char *map, struct id_range ranges[MAPPED_MAX])
 {
     char *text = proc_task_text(tid, map), *rest = NULL;
@@ -50,7 +50,7 @@ static void ranges_read(pid_t tid, const char *map, struct id_range ranges[MAPPE
     free(text);
 }
 
-/* The fourth id of a line: that for files, which a request is made with. */
+/* Compares the fourth id of a line, the fs id, with the request's. */
 static bool fs_id_is(const char *status, const char *key, unsigned id)
 {
     unsigned fs;
@@ -58,7 +58,7 @@ static bool fs_id_is(const char *status, const char *key, unsigned id)
     return p && sscanf(p, "%*u %*u %*u %u", &fs) == 1 && fs == id;
 }
 
-/* Capabilities and groups of a status text, added to none. */
+/* Reads capabilities and groups from a text of status. */
 static int status_read(const char *status, struct rights *rights)
 {
     const char *effective = proc_field(status, "CapEff");
@@ -74,7 +74,7 @@ static void rights_drop(struct rights *rights)
     rights->n_groups = 0;
 }
 
-/* The kernel keeps groups sorted. */
+/* Keeps what both have. The kernel sorts groups. */
 static void rights_intersect(struct rights *rights, const struct rights *with)
 {
     unsigned n = 0;
@@ -89,8 +89,8 @@ static void rights_intersect(struct rights *rights, const struct rights *with)
 }
 
 /*
- * An io_uring worker has the credentials that its maker had then, and works for any thread of the
- * process: it has what all of them have now. Of very many that is not found out.
+ * Limits the rights of an io_uring worker. It has old credentials and works for any thread of the
+ * process, so it gets the rights that all threads have now. With very many threads it gets none.
  */
 static void rights_share(pid_t tgid, struct rights *rights)
 {
@@ -114,9 +114,9 @@ static void rights_share(pid_t tgid, struct rights *rights)
 }
 
 /*
- * A thread may ask on behalf of another. The kernel's own threads have all rights and no memory;
- * one with other ids acts with credentials that are not shown (a file system above this one, a
- * personality of io_uring); and then there are io_uring's workers.
+ * Limits the rights of threads that act for others: kernel threads, which have all rights and no
+ * memory; threads whose fs ids differ from the request's, which use credentials that /proc does not
+ * show (a stacked file system, a personality of io_uring); and io_uring workers.
  */
 static void rights_limit(pid_t tid, const char *status, struct rights *rights)
 {
@@ -127,7 +127,7 @@ static void rights_limit(pid_t tid, const char *status, struct rights *rights)
         !fs_id_is(status, "Gid", rights->gid))
         rights_drop(rights);
     if (tgid == tid || (!rights->capabilities && !rights->n_groups))
-        return; /* a worker is never its process's first thread */
+        return; /* the first thread of a process is never a worker */
     if (proc_caller_stat(tid, &stat) < 0)
         rights_drop(rights);
     else if (stat.io_worker)
@@ -135,9 +135,9 @@ static void rights_limit(pid_t tid, const char *status, struct rights *rights)
 }
 
 /*
- * All ids of a user namespace that an ordinary user made are that user's (the subordinate ones,
- * too): the payer is the owner of the outermost one. In one that root made, for a container, its
- * ids were given out by root, and each pays for itself.
+ * Finds the payer. All ids of a user namespace that an ordinary user created belong to that user,
+ * so the payer is the owner of the outermost one. In a namespace that root created (a container)
+ * each id pays for itself.
  */
 static uid_t userns_payer(const struct host_state *state, int userns_fd, uid_t uid)
 {
@@ -213,7 +213,7 @@ int linux_caller_rights_read(struct host_state *state, pid_t tid, struct rights 
     return rc;
 }
 
-/* The file that a process executes; what the kernel knows of it, without asking its file system. */
+/* The executed file of a process, from the kernel's cache without a request to its file system. */
 struct program {
     pid_t pid;
     uint64_t dev, ino;
@@ -250,7 +250,7 @@ bool caller_is_opener(struct host_state *state, const struct opener *opener, pid
            now.ino == opener->program_ino;
 }
 
-/* A worker has the namespaces of its making, too: those of its process's first thread then. */
+/* An io_uring worker has old namespaces too: uses those of the first thread. */
 pid_t caller_thread(pid_t tid)
 {
     struct proc_stat stat;

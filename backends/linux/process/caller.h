@@ -1,5 +1,5 @@
 /*
- * The process that makes a request, and its rights.
+ * The requester and its rights.
  */
 #pragma once
 
@@ -9,8 +9,8 @@ int linux_caller_rights(struct host_state *state, pid_t tid, uid_t uid, gid_t gi
                         struct rights **out);
 int linux_caller_rights_read(struct host_state *state, pid_t tid, struct rights *rights);
 void linux_caller_opener(struct host_state *state, pid_t tid, struct opener *opener);
-/* Is pid the process that these are noted of, with the program that it had then? */
+/* Returns true if pid is the process of the opener and still executes the same program. */
 bool caller_is_opener(struct host_state *state, const struct opener *opener, pid_t pid);
-/* The thread with the cgroup namespace that counts; 0: unknown. */
+/* Returns the thread whose cgroup namespace applies; 0: unknown. */
 pid_t caller_thread(pid_t tid);
 pid_t linux_caller_pid(struct host_state *state, pid_t tid);

@@ -1,8 +1,7 @@
 /*
- * What processes have before anything is recorded: the name of each thread and the executable
- * mappings, written as the kernel itself writes them in its records. Everything is looked up below
- * one descriptor of /proc/PID: another process with the same number is not mixed in. It takes as
- * long as there are processes and mappings, up to a limit.
+ * The inventory: names of threads and executable mappings of processes before a recording starts,
+ * as records like the kernel's. Reads everything below one descriptor of /proc/PID, so that a
+ * process with a reused number is not mixed in. The time is limited.
  */
 #include "backends/linux/process/inventory.h"
 #include "backends/look.h"
@@ -22,21 +21,21 @@
 
 #define COMM_BYTES 16 /* the kernel's, with its NUL */
 #define LINES_MAX  1000000
-#define MAPS_MAX   16384 /* that are told */
+#define MAPS_MAX   16384 /* mappings per process */
 
 #define ANONYMOUS "//anon"
-#define SURVEY_NS 3000000000 /* from its time on; then the rest is left out */
-#define MAPS_ROOM 65536      /* read at once; longer than any line */
+#define SURVEY_NS 3000000000 /* limit of the time; the rest is left out */
+#define MAPS_ROOM 65536      /* read buffer; longer than any line */
 #define KERNEL    (UINT64_C(1) << 63)
 
 struct survey {
     pid_t pid;
     int dir;   /* of /proc/PID */
-    bool data; /* mappings of files that are not executable are wanted, too */
+    bool data; /* also mappings of files that are not executable */
     uint64_t time_ns;
     const struct intake *intake;
     struct buf out;
-    uint64_t left; /* processes of which something, or all, was left out */
+    uint64_t left; /* processes that are missing or incomplete */
 };
 
 static void inventory_hand(struct buf *out, const struct intake *intake)
@@ -49,16 +48,16 @@ static void inventory_hand(struct buf *out, const struct intake *intake)
     buf_clear(out);
 }
 
-/* So that all inventories of one start have one limit. */
+/* Returns true after the limit, which all inventories of one start share. */
 static bool survey_is_late(const struct survey *survey)
 {
     return monotonic_ns() > survey->time_ns + SURVEY_NS;
 }
 
 /*
- * Did a process that has this start time begin after time_ns? In the same tick, 10 ms: no. Start
- * times are of CLOCK_BOOTTIME, which runs on while the machine sleeps: what began before its last
- * sleep is older than the difference of today says, never younger.
+ * Returns true if a process with this start time was created after time_ns (false in the same tick
+ * of 10 ms). Start times are CLOCK_BOOTTIME, which includes suspends, so a process from before the
+ * last suspend can look older, never younger.
  */
 static bool born_after(uint64_t start, uint64_t time_ns)
 {
@@ -67,8 +66,7 @@ static bool born_after(uint64_t start, uint64_t time_ns)
     return start * tick_ns > time_ns + (clock_ns(CLOCK_BOOTTIME) - monotonic_ns());
 }
 
-/* A process born later is told of by the kernel, if it matters; one that had the number before is
- * not this one. */
+/* Returns true for the process that existed at that time. The kernel records later ones. */
 static bool process_is_it(struct survey *survey)
 {
     struct proc_stat stat;
@@ -80,7 +78,7 @@ static bool process_is_it(struct survey *survey)
 
 /* ---- names ---- */
 
-/* Of a living one: dead threads have names, too. */
+/* Adds the name of a living thread; dead threads have names too. */
 static bool thread_name(struct survey *survey, pid_t tid)
 {
     char path[64];
@@ -93,7 +91,7 @@ static bool thread_name(struct survey *survey, pid_t tid)
     if (!name)
         return false;
     const size_t len = strlen(name);
-    name[len - (len > 0)] = '\0'; /* its newline */
+    name[len - (len > 0)] = '\0'; /* the newline */
     /* workers of the kernel have longer ones here */
     record_add_comm(&survey->out, survey->time_ns, (uint32_t)survey->pid, (uint32_t)tid,
                     strncpy((char[COMM_BYTES]){0}, name, COMM_BYTES - 1), RECORD_FOUND);
@@ -121,7 +119,7 @@ static bool line_read(char *text, struct line *line)
     return strlen(line->perms) == 4;
 }
 
-/* /proc writes a newline as \012, but a backslash as it is. */
+/* Converts \012 to a newline. /proc does not escape backslashes. */
 static void path_unescape(char *path)
 {
     for (char *p = path; (p = strstr(p, "\\012")); p++) {
@@ -136,7 +134,7 @@ static uint32_t line_protection(const char *perms)
            (perms[2] == 'x' ? PROT_EXEC : 0);
 }
 
-/* A file that is only read may say how the code beside it unwinds. */
+/* Returns true for wanted mappings. Read-only files may contain unwind tables. */
 static bool line_is_wanted(const struct survey *survey, const struct line *line)
 {
     if (line->perms[2] == 'x')
@@ -144,7 +142,8 @@ static bool line_is_wanted(const struct survey *survey, const struct line *line)
     return survey->data && line->path[0] == '/' && strcmp(line->perms, "r--p") == 0;
 }
 
-/* A mapping that is no file's has its address as offset, in the kernel's records too. */
+/* Adds a mapping. A mapping without a file has its address as offset, as in the kernel's records.
+ */
 static void line_put(struct survey *survey, const struct line *line)
 {
     const bool unnamed = line->path[0] == '\0' || strncmp(line->path, "[anon", 5) == 0;
@@ -175,7 +174,7 @@ struct lines {
     unsigned n, n_maps;
 };
 
-/* Takes the whole lines; what is left is moved to the front. False: these are enough. */
+/* Takes all complete lines and moves the rest to the front. Returns false at the limit. */
 static bool lines_put(struct survey *survey, struct lines *lines)
 {
     char *at = lines->text, *end;
@@ -195,7 +194,7 @@ static bool lines_put(struct survey *survey, struct lines *lines)
     return !end && lines->len < MAPS_ROOM;
 }
 
-/* The process has what any of its living threads has; its first may be dead. */
+/* Reads the mappings from a living thread, because the first one may be dead. */
 static void maps_of(struct survey *survey, pid_t tid)
 {
     const uint64_t until_ns = survey->time_ns + SURVEY_NS;
@@ -287,9 +286,8 @@ void linux_inventory(struct host_state *state, pid_t pid, bool data, uint64_t ti
 /* ---- the kernel ---- */
 
 /*
- * As perf tells it in its files: all addresses that can only be the kernel's. Where exactly its
- * text begins and what each address is called, the reader's perf finds in its own /proc/kallsyms,
- * with its user's rights.
+ * Adds the kernel's mapping as perf does: all addresses that can only be the kernel's. The reader's
+ * perf finds names and the exact start in /proc/kallsyms with its user's rights.
  */
 void linux_kernel_maps(struct host_state *state, uint64_t time_ns, const struct intake *intake)
 {

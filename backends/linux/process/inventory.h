@@ -1,5 +1,5 @@
 /*
- * The state before anything is recorded: names and mappings of processes, and of the kernel.
+ * The inventory before a recording starts: names and mappings of processes and of the kernel.
  */
 #pragma once
 

@@ -1,8 +1,9 @@
 /*
- * May this opener observe that process? The kernel is asked by reading a link that it shows to
- * processes that pass its ptrace read check and to no other: /proc/PID/task/TID/ns/pid. Unlike
- * /proc/PID/io it has no permission bits of its own, which refuse a process that has only
- * CAP_SYS_PTRACE, and unlike maps it is also right for what has no memory any more.
+ * Checks whether an opener may observe a process, by reading /proc/PID/task/TID/ns/pid with the
+ * opener's credentials: the kernel shows this link only to processes that pass its ptrace read
+ * check.
+ * (/proc/PID/io also checks permission bits, which refuse a process with only CAP_SYS_PTRACE, and
+ * maps is not correct for a process without memory.)
  */
 #include "backends/linux/process/observe.h"
 #include "backends/linux/process/caller.h"
@@ -19,24 +20,24 @@
 #include <unistd.h>
 
 struct check {
-    int dirfd;         /* /proc/PID: never that of a later process */
+    int dirfd;         /* /proc/PID of this process, never of a later one */
     char (*paths)[32]; /* task/TID/ns/pid */
     size_t n;
-    size_t leader; /* which of them is the first thread's; SIZE_MAX: none */
-    /* As the daemon sees it: */
+    size_t leader; /* index of the first thread's path; SIZE_MAX: none */
+    /* Read by the daemon: */
     struct ns_id userns;
 };
 
 /*
- * An exited leader has lost its memory, and with it what its threads' memory protects: where the
- * answer depends on it, it is one of these instead of 0, -EPERM or -ESRCH.
+ * The first thread loses its memory, and with it some protection, when it exits. Results that
+ * depend on that are one of these instead of 0, -EPERM or -ESRCH.
  */
 enum {
     ONLY_LEADER_PASSED = -ECHILD,
     ONLY_LEADER_REFUSED = -EACCES
 };
 
-/* 1 passed, 0 gone, -1 refused. */
+/* Returns 1 if the check passed, 0 if the thread is gone, -1 if refused. */
 static int path_check(const struct check *check, const char *path)
 {
     char target[64];
@@ -45,14 +46,14 @@ static int path_check(const struct check *check, const char *path)
         return 1;
     if (errno == ENOENT || errno == ESRCH)
         return 0;
-    /* A thread that exits meanwhile is refused as well; then the link is gone. */
+    /* A thread that exits just now is refused too; then the link is gone. */
     if (syscall(SYS_newfstatat, check->dirfd, path, &st, AT_SYMLINK_NOFOLLOW) < 0 &&
         (errno == ENOENT || errno == ESRCH))
         return 0;
     return -1;
 }
 
-/* As the daemon: in which user namespace does it live? */
+/* Runs as the daemon: reads the user namespace of the process. */
 static long userns_read(void *arg)
 {
     struct check *check = arg;
@@ -62,7 +63,7 @@ static long userns_read(void *arg)
     return 0;
 }
 
-/* With the opener's credentials, raw system calls only. */
+/* Runs with the opener's credentials; raw system calls only. */
 static long check_run(void *arg)
 {
     const struct check *check = arg;
@@ -115,7 +116,7 @@ static void check_free(struct check *check)
     free(check->paths);
 }
 
-/* Do the three (real, effective, saved) ids of a status line equal id? */
+/* Compares the real, effective and saved ids of a status line with id. */
 static bool ids_are(const char *status, const char *key, unsigned id, bool *mixed)
 {
     unsigned real, effective, saved;
@@ -126,7 +127,8 @@ static bool ids_are(const char *status, const char *key, unsigned id, bool *mixe
     return real == id && effective == id && saved == id;
 }
 
-/* Has the thread the ids of the opener in all three places, and nothing to regain? */
+/* Returns true if all three ids of the thread are the opener's and it has no further capabilities.
+ */
 static bool has_rights_of(const struct rights *rights, pid_t tid)
 {
     bool mixed;
@@ -140,8 +142,8 @@ static bool has_rights_of(const struct rights *rights, pid_t tid)
 }
 
 /*
- * The kernel forbids no process to observe itself, dumpable or not. A descriptor may have been
- * inherited from another process, or from before an exec or a change of rights: that is another.
+ * Returns true if the process is the opener itself, which the kernel always allows. Not true for a
+ * descriptor from another process, or from before an exec or a change of rights.
  */
 static bool is_itself(struct host_state *state, const struct rights *rights,
                       const struct opener *opener, pid_t pid)

@@ -86,8 +86,8 @@ static long ask_here(void *arg)
 }
 
 /*
- * In the forked process. The effective uid counts besides the fs uid: the owner of a user namespace
- * holds every capability in it, and with the daemon's own, all users would own root's containers.
+ * Runs in the forked process. Also sets the effective uid, because the owner of a user namespace
+ * has all capabilities in it: with the daemon's uid every user would own root's containers.
  */
 static int helper_take(const struct rights *rights)
 {
@@ -112,8 +112,8 @@ static int helper_take(const struct rights *rights)
 }
 
 /*
- * The owner of the namespace may stop it there, or send it any signal: so it holds no descriptor of
- * the daemon's (that of the mount would keep all requests waiting) but the one it asks with.
+ * Closes all descriptors except the two given. The owner of the namespace may stop this process for
+ * ever, and a descriptor of the mount would block all requests.
  */
 static bool helper_drop(int a, int b)
 {
@@ -141,7 +141,7 @@ static int helper_run(void *arg)
     return -helper_answer(arg);
 }
 
-/* Instead of fork(), which runs handlers of other libraries. */
+/* Uses clone(2) directly, because fork() runs handlers of libraries. */
 static int ask_apart(struct asking *asking)
 {
     const int status = look_process(0, helper_run, asking);

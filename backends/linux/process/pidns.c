@@ -1,7 +1,7 @@
 /*
- * Process numbers between PID namespaces, by NSpid lines: one column for each namespace from
- * /proc's own downward. Of namespaces that lie equally deep the right one is known by its inode.
- * (The kernel has had calls that translate since 6.12; Debian 12's has none.)
+ * Translation of PIDs between PID namespaces by NSpid lines, which have one column for each
+ * namespace from /proc's downward. Namespaces of equal depth are distinguished by inode. (The
+ * kernel has calls for this since 6.12.)
  */
 #include "backends/linux/process/pidns.h"
 #include "backends/look.h"
@@ -19,9 +19,9 @@
 #define PIDFD_THREAD O_EXCL
 #endif
 
-#define DEPTH_MAX 33 /* the kernel nests 32 deep, and the outermost */
+#define DEPTH_MAX 33 /* 32 nested namespaces and the outermost one */
 
-/* What a pidfd says, or NULL. */
+/* Reads the fdinfo of a pidfd, or returns NULL. */
 static char *pidfd_text(pid_t tid)
 {
     int fd = (int)syscall(SYS_pidfd_open, tid, PIDFD_THREAD);
@@ -34,9 +34,9 @@ static char *pidfd_text(pid_t tid)
 }
 
 /*
- * How many NSpid columns it has; 0 when there are none (a process that has been collected). Status
- * has them behind the groups, and takes 3 ms where these are 65,536: it is read where there is no
- * pidfd (of threads, before Linux 6.9), or one that does not say it (before 5.5).
+ * Reads the NSpid columns and returns their number; 0: none (the process was reaped). Uses the
+ * fdinfo of a pidfd, because status takes 3 ms with 65,536 groups; uses status if there is no pidfd
+ * (threads before Linux 6.9) or no such line (before 5.5).
  */
 static unsigned columns_of(pid_t tid, pid_t columns[DEPTH_MAX])
 {
@@ -59,7 +59,7 @@ static unsigned columns_of(pid_t tid, pid_t columns[DEPTH_MAX])
     return n;
 }
 
-/* The namespace `up` levels above that of tid: 0 or -errno. */
+/* Finds the namespace `up` levels above that of tid. Returns 0 or -errno. */
 static int ancestor_find(pid_t tid, unsigned up, struct ns_id *out)
 {
     char path[32];
@@ -77,7 +77,7 @@ static int ancestor_find(pid_t tid, unsigned up, struct ns_id *out)
     return rc;
 }
 
-/* wanted 0: whatever number it has. */
+/* Returns the number of tid in the namespace; wanted: only this number (0: any). */
 static pid_t number_in(const struct pidns *ns, pid_t tid, pid_t wanted)
 {
     pid_t columns[DEPTH_MAX];
@@ -106,7 +106,7 @@ int pidns_of(const struct host_state *state, pid_t tid, struct pidns *out)
     return out->depth ? 1 : -EPERM;
 }
 
-/* The thread of this process that has the number; threads are as deep as their process. */
+/* Finds the thread of the process with this number. Threads are in their process's namespace. */
 static int process_search(const struct pidns *ns, pid_t pid, pid_t number, pid_t *out)
 {
     pid_t columns[DEPTH_MAX], *tids;

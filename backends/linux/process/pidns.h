@@ -1,5 +1,5 @@
 /*
- * Process numbers between PID namespaces: what a requester writes, and what it would read.
+ * Translation of PIDs between PID namespaces.
  */
 #pragma once
 
@@ -7,26 +7,25 @@
 
 struct pidns {
     struct ns_id id;
-    unsigned depth; /* below /proc's own, that one counted */
+    unsigned depth; /* depth; /proc's namespace has 1 */
 };
 
-/* The namespace of thread tid: 1; 0 when it is the daemon's own; -EPERM: tid cannot be looked at.
- */
+/* Finds the namespace of thread tid. Returns 1; 0 for the daemon's namespace; -EPERM if tid cannot
+ * be inspected. */
 int pidns_of(const struct host_state *state, pid_t tid, struct pidns *out);
-/* The number there of a process or thread of the daemon's namespace; 0 when it is not in there. */
+/* Returns the number in ns of a process or thread of the daemon's namespace; 0: not in ns. */
 pid_t pidns_number(const struct pidns *ns, pid_t pid);
 
 /*
- * The thread that `number` means in the PID namespace of thread tid, in the daemon's numbers; it
- * need not exist when both share the namespace. 0, -ESRCH (none), -EPERM (tid cannot be looked at),
- * or what else went wrong (-EMFILE, -ENOMEM).
+ * Translates a number of thread tid's namespace to the daemon's. In the same namespace the thread
+ * need not exist. Returns 0, -ESRCH, -EPERM if tid cannot be inspected, -EMFILE or -ENOMEM.
  */
 int pidns_to_host(const struct host_state *state, pid_t tid, pid_t number, pid_t *out);
-/* The number by which thread tid knows the process or thread pid of the daemon's, or 0. */
+/* Translates a number of the daemon's namespace to that of thread tid; 0: not visible. */
 pid_t pidns_from_host(const struct host_state *state, pid_t tid, pid_t pid);
 
 /*
- * The first process of the outermost PID namespace below the daemon's of those that thread tid is
- * in; 0 when tid is in the daemon's own. 0 or -errno, -EPERM: tid cannot be looked at.
+ * Finds the first process of the outermost PID namespace between the daemon's and thread tid's; 0
+ * if both are the same. Returns 0 or -errno; -EPERM if tid cannot be inspected.
  */
 int pidns_first(const struct host_state *state, pid_t tid, pid_t *out);

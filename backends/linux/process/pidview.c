@@ -1,6 +1,5 @@
 /*
- * A PID namespace held for records: the numbers by which those in it know processes and threads,
- * remembered when they are dead.
+ * Views: PID translation for records, with a cache that keeps the numbers of exited tasks.
  */
 #include "backends/linux/process/pidview.h"
 #include "backends/linux/process/pidns.h"
@@ -13,18 +12,18 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define PLACES 8192 /* numbers remembered: each has one place, the next to come there takes it */
+#define PLACES 8192 /* size of the cache; direct-mapped */
 
-/* /proc is read for each number, and how many there are is up to those in the namespace: not
- * more than so many in a time like that between two drains. */
+/* Limits reads of /proc per interval, because the users of the namespace determine the number of
+ * tasks. */
 #define READS_MAX 256
 #define READS_NS  50000000
 
 struct pid_view {
-    int fd; /* of the namespace, so that its inode stays its own */
+    int fd; /* descriptor of the namespace, so that its inode is not reused */
     struct pidns ns;
     unsigned n_reads;
-    uint64_t reads_end_ns; /* then their number begins anew */
+    uint64_t reads_end_ns; /* end of the interval */
     struct place {
         pid_t pid; /* 0: empty */
         pid_t number;
@@ -81,7 +80,7 @@ static bool view_may_read(struct pid_view *view)
     return view->n_reads++ < READS_MAX;
 }
 
-/* That it has none is remembered too: it would be asked for with each record. */
+/* Caches missing numbers too, which would otherwise be read for each record. */
 pid_t linux_view_pid(struct pid_view *view, pid_t pid)
 {
     struct place *place = &view->place[(unsigned)pid % PLACES];

@@ -1,6 +1,5 @@
 /*
- * A PID namespace held for records: the numbers by which those in it know processes and threads,
- * remembered when they are dead.
+ * Views: PID translation for records.
  */
 #pragma once
 

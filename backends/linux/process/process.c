@@ -1,6 +1,6 @@
 /*
- * Processes that a user named, held by pidfd: named, checked, watched, saved. The pidfd comes
- * first and the questions after it, so that every answer is about the process that is held.
+ * Processes named by users, held by a pidfd. The pidfd is opened first and everything is read after
+ * that, so that all results are about the held process.
  */
 #include "backends/linux/process/process.h"
 #include "backends/linux/process/observe.h"
@@ -30,15 +30,16 @@
 struct process {
     struct host_state *host;
     pid_t pid;
-    pid_t tid; /* 0: the whole process */
+    pid_t tid; /* 0: the process */
     int pidfd;
-    uint64_t thread_start; /* of the thread, clock ticks */
+    uint64_t thread_start; /* start time of the thread, clock ticks */
     uint64_t key;
-    uint64_t number; /* as the requester wrote it, for sentences */
+    uint64_t number; /* as written by the requester, for sentences */
     atomic_bool watched;
 };
 
-/* A pidfd of the thread's process, which mostly has the same number; or -errno. */
+/* Opens a pidfd of the thread's process, which usually has the same number. Returns it or -errno.
+ */
 static int task_hold(const struct host_state *state, pid_t task, pid_t *pid)
 {
     int fd = (int)syscall(SYS_pidfd_open, task, 0);
@@ -59,7 +60,7 @@ static int task_hold(const struct host_state *state, pid_t task, pid_t *pid)
     return fd;
 }
 
-/* Does the number of the requester's thread mean this one, which is of the process, now? */
+/* Returns true if the number still names this thread of the held process. */
 static bool number_means(const struct process *process, pid_t requester, pid_t task)
 {
     return (process->number == 0 ||
@@ -67,7 +68,7 @@ static bool number_means(const struct process *process, pid_t requester, pid_t t
            (process->pid == task || proc_tgid(task) == process->pid);
 }
 
-/* A pidfd, with the number still meaning its process once it is held: 0 or -errno. */
+/* Opens a pidfd and checks that the number still names the process. Returns 0 or -errno. */
 static int process_hold(struct process *process, pid_t requester, bool thread)
 {
     for (int i = 0; i < FIND_TRIES; i++) {
@@ -123,8 +124,8 @@ static int hold_failed(struct err *err, int rc, uint64_t number, bool thread)
                    number, err_errno_name(rc));
 }
 
-/* Since Linux 6.9 the inode of a pidfd is the process, for as long as the machine runs. 0 before.
- */
+/* Returns the inode of a pidfd, which identifies the process until a reboot since Linux 6.9; 0 on
+ * older kernels. */
 static uint64_t pidfd_inode(int pidfd)
 {
     struct statfs fs;
@@ -134,13 +135,13 @@ static uint64_t pidfd_inode(int pidfd)
     return 0;
 }
 
-/* Before that, the number and the start time: numbers do not come round within a tick of 10 ms. */
+/* On older kernels: number and start time. Numbers are not reused within a tick of 10 ms. */
 static uint64_t key_of(pid_t pid, uint64_t start)
 {
     return start << 22 ^ (uint64_t)pid;
 }
 
-/* Fills what is known only of a living process. -ESRCH: it, or the thread, has exited. */
+/* Reads values that exist for living processes only. -ESRCH: the process or thread has exited. */
 static int process_inspect(struct process *process)
 {
     struct proc_stat stat = {0};
@@ -188,7 +189,7 @@ int linux_process_open(struct host_state *state, pid_t tid, uint64_t number, boo
     return rc;
 }
 
-/* Found again once it is held: the number has meant it all the time. */
+/* Looks the first process up again after it is held, so that its number was not reused. */
 int linux_process_first(struct host_state *state, pid_t tid, struct process **out, struct err *err)
 {
     pid_t first, again;
@@ -240,9 +241,9 @@ bool linux_process_alive(const struct process *process)
     int rc = process->tid ? proc_stat(process->pid, process->tid, &stat) : 0;
     if (process->tid && rc == 0 && (stat.start != process->thread_start || proc_stat_dead(&stat)))
         return false;
-    if (proc_is_gone(rc)) /* not: that we lack a descriptor to look */
+    if (proc_is_gone(rc)) /* not if a descriptor is missing */
         return false;
-    /* Readable once all threads are dead; asked last, so that the answers above were about it. */
+    /* Readable when all threads have exited. Checked last, so that the values above are valid. */
     struct pollfd poll_fd = {.fd = process->pidfd, .events = POLLIN};
     return poll(&poll_fd, 1, 0) == 0;
 }
@@ -275,7 +276,7 @@ int linux_process_may_observe_pid(struct host_state *state, const struct rights 
     return rc == 0 || rc == -ESRCH ? rc : -EPERM;
 }
 
-/* The last line may free the process: nothing of it is touched after. */
+/* The last line may free the process. */
 static void process_exited(void *arg, uint64_t tag)
 {
     struct process *process = arg;
@@ -291,7 +292,8 @@ int linux_process_watch(struct process *process, uint64_t tag)
     const struct loop *loop = process->host->loop;
     if (!loop)
         return -ENOTSUP;
-    atomic_store(&process->watched, true); /* first: it may fire before watch() returns */
+    atomic_store(&process->watched,
+                 true); /* set first, because it may fire before watch() returns */
     int rc = loop->watch(loop->ctx, process->pidfd, EPOLLIN, process_exited, process, tag);
     if (rc < 0)
         atomic_store(&process->watched, false);
@@ -335,7 +337,7 @@ void linux_process_print(const struct process *process, struct buf *out)
                process->tid, process->key, process->thread_start, process->number);
 }
 
-/* Is fd a pidfd of pid, or of a process that is dead by now (-1)? */
+/* Returns true if fd is a pidfd of pid, or of an exited process (-1). */
 static bool pidfd_is(int fd, pid_t pid)
 {
     char *text = proc_fd_text(fd);

@@ -1,11 +1,11 @@
 /*
- * Processes that a user named, held by pidfd: named, checked, watched, saved.
+ * Processes named by users, held by a pidfd.
  */
 #pragma once
 
 #include "backends/linux/linux.h"
 
-/* The functions of core/host.h. */
+/* Members of struct host (core/host.h). */
 int linux_process_open(struct host_state *state, pid_t tid, uint64_t number, bool thread,
                        struct process **out, struct err *err);
 int linux_process_first(struct host_state *state, pid_t tid, struct process **out, struct err *err);
