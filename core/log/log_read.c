@@ -77,7 +77,7 @@ static size_t tell_missed(const struct log_cursor *cursor, struct buf *out)
         record_add_note(out, &(struct note){.type = RECORD_DROP,
                                             .time = cursor->walk.time,
                                             .cpu = UINT32_MAX,
-                                            .n = value[0] == value[1] ? 1 : 2,
+                                            .n = 2,
                                             .value = value,
                                             .text = "log",
                                             .text_len = 3});

@@ -38,7 +38,7 @@ enum record_type {
     RECORD_PROCESS, /* pid; text: name. Was there before */
     RECORD_THREAD,  /* pid, tid; text: name. Was there before, or was born */
     RECORD_USER,    /* text */
-    RECORD_DROP,    /* value[0]: records lost, value[1]: samples among them if not all of them are;
+    RECORD_DROP,    /* value[0]: records lost, value[1]: samples among them, if it is known;
                        text: where ("log", "hidden", "memory", "replaced", "inventory") */
     RECORD_CLOSE,
     /* Only from a backend to a recording: value[0]: which groups tell it, then what this thread

@@ -34,8 +34,9 @@ const struct record_row record_table[] = {
     {RECORD_THREAD, "thread", "pid tid [name]",
      "a thread that already ran, is new, or has a new name", "THR_CREATE"},
     {RECORD_USER, "user", "text", "text that a user wrote to samples", "USERDATA"},
-    {RECORD_DROP, "drop", "records where",
-     "records were lost, or (where=throttle) the kernel paused sampling", "DROPNOTIFY"},
+    {RECORD_DROP, "drop", "lost where [records]",
+     "samples or other records were lost, or (where=throttle) the kernel paused sampling",
+     "DROPNOTIFY"},
     {RECORD_CLOSE, "close", "", "the log was closed", "CLOSELOG"},
 };
 const unsigned record_rows = sizeof record_table / sizeof record_table[0];

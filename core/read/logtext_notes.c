@@ -61,6 +61,22 @@ static bool put_values(struct buf *out, const struct said *said)
     return said->n;
 }
 
+/* The samples of a RECORD_DROP: its last value. */
+static bool put_lost(struct buf *out, const struct said *said)
+{
+    if (said->n)
+        buf_u64(out, said->value[said->n - 1]);
+    return said->n;
+}
+
+/* The records of all types of a RECORD_DROP that has two values. */
+static bool put_records(struct buf *out, const struct said *said)
+{
+    if (said->n > 1)
+        buf_u64(out, said->value[0]);
+    return said->n > 1;
+}
+
 static bool put_last(struct buf *out, const struct said *said)
 {
     BUF_LITERAL(out, "yes");
@@ -132,10 +148,11 @@ static const struct key {
     bool (*put)(struct buf *out, const struct said *said);
 } keys[] = {
     /* the frequent ones first */
-    {"pid", put_process},   {"tid", put_thread},  {"cpu", put_on},         {"count", put_values},
-    {"last", put_last},     {"exact", put_exact}, {"start", put_start},    {"end", put_end},
-    {"offset", put_offset}, {"child", put_child}, {"records", put_values}, {"reason", put_reason},
-    {"event", put_set},     {"", put_words}, /* path, name, text, where, target */
+    {"pid", put_process},   {"tid", put_thread},    {"cpu", put_on},      {"count", put_values},
+    {"last", put_last},     {"exact", put_exact},   {"start", put_start}, {"end", put_end},
+    {"offset", put_offset}, {"child", put_child},   {"lost", put_lost},   {"records", put_records},
+    {"event", put_set},     {"reason", put_reason}, {"", put_words}, /* path, name, text, where,
+                                                                        target */
 };
 
 static const struct key *key_of(const char *word, size_t len)
@@ -251,8 +268,7 @@ static void put_note(struct buf *out, const struct record_note *note)
                                  .pid = note->pid,
                                  .tid = note->tid,
                                  .cpu = note->cpu,
-                                 /* a drop's second number is for perf */
-                                 .n = note->head.type == RECORD_DROP && note->n ? 1 : note->n,
+                                 .n = note->n,
                                  .value = note->value,
                                  .text = note_text(note),
                                  .text_len = note->text_len,

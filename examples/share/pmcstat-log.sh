@@ -103,7 +103,7 @@ $2 == "exec" {
     executed[field["path"]]++
     next
 }
-$2 == "drop" { fields(); dropped += field["records"]; next }
+$2 == "drop" { fields(); dropped += field["records" in field ? "records" : "lost"]; next }
 '
 
 # Names of places in objects and in the kernel.

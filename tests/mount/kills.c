@@ -639,8 +639,8 @@ static void *reads_samples(void *arg)
             last = time;
         }
         samples += strstr(line, " sample ") != NULL;
-        if (strstr(line, " drop ") && (at = strstr(line, "records="))) {
-            dropped += strtoul(at + 8, NULL, 10);
+        if (strstr(line, " drop ") && (at = strstr(line, "lost="))) {
+            dropped += strtoul(at + 5, NULL, 10);
             printf("  %s", line);
         }
     }

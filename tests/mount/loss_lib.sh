@@ -2,7 +2,7 @@
 # What loss.sh and waits.sh share: Python that looks at a mount, PMCs with records that are known, sums of a log.
 
 # Python with base = the mount, write(file, text), number(pmc, key) of status, stat(key) of info/stats;
-# rest(fd): all lines that are there, up to the end or EAGAIN; told(lines, where): the sum of their drops;
+# rest(fd): all lines that are there, up to the end or EAGAIN; told(lines, where, key): the sum of their drops;
 # given(lines): how many of them are records of the log.
 looking() {
     {
@@ -32,15 +32,17 @@ def rest_bytes(fd, size=1 << 17):
         text += got
 def rest(fd, size=1 << 17): return rest_bytes(fd, size).decode().splitlines()
 def kind(line): return line.split(" ")[1]
-def told(lines, where):
-    return sum(int(re.search(r" records=(\d+)", line)[1]) for line in lines
-               if kind(line) == "drop" and line.endswith(" where=" + where))
+def told(lines, where, key="lost"):
+    return sum(int(re.search(r" %s=(\d+)" % key, line)[1]) for line in lines
+               if kind(line) == "drop" and line.split(" ")[3] == "where=" + where)
+# Records of all types that were overwritten.
+def overwritten(lines): return told(lines, "log", "records")
 # Facts known before a gap are said again in front of its drop, at the time of the drop.
 def given(lines):
     found = []
     for line in lines:
         fact = kind(line) in ("process", "thread", "map-in")
-        if kind(line) == "drop" and line.endswith(" where=log"):
+        if kind(line) == "drop" and line.split(" ")[3] == "where=log":
             while found and found[-1] == (line.split(" ")[0], True):
                 found.pop()
         elif kind(line) != "initialize":
@@ -76,10 +78,13 @@ log_of() {
     timeout 40 cat "$M/$1/samples" >"$T/$1.log" || die "samples does not end"
 }
 
-# lines NAME TYPE, dropped NAME WHERE: of its log; how many lines, the sum of what they tell.
+# lines NAME TYPE, dropped NAME WHERE, overwritten NAME: of its log; how many lines, the samples that were lost there,
+# the records of all types that were overwritten.
 lines() { awk -v type="$2" '$2 == type { n++ } END { print n + 0 }' "$T/$1.log"; }
 dropped() {
-    awk -v where="where=$2" '$2 == "drop" && $4 == where { sub("records=", "", $3); n += $3 } END { print n + 0 }' \
+    awk -v where="where=$2" '$2 == "drop" && $4 == where { sub("lost=", "", $3); n += $3 } END { print n + 0 }' \
         "$T/$1.log"
 }
-
+overwritten() {
+    awk '$2 == "drop" && $4 == "where=log" { sub("records=", "", $5); n += $5 } END { print n + 0 }' "$T/$1.log"
+}

@@ -165,7 +165,7 @@ C
     eventually 30 '(($(status p log_lost) > 50))'
     ctl p stop
     unlike "$(cat "$M/p/samples")" ' callchain '
-    like "$(cat "$M/p/samples")" ' drop records=[0-9]+ where=log'
+    like "$(cat "$M/p/samples")" ' drop lost=[0-9]+ where=log records=[0-9]+'
     accepted "$M/p/config" logsize=default
     ctl p start
     sampled p 20

@@ -95,12 +95,12 @@ for i in range(2000):
     if i % 100 == 0:
         lines += rest(fd)
 lines += rest(fd)
-assert told(lines, "log") == 0, "a reader loses nothing"
+assert overwritten(lines) == 0, "a reader loses nothing"
 assert sum(kind(line) == "user" for line in lines) == 2000
 assert number("a", "log_bytes") <= 262144
 for other in idle[::50]:
     old = rest(other)
-    assert given(old) + told(old, "log") == number("a", "log_records")
+    assert given(old) + overwritten(old) == number("a", "log_records")
 P
 }
 

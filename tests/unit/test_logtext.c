@@ -293,14 +293,18 @@ TEST(drop)
     struct record_throttle throttle = {.head = {RECORD_THROTTLE, 0, sizeof throttle},
                                        .time = SECOND};
 
-    NOTE(.type = RECORD_DROP, .text = "log", VALUES(17));
+    NOTE(.type = RECORD_DROP, .text = "log", VALUES(17, 5));
+    NOTE(.type = RECORD_DROP, .text = "log", VALUES(2, 0));
+    NOTE(.type = RECORD_DROP, .text = "memory", VALUES(3));
     record_add_lost(&records, SECOND, 5, 18);
     buf_add(&records, &throttle, sizeof throttle);
     throttle.head.type = RECORD_UNTHROTTLE;
     buf_add(&records, &throttle, sizeof throttle);
-    SAYS("12.000000345 drop records=17 where=log\n"
-         "1.000000000 drop records=18 where=kernel\n"
-         "1.000000000 drop records=- where=throttle\n");
+    SAYS("12.000000345 drop lost=5 where=log records=17\n"
+         "12.000000345 drop lost=0 where=log records=2\n"
+         "12.000000345 drop lost=3 where=memory\n"
+         "1.000000000 drop lost=18 where=kernel\n"
+         "1.000000000 drop lost=- where=throttle\n");
 }
 
 TEST(one_record_is_one_line_whatever_it_contains)

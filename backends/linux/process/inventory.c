@@ -255,8 +255,8 @@ static void survey_tell_left(struct survey *survey)
     record_add_note(&survey->out, &(struct note){.type = RECORD_DROP,
                                                  .time = survey->time_ns,
                                                  .cpu = UINT32_MAX,
-                                                 .n = 1,
-                                                 .value = &survey->left,
+                                                 .n = 2,
+                                                 .value = (uint64_t[]){survey->left, 0},
                                                  .text = where,
                                                  .text_len = strlen(where)});
     inventory_hand(&survey->out, survey->intake);

@@ -178,7 +178,7 @@ t_throttling_is_told() {
     any_rate
     log_of a
     between "$(status a throttled)" 20 30 "throttled, once a tick"
-    is "$(grep -c ' drop records=- where=throttle$' "$T/log")" "$(status a throttled)" "what the log tells"
+    is "$(grep -c ' drop lost=- where=throttle$' "$T/log")" "$(status a throttled)" "what the log tells"
     is "$(stat throttled)" "$(status a throttled)" "in info/stats"
     between "$(taken)" $((20 * 40)) $((30 * 42)) "samples, 40 a tick"
 }

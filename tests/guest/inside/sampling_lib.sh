@@ -52,9 +52,9 @@ in_loop() {
     echo $sum
 }
 
-# dropped WHERE: records that were lost there, as the log tells.
+# dropped WHERE: samples that were lost there, as the log tells.
 dropped() {
-    awk -v where="where=$1" '$2 == "drop" && $4 == where { sub(/records=/, "", $3); n += $3 }
+    awk -v where="where=$1" '$2 == "drop" && $4 == where { sub(/lost=/, "", $3); n += $3 }
         END { print n + 0 }' "$T/log"
 }
 
