@@ -701,6 +701,8 @@ int main(int argc, char **argv)
             pthread_join(threads[i], NULL);
     }
     close(faulter_in[1]);
+    waitpid(faulter, NULL,
+            0); /* it still reads what is in the pipe: both counts are read after its last fault */
     usleep(100000);
     const uint64_t counted = count_of("run/count");
     if (read(control, &control_count, sizeof control_count) != sizeof control_count)
@@ -709,8 +711,6 @@ int main(int argc, char **argv)
            (unsigned long)control_count);
     if (counted - before != control_count)
         failed("counts differ");
-    waitpid(faulter, NULL, 0);
-    usleep(100000);
     for (size_t i = 0; i < sizeof users / sizeof *users; i++)
         if (users[i] == reads_samples)
             pthread_join(threads[i], NULL);
