@@ -146,11 +146,10 @@ static void *series_begin(struct loading *load)
 }
 
 static const struct field series_fields[] = {
-    FLAG(struct series_cursor, begun),       FLAG(struct series_cursor, ended),
-    FIELD(struct series_cursor, pmc_start),  FIELD(struct series_cursor, resets),
-    FIELD(struct series_cursor, due_ns),     FIELD(struct series_cursor, enabled_ns),
-    FIELD(struct series_cursor, elapsed_ns), BELOW(struct series_cursor, n, SET_MAX + 1),
-    ARRAY(struct series_cursor, last),
+    FLAG(struct series_cursor, begun),           FLAG(struct series_cursor, ended),
+    FIELD(struct series_cursor, pmc_start),      FIELD(struct series_cursor, resets),
+    FIELD(struct series_cursor, due_ns),         FIELD(struct series_cursor, elapsed_ns),
+    BELOW(struct series_cursor, n, SET_MAX + 1), ARRAY(struct series_cursor, last),
 };
 static const struct part part_series = PART(series, series_begin, NULL);
 

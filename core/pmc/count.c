@@ -43,7 +43,6 @@ void count_for_metrics(const struct pmc *pmc, const struct tally *tally, const u
     out->reading = (struct metric_reading){.events = out->events,
                                            .value = out->value,
                                            .n = pmc_events(pmc),
-                                           .enabled_ns = tally->enabled_ns,
                                            .elapsed_ns = pmc_elapsed_ns(pmc, now_ns)};
 }
 

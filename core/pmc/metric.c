@@ -214,21 +214,49 @@ static void print_metric(const struct metric *metric, const struct metric_readin
             line(metric->name, n > 1 && m ? modes[m] : "", &result, metric->unit, partial, out);
 }
 
+static bool is_cpu_clock(const struct plan_event *plan)
+{
+    return strcmp(plan->event->generic, "task-clock") == 0 ||
+           strcmp(plan->event->generic, "cpu-clock") == 0;
+}
+
+/* Returns the event that counts CPU time, or NULL. These clocks count in all modes. */
+static const struct plan_event *cpu_clock(const struct metric_reading *reading)
+{
+    for (unsigned i = 0; i < reading->n; i++)
+        if (is_cpu_clock(&reading->events[i]))
+            return &reading->events[i];
+    return NULL;
+}
+
+/* Prints an event's rate: "per" is "s" or "cpu-s", and ns the time that the rate divides by. */
+static void rate(const struct metric_reading *reading, unsigned i, const char *per, double ns,
+                 bool partial, struct buf *out)
+{
+    const struct event *event = reading->events[i].event;
+    const bool of_cpu = per[0] == 'c';
+    struct result result = {.known = ns > 0};
+    char behind[8], unit[sizeof event->unit + 8];
+
+    if (result.known)
+        result.value = (double)reading->value[i] * event->scale * 1e9 / ns;
+    snprintf(behind, sizeof behind, "/%s", per);
+    snprintf(unit, sizeof unit, "%s/%s", event->unit[0] ? event->unit : "1",
+             of_cpu ? "CPU-s" : "s");
+    line(event->written, behind, &result, unit, partial, out);
+}
+
 void metrics_print(const struct metric_reading *reading, bool partial, struct buf *out)
 {
     for (unsigned i = 0; metric_at(i); i++)
         print_metric(&table[i], reading, partial, out);
-    for (unsigned i = 0; i < reading->n; i++) {
-        const struct event *event = reading->events[i].event;
-        struct result rate = {.known = reading->enabled_ns != 0};
-        char unit[sizeof event->unit + 2];
-
-        if (rate.known)
-            rate.value =
-                (double)reading->value[i] * event->scale * 1e9 / (double)reading->enabled_ns;
-        snprintf(unit, sizeof unit, "%s/s", event->unit[0] ? event->unit : "1");
-        line(event->written, "/s", &rate, unit, partial, out);
-    }
+    const struct plan_event *clock = cpu_clock(reading);
+    for (unsigned i = 0; i < reading->n; i++)
+        if (!is_cpu_clock(&reading->events[i])) {
+            rate(reading, i, "s", (double)reading->elapsed_ns, partial, out);
+            if (clock)
+                rate(reading, i, "cpu-s", value_of(reading, clock), partial, out);
+        }
 }
 
 bool metric_value(struct word word, const struct metric_reading *reading, double *value)

@@ -37,7 +37,7 @@ struct metric_reading {
     const struct plan_event *events;
     const int64_t *value;
     unsigned n;
-    uint64_t enabled_ns, elapsed_ns;
+    uint64_t elapsed_ns; /* while the PMC ran */
 };
 /* Computes the metric of a word. Returns false if the divisor is 0 or the set lacks its events. */
 bool metric_value(struct word word, const struct metric_reading *reading, double *value);

@@ -101,9 +101,7 @@ static void metrics_step(struct call *call, const struct pmc *pmc, struct series
     struct counted counted;
 
     count_for_metrics(pmc, tally, cursor->last, now_ns, &counted);
-    counted.reading.enabled_ns -= cursor->enabled_ns;
     counted.reading.elapsed_ns -= cursor->elapsed_ns;
-    cursor->enabled_ns = tally->enabled_ns;
     cursor->elapsed_ns = pmc_elapsed_ns(pmc, now_ns);
     metric_columns(call, pmc, &counted.reading);
     if (pmc->metrics && partial)
@@ -145,12 +143,10 @@ static void sequence_begin(struct call *call, const struct pmc *pmc, struct seri
         else if (cursor->resets != pmc->resets) /* it saw the count begin anew */
             cursor->last[i] = i < settings->n_counts ? settings->counts[i] : 0;
     }
-    if (!cursor->begun) {
-        cursor->enabled_ns = tally->enabled_ns;
+    if (!cursor->begun)
         cursor->elapsed_ns = pmc_elapsed_ns(pmc, now_ns);
-    } else if (cursor->resets != pmc->resets) {
-        cursor->enabled_ns = cursor->elapsed_ns = 0;
-    }
+    else if (cursor->resets != pmc->resets)
+        cursor->elapsed_ns = 0;
     cursor->begun = true;
     cursor->ended = false;
     cursor->pmc_start = pmc->started_ns;
