@@ -54,6 +54,7 @@ struct opener {
 
 /* A process or thread that a user named, held by a pidfd so that a reused number is noticed. */
 struct process;
+struct cgroup_watch;
 
 /* The main loop, which calls back on the main thread with the engine's lock held. Thread-safe. */
 struct loop {
@@ -85,7 +86,8 @@ struct sink {
     void (*gone)(void *ctx, uint64_t tag); /* backend: all tasks of a counter have exited */
     void (*dropped)(void *ctx, uint64_t tag); /* backend: a guarded process lost its events */
     void (*cpu)(void *ctx, unsigned cpu, bool online);
-    void (*ready)(void *ctx, uint64_t tag); /* backend: a recorder should be drained */
+    void (*cgroup)(void *ctx, uint64_t tag); /* host: a watched cgroup was created or removed */
+    void (*ready)(void *ctx, uint64_t tag);  /* backend: a recorder should be drained */
 };
 
 struct intake;   /* core/backend.h */
@@ -214,6 +216,19 @@ struct host {
      */
     int (*cgroup_open)(struct host_state *state, pid_t tid, const char *path, int *fd, char **name,
                        struct err *err);
+    /* Opens the cgroup root of the requester tid, where its paths start. *name as above. */
+    int (*cgroup_root)(struct host_state *state, pid_t tid, const char *path, int *root,
+                       char **name, struct err *err);
+    /* Opens that root again from a cgroup with this name, which may have been removed. Returns a
+     * descriptor or -errno. */
+    int (*cgroup_above)(int fd, const char *name);
+    /*
+     * Calls sink.cgroup(tag) after the cgroup with this name below root, or a cgroup above it, was
+     * created or removed. *fd is the cgroup, or -1: it does not exist. Errors: P14, E32.
+     */
+    int (*cgroup_watch)(struct host_state *state, int root, const char *name, uint64_t tag,
+                        struct cgroup_watch **watch, int *fd, struct err *err);
+    void (*cgroup_unwatch)(struct cgroup_watch *watch); /* (locked) */
     /* A stable identity of an open cgroup; whether the cgroup still exists. */
     uint64_t (*cgroup_key)(int fd);
     bool (*cgroup_alive)(int fd);

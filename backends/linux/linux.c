@@ -58,12 +58,14 @@ static int host_open(const struct loop *loop, const struct sink *sink, struct ho
         free(state);
         return rc;
     }
+    host_cgroups_open(state);
     *out = state;
     return 0;
 }
 
 static void host_close(struct host_state *state)
 {
+    host_cgroups_close(state);
     host_cpus_close(state);
     free(state);
 }
@@ -153,6 +155,10 @@ const struct host linux_host = {
     .view_adopt = linux_view_adopt,
     .view_keep = linux_view_keep,
     .cgroup_open = linux_cgroup_open,
+    .cgroup_root = linux_cgroup_root,
+    .cgroup_above = linux_cgroup_above,
+    .cgroup_watch = linux_cgroup_watch,
+    .cgroup_unwatch = linux_cgroup_unwatch,
     .cgroup_key = linux_cgroup_key,
     .cgroup_alive = linux_cgroup_alive,
     .process_print = linux_process_print,

@@ -6,6 +6,9 @@
 #include "backends/proc.h"
 #include "core/host.h"
 
+#include <pthread.h>
+#include <sys/queue.h>
+
 /* machine/cpus.c */
 struct host_cpus {
     struct cpus possible; /* fixed */
@@ -13,6 +16,13 @@ struct host_cpus {
      * follows. */
     atomic_bool online[CPUS_MAX];
     int fd; /* watched netlink socket; -1 without a loop */
+};
+
+/* machine/cgroup_watch.c */
+struct host_cgroups {
+    pthread_mutex_t lock; /* a leaf: protects the list and the watches in it */
+    int fd;               /* inotify, watched by the loop; -1 without a loop or after an error */
+    LIST_HEAD(, cgroup_watch) watches;
 };
 
 struct host_state {
@@ -23,6 +33,7 @@ struct host_state {
     struct ns_id userns;
     struct ns_id cgroupns; /* all 0 on a kernel without cgroups */
     struct host_cpus cpus;
+    struct host_cgroups cgroups;
     uint64_t began_tsc, began_ns; /* start of the measurement of the cycle counter's rate */
 };
 

@@ -491,6 +491,50 @@ static bool cgroup_alive(int fd)
     return cgroup_state && i < cgroup_state->n_cgroups && cgroup_state->cgroup[i].alive;
 }
 
+static int cgroup_root(struct host_state *state, pid_t tid, const char *path, int *root,
+                       char **name, struct err *err)
+{
+    (void)state;
+    (void)tid;
+    *root = memfd_create("root", MFD_CLOEXEC);
+    must(*root >= 0, "no memfd");
+    *name = strdup(path);
+    if (*name)
+        return 0;
+    close(*root);
+    return err_set(err, E32, "no memory");
+}
+
+static int cgroup_above(int fd, const char *name)
+{
+    (void)fd;
+    (void)name;
+    return memfd_create("root", MFD_CLOEXEC);
+}
+
+/* Reports nothing: a test calls the sink itself. */
+static int cgroup_watch(struct host_state *state, int root, const char *name, uint64_t tag,
+                        struct cgroup_watch **watch, int *fd, struct err *err)
+{
+    struct err absent = {.id = ERR_NONE};
+    char *same;
+
+    (void)root;
+    (void)tag;
+    *watch = malloc(1);
+    *fd = -1;
+    if (!*watch)
+        return err_set(err, E32, "no memory");
+    if (cgroup_open(state, 0, name, fd, &same, &absent) == 0)
+        free(same);
+    return 0;
+}
+
+static void cgroup_unwatch(struct cgroup_watch *watch)
+{
+    free(watch);
+}
+
 const struct host fake_host = {
     .name = "fake",
     .now_ns = now_ns,
@@ -526,6 +570,10 @@ const struct host fake_host = {
     .view_adopt = view_adopt,
     .view_keep = view_free,
     .cgroup_open = cgroup_open,
+    .cgroup_root = cgroup_root,
+    .cgroup_above = cgroup_above,
+    .cgroup_watch = cgroup_watch,
+    .cgroup_unwatch = cgroup_unwatch,
     .cgroup_key = cgroup_key,
     .cgroup_alive = cgroup_alive,
     .process_print = process_print,

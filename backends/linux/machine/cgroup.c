@@ -51,8 +51,7 @@ static bool path_normalise(const char *path, char **out)
     return legal;
 }
 
-/* Opens a normalised path below dirfd, without symbolic links and other file systems. */
-static int beneath_open(int dirfd, const char *path)
+int cgroup_beneath(int dirfd, const char *path)
 {
     struct open_how how = {
         .flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC,
@@ -89,7 +88,7 @@ static int root_mount(void)
     if (context >= 0 && fsconfig(context, FSCONFIG_CMD_CREATE, NULL, NULL, 0) == 0)
         mount = fsmount(context, FSMOUNT_CLOEXEC,
                         MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
-    int fd = mount >= 0 ? beneath_open(mount, "/") : -EXDEV;
+    int fd = mount >= 0 ? cgroup_beneath(mount, "/") : -EXDEV;
     if (mount >= 0)
         close(mount);
     if (context >= 0)
@@ -134,18 +133,8 @@ static int root_open(const struct host_state *state, pid_t tid)
     return fd;
 }
 
-static int cgroup_walk(const struct host_state *state, pid_t tid, const char *path)
-{
-    int root = root_open(state, tid);
-    if (root < 0)
-        return root;
-    int fd = beneath_open(root, path);
-    close(root);
-    return fd == -EXDEV ? -ENOENT : fd;
-}
-
 /* Behind the mountpoint, as in the path of a cgroup's directory; NULL: it is none. */
-static const char *behind_mount(const char *path)
+const char *cgroup_behind_mount(const char *path)
 {
     for (size_t i = 0; i < sizeof mounts / sizeof *mounts; i++) {
         const size_t len = strlen(mounts[i]);
@@ -157,18 +146,20 @@ static const char *behind_mount(const char *path)
 
 static int no_cgroup(struct err *err, const char *path)
 {
-    const char *behind = behind_mount(path);
+    const char *behind = cgroup_behind_mount(path);
 
     if (behind)
         return err_set(err, P33,
                        "no cgroup \"%s\": its path is that of /proc/PID/cgroup, without the "
                        "mountpoint; write cgroup:%s",
                        text_shown(path), text_shown(behind));
-    return err_set(err, P33, "no cgroup \"%s\", read from the root of your cgroup namespace (v2)",
+    return err_set(err, P33,
+                   "no cgroup \"%s\", read from the root of your cgroup namespace (v2); "
+                   "reattach=on waits for it",
                    text_shown(path));
 }
 
-static int walk_failed(struct err *err, int rc, const char *path)
+int cgroup_failed(struct err *err, int rc, const char *path)
 {
     const char *shown = text_shown(path);
 
@@ -193,13 +184,13 @@ static int walk_failed(struct err *err, int rc, const char *path)
     return no_cgroup(err, path);
 }
 
-int linux_cgroup_open(struct host_state *state, pid_t tid, const char *path, int *fd, char **name,
+int linux_cgroup_root(struct host_state *state, pid_t tid, const char *path, int *root, char **name,
                       struct err *err)
 {
     char *normal;
     bool legal = path_normalise(path, &normal);
     if (!normal)
-        return walk_failed(err, -ENOMEM, path);
+        return cgroup_failed(err, -ENOMEM, path);
     if (!legal) {
         free(normal);
         return err_set(err, P33,
@@ -207,15 +198,52 @@ int linux_cgroup_open(struct host_state *state, pid_t tid, const char *path, int
                        "/proc/PID/cgroup",
                        text_shown(path));
     }
-    int rc = cgroup_walk(state, tid, normal);
+    int rc = root_open(state, tid);
     if (rc < 0) {
-        rc = walk_failed(err, rc, normal);
+        rc = cgroup_failed(err, rc, normal);
         free(normal);
         return rc;
     }
-    *fd = rc;
+    *root = rc;
     *name = normal;
     return 0;
+}
+
+int linux_cgroup_open(struct host_state *state, pid_t tid, const char *path, int *fd, char **name,
+                      struct err *err)
+{
+    int root, rc = linux_cgroup_root(state, tid, path, &root, name, err);
+    if (rc < 0)
+        return rc;
+    *fd = cgroup_beneath(root, *name);
+    close(root);
+    if (*fd >= 0)
+        return 0;
+    rc = cgroup_failed(err, *fd == -EXDEV ? -ENOENT : *fd, *name);
+    *fd = -1;
+    free(*name);
+    *name = NULL;
+    return rc;
+}
+
+/* One ".." for each part of the name, not out of the mount. The parents of a removed directory stay
+ * known as long as it is open. */
+int linux_cgroup_above(int fd, const char *name)
+{
+    struct open_how how = {
+        .flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC,
+        .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV | RESOLVE_NO_MAGICLINKS,
+    };
+    char up[2 + 3 * CGROUP_DEPTH_MAX] = ".";
+    unsigned depth = 0;
+    for (const char *p = name; *p; p++)
+        depth += *p == '/' && p[1] != '\0';
+    if (depth > CGROUP_DEPTH_MAX)
+        return -ENAMETOOLONG;
+    for (unsigned i = 0; i < depth; i++)
+        strcat(up, "/..");
+    fd = (int)syscall(SYS_openat2, fd, up, &how, sizeof how);
+    return fd < 0 ? -errno : fd;
 }
 
 /* The inode of a v2 cgroup is its id, which is not reused until a reboot. */
