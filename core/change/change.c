@@ -44,12 +44,18 @@ static int change_begin(struct change *change)
         change->diff.moves.items[change->diff.moves.n++] = (struct move){
             .old = link,
             .next = link,
+            .cgroup_fd = -1,
+            .root_fd = -1,
             .verdict = {.asked = change->cause == CAUSE_OWN && link_dropped(pmc, link),
                         .below = link->below,
                         .drops = link->drops}};
     }
     if (change->cause == CAUSE_RELEASE)
         return 0;
+    if (change->cause == CAUSE_OWN) {
+        change->stirred = pmc->stirred;
+        change->pmc->stirred = false; /* what happens from here on is another event */
+    }
     take_asker(change);
     change->desired.kernel = pmc->kernel;
     change->desired.wants_all = pmc->wants_all;
@@ -91,6 +97,8 @@ static void change_clear(struct change *change)
 
 /* ---- the parts in order ---- */
 
+#define STIR_TRIES 10 /* failed attempts to attach to a cgroup, until it is created again */
+
 /* After a failed change of the engine: retries later, or not at all. */
 static void note_failure(struct change *change)
 {
@@ -98,7 +106,10 @@ static void note_failure(struct change *change)
 
     if (change->cause == CAUSE_COMMAND)
         return;
-    if (change->rc != -ENOMEM) {
+    if (change->stirred && (pmc->stir_tries < STIR_TRIES || change->rc == -ENOMEM)) {
+        pmc->stirred = true;
+        pmc->stir_tries++;
+    } else if (change->rc != -ENOMEM) {
         pmc->cpus_refused =
             mode_table[pmc->effective].system && change->cpus_serial == change->engine->cpus_serial;
         EACH_MOVE (move, change)
@@ -127,6 +138,16 @@ static void change_end(struct change *change)
     change_clear(change);
 }
 
+/* reattach: targets that are not watched yet. */
+static bool lacks_watch(const struct pmc *pmc)
+{
+    for (unsigned i = 0; pmc->settings.word[KEY_REATTACH] && i < pmc->links->n; i++)
+        if (pmc->links->link[i]->kind == TARGET_CGROUP && !pmc->links->link[i]->ended &&
+            !pmc->links->link[i]->watch)
+            return true;
+    return false;
+}
+
 static void change_decide(struct change *change)
 {
     if (pmc_released(change->pmc) && change->cause != CAUSE_RELEASE)
@@ -140,7 +161,9 @@ static void change_decide(struct change *change)
     }
     change->call->err = change->rc ? change->err : change->note; /* before the reply may be sent */
     change->pmc->cpus_stale |= change->engine->cpus_serial != change->cpus_serial;
-    if (change->pmc->cpus_stale)
+    if (change->rc == 0 && change->cause == CAUSE_COMMAND && lacks_watch(change->pmc))
+        pmc_stir(change->pmc);
+    if (change->pmc->cpus_stale || change->pmc->stirred)
         pmc_pend(change->pmc);
 }
 
@@ -175,10 +198,9 @@ int change_run(struct call *call, struct pmc *pmc, enum cause cause, bool slow)
     quota_release(&change);
     if (change.rc == 0)
         change.rc = change_plan(&change);
-    if (change.rc == 0) {
+    if (change.rc == 0)
         unlocked(&change, slow, change_open);
-        quota_release(&change);
-    }
+    quota_release(&change);
     change_decide(&change);
     unlocked(&change, slow, change_close);
     rc = change.rc;
@@ -205,12 +227,12 @@ static bool cpus_differ(const struct pmc *pmc)
 bool change_takes_long(const struct pmc *pmc)
 {
     return pmc->recording || pmc->links->n > COST_SMALL || count_cost(pmc) > COST_SMALL ||
-           any_link(pmc, link_dropped) || cpus_differ(pmc);
+           any_link(pmc, link_dropped) || pmc->stirred || cpus_differ(pmc);
 }
 
 bool change_deaths(struct call *call, struct pmc *pmc)
 {
-    if (pmc->busy || pmc_released(pmc) || !any_link(pmc, link_dead))
+    if (pmc->busy || pmc_released(pmc) || !(pmc->stirred || any_link(pmc, link_dead)))
         return false;
     change_run(call, pmc, CAUSE_OWN, change_takes_long(pmc));
     return true;
@@ -229,7 +251,8 @@ bool change_pending(struct call *call, struct pmc *pmc)
 {
     if (pmc_released(pmc))
         return change_release(call, pmc);
-    if (pmc->busy || !(any_link(pmc, link_dropped) || any_link(pmc, link_dead) || cpus_differ(pmc)))
+    if (pmc->busy || !(any_link(pmc, link_dropped) || any_link(pmc, link_dead) || pmc->stirred ||
+                       cpus_differ(pmc)))
         return false;
     change_run(call, pmc, CAUSE_OWN, change_takes_long(pmc));
     return true;

@@ -27,8 +27,8 @@ static int check_open(struct change *change)
     const struct pmc *pmc = change->pmc;
     const struct state_row *state = &state_table[pmc->state];
 
-    if (state->settable)
-        return 0;
+    if (state->settable || (pmc->state == PMC_WAITING && !puts_count(change)))
+        return 0; /* nothing is open while it waits */
     if (puts_count(change))
         return err_set(&change->err, E06,
                        "%s is %s: write \"stop\" to ctl before you write its count", pmc->name,
@@ -377,7 +377,7 @@ static int check_start(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
     struct difference *diff = &change->diff;
-    bool runs = pmc->state == PMC_RUNNING || pmc->state == PMC_ARMED;
+    bool runs = !state_table[pmc->state].settable && pmc->state != PMC_LOST;
 
     if (pmc_live_links(pmc) == 0 && change->desired.targets.n == 0) {
         if (pmc->had_target)

@@ -7,9 +7,11 @@
 #include "core/slow.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define REASONS_BYTES 80 /* limit of the reasons for skipped targets; after that only their words  \
                           */
@@ -194,6 +196,35 @@ static int find_process(struct change *change, struct wanted *wanted)
                    said.text);
 }
 
+/* reattach: the cgroup may be absent. It is looked for again once it is watched. */
+static int find_root(struct change *change, struct wanted *wanted, const char *path)
+{
+    const struct engine *engine = change->engine;
+    const struct host *host = engine->host;
+    struct cgroup_watch *watch = NULL;
+    int root, rc = host->cgroup_root(engine->host_state, change->call->tid, path, &root,
+                                     &wanted->cgroup, &change->err);
+
+    if (rc)
+        return rc;
+    wanted->cgroup_fd = root;
+    wanted->absent = true;
+    rc = quota_found(change, wanted->word.remove);
+    if (rc == 0 && !wanted->word.remove)
+        rc = host->cgroup_watch(engine->host_state, root, wanted->cgroup, change->pmc->id, &watch,
+                                &root, &change->err);
+    else
+        return rc;
+    if (watch)
+        host->cgroup_unwatch(watch); /* the engine's own change makes one that stays */
+    if (rc || root < 0)
+        return rc;
+    close(wanted->cgroup_fd);
+    wanted->cgroup_fd = root;
+    wanted->absent = false;
+    return 0;
+}
+
 static int find_cgroup(struct change *change, struct wanted *wanted)
 {
     struct engine *engine = change->engine;
@@ -204,7 +235,11 @@ static int find_cgroup(struct change *change, struct wanted *wanted)
     if (!path)
         return err_nomem(&change->err);
     text_unescape(path);
-    int rc = engine->host->cgroup_open(engine->host_state, change->call->tid, path,
+    int rc = 0;
+    if (change->desired.settings.word[KEY_REATTACH])
+        rc = find_root(change, wanted, path);
+    else
+        rc = engine->host->cgroup_open(engine->host_state, change->call->tid, path,
                                        &wanted->cgroup_fd, &wanted->cgroup, &change->err);
     free(path);
     return rc;
@@ -302,9 +337,34 @@ static int find_command(struct change *change)
     return rc;
 }
 
+/*
+ * reattach: watches the cgroup and then compares it, so that no creation is missed. A link without
+ * a watch is new, or was loaded.
+ */
+static int ask_cgroup(struct change *change, struct move *move)
+{
+    const struct engine *engine = change->engine;
+    const struct host *host = engine->host;
+    const struct link *link = move->old;
+
+    if (link->watch && !link->offline && host->cgroup_alive(link->cgroup_fd))
+        return 0;
+    move->root_fd = link->offline ? fcntl(link->cgroup_fd, F_DUPFD_CLOEXEC, 0)
+                                  : host->cgroup_above(link->cgroup_fd, link->cgroup);
+    if (move->root_fd < 0)
+        return err_set(&change->err, P14, "the root of cgroup \"%s\" cannot be opened",
+                       text_shown(link->cgroup));
+    int rc = host->cgroup_watch(engine->host_state, move->root_fd, link->cgroup, change->pmc->id,
+                                &move->watch, &move->cgroup_fd, &change->err);
+    if (rc == 0)
+        move->verdict.strayed =
+            link->offline ? move->cgroup_fd >= 0 : !host->cgroup_alive(link->cgroup_fd);
+    return rc;
+}
+
 /* Checks whether the rights of the attach are sufficient for the program that the process runs now.
  */
-static void ask_verdicts(struct change *change)
+static int ask_verdicts(struct change *change)
 {
     const struct engine *engine = change->engine;
     const struct host *host = engine->host;
@@ -312,7 +372,12 @@ static void ask_verdicts(struct change *change)
     EACH_MOVE (move, change) {
         const struct link *link = move->old;
         struct verdict *verdict = &move->verdict;
+        int rc = change->stirred && link->kind == TARGET_CGROUP && !link->ended
+                     ? ask_cgroup(change, move)
+                     : 0;
 
+        if (rc)
+            return rc;
         if (!verdict->asked)
             continue;
         verdict->dead = link->kind == TARGET_THREAD && !host->process_alive(link->proc->process);
@@ -323,6 +388,7 @@ static void ask_verdicts(struct change *change)
                            host->may_observe(engine->host_state, link->rights, NULL,
                                              link->proc->process, NULL) != 0;
     }
+    return 0;
 }
 
 void change_find(struct change *change)
@@ -334,5 +400,5 @@ void change_find(struct change *change)
         return;
     }
     change->deadline_ns = engine->host->now_ns(engine->host_state) + change->attach_ns;
-    ask_verdicts(change);
+    change->rc = ask_verdicts(change);
 }

@@ -285,9 +285,16 @@ void change_close(struct change *change)
         go_on(change);
     if (change->log.held)
         recording_hold(change->log.held, false);
-    EACH_MOVE (move, change)
+    EACH_MOVE (move, change) {
         if (move->guard) /* the fired guard */
             engine->backend->unguard(move->guard);
+        if (move->watch)
+            engine->host->cgroup_unwatch(move->watch);
+        if (move->cgroup_fd >= 0)
+            close(move->cgroup_fd);
+        if (move->root_fd >= 0)
+            close(move->root_fd);
+    }
     links_destroy(engine, change->dead);
     recording_leave(change->log.made, false); /* of a refused change */
     recording_leave(change->log.old, engine->forgetting);

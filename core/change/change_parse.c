@@ -242,6 +242,14 @@ static int parse_config(struct change *change, struct scan *scan)
     return rc;
 }
 
+static bool behind_cgroup(const struct change *change)
+{
+    const struct desired *desired = &change->desired;
+
+    return desired->targets.n &&
+           desired->targets.items[desired->targets.n - 1].word.kind == TARGET_CGROUP;
+}
+
 static int parse_words(struct change *change, struct scan *scan)
 {
     struct word word;
@@ -250,7 +258,7 @@ static int parse_words(struct change *change, struct scan *scan)
     while (rc == 0 && scan_word(scan, &word)) {
         if (strcmp(change->file, "event") == 0)
             rc = add_names(change, word);
-        else
+        else if (!word_is(word, "waiting") || !behind_cgroup(change)) /* as `target` lists it */
             rc = add_target(change, word);
     }
     if (rc == 0 && change->desired.n_names + change->desired.targets.n == 0)

@@ -73,14 +73,30 @@ static struct link *link_fresh(struct change *change, enum target_kind kind)
     return link;
 }
 
-struct move *plan_fresh(struct change *change, enum target_kind kind)
+/* Its cgroup does not exist: the link holds the descriptor of the root where the path starts. */
+static void link_wait(struct link *link)
+{
+    link->offline = true;
+    link->facts.descriptors = 1;
+}
+
+struct move *plan_fresh(struct change *change, enum target_kind kind, bool opens)
 {
     struct difference *diff = &change->diff;
-    struct link *link = vec_room(&diff->moves, 1) ? NULL : link_fresh(change, kind);
+    struct link *link = NULL;
 
+    if (vec_room(&diff->moves, 1) == 0)
+        link = opens ? link_fresh(change, kind) : link_new(change->desired.set->n);
     if (!link)
         return NULL;
-    diff->moves.items[diff->moves.n] = (struct move){.next = link, .opens = true};
+    if (!opens) {
+        link->kind = kind;
+        link->pmc = change->pmc;
+        link_wait(link);
+        diff->n_waits++;
+    }
+    diff->moves.items[diff->moves.n] =
+        (struct move){.next = link, .opens = opens, .cgroup_fd = -1, .root_fd = -1};
     return &diff->moves.items[diff->moves.n++];
 }
 
@@ -123,9 +139,15 @@ static int plan_renew(struct change *change, struct move *move, struct rights *r
     link->rights = rights_ref(rights);
     if (!link_like(link, old))
         return err_nomem(&change->err);
-    if (old->cgroup_fd >= 0 && (link->cgroup_fd = fcntl(old->cgroup_fd, F_DUPFD_CLOEXEC, 0)) < 0)
+    if (move->cgroup_fd >= 0) {
+        link->cgroup_fd = move->cgroup_fd;
+        link->cgroup_key = change->engine->host->cgroup_key(link->cgroup_fd);
+        move->cgroup_fd = -1;
+    } else if (old->cgroup_fd >= 0 &&
+               (link->cgroup_fd = fcntl(old->cgroup_fd, F_DUPFD_CLOEXEC, 0)) < 0) {
         return err_set(&change->err, P14, "cannot duplicate a file descriptor: %s",
                        err_errno_name(-errno));
+    }
     if (!old->proc)
         return 0;
     link_set_proc(link, old->proc);
@@ -159,10 +181,30 @@ static int plan_offline(struct change *change, struct move *move)
     return rc;
 }
 
+/* Its cgroup was removed, or does not exist yet: it is opened with these rights when it does. */
+static int plan_wait(struct change *change, struct move *move, struct rights *rights)
+{
+    int rc = plan_end(change, move);
+    struct link *link = move->next;
+
+    if (rc)
+        return rc;
+    link_wait(link);
+    link->rights = rights_ref(rights);
+    link->cgroup_fd =
+        move->root_fd >= 0 ? move->root_fd : fcntl(move->old->cgroup_fd, F_DUPFD_CLOEXEC, 0);
+    move->root_fd = -1;
+    if (link->cgroup_fd >= 0)
+        return 0;
+    return err_set(&change->err, P14, "cannot duplicate a file descriptor: %s",
+                   err_errno_name(-errno));
+}
+
 int plan_reopen(struct change *change)
 {
     const struct asker *asker = &change->asker;
     const bool new_set = change->desired.new_set;
+    struct rights *rights = asker->superuser ? NULL : asker->rights;
     int rc = 0;
 
     EACH_MOVE (move, change) {
@@ -172,10 +214,12 @@ int plan_reopen(struct change *change)
             continue;
         if (link->ended) {
             plan_leave(move);
+        } else if (link_waits(link)) {
+            rc = plan_wait(change, move, rights);
         } else if (link->offline) {
             rc = plan_offline(change, move);
         } else {
-            rc = plan_renew(change, move, asker->superuser ? NULL : asker->rights);
+            rc = plan_renew(change, move, rights);
             move->recheck = link->kind <= TARGET_THREAD;
         }
     }
@@ -264,6 +308,18 @@ static int plan_moved(struct change *change, struct move *move)
     return rc;
 }
 
+/* Its cgroup was created or removed, or both. It is attached if its attacher may still count it. */
+static int plan_strayed(struct change *change, struct move *move)
+{
+    struct link *link = move->old;
+    const bool may = !link->rights || access_system(change->pmc->instance, link->rights);
+
+    move->reason = link->offline ? NULL : "removed";
+    if (move->cgroup_fd >= 0 && may)
+        return plan_renew(change, move, link->rights);
+    return link->offline ? 0 : plan_wait(change, move, link->rights);
+}
+
 static int plan_own(struct change *change)
 {
     static const struct target_word all = {.word = {"all", 3}, .kind = TARGET_CPU, .all = true};
@@ -273,7 +329,9 @@ static int plan_own(struct change *change)
     EACH_MOVE (move, change) {
         if (rc)
             return rc;
-        if (link_dead(pmc, move->old))
+        if (move->verdict.strayed && pmc->settings.word[KEY_REATTACH])
+            rc = plan_strayed(change, move);
+        else if (link_dead(pmc, move->old))
             rc = plan_death(change, move);
         else if (move->verdict.asked && link_dropped(pmc, move->old))
             rc = plan_dropped(change, move);
@@ -298,6 +356,10 @@ static int plan_command(struct change *change)
     for (unsigned i = 0; rc == 0 && i < sizeof steps / sizeof steps[0]; i++)
         rc = steps[i](change);
     EACH_MOVE (move, change)
+        if (rc == 0 && !change->desired.settings.word[KEY_REATTACH] && move->old &&
+            move->next == move->old && link_waits(move->old) && (rc = plan_end(change, move)) == 0)
+            move->next->ended = true; /* nothing waits for it now */
+    EACH_MOVE (move, change)
         if ((verb == VERB_RESET || verb == VERB_RESTART) && move->old && move->next == move->old &&
             move->old->ended)
             plan_leave(move); /* a reset removes exited targets */
@@ -321,7 +383,7 @@ static void plan_start(struct change *change)
              (change->desired.new_set || pmc->state == PMC_NEW || pmc->state == PMC_ALLOCATED ||
               pmc->state == PMC_EXITED))
         diff->start = diff->start_fresh =
-            diff->n_opens > 0; /* also links that were attached earlier */
+            diff->n_opens + diff->n_waits > 0; /* also links that were attached earlier */
 }
 
 /* Allocates the memory of the swap. */

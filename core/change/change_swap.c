@@ -240,6 +240,24 @@ static void fill_links(struct change *change)
             links->link[links->n++] = move->next;
 }
 
+/* The watch follows the target; the one that is replaced is freed with the change. */
+static void swap_watch(const struct change *change, struct move *move)
+{
+    struct link *old = move->old, *next = move->next;
+    struct cgroup_watch *before = old ? old->watch : NULL;
+
+    if (!next || next->kind != TARGET_CGROUP)
+        return;
+    if (old)
+        old->watch = NULL;
+    if (!move->watch && change->desired.settings.word[KEY_REATTACH]) {
+        next->watch = before;
+        return;
+    }
+    next->watch = move->watch;
+    move->watch = before;
+}
+
 static void swap_links(struct change *change)
 {
     struct pmc *pmc = change->pmc;
@@ -250,6 +268,12 @@ static void swap_links(struct change *change)
     for (unsigned i = 0; old->refs > 1 && i < old->n; i++)
         old->link[i]->refs++;
     EACH_MOVE (move, change) {
+        if (move->next && move->next != move->old && link_waits(move->next)) {
+            pmc_hold_link(pmc, move->next, true);
+            if (!move->next->gone_since_ns)
+                move->next->gone_since_ns = now(change);
+        }
+        swap_watch(change, move);
         if (!move->opens || !move->next->counter)
             continue;
         count_attach(pmc, move->next);
@@ -268,7 +292,7 @@ static void retire_links(struct change *change)
 {
     EACH_MOVE (move, change) {
         if (move->old && move->old != move->next) {
-            if (move->old->counter)
+            if (move->old->counter || link_waits(move->old))
                 pmc_hold_link(change->pmc, move->old, false);
             retire(change, move->old);
         }
@@ -285,6 +309,16 @@ static bool changes_links(const struct change *change)
         if (move->next != move->old)
             return true;
     return false;
+}
+
+/* Every target that is left is waited for. */
+static bool all_wait(const struct pmc *pmc)
+{
+    unsigned waits = 0;
+
+    for (unsigned i = 0; i < pmc->links->n; i++)
+        waits += link_waits(pmc->links->link[i]);
+    return waits > 0 && waits == pmc_live_links(pmc);
 }
 
 static enum pmc_state state_after(const struct change *change)
@@ -381,7 +415,7 @@ static void swap_release(struct change *change)
     }
     for (unsigned i = 0; i < old->n; i++) {
         old->link[i]->refs += old->refs > 1;
-        if (old->link[i]->counter)
+        if (old->link[i]->counter || link_waits(old->link[i]))
             pmc_hold_link(pmc, old->link[i], false);
         retire(change, old->link[i]);
     }
@@ -416,10 +450,15 @@ void change_swap(struct change *change)
     if (change->rc)
         return;
     settle_guards(change);
+    const bool waited = pmc->state == PMC_WAITING;
     swap_counts(change);
     swap_links(change);
     pmc->epoch += links_change;
     enum pmc_state after = idle ? pmc->state : state_after(change);
+    if (!idle && waited && change->desired.new_set && after == PMC_ALLOCATED)
+        after = PMC_RUNNING; /* another event, while it waits */
+    if (!idle && !state_table[after].settable)
+        after = all_wait(pmc) ? PMC_WAITING : after == PMC_WAITING ? PMC_RUNNING : after;
     const bool was_settable = state_table[pmc->state].settable;
     const bool starts =
         !state_table[after].settable && (was_settable || change->desired.verb == VERB_RESTART);

@@ -22,7 +22,11 @@ static bool link_matches(const struct engine *engine, const struct link *link,
         bool inside =
             strncmp(link->cgroup, wanted->cgroup, a < b ? a : b) == 0 &&
             (a == b || a == 1 || b == 1 || (a < b ? wanted->cgroup[a] : link->cgroup[b]) == '/');
-        return link->cgroup_key == engine->host->cgroup_key(wanted->cgroup_fd) ||
+        /* with reattach the name is the target, whether the cgroup exists or not */
+        if (a == b && inside && (link->offline || link->pmc->settings.word[KEY_REATTACH]))
+            return true;
+        return (!wanted->absent &&
+                link->cgroup_key == engine->host->cgroup_key(wanted->cgroup_fd)) ||
                (overlaps && inside);
     }
     if (link->kind == TARGET_CPU || link->kind == TARGET_CGROUP || !link->proc)
@@ -76,7 +80,7 @@ static void take_rights(struct change *change, struct link *link)
 
 static int want_process(struct change *change, struct wanted *wanted)
 {
-    struct move *move = plan_fresh(change, wanted->word.kind);
+    struct move *move = plan_fresh(change, wanted->word.kind, true);
     struct link *link = move ? move->next : NULL;
     bool taken;
     struct proc *proc = link ? proc_get(change->engine, wanted->process, &taken) : NULL;
@@ -96,18 +100,19 @@ static int want_process(struct change *change, struct wanted *wanted)
 
 static int want_cgroup(struct change *change, struct wanted *wanted)
 {
-    struct move *move = plan_fresh(change, TARGET_CGROUP);
+    struct move *move = plan_fresh(change, TARGET_CGROUP, !wanted->absent);
 
     if (!move)
         return err_nomem(&change->err);
     struct link *link = move->next;
     link->cgroup_fd = wanted->cgroup_fd;
-    link->cgroup_key = change->engine->host->cgroup_key(wanted->cgroup_fd);
+    if (!wanted->absent)
+        link->cgroup_key = change->engine->host->cgroup_key(wanted->cgroup_fd);
     link->cgroup = wanted->cgroup;
     wanted->cgroup_fd = -1;
     wanted->cgroup = NULL;
     take_rights(change, link);
-    return 0;
+    return wanted->absent ? quota_spend(change, link->facts.descriptors) : 0;
 }
 
 static const struct class_info *set_class(const struct change *change)
@@ -179,7 +184,7 @@ static int want_cpu(struct change *change, const struct target_word *word, unsig
     if (move)
         return err_set(&change->err, E10, "\"" WORD_FMT "\": CPU %u is already attached",
                        WORD_ARG(word->word), cpu);
-    move = plan_fresh(change, TARGET_CPU);
+    move = plan_fresh(change, TARGET_CPU, true);
     if (!move)
         return err_nomem(&change->err);
     move->next->cpu = cpu;

@@ -14,7 +14,7 @@
 /* Returns true if the death of the target may not be reported yet. */
 static bool link_asked(const struct pmc *pmc, const struct link *link)
 {
-    if (link->ended || link->gone || link->kind == TARGET_CPU)
+    if (link->ended || link->gone || link->offline || link->kind == TARGET_CPU)
         return false;
     if (link->kind == TARGET_CGROUP)
         return true;
@@ -29,6 +29,8 @@ static bool deaths_under_way(const struct pmc *pmc)
 {
     if (!pmc->busy || pmc->busy->cause == CAUSE_COMMAND)
         return false;
+    if (pmc->stirred)
+        return true;
     for (unsigned i = 0; i < pmc->links->n; i++)
         if (link_dead(pmc, pmc->links->link[i]))
             return true;
@@ -54,7 +56,7 @@ struct asked {
     bool dead;
 };
 
-static int targets_ask(struct call *call, const struct pmc *pmc)
+static int targets_ask(struct call *call, struct pmc *pmc)
 {
     struct links *links = links_ref(pmc->links);
     struct asked *asked = calloc(links->n, sizeof *asked);
@@ -68,7 +70,10 @@ static int targets_ask(struct call *call, const struct pmc *pmc)
         asked[i].dead = !link_target_alive(asked[i].link);
     slow_end(call);
     for (unsigned i = 0; i < n; i++)
-        if (asked[i].dead) {
+        if (asked[i].dead && asked[i].link->kind == TARGET_CGROUP &&
+            pmc->settings.word[KEY_REATTACH]) {
+            pmc->stirred = true;
+        } else if (asked[i].dead) {
             asked[i].link->gone = true;
             pmc_touch(asked[i].link->pmc);
         }

@@ -20,8 +20,9 @@ struct wanted {
     struct target_word word;
     struct process *process; /* owned until a proc takes it over */
     pid_t pid, tid;
-    int cgroup_fd;
+    int cgroup_fd; /* if `absent`, the root where its path starts */
     char *cgroup;
+    bool absent; /* the cgroup does not exist: wait for it */
     bool passed; /* has exited: skipped and named in the note */
 };
 
@@ -55,12 +56,15 @@ struct move {
     pid_t said;          /* the number in the command; 0: self, or none */
     const char *reason;  /* reason in the log's detach record; NULL: no record */
     struct tally *last;  /* reading, valid if `was_read` */
+    int cgroup_fd, root_fd; /* verdict.strayed: the cgroup (-1: none) and the root of its path */
+    struct cgroup_watch *watch; /* new, for `next`; after the swap the old one, to be freed */
     bool was_read;
     bool stopped, started; /* by this change */
     struct verdict {       /* result of the check without the lock, if it lost its events */
         bool asked, below; /* below: a descendant lost its events; no check needed */
         bool headless;     /* nothing was lost: only the first thread has exited */
         bool dead;         /* it was a thread, which has exited */
+        bool strayed;      /* its cgroup was removed or created */
         bool refused;      /* the rights of the attach are no longer sufficient */
         unsigned drops;
     } verdict;
@@ -70,6 +74,7 @@ struct move {
 struct difference {
     VEC(struct move) moves;
     unsigned n_opens;       /* moves with `opens` */
+    unsigned n_waits;       /* new targets that do not exist yet */
     bool reopen;            /* reopen every live link */
     bool start, stop, read; /* for links that stay */
     bool start_fresh;
@@ -122,6 +127,7 @@ struct change {
     struct user *payer;          /* the charged user (a reference) */
     char name[NAME_LEN_MAX + 1]; /* copy of the PMC's name for sentences without the lock */
     const char *file;
+    bool stirred; /* compares cgroup targets with what exists */
     struct asker asker;
     struct desired desired;
     struct difference diff;
@@ -162,7 +168,8 @@ int change_plan(struct change *change);
 int change_desire_set(struct change *change);      /* sets desired.set and its events if missing */
 bool change_attaches(const struct change *change); /* returns true if there are new targets */
 void plan_leave(struct move *move);
-struct move *plan_fresh(struct change *change, enum target_kind kind); /* NULL on ENOMEM */
+/* opens: false if the target is waited for. Returns NULL on ENOMEM. */
+struct move *plan_fresh(struct change *change, enum target_kind kind, bool opens);
 /* Plans an exec guard for the proc of a move. */
 void plan_guard(struct change *change, struct move *move);
 int plan_reopen(struct change *change); /* every live link is opened anew */

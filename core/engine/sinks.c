@@ -85,6 +85,15 @@ static void sink_cpu(void *ctx, unsigned cpu, bool online)
     }
 }
 
+static void sink_cgroup(void *ctx, uint64_t tag)
+{
+    struct engine *engine = *(struct engine **)ctx;
+    struct pmc *pmc = ids_find(&engine->pmcs, tag);
+
+    if (pmc)
+        pmc_stir(pmc);
+}
+
 static void sink_ready(void *ctx, uint64_t tag)
 {
     struct engine *engine = *(struct engine **)ctx;
@@ -102,5 +111,6 @@ struct sink engine_sink(struct engine **engine)
                          .gone = sink_gone,
                          .dropped = sink_dropped,
                          .cpu = sink_cpu,
+                         .cgroup = sink_cgroup,
                          .ready = sink_ready};
 }

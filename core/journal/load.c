@@ -137,8 +137,11 @@ static void procs_settle(struct engine *engine)
 {
     uint64_t id = 0;
 
-    for (struct pmc *pmc; (pmc = ids_next(&engine->pmcs, id, &id));)
+    for (struct pmc *pmc; (pmc = ids_next(&engine->pmcs, id, &id));) {
         recording_begin(engine, pmc);
+        if (pmc->settings.word[KEY_REATTACH])
+            pmc_stir(pmc); /* its watches are made again */
+    }
     id = 0;
     for (struct proc *proc; (proc = ids_next(&engine->procs, id, &id));) {
         if (proc->refs)

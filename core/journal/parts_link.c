@@ -78,6 +78,8 @@ static bool link_end(struct loading *load, bool fine)
 
     if (link->cgroup_fd >= 0)
         fd_keep(link->cgroup_fd);
+    if (fine && link_waits(link))
+        pmc_hold_link(load->pmc, link, true);
     return fine && (link->kind != TARGET_CGROUP || link->cgroup) &&
            (link->kind >= TARGET_CPU || link->ended || link->proc);
 }

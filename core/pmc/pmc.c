@@ -20,6 +20,7 @@ const struct state_row state_table[PMC_STATES] = {
     [PMC_STOPPED] = {"stopped", true, "the PMC does not count and keeps its value"},
     [PMC_EXITED] = {"exited", true, "no target is left"},
     [PMC_LOST] = {"lost", false, "the kernel took all of its hardware counters away"},
+    [PMC_WAITING] = {"waiting", false, "reattach=on is set, and no target exists at this moment"},
 };
 
 /* ---- creation ---- */
@@ -385,6 +386,26 @@ void pmc_pend_later(struct pmc *pmc, uint64_t now_ns)
         pmc->engine->retry_ns = now_ns + pause_ns;
 }
 
+#define STIRS_MAX 20 /* per second; later ones wait for the next retry */
+
+void pmc_stir(struct pmc *pmc)
+{
+    const uint64_t now_ns = pmc->engine->host->now_ns(pmc->engine->host_state);
+
+    pmc->stirred = true;
+    pmc->stir_tries = 0;
+    if (now_ns - pmc->stirs_ns > 1000000000) {
+        pmc->stirs_ns = now_ns;
+        pmc->stirs = 0;
+    }
+    if (pmc->stirs++ < STIRS_MAX)
+        pmc_pend(pmc);
+    else
+        pmc_pend_later(pmc, now_ns);
+    if (pmc->stirs > STIRS_MAX)
+        pmc->stirs = STIRS_MAX;
+}
+
 bool link_target_alive(void *arg)
 {
     const struct link *link = arg;
@@ -425,6 +446,8 @@ bool link_dead(const struct pmc *pmc, const struct link *link)
 {
     if (link->ended)
         return false;
+    if (link->kind == TARGET_CGROUP && pmc->settings.word[KEY_REATTACH])
+        return false; /* see pmc_stir() */
     if (link->gone) /* or its process executed a privileged program, see link_dropped() */
         return !link_dropped(pmc, link);
     /* With descendants the children are still counted after the process has exited. */

@@ -25,6 +25,7 @@ enum pmc_state {
     PMC_STOPPED,
     PMC_EXITED,
     PMC_LOST,
+    PMC_WAITING,
     PMC_STATES
 };
 struct state_row {
@@ -114,6 +115,10 @@ struct pmc {
     bool wants_all;      /* target `all` */
     bool cpus_stale;     /* with `all`: a new CPU may not be counted yet */
     bool cpus_refused;   /* following CPUs failed: retry at the next change */
+    bool stirred;        /* reattach: a cgroup target may have been created or removed */
+    uint8_t stir_tries;  /* failed attempts to attach since then */
+    uint8_t stirs;       /* events since stirs_ns, to limit the attaches per second */
+    uint64_t stirs_ns;
     unsigned left_out;   /* descendants that were skipped in all attaches */
     struct set *set;     /* NULL: new */
     char *metrics;       /* words "metric/…" of `event`, or NULL */
@@ -264,6 +269,8 @@ bool link_moved(const struct pmc *pmc, const struct link *link);
 void link_lost_below(struct link *link);
 /* Returns true if the target is known to be dead and the link is not ended. See also deaths.h. */
 bool link_dead(const struct pmc *pmc, const struct link *link);
+/* reattach: a cgroup target may have been created or removed; the engine compares them soon. */
+void pmc_stir(struct pmc *pmc);
 /* For backends, while the counter exists: arg is the link. Always true for CPUs. */
 bool link_target_alive(void *arg);
 

@@ -113,6 +113,10 @@ const struct key_row key_table[KEYS] = {
                       "when the PMC is released without rmdir: at unmount, when the writing "
                       "process exits, or when the open file is closed",
                       "owner process", SHAPE_WORDS, LIFETIME_MOUNT},
+    [KEY_REATTACH] = {"reattach", "on, off", "off", PLACE_ANY, false,
+                      "wait for the targets cgroup:/PATH that do not exist or were removed, and "
+                      "attach to them when they are created",
+                      "", SHAPE_SWITCH, 0},
     [KEY_TARGET] = {"target", "see TARGETS", "", PLACE_ANY, false,
                     "attach to a target. Repeat the key to attach to several targets",
                     "PMCATTACH, cpc_bind_*"},

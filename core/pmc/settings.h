@@ -57,6 +57,7 @@ enum key {
     KEY_NOTIFY,
     KEY_METRICS,
     KEY_LIFETIME,
+    KEY_REATTACH,
     KEY_TARGET,
     KEYS
 };

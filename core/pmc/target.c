@@ -194,6 +194,8 @@ void links_destroy(struct engine *engine, struct link *dead)
         proc_destroy(engine, link->last);
         if (link->cgroup_fd >= 0 && !engine->forgetting)
             close(link->cgroup_fd);
+        if (link->watch)
+            engine->host->cgroup_unwatch(link->watch);
         free(link->cgroup);
         free(link);
     }

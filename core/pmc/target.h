@@ -88,7 +88,7 @@ struct link {
     };
     pid_t pid, tid; /* in the daemon's namespace; kept after the end */
     unsigned cpu;
-    bool offline;  /* its CPU is offline; the count stays */
+    bool offline;  /* its CPU or cgroup does not exist now; the count stays */
     bool ended;    /* the target has ended: `base` is the final tally, counter is NULL */
     bool gone;     /* the backend reports that all tasks have exited */
     bool moved;    /* its CPU changed since it was planned; cgroup: a CPU came online */
@@ -98,7 +98,8 @@ struct link {
     bool asked;    /* attaching again has failed once; the second failure is final */
     bool missed;   /* attached again: some counts are missing */
     bool replaced; /* a running change detaches or reopens it */
-    int cgroup_fd; /* -1 unless TARGET_CGROUP */
+    int cgroup_fd; /* -1 unless TARGET_CGROUP; if link_waits(), the root of its path */
+    struct cgroup_watch *watch; /* reattach: reports creation and removal of the cgroup; or NULL */
     uint64_t cgroup_key;
     char *cgroup; /* normalised path as written */
     struct rights
@@ -137,6 +138,11 @@ void recording_leave(struct recording *recording, bool forgetting);
 static inline bool link_live(const struct link *link)
 {
     return !link->ended && !link->offline && link->counter;
+}
+/* Returns true if reattach waits for the cgroup, which does not exist now. */
+static inline bool link_waits(const struct link *link)
+{
+    return link->offline && link->kind == TARGET_CGROUP;
 }
 /* Returns the last good reading, or the base if that is newer. */
 const struct tally *link_seen(const struct link *link);

@@ -92,7 +92,7 @@ static bool records_come(const struct pmc *pmc)
     if (!pmc->set || !settings->word[KEY_LOG] || !recorded_for(pmc->effective, settings))
         return false;
     return pmc->busy || pmc->state == PMC_ALLOCATED || pmc->state == PMC_ARMED ||
-           pmc->state == PMC_RUNNING || pmc->state == PMC_LOST;
+           pmc->state == PMC_RUNNING || pmc->state == PMC_LOST || pmc->state == PMC_WAITING;
 }
 
 /* ---- what the first line says ---- */

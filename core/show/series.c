@@ -21,7 +21,8 @@ static uint64_t interval_ns(const struct pmc *pmc)
 
 static bool goes_on(const struct pmc *pmc)
 {
-    return pmc->state == PMC_RUNNING || pmc->state == PMC_ARMED || pmc->state == PMC_LOST;
+    return pmc->state == PMC_RUNNING || pmc->state == PMC_ARMED || pmc->state == PMC_LOST ||
+           pmc->state == PMC_WAITING;
 }
 
 /* As in samples, before the first start something may still come. */

@@ -92,6 +92,8 @@ static void print_targets(const struct looked *item, const char *before, bool na
             continue;
         buf_str(out, before);
         link_print(link, item->shown[i], false, out);
+        if (nameless && link_waits(link))
+            buf_str(out, " waiting");
         buf_char(out, '\n');
     }
     if (pmc->wants_all)

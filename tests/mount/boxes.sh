@@ -171,6 +171,37 @@ t_a_container_counts_the_cgroup_it_was_given() {
     done
 }
 
+t_a_container_waits_for_its_cgroup_with_its_own_rights() {
+    need_boxes
+    cgroup_make
+    mount_pmcfs
+    instance one "$ALICE"
+    mkdir "$GROUP/below"
+    chown -R "$ALICE" "$GROUP"
+    limit one system_scope 1
+    box_start one "$M/instances/one" "${ROOTLESS[@]}" -- sh -c \
+        'echo $$ >"$0/cgroup.procs"; n=$1; shift
+        exec unshare --cgroup setpriv --reuid "$n" --regid "$n" --clear-groups -- "$@"' \
+        "$GROUP" "$ALICE"
+    inside one 'mkdir /pmc/a; echo "event=page-faults reattach=on" >/pmc/a/config'
+    says one ok 'result write /pmc/a/target cgroup:/below/x'
+    says one 'cgroup:/below/x waiting' 'cat /pmc/a/target'
+    pmc mine event=page-faults reattach=on "target=cgroup:$GROUP_NAME/below/x"
+    mkdir "$GROUP/below/x"
+    eventually 5 '[[ $(cat "$M/instances/one/a/ctl") == running ]]'
+    rmdir "$GROUP/below/x"
+    eventually 5 '[[ $(cat "$M/instances/one/a/ctl") == waiting ]]'
+    limit one system_scope 0
+    eventually 5 '[[ $(state mine) == waiting ]]'
+    mkdir "$GROUP/below/x"
+    eventually 5 '[[ $(state mine) == running ]]'
+    says one waiting 'cat /pmc/a/ctl'
+    rmdir "$GROUP/below/x"
+    limit one system_scope 1
+    mkdir "$GROUP/below/x"
+    eventually 5 '[[ $(cat "$M/instances/one/a/ctl") == running ]]'
+}
+
 t_no_file_handle_leads_out_of_it() {
     local major minor
     IFS=.- read -r major minor _ < <(uname -r)

@@ -10,7 +10,8 @@ examples/               has a test of its own
 packaging/              has a test of its own
 pmcstat                 has a test of its own
 pmcfs /pmc              mounts: the test has mounted
-pmc-flamegraph          has a test of its own'
+pmc-flamegraph          has a test of its own
+systemctl               wants systemd; reattach.sh has the same with cgroups of its own'
 
 # blocks FILE: those that are to be pasted, a NUL after each.
 blocks() {

@@ -48,6 +48,33 @@ t_a_program_that_executed_outside_the_cgroup_has_its_name() {
     hot_end p
 }
 
+t_a_cgroup_is_sampled_again_when_it_is_created_again() {
+    with_cgroup2
+    group=$(mktemp -d "$CGROUP_ROOT/pmcfs-XXXXXX" 2>/dev/null) || skip "cgroups cannot be made here"
+    trap 'kill -KILL "${PID_OF[@]}" 2>/dev/null || :; until rmdir "$group"; do sleep 0.1; done' EXIT
+    rmdir "$group"
+    mount_pmcfs
+    pmc a event=cpu-clock freq=997 callchain=on kernel=off mode=system-sampling reattach=on \
+        "target=cgroup:${group#"$CGROUP_ROOT"}"
+    is "$(state a)" waiting
+    local run
+    for run in 1 2; do
+        mkdir "$group"
+        eventually 5 '[[ $(state a) == running ]]'
+        hot_start "p$run" 300
+        echo "${PID_OF[p$run]}" >"$group/cgroup.procs"
+        hot_run "p$run"
+        hot_end "p$run"
+        ((run == 2)) || { rmdir "$group"; eventually 5 '[[ $(state a) == waiting ]]'; }
+    done
+    ctl a stop
+    log a
+    between "$(of a samples)" 200 2000
+    between "$(of a samples "pid=${PID_OF[p2]}")" 100 1000 "samples of the second run"
+    like "$(hottest a)" '^hot;(.*;)?main;hot_outer;hot_inner [0-9]+$'
+    is "$(of a attach) $(of a detach)" '2 1'
+}
+
 t_births_and_ends_on_other_cpus_are_told_once() {
     (($(nproc) > 1)) || skip "one CPU only"
     mount_pmcfs
