@@ -3,7 +3,7 @@
  * memory or of those that ask the kernel for something. The file PMCFS_FAULTS is `struct faults`, shared with the
  * test, which arms it; from where the call came goes to the file PMCFS_FAULTS.said. /dev/fuse, locks and what lets go
  * of things never fail; but the process may be killed before or after the Nth time that it writes, which is how
- * requests are answered. The programs that it executes have it loaded, too, and count in the same file.
+ * requests are answered, or before the Nth time that it frees memory (FREES). The programs that it executes have it loaded, too, and count in the same file.
  */
 #include <dlfcn.h>
 #include <dirent.h>
@@ -35,7 +35,7 @@
 #include <unistd.h>
 
 /* ALL_CALLS: with those of which an operation takes a refusal for the end of a process, or for that of rights. */
-enum kind { NOTHING, MEMORY, CALLS, ALL_CALLS, ENDS };
+enum kind { NOTHING, MEMORY, CALLS, ALL_CALLS, ENDS, FREES };
 
 struct faults {
     int kind; /* what is counted; nothing is while it is NOTHING */
@@ -132,6 +132,8 @@ void *realloc(void *old, size_t size)
 
 void free(void *old)
 {
+    if (fails(FREES, "free", errno))
+        kill(getpid(), SIGKILL);
     if (old)
         __atomic_sub_fetch(&faults->live, 1, __ATOMIC_RELAXED);
     __libc_free(old);

@@ -459,7 +459,7 @@ t_a_start_with_a_fault_of_one_process_mounts_or_says_one_sentence_and_leaves_not
 control='
 import mmap, os, struct, sys
 tree, shared = sys.argv[1], mmap.mmap(os.open(sys.argv[2], os.O_RDWR), 4096)
-MEMORY, ENDS = 1, 4
+MEMORY, ENDS, FREES = 1, 4, 5
 def disarm(): struct.pack_into("i", shared, 0, 0)
 def arm(kind, at):
     shared[0:12] = struct.pack("iii", 0, at, 0)
@@ -514,6 +514,28 @@ P
     eventually 5 '[[ $(stat_value open_files) == 2 ]]'
     exec {held}<&-
     eventually 5 '[[ $(stat_value open_files) == 1 ]]'
+}
+
+# The worker frees memory between the moment when the record is in the log and its answer to the writer.
+#@ plain
+t_a_text_written_to_samples_is_stored_once_wherever_the_worker_ends() {
+    with_faults
+    mount_pmcfs
+    exec {held}<"$M/README"
+    pmc a event=cpu-clock freq=100
+    with_control <<'P'
+for n in range(24):
+    fd = os.open(os.path.join(tree, "a/samples"), os.O_WRONLY)
+    arm(FREES, n // 2 + 1)
+    os.write(fd, b"text %d" % n)
+    os.close(fd)
+    open(os.path.join(tree, "a/status")).read()
+    disarm()
+reads = os.open(os.path.join(tree, "a/samples"), os.O_RDONLY | os.O_NONBLOCK)
+found = [line.split("text=")[1] for line in os.read(reads, 1 << 17).decode().splitlines() if " user " in line]
+assert found == ["text\\040%d" % n for n in range(24)], found
+P
+    between "$(stat_value restarts)" 12 48
 }
 
 upgraded='

@@ -701,8 +701,8 @@ int main(int argc, char **argv)
             pthread_join(threads[i], NULL);
     }
     close(faulter_in[1]);
-    waitpid(faulter, NULL,
-            0); /* it still reads what is in the pipe: both counts are read after its last fault */
+    /* The pipe can still contain bytes: both counts are read after the faulter's last fault. */
+    waitpid(faulter, NULL, 0);
     usleep(100000);
     const uint64_t counted = count_of("run/count");
     if (read(control, &control_count, sizeof control_count) != sizeof control_count)
