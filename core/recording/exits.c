@@ -1,7 +1,7 @@
 /*
- * Differences of cumulative values per thread and CPU; sums per process; and how much of the whole
- * was told so far, in steps and in the counts of processes that ended. What is not sure is left
- * out: the steps of a thread never say more than it counted.
+ * Computes steps from the cumulative values per thread and CPU, adds them up per process, and keeps
+ * the totals of all SWITCH and COUNT records so far. Uncertain parts are left out: the sum of a
+ * thread's steps never exceeds its count.
  */
 #include "core/recording/exits.h"
 
@@ -11,27 +11,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A thread's values as they were told last. */
+/* The last values of a thread. */
 struct values {
-    uint64_t source;     /* which groups told them: those of another one begin at zero */
-    uint32_t cpu;        /* where it was last */
-    bool ended;          /* its end was told … */
-    bool all;            /* … with all that it counted */
-    bool lacks;          /* what is pending is not all since the last step */
-    VEC(uint64_t) slots; /* each a CPU, and n values as last told there */
-    uint64_t pending[];  /* n: not put yet, the end's */
+    uint64_t source;     /* id of the event group that counted them; a new group starts at zero */
+    uint32_t cpu;        /* the thread's last CPU */
+    bool ended;          /* VALUES with RECORD_LAST were read */
+    bool all;            /* the last VALUES were complete (RECORD_EXACT) */
+    bool lacks;          /* pending[] is incomplete: part of the step was lost */
+    VEC(uint64_t) slots; /* per CPU: its number, then the last n values on it */
+    uint64_t pending[];  /* n differences that are not in a step yet: the last ones wait for EXIT */
 };
 
 struct exits {
     struct tasks tasks;
     unsigned n;
     bool switches, exits;
-    struct buf *out; /* of the call at work */
-    uint64_t id;     /* of the set that was told of last */
-    uint64_t *told;  /* n: in SWITCH records */
-    uint64_t *given; /* n: in COUNT records */
-    uint64_t *debt;  /* n: told in rests, to come again in steps of threads that were there */
-    uint64_t rest_at, reset_at; /* numbers of news: of the last rest, of that before the reset */
+    struct buf *out; /* output of the current call */
+    uint64_t id;     /* the last VALUES record's set id, for new records */
+    uint64_t *told;  /* n totals of all SWITCH records */
+    uint64_t *given; /* n totals of all COUNT records */
+    uint64_t
+        *debt; /* n: reported in remainders; later steps of the same threads leave this much out */
+    uint64_t rest_at,
+        reset_at; /* value of tasks.news at the last remainder, and at the one before the reset */
 };
 
 static bool some(const uint64_t *value, unsigned n)
@@ -42,7 +44,7 @@ static bool some(const uint64_t *value, unsigned n)
     return false;
 }
 
-/* ---- ends of processes ---- */
+/* ---- process exits ---- */
 
 static void add_count(struct exits *exits, uint64_t time, uint32_t pid, unsigned misc,
                       const uint64_t *value)
@@ -62,7 +64,8 @@ static void add_count(struct exits *exits, uint64_t time, uint32_t pid, unsigned
         exits->given[i] += value[i];
 }
 
-static void process_over(void *arg, const struct logged_process *process, uint32_t pid, uint64_t time)
+static void process_over(void *arg, const struct logged_process *process, uint32_t pid,
+                         uint64_t time)
 {
     static const uint64_t none[SET_MAX];
 
@@ -94,7 +97,7 @@ static void add_switch(struct exits *exits, uint64_t time, const struct task *ta
                                                .value = value});
 }
 
-/* As much of a step as the rests have not told already. */
+/* Returns a step minus the part that remainders have reported already. */
 static uint64_t step_owed(struct exits *exits, unsigned i, uint64_t step)
 {
     uint64_t known = step < exits->debt[i] ? step : exits->debt[i];
@@ -104,8 +107,9 @@ static uint64_t step_owed(struct exits *exits, unsigned i, uint64_t step)
 }
 
 /*
- * Pending steps are told as they can be. A thread that has told nothing since a rest may have some
- * of its step told there; behind a reset some of it may be of before, and belongs to nothing.
+ * Writes the pending step of a thread. The first step after a remainder may be part of the
+ * remainder already, so that part is subtracted. The first step after a reset may include counts
+ * from before the reset, so it counts as 0 and makes the process inexact.
  */
 static void step_put(struct exits *exits, struct task *task, uint64_t time, unsigned misc)
 {
@@ -149,7 +153,7 @@ static void task_freed(void *arg, struct task *task)
 
 /* ---- values ---- */
 
-/* The values as last told on this CPU; *made: there were none. NULL: no memory. */
+/* Returns the last values on this CPU, or NULL on ENOMEM. Sets *made if they are new, thus zero. */
 static uint64_t *slot_of(const struct exits *exits, struct values *values, uint32_t cpu, bool *made)
 {
     const size_t stride = 1 + (size_t)exits->n;
@@ -169,7 +173,7 @@ static uint64_t *slot_of(const struct exits *exits, struct values *values, uint3
     return slot + 1;
 }
 
-/* A thread that begins anew under an old number is not the one that was known. */
+/* Returns true if a value decreased: another thread reuses the number. */
 static bool went_back(const uint64_t *value, const uint64_t *before, unsigned n)
 {
     for (unsigned i = 0; i < n; i++)
@@ -193,7 +197,7 @@ static void add_values(const struct exits *exits, struct task *task, const uint6
         task->losses = UINT64_MAX;
     if (!slot)
         return;
-    /* where something was lost others may have told of these values, under another number */
+    /* after a loss, the first values on a CPU may include counts of an earlier thread */
     values->lacks |= made && !whole;
     for (unsigned i = 0; i < exits->n && (whole || !made); i++)
         values->pending[i] += value[i] - slot[i];
@@ -223,11 +227,12 @@ static void take_values(struct exits *exits, const struct record_note *note)
     add_values(exits, task, note->value + 1);
     values->ended |= note->head.misc & RECORD_LAST;
     values->all = note->head.misc & RECORD_EXACT;
-    if (!(note->head.misc & RECORD_LAST)) /* at each, whether or not it counted anything */
+    if (!(note->head.misc & RECORD_LAST)) /* every switch gets a record, even with a step of 0 */
         step_put(exits, task, note->time, 0);
 }
 
-/* Until a tick its switches are not told: where it was may be missing. */
+/* A throttled thread has no switch records until the next tick, so values per CPU may be missing.
+ */
 static void take_throttle(struct exits *exits, const struct record *record)
 {
     struct task *task = tasks_find(&exits->tasks, record_tail(record)->tid);
@@ -255,9 +260,10 @@ void exits_leave(struct exits *exits, uint32_t pid)
         tasks_leave(&exits->tasks, process);
 }
 
-/* ---- rests ---- */
+/* ---- remainders ---- */
 
-/* Counted less what was said; never below zero, whatever came after it was counted. */
+/* Sets rest[] to counted minus reported values, at least 0: records may be newer than the count.
+ * Returns false if all are 0. */
 static bool rest_of(const struct exits *exits, const uint64_t *counted, const uint64_t *said,
                     uint64_t *rest)
 {
@@ -297,14 +303,14 @@ void exits_reset(struct exits *exits)
     for (process = TAILQ_FIRST(&exits->tasks.by_news); process; process = next) {
         next = TAILQ_NEXT(process, by_news);
         memset(process->value, 0, exits->n * sizeof(process->value[0]));
-        if (TAILQ_EMPTY(&process->threads)) /* what it counted does not matter any more */
+        if (TAILQ_EMPTY(&process->threads)) /* no thread is left, and its count is obsolete */
             tasks_drop(&exits->tasks, process);
     }
     memset(exits->told, 0, 3 * exits->n * sizeof(exits->told[0]));
     exits->reset_at = exits->rest_at;
 }
 
-/* ---- made and freed ---- */
+/* ---- creation and destruction ---- */
 
 struct exits *exits_new(unsigned n, bool switches, bool want_exits, uint64_t *sums)
 {
@@ -344,7 +350,7 @@ struct tasks *exits_tasks(struct exits *exits)
 
 void exits_again(struct exits *exits)
 {
-    exits->tasks.losses = 1; /* of what tasks counted so far nothing is known */
+    exits->tasks.losses = 1; /* earlier counts of the tasks are unknown */
     if (exits->n)
         memset(exits->debt, 0, exits->n * sizeof(exits->debt[0]));
 }

@@ -1,8 +1,8 @@
 /*
- * What each process counted, from the values that its threads' switches and ends tell, so that a
- * record of its exit can say how much it was and whether that is exact; the steps from one switch
- * to the next; and what is left over, which belongs to no process that could be named. It reads a
- * table of tasks of its own (tasks.h). Memory only; no lock: its recording has one.
+ * Counts per thread and process, from the values in records of context switches and thread exits:
+ * SWITCH records with the step since the previous switch, COUNT records with the count of a process
+ * that exited and whether it is exact, and remainders that no record gave to a thread or process.
+ * Has a task table (tasks.h). Memory only. Not thread-safe: the recording's lock protects it.
  */
 #pragma once
 
@@ -11,40 +11,40 @@
 struct exits;
 
 /*
- * n events (0: only ends matter); switches: SWITCH records are made; exits: COUNT records are.
- * sums: what was told so far, 3 × n, not owned; at first zero. NULL: no memory.
+ * n: events (0: exits without counts). switches, exits: create SWITCH and COUNT records. sums:
+ * memory for 3 × n totals, zero at first; the caller keeps and frees it. Returns NULL on ENOMEM.
  */
 struct exits *exits_new(unsigned n, bool switches, bool exits, uint64_t *sums);
-/* It goes on with the sums of an earlier worker, and does not know what the processes that are
- * there counted: their exits are not exact. */
+/* Continues with the totals of an earlier worker. Counts of running processes are unknown, so their
+ * COUNT records are not exact. */
 void exits_again(struct exits *exits);
-void exits_free(struct exits *exits); /* NULL allowed */
+void exits_free(struct exits *exits); /* exits may be NULL */
 struct tasks *exits_tasks(struct exits *exits);
 /*
- * A COMM, FORK, EXIT, LOST, THROTTLE, MAP or VALUES record as the backend told it (daemon's PIDs);
- * threads that were there before as COMM records (RECORD_FOUND) of the inventory. Others are passed
- * over. Appends to out the records that follow from it, in order: a SWITCH at each switch if
- * switches are wanted, with RECORD_LAST at the end of a thread, and a COUNT when the last thread of
- * a process has ended (RECORD_EXACT: every thread's last value was all that it counted, and nothing
- * was lost meanwhile).
+ * Processes a COMM, FORK, EXIT, LOST, THROTTLE, MAP or VALUES record of the backend, with PIDs of
+ * the worker's namespace; other types are ignored. Existing threads come as COMM records with
+ * RECORD_FOUND from the inventory. Appends the resulting records to out, in order: a SWITCH for
+ * each context switch (RECORD_LAST when the thread exits) and a COUNT when the last thread of a
+ * process exits. RECORD_EXACT in a COUNT: the last values of all its threads were complete, and no
+ * record was lost.
  */
 void exits_take(struct exits *exits, const struct record *record, struct buf *out);
-/* The system ends the observation of a process that lives: it is given nothing, what it counted so
- * far is in the rest. When it is observed again its exit is not exact. */
+/* Removes a process that the kernel stopped observing and that still runs. It gets no COUNT; its
+ * counts go to the remainder. If it is observed again, its COUNT is not exact. */
 void exits_leave(struct exits *exits, uint32_t pid);
 /*
- * What the steps do not say. counted: what the PMC counted in all since its count began anew (n
- * values), after all of it was drained. Appends, where it is not zero, a SWITCH (pid 0,
- * RECORD_LAST) with counted less all steps so far, and when `over` (no covered process is left) a
- * COUNT (pid 0) with counted less all COUNTs so far: as with exits_leave(), of all that are left.
- * A thread's first step after a rest lacks what the rest may have said of it already; so steps
- * never say more than was counted.
+ * Writes remainders. counted: the n counts of the PMC since the last reset, read after a complete
+ * drain. Appends a SWITCH (pid 0, RECORD_LAST) with counted minus all steps so far, unless it is 0.
+ * over: no target process is left; also appends a COUNT (pid 0) with counted minus all COUNTs so
+ * far, unless it is 0, and removes all processes as exits_leave() does. The first step of a thread
+ * after a remainder leaves out the counts that may be in the remainder, so that no count is
+ * reported twice.
  */
 void exits_rest(struct exits *exits, uint64_t time, const uint64_t *counted, bool over,
                 struct buf *out);
 /*
- * The count began anew (reset, count written), behind exits_rest(): sums begin anew; per process
- * too. Where the rest spoke of a thread, that thread's first step may be of before and is not given
- * to any process.
+ * Zeroes all totals, also per process, after the PMC's count was reset or written. Call
+ * exits_rest() first. The first step of a thread after that remainder may include counts from
+ * before the reset and is not added to its process.
  */
 void exits_reset(struct exits *exits);

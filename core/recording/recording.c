@@ -1,5 +1,5 @@
 /*
- * Life of a recording: made, drained, printed for a later worker, freed.
+ * Creates, drains and frees recordings, and moves them to a new worker.
  */
 #include "core/base/arena.h"
 #include "core/recording/recording_state.h"
@@ -12,9 +12,9 @@
 
 #define INVENTORY_LEAST (256 << 10)
 
-/* ---- made and freed ---- */
+/* ---- creation and destruction ---- */
 
-/* What was told of each event, in exits: a later worker has it, too. */
+/* Size of the totals of exits.h, which are in the arena to survive the worker. */
 static size_t sums_bytes(const struct recording_plan *plan)
 {
     return 3 * sizeof(uint64_t) * plan->n;
@@ -52,7 +52,8 @@ static struct exits *exits_of(const struct recording *recording)
     return sums ? exits_new(plan->n, plan->switches, plan->exits, sums) : NULL;
 }
 
-/* With everything but its recorder and view; 0: sums of its own. NULL: no memory. */
+/* Creates a recording without recorder and view. sums: arena block of an earlier worker, or 0 to
+ * allocate a block. Returns NULL on ENOMEM. */
 static struct recording *recording_bare(const struct recording_plan *plan, uint64_t sums)
 {
     struct recording *recording = calloc(1, sizeof(*recording));
@@ -64,7 +65,7 @@ static struct recording *recording_bare(const struct recording_plan *plan, uint6
     recording->plan.log = log_ref(plan->log);
     atomic_init(&recording->refs, 1);
     pthread_mutex_init(&recording->lock, NULL);
-    recording->keep = sums != 0; /* until all of it is there */
+    recording->keep = sums != 0; /* until recording_adopt() succeeds */
     arena_keep(sums, sums_bytes(plan));
     recording->sums = sums ? sums : arena_alloc(sums_bytes(plan));
     recording->exits = exits_of(recording);
@@ -89,7 +90,8 @@ static void put_nowhere(void *arg, const struct record *record)
     (void)arg, (void)record;
 }
 
-/* The host takes its time to find the kernel, once: not first when the counters run. */
+/* Has the host find the kernel's mappings now. The first time is slow, and the counters do not run
+ * yet. */
 static void kernel_find(const struct recording_plan *plan)
 {
     const struct intake intake = {.put = put_nowhere};
@@ -174,17 +176,18 @@ bool recording_drain(struct recording *recording, bool all, bool *any)
         pthread_mutex_unlock(&recording->lock);
         return false;
     }
-    /* what a hold kept back the last time is news too */
+    /* records that a hold delayed count as new */
     before = recording->put - (recording->batch.len > 0);
     if (plan->backend->drain(recording->recorder, all, &intake) != 0)
-        recording->dropped++; /* one at least */
+        recording->dropped++; /* at least one record */
     recording_flush(recording);
     *any = recording->put != before;
     pthread_mutex_unlock(&recording->lock);
     return true;
 }
 
-/* More than the log can hold is of no use; how much there is, is up to the observed program. */
+/* Limits the inventory to the size of the log: an observed program can have any number of mappings.
+ */
 static uint64_t inventory_max(const struct recording *recording)
 {
     const uint64_t max = log_max_bytes(recording->plan.log);
@@ -201,7 +204,7 @@ void recording_inventory(struct recording *recording, pid_t pid, uint64_t time_n
     size_t begun;
 
     pthread_mutex_lock(&recording->lock);
-    begun = recording->batch.len; /* what a hold kept back */
+    begun = recording->batch.len; /* records that a hold delayed */
     recording->found_end = begun + (records->len < max ? max - records->len : 0);
     if (plan->samples && plan->kernel && !recording->kernel_told && plan->host->kernel_maps) {
         recording->kernel_told = true;
@@ -211,7 +214,7 @@ void recording_inventory(struct recording *recording, pid_t pid, uint64_t time_n
     buf_add(records, recording->batch.data + begun, recording->batch.len - begun);
     recording->batch.len = begun;
     if (!begun)
-        buf_free(&recording->batch); /* it may have been much */
+        buf_free(&recording->batch); /* an inventory can be large */
     pthread_mutex_unlock(&recording->lock);
 }
 
@@ -220,9 +223,9 @@ struct exits *recording_exits(struct recording *recording)
     return recording->exits;
 }
 
-/* ---- for a later worker ---- */
+/* ---- move to a new worker ---- */
 
-/* "SUMS RECORDER" or "SUMS RECORDER; VIEW" */
+/* Format: "SUMS RECORDER" or "SUMS RECORDER; VIEW" */
 void recording_print(const struct recording *recording, struct buf *out)
 {
     const struct recording_plan *plan = &recording->plan;
@@ -235,7 +238,7 @@ void recording_print(const struct recording *recording, struct buf *out)
     }
 }
 
-/* Last what holds descriptors: until then nothing of it is touched. */
+/* Adopts the recorder last: it takes the file descriptors and cannot be undone. */
 static int adopt_parts(struct recording *recording, const char *recorder, const char *view)
 {
     const struct recorder_plan wanted = recorder_plan(&recording->plan);

@@ -1,8 +1,8 @@
 /*
- * What a PMC has beside its counters while it writes what they tell into its log: the backend's
- * buffers, and what makes records of the log from what comes out of them (PIDs of another
- * namespace, hidden samples, execs with their path, steps and exits that add up). Made and freed
- * without the engine's lock; drained without it by one at a time (own mutex); reference counted.
+ * A recording fills the log of one PMC. It owns the backend's recorder (ring buffers) and turns its
+ * records into log records: translates PIDs to the attacher's namespace, hides kernel samples, adds
+ * paths to execs, and computes steps and exit counts. Reference counted. Create, drain and free a
+ * recording without the engine's lock; a mutex lets one thread drain at a time.
  */
 #pragma once
 
@@ -17,47 +17,52 @@ struct recording_plan {
     struct host_state *host_state;
     const struct backend *backend;
     struct backend_state *backend_state;
-    struct log *log;               /* the recording takes a reference of its own */
-    uint64_t bytes;                /* of each CPU's kernel buffer */
+    struct log *log;               /* the recording takes a reference */
+    uint64_t bytes;                /* size of the ring buffer of each CPU */
     uint64_t tag;                  /* the PMC's id, for sink.ready() */
-    unsigned n;                    /* events */
-    bool samples, switches, exits; /* what the log is to have */
-    bool stacks;                   /* samples have them: what perf needs to unwind is told, too */
-    bool kernel;           /* samples of the kernel may be seen; else they are hidden, chains cut */
-    struct pid_view *view; /* of the attacher; taken over on success */
+    unsigned n;                    /* number of events */
+    bool samples, switches, exits; /* record types for the log */
+    bool stacks; /* samples have user stacks, so data maps are recorded for perf to unwind */
+    bool kernel; /* false: hide kernel samples and remove kernel frames from call chains */
+    struct pid_view *view; /* the attacher's PID namespace; owned by the recording on success */
     unsigned long fds_free, fds_quota;
     const char *fds_limit;
 };
 
-/* System calls. 0, or what the backend's recorder_new refuses. */
+/* Creates a recording, with system calls. Returns 0, -ENOMEM, P09 or the error of the backend's
+ * recorder_new. */
 int recording_new(const struct recording_plan *plan, struct recording **out, struct err *err);
 struct recording *recording_ref(struct recording *recording);
-/* The last one frees: system calls, without the engine's lock; no counter may use it any more. */
+/* Drops a reference. The last one frees the recording, with system calls: hold no engine lock, and
+ * close its counters first. */
 void recording_unref(struct recording *recording);
 struct recorder *recording_recorder(const struct recording *recording);
-unsigned recording_fds(const struct recording *recording); /* memory only */
+/* Returns its number of file descriptors. No system calls. */
+unsigned recording_fds(const struct recording *recording);
 
 /*
- * Takes what the backend has into the log, without the engine's lock. all: also what is so young
- * that its order is not sure. False: another thread does so at this moment and all is false, or it
- * is held (recording_hold). *any: something was put.
+ * Moves the backend's records to the log. Call without the engine's lock. all: wait for a drain in
+ * another thread, and include the newest records, whose order may still change. Sets *any if a
+ * record was added. Returns false if the recording is held, or if all is false and another thread
+ * drains.
  */
 bool recording_drain(struct recording *recording, bool all, bool *any);
-/* While held nothing comes into the log: what starts is told before what it records. */
+/* While held, no records go to the log: the `start` record has to be there first. */
 void recording_hold(struct recording *recording, bool held);
-/* Names, threads and mappings of a process (0: of all), and, once, of the kernel: records to be
- * put into the log behind `start`. What comes while it is made is taken, and put by the next drain.
- * System calls. */
+/* Appends records of the names, threads and mappings of a process (0: all) to `records`, and once
+ * those of the kernel. The caller puts them into the log after `start`. Drains in other threads
+ * wait until the inventory is complete. Makes system calls. */
 void recording_inventory(struct recording *recording, pid_t pid, uint64_t time_ns,
                          struct buf *records);
-/* Steps and exits so far, for the rest at the end: see exits.h. */
+/* The steps and exit counts, for exits_rest() and exits_reset(). */
 struct exits *recording_exits(struct recording *recording);
 
 /*
- * For a later worker. Its recording begins anew: the processes that it records are there already
- * (recording_inventory), and what it says of those is not exact. told: so is the kernel.
+ * Moves a recording to a new worker: the old one prints it, the new one adopts it. The caller makes
+ * a new inventory, because processes are unknown; COUNT records of running processes are not exact.
+ * told: the kernel's mappings are in the log already.
  */
 void recording_print(const struct recording *recording, struct buf *out);
 int recording_adopt(const struct recording_plan *plan, bool told, const char *printed,
                     struct recording **out);
-void recording_forget(struct recording *recording); /* frees memory, keeps descriptors */
+void recording_forget(struct recording *recording); /* frees memory, keeps file descriptors */

@@ -1,5 +1,5 @@
 /*
- * The numbers in records: those of the attacher's PID namespace.
+ * Translates PIDs in records to the attacher's PID namespace.
  */
 #include "core/recording/recording_state.h"
 

@@ -1,6 +1,6 @@
 /*
- * What becomes of one record: numbers of the attacher's PID namespace, nothing of the kernel for
- * users that may not see it, execs with their path, map-outs, steps and ends of processes.
+ * Processes each record of the backend: translates PIDs, hides kernel records from users without
+ * access, adds paths to execs, and adds UNMAP, SWITCH and COUNT records.
  */
 #include "core/recording/recording_state.h"
 
@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 
 #define BATCH_BYTES (64 << 10)
-#define MAPS_BYTES  (1 << 20) /* remembered to tell map-outs, with the tasks themselves */
+#define MAPS_BYTES  (1 << 20) /* limit of stored mappings and tasks, for UNMAP records */
 
 #define MODE_HYPERVISOR   3u
 #define FRAME_HYPERVISOR  ((uint64_t)-32)
@@ -16,7 +16,7 @@
 
 /* ---- the batch ---- */
 
-/* What was appended to the batch from `begun` on; NULL when memory ended. */
+/* Returns the record that starts at `begun`. On ENOMEM it removes the record and returns NULL. */
 static struct record *batch_added(struct recording *recording, size_t begun)
 {
     struct buf *batch = &recording->batch;
@@ -31,7 +31,7 @@ static struct record *batch_added(struct recording *recording, size_t begun)
     return NULL;
 }
 
-/* A copy with numbers translated. */
+/* Appends a copy with translated PIDs. */
 static void batch_copy(struct recording *recording, const struct record *record)
 {
     const size_t begun = recording->batch.len;
@@ -43,7 +43,7 @@ static void batch_copy(struct recording *recording, const struct record *record)
         recording_translate(recording, copy);
 }
 
-/* note's numbers are the daemon's. */
+/* Appends a note. Its PIDs are those of the worker's namespace and get translated. */
 static void batch_note(struct recording *recording, const struct note *note)
 {
     const size_t begun = recording->batch.len;
@@ -55,7 +55,7 @@ static void batch_note(struct recording *recording, const struct note *note)
         recording_translate(recording, added);
 }
 
-/* How many records were left out, and why. */
+/* Appends a DROP record: n records were left out, for the reason `where`. */
 static void batch_drop(struct recording *recording, uint64_t n, const char *where, unsigned misc)
 {
     const uint64_t time = recording->last_time;
@@ -89,10 +89,10 @@ void recording_flush(struct recording *recording)
     struct buf *batch = &recording->batch;
     struct log_taken taken = {.source = recording->sums};
 
-    /* what was read before it was held may wait: nothing started since is in it */
+    /* the batch can wait: its records are older than the hold */
     if (atomic_load(&recording->held))
         return;
-    put_losses(recording); /* they are among what was taken */
+    put_losses(recording); /* lost records are included in taken.n */
     taken.n = plan->backend->taken ? plan->backend->taken(recording->recorder) : 0;
     if (batch->len == 0 && taken.n == recording->taken)
         return;
@@ -103,7 +103,7 @@ void recording_flush(struct recording *recording)
 
 /* ---- execs ---- */
 
-/* The exec is told with what is known of its program. */
+/* Appends the EXEC record, with the path, or else the name, of the program. */
 static void exec_tell(struct recording *recording, struct logged_process *process, const char *path)
 {
     const char *text = path ? path : process->name ? process->name : "";
@@ -119,7 +119,7 @@ static void exec_tell(struct recording *recording, struct logged_process *proces
     recording->n_execs--;
 }
 
-/* The process, if the path of its last exec is awaited. */
+/* Returns the process if it has an exec whose path is still unknown, otherwise NULL. */
 static struct logged_process *exec_of(const struct recording *recording, uint32_t pid)
 {
     struct logged_process *process =
@@ -128,7 +128,7 @@ static struct logged_process *exec_of(const struct recording *recording, uint32_
     return process && process->executed ? process : NULL;
 }
 
-/* If the path of the last exec was awaited it comes no more. */
+/* Writes the EXEC record without a path if it is still pending: no path can follow now. */
 static void exec_settle(struct recording *recording, uint32_t pid)
 {
     struct logged_process *process = exec_of(recording, pid);
@@ -137,7 +137,8 @@ static void exec_settle(struct recording *recording, uint32_t pid)
         exec_tell(recording, process, NULL);
 }
 
-/* Paths may be among what was lost: an end that comes now is an end. */
+/* Writes all pending EXEC records after a loss, because their paths may be lost. A later EXIT is
+ * then a real exit. */
 static void execs_settle(struct recording *recording)
 {
     struct logged_process *process;
@@ -148,13 +149,13 @@ static void execs_settle(struct recording *recording)
     recording->n_execs = 0;
 }
 
-/* ---- processes that live on unobserved ---- */
+/* ---- processes that the kernel stops observing ---- */
 
 /*
- * They executed a program which they may not be observed in. The kernel takes the events off them
- * and says that they ended, though they live: right behind the exec, before anything of the new
- * program is mapped, which is how such an end is told from others. A program that was executed maps
- * something before it can end.
+ * Returns true if an EXIT record only means that observation stopped: the process executed a
+ * program that the user may not observe, so the kernel removed the events and wrote EXIT for a
+ * running process. Such an EXIT comes right after the exec, before the first mapping of the new
+ * program. A process that really exits has mapped its program before.
  */
 static bool end_is_of_observation(const struct recording *recording, const struct record_task *task)
 {
@@ -162,16 +163,16 @@ static bool end_is_of_observation(const struct recording *recording, const struc
            exec_of(recording, task->pid);
 }
 
-/* ---- steps, ends of processes ---- */
+/* ---- steps and exit counts ---- */
 
-/* An end without a count says nothing of a process that has no number there. */
+/* Returns true for COUNT records without counts of processes outside the reader's PID namespace. */
 static bool end_is_idle(const struct recording *recording, const struct record_note *note)
 {
     return note->head.type == RECORD_COUNT && note->n == 0 &&
            recording_shown_pid(recording, note->pid) == 0;
 }
 
-/* The tasks are told, and what follows from it is put. */
+/* Passes a record to exits_take() and appends the records that result. */
 static void account(struct recording *recording, const struct record *record)
 {
     struct buf *told = &recording->scratch;
@@ -196,7 +197,8 @@ static bool mode_is_hidden(unsigned mode, uint64_t ip)
     return mode == RECORD_KERNEL || mode == MODE_HYPERVISOR || KERNEL_HALF(ip);
 }
 
-/* Takes the kernel's frames out of a sample at the end of the batch. What is behind them stays. */
+/* Removes kernel frames from the sample at the end of the batch, and keeps the fields after them.
+ */
 static void frames_cut(struct recording *recording, struct record_sample *sample)
 {
     const uint64_t all = sample->n_frames, *rest = &sample->frame[all];
@@ -226,7 +228,7 @@ static void put_sample(struct recording *recording, const struct record *record)
     const unsigned mode = record->misc & RECORD_MODE;
     const size_t begun = recording->batch.len;
 
-    /* the kernel itself runs for a while before the first map */
+    /* before the first map only kernel code runs, so no path follows a user sample */
     if (mode == RECORD_USERMODE)
         exec_settle(recording, sample->pid);
     if (!recording->plan.kernel && mode_is_hidden(mode, sample->ip)) {
@@ -262,7 +264,7 @@ static void put_unmap(struct recording *recording, uint32_t pid, const struct re
                                          .text_len = strlen(old->path)});
 }
 
-/* A mapping that was where this one comes is there no more. */
+/* Appends UNMAP records for all mappings that this one overlaps and replaces. */
 static void put_unmaps(struct recording *recording, const struct record_map *map)
 {
     const uint64_t end = map->start + map->length;
@@ -284,14 +286,15 @@ static bool is_file(const struct record_map *map)
     return map->path[0] == '/' && map->path[1] != '/';
 }
 
-/* Where a stack was copied its reader unwinds by what stands in files beside the code. */
+/* Returns true for read-only file mappings if samples have user stacks: unwinders need the data
+ * next to the code in those files. */
 static bool data_is_wanted(const struct recording *recording, const struct record_map *map)
 {
     return recording->plan.stacks && is_file(map) && map->protection == PROT_READ &&
            map->flags & MAP_PRIVATE;
 }
 
-/* May this map be shown? A PMC that does not sample has no use for it. */
+/* Returns true if the user may see this map and the PMC samples. */
 static bool map_is_wanted(const struct recording *recording, const struct record_map *map)
 {
     if (map->head.misc & RECORD_DATA)
@@ -299,7 +302,7 @@ static bool map_is_wanted(const struct recording *recording, const struct record
     return recording->plan.samples && (map->pid != NOBODY || recording->plan.kernel);
 }
 
-/* It is remembered, to tell map-outs. */
+/* Stores a mapping, for later UNMAP records. */
 static void map_keep(struct recording *recording, const struct record *record)
 {
     account(recording, record);
@@ -323,20 +326,20 @@ static void put_map(struct recording *recording, const struct record *record)
     batch_copy(recording, record);
 }
 
-/* ---- the rest ---- */
+/* ---- tasks, and all types ---- */
 
 static void put_birth(struct recording *recording, const struct record *record)
 {
     const struct record_task *task = (const struct record_task *)record;
 
-    recording_forget_pid(recording, task->tid); /* the task that had the number is dead */
+    recording_forget_pid(recording, task->tid); /* any earlier task with this number has exited */
     if (task->pid != task->ppid)
         recording_forget_pid(recording, task->pid);
     batch_copy(recording, record);
     account(recording, record);
 }
 
-/* The end of a process is the end of its number. */
+/* Forgets the PIDs of tasks that exited: they can be reused. */
 static void put_end(struct recording *recording, const struct record *record)
 {
     const struct record_task *task = (const struct record_task *)record;
@@ -345,7 +348,7 @@ static void put_end(struct recording *recording, const struct record *record)
     if (task->pid == task->tid)
         exec_settle(recording, task->pid);
     if (left) {
-        exits_leave(recording->exits, task->pid); /* what it counted is given to no process */
+        exits_leave(recording->exits, task->pid); /* its counts go to the remainder */
         return;
     }
     batch_copy(recording, record);

@@ -1,7 +1,6 @@
 /*
- * Between the parts of a recording (recording.c: its life and drains; recording_put.c: what becomes
- * of one record; recording_pids.c: its numbers). Everything is used under the recording's lock,
- * unless it says otherwise.
+ * Shared by recording.c (creation and drains), recording_put.c (processing of a record) and
+ * recording_pids.c (PIDs). All functions need the recording's lock unless noted otherwise.
  */
 #pragma once
 
@@ -11,40 +10,41 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define NOBODY UINT32_MAX /* of a task that is gone; in maps the kernel */
+#define NOBODY UINT32_MAX /* PID of a task that has exited; in maps: the kernel */
 
 struct recording {
     atomic_uint refs;
     struct recording_plan plan;
     struct recorder *recorder;
-    uint64_t sums;       /* the block of exits' */
-    struct exits *exits; /* the tasks; what each counted, or (it samples) their ends alone */
-    unsigned n_execs;    /* processes that executed a program and do not have its path yet */
+    uint64_t sums;       /* arena block with the totals of exits.h */
+    struct exits *exits; /* the task table, with counts unless the PMC samples */
+    unsigned n_execs;    /* processes with an exec whose path is still unknown */
 
-    pthread_mutex_t lock; /* of what comes out of the recorder, and of what is made of it */
+    pthread_mutex_t lock; /* protects the recorder, exits and the fields below */
     atomic_bool held;
     bool kernel_told;
     struct buf batch;   /* records for the log */
-    size_t found_end;   /* so long may an inventory make the batch */
-    struct buf scratch; /* what exits make of a record */
-    uint64_t put;       /* into the batch; not reset */
-    uint64_t taken;     /* of the recorder, with what is in the log */
-    uint64_t replaced;  /* which an earlier worker had taken, and not put; not told yet */
-    uint64_t dropped;   /* which found no memory on the way, not told yet */
-    uint64_t hidden;    /* samples withheld, not told yet */
-    uint64_t last_time; /* of the last record that came */
+    size_t found_end;   /* limit of the batch length during an inventory */
+    struct buf scratch; /* output of exits_take() */
+    uint64_t put;       /* records added to the batch, never reset */
+    uint64_t taken;     /* records read from the recorder, as stored in the log */
+    uint64_t replaced;  /* read by an earlier worker but not logged; no DROP record yet */
+    uint64_t dropped;   /* dropped on ENOMEM; no DROP record yet */
+    uint64_t hidden;    /* hidden samples; no DROP record yet */
+    uint64_t last_time; /* time of the last record */
 
-    bool keep; /* descriptors stay open for a later worker */
+    bool keep; /* on free, keep file descriptors open for a new worker */
 };
 
-/* For the backend's drain: into the batch, which goes on into the log when it is long. */
+/* Callback of the backend's drain: processes a record into the batch, and flushes a full batch. */
 void recording_put(void *arg, const struct record *record);
-/* For the host's inventory: into the batch, nothing else is made of it. */
+/* Callback of the host's inventory: appends a record to the batch without any derived records. */
 void recording_put_found(void *arg, const struct record *record);
-/* The batch goes into the log, unless the recording is held. */
+/* Moves the batch to the log, unless the recording is held. */
 void recording_flush(struct recording *recording);
-/* As the attacher knows it; 0: not at all, or NOBODY. */
+/* Returns a PID in the attacher's namespace, or 0 if it has none there or is NOBODY. */
 uint32_t recording_shown_pid(const struct recording *recording, uint32_t pid);
-void recording_forget_pid(const struct recording *recording, uint32_t pid); /* it is gone */
-/* All numbers of a record that lies in the batch. */
+void recording_forget_pid(const struct recording *recording,
+                          uint32_t pid); /* the task has exited */
+/* Translates all PIDs of a record in place. */
 void recording_translate(const struct recording *recording, struct record *record);
