@@ -143,8 +143,8 @@ static const struct bad {
     const char *says;
 } bad[] = {
     {ALWAYS, "page-fault", CS01, "page-faults"},
-    {ALWAYS, "", CS01, "without a name"},
-    {ALWAYS, ",usr", CS01, "without a name"},
+    {ALWAYS, "", CS01, "has no name"},
+    {ALWAYS, ",usr", CS01, "has no name"},
     {ALWAYS, "page-faults:usr", CS03, "\"usr\""},
     {ALWAYS, "page-faults:p", P09, "software has none"},
     {ALWAYS, "page-faults,precise", P09, "software has none"},
@@ -271,7 +271,7 @@ static const struct {
     {"instructions,cmask=256", CS04, "8 bits", {0}},
     {"power/energy-pkg/u", CS03, "whole", {0}},
     {"power/energy-pkg/,usr", CS03, "whole", {0}},
-    {"uncore_imc/reads/", CS03, "leaves a field open: write uncore_imc/core=?/", {0}},
+    {"uncore_imc/reads/", CS03, "needs a value: write uncore_imc/core=?/", {0}},
     {"intel_pt//", P09, "trace", {0}},
     {"nosystem:noevent", P09, "tracefs", {0}},
 };

@@ -26,12 +26,12 @@ static int proc_check(pid_t self, struct err *err)
     ssize_t n = readlink("/proc/self", link, sizeof link - 1);
     if (n < 0)
         return err_set(err, P14,
-                       "/proc is not mounted, and pmcfs cannot name processes without it");
+                       "/proc is not mounted, and pmcfs needs it to find processes: mount it");
     link[n] = '\0';
     if (strtol(link, NULL, 10) != self)
         return err_set(err, P14,
-                       "/proc shows another PID namespace (pmcfs is %s there and %d here): "
-                       "mount one of its own",
+                       "/proc belongs to another PID namespace (pmcfs is %s there and %d here): "
+                       "mount a new /proc in this one",
                        link, self);
     return 0;
 }
@@ -41,7 +41,7 @@ static int host_open(const struct loop *loop, const struct sink *sink, struct ho
 {
     struct host_state *state = calloc(1, sizeof *state);
     if (!state)
-        return err_set(err, E32, "no memory for the host");
+        return err_set(err, E32, "no memory for the list of processes");
     *state = (struct host_state){.loop = loop, .sink = sink, .self = getpid()};
     host_clock_open(state);
     int rc = proc_check(state->self, err);
@@ -49,9 +49,8 @@ static int host_open(const struct loop *loop, const struct sink *sink, struct ho
     if (rc == 0 &&
         (ns_identify(state->self, "pid", &state->pidns) < 0 ||
          ns_identify(state->self, "user", &state->userns) < 0 || (cgroup < 0 && cgroup != -ENOENT)))
-        rc =
-            err_set(err, P14, "/proc/%d/ns cannot be read, so that containers cannot be told apart",
-                    state->self);
+        rc = err_set(err, P14, "cannot read /proc/%d/ns, which is needed to distinguish containers",
+                     state->self);
     if (rc == 0)
         rc = host_cpus_open(state, err);
     if (rc < 0) {

@@ -145,10 +145,15 @@ int descriptors_check(unsigned need, unsigned long fds_free, unsigned long fds_q
                       const char *limit, const char *what, struct err *err)
 {
     if (need > fds_free)
-        return err_set(err, P10, "%sneeds %u descriptors, %lu may be used", what, need, fds_free);
+        return err_set(
+            err, P10,
+            "%sneeds %u file descriptors, and %lu are left: raise LimitNOFILE= of pmcfs.service",
+            what, need, fds_free);
     if (need > fds_quota)
-        return err_set(err, P11, "%sneeds %u descriptors, quota has %lu left (%s)", what, need,
-                       fds_quota, limit);
+        return err_set(err, P11,
+                       "%sneeds %u file descriptors, and the quota has %lu left (%s): detach "
+                       "targets or use fewer events",
+                       what, need, fds_quota, limit);
     return 0;
 }
 

@@ -140,8 +140,8 @@ static int modifiers_parse(struct spelling *spelling, struct word text, struct e
             return precise_refuse(text, err);
         if (c != 'u' && c != 'k')
             return err_set(err, CS03,
-                           "no modifier \"%c\" in \"" WORD_FMT "\": the simulated PMU "
-                           "has u (user mode) and k (kernel mode)",
+                           "no modifier \"%c\" (in \"" WORD_FMT
+                           "\"): write u (user mode) or k (kernel mode)",
                            text.p[i], WORD_ARG(text));
         spelling->value[c == 'u' ? USR : OS] = 1;
     }
@@ -184,8 +184,8 @@ static int qualifier_unknown(struct word key, struct err *err)
     for (size_t i = 0; i < N_QUALIFIERS; i++)
         near_offer(&near, qualifiers[i].name);
     return err_set(err, CS03,
-                   "no qualifier \"" WORD_FMT "\"%s: the simulated PMU has usr, os, "
-                   "edge, inv and cmask=N",
+                   "no qualifier \"" WORD_FMT
+                   "\"%s: write usr, os, edge, inv or cmask=N (simulated PMU)",
                    WORD_ARG(key), near_text(&near));
 }
 
@@ -203,8 +203,7 @@ static int qualifier_parse(struct spelling *spelling, struct word word, struct e
     if (qualifiers[i].kind == CMASK ? !word_u64(value, true, 0, 255, &n)
                                     : key.len < word.len && !word_bool(value, &on))
         return err_set(err, CS04, "\"" WORD_FMT "\": %s", WORD_ARG(word),
-                       qualifiers[i].kind == CMASK ? "it takes a number 0-255"
-                                                   : "this qualifier is 1 or 0");
+                       qualifiers[i].kind == CMASK ? "write a number, 0 to 255" : "write 1 or 0");
     spelling->value[qualifiers[i].kind] = qualifiers[i].kind == CMASK ? (unsigned)n : on;
     return 0;
 }
@@ -232,9 +231,10 @@ static int spelling_parse(struct spelling *spelling, const char *text, struct er
     struct word rest = class_split(spelling, word_of(text));
     spelling->name = word_part(rest, ":/,");
     if (spelling->name.len == 0)
-        return err_set(err, CS01, "\"%s\" names no event", text);
+        return err_set(err, CS01, "\"%s\" has no event name: write it before ':' or ','", text);
     if (strchr(",:", text[strlen(text) - 1]) != NULL)
-        return err_set(err, CS03, "nothing stands behind the last '%c' of \"%s\"",
+        return err_set(err, CS03,
+                       "'%c' at the end of \"%s\" needs a word after it, or leave it out",
                        text[strlen(text) - 1], text);
     rest = word_from(rest, spelling->name.len);
     while (rc == 0 && rest.len > 0) {
@@ -297,9 +297,7 @@ static int class_unknown(const struct shape *shape, struct word name, struct err
     near_init(&near, name);
     for (unsigned c = 0; c < shape->n_classes; c++)
         near_offer(&near, shape->names[c]);
-    return err_set(err, X06,
-                   "no class \"" WORD_FMT "\" on this simulated machine%s; info/classes "
-                   "lists them",
+    return err_set(err, X06, "no class \"" WORD_FMT "\" on this simulated host%s: see info/classes",
                    WORD_ARG(name), near_text(&near));
 }
 
@@ -315,8 +313,8 @@ static int event_absent(const struct shape *shape, unsigned class_index,
 
 static int event_unknown(const struct spelling *spelling, struct near *near, struct err *err)
 {
-    return err_set(err, CS01, "no event \"" WORD_FMT "\"%s; events/ lists what there is",
-                   WORD_ARG(spelling->name), near_text(near));
+    return err_set(err, CS01, "no event \"" WORD_FMT "\"%s: see events/", WORD_ARG(spelling->name),
+                   near_text(near));
 }
 
 static void event_offer(struct near *near, const struct sim_event *event)
@@ -379,11 +377,13 @@ static int spelling_check(const struct spelling *spelling, const struct sim_even
                           struct err *err)
 {
     if (event->whole && spelling_is_part(spelling))
-        return err_set(err, E35, "\"%s\" takes no edge, inv or cmask", event->name);
+        return err_set(err, E35,
+                       "leave out edge, inv and cmask: \"%s\" cannot be counted with them",
+                       event->name);
     if (event->fit != FIT_SOFTWARE && event->whole && (spelling->value[USR] || spelling->value[OS]))
         return err_set(err, CS03,
-                       "\"%s\" cannot tell user mode from kernel mode: leave :u, :k, "
-                       ",usr, ,os away",
+                       "\"%s\" cannot be counted for user or kernel mode alone: leave out :u, :k, "
+                       ",usr and ,os",
                        event->name);
     return 0;
 }
@@ -485,8 +485,8 @@ int events_check_set(struct backend_state *state, const struct plan_event *event
     if (filled == needed)
         return 0;
     return err_set(err, E19,
-                   "no row left for all %u events together: they need %u of class "
-                   "\"%s\", of which %u can count them",
+                   "no row left for all %u events together: they need %u rows of class \"%s\", and "
+                   "%u can count them",
                    n, needed, state->shape.names[class_index], filled);
 }
 

@@ -56,7 +56,8 @@ static int option_read(struct given *given, struct word word, struct err *err)
     if (word.len < 3 || memcmp(word.p, "sim", 3) != 0)
         return 0;
     if (!word_split(word, &key, &value) || value.len == 0)
-        return err_set(err, P01, "\"" WORD_FMT "\": options are key=value, as sim_cpus=4",
+        return err_set(err, P01,
+                       "\"" WORD_FMT "\": options are written key=value, for example sim_cpus=4",
                        WORD_ARG(word));
     near_init(&near, key);
     for (unsigned i = 0; i <= CLASS; i++) {
@@ -185,9 +186,7 @@ static int classes_make(struct shape *shape, const struct given *given, struct e
     int rc = number_read(given, ROWS, &rows, err);
 
     if (rc == 0 && given->n_classes > 0 && given->value[ROWS].len > 0)
-        rc = err_set(err, P02,
-                     "sim_rows is for the class \"sim\", which sim_class replaces: give "
-                     "one of the two");
+        rc = err_set(err, P02, "sim_rows and sim_class cannot both be set: give one of the two");
     if (rc == 0 && given->n_classes == 0)
         class_add(shape, word_of("sim"), rows + shape->fixed, 48);
     for (unsigned i = 0; rc == 0 && i < given->n_classes; i++)

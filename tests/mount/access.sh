@@ -214,7 +214,7 @@ t_the_quota_of_descriptors_is_of_those_that_stay() {
     for n in {1..6}; do alices "a$n" event=page-faults; done
     for n in {1..5}; do is "$(result_as "$ALICE" write "$M/a$n/target" "${PID_OF[p]}")" ok; done
     is "$(result_as "$ALICE" write "$M/a6/target" "${PID_OF[p]}")" EDQUOT
-    like "$(cat "$M/a6/error")" '^EDQUOT P11 target: needs 1 descriptors, quota has 0 left'
+    like "$(cat "$M/a6/error")" '^EDQUOT P11 target: needs 1 file descriptors, and the quota has 0 left'
     as "$ALICE" rmdir "$M/a1"
     is "$(result_as "$ALICE" write "$M/a6/target" "${PID_OF[p]}")" ok
     pmc roots event=page-faults

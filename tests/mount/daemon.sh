@@ -61,9 +61,9 @@ t_an_opener_with_capabilities_that_pmcfs_gave_up() {
     pmc a event=page-faults
     is "$(result_by "${usual[@]}" -- write "$M/a/target" "${PID_OF[usual]}")" ok 'as in a container'
     is "$(result_by "${usual[@]}" -- write "$M/a/target" "${PID_OF[more]}")" EPERM 'a process that has more'
-    like "$(cat "$M/a/error")" 'it has capabilities that you lack, or lives in another user namespace$'
+    like "$(cat "$M/a/error")" 'it has capabilities that you lack, or runs in another user namespace$'
     is "$(result_by setpriv --bounding-set="-all,+$names,+net_admin" -- write "$M/a/target" "${PID_OF[more]}")" EPERM
-    like "$(cat "$M/a/error")" 'it has capabilities that pmcfs has given up$'
+    like "$(cat "$M/a/error")" 'it has capabilities that pmcfs has dropped$'
     attach a "${PID_OF[more]}"
     kill "${PID_OF[usual]}" "${PID_OF[more]}"
 }
@@ -135,7 +135,7 @@ t_without_setuid_others_than_root_are_refused() {
     target_start p "$ALICE"
     as "$ALICE" mkdir "$M/a"
     is "$(result_as "$ALICE" write "$M/a/config" "event=page-faults target=${PID_OF[p]}")" EPERM
-    like "$(as "$ALICE" cat "$M/a/error")" 'pmcfs lacks the capabilities to ask the kernel in your name$'
+    like "$(as "$ALICE" cat "$M/a/error")" 'pmcfs lacks the capabilities to check your rights$'
     pmc b event=page-faults "target=${PID_OF[p]}"
 }
 

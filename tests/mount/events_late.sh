@@ -47,7 +47,7 @@ t_a_number_that_another_driver_got_does_not_stand_for_the_first() {
     mv "$T/devices/first" "$T/gone"
     driver second "$MSR"
     refused EOPNOTSUPP P09 "$M/a/event" first/event=0/
-    like "$(cat "$M/a/error")" 'the driver of first was unloaded, or loaded anew.*; mount it again'
+    like "$(cat "$M/a/error")" 'the driver of first was unloaded or loaded again.*Mount pmcfs again'
 }
 
 # There is one tracefs in the machine: not those that the test below defines beside this one.

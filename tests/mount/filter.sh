@@ -127,7 +127,7 @@ t_what_the_kernel_does_not_take_is_refused_with_the_fields() {
     mount_pmcfs
     mkdir "$M/a"
     refused EINVAL P02 "$M/a/config" 'event=sched:sched_switch filter=nextpid>10'
-    like "$(cat "$M/a/error")" 'its fields are prev_comm, prev_pid, .*without blanks'
+    like "$(cat "$M/a/error")" 'its fields are prev_comm, prev_pid, .*for blanks'
     refused EINVAL P02 "$M/a/config" 'event=sched:sched_switch filter=prev_pid=='
     refused EINVAL P01 "$M/a/config" 'event=sched:sched_switch filter=prev_pid == 1'
     refused EINVAL P02 "$M/a/config" 'event=page-faults filter=prev_pid==1'

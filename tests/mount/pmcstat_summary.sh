@@ -152,7 +152,7 @@ t_what_is_not_supported_is_left_out() {
     is "$(awk '/^ / && !/seconds|CPUs/ { print $1 == "<not" ? "-" : "N", $1 == "<not" ? $3 : $2 }' "$T/out" | tr -d , | paste -sd ';')" \
         'N page-faults;N task-clock;- cycles;- instructions'
     is "$(grep -c 'not supported' "$T/err")" 2 'reasons'
-    like "$(head -n 1 "$T/err")" '^pmcstat: -p cycles: <not supported>: .*no PMU.*\(EOPNOTSUPP P09\)$'
+    like "$(head -n 1 "$T/err")" '^pmcstat: -p cycles: <not supported>: .*no hardware performance counters.*\(EOPNOTSUPP P09\)$'
     tool pmcstat -q -j -p cycles,page-faults -o "$T/out" true 2>"$T/err"
     is "$(json "$T/out" '[(c["pmc"], c["event"], (c["count"] or 0) > 0) for c in d[0]["counts"]], d[0]["counts"][1]["count"]')" \
         "([(1, 'page-faults', True), (1, 'cycles', False)], None)"

@@ -308,7 +308,7 @@ t_few_descriptors_are_emfile_with_both_numbers_before_anything_is_opened() {
     tell p threads 200
     pmc a event=page-faults event=context-switches
     refused EMFILE P10 "$M/a/target" "${PID_OF[p]}"
-    like "$(cat "$M/a/error")" 'needs [0-9]+ descriptors, has [0-9]+: 201 tasks or CPUs, 2 each, and [0-9]+ '
+    like "$(cat "$M/a/error")" 'needs [0-9]+ file descriptors .201 threads or CPUs, 2 for each, and [0-9]+ while attaching., and [0-9]+ are left'
     empty cat "$M/a/target"
     target_start q
     attach a "${PID_OF[q]}"

@@ -362,7 +362,7 @@ t_an_exec_that_never_ends_holds_nothing_up() {
     tell alice spin 300
     eventually 10 'grep -q "sample pid=${PID_OF[alice]} " < <(timeout 1 cat "$M/s/samples")'
     is "$(result_as "$ALICE" write "$M/a/target" "$STUCK")" EAGAIN
-    like "$(cat "$M/a/error")" '^EAGAIN P13 target: the kernel did not answer within 100 ms whether you may observe process [0-9]+: it is executing a program'
+    like "$(cat "$M/a/error")" '^EAGAIN P13 target: could not check within 100 ms whether you may observe process [0-9]+ .it is in execve'
     users sys 0 event=cpu-clock freq=99
     attach sys all
     is "$(result_as "$ALICE" write "$M/d/ctl" stop) $(result_as "$ALICE" write "$M/d/ctl" start)" 'ok ok'
@@ -567,7 +567,7 @@ t_targets_that_have_exited_are_charged_until_a_reset() {
     is "$(dying_attach a) $(dying_attach a)" 'ok ok' # 104 of 688 bytes
     detail=$(grep -v '^#' "$M/a/detail")
     is "$(dying_attach a)" EDQUOT '60 more'
-    like "$(<"$M/a/error")" '^EDQUOT P11 target: 180 targets, .*max_log_per_user \(100000 bytes.*reset'
+    like "$(<"$M/a/error")" '^EDQUOT P11 target: the memory for 180 targets .*max_log_per_user \(100000 bytes.*reset'
     is "$(grep -v '^#' "$M/a/detail")" "$detail" 'detail after that'
     bob_goes_on
     is "$(result_as "$ALICE" write "$M/a/ctl" reset)" ok

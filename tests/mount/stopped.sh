@@ -44,7 +44,7 @@ def said(*words):
 def attach(who, pmc, pid):
     began = time.monotonic_ns()
     got = put(f"{root}/{pmc}/target", pid)
-    if got == "EAGAIN" and "was stopped in your user namespace" not in open(f"{root}/{pmc}/error").read():
+    if got == "EAGAIN" and "in your user namespace is stopped" not in open(f"{root}/{pmc}/error").read():
         got = "another sentence"
     said(who, began, time.monotonic_ns(), got)
     if got == "ok":

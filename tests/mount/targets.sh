@@ -129,7 +129,7 @@ t_a_cgroup_with_those_below_it() {
     refused ENOENT P33 "$M/a/target" cgroup:/pmcfs-no-such
     refused EINVAL E27 "$M/a/target" 'cgroup:../..'
     refused ENOENT P33 "$M/a/target" 'cgroup:/pmcfs\\040no\\012such'
-    like "$(cat "$M/a/error")" 'cgroup "/pmcfs no\\012such",'
+    like "$(cat "$M/a/error")" 'cgroup "/pmcfs no\\012such":'
 }
 
 t_a_cgroups_directory_is_answered_with_its_path() {
@@ -137,7 +137,7 @@ t_a_cgroups_directory_is_answered_with_its_path() {
     mount_pmcfs
     pmc a event=page-faults
     refused ENOENT P33 "$M/a/target" "cgroup:$CGROUP_ROOT/pmcfs-no-such/x"
-    like "$(cat "$M/a/error")" 'without the mountpoint; write cgroup:/pmcfs-no-such/x$'
+    like "$(cat "$M/a/error")" 'leave out the mount point and write cgroup:/pmcfs-no-such/x$'
     refused ENOENT P33 "$M/a/target" cgroup:/sys/fs/cgroup
     like "$(cat "$M/a/error")" 'write cgroup:/$'
     refused EINVAL E27 "$M/a/target" cgroup:pmcfs-no-such

@@ -149,13 +149,11 @@ static int no_cgroup(struct err *err, const char *path)
     const char *behind = cgroup_behind_mount(path);
 
     if (behind)
-        return err_set(err, P33,
-                       "no cgroup \"%s\": its path is that of /proc/PID/cgroup, without the "
-                       "mountpoint; write cgroup:%s",
+        return err_set(err, P33, "no cgroup \"%s\": leave out the mount point and write cgroup:%s",
                        text_shown(path), text_shown(behind));
     return err_set(err, P33,
-                   "no cgroup \"%s\", read from the root of your cgroup namespace (v2); "
-                   "reattach=on waits for it",
+                   "no cgroup \"%s\": write the path that /proc/PID/cgroup shows (v2, from the "
+                   "root of your cgroup namespace); reattach=on waits for it",
                    text_shown(path));
 }
 
@@ -165,17 +163,17 @@ int cgroup_failed(struct err *err, int rc, const char *path)
 
     switch (rc) {
     case -EXDEV:
-        return err_set(err, P15,
-                       "your cgroup root cannot be seen from where pmcfs runs, so that \"%s\" "
-                       "has no meaning to it",
+        return err_set(err, P15, "pmcfs cannot see your cgroup root, so it cannot find \"%s\"",
                        shown);
     case -ENODEV:
         return err_set(err, P09,
-                       "no cgroup v2 hierarchy is mounted on /sys/fs/cgroup, so that there are no "
-                       "cgroup targets");
+                       "cgroup targets need cgroup v2, and it is not mounted on /sys/fs/cgroup");
     case -EMFILE:
     case -ENFILE:
-        return err_set(err, P10, "no file descriptor left for cgroup \"%s\"", shown);
+        return err_set(
+            err, P10,
+            "no file descriptor left for cgroup \"%s\": raise LimitNOFILE= of pmcfs.service",
+            shown);
     case -ENOMEM:
         return err_set(err, E32, "no memory for cgroup \"%s\"", shown);
     case -ENOTDIR:
@@ -193,10 +191,10 @@ int linux_cgroup_root(struct host_state *state, pid_t tid, const char *path, int
         return cgroup_failed(err, -ENOMEM, path);
     if (!legal) {
         free(normal);
-        return err_set(err, P33,
-                       "cgroup \"%s\": '..' is not taken; name it from the root, as in "
-                       "/proc/PID/cgroup",
-                       text_shown(path));
+        return err_set(
+            err, P33,
+            "cgroup \"%s\": '..' is not possible: write the path that /proc/PID/cgroup shows",
+            text_shown(path));
     }
     int rc = root_open(state, tid);
     if (rc < 0) {

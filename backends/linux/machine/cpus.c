@@ -122,12 +122,12 @@ static int host_cpus_watch(struct host_state *state, struct err *err)
     if (cpus->fd >= 0)
         close(cpus->fd);
     cpus->fd = -1;
-    return err_set(err, P14, "CPU hotplug cannot be followed: %s", err_errno_name(rc));
+    return err_set(err, P14, "cannot receive CPU hotplug events: %s", err_errno_name(rc));
 }
 
 static int list_refused(const char *name, struct err *err)
 {
-    return err_set(err, P14, "/sys/devices/system/cpu/%s cannot be read: %s", name,
+    return err_set(err, P14, "cannot read /sys/devices/system/cpu/%s: %s", name,
                    errno == ENOMEM || errno == EMFILE || errno == ENFILE ? err_errno_name(-errno)
                                                                          : "is /sys mounted?");
 }

@@ -214,9 +214,9 @@ static const char *reason_of(const struct rights *rights, const char *status)
         return mixed ? "it runs a set-group-ID program or has changed its group"
                      : "it runs with another group id";
     if (rights->userns_fd >= 0 || (capabilities & ~rights->capabilities))
-        return "it has capabilities that you lack, or lives in another user namespace";
+        return "it has capabilities that you lack, or runs in another user namespace";
     return "it is not dumpable: it has changed its user, runs a program that you may not read, or "
-           "protects itself; or it has capabilities that pmcfs has given up";
+           "has set PR_SET_DUMPABLE to 0; or it has capabilities that pmcfs has dropped";
 }
 
 const char *observe_reason(const struct host_state *state, const struct rights *rights, pid_t pid,
@@ -225,11 +225,11 @@ const char *observe_reason(const struct host_state *state, const struct rights *
     if (is_ours(state, pid))
         return "it is pmcfs itself";
     if (rc == -ENOTSUP)
-        return "pmcfs lacks the capabilities to ask the kernel in your name";
+        return "pmcfs lacks the capabilities to check your rights";
     if (rc != -EPERM)
-        return "the kernel could not be asked in your name";
+        return "pmcfs could not check your rights";
     char *status = proc_task_text(pid, "status");
-    const char *reason = status ? reason_of(rights, status) : "it could not be looked at";
+    const char *reason = status ? reason_of(rights, status) : "its status could not be read";
     free(status);
     return reason;
 }

@@ -101,27 +101,25 @@ static int hold_failed(struct err *err, int rc, uint64_t number, bool thread)
                        number);
     case -EPERM:
         return err_set(err, P15,
-                       "your processes cannot be seen from where pmcfs runs, so that the "
-                       "number %" PRIu64 " has no meaning to it",
+                       "pmcfs cannot see your PID namespace, so it cannot find PID %" PRIu64
+                       ". Run pmcfs in the host's PID namespace (--pid=host, hostPID: true)",
                        number);
     case -ENOMEM:
         return err_set(err, E32, "no memory to hold %s %" PRIu64, what, number);
     case -EMFILE:
     case -ENFILE:
         return err_set(err, P10,
-                       "no file descriptor left to hold %s %" PRIu64
-                       ": raise LimitNOFILE of pmcfs or release targets",
+                       "no file descriptor left for %s %" PRIu64
+                       ": raise LimitNOFILE= of pmcfs.service, or detach targets",
                        what, number);
     case -ESRCH:
         return err_set(err, E44, "no %s %" PRIu64 " in your PID namespace", what, number);
     case -ETIME:
-        return err_set(err, P13,
-                       "%s %" PRIu64 " is executing a program, and was not through with that for "
-                       "%d ms: try again",
-                       what, number, LOOK_MS);
+        return err_set(err, P13, "%s %" PRIu64 " has been in execve for %d ms: try again", what,
+                       number, LOOK_MS);
     }
-    return err_set(err, P14, "the kernel did not give a descriptor of %s %" PRIu64 ": %s", what,
-                   number, err_errno_name(rc));
+    return err_set(err, P14, "cannot open a file descriptor for %s %" PRIu64 ": %s", what, number,
+                   err_errno_name(rc));
 }
 
 /* Returns the inode of a pidfd, which identifies the process until a reboot since Linux 6.9; 0 on
@@ -165,10 +163,10 @@ int linux_process_open(struct host_state *state, pid_t tid, uint64_t number, boo
 {
     if (tid == 0)
         return err_set(err, P15,
-                       "you write from a PID namespace that pmcfs cannot see, so that no "
-                       "process can be named");
+                       "pmcfs cannot see your PID namespace, so it cannot find your processes. Run "
+                       "pmcfs in the host's PID namespace (--pid=host, hostPID: true)");
     if (number > INT_MAX)
-        return err_set(err, E27, "%" PRIu64 " is no process number: they are 1 to 4194304", number);
+        return err_set(err, E27, "%" PRIu64 " is not a valid PID: PIDs are 1 to 4194304", number);
     struct process *process = calloc(1, sizeof *process);
     if (!process)
         return hold_failed(err, -ENOMEM, number, thread);
@@ -182,7 +180,7 @@ int linux_process_open(struct host_state *state, pid_t tid, uint64_t number, boo
     }
     if (rc == -ESRCH && process->pidfd >= 0)
         rc = err_set(err, E44, "%s %" PRIu64 " has exited%s", thread ? "thread" : "process", number,
-                     thread ? "" : "; only its parent has not collected it yet");
+                     thread ? "" : " (it is a zombie)");
     else
         rc = hold_failed(err, rc, number, thread);
     linux_process_free(process);
@@ -258,9 +256,9 @@ int linux_process_may_observe(struct host_state *state, const struct rights *rig
         return err_set(err, E44, "process %" PRIu64 " has exited", said);
     if (rc == -ETIME)
         return err_set(err, P13,
-                       "the kernel did not answer within %d ms whether you may observe process "
-                       "%" PRIu64 ": it is executing a program, or what asks for you was stopped "
-                       "in your user namespace: try again",
+                       "could not check within %d ms whether you may observe process %" PRIu64
+                       " (it is in execve, or a process of pmcfs in your user namespace is "
+                       "stopped): nothing was attached, try again",
                        LOOK_MS, said);
     return rc == 0 ? 0
                    : err_set(err, E40, "you may not observe process %" PRIu64 ": %s", said,

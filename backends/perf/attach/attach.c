@@ -24,10 +24,9 @@ static int attach_late(const struct attach *attach)
     }
     return err_set(
         attach->err, P13,
-        "attaching to process %d took longer than attach_ms (%lu): %zu of the %zu "
-        "threads seen were open, %u event%s each; nothing was attached; a larger attach_ms "
-        "helps, unless the process makes threads without end or is held up in an "
-        "exec",
+        "attaching to process %d took longer than attach_ms (%lu milliseconds): %zu of %zu threads "
+        "were attached, %u event%s each, and now none is. Raise attach_ms in admin/tunables, "
+        "unless the process creates threads endlessly or hangs in execve",
         target_said(&attach->plan->target), attach->plan->attach_ms, open, n, attach->plan->n,
         attach->plan->n == 1 ? "" : "s");
 }
@@ -49,16 +48,19 @@ int attach_fits(const struct attach *attach, size_t groups, size_t others)
     char more[64] = "";
 
     if (stay > attach->plan->fds_quota)
-        return err_set(attach->err, P11, "needs %lu descriptors, quota has %lu left (%s)", stay,
-                       attach->plan->fds_quota, attach->plan->fds_limit);
+        return err_set(attach->err, P11,
+                       "needs %lu file descriptors, and the quota has %lu left (%s): detach "
+                       "targets or use fewer events",
+                       stay, attach->plan->fds_quota, attach->plan->fds_limit);
     if (need <= attach->plan->fds_free)
         return 0;
     if (others)
-        snprintf(more, sizeof(more), ", and %zu while it looks at them", others);
-    return err_set(attach->err, P10, "needs %lu descriptors, has %lu: %zu tasks or CPUs, %u each%s",
-                   need, attach->plan->fds_free,
-                   groups + attach->fds_used / attach->shape->per_task, attach->shape->per_task,
-                   more);
+        snprintf(more, sizeof(more), ", and %zu while attaching", others);
+    return err_set(attach->err, P10,
+                   "needs %lu file descriptors (%zu threads or CPUs, %u for each%s), and %lu are "
+                   "left: raise LimitNOFILE= of pmcfs.service, or count fewer events",
+                   need, groups + attach->fds_used / attach->shape->per_task,
+                   attach->shape->per_task, more, attach->plan->fds_free);
 }
 
 int attach_refused(const struct attach *attach, int code, const struct perf_event_attr *failed)
@@ -67,7 +69,7 @@ int attach_refused(const struct attach *attach, int code, const struct perf_even
     unsigned at = (unsigned)(failed - shape->attr);
     struct why why = {.code = -code,
                       .attr = failed,
-                      .event = "the time check of the group",
+                      .event = "the event that checks times",
                       .target = &attach->plan->target,
                       .member = at > (shape->flags ? shape->extra : 0) && at < shape->members};
 
@@ -107,8 +109,8 @@ static int attach_watch(struct attach *attach, struct counter *counter)
 
     if (rc)
         return err_set(attach->err, P14,
-                       "the end of the target cannot be watched: %s (locked memory "
-                       "of pmcfs's user used up? it needs CAP_IPC_LOCK)",
+                       "cannot watch the target for its exit: %s (is the locked memory of pmcfs's "
+                       "user used up? Give pmcfs CAP_IPC_LOCK)",
                        err_errno_name(rc));
     return 0;
 }
@@ -144,11 +146,11 @@ static int attach_tasks(struct attach *attach, struct counter *counter)
 
     /* Asked after the directory is held: from here on it cannot be another process. */
     if (!rc && (census->task_dir < 0 || (target->alive && !target->alive(target->alive_arg))))
-        rc = err_set(attach->err, X09, "process %d has just ended", target_said(target));
+        rc = err_set(attach->err, X09, "process %d has just exited", target_said(target));
     if (!rc)
         rc = attach_tries(attach);
     if (!rc && (!attach->fds_used || (target->alive && !target->alive(target->alive_arg)))) {
-        rc = err_set(attach->err, X09, "%s %d ended while it was being attached",
+        rc = err_set(attach->err, X09, "%s %d exited while it was being attached",
                      target->kind == TARGET_THREAD ? "thread" : "process", target_said(target));
         attach_close_all(attach);
     }
@@ -205,10 +207,9 @@ static unsigned long attach_spare(const struct attach *attach)
 static int output_refused(const struct counter *counter, int rc, struct err *err)
 {
     if (rc == -ENOMEM)
-        return err_set(err, E32, "no memory to record what %u tasks or CPUs tell",
-                       counter->n_groups);
-    return err_set(err, P14, "the kernel refused to record what %u tasks or CPUs tell: %s",
-                   counter->n_groups, err_errno_name(rc));
+        return err_set(err, E32, "no memory to record %u tasks or CPUs", counter->n_groups);
+    return err_set(err, P14, "the kernel refused to record %u tasks or CPUs: %s", counter->n_groups,
+                   err_errno_name(rc));
 }
 
 int perf_attach(struct backend_state *state, const struct plan *plan, struct counter **out,

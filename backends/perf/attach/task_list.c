@@ -38,8 +38,8 @@ int census_saw_all(const struct census *census, struct err *err)
     if (census->failed == -ENOMEM)
         return err_set(err, E32, "no memory for the list of threads");
     return err_set(err, P10,
-                   "no descriptor was left to look at the threads of process %d: raise LimitNOFILE "
-                   "of pmcfs",
+                   "no file descriptor was left to list the threads of process %d: raise "
+                   "LimitNOFILE= of pmcfs.service",
                    target_said(&census->plan->target));
 }
 
@@ -136,8 +136,8 @@ int census_ask(struct census *census, pid_t pid, enum task_state *state, struct 
     census->left_out += answer < 0;
     if (++census->looked_at > plan->max_covered && plan->max_covered)
         return err_set(err, P11,
-                       "process %d has more than %u descendants (max_covered_per_pmc), those "
-                       "included that may not be observed",
+                       "process %d has more than %u descendants (max_covered_per_pmc, which also "
+                       "counts those that you may not observe): attach to a process below it",
                        target_said(&plan->target), plan->max_covered);
     return 0;
 }

@@ -410,7 +410,9 @@ int perf_start(struct counter *counter, struct err *err)
             return err_set(err, E32, "no memory to start a counter of %u tasks or CPUs",
                            counter->n_groups);
         if (rc == -EMFILE || rc == -ENFILE)
-            return err_set(err, P10, "no descriptor was left to start a counter of %u tasks",
+            return err_set(err, P10,
+                           "no file descriptor was left to start a counter of %u tasks: raise "
+                           "LimitNOFILE= of pmcfs.service",
                            counter->n_groups);
         return err_set(err, P14, "the kernel refused to start a counter of %u tasks or CPUs",
                        counter->n_groups);

@@ -274,7 +274,7 @@ static int preset_use(struct spec *spec, const struct generic *preset, struct er
             return 0;
     return err_set(err, P09, "%s (%s) cannot be counted here: %s", preset->name,
                    preset->description,
-                   why[0] ? why : "no single event of this processor is known to serve it");
+                   why[0] ? why : "this processor has no single event with this meaning");
 }
 
 int generic_use(struct spec *spec, const struct generic *generic, struct err *err)
@@ -320,7 +320,7 @@ int generic_parse(struct spec *spec, struct word *text, struct err *err)
     generic_near(&near);
     return err_set(err, CS01,
                    "no generic event \"" WORD_FMT
-                   "\"%s; events/generic lists what this machine has",
+                   "\"%s; all generic events of this host: ls events/generic",
                    WORD_ARG(name), near_text(&near));
 }
 

@@ -216,7 +216,10 @@ static int take_parts(struct spec *spec, const struct found *found, struct word 
         rest = word_from(rest, 1);
         struct word part = word_part(rest, ":.");
         if (part.len == 0)
-            return err_set(err, CS03, "nothing stands behind the last ':' of \"%s:\"", name);
+            return err_set(
+                err, CS03,
+                "\"%s:\" ends with ':': write a unit mask or modifier after it, or leave it out",
+                name);
         bool has_level = qualifier_precise(part, precise); /* also a libpfm4 modifier */
         if (has_level || spec_is_modifier(part)) {
             rc = has_level ? 0 : spec_modifiers(spec, part, part, err);
@@ -265,7 +268,7 @@ static int refuse_masks(const struct found *found, const char *name, struct err 
     for (int i = -1; (i = attr_next(&found->event, i, &attr)) >= 0;)
         if (attr.type == PFM_ATTR_UMASK)
             buf_printf(&masks, "%s%s", masks.len ? ", " : "", attr.name);
-    err_set(err, CS03, "%s needs a unit mask, or those of \"%s\" do not go together: %s",
+    err_set(err, CS03, "%s needs a unit mask, or the unit masks of \"%s\" cannot be combined: %s",
             found->event.name, name, buf_text(&masks));
     buf_free(&masks);
     return -EINVAL;

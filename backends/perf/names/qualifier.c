@@ -126,12 +126,13 @@ static int put_field(struct spec *spec, const struct qualifier *qualifier, uint6
         return err_set(err, E35, "%s has no qualifier \"%s\"", spec->pmu->name, qualifier->name);
     if (!make_raw(spec))
         return err_set(err, E35,
-                       "\"%s\" of %s: only the kernel knows the code of this generic event; "
-                       "write the processor's own event",
+                       "\"%s\" cannot be used with %s, a generic event whose code only the kernel "
+                       "has: write the processor's own event",
                        qualifier->name, spec->resolved);
     if (!format_put(format, value, &spec->event.code[CODE_CONFIG]))
-        return err_set(err, CS04, "%s=%llu: %s has %u bits here", qualifier->name,
-                       (unsigned long long)value, format->name, format_bits(format));
+        return err_set(err, CS04, "%s=%llu is too large: %s has %u bits on this processor",
+                       qualifier->name, (unsigned long long)value, format->name,
+                       format_bits(format));
     spec_say(spec, qualifier->takes == FLAG ? ",%s=%llu" : ",%s=0x%llx", qualifier->fields[0],
              (unsigned long long)value);
     return 0;
@@ -145,8 +146,8 @@ static int unknown(struct word name, struct err *err)
     for (size_t i = 0; i < N_TABLE; i++)
         near_offer(&near, table[i].name);
     return err_set(err, CS03,
-                   "no qualifier \"" WORD_FMT "\"%s; there are usr, os, edge, inv, any, cmask=N, "
-                   "umask=N, precise",
+                   "no qualifier \"" WORD_FMT
+                   "\"%s; write usr, os, edge, inv, any, cmask=N, umask=N or precise",
                    WORD_ARG(name), near_text(&near));
 }
 

@@ -50,16 +50,15 @@ static int check_split(const struct spec *spec, struct word text, struct err *er
         return 0;
     if (spec->split == SPLIT_KERNEL && user)
         return err_set(err, CS03,
-                       "\"" WORD_FMT "\" happens in the kernel: counted in user mode alone it "
-                       "would always read 0; write %s, which counts it whole",
+                       "\"" WORD_FMT
+                       "\" happens in the kernel, so it would always read 0 in user mode: write %s",
                        WORD_ARG(text), spec->resolved);
     if (spec->split == SPLIT_NEVER)
-        return err_set(err, CS03,
-                       "\"" WORD_FMT "\" cannot tell user from kernel mode: it would count the "
-                       "whole; write %s%s",
-                       WORD_ARG(text), spec->resolved,
-                       spec->event.sampling ? ", and to sample one mode user=off or kernel=off"
-                                            : "");
+        return err_set(
+            err, CS03,
+            "\"" WORD_FMT "\" cannot be counted for user or kernel mode alone: write %s%s",
+            WORD_ARG(text), spec->resolved,
+            spec->event.sampling ? ", and user=off or kernel=off to sample one mode" : "");
     return 0;
 }
 
@@ -73,16 +72,16 @@ static int check_precise(struct spec *spec, struct err *err)
         return 0;
     if (!most)
         return err_set(err, P09,
-                       "precise samples of \"%s\" are not to be had here: %s has none "
-                       "(caps/max_precise)",
+                       "\"%s\" has no precise samples here, because %s has none (see "
+                       "caps/max_precise): leave out p",
                        spec->resolved, spec->pmu->name);
     if (*precise == PRECISE_MOST)
         *precise = most < PRECISE_MAX ? most : PRECISE_MAX;
     if (*precise > most)
         return err_set(err, P09,
-                       "precise samples of level %u of \"%s\" are not to be had here: %s has "
-                       "levels up to %u (caps/max_precise)",
-                       (unsigned)*precise, spec->resolved, spec->pmu->name, most);
+                       "\"%s\" has no precise samples of level %u here: %s has levels up to %u "
+                       "(see caps/max_precise)",
+                       spec->resolved, (unsigned)*precise, spec->pmu->name, most);
     spec_say(spec, ",precise=%u", (unsigned)*precise);
     return 0;
 }
@@ -93,17 +92,18 @@ static int check_form(struct word whole, struct word head, struct err *err)
     const char last = said.len > 0 ? said.p[said.len - 1] : 0;
 
     if (head.len == 0)
-        return err_set(err, CS01, "an event without a name");
+        return err_set(err, CS01, "the event has no name: write it before ':' or ','");
     if (whole.len >= SPELLING_MAX)
-        return err_set(err, CS01, "an event's spelling has at most %d bytes", SPELLING_MAX - 1);
+        return err_set(err, CS01, "an event has at most %d characters", SPELLING_MAX - 1);
     if (word_part(whole, "*?[").len < whole.len)
         return err_set(err, CS01,
-                       "\"" WORD_FMT "\" is a pattern, and patterns (globs) are not supported: "
-                       "write each event by its name, as events/ lists them",
+                       "\"" WORD_FMT "\" is a pattern, and patterns are not supported: write the "
+                                     "name of each event (see events/)",
                        WORD_ARG(whole));
     if (last == ':' || last == ',')
-        return err_set(err, CS03, "nothing stands behind the last '%c' of \"" WORD_FMT "\"", last,
-                       WORD_ARG(said));
+        return err_set(err, CS03,
+                       "'%c' at the end of \"" WORD_FMT "\" needs a word after it, or leave it out",
+                       last, WORD_ARG(said));
     return 0;
 }
 
@@ -176,7 +176,7 @@ int spec_refuse(struct word what, const char *why, struct err *err)
 int spec_use(struct spec *spec, struct pmu *pmu, struct word what, struct err *err)
 {
     if (!pmu || pmu->why[0])
-        return spec_refuse(what, pmu ? pmu->why : "the kernel has no such PMU", err);
+        return spec_refuse(what, pmu ? pmu->why : "the kernel does not have this PMU", err);
     spec->pmu = pmu;
     spec->split = pmu->kind == PMU_TRACEPOINT    ? SPLIT_KERNEL
                   : pmu->capabilities & CAP_USER ? SPLIT_ALWAYS
@@ -203,29 +203,29 @@ int spec_use_core(struct spec *spec, struct word what, struct err *err)
 static const struct {
     const char *name, *instead;
 } elsewhere[] = {
-    {"period", "is the setting period=N"},
-    {"freq", "is the setting freq=N"},
-    {"call-graph", "is the setting callchain=on"},
-    {"inherit", "is the setting descendants=on"},
-    {"cpu", "is a target: cpuN"},
-    {"pinned", "is always so, unless multiplex=on"},
-    {"D", "is always so, unless multiplex=on"},
-    {"W", "is multiplex=on here"},
-    {"S", "is always so: samples hold their own event"},
-    {"excl", "is not offered: other users of the counters would starve"},
-    {"hw_smpl", "cannot be chosen"},
-    {"mg", "cannot be chosen: guests are never counted"},
-    {"G", "cannot be chosen: guests are never counted"},
-    {"mh", "cannot be chosen: the host alone is always counted"},
-    {"H", "cannot be chosen: the host alone is always counted"},
-    {"h", "cannot be told apart: hypervisor mode is counted with the kernel's"},
+    {"period", "write period=N to config"},
+    {"freq", "write freq=N to config"},
+    {"call-graph", "write callchain=on to config"},
+    {"inherit", "write descendants=on to config"},
+    {"cpu", "write cpuN to target"},
+    {"pinned", "leave it out, because events are always pinned unless multiplex=on"},
+    {"D", "leave it out, because events are always pinned unless multiplex=on"},
+    {"W", "write multiplex=on to config"},
+    {"S", "leave it out, because samples always contain the counts of their own PMC"},
+    {"excl", "leave it out, because exclusive use of the PMU would block other users"},
+    {"hw_smpl", "leave it out, because it has no effect here"},
+    {"mg", "leave it out, because guests are never counted"},
+    {"G", "leave it out, because guests are never counted"},
+    {"mh", "leave it out, because only the host is counted"},
+    {"H", "leave it out, because only the host is counted"},
+    {"h", "hypervisor mode is counted with kernel mode: leave it out"},
 };
 
 int spec_part_elsewhere(struct word part, struct err *err)
 {
     for (size_t i = 0; i < sizeof(elsewhere) / sizeof(elsewhere[0]); i++)
         if (word_is(part, elsewhere[i].name))
-            return err_set(err, CS03, "\"%s\" is no part of an event: it %s", elsewhere[i].name,
+            return err_set(err, CS03, "\"%s\" cannot be part of an event: %s", elsewhere[i].name,
                            elsewhere[i].instead);
     return -ENOENT;
 }
@@ -257,18 +257,20 @@ static int take_letter(struct event *event, const char *letter, struct word part
         if ((*precise)++ < PRECISE_MAX)
             return 0;
         return err_set(err, CS03,
-                       "modifier \"" WORD_FMT "\" of \"" WORD_FMT "\": precise "
-                       "levels are p, pp, ppp, or P, the highest there is",
+                       "modifier \"" WORD_FMT "\" of \"" WORD_FMT
+                       "\": the precise levels are p, pp, ppp and P (the highest of the PMU)",
                        WORD_ARG(part), WORD_ARG(what));
     default:
         break;
     }
     int rc = part.len <= 3 ? spec_part_elsewhere((struct word){letter, 1}, err) : -ENOENT;
-    return rc != -ENOENT ? rc
-                         : err_set(err, CS03,
-                                   "no modifier \"" WORD_FMT "\" behind \"" WORD_FMT "\": u (user "
-                                   "mode), k (kernel mode), p, pp, ppp (precise samples)",
-                                   WORD_ARG(part), WORD_ARG(what));
+    return rc != -ENOENT
+               ? rc
+               : err_set(
+                     err, CS03,
+                     "no modifier \"" WORD_FMT "\" (after \"" WORD_FMT
+                     "\"): write u (user mode), k (kernel mode), p, pp or ppp (precise samples)",
+                     WORD_ARG(part), WORD_ARG(what));
 }
 
 int spec_modifiers(struct spec *spec, struct word text, struct word what, struct err *err)
@@ -407,13 +409,13 @@ int perf_verify(struct backend_state *state, struct event *event, struct err *er
 
 #ifndef PERF_ATTR_SIZE_VER8
     if (event->code[CODE_CONFIG3])
-        return err_set(err, P09, "\"%s\" needs config3, which this build does not know",
+        return err_set(err, P09, "\"%s\" needs config3, which this build of pmcfs does not support",
                        event->resolved);
 #endif
     if (!pmu_stays(state->pmus, pmu))
         return err_set(err, P09,
-                       "\"%s\" cannot be counted here: the driver of %s was unloaded, or loaded "
-                       "anew since pmcfs was mounted; mount it again",
+                       "\"%s\" cannot be counted here: the driver of %s was unloaded or loaded "
+                       "again after pmcfs was mounted. Mount pmcfs again",
                        event->resolved, pmu->name);
     if (rc < 0)
         return say_refused(pmu, event, rc, err);

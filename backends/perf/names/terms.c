@@ -43,8 +43,8 @@ static int take_event(struct spec *spec, const struct pmu_event *event, bool alo
         spec->pmu->kind == PMU_CORE ? generic_by_file(event->name) : NULL;
 
     if (!put_event(spec, event))
-        return err_set(err, CS03, "event \"%s\" of %s leaves a field open: write %s/%s/",
-                       event->name, spec->pmu->name, spec->pmu->name, event->terms);
+        return err_set(err, CS03, "event \"%s\" of %s needs a value: write %s/%s/", event->name,
+                       spec->pmu->name, spec->pmu->name, event->terms);
     memcpy(spec->event.unit, event->unit, sizeof(event->unit));
     spec->event.scale = event->scale;
     if (alone)
@@ -70,9 +70,8 @@ static int unknown_term(struct spec *spec, struct word name, bool has_value, str
     if (!has_value && pmu->kind == PMU_CORE)
         generic_near(&near);
     return err_set(err, has_value ? CS03 : CS01,
-                   "%s has no %sterm \"" WORD_FMT "\"%s; the files of events/%s name what it has",
-                   pmu->name, has_value ? "" : "event or ", WORD_ARG(name), near_text(&near),
-                   pmu->name);
+                   "%s has no %sterm \"" WORD_FMT "\"%s; see the files of events/%s", pmu->name,
+                   has_value ? "" : "event or ", WORD_ARG(name), near_text(&near), pmu->name);
 }
 
 static int take_value(struct spec *spec, struct word name, struct word value, bool has_value,
@@ -82,11 +81,13 @@ static int take_value(struct spec *spec, struct word name, struct word value, bo
 
     if (has_value && !word_u64(value, true, 0, UINT64_MAX, &number))
         return err_set(err, CS04,
-                       "\"" WORD_FMT "\" is no value for " WORD_FMT ": a number, "
-                       "decimal or 0x…",
+                       "\"" WORD_FMT "\" is not a valid value for " WORD_FMT
+                       ": write a decimal number or 0x…",
                        WORD_ARG(value), WORD_ARG(name));
     if (!format_put(format, number, &spec->event.code[CODE_CONFIG]))
-        return err_set(err, CS04, WORD_FMT "=" WORD_FMT ": " WORD_FMT " has %u bits here",
+        return err_set(err, CS04,
+                       WORD_FMT "=" WORD_FMT " is too large: " WORD_FMT
+                                " has %u bits on this processor",
                        WORD_ARG(name), WORD_ARG(value), WORD_ARG(name), format_bits(format));
     spec_say(spec, "%s=0x%llx", format->name, (unsigned long long)number);
     return 0;
@@ -98,7 +99,7 @@ static int take_generic(struct spec *spec, const struct generic *generic, bool a
 {
     if (!alone)
         return err_set(err, CS03,
-                       "%s is a generic event: no terms stand beside it between the slashes",
+                       "%s is a generic event: leave out the other terms between the slashes",
                        generic->name);
     generic_put(spec, generic);
     spec_say(spec, "%s", generic->name);
@@ -139,8 +140,9 @@ static int take_terms(struct spec *spec, struct word all, struct err *err)
         if (rest.p > all.p)
             spec_say(spec, ",");
         term = word_until(rest, ',', &rest);
-        rc = term.len == 0 ? err_set(err, CS03, "an empty term in \"" WORD_FMT "\"", WORD_ARG(all))
-                           : take_term(spec, term, term.len == all.len, err);
+        rc = term.len == 0
+                 ? err_set(err, CS03, "a comma too many in \"" WORD_FMT "\"", WORD_ARG(all))
+                 : take_term(spec, term, term.len == all.len, err);
     }
     spec_say(spec, "/");
     return rc;
@@ -162,22 +164,21 @@ static int unknown_pmu(struct pmus *pmus, struct word name, struct word text, st
     near_offer(&near, "generic");
     if (near.n == 0 && known != PMU_UNKNOWN)
         return err_set(err, P09,
-                       "\"" WORD_FMT
-                       "\" cannot be counted here: this machine has no PMU \"" WORD_FMT
-                       "\": other machines have it, or a kernel module that is not loaded",
+                       "\"" WORD_FMT "\" cannot be counted here: this host has no PMU \"" WORD_FMT
+                       "\" (it belongs to other hosts, or its kernel module is not loaded)",
                        WORD_ARG(text), WORD_ARG(name));
     if (generic)
         return err_set(err, CS01,
-                       "\"" WORD_FMT "\" is an event and no PMU: behind it stands ':', as in %s:u",
+                       "\"" WORD_FMT "\" is an event, not a PMU: write ':' after it, as in %s:u",
                        WORD_ARG(head), generic->name);
     if (rest.len > 0)
         return err_set(err, CS03,
-                       "filters of tracepoints are not supported: write \"" WORD_FMT "\" alone, "
-                       "which counts it whenever it is hit",
+                       "filters are not part of an event: write \"" WORD_FMT
+                       "\" here and filter=EXPRESSION to config",
                        WORD_ARG(name));
     return err_set(err, X06,
-                   "no PMU \"" WORD_FMT "\" on this machine%s; info/classes lists them, and a "
-                   "tracepoint is written GROUP:NAME",
+                   "no PMU \"" WORD_FMT
+                   "\" on this host%s: see info/classes (tracepoints are written GROUP:NAME)",
                    WORD_ARG(name), near_text(&near));
 }
 
@@ -202,9 +203,8 @@ int terms_parse(struct spec *spec, struct word *text, struct err *err)
         return unknown_pmu(spec->state->pmus, pmu_name, whole, err);
     int rc = spec_use(spec, pmu, whole, err);
     if (rc == 0 && example_alone(pmu))
-        return err_set(err, CS01,
-                       "events of %s are written by their names alone, without '/': " WORD_FMT,
-                       pmu->name, inside.len > 0 ? WORD_ARG(inside) : example_alone(pmu));
+        return err_set(err, CS01, "events of %s are written without '/': " WORD_FMT, pmu->name,
+                       inside.len > 0 ? WORD_ARG(inside) : example_alone(pmu));
     if (rc == 0 && inside.len == tail.len) { /* a path below events/ looks like this */
         inside = word_until(tail, ':', &mods);
         return err_set(
@@ -243,7 +243,9 @@ int raw_parse(struct spec *spec, struct word *text, struct err *err)
     if (end != name.p + name.len)
         return -ENOENT;
     if (name.len > 17)
-        return err_set(err, CS04, "\"" WORD_FMT "\" has more than 16 digits", WORD_ARG(name));
+        return err_set(err, CS04,
+                       "\"" WORD_FMT "\" has more than 16 digits: a raw code has 64 bits",
+                       WORD_ARG(name));
     int rc = spec_use_core(spec, *text, err);
     if (rc < 0)
         return rc;
@@ -278,7 +280,8 @@ static const struct access *access_scan(struct word *text)
 static int length_scan(struct word word, bool execute, uint64_t *length, struct err *err)
 {
     if (!word_u64(word, false, 1, 8, length) || (*length & (*length - 1)) != 0)
-        return err_set(err, CS04, "\"" WORD_FMT "\" is no length of a breakpoint: 1, 2, 4 or 8",
+        return err_set(err, CS04,
+                       "\"" WORD_FMT "\" is not a valid length of a breakpoint: write 1, 2, 4 or 8",
                        WORD_ARG(word));
     if (execute && *length != sizeof(long))
         return err_set(err, CS04, "a breakpoint on execution has length %zu, not " WORD_FMT,
@@ -296,11 +299,14 @@ int breakpoint_parse(struct spec *spec, struct word *text, struct err *err)
     if (!word_alike(form, "mem", false))
         return -ENOENT;
     if (!word_u64(address, true, 0, UINT64_MAX, &code[CODE_CONFIG1]))
-        return err_set(err, CS01, "\"" WORD_FMT "\" is no address: mem:0xADDRESS[/LENGTH][:rwx]",
+        return err_set(err, CS01,
+                       "\"" WORD_FMT
+                       "\" is not a valid address: write mem:0xADDRESS[/LENGTH][:rwx]",
                        WORD_ARG(address));
     if (!access)
         return err_set(err, CS03,
-                       "\"" WORD_FMT "\" is no access of a breakpoint: r, w, rw, or x alone",
+                       "\"" WORD_FMT
+                       "\" is not a valid access of a breakpoint: write r, w, rw or x",
                        WORD_ARG(word_part(mods, ":")));
     code[CODE_CONFIG2] = access->type == HW_BREAKPOINT_X ? sizeof(long) : 4;
     int rc = address.len == place.len

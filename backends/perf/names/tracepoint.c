@@ -107,8 +107,7 @@ static int parse_in(struct spec *spec, struct word *text, int events, struct err
         return -ENOENT;
     spec->event.needs_kernel = true; /* also to learn that the tracepoint does not exist */
     if (!lookup(&name, events, system.found)[0])
-        return err_set(err, CS01,
-                       "no tracepoint \"" WORD_FMT "\" in group \"" WORD_FMT "\" is defined%s",
+        return err_set(err, CS01, "no tracepoint \"" WORD_FMT "\" in group \"" WORD_FMT "\"%s",
                        WORD_ARG(name.wanted), WORD_ARG(system.wanted), near_text(&name.near));
     int rc = spec_use(spec, pmus_kind(spec->state->pmus, PMU_TRACEPOINT), whole, err);
     if (rc < 0)
@@ -257,8 +256,8 @@ static int filter_refused(const struct backend_state *state, const struct event 
     buf_init(&fields, room, sizeof room);
     fields_print(state, event, &fields);
     rc = err_set(err, P02,
-                 "filter=%s: the kernel does not take it (%s) for \"%s\"%s; a filter compares "
-                 "fields, without blanks (\\040 in a text): prev_pid==0&&next_comm~\"sh*\"",
+                 "filter=%s: the kernel refuses it (%s) for \"%s\"%s; compare fields and use \\040 "
+                 "for blanks, for example prev_pid==0&&next_comm~\"sh*\"",
                  text_shown(filter), err_errno_name(code), event->written, buf_text(&fields));
     buf_free(&fields);
     return rc;
@@ -297,8 +296,9 @@ int perf_check_filter(struct backend_state *state, const struct event *events, u
     }
     if (rc || tracepoints)
         return rc;
-    return err_set(err, P02, "filter=%s: %s tracepoint; only these have fields to compare",
-                   text_shown(filter), n == 1 ? "the event is no" : "none of the events is a");
+    return err_set(err, P02,
+                   "filter=%s: %s tracepoint, and only tracepoints have fields to compare",
+                   text_shown(filter), n == 1 ? "the event is not a" : "none of the events is a");
 }
 
 #define MAGIC "\027\010\104tracing0.6" /* with its NUL */

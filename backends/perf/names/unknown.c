@@ -22,14 +22,13 @@ static int unknown_elsewhere(struct spec *spec, struct word text, struct word he
 
     near_init(&near, head);
     if (has_pmu && !pfm_has_pmu(head, &near))
-        return err_set(err, X06, "no PMU \"" WORD_FMT "\" in libpfm4's tables%s", WORD_ARG(head),
+        return err_set(err, X06, "libpfm4 has no PMU \"" WORD_FMT "\"%s", WORD_ARG(head),
                        near_text(&near));
     if (!pfm_elsewhere(text))
         return -ENOENT;
     if (spec->state->pmus->no_core[0])
         return spec_use_core(spec, text, err);
-    return err_set(err, CS01, "\"" WORD_FMT "\" is an event of other processors, not of this one",
-                   WORD_ARG(text));
+    return err_set(err, CS01, "\"" WORD_FMT "\" is an event of other processors", WORD_ARG(text));
 }
 
 /* Offers the listed events in the form in which they must be written (PMU/EVENT/). */
@@ -60,13 +59,11 @@ static int say_no_tracepoint(struct spec *spec, struct word text, struct near *n
     buf_init(&where, NULL, 0);
     if (tracefs_where(spec->state, &where) || near->n > 0)
         rc = err_set(err, CS01,
-                     "no tracepoint \"" WORD_FMT "\" in group \"" WORD_FMT
-                     "\" is defined, and no event \"" WORD_FMT "\" on this machine%s",
+                     "no tracepoint \"" WORD_FMT "\" in group \"" WORD_FMT "\", and no event \"" WORD_FMT "\" on this host%s",
                      WORD_ARG(name), WORD_ARG(group), WORD_ARG(group), near_text(near));
     else
         rc = err_set(err, P09,
-                     "\"" WORD_FMT "\" is no event of the processor; a tracepoint cannot be "
-                     "looked up, for %s",
+                     "no event \"" WORD_FMT "\", and tracepoints cannot be found, because %s",
                      WORD_ARG(text), buf_text(&where));
     buf_free(&where);
     return rc;
@@ -103,9 +100,8 @@ int unknown_event(struct spec *spec, struct word *whole, struct err *err)
     if (tracepoint)
         return say_no_tracepoint(spec, text, &near, err);
     return err_set(
-        err, CS01, "no event \"" WORD_FMT "\" on this machine%s%s", WORD_ARG(name),
-        near_text(&near),
+        err, CS01, "no event \"" WORD_FMT "\" on this host%s%s", WORD_ARG(name), near_text(&near),
         near.n == 0 && pmus->no_core[0]
-            ? "; it has no hardware counters, so no processor's own name is known (info/backend)"
+            ? " (it has no hardware counters, so only software events work: ls events/software)"
             : "");
 }

@@ -123,13 +123,16 @@ static void vendor_test(struct pmu *pmu)
     }
 }
 
-/* Prints why the kernel refused cycles with this errno. */
+/* Prints why the kernel refused the cycles of the probe with this errno. */
 static void say_refused(const struct perf_event_attr *attr, int code, char *text, size_t size)
 {
     struct err err;
 
-    why_refused(&err, &(struct why){.code = code, .attr = attr, .event = "cycles"});
-    snprintf(text, size, "%.255s", err.text);
+    why_refused(&err, &(struct why){.code = code, .attr = attr, .event = "hardware events"});
+    snprintf(text, size, "%.255s",
+             code == ENOENT ? "no hardware performance counters on this host (a virtual machine "
+                              "without a virtual PMU?). Software events work: ls events/software"
+                            : err.text);
 }
 
 /* Moves the thread to the CPUs of the PMU: on hybrid processors it counts only there. */
@@ -167,8 +170,8 @@ static void *core_test(void *arg)
         say_refused(&attr, -rc, pmu->why, sizeof(pmu->why));
     } else if (!counts_something(&attr)) {
         snprintf(pmu->why, sizeof(pmu->why),
-                 "%s can be opened but counts nothing (does a virtual machine only "
-                 "pretend to have a PMU?)",
+                 "%s can be opened but counts nothing (a virtual machine that only "
+                 "pretends to have a PMU?)",
                  pmu->name);
     } else {
         attr.sample_period = 1000000000;
@@ -200,7 +203,7 @@ void probe_core(struct pmu *pmu, bool hybrid)
     pmu->extended = hybrid;
     if (!probe_thread(&thread, core_test, pmu)) {
         pmus_note(-EAGAIN);
-        snprintf(pmu->why, sizeof(pmu->why), "no thread could be made to try %s", pmu->name);
+        snprintf(pmu->why, sizeof(pmu->why), "no thread could be created to probe %s", pmu->name);
         return;
     }
     pthread_join(thread, NULL);

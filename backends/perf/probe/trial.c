@@ -211,8 +211,8 @@ static int group_add(struct trial *trial, const struct plan_event *event, bool m
         return 0;
     if (rc == -EINVAL && member && takes_counter(event) && !multiplex)
         return err_set(err, E19,
-                       "the processor has not enough counters to count \"%s\" together "
-                       "with the events before it",
+                       "the processor does not have enough counters to count \"%s\" together with "
+                       "the events before it: use fewer events, or two PMCs",
                        event->event->written);
     return why_refused(
         err, &(struct why){

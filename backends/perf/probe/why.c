@@ -79,13 +79,14 @@ static void barriers(struct buf *out)
         sep = "; ";
     }
     if (is_filtered()) {
-        buf_printf(out, "%sa seccomp filter is on pmcfs (a container's or a service's)", sep);
+        buf_printf(out, "%sa seccomp filter of its container or service restricts pmcfs", sep);
         sep = "; ";
     }
     if (*lockdown && strcmp(lockdown, "none") != 0)
         buf_printf(out, "%sthe kernel is locked down (%s)", sep, lockdown);
     else if (!*sep)
-        buf_str(out, "pmcfs has CAP_PERFMON, so a security module forbids it");
+        buf_str(out,
+                "pmcfs has CAP_PERFMON, so a security module (SELinux, AppArmor) must forbid it");
 }
 
 /* Facts of a refusal, which the rows match. */
@@ -153,68 +154,72 @@ static const struct why_row {
     {ESRCH, ON_TASK, X09, "%t is exiting"},
     {ENODEV, ON_CPU, E37, "%t is offline"},
     {EINVAL, MEMBER | CHECK, CS08,
-     "\"%e\" cannot be counted together with the events before it: one class has not that many "
-     "counters, or they belong to two hardware classes; write fewer, or two PMCs"},
+     "\"%e\" cannot be counted together with the events before it (not enough counters, or two "
+     "hardware classes): use fewer events, or two PMCs"},
     {EINVAL, MEMBER, E05,
-     "%t has not enough counters to count \"%e\" together with the events before it"},
+     "%t does not have enough counters to count \"%e\" together with the events before it: use "
+     "fewer events, or multiplex=on"},
     {EACCES, ON_TASK, P14, "the kernel does not let pmcfs observe %t: %b"},
     {EACCES, 0, P14, "the kernel forbids perf_event_open for \"%e\": %b"},
     {ENOENT, ON_CGROUP, P09,
-     "perf does not know the cgroup hierarchy of %t: the v1 controller perf_event is mounted "
-     "instead"},
+     "perf cannot use %t, because the cgroup v1 controller perf_event is mounted: boot with cgroup "
+     "v2 only"},
     {ENOENT, PROCESSOR, P09,
-     "this machine has no hardware counter for \"%e\": no PMU (the hypervisor of a virtual machine "
-     "may give none), or not one that knows it"},
-    {ENOENT, TRACEPOINT, P09, "the tracepoint \"%e\" is no longer there: its module was unloaded"},
-    {ENOENT, SOFTWARE, P09, "this kernel (%k) is too old for \"%e\": it does not know it"},
-    {ENOENT, 0, P09, "the kernel does not know the event \"%e\" (its PMU is gone)"},
-    {ENXIO, 0, P09, "the hardware behind \"%e\" is absent here"},
-    {ENODEV, 0, P09, "the driver behind \"%e\" is gone"},
+     "this processor has no hardware counter for \"%e\""},
+    {ENOENT, TRACEPOINT, P09,
+     "the tracepoint \"%e\" has gone, because its kernel module was unloaded"},
+    {ENOENT, SOFTWARE, P09, "this kernel (%k) does not have \"%e\": it is too old"},
+    {ENOENT, 0, P09, "the kernel does not have the event \"%e\": its PMU has gone"},
+    {ENXIO, 0, P09, "this host does not have the hardware that counts \"%e\""},
+    {ENODEV, 0, P09, "the driver of \"%e\" was unloaded: mount pmcfs again"},
     {EOPNOTSUPP, SAMPLING, P09,
-     "the PMU raises no interrupt for \"%e\", or a virtual machine holds it: it cannot be sampled; "
-     "without period and freq it may be counted"},
+     "\"%e\" cannot be sampled, because the PMU raises no interrupt for it (or a virtual machine "
+     "holds the PMU): count it, without period and freq"},
     {EOPNOTSUPP, 0, P09,
-     "the PMU cannot count \"%e\" in this way: it lacks the ability, or a virtual machine holds "
-     "it"},
+     "the PMU cannot count \"%e\" with these settings, or a virtual machine holds the PMU"},
     {EINVAL, ON_CPU, E37,
-     "%t cannot count \"%e\": no such CPU, or the event does not belong to it"},
+     "%t cannot count \"%e\": the CPU does not exist, or the event belongs to other CPUs"},
     {EINVAL, SAMPLING | DEVICE, P09,
-     "the PMU of \"%e\" cannot be sampled; without period and freq it may be counted"},
+     "the PMU of \"%e\" cannot be sampled: count it, without period and freq"},
     {EINVAL, FREQUENCY, P09,
-     "\"%e\" cannot be sampled at that frequency: it is above the kernel's present limit "
-     "(kernel.perf_event_max_sample_rate), which sinks under load"},
+     "\"%e\" cannot be sampled at this freq: the kernel now allows at most "
+     "kernel.perf_event_max_sample_rate per second, which falls under load"},
     {EINVAL, PROCESSOR, P09,
-     "the PMU refuses the encoding of \"%e\": reserved bits, or a combination that it does not "
-     "have"},
+     "the PMU refuses the encoding of \"%e\": it has reserved bits, or a combination that the PMU "
+     "does not have"},
     {EINVAL, IN_KERNEL | USER_ONLY, P09,
-     "the breakpoint \"%e\" is at a kernel address, where only kernel mode comes: kernel=on"},
+     "the breakpoint \"%e\" is at a kernel address, which only kernel mode uses: write kernel=on"},
     {EINVAL, IN_KERNEL | AT_CODE, P09,
-     "this kernel lets no breakpoint stop at its code at \"%e\": it has no kprobes, or they may "
-     "not stop there either"},
+     "this kernel does not allow a breakpoint on its code at \"%e\": it has no kprobes, or forbids "
+     "them there"},
     {EINVAL, BREAKPOINT, P09,
-     "the processor refuses the breakpoint \"%e\": address not aligned, or a length or kind of "
-     "access it does not have (x86 has no reads without writes: rw)"},
+     "the processor refuses the breakpoint \"%e\": the address is not aligned, or it lacks this "
+     "length or access (x86 needs rw for reads)"},
     {EINVAL, EXCLUDING, P09,
-     "the PMU cannot tell user from kernel mode for \"%e\", or has no per-process counting"},
+     "the PMU cannot count \"%e\" for user or kernel mode alone, or not for a process"},
     {EINVAL, CHECK, P09,
-     "the PMU refuses the encoding of \"%e\": it has no such event, or not with these bits"},
+     "the PMU refuses the encoding of \"%e\": it does not have this event, or these bits of it"},
     {EINVAL, 0, P09, "the kernel refuses the encoding of \"%e\" for %t"},
     {ENOSPC, CHECK, E19,
-     "the processor has not enough breakpoint registers or counters for \"%e\" and the events "
-     "before it"},
-    {ENOSPC, 0, E05, "no breakpoint register or counter is left for \"%e\" on %t"},
-    {EBUSY, CHECK, P09, "another user of perf, a driver or the kernel holds the PMU of \"%e\""},
-    {EBUSY, 0, E05, "another user holds the PMU of \"%e\" exclusively"},
-    {EMFILE, 0, P10, "no descriptor was left while opening \"%e\": raise LimitNOFILE of pmcfs"},
-    {ENFILE, 0, P10, "the whole machine has no descriptor left (fs.file-max)"},
+     "the processor does not have enough breakpoint registers or counters for \"%e\" and the "
+     "events before it: use fewer events"},
+    {ENOSPC, 0, E05,
+     "no breakpoint register or counter is left for \"%e\" on %t: release other PMCs"},
+    {EBUSY, CHECK, P09,
+     "another user of perf, a driver or the kernel (NMI watchdog?) holds the PMU of \"%e\""},
+    {EBUSY, 0, E05, "another user holds the PMU of \"%e\" exclusively: try again later"},
+    {EMFILE, 0, P10,
+     "no file descriptor was left to open \"%e\": raise LimitNOFILE= of pmcfs.service"},
+    {ENFILE, 0, P10, "the host has no file descriptor left: raise fs.file-max"},
     {EOVERFLOW, 0, P09,
-     "call chains of \"%e\" are to be deeper than kernel.perf_event_max_stack allows"},
+     "depth is larger than kernel.perf_event_max_stack allows for \"%e\": write a smaller depth"},
     {ENOMEM, 0, E32, "the kernel had no memory for \"%e\""},
-    {E2BIG, MEMBER, CS08, "the set is larger than the kernel reads at once; leave out \"%e\""},
+    {E2BIG, MEMBER, CS08,
+     "the set has more events than the kernel reads at once: leave out \"%e\""},
     {E2BIG, 0, P09, "this kernel (%k) is too old for a setting of \"%e\""},
-    {ENOSYS, FILTERED, P14, "perf_event_open is hidden from pmcfs: %b"},
+    {ENOSYS, FILTERED, P14, "perf_event_open is disabled for pmcfs: %b"},
     {ENOSYS, 0, P09, "this kernel was built without perf events"},
-    {0, 0, P14, "the kernel refused \"%e\" on %t unexpectedly: %c"},
+    {0, 0, P14, "the kernel refused \"%e\" on %t: %c"},
 };
 
 static void target_words(struct buf *out, const struct target_ref *target)

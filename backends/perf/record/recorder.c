@@ -230,7 +230,7 @@ static int rings_refused(int rc, struct err *err)
 
     if (rc == -EPERM || rc == -ENOMEM)
         return err_set(err, P14,
-                       "no memory may be locked for the records of another CPU (%s): give pmcfs "
+                       "cannot lock memory for the record buffer of another CPU (%s): give pmcfs "
                        "CAP_IPC_LOCK, or raise kernel.perf_event_mlock_kb",
                        err_errno_name(rc));
     sampling_ring_attr(&attr, page_bytes());
@@ -250,11 +250,13 @@ static int recorder_fits(const struct recorder *recorder, const struct recorder_
     cpus_free(&online);
     if (need > plan->fds_quota)
         return err_set(err, P11,
-                       "the buffers of records need %lu descriptors, quota has %lu left "
-                       "(%s)",
+                       "the record buffers need %lu file descriptors, and the quota has %lu left "
+                       "(%s): detach targets or use fewer events",
                        need, plan->fds_quota, plan->fds_limit);
     if (need > plan->fds_free)
-        return err_set(err, P10, "the buffers of records need %lu descriptors, pmcfs has %lu left",
+        return err_set(err, P10,
+                       "the record buffers need %lu file descriptors, and %lu are left: raise "
+                       "LimitNOFILE= of pmcfs.service",
                        need, plan->fds_free);
     return 0;
 }
@@ -313,7 +315,7 @@ int perf_recorder_new(struct backend_state *state, const struct recorder_plan *p
 
     *out = NULL;
     if (!recorder)
-        return err_set(err, E32, "no memory for the buffers of records");
+        return err_set(err, E32, "no memory for the record buffers");
     recorder->taken_block = arena_alloc(recorder->n_cpus * sizeof(struct ring_taken));
     rc = recorder_fits(recorder, plan, err);
     if (!rc) {
