@@ -27,25 +27,21 @@ static const struct {
     const char *without;
 } used[] = {
     {CAP_SYS_ADMIN, NEVER, false,
-     "the tree cannot be mounted or unmounted by pmcfs itself, no user of another user namespace "
-     "can attach, and where kernel.perf_event_paranoid is above 2, as Debian can set it, nothing "
-     "is "
-     "counted"},
+     "pmcfs cannot mount or unmount itself, users of other user namespaces cannot attach, and "
+     "nothing is counted if kernel.perf_event_paranoid is above 2 (Debian)"},
     {CAP_PERFMON, CAP_SYS_ADMIN, false,
-     "as kernel.perf_event_paranoid says, whole CPUs, kernel mode, tracepoints, the kernel's own "
-     "events (faults, switches) and processes of others than root are not counted"},
-    {CAP_SYS_PTRACE, NEVER, false,
-     "root alone, with no capability that pmcfs lacks, can do more than look at the tree (the "
-     "others get EIO)"},
+     "depending on kernel.perf_event_paranoid, CPUs, kernel mode, tracepoints, software events "
+     "(faults, switches) and processes of other users are not counted"},
+    {CAP_SYS_PTRACE, NEVER, false, "only root can create or change PMCs; all other users get EIO"},
     {CAP_SETUID, NEVER, false, "only root can attach"},
     {CAP_SETGID, NEVER, false, "only root can attach"},
     {CAP_DAC_READ_SEARCH, NEVER, false,
-     "nothing is mounted below a directory that its permission bits close to root, nor is a "
-     "configuration there read again"},
+     "pmcfs cannot mount below directories, or reread a configuration in directories, whose "
+     "permission bits exclude root"},
     {CAP_KILL, NEVER, false,
-     "a process that asks the kernel on behalf of another user namespace, and hangs, is not ended"},
+     "a hanging process that checks rights in another user namespace cannot be killed"},
     {CAP_IPC_LOCK, NEVER, false,
-     "all samplers together have the memory of kernel.perf_event_mlock_kb and RLIMIT_MEMLOCK"},
+     "all sampling PMCs share the memory that kernel.perf_event_mlock_kb and RLIMIT_MEMLOCK allow"},
     {CAP_SETPCAP, NEVER, true, "the bounding set stays as it is"},
     {CAP_SYS_RESOURCE, NEVER, true, NULL /* reported by descriptors_report() */},
 };
@@ -90,8 +86,8 @@ static void descriptors_report(void)
 
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_max < 16384)
         say(LOG_WARNING,
-            "without CAP_SYS_RESOURCE: no more than %llu descriptors, one for each event and "
-            "thread or CPU",
+            "without CAP_SYS_RESOURCE: at most %llu file descriptors, and each event needs one for "
+            "each thread or CPU",
             (unsigned long long)limit.rlim_max);
 }
 
@@ -116,7 +112,8 @@ void capabilities_report(void)
     }
     for (size_t i = 0; i < N_USUAL; i++)
         if (!has(usual[i]) && !is_used(usual[i]))
-            without(usual[i], "to a process that has it only one with CAP_SYS_PTRACE can attach");
+            without(usual[i],
+                    "only users with CAP_SYS_PTRACE can attach to processes that have it");
 }
 
 /* Collects the sets first, because capng_clear() clears the known ones. */
@@ -158,6 +155,6 @@ bool confine_process(void)
     if (capabilities_drop() && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && core_forbid() &&
         prctl(PR_SET_DUMPABLE, 0) == 0)
         return true;
-    say(LOG_ERR, "cannot give up the rights that pmcfs does not use: %s", strerror(errno));
+    say(LOG_ERR, "cannot drop the capabilities that pmcfs does not use: %s", strerror(errno));
     return false;
 }

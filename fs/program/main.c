@@ -137,7 +137,7 @@ static bool init_read(struct inflight *inflight)
         n = read(inflight->fuse_fd, request, sizeof request);
     while (n < 0 && errno == EINTR);
     if (n <= 0 || (size_t)n > sizeof inflight->init) {
-        say(LOG_ERR, "the kernel sent no FUSE_INIT: the mount is given up");
+        say(LOG_ERR, "no FUSE_INIT from the kernel: not mounted");
         mount_end(&worker.place);
         return false;
     }
@@ -210,7 +210,7 @@ static int check_answer(void)
 {
     if (options.complaints || !options.resume || inflight_open(options.resume))
         return options.complaints > 0;
-    say(LOG_ERR, "this version cannot take over the requests of the running one%s%s",
+    say(LOG_ERR, "this version cannot continue the requests of the running version%s%s",
         errno == EPROTO ? "" : ": ", errno == EPROTO ? "" : strerror(errno));
     return 1;
 }
@@ -228,7 +228,7 @@ static int questions_answer(void)
                    fuse_pkgversion());
     } else if (options.print_tables) {
         if (!tables_print(options.print_tables, &text)) {
-            say(LOG_ERR, "no such table: %s; there are: %s", options.print_tables, buf_text(&text));
+            say(LOG_ERR, "no table %s: give one of %s", options.print_tables, buf_text(&text));
             buf_free(&text);
             return 2;
         }
@@ -261,7 +261,7 @@ static int run(int argc, char **argv)
                          ? &sim_backend
                          : &perf_backend;
     if (geteuid() != 0) {
-        say(LOG_ERR, "cannot mount on \"%s\": pmcfs has to be started by root", options.mountpoint);
+        say(LOG_ERR, "cannot mount on \"%s\": start pmcfs as root", options.mountpoint);
         status = 1;
     } else if (!options.resume && !mount_prepare(&worker.place)) {
         status = 1;

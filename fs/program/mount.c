@@ -62,8 +62,8 @@ static int mount_refused(const struct mount_settings *settings, int code)
         say(LOG_ERR, "cannot mount on \"%s\": this kernel has no FUSE (modprobe fuse)", path);
     else if (code == EINVAL && settings->labels[0])
         say(LOG_ERR,
-            "cannot mount on \"%s\": the kernel refuses %s: it needs SELinux, and a label "
-            "that its policy knows",
+            "cannot mount on \"%s\": the kernel refuses %s, which needs SELinux and a label of its "
+            "policy",
             path, settings->labels + 1);
     else
         say(LOG_ERR, "cannot mount on \"%s\": %s", path, strerror(code));
@@ -87,9 +87,9 @@ bool mount_prepare(const struct mount_settings *settings)
             say(LOG_ERR, "cannot mount on \"%s\": %s", path, strerror(errno));
             return false;
         }
-        say(LOG_NOTICE, "\"%s\" was left mounted by a daemon that is gone: unmounting it", path);
+        say(LOG_NOTICE, "\"%s\" is still mounted by a daemon that has exited: unmounting it", path);
         if (umount2(path, MNT_DETACH) < 0) {
-            say(LOG_ERR, "cannot unmount what was left on \"%s\": %s", path, strerror(errno));
+            say(LOG_ERR, "cannot unmount the old mount on \"%s\": %s", path, strerror(errno));
             return false;
         }
     }
@@ -98,8 +98,8 @@ bool mount_prepare(const struct mount_settings *settings)
         return false;
     }
     if (statfs_now.f_type == FUSE_MAGIC && mount_is_pmcfs(path)) {
-        say(LOG_ERR, "pmcfs is mounted on \"%s\" already; unmount it first, or take another place",
-            path);
+        say(LOG_ERR,
+            "pmcfs is mounted on \"%s\" already; unmount it first, or use another directory", path);
         return false;
     }
     return true;

@@ -113,8 +113,7 @@ static void backend_set(struct options *options, const char *where, struct word 
         options_replace(options, &options->backend, value.p, value.len);
         return;
     }
-    err_set(&err, P27, "there is no backend \"" WORD_FMT "\": there are perf and sim",
-            WORD_ARG(value));
+    err_set(&err, P27, "no backend \"" WORD_FMT "\": write perf or sim", WORD_ARG(value));
     complain(options, where, err.text);
     options->no_backend = true;
 }
@@ -254,7 +253,7 @@ static int conf_key(void *user, const char *number, const char *name, const char
     if (!section || section->kind == SECTION_PMCFS) {
         if (key_set(options, options->at.file, word_of(name), word_of(value)))
             return 1;
-        snprintf(sentence, sizeof sentence, "no such key \"%s\"%s", name,
+        snprintf(sentence, sizeof sentence, "no key \"%s\"%s", name,
                  unknown_near(&near, word_of(name)));
         complain(options, options->at.file, sentence);
     } else if (section->kind != SECTION_UNKNOWN) {
@@ -409,7 +408,7 @@ static int word_apply(struct options *options, const char *text)
     word_split(word, &key, &value);
     if (mount_word(options, key, value) || key_set(options, "-o", key, value))
         return 0;
-    say(LOG_ERR, "-o %s: no such option%s", text, unknown_near(&near, key));
+    say(LOG_ERR, "-o %s: unknown option%s", text, unknown_near(&near, key));
     return EXIT_USAGE;
 }
 

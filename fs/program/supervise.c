@@ -183,12 +183,12 @@ static unsigned back_off(int status)
 static void state_give_up(void)
 {
     say(LOG_CRIT,
-        "%u processes in a row could not load the state: all PMCs and counts are dropped and the "
-        "mount is empty",
+        "%u workers in a row failed to load the saved state: all PMCs and counts are discarded, "
+        "and the mount continues empty",
         me.unready);
     inflight_give_up(me.inflight);
     if (!arena_clear(me.inflight->arena_fd) || !journal_clear(me.inflight->journal_fd))
-        say(LOG_CRIT, "cannot give memory back: %s", strerror(errno));
+        say(LOG_CRIT, "cannot free memory: %s", strerror(errno));
     me.unready = 0;
 }
 
@@ -243,8 +243,7 @@ static void program_replace(pid_t asker)
     if (program >= 0 && (me.tried || upgrade_try(program, me.inflight_fd, me.argv, why, sizeof why))) {
         me.tried = true;
         error = upgrade_execute(program, me.worker, me.lock_fd, me.argv);
-        snprintf(why, sizeof why, "the new one cannot be started in its place: %s",
-                 strerror(error));
+        snprintf(why, sizeof why, "the new program cannot be started: %s", strerror(error));
     }
     if (program >= 0)
         close(program);
@@ -302,7 +301,7 @@ struct inflight *supervisor_resume(const struct options *options, const struct m
 
     if (inflight && mount_adopt(place, inflight->fuse_fd) && begin(inflight, options->resume, options))
         return inflight;
-    say(LOG_ERR, "cannot take over: %s", strerror(errno));
+    say(LOG_ERR, "cannot start the new program: %s", strerror(errno));
     return NULL;
 }
 
@@ -384,8 +383,8 @@ static int serve(void)
 static void report_exit(int status)
 {
     if (WIFSIGNALED(status) && !me.ending)
-        say(LOG_CRIT, "the serving process %d was killed by signal %d before it served", me.worker,
-            WTERMSIG(status));
+        say(LOG_CRIT, "worker process %d was killed by signal %d before it started to serve",
+            me.worker, WTERMSIG(status));
 }
 
 static int give_up(const struct mount_settings *place, const char *what)
@@ -415,7 +414,7 @@ static void resume(const struct options *options)
         snprintf(why, sizeof why, "the new program could not start: %s", failed);
         upgrade_refuse(me.lock_fd, why);
     } else {
-        say(LOG_NOTICE, "this program now serves \"%s\" (upgrade)", options->mountpoint);
+        say(LOG_NOTICE, "upgrade: this program now serves \"%s\"", options->mountpoint);
         me.took_over = true;
     }
     while (!worker_start())
@@ -435,7 +434,7 @@ int supervise(struct inflight *inflight, int inflight_fd, const struct options *
             return give_up(place, "cannot supervise");
         offer();
         if (!worker_start())
-            return give_up(place, "cannot start a process that serves");
+            return give_up(place, "cannot start a worker process");
     }
     status = serve();
     report_exit(status);

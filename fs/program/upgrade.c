@@ -113,11 +113,11 @@ int upgrade_program(pid_t asker, char *why, size_t size)
         strstr(words, " --upgrade"))
         fd = openat(dir, "exe", O_RDONLY | O_CLOEXEC);
     if (fd < 0 && errno)
-        snprintf(why, size, "process %d cannot be looked at: %s", asker, strerror(errno));
+        snprintf(why, size, "cannot inspect process %d: %s", asker, strerror(errno));
     else if (fd < 0)
         snprintf(why, size,
-                 "process %d may not replace it: pmcfs --upgrade, as root with all capabilities "
-                 "of the daemon, may",
+                 "process %d may not replace it: run pmcfs --upgrade as root, with all "
+                 "capabilities of the daemon",
                  asker);
     if (dir >= 0)
         close(dir);
@@ -137,7 +137,8 @@ static bool child_wait(pid_t pid, siginfo_t *info, int options)
     return false;
 }
 
-#define TRIAL "the new one does not start with the options and the configuration of this mount: "
+#define TRIAL                                                                                      \
+    "the new program does not start with the options and the configuration of this mount: "
 
 /* Prints the first line of --check without the program's name, or its exit status. */
 static void trial_print(int output, const siginfo_t *info, char *why, size_t size)
@@ -162,7 +163,7 @@ static _Noreturn void trial_run(int program, int inflight_fd, char **argv, int o
     fcntl(inflight_fd, F_SETFD, 0);
     dup2(output, STDERR_FILENO);
     execveat(program, "", words, environ, AT_EMPTY_PATH);
-    dprintf(STDERR_FILENO, "it cannot be executed: %s\n", strerror(errno));
+    dprintf(STDERR_FILENO, "cannot execute it: %s\n", strerror(errno));
     _exit(127);
 }
 
@@ -176,7 +177,7 @@ bool upgrade_try(int program, int inflight_fd, char **argv, char *why, size_t si
         trial_run(program, inflight_fd, argv, output);
     const bool exited = pid > 0 && child_wait(pid, &info, WEXITED);
     if (pid < 0) {
-        snprintf(why, size, "the new one cannot be tried: %s", strerror(errno));
+        snprintf(why, size, "cannot try the new program: %s", strerror(errno));
     } else if (!exited) {
         kill(pid, SIGKILL);
         waitpid(pid, NULL, 0);
@@ -299,7 +300,7 @@ static void answer_write(int lock_fd, const char *line)
 
 void upgrade_refuse(int lock_fd, const char *why)
 {
-    say(LOG_ERR, "this program stays: %s", why);
+    say(LOG_ERR, "upgrade refused, this program continues: %s", why);
     answer_write(lock_fd, why);
 }
 
@@ -326,7 +327,7 @@ static bool answer_read(int fd, char *line, size_t size)
 static bool taken_over(int fd, pid_t pid, char *why, size_t size)
 {
     if (ftruncate(fd, 0) < 0 || kill(pid, SIGUSR1) < 0) {
-        snprintf(why, size, "process %d cannot be asked: %s", (int)pid, strerror(errno));
+        snprintf(why, size, "cannot send a signal to process %d: %s", (int)pid, strerror(errno));
         return false;
     }
     for (unsigned i = 0; i < WAIT_MS / 10; i++) {
@@ -334,7 +335,7 @@ static bool taken_over(int fd, pid_t pid, char *why, size_t size)
         if (answer_read(fd, why, size))
             return strcmp(why, DONE) == 0;
         if (kill(pid, 0) < 0) {
-            snprintf(why, size, "process %d has exited, and the mount is gone", (int)pid);
+            snprintf(why, size, "process %d has exited, and its mount has ended", (int)pid);
             return false;
         }
     }
@@ -348,7 +349,7 @@ static const char *lock_missing(int fd, struct flock *lock)
     if (fd < 0 ? errno != ENOENT && errno != ENODEV : fcntl(fd, F_GETLK, lock) < 0)
         return strerror(errno);
     return fd < 0 || lock->l_type == F_UNLCK || lock->l_pid <= 0
-               ? "no supervised pmcfs is mounted there"
+               ? "no pmcfs that can be upgraded is mounted there (with -o single, none can)"
                : NULL;
 }
 
@@ -383,6 +384,6 @@ int upgrade_ask(const char *mountpoint)
     }
     if (taken_over(fd, lock.l_pid, why, sizeof why))
         return 0;
-    say(LOG_ERR, "\"%s\" was not taken over: %s", mountpoint, why);
+    say(LOG_ERR, "\"%s\" was not upgraded: %s", mountpoint, why);
     return 1;
 }

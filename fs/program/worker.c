@@ -78,10 +78,10 @@ static void crash_report(const struct inflight *inflight)
     if (!inflight->last_worker)
         return;
     if (WIFSIGNALED(status))
-        say(LOG_WARNING, "the serving process %d was killed by signal %d (%s); this one continues",
+        say(LOG_WARNING, "worker process %d was killed by signal %d (%s); a new one continues",
             (int)inflight->last_worker, WTERMSIG(status), strsignal(WTERMSIG(status)));
     else
-        say(LOG_WARNING, "the serving process %d exited with status %d; this one continues",
+        say(LOG_WARNING, "worker process %d exited with status %d; a new one continues",
             (int)inflight->last_worker, WEXITSTATUS(status));
     if (!n_taken)
         return;
@@ -214,7 +214,7 @@ static void say_machine(const struct fs *fs)
     fs->backend->facts(fs->backend_state, &facts);
     const char *why = strstr(buf_text(&facts), key);
     why = why ? why + strlen(key) : "";
-    say(LOG_NOTICE, "no usable PMU%s%.*s; serving what there is (info/backend, events/)",
+    say(LOG_NOTICE, "no usable PMU%s%.*s; other events work (see info/backend, events/)",
         *why ? ": " : "", (int)strcspn(why, "\n"), why);
     buf_free(&facts);
 }
@@ -277,7 +277,7 @@ static void conf_again(struct fs *fs)
     fs_drain(fs);
     fs_unlock(fs);
     sections_create(fs, &configured->sections);
-    say(LOG_NOTICE, "the configuration was read again");
+    say(LOG_NOTICE, "the configuration was reread");
 }
 
 static void on_signal(struct fs *fs, int number)
@@ -342,7 +342,7 @@ static void background_ready(int fd)
         close(null);
     say_to_syslog();
     if (write(fd, "r", 1) != 1)
-        say(LOG_WARNING, "the process that started pmcfs did not wait for it");
+        say(LOG_WARNING, "the process that started pmcfs exited before pmcfs was ready");
     close(fd);
 }
 

@@ -29,10 +29,10 @@ static int rights_failed(struct call *call, int rc)
         return err_nomem(&call->err);
     if (rc == -EMFILE)
         return err_set(&call->err, P10,
-                       "no descriptor was left to find out the rights of thread %d: raise "
-                       "LimitNOFILE of pmcfs",
+                       "no file descriptor was left to check the rights of thread %d: raise "
+                       "LimitNOFILE= of pmcfs.service",
                        (int)call->tid);
-    return err_set(&call->err, P14, "cannot find out the rights of thread %d: %s", (int)call->tid,
+    return err_set(&call->err, P14, "cannot check the rights of thread %d: %s", (int)call->tid,
                    strerror(-rc));
 }
 

@@ -352,25 +352,26 @@ static int command_check(struct request *rq)
 
     if (call->open && call->open->cut)
         return err_set(&call->err, P36,
-                       "nothing of it was taken, for an earlier write of this open was cut by an "
-                       "output buffer; write all of it again, with one write(2)");
+                       "ignored, because an earlier write to this open file was split by stdio "
+                       "buffering: reopen the file and write the command with one write(2)");
     if (len > WRITE_MAX)
-        return err_set(&call->err, P04, "a command has at most %u bytes, this one has more",
+        return err_set(&call->err, P04,
+                       "a command has at most %u bytes, and this one has more: split it",
                        WRITE_MAX);
     if (len > CUT_BEYOND && text[len - 1] != '\n') {
         if (call->open)
             call->open->cut = true;
         return err_set(&call->err, P03,
-                       "%zu bytes without a newline at the end: cut by an output "
-                       "buffer, so nothing is applied; write it with one write(2)",
+                       "%zu bytes without a newline at the end were split by stdio buffering, so "
+                       "nothing is applied: write the command with one write(2)",
                        len);
     }
     if (len > 0 && (text[len - 1] == '\n' || text[len - 1] == '\0'))
         len--;
     if (len == 0)
-        return err_set(&call->err, P05, "nothing was written");
+        return err_set(&call->err, P05, "the command is empty");
     if (memchr(text, '\0', len))
-        return err_set(&call->err, P05, "a NUL byte inside the command");
+        return err_set(&call->err, P05, "the command contains a NUL byte: write text");
     rq->text[len] = '\0';
     call->text = rq->text;
     call->len = len;
@@ -411,10 +412,10 @@ static int group_check(struct request *rq)
         return CALL_DONE;
     if (rq->no_group == -ENOMEM)
         return err_nomem(&call->err);
-    return err_set(&call->err, P27,
-                   "readers cannot be \"%s\": there is no such group; allowed is "
-                   "a group's name or number, or -",
-                   text_shown(call->text));
+    return err_set(
+        &call->err, P27,
+        "readers cannot be \"%s\": no such group. Write the name or number of a group, or -",
+        text_shown(call->text));
 }
 
 /* Copies the text again from the kernel's message, which stays in memory while the request waits.

@@ -152,10 +152,10 @@ static int setattr_run(struct request *rq)
     if (!(rq->to_set & (SET_MODE | SET_OWNER)))
         return CALL_DONE;
     if (!call->pmc && !instance)
-        return err_set(&call->err, P25,
-                       "it belongs to the tree: only PMCs and instances change mode or owner");
+        return err_set(&call->err, P25, "only PMCs and instances can change mode or owner");
     if ((rq->to_set & SET_MODE) && !rq->node.row->is)
-        return err_set(&call->err, P25, "a file's mode is that of its directory: chmod that");
+        return err_set(&call->err, P25,
+                       "a file has the mode of its directory: chmod the directory");
     if (rq->to_set & SET_MODE)
         rc = (instance ? engine_chmod_instance : engine_chmod)(call, attr->st_mode & 07777);
     if (rc == CALL_DONE && (rq->to_set & SET_OWNER))
@@ -217,7 +217,7 @@ static int mkdir_run(struct request *rq)
         rc = engine_mkdir(call, rq->text, mode, &id);
     else
         return err_set(&call->err, P25,
-                       "directories are made at the root (each is a PMC) and in instances/ only");
+                       "create PMCs with mkdir in the top directory, and instances in instances/");
     if (rc == CALL_DONE)
         node_decode(node_id(instance ? NODE_INSTANCE : NODE_PMC, id, NODE_DIR), &rq->found);
     return rc;
@@ -240,8 +240,8 @@ static void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t
 static int refuse(struct request *rq)
 {
     return err_set(&rq->call.err, P25,
-                   "files cannot be made, linked, renamed or removed by hand "
-                   "(mkdir makes a PMC, rmdir releases it)");
+                   "files cannot be created, linked, renamed or removed: mkdir NAME creates a PMC, "
+                   "and rmdir NAME (not rm -r) deletes it");
 }
 
 static int rmdir_look(struct request *rq)
@@ -279,10 +279,11 @@ static int rename_run(struct request *rq)
     if (!rq->text2)
         return err_nomem(&rq->call.err);
     if (rq->node.row->is == DIR_INSTANCES)
-        return err_set(&rq->call.err, P25, "an instance keeps its name");
+        return err_set(&rq->call.err, P25, "an instance cannot be renamed: create another one");
     if (rq->node.row->is == DIR_ROOT && rq->found.row->is == DIR_ROOT &&
         rq->found.object != rq->node.object)
-        return err_set(&rq->call.err, P25, "a PMC stays in the instance that it was made in");
+        return err_set(&rq->call.err, P25,
+                       "a PMC cannot be moved between instances: create it there");
     if (rq->node.row->is != DIR_ROOT || rq->found.row->is != DIR_ROOT ||
         rq->found.object != rq->node.object || file_named(DIR_ROOT, rq->text, &number))
         return refuse(rq);

@@ -72,8 +72,8 @@ bool readers_resolve(struct fs *fs)
     const int rc = group_find(name, &gid);
     if (rc < 0)
         say(LOG_WARNING,
-            rc == -ENOENT ? "readers: there is no group \"%s\": no user gains by it"
-                          : "readers: no memory or descriptor to look for the group \"%s\"",
+            rc == -ENOENT ? "readers: no group \"%s\": nobody gets access"
+                          : "readers: no memory or file descriptor to look up the group \"%s\"",
             name);
     fs_lock(fs);
     if (strcmp(name, readers_name(fs)) == 0) /* otherwise a write has changed and resolved it */

@@ -260,10 +260,10 @@ static int request_is_late(struct request *rq, bool stream)
     buf_clear(&rq->out);
     if (stream && rq->node.row->idle(&rq->call))
         return CALL_DONE;
-    return err_set(&rq->call.err, P37,
-                   "waited for %u s for other requests, a third of the %u s after which the kernel "
-                   "would end this mount (fs.fuse.max_request_timeout); do it again",
-                   timeout_s / WAIT_PART, timeout_s);
+    return err_set(
+        &rq->call.err, P37,
+        "waited %u s for other requests (a third of fs.fuse.max_request_timeout, %u s): try again",
+        timeout_s / WAIT_PART, timeout_s);
 }
 
 /* Returns CALL_WAIT if the request may wait, otherwise its result. Needs the lock. */

@@ -76,7 +76,7 @@ static int waiting_charge(struct wait_queues *queues, struct request *rq)
         return err_nomem(&rq->call.err);
     if (user->waiting >= limit)
         return err_set(&rq->call.err, P11,
-                       "user %u has %llu requests that wait already "
+                       "user %u has %llu waiting requests, the maximum "
                        "(tunable max_waiting_per_user)",
                        (unsigned)user->uid, (unsigned long long)user->waiting);
     user->waiting++;

@@ -111,8 +111,8 @@ t_no_descriptor_outlives_an_exec() {
 t_a_missing_capability_is_said_and_the_rest_is_served() {
     RUN_DAEMON+=(setpriv --bounding-set=-ipc_lock,-net_raw --)
     mount_pmcfs
-    grep -q 'without CAP_IPC_LOCK: all samplers together have' "$T/daemon"
-    grep -q 'without CAP_NET_RAW: .* attach$' "$T/daemon"
+    grep -q 'without CAP_IPC_LOCK: all sampling PMCs share' "$T/daemon"
+    grep -q 'without CAP_NET_RAW: only users with CAP_SYS_PTRACE can attach' "$T/daemon"
     is "$(grep -c 'without CAP_SYS_PTRACE' "$T/daemon")" 0
     target_start p
     pmc a event=page-faults "target=${PID_OF[p]}"
@@ -123,7 +123,7 @@ t_a_missing_capability_is_said_and_the_rest_is_served() {
 t_what_is_missing_is_said_before_the_background() {
     mkdir "$T/d"
     setpriv --bounding-set=-ipc_lock -- "$BIN" "$T/d" 2>"$T/said"
-    is "$(grep -c 'without CAP_IPC_LOCK: all samplers together have' "$T/said")" 1
+    is "$(grep -c 'without CAP_IPC_LOCK: all sampling PMCs share' "$T/said")" 1
     umount "$T/d"
 }
 

@@ -106,9 +106,9 @@ t_it_keeps_its_name_and_its_pmcs() {
     instance two
     mkdir "$M/instances/one/a" "$M/b"
     is "$(result rename "$M/instances/one" "$M/instances/three")" EPERM
-    like "$(cat "$M/info/last_error")" '^EPERM P25 mv: an instance keeps its name'
+    like "$(cat "$M/info/last_error")" '^EPERM P25 mv: an instance cannot be renamed'
     is "$(result rename "$M/instances/one/a" "$M/a")" EPERM
-    like "$(cat "$M/instances/one/info/last_error")" '^EPERM P25 mv: a PMC stays in the instance'
+    like "$(cat "$M/instances/one/info/last_error")" '^EPERM P25 mv: a PMC cannot be moved between instances'
     is "$(result rename "$M/instances/one/a" "$M/instances/two/a")" EPERM
     is "$(result rename "$M/b" "$M/instances/two/b")" EPERM
     is "$(result rename "$M/instances/one/a" "$M/instances/one/c")" ok

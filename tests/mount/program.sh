@@ -125,7 +125,7 @@ t_a_remount_is_refused_in_a_sentence() {
     mkdir "$T/d"
     mount -t fuse.pmcfs pmcfs "$T/d"
     [[ -e /sys/fs/selinux/enforce ]] || ! "$BIN" -o 'ro,context="a:b:c0,c1",noatime' "$T" 2>"$T/said" || die "accepted"
-    like "$(<"$T/said")" 'the kernel refuses context="a:b:c0,c1": it needs SELinux'
+    like "$(<"$T/said")" 'the kernel refuses context="a:b:c0,c1", which needs SELinux'
     ! mount -o remount,ro "$T/d" 2>"$T/said" || die "accepted"
     is "$(grep -c 'a mount of pmcfs cannot be remounted: unmount it and mount it again' "$T/said")" 1
     is "$(flags_of "$T/d")" rw,relatime
@@ -222,14 +222,14 @@ t_a_backend_that_does_not_exist_is_a_usage_error() {
     mkdir "$T/d"
     "$BIN" -o backend=zzz "$T/d" >"$T/said" 2>&1 || rc=$?
     is "$rc $(wc -l <"$T/said")" '2 1'
-    like "$(cat "$T/said")" '-o: .*zzz.*perf and sim'
+    like "$(cat "$T/said")" '-o: .*zzz.*perf or sim'
     printf '# comment\nbackend = zzz\nnotify_ms = 0\n' >"$T/conf"
     for arguments in --check "-f $T/d"; do
         rc=0
         # shellcheck disable=SC2086 # words are wanted
         "$BIN" -c "$T/conf" $arguments >"$T/said" 2>&1 || rc=$?
         is "$rc" 2 "status of $arguments"
-        grep -q "$T/conf:2: .*zzz.*perf and sim" "$T/said"
+        grep -q "$T/conf:2: .*zzz.*perf or sim" "$T/said"
         grep -q "$T/conf:3: .*notify_ms" "$T/said"
     done
     ! mountpoint -q "$T/d" || die mounted
@@ -277,7 +277,7 @@ t_sighup_changes_nothing_where_the_configuration_cannot_be_read() {
     eventually 5 'grep -q "cannot read the configuration" "$T/daemon"'
     sleep 0.2
     is "$(cat "$M/admin/tunables/mincount" "$M/admin/tunables/attach_ms" | xargs)" '500 4000'
-    ! grep 'was read again' "$T/daemon" || die 'it was not'
+    ! grep 'was reread' "$T/daemon" || die 'it was not'
 }
 
 # Groups can be far away (LDAP). A FIFO in the place of /etc/group answers when the test wants it to.
@@ -356,7 +356,7 @@ t_few_descriptors_are_said_at_the_start_and_enough_are_not() {
         prlimit --nofile=$limit:$limit setpriv --bounding-set=-sys_resource -- "$BIN" "$T/d" 2>"$T/said$limit"
         unmount_and_wait "$T/d"
     done
-    like "$(cat "$T/said1000")" 'without CAP_SYS_RESOURCE: no more than 1000 descriptors'
+    like "$(cat "$T/said1000")" 'without CAP_SYS_RESOURCE: at most 1000 file descriptors'
     is "$(grep -c descriptors "$T/said20000" || :)" 0
 }
 

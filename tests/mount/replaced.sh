@@ -171,7 +171,7 @@ t_a_signal_alone_replaces_no_program() {
     cp "$(command -v sh)" "$T/--upgrade"
     setpriv --inh-caps=-all --bounding-set=-all --ambient-caps=-all "$T/--upgrade" -c "kill -USR1 $DAEMON; sleep 0.5"
     ! setpriv --inh-caps=-all --bounding-set=-all --ambient-caps=-all "$BIN" --upgrade "$M" 2>"$T/said" || die "taken over"
-    like "$(<"$T/said")" "was not taken over: process [0-9]* may not replace it: .* with all capabilities"
+    like "$(<"$T/said")" "was not upgraded: process [0-9]* may not replace it: .* with all capabilities"
     sh -c "kill -USR1 $DAEMON; sleep 0.5"
     is "$(readlink "/proc/$DAEMON/exe")" "$(readlink -f "$BIN")"
     is "$(stat_value restarts)" 0
@@ -184,12 +184,12 @@ t_a_program_that_does_not_start_changes_nothing() {
     pmc a event=page-faults count=7
     rm "$T/conf"
     "$BIN" --upgrade "$M" 2>"$T/said" && die "taken over"
-    like "$(cat "$T/said")" "was not taken over: the new one does not start .*: cannot read the configuration \"$T/conf\": No such"
-    like "$(cat "$T/daemon")" 'this program stays: the new one does not start'
+    like "$(cat "$T/said")" "was not upgraded: the new program does not start .*: cannot read the configuration \"$T/conf\": No such"
+    like "$(cat "$T/daemon")" 'upgrade refused, this program continues: the new program does not start'
     is "$(count a) $(stat_value restarts)" '7 0'
     echo >"$T/conf"
     ! "$BIN" --check --resume=9 "$M" 9<"$T/conf" 2>"$T/said" || die "it would go on with another version's"
-    like "$(cat "$T/said")" 'this version cannot take over'
+    like "$(cat "$T/said")" 'this version cannot continue'
     "$BIN" --upgrade "$M"
     is "$(count a)" 7
     unmount_pmcfs
@@ -237,10 +237,10 @@ t_an_upgrade_of_what_is_no_mount_is_refused() {
     mkdir "$T/none"
     "$BIN" --upgrade "$T/none" 2>"$T/said" || rc=$?
     is $rc 1
-    like "$(cat "$T/said")" 'no supervised pmcfs is mounted there'
+    like "$(cat "$T/said")" 'no pmcfs that can be upgraded is mounted there'
     SUPERVISED=1 mount_pmcfs
     "$BIN" --upgrade "$M/info" 2>"$T/said" && die "a directory below the mount"
-    like "$(cat "$T/said")" 'no supervised pmcfs is mounted there'
+    like "$(cat "$T/said")" 'no pmcfs that can be upgraded is mounted there'
     is "$(stat_value restarts)" 0
 }
 

@@ -243,7 +243,7 @@ t_a_remark_follows_the_rules_of_all_commands() {
     quiet
     refused EINVAL P05 "$M/a/samples" '\n'
     refused EINVAL P05 "$M/a/samples" 'a\0b'
-    is "$(result fill "$M/a/samples" 2000 x)" EINVAL 'cut by an output buffer'
+    is "$(result fill "$M/a/samples" 2000 x)" EINVAL 'split by stdio buffering'
     is "$(result fill "$M/a/samples" 200000 x)" E2BIG
     accepted "$M/a/samples" one two 'three\n'
     : >"$M/a/samples"

@@ -33,7 +33,7 @@ t_those_without_effect_are_not_there() {
     for name in debugflags hashsize mtxpoolsize nsamples seccomp; do
         [[ ! -e $M/admin/tunables/$name ]] || die "$name is there"
         ! "$BIN" --check -o "$name=1" 2>"$T/said" || die "$name is taken"
-        like "$(cat "$T/said")" "$name=1: no such option"
+        like "$(cat "$T/said")" "$name=1: unknown option"
     done
 }
 

@@ -109,7 +109,7 @@ t_more_than_128_kib_is_e2big() {
     mount_pmcfs
     pmc a event=page-faults
     is "$(result fill "$M/a/config" 131073 '#')" E2BIG
-    is "$(cat "$M/a/error")" 'E2BIG P04 config: a command has at most 131072 bytes, this one has more'
+    is "$(cat "$M/a/error")" 'E2BIG P04 config: a command has at most 131072 bytes, and this one has more: split it'
     is "$(result fill "$M/a/config" 1048576 '#')" E2BIG
     python <<'P'
 import os, sys
