@@ -141,6 +141,7 @@ list_programs() {
     echo "sources/includes|wide|command_test sources/includes 60 sh tests/includes.sh"
     echo "sources/security|wide|command_test sources/security 60 sh tests/security.sh"
     echo "sources/words|wide|command_test sources/words 60 sh tests/words.sh"
+    echo "sources/messages|wide|command_test sources/messages 60 sh tests/messages.sh"
     for part in tasks race recorded; do
         echo "asan/attach/$part|wide|command_test asan/attach/$part 600 $builds/asan/tests/attach $part"
     done

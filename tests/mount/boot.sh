@@ -10,9 +10,9 @@ mount_boot() {
 # reread: sends SIGHUP and waits until the configuration was read.
 reread() {
     local n
-    n=$(grep -c 'was read again' "$T/daemon" || :)
+    n=$(grep -c 'was reread' "$T/daemon" || :)
     kill -HUP "$DAEMON"
-    eventually 10 '[[ $(grep -c "was read again" "$T/daemon") -gt '"$n"' ]]'
+    eventually 10 '[[ $(grep -c "was reread" "$T/daemon") -gt '"$n"' ]]'
 }
 
 refused_at_start() { like "$(cat "$T/daemon")" "$1"; }
