@@ -59,7 +59,8 @@ static int say_no_tracepoint(struct spec *spec, struct word text, struct near *n
     buf_init(&where, NULL, 0);
     if (tracefs_where(spec->state, &where) || near->n > 0)
         rc = err_set(err, CS01,
-                     "no tracepoint \"" WORD_FMT "\" in group \"" WORD_FMT "\", and no event \"" WORD_FMT "\" on this host%s",
+                     "no tracepoint \"" WORD_FMT "\" in group \"" WORD_FMT
+                     "\", and no event \"" WORD_FMT "\" on this host%s",
                      WORD_ARG(name), WORD_ARG(group), WORD_ARG(group), near_text(near));
     else
         rc = err_set(err, P09,
