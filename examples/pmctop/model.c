@@ -242,8 +242,11 @@ void metrics_print(const struct pmc *pmc, bool brief, struct buf *out)
     for (; *line; line += strcspn(line, "\n"), line += *line == '\n') {
         const size_t name_len = strcspn(line, " \n");
 
-        /* an event's rate is that of all its time there, and that of now here */
-        if (name_len < 3 || strncmp(line + name_len - 2, "/s", 2) != 0)
+        const bool rate = (name_len > 2 && !strncmp(line + name_len - 2, "/s", 2)) ||
+                          (name_len > 6 && !strncmp(line + name_len - 6, "/cpu-s", 6));
+
+        /* the screen has its own rates, since the last screen */
+        if (!rate)
             metric_print(line, name_len, brief, out->len == begun, out);
     }
 }
