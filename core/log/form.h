@@ -1,29 +1,29 @@
 /*
- * The forms in which a log is read: whole records become the bytes of a stream. A form runs without
- * the engine's lock, one call at a time per reader.
+ * Output formats of a log: a form converts complete records to the bytes of a stream. It is called
+ * without the engine's lock, one call at a time per reader.
  */
 #pragma once
 
 #include "core/log/log_sets.h"
 #include "core/log/record.h"
 
-/* What the first line of each reader and the forms say of the PMC; made under the engine's lock. */
+/* Facts about the PMC for the first line and for the forms. Filled in under the engine's lock. */
 struct backend_state;
 struct log_facts {
-    const char *machine; /* processor */
-    char *class;         /* NULL: nothing is known yet; this and the next are owned by the reader */
-    char *event;         /* the set as written, separated by blanks; "": none */
-    /* The same moment, before any record; tsc 0: there is none. */
+    const char *machine; /* name of the processor */
+    char *class;         /* NULL without an event; the reader frees class and event */
+    char *event;         /* the events as written, separated by spaces, or "" */
+    /* A time before the first record, in three clocks. tsc is 0 without a TSC. */
     uint64_t monotonic_ns, realtime_ns, tsc;
-    struct log_sets *sets; /* what ids mean: a reference, or NULL */
+    struct log_sets *sets; /* the events of ids: a reference, or NULL */
     struct memory_right reader;
-    /* The formats of tracepoints: as struct backend has it, or NULL. */
+    /* Prints the formats of tracepoints (see struct backend), or NULL. */
     bool (*formats)(struct backend_state *state, const struct log_event *const *events, unsigned n,
                     struct buf *out);
     struct backend_state *backend_state;
 };
 
-/* The event of an id, NULL: it is not known. */
+/* Returns the event of an id, or NULL if the id is unknown. */
 static inline const struct log_event *event_of(const struct log_sets *sets, uint64_t id)
 {
     return sets ? log_sets_event(sets, LOG_ID_SET(id), LOG_ID_PLACE(id)) : NULL;
@@ -31,13 +31,13 @@ static inline const struct log_event *event_of(const struct log_sets *sets, uint
 
 struct log_form {
     const char *name;
-    size_t batch; /* bytes of records per request that fit a reply of 128 KiB, about */
+    size_t batch; /* bytes of records per request, for a reply of about 128 KiB */
     /*
-     * What stands before everything; called once, before the first records. A reader keeps nothing
-     * for its form but a number of the form's own, which is 0 before: what it has told so far.
+     * Writes the start of the stream, once, before the first records. *told is the form's only
+     * state per reader, 0 at first; the form chooses its meaning.
      */
     void (*head)(uint64_t *told, const struct log_facts *facts, struct buf *out);
-    /* Whole records, in order. */
+    /* Converts complete records, in order. */
     void (*records)(uint64_t *told, const struct log_facts *facts, const void *records, size_t len,
                     struct buf *out);
 };

@@ -1,13 +1,13 @@
 /*
- * Numbered sets of events, never changed once they are there, the newest first: the engine adds one
- * in front while readers look, and a reader may keep what it was given.
+ * A list of numbered event sets, newest first. Sets are immutable, so the engine can add one while
+ * readers search the list, and a reader can keep pointers to events.
  */
 #include "core/log/log_sets.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define EVENTS_MAX 256 /* places of LOG_ID */
+#define EVENTS_MAX 256 /* limit of the place in LOG_ID */
 
 struct log_set {
     struct log_set *before;
@@ -18,7 +18,7 @@ struct log_set {
 
 struct log_sets {
     unsigned refs;
-    struct log_set *last; /* put with release, read with acquire */
+    struct log_set *last; /* stored with release, loaded with acquire */
 };
 
 static void set_free(struct log_set *set)
@@ -72,7 +72,7 @@ static bool event_dup(struct log_event *to, const struct log_event *from)
     return to->name && to->resolved && to->word;
 }
 
-/* NULL: no memory. */
+/* Returns NULL on ENOMEM. */
 static struct log_set *set_new(const struct log_event *events, unsigned n)
 {
     struct log_set *set = calloc(1, sizeof(*set) + n * sizeof(set->event[0]));
@@ -88,8 +88,8 @@ static struct log_set *set_new(const struct log_event *events, unsigned n)
     return set;
 }
 
-/* The superuser observes whatever it likes; others, of their own, what a process with not more
- * capabilities in the same user namespace does. */
+/* The initial user namespace's superuser may read everything. Other readers need the same user,
+ * group and user namespace as the observer, and at least its capabilities. */
 bool memory_right_covers(const struct memory_right *reader, const struct memory_right *observer)
 {
     if (!reader->known || !observer->known)

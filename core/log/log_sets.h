@@ -1,6 +1,6 @@
 /*
- * What the ids in a log mean: for each number of a set its events and how they were sampled. Grows
- * only; shared: readers look without a lock while the engine adds, under its own.
+ * The events of the ids in a log: each set number has its events and their sampling settings. Sets
+ * are added, never removed. The engine adds under its lock; readers need no lock.
  */
 #pragma once
 
@@ -9,36 +9,38 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* With which the memory of a process was observed; or the same of a reader. */
+/* Credentials of an observer of process memory, or of a reader. */
 struct memory_right {
     uint64_t capabilities, userns;
     uint32_t uid, gid;
-    uint32_t superuser, known; /* bool */
+    uint32_t superuser, known; /* used as bool */
 };
-/* May the reader see of memory what was observed with that right? */
+/* Returns true if the reader may see memory that was read with the observer's credentials. */
 bool memory_right_covers(const struct memory_right *reader, const struct memory_right *observer);
 
 struct log_event {
-    char *name;     /* as written */
-    char *resolved; /* with what is counted: "cycles:u" */
-    char *word;     /* the name as it stands in a line; made with the set */
+    char *name;     /* as written by the user */
+    char *resolved; /* with modifiers: "cycles:u" */
+    char *word;     /* the name, escaped for a line; set by log_sets_add() */
     size_t word_len;
-    uint64_t period, freq; /* one of them, or both 0: it only counts */
+    uint64_t period, freq; /* one is set; both 0: the event does not sample */
     bool chains;
-    uint32_t stack;               /* bytes of the stack, at most, that its samples have; 0: none */
-    bool raw;                     /* they have the fields of a tracepoint */
-    uint64_t registers;           /* which registers they have then: a mask of perf's */
-    struct memory_right observer; /* with whose right, where they have memory */
-    uint32_t type;                /* of perf_event_attr, as far as a reader of perf.data cares */
+    uint32_t stack;               /* maximum bytes of user stack in samples; 0: no stack */
+    bool raw;                     /* samples have tracepoint fields */
+    uint64_t registers;           /* registers in samples with a stack: a mask of perf */
+    struct memory_right observer; /* credentials, if samples contain memory */
+    uint32_t type;                /* type and config of perf_event_attr, for perf.data */
     uint64_t config;
 };
 struct log_sets;
 struct log_sets *log_sets_new(void);
 struct log_sets *log_sets_ref(struct log_sets *sets);
 void log_sets_unref(struct log_sets *sets);
-/* A new set of n events, strings copied; its number (from 1), or 0: no memory. */
+/* Adds a set of n events and copies their strings. Returns its number (1 or more), or 0 on ENOMEM.
+ */
 uint64_t log_sets_add(struct log_sets *sets, const struct log_event *events, unsigned n);
-/* Numbers of sets so far; and one event, valid until the sets are freed. NULL: none. */
+/* log_sets_last() returns the highest set number, or 0. log_sets_event() returns an event, valid
+ * until the sets are freed, or NULL. log_sets_events() returns the number of events of a set. */
 uint64_t log_sets_last(const struct log_sets *sets);
 const struct log_event *log_sets_event(const struct log_sets *sets, uint64_t set, unsigned place);
 unsigned log_sets_events(const struct log_sets *sets, uint64_t set);

@@ -1,5 +1,5 @@
 /*
- * Mappings in a sorted array, shared until it changes.
+ * Mappings in a sorted array that processes share until one changes it.
  */
 #include "core/log/maps.h"
 
@@ -52,7 +52,8 @@ struct maps *maps_share(struct maps *maps)
     return maps;
 }
 
-/* The process's own mappings with room for one more; NULL: no memory. */
+/* Returns an unshared array with space for one more mapping, copied if necessary; NULL on ENOMEM.
+ */
 static struct maps *maps_own(uint64_t *bytes, struct maps **at)
 {
     struct maps *old = *at, *maps;

@@ -1,6 +1,6 @@
 /*
- * Making, checking and reading single records, and the table of their types. Every field of eight
- * bytes lies at a multiple of eight, as the records themselves do.
+ * Creates, checks and reads single records. Records and their fields of eight bytes are aligned to
+ * eight bytes.
  */
 #include "core/log/record.h"
 
@@ -34,8 +34,7 @@ const char *note_text(const struct record_note *note)
     return (const char *)&note->value[note->n];
 }
 
-/* A text between offset `from` and the tail: at least one NUL, the first in the last eight bytes.
- */
+/* Returns true if there is a text with a NUL between offset `from` and the tail. */
 static bool text_fits(const struct record *record, size_t from)
 {
     size_t end = record->size - sizeof(struct record_tail);
@@ -53,7 +52,7 @@ uint64_t sample_frames(const struct record_sample *sample)
     return room && sample->n_frames < room ? sample->n_frames : room;
 }
 
-/* Words that are left, of which one part takes some; false: it has not so many. */
+/* The words of a sample that are not parsed yet. */
 struct words {
     const uint64_t *at;
     uint64_t n;
@@ -163,14 +162,14 @@ bool record_fits(const struct record *record, size_t room)
     }
 }
 
-/* When memory ended on the way nothing of the record stays. */
+/* Removes an incomplete record after ENOMEM. */
 static void record_end(struct buf *out, size_t begun)
 {
     if (out->failed)
         out->len = begun;
 }
 
-/* A text with at least `nuls` behind it, up to a multiple of eight. */
+/* Appends a text and at least `nuls` NULs, padded to a multiple of eight. */
 static void add_text(struct buf *out, const char *text, size_t len, size_t nuls)
 {
     buf_add(out, text, len);
@@ -215,7 +214,8 @@ static struct record_tail tail_of(uint64_t time, uint32_t pid, uint32_t tid)
     return (struct record_tail){.pid = pid, .tid = tid, .time = time};
 }
 
-/* A record of a fixed part of `size` bytes, a text and the tail; the head is filled in here. */
+/* Appends a record: the fixed part of `size` bytes, a text and the tail. Sets the size in the head.
+ */
 static void add_with_text(struct buf *out, struct record *fixed, size_t size, const char *text,
                           const struct record_tail *tail)
 {

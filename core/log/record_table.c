@@ -1,10 +1,9 @@
 /*
- * The types of records as people meet them in `samples`: the one list that the printer, its tests
- * and the manual share.
+ * The record types of `samples`. The printer, its tests and the manual use this table.
  */
 #include "core/log/record.h"
 
-/* The order of the enum, but that the first has no record: each reader is given its own. */
+/* In order of the enum. The first has no record type: each reader gets its own initialize line. */
 const struct record_row record_table[] = {
     {0, "initialize", "version machine class event realtime tsc",
      "the first line for each reader, with the time of mkdir in three clocks", "INITIALIZE"},

@@ -1,9 +1,9 @@
 /*
- * The less frequent half of a ring: growing, and copying out.
+ * Grows a ring and copies bytes out of it.
  */
 #include "core/log/ring.h"
 
-/* Of len bytes from a place on so many lie before the end of the block. */
+/* Returns how many of len bytes at a place are before the end of the block. */
 static size_t ring_first(const struct ring *ring, uint64_t place, size_t len)
 {
     const size_t together = ring_together(ring, place);

@@ -1,8 +1,7 @@
 /*
- * A ring of bytes in a block that a later worker finds again (core/base/arena.h). A place in it is
- * the number of bytes ever put before it, so that places stay what they are when the ring grows.
- * Sizes and lengths are multiples of 8: eight bytes at such a place are never parted by the end of
- * the block.
+ * A ring of bytes in a block of the arena (core/base/arena.h), which survives a worker. A place is
+ * the number of bytes that were ever added before it, so places remain valid when the ring grows.
+ * Sizes and lengths are multiples of 8, so the end of the block never splits an aligned word.
  */
 #pragma once
 
@@ -17,14 +16,14 @@
 struct ring {
     uint64_t block;
     size_t size;
-    uint64_t head, tail; /* places: behind the last byte, the first byte */
-    size_t tail_at;      /* where that is in the block */
+    uint64_t head, tail; /* places: after the last byte; of the first byte */
+    size_t tail_at;      /* offset of the tail in the block */
 };
 
-/* A larger block: the bytes are copied there, and the one before is the caller's to free. False: no
- * memory, nothing changed. */
+/* Copies the bytes to a new, larger block. The caller frees the old block. Returns false on ENOMEM;
+ * the ring is unchanged then. */
 bool ring_grow(struct ring *ring, size_t size);
-/* len bytes from a place to `to`, or appended to out. */
+/* Copy len bytes at a place to `to`, or append them to out. */
 void ring_copy(const struct ring *ring, uint64_t place, void *to, size_t len);
 void ring_add_to(const struct ring *ring, uint64_t place, size_t len, struct buf *out);
 
@@ -43,7 +42,7 @@ static inline char *ring_data(const struct ring *ring)
     return arena_base + ring->block;
 }
 
-/* Where a place between tail and head is in the block. */
+/* Returns the offset in the block of a place between tail and head. */
 static inline size_t ring_offset(const struct ring *ring, uint64_t place)
 {
     const size_t at = ring->tail_at + (size_t)(place - ring->tail);
@@ -56,13 +55,13 @@ static inline char *ring_at(const struct ring *ring, uint64_t place)
     return ring_data(ring) + ring_offset(ring, place);
 }
 
-/* Up to the end of the block so much lies together from a place on. */
+/* Returns the number of bytes from a place to the end of the block. */
 static inline size_t ring_together(const struct ring *ring, uint64_t place)
 {
     return ring->size - ring_offset(ring, place);
 }
 
-/* There is room. */
+/* Appends bytes. The caller checked ring_room(). */
 static inline void ring_put(struct ring *ring, const void *data, size_t len)
 {
     const size_t at = ring_offset(ring, ring->head);
@@ -74,7 +73,7 @@ static inline void ring_put(struct ring *ring, const void *data, size_t len)
     ring->head += len;
 }
 
-/* Gives up the first len bytes. */
+/* Removes the first len bytes. */
 static inline void ring_drop(struct ring *ring, size_t len)
 {
     ring->tail_at += len;

@@ -1,10 +1,10 @@
 /*
- * Room for address spaces, questions about them, and what is known of them as records again. What
- * is too much goes whole processes at a time, those longest without news first, the kernel last.
+ * Limits the memory of address spaces, searches them, and prints them as records. Beyond the limit
+ * processes are removed, least recently updated first and the kernel last.
  */
 #include "core/log/spaces.h"
 
-/* ---- room ---- */
+/* ---- memory limit ---- */
 
 static bool give_up_maps(struct tasks *tasks, struct logged_process *process)
 {
@@ -14,7 +14,7 @@ static bool give_up_maps(struct tasks *tasks, struct logged_process *process)
     return true;
 }
 
-/* But for the kernel. */
+/* Returns true if no other process, except the kernel, was updated later. */
 static bool is_last(const struct logged_process *process)
 {
     const struct logged_process *newer = TAILQ_NEXT(process, by_news);
@@ -23,9 +23,9 @@ static bool is_last(const struct logged_process *process)
 }
 
 /*
- * The process longest without news; the kernel last of all. Of one alone first the mappings, its
- * own and then the kernel's: names are small, and a log that is too small for mappings has room for
- * them. False: there is none.
+ * Removes the least recently updated process, the kernel last. The last process first loses its
+ * mappings, then the kernel does, because a log that is too small for mappings may still hold
+ * names. Returns false if there is no process.
  */
 static bool give_up_oldest(struct tasks *tasks)
 {
@@ -60,7 +60,7 @@ void tasks_bound_maps(struct tasks *tasks, uint64_t max_bytes)
     }
 }
 
-/* ---- asking ---- */
+/* ---- searches ---- */
 
 const struct record_map *tasks_overlap(const struct tasks *tasks, uint32_t pid, uint64_t start,
                                        uint64_t end)
@@ -74,7 +74,7 @@ const struct record_map *tasks_overlap(const struct tasks *tasks, uint32_t pid, 
 
 const struct record_map *spaces_find(const struct tasks *tasks, uint32_t pid, uint64_t address)
 {
-    /* The last address is in no mapping: its end could not be told. */
+    /* No mapping contains the last address, because its end would overflow. */
     return address < UINT64_MAX ? tasks_overlap(tasks, pid, address, address + 1) : NULL;
 }
 
@@ -86,11 +86,12 @@ const char *spaces_name(const struct tasks *tasks, uint32_t pid, uint32_t tid)
     return process ? task_name(process, task && task->process == process ? task : NULL) : NULL;
 }
 
-/* ---- telling ---- */
+/* ---- output as records ---- */
 
-/* The next one to be told: the kernel before all others. NULL: none is left. */
-static const struct logged_process *walk_next(const struct tasks *tasks, const struct spaces_walk *walk,
-                                       const struct logged_process *from)
+/* Returns the next process of the walk, the kernel first, or NULL at the end. */
+static const struct logged_process *walk_next(const struct tasks *tasks,
+                                              const struct spaces_walk *walk,
+                                              const struct logged_process *from)
 {
     const struct logged_process *kernel = tasks_process(tasks, TASKS_KERNEL);
 
@@ -101,7 +102,8 @@ static const struct logged_process *walk_next(const struct tasks *tasks, const s
     return from;
 }
 
-/* Names first: an exec is not among them, so nothing that follows is taken back. Their number. */
+/* Prints the names, then the mappings. The COMM records have no RECORD_EXECUTED, so they do not
+ * clear mappings. Returns the number of records. */
 static size_t tell_process(const struct logged_process *process, uint64_t time, struct buf *out)
 {
     const struct maps *maps = process->maps;
@@ -110,14 +112,14 @@ static size_t tell_process(const struct logged_process *process, uint64_t time, 
     size_t n = 0;
 
     if (task && pid != TASKS_KERNEL)
-        tid = task->tid; /* perhaps the process's first thread has ended */
+        tid = task->tid; /* the main thread may have exited */
     for (; task; task = TAILQ_NEXT(task, along)) {
         const char *name = task_name(process, task);
 
         if (!name)
             continue;
         if (n++ == 0 && pid != TASKS_KERNEL)
-            tid = task->tid; /* rather one that is told of */
+            tid = task->tid; /* prefer a thread that has a COMM record */
         record_add_comm(out, time, pid, task->tid, name, RECORD_FOUND);
     }
     for (unsigned i = 0; maps && i < maps->n; i++, n++)

@@ -1,12 +1,12 @@
 /*
- * Address spaces and names of processes, as records tell them: what COMM, MAP, FORK and EXIT
- * records amount to up to some moment, which stands in a table of tasks (tasks.h).
+ * Address spaces and names of processes: the state after all COMM, MAP, FORK and EXIT records up to
+ * some record, stored in a task table (tasks.h).
  */
 #pragma once
 
 #include "core/log/tasks.h"
 
-/* COMM, MAP, FORK, EXIT, and the notes PROCESS and THREAD, which give names too. */
+/* Returns true for record types that contribute to address spaces and names. */
 static inline bool spaces_wants(const struct record *record)
 {
     switch ((enum record_type)record->type) {
@@ -21,32 +21,35 @@ static inline bool spaces_wants(const struct record *record)
         return false;
     }
 }
-/* Gives up as much as it takes for the rest to need no more than that. */
+/* Removes processes until the table uses at most max_bytes. */
 void spaces_bound(struct tasks *tasks, uint64_t max_bytes);
-/* The mappings of processes alone have a bound: those longest without news lose theirs. */
+/* Removes mappings, of the least recently updated processes first, until the table uses at most
+ * max_bytes. */
 void tasks_bound_maps(struct tasks *tasks, uint64_t max_bytes);
 /*
- * What is known, as COMM and MAP records (RECORD_FOUND), a few processes at a time while things
- * change: a walk from the process longest without news to that with the latest, the kernel first.
- * A process of which there are news meanwhile is told again, as it is then; but not for ever: at
- * most twice what there was when it began.
+ * A walk prints the address spaces as COMM and MAP records (RECORD_FOUND), a few processes per
+ * call, while the table may change between calls. Order: the kernel, then processes from the least
+ * recently updated to the latest. A process that is updated during the walk is printed again. A
+ * walk prints at most twice the number of processes at its start, so it terminates.
  */
 struct spaces_walk {
-    uint64_t time; /* of all that is told; by the reader that begins the walk */
+    uint64_t time; /* time of all records; set by the caller */
     bool begun;
-    uint64_t left;         /* processes that may still be told */
-    uint64_t kernel, next; /* told are lower numbers of news: the kernel's, those of all others */
+    uint64_t left;         /* limit of processes that are still printed */
+    uint64_t kernel, next; /* update numbers below these are printed: of the kernel, of others */
 };
-/* About max bytes, at least one process. True: something is left. */
+/* Prints about max bytes, at least one process, and sets *n to the number of records. Returns true
+ * if processes are left. */
 bool spaces_tell(const struct tasks *tasks, struct spaces_walk *walk, size_t max, struct buf *out,
                  size_t *n);
-/* Everything at once; returns the number of records. */
+/* Prints all processes and returns the number of records. */
 size_t spaces_print(const struct tasks *tasks, uint64_t time, struct buf *out);
 
-/* The mapping of a process (TASKS_KERNEL: the kernel) that holds this address, or NULL. */
+/* Returns the mapping of a process (TASKS_KERNEL: the kernel) that contains this address, or NULL.
+ */
 const struct record_map *spaces_find(const struct tasks *tasks, uint32_t pid, uint64_t address);
-/* A mapping of the process that overlaps this range, or NULL (which a new map-in unmaps). */
+/* Returns the first mapping of the process that overlaps this range, or NULL. */
 const struct record_map *tasks_overlap(const struct tasks *tasks, uint32_t pid, uint64_t start,
                                        uint64_t end);
-/* The name of a thread, or of its process, or NULL. */
+/* Returns the name of a thread, or else of its process, or NULL. */
 const char *spaces_name(const struct tasks *tasks, uint32_t pid, uint32_t tid);

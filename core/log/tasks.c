@@ -1,5 +1,5 @@
 /*
- * Two hash tables, of processes and of threads, and what FORK, COMM and EXIT records do to them.
+ * Hash tables of processes and threads, updated by FORK, COMM, EXIT and MAP records.
  */
 #include "core/log/tasks.h"
 
@@ -7,8 +7,8 @@
 #include <string.h>
 
 enum {
-    NAME_BYTES = 64,   /* of a name at most, NUL included */
-    STALE_MAX = 65536, /* processes, where ends may have been missed */
+    NAME_BYTES = 64,   /* limit of a name, including the NUL */
+    STALE_MAX = 65536, /* limit of processes; exits may be lost */
     FIRST_BUCKETS = HASH_INITIAL_NUM_BUCKETS
 };
 
@@ -48,7 +48,8 @@ static void name_free(struct tasks *tasks, char **name)
     *name = NULL;
 }
 
-/* At most len bytes of text. False: no memory; then there is none. */
+/* Sets a name to at most len bytes of text. On ENOMEM returns false and leaves it without a name.
+ */
 static bool name_set(struct tasks *tasks, char **name, const char *text, size_t len)
 {
     size_t shown = strnlen(text, len < NAME_BYTES ? len : NAME_BYTES - 1);
@@ -66,7 +67,7 @@ const char *task_name(const struct logged_process *process, const struct task *t
     return task && task->name ? task->name : process->name;
 }
 
-/* ---- ends ---- */
+/* ---- exits and losses ---- */
 
 static void thread_free(struct tasks *tasks, struct task *task)
 {
@@ -112,11 +113,11 @@ static void process_end(struct tasks *tasks, struct logged_process *process, uin
     tasks_drop(tasks, process);
 }
 
-/* Its number is another one's by now, or there are too many: its end was lost. */
+/* Removes a process whose exit was lost: its PID is reused, or there are too many processes. */
 static void process_lost(struct tasks *tasks, struct logged_process *process, uint64_t time)
 {
     process->inexact = true;
-    if (TAILQ_EMPTY(&process->threads)) /* it was left before */
+    if (TAILQ_EMPTY(&process->threads)) /* tasks_leave() was called before */
         tasks_drop(tasks, process);
     else
         process_end(tasks, process, time);
@@ -142,7 +143,7 @@ void tasks_leave(struct tasks *tasks, struct logged_process *process)
     process->leader_ended = false;
 }
 
-/* ---- beginnings ---- */
+/* ---- new tasks ---- */
 
 static void process_news(struct tasks *tasks, struct logged_process *process)
 {
@@ -151,8 +152,8 @@ static void process_news(struct tasks *tasks, struct logged_process *process)
     process->news = ++tasks->news;
 }
 
-/* Processes that end elsewhere, having left a CPU or a cgroup, and those with ends that were lost.
- */
+/* Limits the number of processes. Exits are unknown if records are lost, or if a process exits on
+ * another CPU or in another cgroup. */
 static void processes_bound(struct tasks *tasks, uint64_t time)
 {
     struct logged_process *oldest = TAILQ_FIRST(&tasks->by_news);
@@ -207,14 +208,15 @@ static struct task *thread_make(struct tasks *tasks, struct logged_process *proc
 }
 
 /*
- * The thread that executes takes the number of its process's first thread, which has ended; all
- * others have ended, too. It is at work under that number before the exec is told.
+ * Gives the remaining thread the number of the main thread, which has exited. This happens at an
+ * exec in another thread, after all other threads exited. Records with the new number come before
+ * the exec's COMM.
  */
 static struct task *take_lead(struct tasks *tasks, struct logged_process *process)
 {
     struct task *heir = TAILQ_FIRST(&process->threads), *other;
 
-    while ((other = TAILQ_NEXT(heir, along))) { /* its end was lost */
+    while ((other = TAILQ_NEXT(heir, along))) { /* its exit was lost */
         process->inexact = true;
         thread_free(tasks, other);
     }
@@ -224,7 +226,7 @@ static struct task *take_lead(struct tasks *tasks, struct logged_process *proces
     HASH_ADD(hh, tasks->threads, tid, sizeof(heir->tid), heir);
     if (hash_has(heir))
         return heir;
-    tasks_drop(tasks, process); /* no memory */
+    tasks_drop(tasks, process); /* ENOMEM */
     return NULL;
 }
 
@@ -235,7 +237,7 @@ static struct task *thread_get(struct tasks *tasks, uint32_t pid, uint32_t tid, 
     struct logged_process *process;
 
     if (tid == TASKS_KERNEL && pid != TASKS_KERNEL)
-        return NULL; /* no task has that number */
+        return NULL; /* no thread has this number */
     if (task && task->process->pid != pid) {
         thread_lost(tasks, task, time);
         task = NULL;
@@ -258,7 +260,7 @@ struct task *tasks_thread(struct tasks *tasks, uint32_t pid, uint32_t tid, uint6
 
 /* ---- records ---- */
 
-/* Name and mappings are the maker's. */
+/* Copies name and mappings from the parent. */
 static bool inherit(struct tasks *tasks, struct task *task, const struct task *maker)
 {
     struct logged_process *process = task->process;
@@ -276,7 +278,8 @@ static bool inherit(struct tasks *tasks, struct task *task, const struct task *m
 static bool take_fork(struct tasks *tasks, const struct record_task *fork)
 {
     struct task *maker = thread_get(tasks, fork->ppid, fork->ptid, false, fork->time), *task;
-    struct logged_process *before = fork->pid != fork->ppid ? tasks_process(tasks, fork->pid) : NULL;
+    struct logged_process *before =
+        fork->pid != fork->ppid ? tasks_process(tasks, fork->pid) : NULL;
 
     if (before)
         process_lost(tasks, before, fork->time);
@@ -284,7 +287,8 @@ static bool take_fork(struct tasks *tasks, const struct record_task *fork)
     if (task)
         thread_lost(tasks, task, fork->time);
     task = thread_get(tasks, fork->pid, fork->tid, true, fork->time);
-    maker = maker ? tasks_find(tasks, fork->ptid) : NULL; /* it may have been freed meanwhile */
+    maker =
+        maker ? tasks_find(tasks, fork->ptid) : NULL; /* find it again: it may have been freed */
     return task && (!maker || maker == task || inherit(tasks, task, maker));
 }
 
@@ -324,7 +328,7 @@ static void take_exec(struct tasks *tasks, struct task *leader)
         next = TAILQ_NEXT(task, along);
         if (task == leader)
             continue;
-        process->inexact = true; /* its end was lost */
+        process->inexact = true; /* its exit was lost */
         thread_free(tasks, task);
     }
     maps_drop(&tasks->bytes, &process->maps);
@@ -345,7 +349,7 @@ static bool take_comm(struct tasks *tasks, const struct record_comm *comm)
     struct task *task;
 
     if (found && process && process->leader_ended && comm->pid == comm->tid)
-        return true; /* it is listed until it is waited for */
+        return true; /* /proc lists the exited main thread as a zombie */
     task = thread_get(tasks, comm->pid, comm->tid, false, record_time(&comm->head));
     if (task && !found && comm->head.misc & RECORD_EXECUTED && comm->pid == comm->tid)
         take_exec(tasks, task);
@@ -395,7 +399,7 @@ bool tasks_take(struct tasks *tasks, const struct record *record)
 
 /* ---- memory ---- */
 
-/* Beyond the first size. */
+/* Returns the bytes of a hash table that has grown, else 0. */
 static uint64_t table_bytes(const UT_hash_table *table)
 {
     return table && table->num_buckets > FIRST_BUCKETS

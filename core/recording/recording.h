@@ -50,8 +50,8 @@ bool recording_drain(struct recording *recording, bool all, bool *any);
 /* While held, no records go to the log: the `start` record has to be there first. */
 void recording_hold(struct recording *recording, bool held);
 /* Appends records of the names, threads and mappings of a process (0: all) to `records`, and once
- * those of the kernel. The caller puts them into the log after `start`. Drains in other threads
- * wait until the inventory is complete. Makes system calls. */
+ * those of the kernel. The caller puts them into the log after `start`. Records that
+ * arrive during the call go to the log with the next drain. Makes system calls. */
 void recording_inventory(struct recording *recording, pid_t pid, uint64_t time_ns,
                          struct buf *records);
 /* The steps and exit counts, for exits_rest() and exits_reset(). */
