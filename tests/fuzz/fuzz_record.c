@@ -73,7 +73,7 @@ static void take(const uint8_t *data, size_t size)
                                      .origin = &origin,
                                      .kind = (uint8_t)i,
                                      .parts = (uint8_t)(data[1] & (RECORD_RAW | RECORD_STACK)),
-                                     .says_period = data[1] & 8});
+                                     .has_period = data[1] & 8});
     recorder_take(&recorder, &(struct intake){.put = put});
     recorder_drop_ids(&recorder, &origin);
 }

@@ -8,7 +8,7 @@
 #include "backends/perf/count/follow.h"
 #include "backends/perf/probe/open.h"
 #include "backends/perf/record/sampling.h"
-#include "backends/perf/record/track.h"
+#include "backends/perf/record/sideband.h"
 #include "backends/proc.h"
 #include "core/base/clock.h"
 
@@ -108,7 +108,7 @@ int group_output(const struct origin *origin, const struct shape *shape, const i
             .place = origin->samples && i >= shape->extra
                          ? (uint8_t)shape_place(shape, i - shape->extra)
                          : 0,
-            .says_period = sampling_says_period(&shape->attr[i]),
+            .has_period = sampling_has_period(&shape->attr[i]),
             .parts = (uint8_t)sampling_parts(&shape->attr[i]),
         };
 

@@ -1,8 +1,9 @@
 /*
- * Taking records out of all rings of a recorder in order of time.
+ * Takes records out of all rings of a recorder in order of time.
  *
- * A record of a loss is written only when a later record fits. When a ring was so full that one may
- * be due, and nothing came since, a clock on that CPU is made to write one record.
+ * The kernel writes a LOST record only together with the next record that fits. If a ring was so
+ * full that records may be lost, and no record came since, a drain of all records opens a clock
+ * event on that CPU that writes one sample.
  */
 #include "backends/perf/record/drain.h"
 
@@ -18,18 +19,18 @@
 #include <unistd.h>
 
 enum {
-    YOUNG_NS = 10000000, /* what another CPU wrote earlier may still be on its way */
-    /* In a ring that fills up faster than that: longer than any record is on its way. */
-    HASTY_NS = 200000,
-    TELL_BYTES = 16384,         /* the kernel is told of free room in such steps */
-    CLOCK_NS = 10000,           /* the shortest period of a clock */
-    CLOCK_SPIN_NS = 100000,     /* nearly always enough; then without the CPU, which it may need */
-    CLOCK_WAIT_NS = 1000000000, /* a virtual CPU can be away for long */
+    YOUNG_NS = 10000000,   /* younger records stay: another CPU may still be writing earlier ones */
+    HASTY_NS = 200000,     /* the same if a ring fills fast; longer than writing a record takes */
+    RELEASE_BYTES = 16384, /* bytes taken before data_tail is set */
+    CLOCK_NS = 10000,      /* the shortest period of a clock event */
+    CLOCK_SPIN_NS = 100000, /* nearly always enough; then sleeps, as the clock may need the CPU */
+    CLOCK_WAIT_NS = 1000000000, /* long, because a virtual CPU can be paused */
     CLOCK_WAIT_US = 100
 };
 
 /* ---- one ring ---- */
 
+/* Sets next_ns. */
 static void ring_look(struct ring *ring)
 {
     const struct record *head;
@@ -38,26 +39,18 @@ static void ring_look(struct ring *ring)
         return;
     head = (const void *)(ring->data + (ring->tail & (ring->size - 1)));
     if (head->size < sizeof *head || head->size % 8 || head->size > ring->head - ring->tail) {
-        ring->tail = ring->head; /* not the kernel's writing: nothing more can be read there */
+        ring->tail = ring->head; /* not a record of the kernel: skip all the rest */
         return;
     }
     ring->next_ns = kernel_record_time(ring, ring->tail);
 }
 
-static void ring_begin(struct ring *ring)
-{
-    ring->head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
-    if (ring->head > ring->doubt_head)
-        ring->doubt = false;
-    ring_look(ring);
-}
-
-/* All that was taken may be written over. */
-static void ring_tell(const struct recorder *recorder, struct ring *ring)
+/* Lets the kernel overwrite the records that were taken. */
+static void ring_release(const struct recorder *recorder, struct ring *ring)
 {
     uint64_t head;
 
-    if (ring->tail == ring->told)
+    if (ring->tail == ring->released)
         return;
     if (ring->taken) {
         __atomic_store_n(&ring->taken->before, ring->taken->count, __ATOMIC_RELEASE);
@@ -65,21 +58,13 @@ static void ring_tell(const struct recorder *recorder, struct ring *ring)
         __atomic_store_n(&ring->taken->count, ring->n, __ATOMIC_RELEASE);
     }
     __atomic_store_n(&ring->page->data_tail, ring->tail, __ATOMIC_SEQ_CST);
-    /* looked at before, it could get full, and lose, in between */
+    /* Read after the store: the ring could fill up and lose records between them. */
     head = __atomic_load_n(&ring->page->data_head, __ATOMIC_SEQ_CST);
-    if (head - ring->told + recorder->largest > ring->size) {
+    if (head - ring->released + recorder->largest > ring->size) {
         ring->doubt = true;
         ring->doubt_head = head;
     }
-    ring->told = ring->tail;
-}
-
-/* One that tells of a loss stands for those that were lost. */
-static uint64_t records_of(const struct perf_event_header *record)
-{
-    const uint64_t *body = (const uint64_t *)(record + 1);
-
-    return record->type == PERF_RECORD_LOST && record->size >= 24 ? body[1] : 1;
+    ring->released = ring->tail;
 }
 
 static void ring_take(struct recorder *recorder, struct ring *ring, const struct intake *intake)
@@ -91,19 +76,30 @@ static void ring_take(struct recorder *recorder, struct ring *ring, const struct
     memcpy(recorder->scratch, record, first);
     memcpy(recorder->scratch + first, ring->data, size - first);
     ring->tail += size;
-    ring->n += records_of((const void *)recorder->scratch);
+    /* A LOST record counts as the records that were lost. */
+    record = (const void *)recorder->scratch;
+    ring->n += record->type == PERF_RECORD_LOST && size >= 24
+                   ? ((const uint64_t *)(const void *)(record + 1))[1]
+                   : 1;
     kernel_record_take(recorder, (void *)recorder->scratch, intake);
-    if (ring->tail - ring->told >= TELL_BYTES)
-        ring_tell(recorder, ring);
+    if (ring->tail - ring->released >= RELEASE_BYTES)
+        ring_release(recorder, ring);
     ring_look(ring);
 }
 
 /* ---- all rings ---- */
 
+/* Reads all heads. */
 static void rings_begin(struct recorder *recorder)
 {
-    for (unsigned i = 0; i < recorder->n_rings; i++)
-        ring_begin(&recorder->rings[i]);
+    for (unsigned i = 0; i < recorder->n_rings; i++) {
+        struct ring *ring = &recorder->rings[i];
+
+        ring->head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
+        if (ring->head > ring->doubt_head)
+            ring->doubt = false;
+        ring_look(ring);
+    }
 }
 
 static bool some_ring_is_half_full(const struct recorder *recorder)
@@ -114,7 +110,8 @@ static bool some_ring_is_half_full(const struct recorder *recorder)
     return false;
 }
 
-/* The ring with the oldest next record; *next_ns: the oldest of the others. */
+/* Returns the ring whose next record is the oldest, or NULL if all are empty. Stores the time of
+ * the oldest record of the other rings in *next_ns. */
 static struct ring *oldest_ring(const struct recorder *recorder, uint64_t *next_ns)
 {
     struct ring *oldest = NULL;
@@ -136,13 +133,13 @@ static struct ring *oldest_ring(const struct recorder *recorder, uint64_t *next_
     return oldest;
 }
 
-static void rings_tell(struct recorder *recorder)
+static void rings_release(struct recorder *recorder)
 {
     for (unsigned i = 0; i < recorder->n_rings; i++)
-        ring_tell(recorder, &recorder->rings[i]);
+        ring_release(recorder, &recorder->rings[i]);
 }
 
-/* What was there at rings_begin() and is not younger than until_ns. */
+/* Takes the records that rings_begin() has seen, up to the time until_ns. */
 static void rings_take(struct recorder *recorder, uint64_t until_ns, const struct intake *intake)
 {
     struct ring *ring;
@@ -156,7 +153,7 @@ static void rings_take(struct recorder *recorder, uint64_t until_ns, const struc
             ring_take(recorder, ring, intake);
         while (ring->tail < ring->head && ring->next_ns <= limit);
     }
-    rings_tell(recorder);
+    rings_release(recorder);
     recorder->taking = false;
 }
 
@@ -165,15 +162,15 @@ uint64_t perf_taken(struct recorder *recorder)
     uint64_t n = 0;
 
     if (recorder->taking)
-        rings_tell(recorder);
+        rings_release(recorder);
     for (unsigned i = 0; i < recorder->n_rings; i++)
         n += recorder->rings[i].n;
     return n;
 }
 
-/* ---- losses that are due ---- */
+/* ---- losses without a LOST record ---- */
 
-/* A clock on that CPU that writes one record into the ring. */
+/* Opens a clock event that writes into the ring. Returns its descriptor or -errno. */
 static int clock_open(const struct ring *ring)
 {
     struct perf_event_attr attr;
@@ -189,7 +186,7 @@ static int clock_open(const struct ring *ring)
     return fd;
 }
 
-/* True: something was written since. */
+/* Waits for a record. Returns false on timeout. */
 static bool ring_await(const struct ring *ring)
 {
     uint64_t begin = monotonic_ns(), now = begin;
@@ -204,6 +201,7 @@ static bool ring_await(const struct ring *ring)
     return true;
 }
 
+/* Makes the kernel write one record. Returns true if it did. */
 static bool ring_provoke(struct ring *ring)
 {
     bool wrote = false;

@@ -1,16 +1,18 @@
 /*
- * From a record of the kernel's to a record of core's (sample.c), for drain.c.
+ * Reading records out of the rings (drain.c), and conversion of the kernel's records to the records
+ * of the log (sample.c).
  */
 #pragma once
 
 #include "backends/perf/record/recorder.h"
 
-/* Takes what there is now, in order of time. With lock. */
+/* Puts all records that are in the rings now, in order of time. Needs the recorder's lock. */
 void recorder_take(struct recorder *recorder, const struct intake *intake);
-/* When it was written; at: its place in the ring. */
+/* Returns the time of the record at position `at` of the ring, or 0 if it is malformed. */
 uint64_t kernel_record_time(const struct ring *ring, uint64_t at);
-/* Puts a RECORD_VALUES. */
-void values_put(const struct note *note, const struct intake *intake);
-/* Puts what becomes of the record, if anything. It is changed; it has RECORD_SPACE bytes. */
+/* Converts a record of the kernel and puts the result, if there is one. Changes the record, which
+ * must be in a buffer of RECORD_SPACE bytes. */
 void kernel_record_take(struct recorder *recorder, struct record *record,
                         const struct intake *intake);
+/* Puts a RECORD_VALUES. */
+void values_put(const struct note *note, const struct intake *intake);

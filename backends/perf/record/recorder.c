@@ -1,18 +1,23 @@
 /*
- * Opening the rings, and watching them.
+ * Recorders: opening and watching their rings, event ids, creation, and CPUs that come online. Also
+ * a recorder as one line of text for a reload, "rings BYTES TAKEN CPU:FD…".
  */
 #include "backends/perf/record/recorder.h"
 
 #include "backends/perf/probe/open.h"
 #include "backends/perf/probe/why.h"
 #include "backends/perf/record/sampling.h"
-#include "backends/perf/record/track.h"
+#include "backends/perf/record/sideband.h"
 
 #include "core/base/arena.h"
+#include "core/base/fds.h"
+#include "core/base/vec.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <linux/perf_event.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
@@ -21,8 +26,8 @@
 
 /* ---- readiness ---- */
 
-/* poll says EPOLLIN once each time another half of a ring was written: nothing is to be armed. The
- * recorder may be gone: the engine knows the tag then no more. */
+/* Called each time another half of a ring was written: epoll reports EPOLLIN once for that. The
+ * recorder may be freed already; the engine ignores an unknown tag. */
 static void ring_ready(void *arg, uint64_t tag)
 {
     const struct backend_state *state = arg;
@@ -31,7 +36,7 @@ static void ring_ready(void *arg, uint64_t tag)
         state->sink->ready(state->sink->ctx, tag);
 }
 
-/* Without a watch it is drained from time to time all the same. */
+/* Errors are ignored: the engine also drains recorders from time to time. */
 static void ring_watch(const struct recorder *recorder, const struct ring *ring)
 {
     const struct loop *loop = recorder->state->loop;
@@ -40,13 +45,13 @@ static void ring_watch(const struct recorder *recorder, const struct ring *ring)
         loop->watch(loop->ctx, ring->fd, EPOLLIN, recorder->ready, recorder->state, recorder->tag);
 }
 
-void rings_watch(struct recorder *recorder)
+static void rings_watch(struct recorder *recorder)
 {
     for (unsigned i = 0; i < recorder->n_rings; i++)
         ring_watch(recorder, &recorder->rings[i]);
 }
 
-void rings_unwatch(const struct recorder *recorder)
+static void rings_unwatch(const struct recorder *recorder)
 {
     const struct loop *loop = recorder->state->loop;
 
@@ -61,10 +66,8 @@ static size_t page_bytes(void)
     return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/*
- * Without the right to look at a whole CPU the ring belongs to a dummy on our own first thread
- * there: it serves as well, but says EPOLLHUP when that thread has ended.
- */
+/* Without the permission for events of a CPU, the owner is an event on pmcfs's first thread on that
+ * CPU. It works the same, except for POLLHUP when that thread exits. */
 int ring_event(const struct recorder *recorder, unsigned cpu)
 {
     struct perf_event_attr attr;
@@ -81,7 +84,7 @@ int ring_event(const struct recorder *recorder, unsigned cpu)
     return fd;
 }
 
-static int ring_map(struct ring *ring, unsigned cpu, int fd, void *left, uint64_t bytes)
+static int ring_mmap(struct ring *ring, unsigned cpu, int fd, void *left, uint64_t bytes)
 {
     char *map = left;
 
@@ -97,14 +100,15 @@ static int ring_map(struct ring *ring, unsigned cpu, int fd, void *left, uint64_
         .data = map + page_bytes(),
         .size = bytes,
     };
-    ring->told = ring->tail = ring->page->data_tail;
+    ring->released = ring->tail = ring->page->data_tail;
     ring->doubt_head = ring->page->data_head;
-    ring->doubt = ring->doubt_head != 0; /* of an adopted ring it is not known */
+    ring->doubt = ring->doubt_head != 0; /* an adopted ring may have lost records */
     return 0;
 }
 
-/* The sideband's begins anew with each worker. */
-static bool ring_hold(const struct recorder *recorder, int fd, uint64_t bytes)
+/* Makes the supervisor map the ring too (bytes > 0), or unmap it. Returns true if it was mapped
+ * already. Not for the sideband, whose rings each worker opens again. */
+static bool ring_keep(const struct recorder *recorder, int fd, uint64_t bytes)
 {
     const struct loop *loop = recorder->state->loop;
 
@@ -112,8 +116,9 @@ static bool ring_hold(const struct recorder *recorder, int fd, uint64_t bytes)
            loop->hold(loop->ctx, fd, bytes ? page_bytes() + bytes : 0);
 }
 
-/* What was taken out of this one before is known. False: it is another than that. */
-static bool ring_count(const struct recorder *recorder, struct ring *ring)
+/* Restores the number of records that were taken. Returns false if this is not the ring that was
+ * counted: its tail is 0, but the kernel was given another position. */
+static bool ring_restore_count(const struct recorder *recorder, struct ring *ring)
 {
     struct ring_taken *all =
         arena_at(recorder->taken_block, recorder->n_cpus * sizeof(struct ring_taken));
@@ -122,24 +127,24 @@ static bool ring_count(const struct recorder *recorder, struct ring *ring)
         return true;
     ring->taken = &all[ring - recorder->rings];
     ring->n = ring->taken->position == ring->tail ? ring->taken->count : ring->taken->before;
-    /* The kernel was told of some, and this one's has not been told. */
     const bool same = ring->tail > 0 || !ring->taken->position || !ring->taken->before;
     if (!same)
-        ring->n = ring->taken->count + 1; /* what was in it is lost, one at least */
+        ring->n = ring->taken->count + 1; /* at least one record was in the lost ring */
     *ring->taken = (struct ring_taken){ring->tail, ring->n, ring->n};
     return same;
 }
 
-int ring_take_on(const struct recorder *recorder, struct ring *ring, unsigned cpu, int fd,
-                 void *left)
+/* Maps the ring of an owner's descriptor, or uses the mapping `left`. Returns 0 or -errno. */
+static int ring_take_on(const struct recorder *recorder, struct ring *ring, unsigned cpu, int fd,
+                        void *left)
 {
-    int rc = ring_map(ring, cpu, fd, left, recorder->ring_bytes);
+    int rc = ring_mmap(ring, cpu, fd, left, recorder->ring_bytes);
 
     if (rc)
         return rc;
-    /* Where it was not mapped for a moment, the kernel redirects nothing to it any more. */
-    const bool same = ring_count(recorder, ring);
-    ring->outlived = ring_hold(recorder, fd, ring->size) && same;
+    /* While a ring has no mapping, the kernel undoes all redirections to it. */
+    const bool same = ring_restore_count(recorder, ring);
+    ring->outlived = ring_keep(recorder, fd, ring->size) && same;
     return 0;
 }
 
@@ -159,13 +164,13 @@ static void rings_end(const struct recorder *recorder, unsigned n)
 
     while (n-- > 0) {
         munmap(rings[n].page, page_bytes() + rings[n].size);
-        ring_hold(recorder, rings[n].fd, 0);
+        ring_keep(recorder, rings[n].fd, 0);
         event_close(&rings[n].stand_in);
         close(rings[n].fd);
     }
 }
 
-/* A drain sees all of them or none. */
+/* Changes the number with the lock, so that a drain sees all new rings or none. */
 static void rings_set(struct recorder *recorder, unsigned n)
 {
     pthread_mutex_lock(&recorder->lock);
@@ -182,7 +187,7 @@ void rings_close(struct recorder *recorder)
     rings_end(recorder, n);
 }
 
-/* For every CPU that is online; one that goes meanwhile is no reason to fail. */
+/* Opens a ring for every online CPU. A CPU that goes offline meanwhile is skipped. */
 static int rings_try(struct recorder *recorder)
 {
     struct cpus online;
@@ -209,7 +214,6 @@ static int rings_try(struct recorder *recorder)
     return rc;
 }
 
-/* Where locked memory is short all rings get smaller, down to a page. */
 int rings_open(struct recorder *recorder, uint64_t bytes)
 {
     int rc;
@@ -223,6 +227,73 @@ int rings_open(struct recorder *recorder, uint64_t bytes)
     rings_watch(recorder);
     return rc;
 }
+
+/* ---- ids ---- */
+
+struct id *recorder_find_id(const struct recorder *recorder, uint64_t kernel)
+{
+    struct id *id;
+
+    HASH_FIND(hh, recorder->ids, &kernel, sizeof kernel, id);
+    return id;
+}
+
+int recorder_add_id(struct recorder *recorder, const struct id *like)
+{
+    struct id *id = recorder_find_id(recorder, like->kernel);
+    const UT_hash_handle hh = id ? id->hh : (UT_hash_handle){.tbl = NULL};
+
+    if (!id && !(id = malloc(sizeof *id)))
+        return -ENOMEM;
+    *id = *like;
+    id->hh = hh;
+    if (hash_has(id))
+        return 0;
+    HASH_ADD(hh, recorder->ids, kernel, sizeof id->kernel, id);
+    if (hash_has(id))
+        return 0;
+    free(id);
+    return -ENOMEM;
+}
+
+void recorder_drop_id(struct recorder *recorder, uint64_t kernel)
+{
+    struct id *id = recorder_find_id(recorder, kernel);
+
+    if (!id)
+        return;
+    HASH_DEL(recorder->ids, id);
+    free(id);
+}
+
+void recorder_drop_ids(struct recorder *recorder, const struct origin *origin)
+{
+    struct id *id, *next;
+
+    HASH_ITER (hh, recorder->ids, id, next) {
+        if (origin && id->origin != origin)
+            continue;
+        HASH_DEL(recorder->ids, id);
+        free(id);
+    }
+}
+
+void recorder_purge(struct recorder *recorder, uint64_t time_ns)
+{
+    struct origin *origin;
+
+    for (struct origin **at = &recorder->origins; (origin = *at);) {
+        if (!origin->closed_ns || origin->closed_ns > time_ns) {
+            at = &origin->next;
+            continue;
+        }
+        recorder_drop_ids(recorder, origin);
+        *at = origin->next;
+        free(origin);
+    }
+}
+
+/* ---- recorders ---- */
 
 static int rings_refused(int rc, struct err *err)
 {
@@ -261,7 +332,8 @@ static int recorder_fits(const struct recorder *recorder, const struct recorder_
     return 0;
 }
 
-void recorder_release(struct recorder *recorder)
+/* Frees a recorder with its rings, except the block in the arena. */
+static void recorder_release(struct recorder *recorder)
 {
     pthread_mutex_lock(&recorder->state->setup);
     if (recorder->n_rings)
@@ -277,7 +349,6 @@ void recorder_release(struct recorder *recorder)
     free(recorder);
 }
 
-/* Without rings. NULL: no memory. */
 struct recorder *recorder_make(struct backend_state *state, const struct recorder_plan *plan)
 {
     struct recorder *recorder = calloc(1, sizeof *recorder);
@@ -365,9 +436,98 @@ int recorder_redirect(const struct recorder *recorder, int fd, unsigned cpu)
     return ring && ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, (long)ring->fd) ? -errno : 0;
 }
 
-/* Its place is not looked at before there is one more. */
-static void ring_came(struct recorder *recorder, unsigned cpu,
-                      void (*came)(const struct origin *origin, unsigned cpu))
+/*
+ * ---- reload ----
+ *
+ * Rings that were forgotten in this process are still mapped, and these mappings are used again.
+ * Without any mapping the kernel would discard the records; and kernels (6.18) charge locked memory
+ * for a second mapping and never uncharge it. Ids of counters that are closed already are unknown
+ * after a reload.
+ */
+
+void perf_recorder_print(const struct recorder *recorder, struct buf *out)
+{
+    buf_printf(out, "rings %" PRIu64 " %" PRIu64, recorder->ring_bytes, recorder->taken_block);
+    for (unsigned i = 0; i < recorder->n_rings; i++) {
+        const struct ring *ring = &recorder->rings[i];
+
+        buf_printf(out, " %u:%d", ring->cpu, ring->fd);
+    }
+}
+
+/* Rings whose mappings were left by perf_recorder_forget(). Needs the engine's lock. */
+static VEC(struct ring) left;
+
+void perf_recorder_forget(struct recorder *recorder)
+{
+    for (unsigned i = 0; i < recorder->n_rings; i++)
+        (void)!vec_push(&left, recorder->rings[i]);
+    rings_unwatch(recorder);
+    recorder->n_rings = 0; /* so that recorder_release() does not close them */
+    recorder_release(recorder);
+}
+
+/* Returns the mapping of a forgotten ring, or NULL. */
+static void *ring_left(int fd, uint64_t bytes)
+{
+    for (size_t i = 0; i < left.n; i++) {
+        const struct ring ring = left.items[i];
+
+        if (ring.fd == fd && ring.size == bytes) {
+            left.items[i] = left.items[--left.n];
+            return ring.page;
+        }
+    }
+    return NULL;
+}
+
+static int rings_scan(struct recorder *recorder, const char *text)
+{
+    unsigned cpu;
+    int fd, used, rc = 0;
+
+    for (; !rc && sscanf(text, " %u:%d%n", &cpu, &fd, &used) == 2; text += used) {
+        if (!fd_keep(fd))
+            return -EBADF;
+        if (recorder->n_rings == recorder->n_cpus)
+            return -EINVAL;
+        rc = ring_take_on(recorder, &recorder->rings[recorder->n_rings], cpu, fd,
+                          ring_left(fd, recorder->ring_bytes));
+        recorder->n_rings += !rc;
+    }
+    return rc ? rc : recorder->n_rings && !*text ? 0 : -EINVAL;
+}
+
+int perf_recorder_adopt(struct backend_state *state, const struct recorder_plan *plan,
+                        const char *printed, struct recorder **out)
+{
+    struct recorder *recorder = recorder_make(state, plan);
+    int used = 0, rc;
+
+    *out = NULL;
+    if (!recorder)
+        return -ENOMEM;
+    rc = sscanf(printed, "rings %" SCNu64 " %" SCNu64 "%n", &recorder->ring_bytes,
+                &recorder->taken_block, &used) == 2
+             ? 0
+             : -EINVAL;
+    arena_keep(recorder->taken_block, recorder->n_cpus * sizeof(struct ring_taken));
+    if (!rc)
+        rc = rings_scan(recorder, printed + used);
+    if (rc) {
+        perf_recorder_forget(recorder);
+        return rc;
+    }
+    rings_watch(recorder);
+    *out = recorder;
+    return 0;
+}
+
+/* ---- CPUs that come online ---- */
+
+/* Nothing reads the new element of rings[] before n_rings is increased. */
+static void ring_add(struct recorder *recorder, unsigned cpu,
+                     void (*came)(const struct origin *origin, unsigned cpu))
 {
     const unsigned n = recorder->n_rings;
     struct ring *ring = &recorder->rings[n];
@@ -384,8 +544,8 @@ static void ring_came(struct recorder *recorder, unsigned cpu,
     track_cpu(recorder, ring, false);
 }
 
-/* The ring of a CPU that went away goes on serving when it is back: only its own event is dead. The
- * sideband's recorder has no ring while it has no listener. */
+/* A CPU that was offline has a ring, which still works; only the event that owns it is dead. A
+ * recorder without rings (the sideband without listeners) needs none. */
 static void recorder_cpu(struct recorder *recorder, unsigned cpu,
                          void (*came)(const struct origin *origin, unsigned cpu))
 {
@@ -394,7 +554,7 @@ static void recorder_cpu(struct recorder *recorder, unsigned cpu,
     if (ring)
         track_cpu(recorder, ring, true);
     else if (recorder->n_rings)
-        ring_came(recorder, cpu, came);
+        ring_add(recorder, cpu, came);
 }
 
 void recorders_cpu(struct backend_state *state, unsigned cpu,

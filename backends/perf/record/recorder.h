@@ -1,9 +1,11 @@
 /*
- * The rings into which the kernel writes the records of one PMC's counters, one for each CPU; what
- * the kernel's ids in them mean; and taking the records out, in order of time, in core's layout.
+ * A recorder: the rings into which the kernel writes the records of one PMC's counters, one per
+ * CPU, and the meaning of the kernel's event ids in these records. Records are taken out in order
+ * of time, in the log's layout (core/log/record.h). The perf_ functions are those of struct backend
+ * (core/backend.h).
  *
- * A ring belongs to a dummy event, so that it outlives all counters that write into it. Those are
- * redirected to it (SET_OUTPUT), each event to the ring of its own CPU.
+ * A ring belongs to a dummy event, so that it outlives all counters that write to it. Events of
+ * counters are redirected to it (PERF_EVENT_IOC_SET_OUTPUT), each to the ring of its CPU.
  */
 #pragma once
 
@@ -20,47 +22,51 @@ struct follow; /* count/follow.h */
 struct intake;
 struct perf_event_mmap_page;
 
-/* What the records of one counter mean. Lives as long as records of it may come. */
+/* The meaning of one counter's records. Exists as long as records of the counter may be in a ring.
+ */
 struct origin {
     struct origin *next;
     struct recorder *recorder;
-    struct counter *counter; /* for recorders_cpu() */
-    struct follow *follow;   /* or NULL. It is told of births, ends and execs before the log is: */
+    struct counter *counter; /* NULL after it was closed */
+    struct follow *follow;   /* or NULL; receives FORK, EXIT and COMM records before the log: */
     void (*follow_take)(struct follow *follow, const struct record *record,
                         const struct intake *intake);
-    uint64_t closed_ns; /* after that no record of it was written; 0: it lives */
+    uint64_t closed_ns; /* no record was written after this time; 0: the counter is open */
     uint64_t set;
-    uint64_t period;           /* of samples that do not say it themselves */
-    unsigned n;                /* events */
-    unsigned extra;            /* of a group's members: those before the set's events */
-    uint8_t order[SET_MAX];    /* place among a group's events -> place in the plan */
-    bool descendants, threads; /* their births are covered */
-    bool samples, chains;      /* its events do, with call chains; of which … */
-    uint8_t shared_parts;      /* as of struct id, of … */
-    bool shares_one; /* … exactly one, at the place `shared`, may bear a stranger's id */
-    uint8_t shared;
-    bool whole; /* what its events count at the end of a thread is told with the end (output.c) */
+    uint64_t period;        /* of samples without a period field */
+    unsigned n;             /* events of the set */
+    unsigned extra;         /* members of a group that precede them */
+    uint8_t order[SET_MAX]; /* index among the set's events in a group -> index in the plan */
+    bool descendants;       /* new processes are covered */
+    bool threads;           /* new threads are covered */
+    bool samples, chains;   /* the events sample, with call chains */
+    bool shares_one;        /* exactly one event may get another event's id in its samples
+                             * (sampling_shares_id()) */
+    uint8_t shared;         /* the index in the plan of that event */
+    uint8_t shared_parts;   /* its `parts`, see struct id */
+    bool whole; /* the last values of a thread are exact: event_is_whole() of all events */
 };
 
 enum id_kind {
-    ID_EVENT,  /* samples are samples of the event `place` of the plan */
-    ID_SWITCH, /* samples tell a group's values when its thread left the CPU */
-    ID_END     /* the same when its thread ended */
+    ID_EVENT,  /* samples of the event `place` of the plan */
+    ID_SWITCH, /* samples have a group's values when its thread left the CPU */
+    ID_END     /* samples have a group's values when its thread exited */
 };
 
+/* The meaning of one event id of the kernel. */
 struct id {
     UT_hash_handle hh;
-    uint64_t kernel; /* IOC_ID */
+    uint64_t kernel; /* PERF_EVENT_IOC_ID */
     const struct origin *origin;
-    uint64_t root; /* of SWITCH and END: the attached task; the same for all its groups */
+    uint64_t root; /* ID_SWITCH, ID_END: the attached task; the same for all its groups */
     uint32_t cpu;  /* of the group */
     uint8_t kind, place;
-    bool says_period; /* of EVENT: its samples do */
-    uint8_t
-        parts; /* of EVENT: RECORD_RAW, RECORD_STACK: what its samples have behind their frames */
+    bool has_period; /* ID_EVENT: its samples have a period field */
+    uint8_t parts;   /* ID_EVENT: RECORD_RAW, RECORD_STACK if its samples have these after frames */
 };
 
-/* In the arena. `count` were taken when the kernel is told `position`; if it is not, `before`. */
+/* Number of records taken from a ring, in the arena, for the next worker: `count` if the kernel was
+ * given `position`, else `before`. */
 struct ring_taken {
     uint64_t position, count, before;
 };
@@ -68,53 +74,50 @@ struct ring_taken {
 struct ring {
     unsigned cpu;
     int fd;
-    bool outlived; /* it was mapped all the time: events that an earlier worker redirected are so */
-    int stand_in; /* an event in place of fd's own, which died with its CPU; or -1. No record of the
-                   * journal names it: a later worker has none */
-    struct perf_event_mmap_page *page; /* mapped with `size` bytes of records behind it */
+    bool outlived; /* mapped without a gap, so redirections of an earlier worker are still valid */
+    int stand_in;  /* the event that replaces fd's event, which died with its CPU; or -1. Not in the
+                    * journal, so the next worker has none */
+    struct perf_event_mmap_page *page; /* followed by `size` bytes of records */
     char *data;
     uint64_t size;
-    uint64_t tail; /* taken up to here; the kernel is told a little later */
-    uint64_t told; /* what it was told */
+    uint64_t tail;     /* position of the next record to take */
+    uint64_t released; /* position up to which the kernel may overwrite; <= tail */
     uint64_t head;
-    uint64_t next_ns; /* of the record at tail, if tail < head */
-    /* A loss may have happened of which there is no record yet: not if head is beyond this. */
-    bool doubt;
-    uint64_t doubt_head;
-    uint64_t clock_id;        /* of the last clock of drain.c's */
+    uint64_t next_ns;         /* time of the record at tail, if tail < head */
+    bool doubt;               /* records may be lost without a LOST record yet … */
+    uint64_t doubt_head;      /* … until head is greater than this */
+    uint64_t clock_id;        /* id of the last clock event of drain.c */
     uint64_t n;               /* records taken */
-    struct ring_taken *taken; /* what a later worker knows of that; NULL: the sideband's */
+    struct ring_taken *taken; /* NULL: the sideband's */
 };
 
 struct recorder {
-    LIST_ENTRY(recorder) along; /* of all, for CPUs that come; with the state's setup */
+    LIST_ENTRY(recorder) along; /* in state->recorders; needs the state's setup lock */
     struct backend_state *state;
     uint64_t tag;
-    bool data_maps; /* as in struct recorder_plan: of what the rings' own events tell */
-    bool side;      /* the sideband's: only births, ends and names, of every CPU */
-    void (*ready)(void *state, uint64_t tag); /* half of a ring was written; the loop's */
-    uint64_t ring_bytes;                      /* of records, a power of two */
-    pthread_mutex_t lock;     /* counters redirected, records taken: memory, nearly */
-    struct ring *rings;       /* room for n_cpus; changed with setup and lock, read with one */
-    uint64_t taken_block;     /* of struct ring_taken for each of them; 0: none */
-    size_t largest;           /* no record of the kernel's is larger */
-    bool taking;              /* a drain is under way: this thread's, where that is of interest */
-    unsigned n_rings;         /* atomic */
-    unsigned n_cpus;          /* possible ones */
-    unsigned n_stand_ins;     /* atomic */
-    unsigned n_tracks;        /* counters that are on, and need to know what happens everywhere */
-    struct origin everywhere; /* of what the rings' own events tell (track.h) */
-    struct origin *origins;   /* with lock, and what follows */
-    struct id *ids;           /* by the kernel's */
-    char *scratch;            /* RECORD_SPACE: the kernel's pages may only be read */
+    bool data_maps; /* as in struct recorder_plan, for the events of the rings */
+    bool side;      /* the sideband's: only FORK, EXIT and COMM records, of every CPU */
+    void (*ready)(void *state, uint64_t tag); /* for the loop: half of a ring is full */
+    uint64_t ring_bytes;                      /* for records; a power of two */
+    pthread_mutex_t lock; /* redirections and records; held for memory accesses and few ioctls */
+    struct ring *rings;   /* n_cpus allocated; changed with setup and lock, read with either */
+    uint64_t taken_block; /* arena block of n_cpus struct ring_taken; 0: none */
+    size_t largest;       /* upper bound of the size of the kernel's records */
+    bool taking;          /* this thread is in rings_take() */
+    unsigned n_rings;     /* atomic */
+    unsigned n_cpus;      /* possible ones */
+    unsigned n_stand_ins; /* atomic */
+    unsigned n_tracks;    /* counters that are on and use tracking, see track_begin() */
+    struct origin everywhere; /* of the rings' events while they track */
+    struct origin *origins;   /* needs lock, like the next fields */
+    struct id *ids;           /* by struct id.kernel */
+    char *scratch;            /* RECORD_SPACE bytes: a copy of the record that is converted */
 };
 
-/* Room for a record of the largest size, and what is put into it. */
+/* Size of a buffer for the largest record and the fields that are added to it. */
 #define RECORD_SPACE ((size_t)RECORD_MAX + 16)
-
-#define RECORD_USUAL                                                                               \
-    ((size_t)8192) /* no record without a stack is larger: a path, a deep chain                    \
-                    */
+/* Upper bound of the size of a record without a stack (a path, a deep call chain). */
+#define RECORD_USUAL ((size_t)8192)
 
 int perf_recorder_new(struct backend_state *state, const struct recorder_plan *plan,
                       struct recorder **out, struct err *err);
@@ -126,38 +129,31 @@ int perf_recorder_adopt(struct backend_state *state, const struct recorder_plan 
                         const char *printed, struct recorder **out);
 void perf_recorder_forget(struct recorder *recorder);
 void perf_recorder_free(struct recorder *recorder);
-/* A CPU came online: all recorders get a ring for it, and came() redirects their counters, with
- * both locks. */
+/* A CPU came online: opens a ring for it in all recorders. Calls came() for each origin, with both
+ * locks, to redirect the events of this CPU. */
 void recorders_cpu(struct backend_state *state, unsigned cpu,
                    void (*came)(const struct origin *origin, unsigned cpu));
 
-/* Without rings; NULL: no memory. Freed, but for its rings. */
+/* Returns a recorder without rings, or NULL on ENOMEM. */
 struct recorder *recorder_make(struct backend_state *state, const struct recorder_plan *plan);
-void recorder_release(struct recorder *recorder);
-/* A ring for each CPU that is online, as large as can be up to that, watched: 0 or -errno. With
- * setup. Watched; closed. */
+/* Opens and watches a ring for each online CPU, up to `bytes` large; smaller if locked memory is
+ * short. Returns 0 or -errno. Needs setup, like rings_close(). */
 int rings_open(struct recorder *recorder, uint64_t bytes);
-void rings_watch(struct recorder *recorder);
 void rings_close(struct recorder *recorder);
-void rings_unwatch(const struct recorder *recorder);
-/* The event that owns a ring, or -errno; the ring of an owner's descriptor, mapped, if it is not
- * `left` mapped: 0 or -errno. */
+/* Opens an event that can own a ring of this CPU. Returns its descriptor or -errno. */
 int ring_event(const struct recorder *recorder, unsigned cpu);
-int ring_take_on(const struct recorder *recorder, struct ring *ring, unsigned cpu, int fd,
-                 void *left);
-
-/* The ring of this CPU, or NULL. With setup or lock held. */
+/* Returns the ring of this CPU, or NULL. Needs setup or lock. */
 struct ring *recorder_ring(const struct recorder *recorder, unsigned cpu);
-/* Record of an event of this CPU go into its ring, when there is one. 0 or -errno. With setup or
+/* Redirects an event of this CPU to its ring, if there is one. Returns 0 or -errno. Needs setup or
  * lock. */
 int recorder_redirect(const struct recorder *recorder, int fd, unsigned cpu);
 
-/* ids.c, with lock held. From now on this id means this. 0 or -ENOMEM. */
-int recorder_add_id(struct recorder *recorder, const struct id *id);
-/* NULL: not ours, or long gone. */
+/* Meaning of ids; all need lock. Adds or replaces an id. Returns 0 or -ENOMEM. */
+int recorder_add_id(struct recorder *recorder, const struct id *like);
+/* Returns NULL if the id is unknown or was dropped. */
 struct id *recorder_find_id(const struct recorder *recorder, uint64_t kernel);
-/* It means nothing any more; none of this origin, or (NULL) none at all does. */
 void recorder_drop_id(struct recorder *recorder, uint64_t kernel);
+/* Drops all ids of this origin; NULL: all ids. */
 void recorder_drop_ids(struct recorder *recorder, const struct origin *origin);
-/* Forgets origins closed at or before this, and their ids. */
+/* Frees origins that were closed at or before time_ns, and their ids. */
 void recorder_purge(struct recorder *recorder, uint64_t time_ns);

@@ -1,6 +1,7 @@
 /*
- * Records of the kernel's become records of core's: ids are those of the log, losses have one form,
- * the period stands in every sample, samples of values become steps. What is of no use is left out.
+ * Converts records of the kernel to records of the log: with ids of the log, one kind of LOST
+ * record, and the period in every sample. Samples of a group's values become RECORD_VALUES. Records
+ * that the log does not use are skipped.
  */
 #include "backends/perf/record/drain.h"
 #include "backends/perf/record/sampling.h"
@@ -14,7 +15,7 @@ enum {
     TIME_IN_TAIL = sizeof(struct record_tail) - offsetof(struct record_tail, time)
 };
 
-/* Fields are aligned to 8 bytes, so that none goes around the ring's end. */
+/* Fields are aligned to 8 bytes, so none is split at the end of the ring. */
 static const void *ring_at(const struct ring *ring, uint64_t at)
 {
     return ring->data + (at & (ring->size - 1));
@@ -32,7 +33,7 @@ uint64_t kernel_record_time(const struct ring *ring, uint64_t at)
     return time;
 }
 
-static struct record_tail *tail_of(struct record *record)
+static struct record_tail *kernel_tail(struct record *record)
 {
     return (void *)((char *)record + record->size - sizeof(struct record_tail));
 }
@@ -42,10 +43,8 @@ static uint64_t log_id(const struct id *id)
     return LOG_ID(id->origin->set, id->place);
 }
 
-/*
- * A sample that was prepared for another event too (sampling_shares_id) may be longer than it was
- * written: as long as the other's.
- */
+/* Corrects the size of a sample that was prepared for another event too (sampling_shares_id()): it
+ * can have the larger size of the other event's sample. */
 static void sample_cut(const struct origin *origin, struct record_sample *sample)
 {
     uint64_t room = (uint64_t)sample->head.size - SAMPLE_SHORT;
@@ -70,9 +69,9 @@ static void sample_lose(const struct record_sample *sample, const struct intake 
 }
 
 /*
- * Registers and stack at `at`, of a record that ends at `end`: the kernel says in a word which
- * registers' kind they are, and leaves room for a stack of the size that was asked for, whatever
- * was there; only that much is kept. Where they end then; 0: they cannot be.
+ * Checks registers and stack at offset `at` of a record of size `end`. The kernel writes a word
+ * with the ABI of the registers, and a stack area of the full configured size; this shortens the
+ * area to the bytes in use. Returns the offset after it, or 0 if the record is malformed.
  */
 static size_t stack_take(char *record, size_t at, size_t end)
 {
@@ -105,7 +104,8 @@ static size_t stack_take(char *record, size_t at, size_t end)
     return at + kept + word;
 }
 
-/* The fields of a tracepoint, the same way. */
+/* Checks the raw data of a tracepoint at offset `at` of a record of size `end`. Returns the offset
+ * after it, or 0 if the record is malformed. */
 static size_t raw_take(const char *record, size_t at, size_t end)
 {
     uint32_t bytes;
@@ -117,7 +117,7 @@ static size_t raw_take(const char *record, size_t at, size_t end)
     return end - at < part ? 0 : at + part;
 }
 
-/* Where the last of the parts ends; 0: they cannot be what they say. */
+/* Returns the offset after the last part of a sample, or 0 if it is malformed. */
 static size_t parts_take(unsigned parts, struct record_sample *sample, size_t size)
 {
     size_t at = sizeof *sample;
@@ -133,15 +133,16 @@ static size_t parts_take(unsigned parts, struct record_sample *sample, size_t si
 }
 
 /*
- * One that has more than frames. Of the frames there is always a number, and the period stands
- * before it. Where it was prepared for another event too, it may be shorter than that says.
+ * Converts a sample that has parts after the frames: inserts the period and the number of frames if
+ * they are missing. A sample that was prepared for another event too may be shorter than its fields
+ * require; then puts a LOST record.
  */
 static void long_sample_take(const struct id *id, struct record_sample *sample,
                              const struct intake *intake)
 {
     const struct origin *origin = id->origin;
     char *const period = (char *)&sample->period, *const n_frames = (char *)&sample->n_frames;
-    char *const from = id->says_period ? n_frames : period;
+    char *const from = id->has_period ? n_frames : period;
     char *const to = origin->chains ? n_frames : n_frames + sizeof sample->n_frames;
     size_t size = sample->head.size;
 
@@ -149,7 +150,7 @@ static void long_sample_take(const struct id *id, struct record_sample *sample,
         return;
     memmove(to, from, size - (size_t)(from - (char *)sample));
     size += (size_t)(to - from);
-    if (!id->says_period)
+    if (!id->has_period)
         sample->period = origin->period;
     if (!origin->chains)
         sample->n_frames = 0;
@@ -162,9 +163,9 @@ static void long_sample_take(const struct id *id, struct record_sample *sample,
         sample_lose(sample, intake);
 }
 
-/* What the kernel leaves out is put in, behind the CPU: there is room. */
-static void sample_take(const struct id *id, struct record_sample *sample,
-                        const struct intake *intake)
+/* Inserts the period, after the CPU, if it is missing: scratch is larger than a record. */
+static void event_sample_take(const struct id *id, struct record_sample *sample,
+                              const struct intake *intake)
 {
     char *period = (char *)&sample->period;
 
@@ -174,7 +175,7 @@ static void sample_take(const struct id *id, struct record_sample *sample,
         long_sample_take(id, sample, intake);
         return;
     }
-    if (!id->says_period) {
+    if (!id->has_period) {
         if (sample->head.size > RECORD_MAX - sizeof sample->period)
             return;
         memmove(period + sizeof sample->period, period,
@@ -182,7 +183,7 @@ static void sample_take(const struct id *id, struct record_sample *sample,
         sample->period = id->origin->period;
         sample->head.size = (uint16_t)(sample->head.size + sizeof sample->period);
     }
-    if (id->origin->samples) /* else of a counter closed long ago */
+    if (id->origin->samples) /* false for a counter that was closed long ago */
         sample_cut(id->origin, sample);
     intake->put(intake->arg, &sample->head);
 }
@@ -195,8 +196,8 @@ static bool is_own_clock(const struct recorder *recorder, uint64_t kernel)
     return false;
 }
 
-/* The origin that a sample with a stranger's id is of: one that is open comes first. NULL: of none,
- * or it is not known. */
+/* Returns the origin of a sample with an unknown id; an open one is preferred. Returns NULL if
+ * there is none or more than one. *samples: an origin that samples exists. */
 static const struct origin *origin_of_stray(const struct recorder *recorder, bool *samples)
 {
     const struct origin *found = NULL;
@@ -214,8 +215,9 @@ static const struct origin *origin_of_stray(const struct recorder *recorder, boo
 }
 
 /*
- * No other event writes into these rings: where one event alone can come with the id of somebody
- * else's (sampling_shares_id) it is of that event. Else it is said that there was one.
+ * Converts a sample with an unknown id. Only events of this recorder write into its rings. If
+ * exactly one of them can have the id of an event of another process (sampling_shares_id()), the
+ * sample belongs to that one. Else puts a LOST record.
  */
 static void stray_take(struct recorder *recorder, struct record_sample *sample,
                        const struct intake *intake)
@@ -230,10 +232,10 @@ static void stray_take(struct recorder *recorder, struct record_sample *sample,
         struct id id = {.origin = origin,
                         .kind = ID_EVENT,
                         .place = origin->shared,
-                        .says_period = !origin->period,
+                        .has_period = !origin->period,
                         .parts = origin->shared_parts};
 
-        sample_take(&id, sample, intake);
+        event_sample_take(&id, sample, intake);
     } else if (samples) {
         sample_lose(sample, intake);
     }
@@ -252,7 +254,7 @@ void values_put(const struct note *note, const struct intake *intake)
     buf_free(&record);
 }
 
-/* The values follow the CPU, in the group's order. */
+/* The values of a group follow the CPU field, in the group's order. */
 static void values_take(const struct id *id, const struct record *record,
                         const struct intake *intake)
 {
@@ -291,19 +293,19 @@ static void any_sample_take(struct recorder *recorder, struct record *record,
         return;
     id = recorder_find_id(recorder, sample->id);
     if (id && id->kind == ID_EVENT)
-        sample_take(id, sample, intake);
+        event_sample_take(id, sample, intake);
     else if (id)
         values_take(id, record, intake);
     else
         stray_take(recorder, sample, intake);
 }
 
-/* The next event that can write tells it, perhaps one that is ours no more: it is told all the
- * same. */
+/* A LOST record has the id of the event that writes next after the loss. That event may be dropped
+ * already; the loss is reported without an id then. */
 static void loss_take(struct recorder *recorder, const struct record *record, uint64_t lost,
                       const struct intake *intake)
 {
-    const struct record_tail *tail = tail_of((struct record *)(uintptr_t)record);
+    const struct record_tail *tail = kernel_tail((struct record *)(uintptr_t)record);
     const struct id *id = recorder_find_id(recorder, tail->id);
     struct record_lost loss = {
         .head = {.type = RECORD_LOST, .size = sizeof loss},
@@ -315,27 +317,27 @@ static void loss_take(struct recorder *recorder, const struct record *record, ui
     if (!loss.lost)
         return;
     loss.tail.id = loss.id;
-    if (!id) /* told by a part of ours */
+    if (!id) /* the PID may be that of another thread of pmcfs */
         loss.tail.pid = loss.tail.tid = 0;
     intake->put(intake->arg, &loss.head);
-}
-
-/* A child that is not covered is of no PMC: of its end nothing would be told. */
-static bool birth_is_covered(const struct origin *origin, const struct record_task *task)
-{
-    return task->pid == task->ppid ? origin->threads : origin->descendants;
 }
 
 static void event_take(struct recorder *recorder, struct record *record,
                        const struct intake *intake)
 {
-    struct record_tail *tail = tail_of(record);
+    struct record_tail *tail = kernel_tail(record);
     const struct id *id = recorder_find_id(recorder, tail->id);
     const struct origin *origin = id ? id->origin : NULL;
 
-    if (!id || (record->type == RECORD_FORK &&
-                !birth_is_covered(origin, (struct record_task *)(void *)record)))
+    if (!id)
         return;
+    if (record->type == RECORD_FORK) {
+        const struct record_task *task = (const void *)record;
+
+        /* A child that is not covered would have no EXIT record. */
+        if (!(task->pid == task->ppid ? origin->threads : origin->descendants))
+            return;
+    }
     tail->id = log_id(id);
     record->misc &= (uint16_t)~RECORD_FOUND;
     if (record->type == RECORD_THROTTLE || record->type == RECORD_UNTHROTTLE) {
@@ -343,22 +345,17 @@ static void event_take(struct recorder *recorder, struct record *record,
 
         throttle->id = throttle->stream = tail->id;
     }
-    record_set_time(record, tail->time); /* the kernel took a second time a moment later */
+    record_set_time(record, tail->time); /* the kernel's second time field is slightly later */
     if (origin->follow)
         origin->follow_take(origin->follow, record, intake);
     intake->put(intake->arg, record);
 }
 
-static uint64_t lost_of(const struct record *record)
-{
-    const uint64_t *word = (const void *)(record + 1);
-
-    return record->type == RECORD_LOST ? word[1] : word[0];
-}
-
 void kernel_record_take(struct recorder *recorder, struct record *record,
                         const struct intake *intake)
 {
+    const uint64_t *word = (const void *)(record + 1);
+
     if (record->size < sizeof *record + sizeof(struct record_tail) + sizeof(uint64_t))
         return;
     switch (record->type) {
@@ -366,8 +363,10 @@ void kernel_record_take(struct recorder *recorder, struct record *record,
         any_sample_take(recorder, record, intake);
         break;
     case PERF_RECORD_LOST:
+        loss_take(recorder, record, word[1], intake);
+        break;
     case PERF_RECORD_LOST_SAMPLES:
-        loss_take(recorder, record, lost_of(record), intake);
+        loss_take(recorder, record, word[0], intake);
         break;
     case PERF_RECORD_COMM:
     case PERF_RECORD_MMAP2:

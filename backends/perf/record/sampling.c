@@ -1,6 +1,6 @@
 /*
- * Attrs of events that tell records. All that write into one ring have the same clock, and the same
- * fields at the same places as far as struct record_sample and struct record_tail go.
+ * Attributes of events that write records. All events that write into one ring have the same clock,
+ * and the same fields in the same order as struct record_sample and struct record_tail.
  */
 #include "backends/perf/record/sampling.h"
 
@@ -25,7 +25,8 @@ void sampling_clock(struct perf_event_attr *attr)
     attr->clockid = CLOCK_MONOTONIC;
 }
 
-static void tells_attr(struct perf_event_attr *attr)
+/* Sets what all events that write into a ring have in common. */
+static void record_attr(struct perf_event_attr *attr)
 {
     attr->sample_type |= SAMPLE_FIELDS;
     attr->sample_id_all = 1;
@@ -48,47 +49,48 @@ void sampling_dummy_attr(struct perf_event_attr *attr)
 void sampling_ring_attr(struct perf_event_attr *attr, uint64_t bytes)
 {
     sampling_dummy_attr(attr);
-    tells_attr(attr);
+    record_attr(attr);
     attr->wakeup_watermark = bytes / 2 > UINT32_MAX ? UINT32_MAX : (uint32_t)(bytes / 2);
 }
 
-static bool is_clock(const struct perf_event_attr *attr)
+static bool attr_is_clock(const struct perf_event_attr *attr)
 {
     return attr->type == PERF_TYPE_SOFTWARE &&
            (attr->config == PERF_COUNT_SW_CPU_CLOCK || attr->config == PERF_COUNT_SW_TASK_CLOCK);
 }
 
 /*
- * Asked to say the period, an event that the kernel raises itself forgets to keep it: it samples
- * every occurrence. Not so with a frequency; and the clocks are driven by a timer.
+ * Returns true if the event may have PERF_SAMPLE_PERIOD. With this flag the kernel ignores the
+ * period of a software event, and samples every occurrence. Events with a frequency and clock
+ * events, which use a timer, are not affected.
  */
-static bool period_can_be_said(const struct perf_event_attr *attr)
+static bool period_is_kept(const struct perf_event_attr *attr)
 {
     if (attr->freq)
         return true;
     switch (attr->type) {
     case PERF_TYPE_SOFTWARE:
-        return is_clock(attr);
+        return attr_is_clock(attr);
     case PERF_TYPE_HARDWARE:
     case PERF_TYPE_HW_CACHE:
     case PERF_TYPE_RAW:
         return true;
-    default: /* tracepoints, breakpoints, probes: or a PMU with samples of a known period */
+    default: /* tracepoints, breakpoints, probes; other PMUs do not need it */
         return false;
     }
 }
 
 bool sampling_shares_id(const struct perf_event_attr *attr)
 {
-    return attr->type == PERF_TYPE_SOFTWARE && !is_clock(attr);
+    return attr->type == PERF_TYPE_SOFTWARE && !attr_is_clock(attr);
 }
 
-bool sampling_says_period(const struct perf_event_attr *attr)
+bool sampling_has_period(const struct perf_event_attr *attr)
 {
     return attr->sample_type & PERF_SAMPLE_PERIOD;
 }
 
-/* All but the segments of x86, which perf does not ask for either. */
+/* All registers except the segment registers of x86, as in perf. */
 #if defined __x86_64__
 #define REGISTERS UINT64_C(0xff0fff)
 #elif defined __aarch64__
@@ -104,10 +106,8 @@ static void stack_attr(uint32_t bytes, struct perf_event_attr *attr)
     attr->sample_stack_user = bytes;
 }
 
-/*
- * Does the kernel open such an event? It is asked until it has answered: 1 yes, -1 no. A lack of
- * memory or descriptors, or a signal, is no answer.
- */
+/* Returns true if the kernel opens such an event. Remembers the result in *answer (1 yes, -1 no),
+ * except after a shortage of memory or descriptors, or a signal. */
 static bool kernel_can(atomic_int *answer, void (*make)(struct perf_event_attr *attr))
 {
     struct perf_event_attr attr;
@@ -138,15 +138,15 @@ uint64_t sampling_registers(void)
 
 void sampling_attr(const struct plan *plan, struct perf_event_attr *attr)
 {
-    tells_attr(attr);
+    record_attr(attr);
     attr->freq = plan->freq != 0;
     if (plan->freq)
         attr->sample_freq = plan->freq;
     else
         attr->sample_period = plan->period;
-    if (period_can_be_said(attr))
+    if (period_is_kept(attr))
         attr->sample_type |= PERF_SAMPLE_PERIOD;
-    if (is_clock(attr)) {
+    if (attr_is_clock(attr)) {
         attr->exclude_user = plan->skip_user;
         attr->exclude_kernel = plan->skip_kernel;
     }
@@ -170,7 +170,7 @@ unsigned sampling_parts(const struct perf_event_attr *attr)
 
 void sampling_sideband(struct perf_event_attr *attr)
 {
-    tells_attr(attr);
+    record_attr(attr);
     attr->mmap = 1;
     attr->mmap2 = 1;
     attr->comm = 1;
@@ -182,14 +182,14 @@ void sampling_sideband(struct perf_event_attr *attr)
 
 static void steps_attr(struct perf_event_attr *attr)
 {
-    tells_attr(attr);
+    record_attr(attr);
     attr->sample_type |= PERF_SAMPLE_READ;
     attr->sample_period = 1;
     attr->read_format =
         PERF_FORMAT_GROUP | PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
 }
 
-/* Kernels before 6.12 refuse values in samples of what is inherited. */
+/* Kernels before 6.12 refuse values (PERF_SAMPLE_READ) in samples of inherited events. */
 static void values_attr(struct perf_event_attr *attr)
 {
     sampling_dummy_attr(attr);
@@ -212,8 +212,7 @@ unsigned sampling_extras(struct backend_state *state, const struct plan *plan,
         return 1;
     if (!kernel_can(&values_inherit, values_attr))
         return 1;
-    /* Ends alone would not do: a thread's values on the CPUs where it was before are not in them.
-     */
+    /* EXTRA_END is not enough: it has only the values of the CPU on which the thread exits. */
     extra[0] = EXTRA_SWITCH;
     extra[1] = EXTRA_END;
     return tracepoint_number(state, "sched", "sched_process_exit", &number) ? 1 : 2;
@@ -226,7 +225,7 @@ void sampling_extra_attr(struct backend_state *state, enum extra extra,
 
     sampling_dummy_attr(attr);
     if (extra == EXTRA_DUMMY) {
-        tells_attr(attr);
+        record_attr(attr);
         return;
     }
     attr->exclude_kernel = attr->exclude_hv = 0;
@@ -236,7 +235,7 @@ void sampling_extra_attr(struct backend_state *state, enum extra extra,
     }
     steps_attr(attr);
     attr->config = PERF_COUNT_SW_CONTEXT_SWITCHES;
-    /* Of tracepoints, where they can be had: their samples have an id of their own. */
+    /* Prefer tracepoints: their samples never have the id of another event. */
     if (!tracepoint_number(state, "sched",
                            extra == EXTRA_END ? "sched_process_exit" : "sched_switch", &number)) {
         attr->type = PERF_TYPE_TRACEPOINT;

@@ -1,6 +1,7 @@
 /*
- * What makes an event tell records into a ring (recorder.h): samples, the events of our own with
- * samples that tell steps, births, ends, names and mappings; and what the kernel can and allows.
+ * Attributes of events that write records into a ring (recorder.h): samples, records about
+ * processes and mappings, and internal events whose samples contain the values of a group. Also
+ * what the kernel supports and allows.
  */
 #pragma once
 
@@ -8,44 +9,46 @@
 
 struct perf_event_attr;
 
-/* Events of our own at the head of a group where the plan wants steps. */
+/* Internal events that precede the events of the set in a group. */
 enum extra {
-    EXTRA_DUMMY,  /* leads, where samples cannot tell values: it tells births and names */
-    EXTRA_SWITCH, /* leads; at each switch its sample tells the group's values */
-    EXTRA_END,    /* its sample does so when a thread ends */
-    EXTRA_CLOCK   /* of a cgroup: its value is the time that the group was scheduled */
+    EXTRA_DUMMY,  /* leader if samples cannot contain values; writes process records */
+    EXTRA_SWITCH, /* leader; writes the values of the group at each context switch */
+    EXTRA_END,    /* writes the values of the group when a thread exits */
+    EXTRA_CLOCK   /* for a cgroup: its value is the time that the group was scheduled */
 };
 #define EXTRAS_MAX 3
 
-/* Which ones (enum extra), in order; their number. */
+/* Stores the internal events that the plan needs, in order. Returns their number. */
 unsigned sampling_extras(struct backend_state *state, const struct plan *plan,
                          uint8_t extra[EXTRAS_MAX]);
 void sampling_extra_attr(struct backend_state *state, enum extra extra,
                          struct perf_event_attr *attr);
-/* The event samples, as the plan says. */
+/* Makes an event sample as the plan requires. */
 void sampling_attr(const struct plan *plan, struct perf_event_attr *attr);
-/* All events of a group must have the clock of those that tell. */
+/* Sets the clock of the rings, which all events of a group must have. */
 void sampling_clock(struct perf_event_attr *attr);
-/* Exactly one event of a group tells what happens around the samples. */
+/* Makes an event write FORK, EXIT, COMM and MMAP2 records. Exactly one event of a group has this.
+ */
 void sampling_sideband(struct perf_event_attr *attr);
-/* An event that counts nothing, off; what else it is for is set then. */
+/* Sets the attributes of a dummy event, disabled; the caller adds to them. */
 void sampling_dummy_attr(struct perf_event_attr *attr);
-/* The registers that a sample with a stack has, as perf itself asks for them; 0: of no use here. */
-uint64_t sampling_registers(void);
-/* What stands behind the frames of its samples: RECORD_RAW, RECORD_STACK. */
-unsigned sampling_parts(const struct perf_event_attr *attr);
-/* The event that owns a ring. */
+/* Sets the attributes of an event that owns a ring of this size. */
 void sampling_ring_attr(struct perf_event_attr *attr, uint64_t bytes);
+/* Returns the mask of registers in samples with a stack, the same as in perf; 0: not supported. */
+uint64_t sampling_registers(void);
+/* Returns the fields that follow the frames in the event's samples: RECORD_RAW, RECORD_STACK. */
+unsigned sampling_parts(const struct perf_event_attr *attr);
 /*
- * Can its samples bear another event's id? Kernels since 6.3 prepare the sample of an event that
- * they raise themselves once for all that sample it in a task or on a CPU: the fields that all ask
- * for, the id among them, are those of the one opened last. Clocks and tracepoints are spared.
+ * Returns true if samples of the event may have the id of another event. Since 6.3 the kernel
+ * prepares the sample of a software event once for all events of a task or CPU that sample it:
+ * fields that all of them have, such as the id, are those of the event that was opened last. Clock
+ * events and tracepoints are not affected.
  */
 bool sampling_shares_id(const struct perf_event_attr *attr);
-/* Do its samples say their period themselves? */
-bool sampling_says_period(const struct perf_event_attr *attr);
+/* Returns true if the event's samples have a period field. */
+bool sampling_has_period(const struct perf_event_attr *attr);
 
-/* Where the values of a group stand in a sample of an extra; with both times before them. */
+/* The values of a group in a sample of an internal event. */
 struct sampled_values {
     uint64_t n, enabled_ns, running_ns;
     uint64_t value[];

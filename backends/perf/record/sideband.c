@@ -1,27 +1,29 @@
 /*
- * The sideband: a recorder of all CPUs for what tasks do (FORK, EXEC, EXIT), open while somebody
- * listens. One table has the listeners of each process, so the cost of a record is that of its own
- * listeners, however many others there are. The setup lock is held while its rings are opened and
- * closed, its recorder's lock for records and listeners.
+ * The sideband and tracking. One table has the listeners of each process, so the cost of a record
+ * depends only on the number of its own listeners. The setup lock is held while rings are opened
+ * and closed; the recorder's lock protects records and listeners.
  */
 #include "backends/perf/record/sideband.h"
 
+#include "backends/perf/probe/open.h"
 #include "backends/perf/record/drain.h"
 #include "backends/perf/record/recorder.h"
-#include "backends/perf/record/track.h"
 
 #include <assert.h>
+#include <errno.h>
+#include <linux/perf_event.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 enum {
     RING_PAGES = 16,
-    LATEST = 1024, /* records kept for listeners that choose their process later */
-    DEPTH_MAX = 32 /* births read too early, each of a process that the one before it made */
+    LATEST = 1024, /* records stored for listeners that choose their process later */
+    DEPTH_MAX = 32 /* nested calls of choice_catch_up(): one for each generation */
 };
 
-/* A process that somebody has chosen. */
+/* A process that at least one listener has chosen. */
 struct side_process {
     UT_hash_handle hh;
     uint32_t pid;
@@ -30,20 +32,21 @@ struct side_process {
 
 struct side_choice {
     UT_hash_handle hh;
-    uint64_t key[2]; /* the listener's address, and the process's number */
+    uint64_t key[2]; /* address of the listener, PID */
     struct side_listener *listener;
     LIST_ENTRY(side_choice) of_process, of_listener;
     struct side_process *process;
 };
 
-/* One of the latest records. They are numbered from 1. */
+/* A stored record. Records are numbered from 1; number n is at latest[n % LATEST]. */
 struct latest {
     struct side_record record;
     uint32_t about;
-    uint64_t next; /* the number of the next one in its chain */
+    uint64_t next; /* number of the next record in its chain */
 };
 
-/* Records whose `about` has the same hash; the chain is empty if `newest` is too old to be kept. */
+/* Numbers of the first and last record whose `about` has the same hash. The chain is empty if
+ * `newest` is not stored any more. */
 struct latest_chain {
     uint64_t oldest, newest;
 };
@@ -122,6 +125,9 @@ static void choice_free(struct sideband *sideband, struct side_choice *choice)
     HASH_DEL(sideband->processes, process);
     free(process);
 }
+
+/* ---- the latest records ---- */
+
 static struct latest *latest_at(struct sideband *sideband, uint64_t number)
 {
     return &sideband->latest[number % LATEST];
@@ -132,13 +138,13 @@ static struct latest_chain *latest_chain(struct sideband *sideband, uint32_t abo
     return &sideband->chain[about % LATEST];
 }
 
-/* Is the record of this number kept? */
+/* Returns true if the record with this number is stored. */
 static bool latest_has(const struct sideband *sideband, uint64_t number)
 {
     return number && number + LATEST > sideband->n_latest;
 }
 
-/* The record whose place is taken is the oldest of its chain. */
+/* Stores a record. The record that it overwrites is the oldest of its chain. */
 static void latest_put(struct sideband *sideband, const struct side_record *record, uint32_t about)
 {
     const uint64_t number = sideband->n_latest + 1;
@@ -156,7 +162,7 @@ static void latest_put(struct sideband *sideband, const struct side_record *reco
     chain->newest = number;
 }
 
-/* A listener has just chosen a process: it is called with what was read too early. */
+/* Delivers stored records about a process to a listener that has just chosen it. */
 static void choice_catch_up(struct sideband *sideband, struct side_listener *listener, uint32_t pid,
                             uint64_t since_ns)
 {
@@ -228,9 +234,9 @@ void sideband_unchoose(struct sideband *sideband, struct side_listener *listener
         choice_free(sideband, choice);
 }
 
-/* A listener that is called changes choices of its own only, so the next one stays. */
-static void side_tell_about(const struct sideband *sideband, const struct side_record *record,
-                            uint32_t about)
+/* take() may change only the choices of its listener, so `next` stays valid. */
+static void side_deliver_about(const struct sideband *sideband, const struct side_record *record,
+                               uint32_t about)
 {
     const struct side_process *process = about ? side_process(sideband, about) : NULL;
     struct side_choice *choice = process ? LIST_FIRST(&process->choices) : NULL, *next;
@@ -243,7 +249,7 @@ static void side_tell_about(const struct sideband *sideband, const struct side_r
     }
 }
 
-static void side_tell(struct sideband *sideband, const struct side_record *record)
+static void side_deliver(struct sideband *sideband, const struct side_record *record)
 {
     const struct side_listener *listener;
     uint32_t about[2];
@@ -257,7 +263,7 @@ static void side_tell(struct sideband *sideband, const struct side_record *recor
         return;
     }
     for (unsigned i = 0; i < 2; i++)
-        side_tell_about(sideband, record, about[i]);
+        side_deliver_about(sideband, record, about[i]);
     latest_put(sideband, record, about[1]);
 }
 
@@ -277,7 +283,7 @@ static void side_put(void *arg, const struct record *record)
         return;
     }
     side.time_ns = record_time(record);
-    side_tell(arg, &side);
+    side_deliver(arg, &side);
 }
 
 void sideband_enter(struct sideband *sideband)
@@ -293,7 +299,7 @@ void sideband_leave(struct sideband *sideband)
     pthread_mutex_unlock(&sideband->recorder->lock);
 }
 
-/* With setup: without rings it tells nothing. */
+/* Needs setup. */
 static int side_open(struct recorder *recorder)
 {
     int rc = rings_open(recorder, RING_PAGES * (uint64_t)sysconf(_SC_PAGESIZE));
@@ -349,6 +355,94 @@ void sideband_ignore(struct sideband *sideband, struct side_listener *listener)
 void sideband_lose(struct sideband *sideband)
 {
     sideband_enter(sideband);
-    side_tell(sideband, &(struct side_record){.head = {.type = RECORD_LOST}});
+    side_deliver(sideband, &(struct side_record){.head = {.type = RECORD_LOST}});
     sideband_leave(sideband);
+}
+
+/* ---- tracking ---- */
+
+/* Returns the event of a ring's CPU that is alive. */
+static int ring_live_fd(const struct ring *ring)
+{
+    return ring->stand_in >= 0 ? ring->stand_in : ring->fd;
+}
+
+/* Returns -1 if the CPU went offline again. */
+static int stand_in_open(const struct recorder *recorder, const struct ring *ring)
+{
+    int fd = ring_event(recorder, ring->cpu);
+
+    if (fd >= 0 && recorder_redirect(recorder, fd, ring->cpu))
+        event_close(&fd);
+    return fd < 0 ? -1 : fd;
+}
+
+/* Enables the event of a ring. No other event uses its id, so the id is registered here. */
+static int ring_track(struct recorder *recorder, struct ring *ring)
+{
+    struct id id = {.origin = &recorder->everywhere, .cpu = ring->cpu, .kind = ID_EVENT};
+    int rc;
+
+    if (ioctl(ring_live_fd(ring), PERF_EVENT_IOC_ID, &id.kernel))
+        return -errno;
+    pthread_mutex_lock(&recorder->lock);
+    rc = recorder_add_id(recorder, &id);
+    pthread_mutex_unlock(&recorder->lock);
+    if (!rc && ioctl(ring_live_fd(ring), PERF_EVENT_IOC_ENABLE, 0))
+        rc = -errno;
+    return rc;
+}
+
+static void rings_untrack(const struct recorder *recorder)
+{
+    for (unsigned i = 0; i < recorder->n_rings; i++)
+        ioctl(ring_live_fd(&recorder->rings[i]), PERF_EVENT_IOC_DISABLE, 0);
+}
+
+static int rings_track(struct recorder *recorder, uint64_t set)
+{
+    int rc = 0;
+
+    pthread_mutex_lock(&recorder->lock);
+    recorder->everywhere.set = set;
+    pthread_mutex_unlock(&recorder->lock);
+    for (unsigned i = 0; i < recorder->n_rings && !rc; i++)
+        rc = ring_track(recorder, &recorder->rings[i]);
+    if (rc)
+        rings_untrack(recorder);
+    return rc;
+}
+
+int track_begin(struct recorder *recorder, uint64_t set)
+{
+    int rc = recorder->n_tracks ? 0 : rings_track(recorder, set);
+
+    recorder->n_tracks += !rc;
+    return rc;
+}
+
+void track_forget(struct recorder *recorder)
+{
+    recorder->n_tracks--;
+}
+
+void track_end(struct recorder *recorder)
+{
+    track_forget(recorder);
+    if (!recorder->n_tracks)
+        rings_untrack(recorder);
+}
+
+void track_cpu(struct recorder *recorder, struct ring *ring, bool back)
+{
+    const bool had = ring->stand_in >= 0;
+
+    if (back) {
+        event_close(&ring->stand_in);
+        ring->stand_in = stand_in_open(recorder, ring);
+        __atomic_add_fetch(&recorder->n_stand_ins, (unsigned)((ring->stand_in >= 0) - had),
+                           __ATOMIC_RELAXED);
+    }
+    if (recorder->n_tracks)
+        ring_track(recorder, ring);
 }

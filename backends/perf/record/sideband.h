@@ -1,30 +1,38 @@
 /*
- * What the kernel tells about births, ends and execs of all tasks: a recorder with rings that
- * tell by their own events of every CPU, and are open while there is a listener. Attaching decides
- * by it which threads have inherited; covered sets follow it.
+ * Sideband records are records about tasks (FORK, EXIT, COMM, MMAP2), next to the samples and
+ * counts. The events of the rings can write them for all tasks of each CPU. Two users:
+ *
+ * - struct sideband: a recorder for FORK, EXIT and exec records of all CPUs, open while it has a
+ *   listener. Attaching uses it to decide which threads have inherited events; sets of covered
+ *   processes (count/descendants.h) follow it.
+ * - track_…(): the recorder of a counter that samples a CPU or a cgroup. It needs the records of
+ *   all tasks, because a task may execute its program on one CPU and run it on another.
  */
 #pragma once
 
 #include "backends/perf/state.h"
 #include "core/log/record.h"
 
+struct ring; /* recorder.h */
+
 /*
- * How a struct record_task begins (core/log/record.h), so that tables of tasks take it: FORK, EXIT;
- * COMM: an exec; LOST: records are missing here. Numbers are those of the daemon's PID namespace.
+ * Starts with the fields of struct record_task (core/log/record.h), so that struct tasks accepts
+ * it. FORK; EXIT; COMM: an exec; LOST: records are missing here. PIDs are those of the daemon's PID
+ * namespace.
  */
 struct side_record {
     struct record head;
-    uint32_t pid, ppid, tid, ptid; /* the task; FORK: and the thread that made it */
+    uint32_t pid, ppid, tid, ptid; /* the task; FORK: ppid and ptid are its creator */
     uint64_t time_ns;              /* CLOCK_MONOTONIC */
 };
 
 /*
- * take() is called in order of time, in any thread that drains the rings, under the sideband's
- * lock: it must only touch memory. `about` is the process that the record is about: of EXIT and
- * COMM the task's; of FORK the creator's and, before that, if it is a new process, the task's own,
- * whose number is used again; 0 of LOST.
+ * take() is called in order of time, by any thread that drains the rings, with the sideband's lock:
+ * it must make no system calls. `about` is the process that the record is about. EXIT, COMM: the
+ * task's. FORK: two calls, for a new process (whose PID is in use again), then for its creator.
+ * LOST: 0.
  *
- * A listener with `chooses` is called only about processes that it has chosen, and of LOST.
+ * A listener with `chooses` only gets LOST and records about processes that it has chosen.
  */
 struct side_listener {
     void (*take)(void *arg, const struct side_record *record, uint32_t about);
@@ -34,7 +42,7 @@ struct side_listener {
     LIST_ENTRY(side_listener) along;
 };
 
-/* The processes that a record is about, in the order of the calls of take(); 0: none. */
+/* Stores the processes that a record is about, in the order of the calls of take(); 0: none. */
 static inline void side_about(const struct side_record *record, uint32_t about[2])
 {
     const bool fork = record->head.type == RECORD_FORK;
@@ -43,30 +51,48 @@ static inline void side_about(const struct side_record *record, uint32_t about[2
     about[1] = fork ? record->ppid : record->head.type == RECORD_LOST ? 0 : record->pid;
 }
 
-struct sideband *sideband_new(struct backend_state *state); /* NULL: no memory. Opens nothing yet */
-void sideband_free(struct sideband *sideband);              /* NULL allowed; asserts no listener */
+/* Returns NULL on ENOMEM. Opens no rings yet. */
+struct sideband *sideband_new(struct backend_state *state);
+void sideband_free(struct sideband *sideband); /* NULL allowed; asserts that no listener is left */
 
 /*
- * Listen from now on; the first listener opens the rings. 0: it is entered (below), too; or -errno
- * when the rings cannot be had (no right, no memory): then nothing is registered. System calls: not
- * with the engine's lock held.
+ * Adds a listener; the first one opens the rings. Returns 0 with the sideband entered (see
+ * sideband_enter()), or -errno if the rings cannot be opened. Makes system calls: not with the
+ * engine's lock.
  */
 int sideband_listen(struct sideband *sideband, struct side_listener *listener);
 /*
- * A listener that chooses: from now on it is called about this process, or no longer. While the
- * sideband is entered, or from take(). With since_ns the listener is first called with the latest
- * records about the process that are later: CPUs' rings are read one after the other, so a
- * child's record can be read before the record of its birth. False: no memory.
+ * Starts to deliver records about a process to a listener that chooses. Call while the sideband is
+ * entered, or from take(). With since_ns, first delivers the latest records about the process that
+ * are later than since_ns: rings are read one CPU after the other, so a record of a child can be
+ * read before the FORK record of the child. Returns false on ENOMEM.
  */
 bool sideband_choose(struct sideband *sideband, struct side_listener *listener, uint32_t pid,
                      uint64_t since_ns);
 void sideband_unchoose(struct sideband *sideband, struct side_listener *listener, uint32_t pid);
-/* The last one closes the rings. Nothing is delivered after this returned. */
+/* Removes a listener; nothing is delivered to it after the return. The last one closes the rings.
+ */
 void sideband_ignore(struct sideband *sideband, struct side_listener *listener);
-/* Deliver what the rings hold; nothing more is delivered until it is left. Memory only. */
+/* Delivers all records of the rings, then none until sideband_leave(). Makes no system calls. */
 void sideband_enter(struct sideband *sideband);
 void sideband_leave(struct sideband *sideband);
-/* Deliver what the rings hold: after sink.ready(0), by any thread. Not with the engine's lock. */
+/* Delivers all records of the rings; called after sink.ready(0). Not with the engine's lock. */
 void perf_follow(struct backend_state *state);
-/* Records are missing: what happened on a CPU until its event was opened again. */
+/* Delivers a LOST record: events on a CPU are missing until its event was opened again. */
 void sideband_lose(struct sideband *sideband);
+
+/* ---- tracking; all need the setup lock ---- */
+
+/*
+ * Enables the events of a recorder's rings for one more counter. Their records belong to `set`. An
+ * event needs no further descriptor, except after its CPU was offline: the kernel closed it, so
+ * another event replaces it. Returns 0 or -errno.
+ */
+int track_begin(struct recorder *recorder, uint64_t set);
+/* Undoes one track_begin(); after the last one the events are disabled. */
+void track_end(struct recorder *recorder);
+/* Like track_end(), but leaves the events on: their descriptors are closed or used by another
+ * process. */
+void track_forget(struct recorder *recorder);
+/* The CPU of this ring came online, for the first time or (back) again. */
+void track_cpu(struct recorder *recorder, struct ring *ring, bool back);
