@@ -3,7 +3,7 @@
  * GROUP…". The descriptors stay open under their numbers. What moves with each record or reading
  * is found anew: processes that are covered, threads that are followed, what a group lacks.
  */
-#include "backends/perf/attach/task_list.h"
+#include "backends/perf/attach/census.h"
 #include "backends/perf/count/counter.h"
 #include "backends/perf/count/follow.h"
 #include "backends/proc.h"

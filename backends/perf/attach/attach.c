@@ -1,9 +1,8 @@
 /*
- * perf_attach(): from a plan to a counter, for each kind of target. How the tasks of a process are
- * opened is in attach_scan.c.
+ * perf_attach(): creates a counter from a plan and opens its groups, for each kind of target.
  */
-#include "backends/perf/attach/attach.h"
-
+#include "backends/perf/attach/census.h"
+#include "backends/perf/count/counter.h"
 #include "backends/perf/count/follow.h"
 #include "backends/perf/probe/why.h"
 
@@ -12,7 +11,29 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+enum {
+    TRIES_MAX = 3,              /* the first one without records, unless with descendants */
+    ROUNDS_MAX = 2,             /* rounds of opening creators again, in one try */
+    NEWCOMERS_MAX = 40,         /* rounds of opening newcomers, in one try */
+    LOOK_DESCRIPTORS = 4,       /* temporary descriptors of reads of /proc */
+    BIRTH_LIMIT_NS = 100000000, /* longest wait for threads that may be creating a child */
+    BIRTH_POLL_US = 200,
+};
+
+struct attach {
+    struct backend_state *state;
+    const struct plan *plan;
+    struct err *err;
+    const struct shape *shape; /* the counter's */
+    struct census census;
+    unsigned long fds_used;
+    uint64_t births_end_ns; /* latest end of await_births(); 0: not set yet */
+    bool raced;
+};
+
+/* Sets P13: the plan's deadline has passed. */
 static int attach_late(const struct attach *attach)
 {
     const struct task *task;
@@ -31,7 +52,8 @@ static int attach_late(const struct attach *attach)
         attach->plan->n == 1 ? "" : "s");
 }
 
-int attach_in_time(const struct attach *attach)
+/* Returns 0, P13 if the plan's deadline has passed, or the error of census_saw_all(). */
+static int attach_in_time(const struct attach *attach)
 {
     const int rc = census_saw_all(&attach->census, attach->err);
 
@@ -42,7 +64,9 @@ int attach_in_time(const struct attach *attach)
     return attach_late(attach);
 }
 
-int attach_fits(const struct attach *attach, size_t groups, size_t others)
+/* Returns 0, P11 if `groups` more groups exceed the owner's quota, or P10 if together with `others`
+ * (temporary descriptors) they exceed the free descriptors of the process. */
+static int attach_fits(const struct attach *attach, size_t groups, size_t others)
 {
     unsigned long stay = attach->fds_used + groups * attach->shape->per_task, need = stay + others;
     char more[64] = "";
@@ -63,7 +87,9 @@ int attach_fits(const struct attach *attach, size_t groups, size_t others)
                    attach->shape->per_task, more, attach->plan->fds_free);
 }
 
-int attach_refused(const struct attach *attach, int code, const struct perf_event_attr *failed)
+/* Sets the error for a group that the kernel refused with -errno `code`. */
+static int attach_refused(const struct attach *attach, int code,
+                          const struct perf_event_attr *failed)
 {
     const struct shape *shape = attach->shape;
     unsigned at = (unsigned)(failed - shape->attr);
@@ -84,21 +110,250 @@ int attach_refused(const struct attach *attach, int code, const struct perf_even
     return why_refused(attach->err, &why);
 }
 
-/* Did a descendant lose its events after they were opened, though it lives? */
-static bool some_dropped(const struct census *census)
+/*
+ * ---- tasks of a process ----
+ *
+ * Tasks are listed and opened, then newcomers are decided by FORK records. A thread that may have
+ * inherited events is not opened. Instead its creator is closed, which also removes the inherited
+ * copies, and all of these tasks are opened one by one. If tasks are still unsure after two such
+ * rounds, or the list is still undecided after two further tries, the counter is marked `raced`.
+ * The first try uses no records; it is enough if no task was created or exited.
+ */
+
+static void close_task(struct attach *attach, struct task *task)
+{
+    if (task->state != TASK_OPEN)
+        return;
+    groups_close(attach->shape, task->groups, attach->shape->spread);
+    attach->fds_used -= attach->shape->per_task;
+    task->state = TASK_WAITING;
+}
+
+static void attach_close_all(struct attach *attach)
+{
+    struct task *task;
+
+    TAILQ_FOREACH (task, &attach->census.tasks, along)
+        close_task(attach, task);
+}
+
+/* Opens a task; sets its state to TASK_OPEN, or TASK_GONE if it has exited. Returns 0 or an error.
+ */
+static int open_task(struct attach *attach, struct task *task)
+{
+    const struct perf_event_attr *failed = NULL;
+    int rc;
+
+    if (!task->groups)
+        task->groups = malloc((size_t)attach->shape->spread * attach->shape->stride * sizeof(int));
+    if (!task->groups)
+        return err_set(attach->err, E32, "no memory for the descriptors of a thread");
+    task->begin_ns = monotonic_ns();
+    rc = task_open(attach->shape, task->tid, task->groups, &failed);
+    task->end_ns = monotonic_ns();
+    if (rc == -ESRCH) {
+        task->state = TASK_GONE;
+        return 0;
+    }
+    if (rc)
+        return attach_refused(attach, rc, failed);
+    attach->fds_used += attach->shape->per_task;
+    task->state = TASK_OPEN;
+    task->confirmed = false;
+    task->ran_ns = task->through_ns = 0;
+    /* The TID may belong to a thread of another process now. */
+    if (!census_look(&attach->census, task)) {
+        close_task(attach, task);
+        task->state = TASK_GONE;
+    }
+    return 0;
+}
+
+static bool is_waiting(const struct task *task)
+{
+    return task->state == TASK_WAITING && !task->dead;
+}
+
+/* Opens all tasks that have inherited nothing. Sets *opened if there was one. */
+static int open_waiting(struct attach *attach, bool *opened)
+{
+    struct task *task;
+    size_t waiting = 0;
+    int rc;
+
+    TAILQ_FOREACH (task, &attach->census.tasks, along)
+        waiting += is_waiting(task);
+    *opened = waiting > 0;
+    rc = attach_fits(attach, waiting, LOOK_DESCRIPTORS);
+    TAILQ_FOREACH (task, &attach->census.tasks, along) {
+        if (!rc && is_waiting(task))
+            rc = attach_in_time(attach);
+        if (!rc && is_waiting(task))
+            rc = open_task(attach, task);
+    }
+    return rc;
+}
+
+/* Closes the creators of unsure tasks, so that neither these tasks nor their descendants have
+ * inherited events. */
+static void close_doubtful(struct attach *attach)
+{
+    struct task_list *tasks = &attach->census.tasks;
+    struct task *task;
+
+    TAILQ_FOREACH (task, tasks, along)
+        if (task->state == TASK_UNSURE && !task->dead)
+            close_task(attach, task->root);
+    TAILQ_FOREACH (task, tasks, along)
+        if (task->root && task->root->state == TASK_WAITING)
+            task->born_ns = 0;
+}
+
+/*
+ * Waits until no open task is still creating a child whose creation started before the open; the
+ * FORK records of such children have been written then. Returns false after BIRTH_LIMIT_NS or the
+ * deadline of the plan.
+ */
+static bool await_births(struct attach *attach)
+{
+    struct task *task;
+
+    if (!attach->births_end_ns)
+        attach->births_end_ns = monotonic_ns() + BIRTH_LIMIT_NS;
+    TAILQ_FOREACH (task, &attach->census.tasks, along) {
+        while (task->state == TASK_OPEN && !task->dead && !task->through_ns) {
+            census_look(&attach->census, task);
+            if (task->through_ns)
+                break;
+            if (monotonic_ns() > attach->births_end_ns || attach_in_time(attach))
+                return false;
+            usleep(BIRTH_POLL_US);
+        }
+    }
+    return true;
+}
+
+static void leave_process_out(struct attach *attach, pid_t pid)
+{
+    struct task *task;
+
+    TAILQ_FOREACH (task, &attach->census.tasks, along) {
+        if (task->pid != pid || task->state == TASK_GONE)
+            continue;
+        close_task(attach, task);
+        task->state = TASK_OUT_ALONE;
+    }
+    attach->census.left_out++;
+}
+
+/*
+ * Calls admit() again: a descendant may have executed a privileged program between the first call
+ * and the open. (After the open the kernel detaches the events at such an exec.)
+ */
+static void confirm_descendants(struct attach *attach)
+{
+    const struct plan *plan = attach->plan;
+    struct task *task;
+    pid_t asked = plan->target.pid;
+
+    TAILQ_FOREACH (task, &attach->census.tasks, along) {
+        if (!plan->admit || task->state != TASK_OPEN || task->confirmed)
+            continue;
+        task->confirmed = true;
+        if (task->pid == plan->target.pid || task->pid == asked)
+            continue;
+        asked = task->pid;
+        if (plan->admit(plan->admit_arg, asked) < 0 &&
+            census_lives(&attach->census, task->pid, task->tid))
+            leave_process_out(attach, asked);
+    }
+}
+
+/* Opens newcomers until no more are found. */
+static int open_newcomers(struct attach *attach)
+{
+    bool opened = true;
+    int rc = 0;
+
+    for (int i = 0; opened && !rc && i < NEWCOMERS_MAX; i++) {
+        attach->raced |= !await_births(attach);
+        census_complete(&attach->census);
+        rc = census_update(&attach->census, attach->err);
+        if (!rc)
+            rc = open_waiting(attach, &opened);
+    }
+    attach->raced |= opened;
+    return rc;
+}
+
+/* Returns true if a live task that was created during the attach may not be counted. */
+static bool some_doubtful(const struct census *census)
 {
     const struct task *task;
 
     TAILQ_FOREACH (task, &census->tasks, along)
-        if (task->state == TASK_OPEN && task->dead && task->tid == task->pid &&
-            task->pid != census->plan->target.pid && process_lives(task->pid))
+        if (!task->dead &&
+            (task->state == TASK_UNSURE || (task->state == TASK_WAITING && task->creator)))
             return true;
     return false;
 }
 
+/* Lists and opens all tasks once. Call again after census_clear() if the census is undecided. */
+static int attach_try(struct attach *attach)
+{
+    struct census *census = &attach->census;
+    bool opened;
+    int rc = census_list(census, attach->err);
+
+    attach->raced = false;
+    attach->births_end_ns = 0;
+    if (!rc)
+        rc = open_waiting(attach, &opened);
+    if (rc || attach->plan->target.kind == TARGET_THREAD)
+        return rc;
+    rc = open_newcomers(attach);
+    for (int i = 0; i < ROUNDS_MAX && !rc && some_doubtful(census); i++) {
+        attach->raced = false;
+        close_doubtful(attach);
+        rc = census_update(census, attach->err);
+        if (!rc)
+            rc = open_waiting(attach, &opened);
+        if (!rc)
+            rc = open_newcomers(attach);
+    }
+    if (!rc)
+        confirm_descendants(attach);
+    attach->raced |= census->undecided || some_doubtful(census);
+    return rc ? rc : attach_in_time(attach);
+}
+
+/* Opens all tasks of the target's process and of its descendants. Returns 0 or an error. */
+static int attach_tries(struct attach *attach)
+{
+    int rc = attach_try(attach);
+
+    for (int i = 1; i < TRIES_MAX && !rc && attach->census.undecided; i++) {
+        attach_close_all(attach);
+        census_listen(&attach->census);
+        census_clear(&attach->census);
+        rc = attach_try(attach);
+    }
+    if (rc)
+        attach_close_all(attach);
+    return rc;
+}
+
+/* ---- targets ---- */
+
 static int attach_cover(struct attach *attach, struct counter *counter)
 {
-    counter->dropped = some_dropped(&attach->census);
+    const struct task *task;
+
+    /* A descendant that lives after its EXIT record has lost its events since they were opened. */
+    TAILQ_FOREACH (task, &attach->census.tasks, along)
+        counter->dropped |= !counter->dropped && task->state == TASK_OPEN && task->dead &&
+                            task->tid == task->pid && task->pid != attach->plan->target.pid &&
+                            process_lives(task->pid);
     counter->covered = covered_new(attach->state->sideband, counter, census_cover, &attach->census);
     return counter->covered ? 0 : err_set(attach->err, E32, "no memory for the covered processes");
 }
@@ -115,8 +370,8 @@ static int attach_watch(struct attach *attach, struct counter *counter)
     return 0;
 }
 
-/* From the tasks that are open, one group each. */
-static int attach_harvest(struct attach *attach, struct counter *counter)
+/* Moves the groups of all open tasks to the counter. */
+static int attach_groups(struct attach *attach, struct counter *counter)
 {
     const struct census *census = &attach->census;
     unsigned n = (unsigned)(attach->fds_used / counter->shape.per_task);
@@ -137,14 +392,14 @@ static int attach_harvest(struct attach *attach, struct counter *counter)
     return 0;
 }
 
-/* A process, or one thread of it. */
+/* Attaches to a process or one thread of it. */
 static int attach_tasks(struct attach *attach, struct counter *counter)
 {
     struct census *census = &attach->census;
     const struct target_ref *target = &attach->plan->target;
     int rc = census_open(census, attach->state, attach->plan, attach->err);
 
-    /* Asked after the directory is held: from here on it cannot be another process. */
+    /* Checked after task_dir was opened: from here on another process with this PID is noticed. */
     if (!rc && (census->task_dir < 0 || (target->alive && !target->alive(target->alive_arg))))
         rc = err_set(attach->err, X09, "process %d has just exited", target_said(target));
     if (!rc)
@@ -155,7 +410,7 @@ static int attach_tasks(struct attach *attach, struct counter *counter)
         attach_close_all(attach);
     }
     if (!rc) {
-        rc = attach_harvest(attach, counter);
+        rc = attach_groups(attach, counter);
         if (rc)
             attach_close_all(attach);
         else if (counter->descendants)
@@ -167,7 +422,7 @@ static int attach_tasks(struct attach *attach, struct counter *counter)
     return rc;
 }
 
-/* One group for each CPU: of a CPU, or of a cgroup. */
+/* Attaches to a CPU, or to a cgroup with one group per CPU. */
 static int attach_cpus(struct attach *attach, struct counter *counter)
 {
     const struct target_ref *target = &attach->plan->target;
@@ -195,15 +450,6 @@ static int attach_cpus(struct attach *attach, struct counter *counter)
     return rc;
 }
 
-/* Descriptors that may still be opened, and stay. */
-static unsigned long attach_spare(const struct attach *attach)
-{
-    const struct plan *plan = attach->plan;
-    unsigned long most = plan->fds_free < plan->fds_quota ? plan->fds_free : plan->fds_quota;
-
-    return most > attach->fds_used ? most - attach->fds_used : 0;
-}
-
 static int output_refused(const struct counter *counter, int rc, struct err *err)
 {
     if (rc == -ENOMEM)
@@ -217,6 +463,7 @@ int perf_attach(struct backend_state *state, const struct plan *plan, struct cou
 {
     struct attach attach = {.state = state, .plan = plan, .err = err};
     struct counter *counter = counter_new(state, plan);
+    unsigned long most_fds = plan->fds_free < plan->fds_quota ? plan->fds_free : plan->fds_quota;
     int rc;
 
     *out = NULL;
@@ -235,7 +482,9 @@ int perf_attach(struct backend_state *state, const struct plan *plan, struct cou
         perf_free(counter);
         return rc;
     }
-    follow_begin(counter, plan, attach_spare(&attach) / 4);
+    /* A quarter of the descriptors that are left may be used for single threads. */
+    most_fds = most_fds > attach.fds_used ? most_fds - attach.fds_used : 0;
+    follow_begin(counter, plan, most_fds / 4);
     shape_opened(&counter->shape);
     *out = counter;
     return 0;

@@ -1,0 +1,511 @@
+/*
+ * The census: its table of tasks, lists from /proc, records, and decisions. Reads only files of
+ * /proc that do not block while a task executes a program.
+ */
+#include "backends/perf/attach/census.h"
+#include "backends/proc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    LATE_RECORD_TRIES = 40,
+    LATE_RECORD_US = 100,
+    THREAD_RUNS_NS = 300000,    /* longest CPU time for the creation of a thread … */
+    PROCESS_RUNS_NS = 20000000, /* … and of a process, which copies memory */
+    TASK_PATH_BYTES = 64,
+    RECORDS_MAX = 1000000
+};
+
+static void census_take(void *arg, const struct side_record *record, uint32_t about)
+{
+    struct census *census = arg;
+
+    (void)about;
+    if (record->head.type == RECORD_LOST || census->incoming.n >= RECORDS_MAX ||
+        vec_push(&census->incoming, *record))
+        census->lost = true;
+}
+
+/* Sets `failed` if rc is a lack of memory or descriptors. */
+static void census_note(struct census *census, int rc)
+{
+    if (rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE)
+        census->failed = rc;
+}
+
+int census_saw_all(const struct census *census, struct err *err)
+{
+    if (!census->failed)
+        return 0;
+    if (census->failed == -ENOMEM)
+        return err_set(err, E32, "no memory for the list of threads");
+    return err_set(err, P10,
+                   "no file descriptor was left to list the threads of process %d: raise "
+                   "LimitNOFILE= of pmcfs.service",
+                   target_said(&census->plan->target));
+}
+
+int census_open(struct census *census, struct backend_state *state, const struct plan *plan,
+                struct err *err)
+{
+    char path[40];
+
+    *census = (struct census){.state = state, .plan = plan};
+    TAILQ_INIT(&census->tasks);
+    census->listener = (struct side_listener){.take = census_take, .arg = census};
+    snprintf(path, sizeof path, "/proc/%d/task", plan->target.pid);
+    census->task_dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    census_note(census, census->task_dir < 0 ? -errno : 0);
+    if (plan->descendants)
+        census_listen(census);
+    return census_saw_all(census, err);
+}
+
+void census_listen(struct census *census)
+{
+    struct sideband *sideband = census->state->sideband;
+
+    if (!sideband || census->listening || sideband_listen(sideband, &census->listener))
+        return;
+    census->listening = true;
+    sideband_leave(sideband);
+}
+
+void census_clear(struct census *census)
+{
+    struct task *task;
+
+    HASH_CLEAR(hh, census->by_tid);
+    while ((task = TAILQ_FIRST(&census->tasks))) {
+        TAILQ_REMOVE(&census->tasks, task, along);
+        free(task->groups);
+        free(task);
+    }
+    census->records.n = 0;
+    census->looked_at = census->left_out = 0;
+    census->undecided = false;
+    census->begun_ns = monotonic_ns();
+    if (census->listening) {
+        sideband_enter(census->state->sideband);
+        census->lost = false;
+        sideband_leave(census->state->sideband);
+    }
+}
+
+void census_close(struct census *census)
+{
+    if (census->listening)
+        sideband_ignore(census->state->sideband, &census->listener);
+    census->listening = false;
+    census_clear(census);
+    free(census->incoming.items);
+    free(census->records.items);
+    if (census->task_dir >= 0)
+        close(census->task_dir);
+}
+
+/* Returns the newest task with this TID, or NULL. */
+static struct task *census_find(const struct census *census, pid_t tid)
+{
+    struct task *task;
+
+    HASH_FIND_INT(census->by_tid, &tid, task);
+    return task;
+}
+
+/* Returns NULL, with `failed` set, on ENOMEM. */
+static struct task *census_add(struct census *census, const struct task *like)
+{
+    struct task *task = malloc(sizeof *task), *before = census_find(census, like->tid);
+
+    if (!task) {
+        census->failed = -ENOMEM;
+        return NULL;
+    }
+    *task = *like;
+    if (before)
+        HASH_DEL(census->by_tid, before);
+    HASH_ADD_INT(census->by_tid, tid, task);
+    TAILQ_INSERT_TAIL(&census->tasks, task, along);
+    census_note(census, hash_has(task) ? 0 : -ENOMEM);
+    return task;
+}
+
+/* Calls admit() for a process and stores the resulting state of its tasks. Returns 0, or P11 if the
+ * target has too many descendants. */
+static int census_ask(struct census *census, pid_t pid, enum task_state *state, struct err *err)
+{
+    const struct plan *plan = census->plan;
+    int answer = plan->admit ? plan->admit(plan->admit_arg, pid) : 1;
+
+    *state = answer > 0 ? TASK_WAITING : answer < 0 ? TASK_OUT_ALONE : TASK_OUT;
+    census->left_out += answer < 0;
+    if (++census->looked_at > plan->max_covered && plan->max_covered)
+        return err_set(err, P11,
+                       "process %d has more than %u descendants (max_covered_per_pmc, which also "
+                       "counts those that you may not observe): attach to a process below it",
+                       target_said(&plan->target), plan->max_covered);
+    return 0;
+}
+
+/* Applies a FORK record. Returns false if its creator is not known (yet). */
+static bool census_fork(struct census *census, const struct side_record *record)
+{
+    const struct plan *plan = census->plan;
+    const pid_t pid = (pid_t)record->pid, tid = (pid_t)record->tid, maker = (pid_t)record->ptid;
+    struct task *creator = census_find(census, maker);
+    const struct task *known = census_find(census, tid);
+
+    if (!creator && (pid != plan->target.pid || pid == tid))
+        return false;
+    if (!creator) /* missing in the list, or dead */
+        creator = census_add(census, &(struct task){.tid = maker, .pid = pid, .asked = true});
+    if (!creator)
+        return true;
+    /* Its creator creates children one by one: later ones were started after the open. */
+    if (creator->state == TASK_OPEN && record->time_ns > creator->end_ns &&
+        (!creator->through_ns || record->time_ns < creator->through_ns))
+        creator->through_ns = record->time_ns;
+    if (pid != creator->pid && !plan->descendants)
+        return true;
+    if (known && !known->creator && !known->dead)
+        return true; /* listed: it existed before anything was opened */
+    census_add(census, &(struct task){.tid = tid,
+                                      .pid = pid,
+                                      .creator = creator,
+                                      .asked = pid != tid,
+                                      .born_ns = record->time_ns});
+    return true;
+}
+
+/* At an exec all other threads exit, and the thread that executes gets the TID of the first
+ * thread. */
+static void census_exec(struct census *census, const struct side_record *record)
+{
+    const struct task *task;
+    unsigned threads = 0;
+
+    if (!census_find(census, (pid_t)record->tid))
+        return;
+    TAILQ_FOREACH (task, &census->tasks, along)
+        threads += task->pid == (pid_t)record->pid;
+    census->undecided |= threads > 1;
+}
+
+/* Applies all records. Rings are read CPU by CPU, so the record of a creator may come after that of
+ * its child: repeats until no further record can be applied. */
+static void census_apply(struct census *census)
+{
+    size_t before, kept;
+
+    do {
+        before = census->records.n;
+        kept = 0;
+        for (size_t i = 0; i < before; i++) {
+            const struct side_record *record = &census->records.items[i];
+            struct task *task;
+
+            if (record->head.type != RECORD_FORK && record->time_ns < census->begun_ns)
+                continue; /* before the list was made */
+            if (record->head.type == RECORD_COMM) {
+                census_exec(census, record);
+            } else if (record->head.type == RECORD_EXIT) {
+                task = census_find(census, (pid_t)record->tid);
+                if (task && record->time_ns > task->born_ns)
+                    task->dead = true;
+            } else if (!census_fork(census, record))
+                census->records.items[kept++] = *record;
+        }
+        census->records.n = kept;
+    } while (kept && kept < before);
+}
+
+/* Sets the state of a newcomer from its creator's. */
+static void decide(struct task *task)
+{
+    struct task *creator = task->creator;
+
+    task->root = NULL;
+    switch (creator->state) {
+    case TASK_OPEN:
+        if (task->born_ns < creator->begin_ns)
+            task->state = TASK_WAITING;
+        else if (creator->through_ns && task->born_ns > creator->through_ns)
+            task->state = TASK_INHERITED;
+        else
+            task->state = TASK_UNSURE;
+        task->root = creator;
+        break;
+    case TASK_INHERITED:
+    case TASK_UNSURE:
+        task->state = creator->state;
+        task->root = creator->root;
+        break;
+    case TASK_OUT:
+        task->state = TASK_OUT;
+        break;
+    case TASK_OUT_ALONE:
+        task->state = task->pid == task->tid ? TASK_WAITING : TASK_OUT_ALONE;
+        break;
+    case TASK_WAITING:
+    case TASK_GONE:
+        task->state = TASK_WAITING;
+        break;
+    }
+}
+
+/* Returns true if no later record can change the state: opened, gone, or left out by admit(). */
+static bool is_final(const struct task *task)
+{
+    const bool out = task->state == TASK_OUT || task->state == TASK_OUT_ALONE;
+
+    return task->state == TASK_OPEN || task->state == TASK_GONE ||
+           (out && task->asked && task->pid == task->tid);
+}
+
+static int census_decide(struct census *census, struct err *err)
+{
+    struct task *task;
+    int rc = 0;
+
+    TAILQ_FOREACH (task, &census->tasks, along) {
+        if (rc || !task->creator || is_final(task))
+            continue;
+        decide(task);
+        if (task->state == TASK_WAITING && !task->asked && !task->dead) {
+            task->asked = true;
+            rc = census_ask(census, task->pid, &task->state, err);
+        }
+    }
+    return rc;
+}
+
+static void census_fetch(struct census *census)
+{
+    sideband_enter(census->state->sideband);
+    census->undecided |= census->lost;
+    census->lost = false;
+    for (size_t i = 0; i < census->incoming.n; i++)
+        census_note(census, vec_push(&census->records, census->incoming.items[i]));
+    census->incoming.n = 0;
+    sideband_leave(census->state->sideband);
+}
+
+int census_update(struct census *census, struct err *err)
+{
+    if (!census->listening)
+        return 0;
+    census_fetch(census);
+    census_apply(census);
+    return census->failed ? census_saw_all(census, err) : census_decide(census, err);
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const struct side_record *first = a, *second = b;
+
+    return first->time_ns < second->time_ns ? -1 : first->time_ns > second->time_ns;
+}
+
+/* Records that came before the set was created are still in `incoming`, not sorted across CPUs. */
+void census_cover(struct covered *covered, const void *arg)
+{
+    const struct census *census = arg;
+    const struct task *task;
+
+    TAILQ_FOREACH (task, &census->tasks, along)
+        if ((task->state == TASK_OPEN || task->state == TASK_INHERITED) && !task->dead)
+            covered_thread(covered, (uint32_t)task->pid, (uint32_t)task->tid);
+    if (census->incoming.n)
+        qsort(census->incoming.items, census->incoming.n, sizeof *census->incoming.items, by_time);
+    for (size_t i = 0; i < census->incoming.n; i++)
+        covered_record(covered, &census->incoming.items[i]);
+    if (census->lost || !census->listening)
+        covered_doubt(covered);
+}
+
+/* ---- /proc ---- */
+
+/* Stores a path for openat() with task_dir: relative for the target's tasks, absolute for others.
+ */
+static void task_path(const struct census *census, pid_t pid, pid_t tid, const char *file,
+                      char path[static TASK_PATH_BYTES])
+{
+    int n = 0;
+
+    if (pid != census->plan->target.pid)
+        n = snprintf(path, TASK_PATH_BYTES, "/proc/%d/task/", pid);
+    snprintf(path + n, TASK_PATH_BYTES - (size_t)n, "%d/%s", tid, file);
+}
+
+bool census_lives(const struct census *census, pid_t pid, pid_t tid)
+{
+    char path[TASK_PATH_BYTES];
+
+    task_path(census, pid, tid, "", path);
+    return !faccessat(census->task_dir, path, F_OK, 0);
+}
+
+/* Returns the text of a file of a task (free it), or NULL. A lack of descriptors or memory is
+ * noted. */
+static char *task_text(struct census *census, pid_t pid, pid_t tid, const char *file)
+{
+    char path[TASK_PATH_BYTES], *text;
+
+    task_path(census, pid, tid, file, path);
+    text = proc_text_at(census->task_dir, path);
+    census_note(census, text ? 0 : -errno);
+    return text;
+}
+
+/* Stores the threads of a process in an array (free it). Returns their number. */
+static size_t threads_of(struct census *census, pid_t pid, pid_t **tids)
+{
+    char path[TASK_PATH_BYTES] = ".";
+    size_t n = 0;
+    int rc;
+
+    if (pid != census->plan->target.pid)
+        snprintf(path, sizeof path, "/proc/%d/task", pid);
+    rc = proc_numbers(census->task_dir, path, tids, &n);
+    census_note(census, rc);
+    return rc < 0 ? 0 : n;
+}
+
+/* Returns true after the deadline: the attach fails, so further lists are useless. */
+static bool is_late(const struct census *census)
+{
+    return census->plan->deadline_ns && monotonic_ns() >= census->plan->deadline_ns;
+}
+
+void census_listed(struct census *census, pid_t tid, pid_t pid, enum task_state state)
+{
+    if (!census_find(census, tid))
+        census_add(census, &(struct task){.tid = tid, .pid = pid, .state = state, .asked = true});
+}
+
+/* Adds the children of one thread at the end of the list, so that census_list() visits them later.
+ */
+static int list_children(struct census *census, pid_t pid, pid_t tid, struct err *err)
+{
+    char *text = task_text(census, pid, tid, "children"), *at, *end;
+    int rc = 0;
+
+    for (at = text; at && !rc; at = end) {
+        pid_t child = (pid_t)strtol(at, &end, 10);
+        enum task_state state;
+
+        if (end == at || child <= 0)
+            break;
+        if (census_find(census, child))
+            continue;
+        rc = census_ask(census, child, &state, err);
+        if (!rc)
+            census_listed(census, child, child, state);
+    }
+    free(text);
+    return rc;
+}
+
+/* Adds the threads of one process, and its children. */
+static int list_process(struct census *census, const struct task *leader, struct err *err)
+{
+    pid_t *tids = NULL;
+    size_t n = threads_of(census, leader->pid, &tids);
+    int rc = 0;
+
+    for (size_t i = 0; i < n && !rc && !is_late(census); i++) {
+        census_listed(census, tids[i], leader->pid, leader->state);
+        if (census->plan->descendants)
+            rc = list_children(census, leader->pid, tids[i], err);
+    }
+    free(tids);
+    return rc ? rc : census_saw_all(census, err);
+}
+
+int census_list(struct census *census, struct err *err)
+{
+    const pid_t pid = census->plan->target.pid;
+    struct task *task;
+    int rc = 0;
+
+    census->looked_at = 1;
+    if (census->plan->target.kind == TARGET_THREAD) {
+        census_listed(census, census->plan->target.tid, pid, TASK_WAITING);
+        return 0;
+    }
+    census_listed(census, pid, pid, TASK_WAITING);
+    /* list_process() appends, so the loop also visits the tasks that it adds. */
+    TAILQ_FOREACH (task, &census->tasks, along)
+        if (!rc && task->tid == task->pid && task->state != TASK_OUT)
+            rc = list_process(census, task, err);
+    return rc;
+}
+
+/* Waits for the record of an unknown thread. If it does not come, the first list has missed the
+ * thread, or its creator is blocked just before it writes the record. */
+static void newcomer_await(struct census *census, pid_t tid, pid_t pid)
+{
+    for (int i = 0; i < LATE_RECORD_TRIES && census->listening; i++) {
+        if (census_update(census, NULL) || census_find(census, tid) ||
+            !census_lives(census, pid, tid))
+            return;
+        usleep(LATE_RECORD_US);
+    }
+    census->undecided = true;
+}
+
+static void process_complete(struct census *census, pid_t pid)
+{
+    pid_t *tids = NULL;
+    size_t n = threads_of(census, pid, &tids);
+
+    for (size_t i = 0; i < n; i++)
+        if (!census_find(census, tids[i]))
+            newcomer_await(census, tids[i], pid);
+    if (!census->listening && !census->plan->descendants)
+        census->undecided |= n != HASH_COUNT(census->by_tid);
+    free(tids);
+}
+
+void census_complete(struct census *census)
+{
+    const struct task *leader;
+
+    TAILQ_FOREACH (leader, &census->tasks, along)
+        if (leader->tid == leader->pid && leader->state != TASK_OUT && !is_late(census))
+            process_complete(census, leader->pid);
+}
+
+/* Returns true if the task has used so much CPU time since the first call that a creation of a
+ * child which was running then is over. */
+static bool ran_enough(struct census *census, struct task *task)
+{
+    char *text = task_text(census, task->pid, task->tid, "schedstat");
+    const uint64_t ran_ns = text ? strtoull(text, NULL, 10) : 0;
+
+    free(text);
+    if (!task->ran_ns)
+        task->ran_ns = ran_ns;
+    return ran_ns - task->ran_ns > (census->plan->descendants ? PROCESS_RUNS_NS : THREAD_RUNS_NS);
+}
+
+/* A task in state S or T is not in a fork: a fork only waits uninterruptibly. */
+bool census_look(struct census *census, struct task *task)
+{
+    char *text = task_text(census, task->pid, task->tid, "status");
+    const bool gone = !text && proc_is_gone(-errno);
+    const char *state = text ? proc_field(text, "State") : NULL;
+    const bool busy = state && strchr("RD", *state);
+
+    free(text);
+    if (!busy || ran_enough(census, task))
+        task->through_ns = monotonic_ns();
+    return !gone;
+}

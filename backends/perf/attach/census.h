@@ -1,0 +1,104 @@
+/*
+ * The census: the tasks of a target while it is being attached. It lists the existing tasks, finds
+ * tasks that are created during the attach (newcomers), and decides by FORK records if a newcomer
+ * has inherited the events of its creator.
+ *
+ * A thread creates its children one after the other, and the kernel copies the events to a child
+ * before it writes the FORK record. So a child with a record before the open of its creator has
+ * inherited nothing. A child has inherited all events if its creation started after its creator was
+ * seen asleep, or after the FORK record of another child later than the open. Between these moments
+ * it is unknown.
+ */
+#pragma once
+
+#include "backends/perf/count/descendants.h"
+#include "core/base/clock.h"
+#include "core/base/hash.h"
+#include "core/base/vec.h"
+
+#include <stddef.h>
+#include <sys/queue.h>
+
+enum task_state {
+    TASK_WAITING, /* has inherited nothing; to be opened */
+    TASK_OPEN,
+    TASK_INHERITED,
+    TASK_UNSURE,    /* may have inherited its creator's events */
+    TASK_OUT,       /* left out with its descendants */
+    TASK_OUT_ALONE, /* left out, without its descendants */
+    TASK_GONE       /* died before it could be opened */
+};
+
+struct task {
+    UT_hash_handle hh;       /* in by_tid: the newest task with this TID */
+    TAILQ_ENTRY(task) along; /* in the order found: a creator before its children */
+    pid_t tid, pid;
+    enum task_state state;
+    struct task *creator;      /* NULL: from the list */
+    struct task *root;         /* INHERITED, UNSURE: the task that (perhaps) gave it its events */
+    uint64_t born_ns;          /* time of its FORK record */
+    bool dead;                 /* an EXIT record was seen */
+    bool asked;                /* admit() was called for its process */
+    bool confirmed;            /* OPEN: admit() was called again after the open */
+    uint64_t begin_ns, end_ns; /* OPEN: it was opened between these times */
+    uint64_t through_ns;       /* OPEN: later children have inherited; 0: not known yet */
+    uint64_t ran_ns;           /* OPEN: CPU time when it was first seen running; 0: not seen yet */
+    int *groups;               /* OPEN: see struct shape */
+};
+
+TAILQ_HEAD(task_list, task);
+
+struct census {
+    struct backend_state *state;
+    const struct plan *plan;
+    int task_dir; /* /proc/PID/task of the target, so that a reused PID is noticed; -1: gone */
+    struct task_list tasks;
+    struct task *by_tid;
+    uint64_t begun_ns;  /* start of this try, before its list */
+    unsigned looked_at; /* processes, including those left out */
+    unsigned left_out;
+    struct side_listener listener;
+    bool listening;
+    VEC(struct side_record) incoming; /* needs the sideband's lock */
+    VEC(struct side_record) records;  /* records that could not be applied yet */
+    bool lost;                        /* needs the sideband's lock */
+    bool undecided;                   /* an event was seen that the records do not explain */
+    int failed; /* -errno if a task may be missing for lack of memory or descriptors, else 0 */
+};
+
+/* Returns 0 or P10; call census_close() in both cases. With descendants it also listens. */
+int census_open(struct census *census, struct backend_state *state, const struct plan *plan,
+                struct err *err);
+/*
+ * Starts to use FORK records, if the sideband can be opened. It costs a ring for each CPU, and is
+ * not needed if the list of threads is the same before and after the open.
+ */
+void census_listen(struct census *census);
+/* Returns 0, or P10 or E32 if a task may be missing for lack of descriptors or memory. */
+int census_saw_all(const struct census *census, struct err *err);
+/* Frees the tasks (not their descriptors) and stops listening. */
+void census_close(struct census *census);
+/* Removes all tasks and records for a new try. The tasks' groups must be closed. */
+void census_clear(struct census *census);
+
+/* Adds a listed task if it is not known. */
+void census_listed(struct census *census, pid_t tid, pid_t pid, enum task_state state);
+/* Lists the target and its descendants, before anything is opened. Returns 0, P11 or E32. */
+int census_list(struct census *census, struct err *err);
+/* Applies the records that came: adds newcomers and decides their states. Returns 0, P11 or E32. */
+int census_update(struct census *census, struct err *err);
+/*
+ * Lists again. An unknown task makes the census undecided, unless its record comes within a moment.
+ * Without records a task that is gone does so too: another task may have its TID after an exec.
+ */
+void census_complete(struct census *census);
+/* fill() of covered_new(): adds the tasks that are covered now. */
+void census_cover(struct covered *covered, const void *census);
+/* Returns true if tid is (still) a thread of process pid. */
+bool census_lives(const struct census *census, pid_t pid, pid_t tid);
+/*
+ * Sets through_ns to the current time if the task is seen not to be creating a child. (A fork
+ * copies the memory of the process between the copy of its events and the FORK record.) Returns
+ * false if the task is gone.
+ */
+bool census_look(struct census *census, struct task *task);
