@@ -1,7 +1,8 @@
 /*
- * A counter as one line of text, and back: "perf EVENTS GROUPS raced left_out on begun follows
- * GROUP…". The descriptors stay open under their numbers. What moves with each record or reading
- * is found anew: processes that are covered, threads that are followed, what a group lacks.
+ * A counter as one line of text for a reload, and its restoration from that line: "perf EVENTS
+ * GROUPS raced left_out on begun follows GROUP…". The descriptors stay open with the same numbers.
+ * State that changes with each record or read is not in the text but is collected again: covered
+ * processes, followed threads, groups that lost their hardware counters.
  */
 #include "backends/perf/attach/census.h"
 #include "backends/perf/count/counter.h"
@@ -14,24 +15,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* " TID CPU FD FD…" */
-static void group_print(const struct counter *counter, unsigned group, struct buf *out)
-{
-    for (unsigned i = 0; i < counter->shape.stride; i++)
-        buf_printf(out, " %d", counter_group(counter, group)[i]);
-}
-
 void perf_print(const struct counter *counter, struct buf *out)
 {
     buf_printf(out, "perf %u %u %u %u %u %u %lu", counter->shape.n, counter->n_groups,
                counter->raced, counter->left_out, __atomic_load_n(&counter->on, __ATOMIC_RELAXED),
                counter->begun, follow_most(counter));
-    for (unsigned i = 0; i < counter->n_groups; i++)
-        group_print(counter, i, out);
+    for (unsigned i = 0; i < counter->n_groups; i++) /* GROUP is "TID CPU FD FD…" */
+        for (unsigned k = 0; k < counter->shape.stride; k++)
+            buf_printf(out, " %d", counter_group(counter, i)[k]);
 }
 
-/* The next n numbers of the text; false where there are not so many. */
-static bool numbers_scan(const char **text, uint64_t *value, unsigned n)
+/* Reads n numbers from the text. Returns false if it has fewer. */
+static bool counter_scan_numbers(const char **text, uint64_t *value, unsigned n)
 {
     char *end = NULL;
 
@@ -44,21 +39,8 @@ static bool numbers_scan(const char **text, uint64_t *value, unsigned n)
     return true;
 }
 
-static bool group_scan(struct counter *counter, unsigned group, const char **text)
-{
-    uint64_t number;
-
-    for (unsigned i = 0; i < counter->shape.stride; i++) {
-        if (!numbers_scan(text, &number, 1))
-            return false;
-        counter_group(counter, group)[i] = (int)number;
-    }
-    return true;
-}
-
-/* ---- the processes that are covered ---- */
-
-/* The target, the processes that were there when it was attached, and those below them. */
+/* Collects the covered processes: the target, the processes that were attached, and their
+ * descendants. */
 static int counter_cover(struct counter *counter, const struct plan *plan)
 {
     struct census census;
@@ -84,12 +66,12 @@ static int counter_cover(struct counter *counter, const struct plan *plan)
 
 static int counter_scan(struct counter *counter, const char *text, uint64_t *follows)
 {
-    uint64_t head[7];
+    uint64_t head[7], number;
 
     if (strncmp(text, "perf ", 5))
         return -EINVAL;
     text += 5;
-    if (!numbers_scan(&text, head, 7))
+    if (!counter_scan_numbers(&text, head, 7))
         return -EINVAL;
     if (head[0] != counter->shape.n || head[1] > 1u << 24 || head[1] % counter->shape.spread)
         return -EINVAL;
@@ -100,13 +82,15 @@ static int counter_scan(struct counter *counter, const char *text, uint64_t *fol
     counter->on = head[4];
     counter->begun = head[5];
     *follows = head[6];
-    for (unsigned i = 0; i < counter->n_groups; i++)
-        if (!group_scan(counter, i, &text))
+    for (size_t i = 0; i < (size_t)counter->n_groups * counter->shape.stride; i++) {
+        if (!counter_scan_numbers(&text, &number, 1))
             return -EINVAL;
+        counter->groups[i] = (int)number;
+    }
     return 0;
 }
 
-/* They must be what the text says: open descriptors, each. */
+/* Returns true if all descriptors of the text are open, and keeps them open. */
 static bool descriptors_are_open(const struct counter *counter)
 {
     bool open = true;

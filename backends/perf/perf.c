@@ -1,6 +1,6 @@
 /*
- * The kernel's perf_events as a table of functions. Naming (pmu, spec, catalog) and counting
- * (counter, attach, sideband) meet here only.
+ * The perf backend: opening, closing, and its table of functions. Only this file uses both the
+ * naming side (probe, names) and the counting side (record, count, attach).
  */
 #include "backends/perf/count/counter.h"
 #include "backends/perf/count/end_events.h"
@@ -24,7 +24,8 @@ static void perf_close(struct backend_state *state)
     free(state);
 }
 
-/* The one option is perf_root=DIR: another place for /sys and /proc, for tests. */
+/* Returns the value of the option perf_root=DIR, a prefix of /sys and /proc for tests, or "". NULL
+ * on ENOMEM; the caller frees it. */
 static char *root_of(const char *options)
 {
     struct word word, key, value;

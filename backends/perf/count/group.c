@@ -49,8 +49,8 @@ static bool shape_order(struct shape *shape, const struct plan *plan)
     return shape->order != NULL;
 }
 
-/* Returns shape->together: the hardware events and the internal ones; all if the set does not
- * sample. */
+/* Returns shape->together: all members if the set does not sample; else the internal and the
+ * hardware events, or only the first member if there is no hardware event. */
 static unsigned shape_together(const struct shape *shape, const struct plan *plan)
 {
     unsigned n = 0;
