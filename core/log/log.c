@@ -1,8 +1,7 @@
 /*
- * The log: putting a record, making room for it, counting losses, and folding what address spaces
- * need of the records that are overwritten (log_keep.c finds all of it again, log_read.c has the
- * readers, log_memory.c what they take). Beside the records stand only numbers: the count of what
- * was lost unread needs no more than the smallest serial that some reader wants.
+ * Writes to the log: adds records, overwrites the oldest, counts losses, and moves overwritten
+ * records into the address spaces. log_keep.c stores the log for a new worker, log_read.c has the
+ * readers, log_memory.c the memory limits.
  */
 #include "core/log/log.h"
 
@@ -13,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DROP_BYTES (sizeof(struct record_note) + 3 * sizeof(uint64_t)) /* two numbers, "log" */
+#define DROP_BYTES (sizeof(struct record_note) + 3 * sizeof(uint64_t)) /* 2 values and "log" */
 
 struct log *log_new(uint64_t max_bytes)
 {
@@ -47,7 +46,7 @@ void log_unref(struct log *log)
     free(log);
 }
 
-/* What is overwritten. */
+/* ---- overwriting the oldest records ---- */
 
 void log_fold(struct log *log, const struct record *record)
 {
@@ -64,7 +63,7 @@ void log_fold(struct log *log, const struct record *record)
     log_facts_add(log, record);
 }
 
-/* In two pieces, at the end of the block and at its begin. */
+/* Folds a record that continues at the start of the block. */
 static __attribute__((noinline)) void fold_parted(struct log *log, size_t size)
 {
     uint64_t record[RECORD_MAX / sizeof(uint64_t)];
@@ -82,7 +81,7 @@ static void fold_oldest(struct log *log, const struct record *record)
         fold_parted(log, record->size);
 }
 
-/* The serial from which on a record that is overwritten counts as lost. */
+/* Returns the serial of the first unread record. Overwriting it or a later one counts as a loss. */
 static uint64_t log_unread(struct log *log)
 {
     if (!log->unread_known) {
@@ -101,13 +100,14 @@ static uint64_t log_unread(struct log *log)
     return log->unread;
 }
 
-/* Counted as lost when it is put: not once more when it is overwritten. */
+/* Returns true for DROP records that count as lost when they are added. Overwriting them is no
+ * second loss. */
 static bool is_refused(const struct record *record)
 {
     return record->type == RECORD_DROP && record->misc & RECORD_REFUSED;
 }
 
-/* The parts of a record that sums are made of, so long from its start. */
+/* Length of the part of a record that sums_add() reads. */
 #define SUMS_WORDS (sizeof(struct record_note) / sizeof(uint64_t) + 3)
 
 static void sums_add(struct log_sums *sums, const struct record *record)
@@ -130,7 +130,7 @@ static void sums_add(struct log_sums *sums, const struct record *record)
         sums->drops++;
         sums->lost[where] += note->value[0];
     } else if (!is_refused(record) || (note->n > 1 && !note->value[1])) {
-        sums->others++; /* a drop of one sample, "log", counts like that sample */
+        sums->others++; /* a "log" drop of one sample counts like the sample */
     }
 }
 
@@ -150,9 +150,9 @@ void log_sums_add(struct log_sums *sums, const struct ring *ring, uint64_t place
 }
 
 /*
- * The oldest record is gone, with it the sums are `sums`. It counts as missed if nobody read it,
- * unless it counted as lost before, or is the first about its place of loss that nobody read: that
- * is what a reader receives for all of them.
+ * Removes the oldest record; `sums` includes it. It counts as missed if it is unread, with two
+ * exceptions: a refused record counted as lost before, and for each kind of loss the first unread
+ * record does not count, because readers receive one record with the sum instead.
  */
 static void give_up(struct log *log, const struct log_sums *sums, bool refused)
 {
@@ -160,14 +160,14 @@ static void give_up(struct log *log, const struct log_sums *sums, bool refused)
     bool repeated = false;
 
     for (unsigned i = 0; i < LOG_ELSEWHERES; i++)
-        repeated |= sums->lost[i] > log->gone.lost[i] &&
-                    log->gone.lost[i] == log->unread_sums.lost[i];
+        repeated |=
+            sums->lost[i] > log->gone.lost[i] && log->gone.lost[i] == log->unread_sums.lost[i];
     log->missed += unread && !refused && !repeated;
     log->gone = *sums;
     log->first++;
 }
 
-/* Gives up the oldest record; false: there is none. */
+/* Removes the oldest record. Returns false if the log is empty. */
 static bool log_overwrite(struct log *log)
 {
     const struct record *record;
@@ -200,7 +200,8 @@ void log_missed_again(struct log *log, const struct log_mark *mark)
         log->missed = missed;
 }
 
-/* Can the ring hold it, if need be once it has grown? Nothing is overwritten for the answer. */
+/* Grows the ring to hold a record of this size, and overwrites nothing. Returns false if it cannot.
+ */
 static bool log_fits(struct log *log, size_t size)
 {
     while (log->ring.size < size)
@@ -209,7 +210,7 @@ static bool log_fits(struct log *log, size_t size)
     return true;
 }
 
-/* Putting. */
+/* ---- adding records ---- */
 
 static __attribute__((noinline)) void append_later(struct log *log, const struct record *record)
 {
@@ -220,8 +221,8 @@ static __attribute__((noinline)) void append_later(struct log *log, const struct
     ring_put(&log->ring, copy, record->size);
 }
 
-/* The record has a serial as if it had been put and overwritten at once: readers receive it as
- * missed. */
+/* Gives the record a serial without storing it, as if it were overwritten at once. Readers count it
+ * as missed. */
 static void record_pass(struct log *log, const struct record *record)
 {
     struct log_sums sums = log->gone;
@@ -235,8 +236,8 @@ static void record_pass(struct log *log, const struct record *record)
     give_up(log, &sums, is_refused(record) || !log->ring.size);
 }
 
-/* A small record takes the place of one that is too large. What that says of address spaces is
- * given up: it is not their turn. */
+/* Stores a DROP record instead of a record that is too large for the ring. Its data for address
+ * spaces is lost, because older records in the ring have to be applied first. */
 static void record_replace(struct log *log, const struct record *record)
 {
     const uint64_t value[] = {1, record->type == RECORD_SAMPLE};
@@ -271,13 +272,13 @@ static void count_losses(struct log *log, const struct record *record)
         log->hidden += note->value[0];
 }
 
-/* Bytes of a record in the ring. */
+/* Returns the number of bytes that a record, or its DROP record, uses in the ring. */
 static size_t put_bytes(const struct log *log, const struct record *record)
 {
     return record->size <= log->ring.size ? record->size : DROP_BYTES;
 }
 
-/* Whole records at the start of len bytes. */
+/* Returns the length of the valid records at the start of len bytes. */
 static size_t whole_records(const void *records, size_t len)
 {
     size_t at = 0;
@@ -293,8 +294,8 @@ static size_t whole_records(const void *records, size_t len)
 }
 
 /*
- * Makes room for a piece: grows the ring as far as it may, then overwrites the oldest. Returns the
- * bytes in the ring that the piece will take, which may be more than the ring has.
+ * Frees space for a batch of records: grows the ring as far as allowed, then overwrites the oldest
+ * records. Returns the bytes that the batch uses, which may be more than the size of the ring.
  */
 static uint64_t make_room(struct log *log, const char *records, size_t len)
 {
@@ -323,9 +324,9 @@ static uint64_t make_room(struct log *log, const char *records, size_t len)
 }
 
 /*
- * All records of a piece. What is overwritten for it is given up first, for a later worker too;
- * then the piece becomes true as a whole, with the next log_publish(). Of a piece that is larger
- * than the ring the last records stay. Returns -ENOMEM if there is no ring at all.
+ * Adds a batch of records. The removal of overwritten records is published first; the next
+ * log_publish() publishes the complete batch. If the batch is larger than the ring, only its last
+ * records are stored. Returns -ENOMEM if there is no ring.
  */
 static int put_piece(struct log *log, const char *records, size_t len)
 {
@@ -375,7 +376,7 @@ uint64_t log_taken(struct log *log, uint64_t source)
     return n;
 }
 
-/* Is this piece there already? */
+/* Returns true if an earlier worker has added this batch of the request already. */
 static bool request_passed(struct log *log, uint64_t request)
 {
     const bool passed = request && log->before.number == request && log->before.pieces > 0;
@@ -384,7 +385,7 @@ static bool request_passed(struct log *log, uint64_t request)
     return passed;
 }
 
-/* The piece is true, with its number and everything else; what it replaced is free. */
+/* Publishes the log with the batch, and frees the facts block that the batch replaced. */
 static void piece_publish(struct log *log)
 {
     log_publish(log);
@@ -392,7 +393,7 @@ static void piece_publish(struct log *log)
     log->replaced = (struct facts){0};
 }
 
-/* One more piece is in the log; true with the next publishing. */
+/* Counts a batch of the request. The next log_publish() publishes the number. */
 static void request_note(struct log *log, uint64_t request)
 {
     if (!request)
@@ -429,7 +430,7 @@ int log_put_taken(struct log *log, const void *records, size_t len, struct log_t
     return all_put(log, records, len, &taken, 0);
 }
 
-/* It keeps its size, whatever is allowed now. */
+/* Returns the maximum size of the ring. The ring never shrinks, even if the limit does. */
 static uint64_t ring_most(const struct log *log)
 {
     const uint64_t max = log_ring_max(log);

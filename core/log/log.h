@@ -1,18 +1,18 @@
 /*
- * The log of a PMC: a bounded ring of records that overwrites its oldest, any number of readers
- * with a position each, and beside it what is needed to understand the records that are still
- * there: the address spaces and names as they were before the oldest of them. Has its own mutex (a
- * leaf: taken with or without the engine's lock, nothing is called under it). Reference counted.
+ * The log of a PMC: a bounded ring of records that overwrites the oldest, and any number of readers
+ * with a position each. It also stores the address spaces and names as they were before the oldest
+ * record, because the records need them. Has a mutex, which is a leaf lock: it can be taken with or
+ * without the engine's lock, and only charge() is called under it. Reference counted.
  *
- * Loss: a record that is overwritten before all readers that have the log open read it (with none
- * open: before the first reader) counts once in log_stats.lost. Each reader receives the number of
- * records that it missed, late readers too: what it receives and that number are
- * log_stats.records. If records about losses elsewhere (in the kernel's buffer, for example) are
- * among those that it missed, it receives one record for each such place, with their sum. So the
- * samples that a reader receives and the samples in its drop records are all samples there were.
+ * Loss: a record counts once in log_stats.lost if it is overwritten before all open readers, or
+ * with no open reader the first one, have read it. Each reader receives the number of records it
+ * missed, and late readers do too: received plus missed records are log_stats.records. If a missed
+ * record reported another loss, for example in the kernel's buffer, the reader receives one record
+ * for each kind of loss, with the sum. Thus received samples plus samples in drop records are all
+ * samples.
  *
- * Memory: a quarter of what is allowed is for the address spaces, the rest for the records. Both
- * grow by doubling; while they may not, the oldest goes.
+ * Memory: a quarter of the limit is for the address spaces, the rest for the records. Both grow by
+ * doubling. If growth is refused, the oldest records or processes are removed.
  */
 #pragma once
 
@@ -27,123 +27,133 @@
 struct log;
 
 struct log_stats {
-    uint64_t bytes;       /* of records held now, the address spaces included */
-    uint64_t memory;      /* bytes allocated now */
-    uint64_t records;     /* ever put, those refused included */
-    uint64_t lost;        /* overwritten unread, or too large for the ring; drops with REFUSED */
-    uint64_t kernel_lost; /* the kernel had no room: sum of RECORD_LOST */
-    uint64_t throttled;   /* RECORD_THROTTLEs */
-    uint64_t hidden;      /* samples of the kernel withheld: drops with RECORD_WITHHELD */
-    uint64_t refused;     /* records that found no memory */
-    int short_of;         /* -EDQUOT, -ENOMEM: the ring could not grow when it last should; or 0 */
+    uint64_t bytes;   /* of stored records and address spaces */
+    uint64_t memory;  /* allocated bytes */
+    uint64_t records; /* all records ever added, including refused ones */
+    uint64_t lost;    /* overwritten unread, too large for the ring, or in RECORD_REFUSED drops */
+    uint64_t kernel_lost; /* lost because a kernel buffer was full: sum of RECORD_LOST */
+    uint64_t throttled;   /* number of RECORD_THROTTLE */
+    uint64_t hidden;      /* hidden kernel samples: sum of RECORD_WITHHELD drops */
+    uint64_t refused;     /* records refused on ENOMEM */
+    int short_of;         /* result of the last growth of the ring: 0, -EDQUOT or -ENOMEM */
 };
 
-/* Where a loss outside the log happened. */
-enum log_elsewhere { LOG_KERNEL, LOG_HIDDEN, LOG_MEMORY, LOG_REPLACED, LOG_ELSEWHERES };
+/* Kinds of loss outside the log. */
+enum log_elsewhere {
+    LOG_KERNEL,
+    LOG_HIDDEN,
+    LOG_MEMORY,
+    LOG_REPLACED,
+    LOG_ELSEWHERES
+};
 
-/* Sums over the records up to some serial: their difference describes the records between two. */
+/* Sums of all records before some serial. The difference of two describes the records between them.
+ */
 struct log_sums {
-    uint64_t others; /* records that are neither samples nor about a loss elsewhere */
-    uint64_t drops;  /* records about a loss elsewhere, */
-    uint64_t lost[LOG_ELSEWHERES]; /* and the records lost there */
+    uint64_t others;               /* records except samples and reports of other losses */
+    uint64_t drops;                /* records that report other losses */
+    uint64_t lost[LOG_ELSEWHERES]; /* lost records in those reports */
 };
 
-/* Nothing is allocated for records before the first is put. NULL: no memory. */
+/* Creates a log. The first record allocates the ring. Returns NULL on ENOMEM. */
 struct log *log_new(uint64_t max_bytes);
 struct log *log_ref(struct log *log);
-void log_unref(struct log *log); /* NULL allowed */
-/* From now on it may use so much; the memory that it has it keeps. */
+void log_unref(struct log *log); /* log may be NULL */
+/* Sets the memory limit. Memory in use is not freed. */
 void log_set_max(struct log *log, uint64_t max_bytes);
 uint64_t log_max_bytes(struct log *log);
 /*
- * Memory is asked for here before it is allocated (grows: more than before) and told of when it is
- * freed; NULL: everything is granted. Called under the log's mutex: memory only, any thread.
- * Returns what it has already, which the caller charges: that is not asked.
+ * Sets the callback that accounts memory: it is called with a positive number before an allocation,
+ * which it can refuse, and with a negative number after a free. NULL: no accounting. It is called
+ * under the log's mutex in any thread, and must not make system calls. Returns the memory in use,
+ * which the caller charges itself.
  */
 uint64_t log_set_charge(struct log *log, bool (*charge)(void *arg, int64_t bytes), void *arg);
-/* So much of max_bytes is allocated and charged now: 0, -EDQUOT, -ENOMEM. */
+/* Allocates and charges this much of max_bytes now. Returns 0, -EDQUOT or -ENOMEM. */
 int log_reserve(struct log *log, uint64_t bytes);
 
 /*
- * Records, copied, with one lock; times never go back (an earlier one is put at the time of the
- * last). Ends at the first one that is not well-formed (record_fits). One that is too large for the
- * ring overwrites nothing: in its place stands a RECORD_DROP of one, "log", and it counts as lost.
- * 0; -ENOMEM only while nothing at all could be allocated: then they are counted as
- * refused.
+ * Adds copies of records under one lock. A record with an earlier time than the last one gets the
+ * last one's time. Stops at the first invalid record (record_fits). A record that is too large for
+ * the ring counts as lost and is replaced by a RECORD_DROP of one, "log". Returns 0, or -ENOMEM if
+ * no ring could be allocated; the records count as refused then.
  */
 int log_put_all(struct log *log, const void *records, size_t len);
-/* The same; with them that many records of one source (any number that is its) are in it. */
+/* Adds records and publishes with them how many records of a source are in the log. The caller
+ * chooses the source number. */
 struct log_taken {
     uint64_t source, n;
 };
 int log_put_taken(struct log *log, const void *records, size_t len, struct log_taken taken);
-/* Of this source: for a later worker, which finds what the log had. */
+/* Returns the published number of records of this source, for a new worker. */
 uint64_t log_taken(struct log *log, uint64_t source);
 /*
- * The same for a request of this number (0: none). When it is done again by a later worker, what
- * the log has of it is passed over: all of it is put in the same pieces.
+ * Adds records for a request of this number (0: no request). If a new worker repeats the request,
+ * batches that are in the log already are skipped. It must repeat the same batches.
  */
 int log_put_all_once(struct log *log, uint64_t request, const void *records, size_t len);
-/* One record, by a caller that can be told: -E2BIG where it is too large, and nothing happens. */
+/* Adds one record of a request. Returns -E2BIG and adds nothing if it is too large. */
 int log_put_once(struct log *log, uint64_t request, const struct record *record);
-/* Bytes of a record that the ring has room for once it has grown as far as it may. */
+/* Returns the maximum size of a record, given the memory limit. */
 size_t log_record_max(struct log *log);
 void log_stats(struct log *log, struct log_stats *out);
-/* Serial of the last record put (0: none yet): grows with each. Cheap, for wake-ups and poll. */
+/* Returns the serial of the last record, or 0 for a new log. Takes no lock, for wake-ups and poll.
+ */
 uint64_t log_last(struct log *log);
 
-/* A reader's place. */
+/* The position of a reader. */
 struct log_cursor {
-    struct log *log; /* a reference */
-    uint64_t next;   /* serial of the next record it wants; 1 is the first ever */
-    uint64_t place;  /* of that record in the ring, while it is held */
-    struct log_sums before; /* of the records before it */
-    bool begun;      /* it was given the address spaces as of its beginning */
-    bool told;       /* it is being given them, so far: */
+    struct log *log;        /* a reference */
+    uint64_t next;          /* serial of the next record to read; the first ever is 1 */
+    uint64_t place;         /* place of that record in the ring, while it is stored */
+    struct log_sums before; /* sums of the records before `next` */
+    bool begun;             /* the reader has received its first records */
+    bool told;              /* a walk through the address spaces is in progress */
     struct spaces_walk walk;
-    uint64_t first, missed; /* in a copy: of the log then, as in struct log_mark */
+    uint64_t first, missed; /* in copies: see struct log_mark */
     LIST_ENTRY(log_cursor) of_log;
 };
-/* At the first record ever: what is no longer held is told as missed. */
-struct log_cursor *log_open(struct log *log); /* NULL: no memory */
-void log_close(struct log_cursor *cursor);    /* NULL allowed */
+/* Opens a cursor at the first record ever; overwritten records count as missed. */
+struct log_cursor *log_open(struct log *log); /* NULL on ENOMEM */
+void log_close(struct log_cursor *cursor);    /* cursor may be NULL */
 
 /*
- * Appends whole records to out, oldest first, about max bytes at most (at least one record if there
- * is one), and moves the cursor behind them. First come, for a reader that begins or missed some:
- * COMM and MAP records (RECORD_FOUND) of the address spaces as they were before the oldest record
- * held, the kernel's among them, and, if records were missed, a RECORD_DROP "log" with the number of
- * records and, if they differ, of samples, and one for each place of a loss elsewhere that was among
- * them; all at the time of the record that was the oldest when
- * this began, in as many takes as it needs. Returns the number of records appended.
+ * Appends complete records to out, oldest first, and moves the cursor after them. Appends about max
+ * bytes, but at least one record if any is left. A reader at its start, or one that missed records,
+ * first receives the address spaces before the oldest stored record, including the kernel's, as
+ * COMM and MAP records (RECORD_FOUND). If records were missed, a RECORD_DROP "log" follows with the
+ * number of records and of samples, and one record for each other kind of loss. All of these have
+ * the time of the oldest record, and may take several calls. Returns the number of appended
+ * records.
  */
 size_t log_take(struct log_cursor *cursor, struct buf *out, size_t max);
-/* A copy of the cursor, for log_back(). */
+/* Returns a copy of the cursor for log_back(). */
 struct log_cursor log_place(const struct log_cursor *cursor);
 /*
- * Puts the cursor back where it was when it was copied: what it has taken since is taken again, or,
- * where it was overwritten meanwhile, told as missed.
+ * Moves the cursor back to the copied position. It reads the later records again; records that were
+ * overwritten since then count as missed.
  */
 void log_back(struct log_cursor *cursor, const struct log_cursor *copy);
-/* Is there something to take? */
+/* Returns true if log_take() would return records. */
 bool log_ready(const struct log_cursor *cursor);
 
-/* ---- for a later worker ---- */
+/* ---- move to a new worker ---- */
 
-/* What the log is found again by, once something was put; 0: there is nothing. */
+/* Returns the arena block by which a new worker finds the log, or 0 on ENOMEM. */
 uint64_t log_block(struct log *log);
-/* With the last reference goes what this process has of it alone. */
+/* Keeps the arena blocks when the last reference is dropped. */
 void log_forget(struct log *log);
-/* As it was when that was put. Its charge has to be set again. NULL: errno is ENOMEM, or EINVAL: it
- * is none. */
+/* Returns the log of an earlier worker as it was last published. The caller sets charge() again.
+ * Returns NULL and sets errno to ENOMEM, or to EINVAL if the block is not a valid log. */
 struct log *log_adopt(uint64_t block);
-/* A cursor's place, in whole records: it is given the address spaces from their beginning if it was
- * being given them. NULL: it is none, or no memory. */
+/* A saved position of a cursor. An unfinished walk through the address spaces starts again.
+ * log_cursor_adopt() returns NULL if the mark is invalid or on ENOMEM. */
 struct log_mark {
     uint64_t next;
     bool begun;
-    uint64_t first, missed; /* of the log: its oldest record, how many were overwritten unread */
-    struct log_sums before; /* of the records before `next` */
+    uint64_t first,
+        missed; /* of the log: serial of its oldest record; records overwritten unread */
+    struct log_sums before; /* sums of the records before `next` */
 };
 void log_cursor_mark(const struct log_cursor *cursor, struct log_mark *mark);
 struct log_cursor *log_cursor_adopt(struct log *log, const struct log_mark *mark);

@@ -1,7 +1,7 @@
 /*
- * The log is its own saved state: what a later worker needs stands in blocks that it finds again.
- * What was true at the last log_publish() stays so until the next one: the ring is overwritten, and
- * blocks are given back, only behind that. A piece of several records is published as a whole.
+ * Keeps the log in arena blocks, where a new worker finds it. The state of the last log_publish()
+ * remains valid until the next one: its part of the ring is not overwritten, and its blocks are not
+ * freed, before the next log_publish(). A batch of records is published at once.
  */
 #include "core/base/arena.h"
 #include "core/log/log.h"
@@ -20,7 +20,7 @@ struct log_head {
 };
 _Static_assert(sizeof(struct log_head) <= 512, "one block of the arena's smallest");
 
-/* ---- what is true ---- */
+/* ---- publishing ---- */
 
 static struct log_head *head_of(struct log *log)
 {
@@ -54,7 +54,8 @@ void log_blocks_free(struct log *log)
 
 /* ---- address spaces ---- */
 
-/* Once more from the beginning, with as much room again. */
+/* Replaces the facts block: prints the address spaces to a new block with as much free space again.
+ */
 static bool facts_grow(struct log *log, size_t need)
 {
     const struct facts before = log->facts;
@@ -85,14 +86,14 @@ static bool facts_grow(struct log *log, size_t need)
         log_publish(log);
         arena_free(before.block, before.size);
     } else if (!log->replaced.block) {
-        log->replaced = before; /* the published copy names it until the piece is complete */
+        log->replaced = before; /* the published copy uses it until the batch is complete */
     } else {
         arena_free(before.block, before.size);
     }
     return true;
 }
 
-/* A later worker knows less of them where there is no memory. */
+/* On ENOMEM the record is missing in the address spaces of a new worker. */
 void log_facts_add(struct log *log, const struct record *record)
 {
     struct facts *facts = &log->facts;
@@ -104,7 +105,7 @@ void log_facts_add(struct log *log, const struct record *record)
     facts->used += record->size;
 }
 
-/* ---- a later worker's ---- */
+/* ---- adoption by a new worker ---- */
 
 uint64_t log_block(struct log *log)
 {
@@ -112,7 +113,7 @@ uint64_t log_block(struct log *log)
 
     pthread_mutex_lock(&log->mutex);
     if (!log->block)
-        log_publish(log); /* a record names it from now on, whatever is put into it later */
+        log_publish(log); /* the block number is final: the caller stores it */
     block = log->block;
     pthread_mutex_unlock(&log->mutex);
     return block;
@@ -148,7 +149,7 @@ static bool facts_adopt(struct log *log)
     return true;
 }
 
-/* Whole records, as many as there are to be. */
+/* Checks the ring: it must contain only valid records, and as many as the serials say. */
 static bool ring_adopt(struct log *log)
 {
     struct ring *ring = &log->ring;
@@ -217,7 +218,7 @@ struct log_cursor *log_cursor_adopt(struct log *log, const struct log_mark *mark
         cursor->place += ((const struct record *)ring_at(&log->ring, cursor->place))->size;
     }
     log->unread_known = false;
-    if (mark->first) /* not of an older version */
+    if (mark->first) /* 0 in marks of older versions */
         log_missed_again(log, mark);
     pthread_mutex_unlock(&log->mutex);
     if (mark->next > 0)

@@ -1,5 +1,5 @@
 /*
- * What a log may take, and takes: it is charged before it is allocated.
+ * Memory of a log: limits, and charges, which come before each allocation.
  */
 #include "core/base/arena.h"
 #include "core/log/log.h"
@@ -70,7 +70,7 @@ uint64_t log_set_charge(struct log *log, bool (*charge)(void *arg, int64_t bytes
     return memory;
 }
 
-/* 0, -EDQUOT, -ENOMEM. */
+/* Grows the ring to this size. Returns 0, -EDQUOT or -ENOMEM. */
 static int ring_to(struct log *log, uint64_t size)
 {
     const uint64_t more = size - log->ring.size, block = log->ring.block;
@@ -95,12 +95,14 @@ bool log_grow_spaces(struct log *log, uint64_t bytes)
     return true;
 }
 
-/* The ring doubled, as long as it may grow. After a refusal the next attempt is one ring later. */
+/* Doubles the ring, up to its limit. After a refusal the next attempt comes after one more ring of
+ * data. */
 bool log_grow(struct log *log, size_t size, uint64_t ahead)
 {
     uint64_t max = log_ring_max(log), want = log->ring.size ? 2 * log->ring.size : FIRST_BYTES;
 
-    if (log->ring.size >= max || (log->ring.head + ahead < log->grow_place && size <= log->ring.size))
+    if (log->ring.size >= max ||
+        (log->ring.head + ahead < log->grow_place && size <= log->ring.size))
         return false;
     log->short_of = ring_to(log, want < max ? want : max);
     if (log->short_of == 0)

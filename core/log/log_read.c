@@ -1,6 +1,6 @@
 /*
- * Readers of a log: a cursor is a serial and a place. A reader that begins, or missed something, is
- * first given what was before the oldest record.
+ * Readers of a log. A cursor has a serial and a place. A reader at its start, or one that missed
+ * records, first receives the address spaces before the oldest record.
  */
 #include "core/log/log.h"
 #include "core/log/log_parts.h"
@@ -37,7 +37,7 @@ void log_close(struct log_cursor *cursor)
     free(cursor);
 }
 
-/* Of the oldest record. */
+/* Returns the time of the oldest record. */
 static uint64_t log_first_time(const struct log *log)
 {
     uint64_t time = log->last_time;
@@ -51,8 +51,8 @@ static uint64_t log_first_time(const struct log *log)
     return time;
 }
 
-/* The records missed before the oldest one, and the losses that they reported. Returns the number
- * of records added. */
+/* Appends a DROP record for the missed records, and one for each kind of loss that they reported.
+ * Returns the number of appended records. */
 static size_t tell_missed(const struct log_cursor *cursor, struct buf *out)
 {
     static const struct {
@@ -66,11 +66,11 @@ static size_t tell_missed(const struct log_cursor *cursor, struct buf *out)
     };
     const struct log_sums *gone = &cursor->log->gone, *before = &cursor->before;
     const uint64_t missed = cursor->log->first - cursor->next;
-    uint64_t value[] = {missed, missed - (gone->drops - before->drops) -
-                                    (gone->others - before->others)};
+    uint64_t value[] = {missed,
+                        missed - (gone->drops - before->drops) - (gone->others - before->others)};
     size_t n = 0;
 
-    /* a line that repeats losses is a record that was not missed */
+    /* a record with summed losses stands for one missed record */
     for (unsigned i = 0; i < LOG_ELSEWHERES; i++)
         value[0] -= gone->lost[i] > before->lost[i];
     if (value[0]) {
@@ -105,8 +105,9 @@ static size_t tell_missed(const struct log_cursor *cursor, struct buf *out)
 }
 
 /*
- * What stands before the oldest record, for a reader that begins or missed some: a piece of it, or
- * the last one and what was missed, all at the time when it began. Number of records.
+ * Appends a part of the address spaces for a reader at its start or after a loss, and after the
+ * last part the missed records. All have the time at which the walk started. Returns the number of
+ * records.
  */
 static size_t take_missed(struct log_cursor *cursor, struct buf *out, size_t max)
 {
@@ -124,8 +125,8 @@ static size_t take_missed(struct log_cursor *cursor, struct buf *out, size_t max
     return n + tell_missed(cursor, out);
 }
 
-/* Where the records end that go into max bytes from a place on; at least one, if there is one.
- * Their number, and sums, are added. */
+/* Returns the place after the records that fit in max bytes, at least one record if any is left.
+ * Adds them to *n and to sums. */
 static uint64_t take_until(const struct log *log, uint64_t place, size_t max, size_t *n,
                            struct log_sums *sums)
 {
@@ -144,7 +145,7 @@ static uint64_t take_until(const struct log *log, uint64_t place, size_t max, si
     return end;
 }
 
-/* Records from a place in the ring on, which has `serial`. Their number. */
+/* Appends records from a place on, whose first record is `serial`. Returns their number. */
 static size_t take_records(struct log_cursor *cursor, uint64_t serial, uint64_t place, size_t max,
                            struct buf *out)
 {
