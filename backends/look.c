@@ -148,9 +148,73 @@ long look_at(long (*fn)(void *arg), void *arg)
 
 /* ---- what is asked ---- */
 
+/*
+ * A process that is killed right after openat(2) cannot say which descriptor it was given. So it
+ * opens with flags that mean nothing to a file that is read, and that no other descriptor has: they
+ * are O_APPEND, and a combination of the others that one look has at a time.
+ */
+#define MARK_BITS (O_APPEND | O_NONBLOCK | O_ASYNC | O_SYNC)
+static const int marks[] = {
+    O_APPEND,
+    O_APPEND | O_NONBLOCK,
+    O_APPEND | O_ASYNC,
+    O_APPEND | O_NONBLOCK | O_ASYNC,
+    O_APPEND | O_DSYNC,
+    O_APPEND | O_NONBLOCK | O_DSYNC,
+    O_APPEND | O_ASYNC | O_DSYNC,
+    O_APPEND | O_NONBLOCK | O_ASYNC | O_DSYNC,
+    O_APPEND | O_SYNC,
+    O_APPEND | O_NONBLOCK | O_SYNC,
+    O_APPEND | O_ASYNC | O_SYNC,
+    O_APPEND | O_NONBLOCK | O_ASYNC | O_SYNC,
+};
+#define N_MARKS (sizeof marks / sizeof *marks)
+
+static pthread_mutex_t marks_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t mark_freed = PTHREAD_COND_INITIALIZER;
+static unsigned marks_taken; /* bits */
+
+static unsigned mark_take(void)
+{
+    unsigned at = 0;
+
+    pthread_mutex_lock(&marks_lock);
+    while (marks_taken == (1u << N_MARKS) - 1)
+        pthread_cond_wait(&mark_freed, &marks_lock);
+    while (marks_taken & 1u << at)
+        at++;
+    marks_taken |= 1u << at;
+    pthread_mutex_unlock(&marks_lock);
+    return at;
+}
+
+static void mark_free(unsigned at)
+{
+    pthread_mutex_lock(&marks_lock);
+    marks_taken &= ~(1u << at);
+    pthread_cond_signal(&mark_freed);
+    pthread_mutex_unlock(&marks_lock);
+}
+
+static void marked_close(int mark)
+{
+    pid_t *fds;
+    size_t n;
+
+    if (proc_numbers(AT_FDCWD, "/proc/self/fd", &fds, &n) < 0)
+        return;
+    for (size_t i = 0; i < n; i++) {
+        const int flags = fds[i] > STDERR_FILENO ? fcntl(fds[i], F_GETFL) : -1;
+
+        if (flags >= 0 && (flags & (O_ACCMODE | MARK_BITS)) == mark)
+            close(fds[i]);
+    }
+    free(fds);
+}
+
 struct question {
     int fd;     /* or directory */
-    int opened; /* to be closed by the asking thread: nothing tells when the other was ended */
+    int opened; /* or -1; the asking thread's, which closes it */
     const char *path;
     int flags;
     char *text;
@@ -165,9 +229,12 @@ static long answer_of(long rc)
 
 static long open_run(void *arg)
 {
-    const struct question *q = arg;
+    struct question *q = arg;
+    const long fd = answer_of(syscall(SYS_openat, q->fd, q->path, q->flags | O_CLOEXEC, 0));
 
-    return answer_of(syscall(SYS_openat, q->fd, q->path, q->flags | O_CLOEXEC, 0));
+    if (fd >= 0)
+        q->opened = (int)fd;
+    return fd;
 }
 
 static long read_run(void *arg)
@@ -180,7 +247,7 @@ static long read_run(void *arg)
         n = open_run(q);
         if (n < 0)
             return n;
-        q->fd = q->opened = (int)n;
+        q->fd = (int)n;
     }
     while (n > 0 && len < q->size && (len == 0 || monotonic_ns() < q->until_ns)) {
         n = syscall(SYS_read, q->fd, q->text + len, q->size - len);
@@ -191,9 +258,27 @@ static long read_run(void *arg)
     return (long)len;
 }
 
-int look_open(int dir, const char *path, int flags)
+/* With q->path, which is opened for reading. */
+static long look_opening(long (*fn)(void *arg), struct question *q)
 {
-    return (int)look_at(open_run, &(struct question){.fd = dir, .path = path, .flags = flags});
+    const unsigned mark = mark_take();
+
+    q->flags = O_RDONLY | marks[mark];
+    const long rc = look_at(fn, q);
+    if (q->opened >= 0)
+        fcntl(q->opened, F_SETFL, 0);
+    else if (rc == -ETIME)
+        marked_close(marks[mark]);
+    mark_free(mark);
+    return rc;
+}
+
+int look_open(int dir, const char *path)
+{
+    struct question q = {.fd = dir, .opened = -1, .path = path};
+    const int rc = (int)look_opening(open_run, &q);
+
+    return q.opened >= 0 ? q.opened : rc;
 }
 
 ssize_t look_read(int dir, const char *path, int *fd, char *text, size_t size, uint64_t until_ns)
@@ -202,11 +287,10 @@ ssize_t look_read(int dir, const char *path, int *fd, char *text, size_t size, u
     struct question q = {.fd = opens ? dir : *fd,
                          .opened = *fd,
                          .path = opens ? path : NULL,
-                         .flags = O_RDONLY,
                          .text = text,
                          .size = size,
                          .until_ns = until_ns};
-    const ssize_t n = look_at(read_run, &q);
+    const ssize_t n = opens ? look_opening(read_run, &q) : look_at(read_run, &q);
 
     *fd = q.opened;
     return n;

@@ -32,8 +32,8 @@ bool look_bind(pid_t parent);
  */
 int look_process(int flags, int (*fn)(void *arg), void *arg);
 
-/* Calls openat(2) with CLOEXEC in a helper process. Returns a descriptor or -errno. */
-int look_open(int dir, const char *path, int flags);
+/* Opens for reading, with CLOEXEC, in a helper process. Returns a descriptor or -errno. */
+int look_open(int dir, const char *path);
 /*
  * Reads a file until its end, until the buffer is full, or until until_ns (CLOCK_MONOTONIC). Opens
  * it first if *fd is -1; the caller closes *fd. Returns the number of bytes, or -errno; after

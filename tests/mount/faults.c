@@ -3,7 +3,9 @@
  * memory or of those that ask the kernel for something. The file PMCFS_FAULTS is `struct faults`, shared with the
  * test, which arms it; from where the call came goes to the file PMCFS_FAULTS.said. /dev/fuse, locks and what lets go
  * of things never fail; but the process may be killed before or after the Nth time that it writes, which is how
- * requests are answered, or before the Nth time that it frees memory (FREES). The programs that it executes have it loaded, too, and count in the same file.
+ * requests are answered, or before the Nth time that it frees memory (FREES); and what looks at a process in /proc may
+ * go no further than the Nth file it opens (OPENED). The programs that it executes have it loaded, too, and count in the
+ * same file.
  */
 #include <dlfcn.h>
 #include <dirent.h>
@@ -35,7 +37,7 @@
 #include <unistd.h>
 
 /* ALL_CALLS: with those of which an operation takes a refusal for the end of a process, or for that of rights. */
-enum kind { NOTHING, MEMORY, CALLS, ALL_CALLS, ENDS, FREES };
+enum kind { NOTHING, MEMORY, CALLS, ALL_CALLS, ENDS, FREES, OPENED };
 
 struct faults {
     int kind; /* what is counted; nothing is while it is NOTHING */
@@ -308,6 +310,9 @@ long syscall(long number, ...)
         (number == SYS_clone && fails(CALLS, "clone", EAGAIN)))
         return -1;
     const long result = NEXT(syscall, "syscall")(number, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]);
+    if (number == SYS_openat && result >= 0 && fails(OPENED, "openat", errno))
+        for (;;)
+            pause();
     is_worker |= number == SYS_clone && result == 0;
     return result;
 }

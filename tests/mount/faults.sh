@@ -459,7 +459,7 @@ t_a_start_with_a_fault_of_one_process_mounts_or_says_one_sentence_and_leaves_not
 control='
 import mmap, os, struct, sys
 tree, shared = sys.argv[1], mmap.mmap(os.open(sys.argv[2], os.O_RDWR), 4096)
-MEMORY, ENDS, FREES = 1, 4, 5
+MEMORY, ENDS, FREES, OPENED = 1, 4, 5, 6
 def disarm(): struct.pack_into("i", shared, 0, 0)
 def arm(kind, at):
     shared[0:12] = struct.pack("iii", 0, at, 0)
@@ -489,6 +489,34 @@ for file in ("x/detail", "x/count", "x/samples", "info/stats") * 20:
     disarm()
 P
     eventually 5 '[[ $(stat_value open_files) == 1 ]]'
+}
+
+# The process that looks is killed after it has waited for some time: nobody was told the descriptor.
+#@ plain
+t_a_file_of_proc_is_closed_where_who_opened_it_is_killed() {
+    with_faults
+    mount_pmcfs -o single
+    target_start p
+    pmc x event=page-faults log-exit=on
+    with_control <<P
+held = lambda: len(os.listdir("/proc/$SERVER/fd"))
+def attach():
+    for word in "${PID_OF[p]}", "-${PID_OF[p]}":
+        fd = os.open(tree + "/x/target", os.O_WRONLY)
+        try: os.write(fd, word.encode())
+        except OSError: pass
+        os.close(fd)
+attach()
+before, hit = held(), 0
+for at in range(1, 9):
+    arm(OPENED, at)
+    attach()
+    hit += struct.unpack_from("i", shared, 8)[0] >= at
+    disarm()
+    attach()
+assert hit > 0, "no file was opened by a look"
+assert held() == before, "%d descriptors, before %d killed looks %d" % (held(), hit, before)
+P
 }
 
 #@ plain

@@ -64,7 +64,7 @@ static int ancestor_find(pid_t tid, unsigned up, struct ns_id *out)
 {
     char path[32];
     snprintf(path, sizeof path, "/proc/%d/ns/pid", tid);
-    int fd = look_open(AT_FDCWD, path, O_RDONLY);
+    int fd = look_open(AT_FDCWD, path);
     for (; fd >= 0 && up > 0; up--) {
         const int parent = ioctl(fd, NS_GET_PARENT);
         close(fd);
