@@ -240,6 +240,20 @@ t_a_privileged_program_is_not_its_writers_self() {
     is "$(result_as "$ALICE" write "$M/a/ctl" start)" ok
 }
 
+# A capability that is permitted and not effective can be taken back any time.
+t_who_could_take_capabilities_back_is_not_the_openers_self() {
+    mount_pmcfs
+    alices a event=page-faults
+    is "$(acting_as '
+import ctypes, struct
+libc = ctypes.CDLL(None)
+libc.prctl(8, 1, 0, 0, 0) # PR_SET_KEEPCAPS
+become(1000)
+permitted = write(M + "/a/target", "self")
+assert libc.capset(struct.pack("Ii", 0x20080522, 0), bytes(24)) == 0
+print(permitted, write(M + "/a/target", "self"))')" 'EPERM ok'
+}
+
 t_an_owner_at_his_limit_is_given_no_more() {
     mount_pmcfs -o max_pmcs_per_user=1
     alices a

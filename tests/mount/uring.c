@@ -5,6 +5,7 @@
  *
  *   uring STEP…
  *   become UID CAPS    from now on a user without groups, with all or no capabilities (all, none)
+ *   gid GID            from now on this group
  *   regroup GROUP…,    these supplementary groups, numbers with commas
  *   personality        the rights of this moment: for the requests that follow
  *   workers            let one worker be made
@@ -114,6 +115,14 @@ static void step_become(char **args)
         syscall(SYS_setresuid, uid, uid, uid) < 0 ||
         (strcmp(args[1], "none") == 0 && syscall(SYS_capset, &head, none) < 0))
         die("become");
+}
+
+static void step_gid(char **args)
+{
+    const unsigned long gid = strtoul(args[0], NULL, 10);
+
+    if (syscall(SYS_setresgid, gid, gid, gid) < 0)
+        die("gid");
 }
 
 static void step_regroup(char **args)
@@ -237,11 +246,13 @@ static const struct step {
     int n_args;
     void (*run)(char **args);
 } steps[] = {
-    {"become", 2, step_become}, {"regroup", 1, step_regroup}, {"personality", 0, step_personality},
-    {"workers", 0, step_workers}, {"mkdir", 1, step_mkdir},   {"rmdir", 1, step_rmdir},
-    {"mode", 1, step_mode},       {"open", 2, step_open},     {"write", 1, step_write},
-    {"read", 0, step_read},       {"inline", 0, step_inline}, {"whole", 1, step_whole},
-    {"close", 0, step_close},
+    {"become", 2, step_become},   {"gid", 1, step_gid},
+    {"regroup", 1, step_regroup}, {"personality", 0, step_personality},
+    {"workers", 0, step_workers}, {"mkdir", 1, step_mkdir},
+    {"rmdir", 1, step_rmdir},     {"mode", 1, step_mode},
+    {"open", 2, step_open},       {"write", 1, step_write},
+    {"read", 0, step_read},       {"inline", 0, step_inline},
+    {"whole", 1, step_whole},     {"close", 0, step_close},
 };
 
 int main(int argc, char **argv)

@@ -88,3 +88,14 @@ t_a_worker_has_no_groups_that_its_process_gave_up() {
     like "$("${user[@]}" "$HELPERS/uring" workers open "$M/counts" r read)" private
     is "$("${user[@]}" "$HELPERS/uring" workers regroup 1235 open "$M/counts" r read)" ok
 }
+
+# Its user is the same, and so is all but the group that it is made with.
+t_a_personality_of_another_group_has_no_groups_of_who_uses_it() {
+    need_uring
+    mount_pmcfs -o readers=1234
+    pmc private event=page-faults
+    chmod 700 "$M/private"
+    local user=(setpriv --reuid "$ALICE" --regid "$ALICE" --clear-groups --inh-caps +setgid --ambient-caps +setgid)
+    like "$("${user[@]}" "$HELPERS/uring" gid 1235 regroup 1234 open "$M/counts" r read)" private
+    is "$("${user[@]}" "$HELPERS/uring" personality gid 1235 regroup 1234 open "$M/counts" r read)" ok
+}
