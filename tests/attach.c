@@ -100,6 +100,7 @@ static void test_tasks(unsigned races)
     test_set();
     test_blind();
     test_adopt();
+    test_adopt_cgroup();
     test_switch_race();
     test_switch_without_descriptors();
     test_race(300, races / 10, false, NULL);

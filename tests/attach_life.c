@@ -8,10 +8,14 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <linux/perf_event.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 void test_set(void)
 {
@@ -85,7 +89,7 @@ void test_blind(void)
     state.sideband = sideband;
     int rc = perf_attach(&state, &plan, &counter, &err);
     check(rc == -EAGAIN && err.id == P13 && !counter &&
-              strstr(err.text, "attach_ms (77): 0 of the "),
+              strstr(err.text, "attach_ms (77 milliseconds): 0 of 1 "),
           "too late", ": %s", err.text);
     target_end(&target);
 }
@@ -144,6 +148,50 @@ void test_adopt(void)
     target_end(&target);
 }
 
+/* Its groups had no clock, and the text had four times of each. */
+void test_adopt_cgroup(void)
+{
+    struct perf_event_attr attr = {.type = PERF_TYPE_SOFTWARE,
+                                   .size = sizeof attr,
+                                   .config = PERF_COUNT_SW_PAGE_FAULTS,
+                                   .read_format = PERF_FORMAT_TOTAL_TIME_ENABLED |
+                                                  PERF_FORMAT_TOTAL_TIME_RUNNING};
+    struct target target = target_begin();
+    struct plan plan = plan_for(&target);
+    struct counter *counter = NULL;
+    struct {
+        uint64_t value, enabled_ns, running_ns;
+    } own;
+    char text[128];
+    struct buf printed;
+    const int fd =
+        (int)syscall(SYS_perf_event_open, &attr, target.pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+
+    plan.target.kind = TARGET_CGROUP;
+    plan.n = 1;
+    snprintf(text, sizeof text, "perf 1 1 0 0 1 1 0 -1 0 %d -1 -1 7 8 9 10 11", fd);
+    check(perf_adopt(&state, &plan, text, &counter) == -EINVAL && !counter,
+          "a cgroup's text with a number too many is refused", "");
+    *strrchr(text, ' ') = 0;
+    check(!perf_adopt(&state, &plan, text, &counter), "a cgroup of version 0.2 is adopted", "");
+    for (int i = 0; i < 2 && counter; i++) {
+        ask(&target, "w\n");
+        check(read(fd, &own, sizeof own) == sizeof own && own.value > 0 &&
+                  value(counter) == (long)own.value,
+              "its count goes on", ": %ld", value(counter));
+        buf_init(&printed, NULL, 0);
+        perf_print(counter, &printed);
+        perf_forget(counter);
+        counter = NULL;
+        check(!perf_adopt(&state, &plan, buf_text(&printed), &counter), "and again", ": %s",
+              buf_text(&printed));
+        buf_free(&printed);
+    }
+    if (counter)
+        perf_free(counter);
+    target_end(&target);
+}
+
 /* The threads of the target cannot be listed: some might not be switched. */
 void test_switch_without_descriptors(void)
 {
@@ -156,8 +204,8 @@ void test_switch_without_descriptors(void)
     none.rlim_max = usual.rlim_max;
     check(!perf_stop(counter), "stopped", "");
     setrlimit(RLIMIT_NOFILE, &none);
-    check(perf_start(counter, &err) && err.id == P10, "not started without a descriptor",
-          ": %s", err.text);
+    check(perf_start(counter, &err) && err.id == P10, "not started without a descriptor", ": %s",
+          err.text);
     setrlimit(RLIMIT_NOFILE, &usual);
     check(!perf_start(counter, &err), "started", "");
     setrlimit(RLIMIT_NOFILE, &none);

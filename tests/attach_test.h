@@ -51,3 +51,4 @@ void test_switch_without_descriptors(void);
 void test_set(void);
 void test_blind(void);
 void test_adopt(void);
+void test_adopt_cgroup(void);

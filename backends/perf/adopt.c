@@ -39,6 +39,33 @@ static bool counter_scan_numbers(const char **text, uint64_t *value, unsigned n)
     return true;
 }
 
+/*
+ * Reads the numbers of all groups. Version 0.2 opened the groups of a cgroup without a clock event,
+ * and printed four times after each group, which are ignored. Returns false if the number of
+ * numbers is wrong, or on ENOMEM.
+ */
+static bool groups_scan(struct counter *counter, unsigned n_groups, const char *text)
+{
+    uint64_t number;
+    unsigned n = 0, times = 0;
+
+    for (const char *at = text; counter_scan_numbers(&at, &number, 1);)
+        n++;
+    if (counter->shape.clock && n != n_groups * counter->shape.stride) {
+        shape_drop_clock(&counter->shape);
+        times = n == n_groups * (counter->shape.stride + 4) ? 4 : 0;
+    }
+    const unsigned per_group = counter->shape.stride + times;
+    if (n != n_groups * per_group || !counter_make_groups(counter, n_groups))
+        return false;
+    for (unsigned i = 0; i < n; i++) {
+        counter_scan_numbers(&text, &number, 1);
+        if (i % per_group < counter->shape.stride)
+            counter_group(counter, i / per_group)[i % per_group] = (int)number;
+    }
+    return true;
+}
+
 /* Collects the covered processes: the target, the processes that were attached, and their
  * descendants. */
 static int counter_cover(struct counter *counter, const struct plan *plan)
@@ -66,7 +93,7 @@ static int counter_cover(struct counter *counter, const struct plan *plan)
 
 static int counter_scan(struct counter *counter, const char *text, uint64_t *follows)
 {
-    uint64_t head[7], number;
+    uint64_t head[7];
 
     if (strncmp(text, "perf ", 5))
         return -EINVAL;
@@ -75,19 +102,12 @@ static int counter_scan(struct counter *counter, const char *text, uint64_t *fol
         return -EINVAL;
     if (head[0] != counter->shape.n || head[1] > 1u << 24 || head[1] % counter->shape.spread)
         return -EINVAL;
-    if (!counter_make_groups(counter, (unsigned)head[1]))
-        return -ENOMEM;
     counter->raced = head[2];
     counter->left_out = (unsigned)head[3];
     counter->on = head[4];
     counter->begun = head[5];
     *follows = head[6];
-    for (size_t i = 0; i < (size_t)counter->n_groups * counter->shape.stride; i++) {
-        if (!counter_scan_numbers(&text, &number, 1))
-            return -EINVAL;
-        counter->groups[i] = (int)number;
-    }
-    return 0;
+    return groups_scan(counter, (unsigned)head[1], text) ? 0 : -EINVAL;
 }
 
 /* Returns true if all descriptors of the text are open, and keeps them open. */

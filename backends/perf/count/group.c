@@ -89,7 +89,7 @@ static void shape_attrs(struct shape *shape, struct backend_state *state, const 
     }
     for (unsigned i = shape->members; i < shape->members + 2; i++)
         sampling_dummy_attr(&shape->attr[i]);
-    if (shape->flags)
+    if (shape->clock)
         sampling_extra_attr(state, EXTRA_CLOCK, SHAPE_TIME_CHECK(shape));
     for (unsigned i = 0; i < shape->members + 2; i++) {
         struct perf_event_attr *attr = &shape->attr[i];
@@ -160,9 +160,10 @@ int shape_make(struct shape *shape, struct backend_state *state, const struct pl
                       (plan->target.kind == TARGET_PROCESS && plan->descendants),
         .watch_cpu = plan->target.kind == TARGET_PROCESS ? first_cpu(state) : -1,
         .flags = plan->target.kind == TARGET_CGROUP ? PERF_FLAG_PID_CGROUP : 0,
+        .clock = plan->target.kind == TARGET_CGROUP,
     };
     shape->extra = sampling_extras(state, plan, shape->extras);
-    if (shape->flags)
+    if (shape->clock)
         shape->extras[shape->extra++] = EXTRA_CLOCK;
     shape->members = shape->extra + shape->n;
     shape->stride = 2 + shape->members + 2;
@@ -177,6 +178,20 @@ int shape_make(struct shape *shape, struct backend_state *state, const struct pl
     shape_attrs(shape, state, plan);
     shape->per_task = shape->members * shape->spread + shape->hardware + shape->exit_watch;
     return 0;
+}
+
+void shape_drop_clock(struct shape *shape)
+{
+    const unsigned at = shape->extra - 1;
+
+    memmove(&shape->attr[at], &shape->attr[at + 1],
+            (shape->members + 2 - at - 1) * sizeof *shape->attr);
+    shape->clock = false;
+    shape->extra--;
+    shape->members--;
+    shape->stride--;
+    shape->per_task--;
+    shape->together -= shape->together > 1;
 }
 
 void shape_free(struct shape *shape)
@@ -405,7 +420,7 @@ static uint64_t time_check_read(const struct counter *counter, unsigned group)
 
     if (read(fd, &text, sizeof text) != sizeof text)
         return 0;
-    return counter->shape.flags ? text.value : text.enabled_ns;
+    return counter->shape.clock ? text.value : text.enabled_ns;
 }
 
 void counter_reset_off(struct counter *counter)
@@ -552,7 +567,7 @@ static int task_read_into(struct counter *counter, unsigned first, struct readin
 
     if (rc < 0)
         return rc;
-    if (counter->shape.flags)
+    if (counter->shape.clock)
         cgroup_times(counter, &text, time_check);
     else
         text.enabled_ns = spread_enabled(counter, &text, time_check);

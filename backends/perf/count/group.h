@@ -27,6 +27,7 @@ struct shape {
     unsigned per_task; /* descriptors opened for a task or a CPU */
     int watch_cpu;
     unsigned long flags; /* of perf_event_open */
+    bool clock;          /* of a cgroup: the last internal event is its clock */
     bool hardware;       /* an event of the set needs a hardware counter */
     bool inherit;
     bool exit_watch;
@@ -47,11 +48,13 @@ static inline unsigned shape_place(const struct shape *shape, unsigned at)
 {
     return shape->order ? shape->order[at] : at;
 }
+/* Adapts the layout to groups of a cgroup that version 0.2 opened: they have no clock event. */
+void shape_drop_clock(struct shape *shape);
 /* Returns true for the clock event of a cgroup's group. Its value is the time that the group was
  * scheduled. */
 static inline bool shape_is_clock(const struct shape *shape, unsigned at)
 {
-    return shape->flags && at == shape->extra - 1;
+    return shape->clock && at == shape->extra - 1;
 }
 #define SHAPE_TIME_CHECK(shape) (&(shape)->attr[(shape)->members])
 #define SHAPE_EXIT_WATCH(shape) (&(shape)->attr[(shape)->members + 1])
