@@ -25,16 +25,31 @@
 #define WAIT_MS 10000
 #define DONE    "taken over" /* the answer to the asker; any other text is a refusal */
 
-/* Opens the lock file of a mount, named after its device number. ENODEV: nothing is mounted. */
+/* Opens the lock file of a mount, named after its device number. ENODEV: nothing is mounted.
+ * EPERM: other users can write to the directory: who holds the lock receives a signal from root. */
 static int lock_open(const char *mountpoint, int flags)
 {
-    char name[64];
+    char name[16];
     unsigned minor;
+    struct stat stat;
 
     if (!mount_device(mountpoint, &minor))
         return -1;
-    snprintf(name, sizeof name, PLACE "/%u", minor);
-    return open(name, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
+    const int dir = open(PLACE, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (dir < 0)
+        return -1;
+    int fd = -1;
+    snprintf(name, sizeof name, "%u", minor);
+    if (fstat(dir, &stat) == 0) {
+        if (stat.st_uid == geteuid() && !(stat.st_mode & 022))
+            fd = openat(dir, name, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
+        else
+            errno = EPERM;
+    }
+    const int error = errno;
+    close(dir);
+    errno = error;
+    return fd;
 }
 
 int upgrade_offer(const char *mountpoint)
@@ -51,7 +66,8 @@ int upgrade_offer(const char *mountpoint)
         if (fd >= 0 && fcntl(fd, F_SETLK, &lock) == 0)
             return fd;
     }
-    say(LOG_WARNING, "pmcfs --upgrade will not find this mount: " PLACE ": %s", strerror(errno));
+    say(LOG_WARNING, "pmcfs --upgrade will not find this mount: " PLACE ": %s",
+        errno == EPERM ? "other users can write to it" : strerror(errno));
     if (fd >= 0)
         close(fd);
     return -1;
@@ -323,11 +339,13 @@ static bool answer_read(int fd, char *line, size_t size)
     return end != NULL;
 }
 
-/* Signals the supervisor and waits. Returns false with the reason in `why`. */
+/* Signals the supervisor and waits. Returns false with the reason in `why`. The answer has its
+ * place before that: on a full file system nothing happens. */
 static bool taken_over(int fd, pid_t pid, char *why, size_t size)
 {
-    if (ftruncate(fd, 0) < 0 || kill(pid, SIGUSR1) < 0) {
-        snprintf(why, size, "cannot send a signal to process %d: %s", (int)pid, strerror(errno));
+    errno = ftruncate(fd, 0) < 0 ? errno : posix_fallocate(fd, 0, (off_t)size);
+    if (errno || kill(pid, SIGUSR1) < 0) {
+        snprintf(why, size, "cannot send a request to process %d: %s", (int)pid, strerror(errno));
         return false;
     }
     for (unsigned i = 0; i < WAIT_MS / 10; i++) {
@@ -347,7 +365,7 @@ static bool taken_over(int fd, pid_t pid, char *why, size_t size)
 static const char *lock_missing(int fd, struct flock *lock)
 {
     if (fd < 0 ? errno != ENOENT && errno != ENODEV : fcntl(fd, F_GETLK, lock) < 0)
-        return strerror(errno);
+        return errno == EPERM ? "other users can write to " PLACE : strerror(errno);
     return fd < 0 || lock->l_type == F_UNLCK || lock->l_pid <= 0
                ? "no pmcfs that can be upgraded is mounted there (with -o single, none can)"
                : NULL;

@@ -86,6 +86,41 @@ t_it_serves_where_every_disk_is_full() {
     unmount_pmcfs
 }
 
+# Who could put a lock there would receive a signal from root.
+#@ plain
+t_a_directory_of_locks_that_others_can_write_is_not_used() {
+    local kind
+    mount -t tmpfs tmpfs /run
+    mkdir "$T/elsewhere"
+    for kind in owned writable linked; do
+        rm -rf /run/pmcfs
+        case $kind in
+        owned) mkdir -m 700 /run/pmcfs && chown "$ALICE" /run/pmcfs ;;
+        writable) mkdir /run/pmcfs && chmod 777 /run/pmcfs ;;
+        linked) ln -s "$T/elsewhere" /run/pmcfs ;;
+        esac
+        mount_pmcfs
+        like "$(<"$T/daemon")" '/run/pmcfs: (other users can write to it|Not a directory)' $kind
+        pmc a event=page-faults target=self
+        ! "$BIN" --upgrade "$M" 2>"$T/said" || die "$kind: upgraded"
+        count a >/dev/null
+        empty ls /run/pmcfs/
+        unmount_pmcfs
+    done
+}
+
+# The answer would have no place: nothing happens, and that is said at once.
+#@ plain
+t_an_upgrade_where_run_is_full_is_refused() {
+    mount -t tmpfs -o size=16k tmpfs /run
+    mount_pmcfs
+    head -c 65536 /dev/zero >/run/full 2>/dev/null || :
+    ! "$BIN" --upgrade "$M" 2>"$T/said" || die 'upgraded'
+    like "$(<"$T/said")" 'cannot send a request to process [0-9]*: No space left on device'
+    rm /run/full
+    "$BIN" --upgrade "$M"
+}
+
 # No more memory than it has: a PMC that cannot be had is ENOMEM, the others count on, and with memory
 # there is another one.
 #@ slow plain
