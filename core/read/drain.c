@@ -1,7 +1,7 @@
 /*
- * Draining: PMCs that run and record are drained at each tick, and when their backend says that a
- * buffer fills; by tasks of the engine's own, several PMCs of one user each, one at a time for each
- * user: one that makes its own slow makes no other's wait.
+ * Drains recordings: at each tick, and when the backend reports a filling buffer. A task of the
+ * engine drains several PMCs of one user, and each user has at most one task at a time. So a user
+ * with slow drains does not delay other users.
  */
 #include "core/read/drain.h"
 
@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-#define BATCH 64 /* PMCs of one task */
+#define BATCH 64 /* maximum PMCs per task */
 
 void drain_ask(struct pmc *pmc)
 {
@@ -40,11 +40,11 @@ void drain_tick(struct engine *engine, uint64_t now_ns)
 }
 
 struct drain {
-    struct user *user; /* the payer of the PMCs (a reference) */
+    struct user *user; /* the user who pays for the PMCs (a reference) */
     unsigned n;
     struct drained {
         struct pmc *pmc;             /* a reference */
-        struct recording *recording; /* the same, until it is drained */
+        struct recording *recording; /* a reference, until it is drained */
         bool any;
     } item[BATCH];
 };
@@ -72,7 +72,7 @@ static void drain_add(struct drain *drain, struct pmc *pmc)
         (struct drained){.pmc = pmc, .recording = recording_ref(pmc->recording)};
 }
 
-/* All are of one user that has no other drain under way: the first one says which. */
+/* Takes the requests of one user: the first user in the list without a running drain. */
 static void drain_take(struct engine *engine, struct drain *drain)
 {
     for (struct pmc **at = &engine->drains, *pmc; (pmc = *at) && drain->n < BATCH;) {
@@ -89,7 +89,8 @@ static void drain_take(struct engine *engine, struct drain *drain)
     }
 }
 
-/* A released PMC's reference may be the last: what that frees must not be freed with the lock. */
+/* Drops the recording references here, without the engine's lock: dropping the last one of a
+ * released PMC makes system calls. */
 static void drain_run(struct drain *drain)
 {
     for (unsigned i = 0; i < drain->n; i++)
@@ -112,7 +113,8 @@ static void drained_end(struct engine *engine, const struct drained *item)
     pmc_unref(pmc);
 }
 
-/* False: nothing is asked for, or a task does it. */
+/* Has the backend follow processes. Returns false if nothing is requested or another task does it.
+ */
 static bool follow_task(struct call *call)
 {
     struct engine *engine = call->engine;

@@ -1,16 +1,17 @@
 /*
- * Which recordings are drained when.
+ * Schedules the drains of recordings.
  */
 #pragma once
 
 #include "core/pmc/parts.h"
 
-void drain_ask(struct pmc *pmc); /* soon; nothing if it records nothing */
-/* When drain_tick() wants to be called; UINT64_MAX: never. */
+/* Requests a drain of the PMC. Does nothing if the PMC does not record. */
+void drain_ask(struct pmc *pmc);
+/* Returns the time for the next drain_tick(), or UINT64_MAX. */
 uint64_t drain_deadline(const struct engine *engine);
 void drain_tick(struct engine *engine, uint64_t now_ns);
-/* One that need not wait for another of its user's. */
+/* Returns true if drain_task() has work now. */
 bool drain_wanted(const struct engine *engine);
-/* Drains those of one user that are asked for, or has the backend follow processes. False: nothing
- * is asked for. */
+/* Drains the requested PMCs of one user, or has the backend follow processes. Returns false if
+ * there was no work. */
 bool drain_task(struct call *call);

@@ -1,6 +1,6 @@
 /*
- * From samples to lines: each sample becomes the text of its stack, resolved with the mappings of
- * its moment; equal texts are counted, and get their order at the end.
+ * Converts samples to folded lines: prints the stack of each sample, using the mappings at its
+ * time, counts equal stacks, and sorts them at the end.
  */
 #include "core/base/hash.h"
 #include "core/log/spaces.h"
@@ -13,7 +13,7 @@
 #define BATCH_BYTES  (256u << 10)
 #define SPACES_BYTES (UINT64_C(64) << 20)
 #define STACKS_MAX   (1u << 16)
-#define TEXT_BYTES   (64u << 20) /* of all stacks */
+#define TEXT_BYTES   (64u << 20) /* limit for all stacks */
 
 struct stack {
     UT_hash_handle hh;
@@ -24,15 +24,16 @@ struct stack {
 struct folder {
     struct tasks spaces;
     struct stack *stacks;
-    struct buf line; /* of the sample at work */
-    size_t bytes;    /* of all stacks */
-    uint64_t cut;    /* samples there was no room for */
-    bool failed;     /* memory ended */
+    struct buf line; /* text of the current sample */
+    size_t bytes;    /* text of all stacks */
+    uint64_t cut;    /* samples beyond the limits */
+    bool failed;     /* ENOMEM */
 };
 
 /* ---- texts ---- */
 
-/* Text of a program, in which ';' would part frames and a blank would end the stack. */
+/* Appends text of a program with escapes, because ';' separates frames and a space ends the stack.
+ */
 static void escaped_add(struct buf *out, const char *text)
 {
     for (size_t len; *text; text += len) {
@@ -45,7 +46,8 @@ static void escaped_add(struct buf *out, const char *text)
     }
 }
 
-/* "[vdso]", which is no file but has a name, stands without its own brackets. */
+/* Appends a path. Names such as "[vdso]" lose their brackets, because a frame has brackets already.
+ */
 static void path_add(struct buf *out, const char *path)
 {
     char name[32];
@@ -58,7 +60,8 @@ static void path_add(struct buf *out, const char *path)
     escaped_add(out, path);
 }
 
-/* Is a file mapped here that others can see? Else the program made the code itself. */
+/* Returns true if the mapping has a file that tools can read. Other code was created by the
+ * program. */
 static bool map_has_file(const struct record_map *map)
 {
     static const char *const made[] = {
@@ -103,7 +106,8 @@ static void comm_add(struct buf *out, const struct tasks *spaces,
         buf_str(out, "[unknown]");
 }
 
-/* Is the frame in the kernel? The last marker before it says so, else the sample. */
+/* Returns true if the frame is in the kernel, from the last marker before it, or else from the
+ * sample's mode. */
 static bool frame_is_kernels(const struct record_sample *sample, uint64_t at)
 {
     while (at > 0)
@@ -112,7 +116,7 @@ static bool frame_is_kernels(const struct record_sample *sample, uint64_t at)
     return (sample->head.misc & RECORD_MODE) == RECORD_KERNEL;
 }
 
-/* Root first: a chain begins where the sample was taken. */
+/* Prints frames from last to first, because a call chain starts at the sampled address. */
 void folded_line(struct buf *out, const struct tasks *spaces, const struct record_sample *sample)
 {
     uint64_t n = sample->head.size > SAMPLE_SHORT ? sample->n_frames : 0;
@@ -142,7 +146,7 @@ static struct stack *stack_new(struct folder *folder)
         return NULL;
     stack = calloc(1, sizeof(*stack) + len + 1);
     if (stack) {
-        if (len > 0) /* data is NULL if the line got no memory */
+        if (len > 0) /* data is NULL after ENOMEM */
             memcpy(stack->text, folder->line.data, len);
         HASH_ADD(hh, folder->stacks, text, len, stack);
     }
@@ -184,7 +188,7 @@ static void records_take(struct folder *folder, const struct buf *batch)
     }
 }
 
-/* The samples that the log holds now; later ones may come along, but are not waited for. */
+/* Reads the samples that are in the log now, and perhaps some later ones. Does not wait. */
 static int folder_fill(struct folder *folder, struct log *log)
 {
     struct log_cursor *cursor = log_open(log);
@@ -230,8 +234,7 @@ static void stacks_free(struct folder *folder)
 {
     struct stack *stack, *next;
 
-    HASH_ITER(hh, folder->stacks, stack, next)
-    {
+    HASH_ITER (hh, folder->stacks, stack, next) {
         HASH_DEL(folder->stacks, stack);
         free(stack);
     }

@@ -1,7 +1,7 @@
 /*
- * samples.folded: the samples that a log holds as stacks, counted: "comm;frame;frame N", root
- * first. A frame is [path+0xoffset] in a file, [PID:0xaddress] in code without a file,
- * [kernel+0xaddress] in the kernel: names are made from that by the reader's own tool (pmc-names).
+ * samples.folded: counted stacks of the samples in a log, as lines "comm;frame;frame N", root
+ * first. A frame is [path+0xoffset] in a file, [PID:0xaddress] in code without a file, or
+ * [kernel+0xaddress]. Readers convert frames to function names with a tool (pmc-names).
  */
 #pragma once
 
@@ -10,11 +10,11 @@
 #include "core/log/tasks.h"
 
 /*
- * The text for the samples that the log holds now, in order of its lines. Samples for which memory
- * had no room stand in a last line "[too-many-stacks] N", so that all counts add up to the samples
- * held. Takes its time: without a seat. 0 or -ENOMEM.
+ * Prints the samples that are in the log now as sorted lines. A last line "[too-many-stacks] N"
+ * counts samples beyond the memory limits, so that the counts add up to all samples. Slow: call it
+ * without the engine's lock. Returns 0 or -ENOMEM.
  */
 int folded_text(struct log *log, struct buf *out);
 
-/* "comm;frame;frame" of one sample, with the mappings and names of its moment. */
+/* Prints "comm;frame;frame" for a sample. spaces: mappings and names at its time. */
 void folded_line(struct buf *out, const struct tasks *spaces, const struct record_sample *sample);

@@ -13,7 +13,9 @@ void put_pid(struct buf *out, uint32_t pid);
 /* Text of a program or a caller as one escaped word. Longer text is cut after TEXT_MAX bytes, with
  * "…" at the end. */
 void put_text(struct buf *out, const char *text, size_t len);
-/* The events of a set, separated by blanks in text and printed with commas. "-" if there are none. */
+/* The events of a set, separated by blanks in text and printed with commas. "-" if there are none.
+ */
 void put_events(struct buf *out, const char *text, size_t len);
-/* The line of a record that is not a sample; nothing for a type without a line (logtext_notes.c). */
+/* The line of a record that is not a sample; nothing for a type without a line (logtext_notes.c).
+ */
 void put_line(struct buf *out, const struct record *record);

@@ -1,26 +1,26 @@
 /*
- * The lines of a log that are no samples: their fields are those of the table of types
- * (record_table.c), in its order. A field in brackets is left out where there is nothing to say.
+ * Prints all records except samples. Fields and their order come from record_table.c. A field in
+ * brackets is omitted if it has no value.
  */
 #include "core/read/logtext.h"
 
 #include <string.h>
 
-/* The words of a line. */
+/* The field values of a line. */
 struct said {
     enum record_type type;
     uint64_t time;
-    uint32_t pid, tid, child, cpu; /* 0, UINT32_MAX: none */
-    unsigned n;                    /* values */
+    uint32_t pid, tid, child, cpu; /* unused: 0, cpu UINT32_MAX */
+    unsigned n;                    /* number of values */
     const uint64_t *value;
     const char *text;
     size_t text_len;
     unsigned misc;
 };
 
-/* ---- fields: each puts its value; false: there is nothing to say ---- */
+/* ---- fields: print a value, or return false if there is none ---- */
 
-/* Where it is not 0 because its number is not known, 0 is no process at all. */
+/* 0 means no process in these record types; in others it is an unknown number. */
 static bool put_number(struct buf *out, const struct said *said, uint32_t number)
 {
     put_pid(out, number);
@@ -83,7 +83,7 @@ static bool put_last(struct buf *out, const struct said *said)
     return said->misc & RECORD_LAST;
 }
 
-/* Steps, and what no process can be given, say so only where something may be missing. */
+/* SWITCH, and COUNT of unknown processes, have this field only if counts may be missing. */
 static bool put_exact(struct buf *out, const struct said *said)
 {
     buf_str(out, said->misc & RECORD_EXACT ? "yes" : "no");
@@ -147,7 +147,7 @@ static const struct key {
     const char *word;
     bool (*put)(struct buf *out, const struct said *said);
 } keys[] = {
-    /* the frequent ones first */
+    /* frequent fields first */
     {"pid", put_process},   {"tid", put_thread},    {"cpu", put_on},      {"count", put_values},
     {"last", put_last},     {"exact", put_exact},   {"start", put_start}, {"end", put_end},
     {"offset", put_offset}, {"child", put_child},   {"lost", put_lost},   {"records", put_records},
@@ -164,7 +164,7 @@ static const struct key *key_of(const char *word, size_t len)
     return key;
 }
 
-/* A field in brackets is left out where there is nothing to say; for others stands `-`. */
+/* Prints a field. Without a value an optional field is omitted and others get `-`. */
 static void put_field(struct buf *out, const struct said *said, const char *word, size_t len,
                       bool optional)
 {
@@ -184,11 +184,11 @@ static void put_field(struct buf *out, const struct said *said, const char *word
 
 static void put_said(struct buf *out, const struct said *said)
 {
-    const struct record_row *row = record_table + 1; /* the first has no record */
+    const struct record_row *row = record_table + 1; /* the first row has no record */
 
     while (row < record_table + record_rows && row->type != said->type)
         row++;
-    if (row == record_table + record_rows) /* of a later version */
+    if (row == record_table + record_rows) /* a type of a later version */
         return;
     buf_seconds(out, said->time);
     buf_char(out, ' ');
@@ -207,7 +207,7 @@ static void put_said(struct buf *out, const struct said *said)
 
 /* ---- records ---- */
 
-/* A text that ends in a NUL, or with its record. */
+/* Sets the text, which ends at a NUL or at the end of the record. */
 static void text_of(struct said *said, const struct record *record, const char *text)
 {
     said->text = text;
@@ -222,7 +222,7 @@ static void put_comm(struct buf *out, const struct record_comm *comm)
                         .tid = comm->tid};
 
     if (comm->head.misc & RECORD_EXECUTED)
-        return; /* `exec` says so */
+        return; /* an EXEC record follows */
     text_of(&said, &comm->head, comm->name);
     put_said(out, &said);
 }
@@ -285,7 +285,7 @@ void put_line(struct buf *out, const struct record *record)
         put_fork(out, (const struct record_task *)record);
         break;
     case RECORD_MAP:
-        if (!(record->misc & RECORD_DATA)) /* those are for perf */
+        if (!(record->misc & RECORD_DATA)) /* data mappings are only for perf */
             put_map(out, (const struct record_map *)record);
         break;
     case RECORD_LOST:
@@ -294,8 +294,8 @@ void put_line(struct buf *out, const struct record *record)
     case RECORD_THROTTLE:
         put_drop(out, ((const struct record_throttle *)record)->time, NULL, "throttle");
         break;
-    case RECORD_EXIT:       /* of a thread; a process's is a COUNT */
-    case RECORD_UNTHROTTLE: /* its beginning was told */
+    case RECORD_EXIT:       /* processes have a COUNT record */
+    case RECORD_UNTHROTTLE: /* the THROTTLE record has a line */
         break;
     default:
         if (record_is_note(record))

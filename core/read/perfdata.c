@@ -1,12 +1,12 @@
 /*
- * The log as perf.data in its pipe form, for perf report and perf script. Records of perf's types
- * go through as they are; what perf must be told before it can read them is in perfdata_head.c.
+ * samples.perf: the log as perf.data in pipe format, for perf report and perf script. Records of
+ * perf types are copied. perfdata_head.c writes the records that perf needs first.
  */
 #include "core/read/perfdata.h"
 
 #include <string.h>
 
-/* Records of the stream itself. */
+/* Record types of the stream. */
 #define STREAM_LOST_SAMPLES 13
 #define STREAM_ROUND        68
 
@@ -14,19 +14,19 @@
 
 /* ---- records ---- */
 
-/* Types of pmcfs or of a later kernel, which perf would take for others. */
+/* Returns misc without bits that perf would misunderstand. */
 static unsigned misc_of(const struct record *record)
 {
     if (record->type == RECORD_COMM)
         return record->misc & (RECORD_MODE | RECORD_EXECUTED);
     if (record->type == RECORD_MAP && ((const struct record_map *)record)->pid == UINT32_MAX)
-        return RECORD_KERNEL; /* by which perf knows them */
+        return RECORD_KERNEL; /* perf expects this for kernel mappings */
     if (record->type == RECORD_MAP)
         return record->misc & (RECORD_MODE | RECORD_DATA);
     return record->misc & RECORD_MODE;
 }
 
-/* The first len bytes of a record which is to have `size` bytes. */
+/* Appends the first len bytes of a record, with `size` in its head. */
 static void add_begin(struct buf *out, const struct record *record, size_t len, size_t size)
 {
     struct record head = {record->type, (uint16_t)misc_of(record), (uint16_t)size};
@@ -35,7 +35,7 @@ static void add_begin(struct buf *out, const struct record *record, size_t len, 
     buf_add(out, record + 1, len - sizeof(head));
 }
 
-/* Up to the program's own. */
+/* Returns the number of frames before the user frames. */
 static uint64_t frames_of_kernel(const struct record_sample *sample, uint64_t n)
 {
     uint64_t i = 0;
@@ -45,11 +45,12 @@ static uint64_t frames_of_kernel(const struct record_sample *sample, uint64_t n)
     return i;
 }
 
-/* perf finds the program's callers in the stack, and adds those to the frames. */
+/* Appends a sample with tracepoint fields or a stack. User frames are left out if there is a stack:
+ * perf unwinds it and adds them. */
 static void add_with_parts(struct buf *out, const struct log_event *event, bool raw, bool stack,
                            const struct record_sample *sample)
 {
-    static const uint64_t none = 0, no_raw = 4; /* which are 0 */
+    static const uint64_t none = 0, no_raw = 4; /* four bytes, all 0 */
     uint64_t n = sample_frames(sample);
     struct sample_parts parts;
 
@@ -84,7 +85,7 @@ static void add_with_parts(struct buf *out, const struct log_event *event, bool 
     buf_add(out, parts.stack, parts.stack_bytes);
 }
 
-/* perf script prints the frames only: a sample without any would have no address. */
+/* Appends a sample with its address as the only frame, because perf script prints only frames. */
 static void add_one_frame(struct buf *out, const struct record_sample *sample)
 {
     bool kernel = (sample->head.misc & RECORD_MODE) == RECORD_KERNEL;
@@ -95,8 +96,8 @@ static void add_one_frame(struct buf *out, const struct record_sample *sample)
 }
 
 /*
- * A sample has what its event's attributes say: a call chain or none. One of an unknown event
- * would make perf give up the stream.
+ * Appends a sample with the parts that the attributes of its event declare. Skips samples of
+ * unknown events, because perf would abort.
  */
 static void add_sample(struct told *told, const struct record_sample *sample)
 {
@@ -117,7 +118,8 @@ static void add_sample(struct told *told, const struct record_sample *sample)
         add_begin(told->out, &sample->head, size, size);
 }
 
-/* An unknown id makes perf give up; 0 stands for what no event told. */
+/* Appends a record other than a sample. perf aborts at unknown ids, so these become 0 (no event).
+ */
 static void add_fact(struct told *told, const struct record *record)
 {
     size_t before_id = record->size - sizeof(uint64_t);
@@ -130,8 +132,8 @@ static void add_fact(struct told *told, const struct record *record)
 }
 
 /*
- * perf counts a LOST as one piece, whatever its number, and perf script shows when it came; the
- * number itself it adds up, for perf report, from LOST_SAMPLES. perf record writes both too.
+ * Appends a LOST_SAMPLES record. perf record writes LOST and LOST_SAMPLES too: perf script shows
+ * the time of LOST, and perf report adds up the numbers in LOST_SAMPLES.
  */
 static void add_lost_samples(struct told *told, uint64_t time, uint64_t id, uint64_t lost)
 {
@@ -149,7 +151,7 @@ static void add_lost(struct told *told, const struct record_lost *lost)
     add_lost_samples(told, lost->tail.time, lost->tail.id, lost->lost);
 }
 
-/* Processes are no samples. */
+/* Returns false for drops of the inventory: they count processes. */
 static bool drop_has_samples(const struct record_note *note)
 {
     static const char processes[] = "inventory";
@@ -169,7 +171,7 @@ static void add_drop(struct told *told, const struct record_note *note)
         add_lost_samples(told, note->time, 0, samples);
 }
 
-/* A sample to which nothing is to be done. */
+/* Returns true for samples that can be copied unchanged. */
 static bool goes_as_it_is(struct told *told, const struct record *record)
 {
     const struct record_sample *sample = (const struct record_sample *)record;
@@ -209,8 +211,9 @@ void perfdata_round(struct buf *out)
 }
 
 /*
- * perf shows records only when a later round has ended: of two that end at once the second has none
- * to wait for. Nothing older can come: a log is in order.
+ * Appends two FINISHED_ROUND records. perf shows the records of a round after the next round is
+ * finished, so the second one makes it show them now. The log is in order, so no older record
+ * follows.
  */
 static void add_rounds(struct buf *out)
 {
@@ -222,7 +225,8 @@ static void perfdata_records(uint64_t *number, const struct log_facts *facts, co
                              size_t len, struct buf *out)
 {
     struct told told = {.number = number, .facts = facts, .out = out};
-    const char *at = records, *end = len ? at + len : at, *run = at; /* of samples, copied as one */
+    const char *at = records, *end = len ? at + len : at,
+               *run = at; /* run: samples that are copied at once */
 
     perfdata_sets(&told);
     while (at < end) {

@@ -1,42 +1,44 @@
 /*
- * Between the parts of samples.perf: perfdata_head.c tells perf what there is, perfdata.c gives it
+ * Shared by perfdata_head.c, which writes the head of samples.perf, and perfdata.c, which writes
  * the records.
  */
 #pragma once
 
 #include "core/log/form.h"
 
-/* What a stream has told so far, in the one number that its reader keeps: sets; and up to which set
- * it has told the formats of tracepoints, 0: none. */
+/* The form's state per reader, in one number: the last set written, and the last set whose
+ * tracepoint formats were written (0: no formats). */
 #define TOLD(sets, fields)  ((uint64_t)(fields) << 32 | (sets))
 #define TOLD_SETS(number)   ((number)&UINT32_MAX)
 #define TOLD_FIELDS(number) ((number) >> 32)
 
-/* One call of the form. */
+/* The arguments of a call of the form. */
 struct told {
     uint64_t *number;
     const struct log_facts *facts;
     struct buf *out;
 };
 
-/* Of processes' memory, is this reader given any? Then callers are found in it, else in frames. */
+/* Returns true if the reader may see user stacks of this event. perf then unwinds them; otherwise
+ * samples have frames. */
 static inline bool told_stack(const struct told *told, const struct log_event *event)
 {
     return event->stack && memory_right_covers(&told->facts->reader, &event->observer);
 }
 
-/* The fields of a tracepoint, which can be of other tasks, go the same way. */
+/* Returns true if the reader may see the tracepoint fields of this event, which can describe other
+ * tasks. */
 static inline bool told_fields(const struct told *told, const struct log_event *event, uint64_t id)
 {
     return event->raw && LOG_ID_SET(id) <= TOLD_FIELDS(*told->number) &&
            memory_right_covers(&told->facts->reader, &event->observer);
 }
 
-/* The head of a record of the stream's own. */
+/* Appends the head of a record of the stream. */
 void perfdata_record(struct buf *out, unsigned type, size_t size);
-/* The end of a round: all records before it can be shown. */
+/* Appends the end of a round. */
 void perfdata_round(struct buf *out);
-/* Sets that came since. */
+/* Appends the events of all sets that are not written yet. */
 void perfdata_sets(struct told *told);
-/* The form's head. */
+/* Writes the start of the stream: see struct log_form. */
 void perfdata_head(uint64_t *number, const struct log_facts *facts, struct buf *out);

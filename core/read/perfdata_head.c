@@ -1,5 +1,5 @@
 /*
- * What perf is told before it can read records: attributes and name of each event, formats of
+ * Writes the records that perf needs first: attributes and name of each event, formats of
  * tracepoints, the processor and the clock.
  */
 #include "core/read/perfdata.h"
@@ -8,15 +8,15 @@
 
 #include <string.h>
 
-/* Records of the stream itself. */
+/* Record types of the stream. */
 #define STREAM_ATTR    64
 #define STREAM_TRACING 66
 #define STREAM_UPDATE  78
 #define STREAM_FEATURE 80
 
 #define UPDATE_NAME   2
-#define FEATURE_CPU   8  /* the processor's name */
-#define FEATURE_CLOCK 29 /* one moment in CLOCK_REALTIME and in the clock of the records */
+#define FEATURE_CPU   8  /* name of the processor */
+#define FEATURE_CLOCK 29 /* one time in CLOCK_REALTIME and in the clock of the records */
 #define CLOCK_LAYOUT  1
 #define CLOCK_ID      1 /* CLOCK_MONOTONIC */
 
@@ -44,9 +44,8 @@
 #define TEXT_LONGEST 4095
 
 /*
- * perf_event_attr. Some versions of perf look for the ids behind as many bytes as their own struct
- * has, and read all of it: so it is as long as that of most versions. A longer one would end up in
- * files (perf inject) that an older perf refuses.
+ * perf_event_attr, with the size of most perf versions. Some versions expect the ids at the size of
+ * their own struct, and older versions reject files with a longer one (perf inject).
  */
 struct stream_attr {
     uint32_t type, size;
@@ -82,7 +81,7 @@ static size_t text_len(const char *text)
     return len < TEXT_LONGEST ? len : TEXT_LONGEST;
 }
 
-/* A text and NULs: room bytes. */
+/* Appends a text, padded with NULs to `room` bytes. */
 static void add_text(struct buf *out, const char *text, size_t room)
 {
     size_t len = text_len(text);
@@ -93,9 +92,9 @@ static void add_text(struct buf *out, const char *text, size_t room)
 }
 
 /*
- * A PMU's number means another PMU elsewhere, tracepoints are printed with their fields, which may
- * not be shown, and a few software events are no samples to perf: it would fail, or leave out what
- * it should show. As a clock they are read like any sample, under their name.
+ * Returns true if perf can read the event with its type. Other events are declared as a clock and
+ * keep their name: dynamic PMU numbers differ between hosts, tracepoints need fields that the
+ * reader may not see, and perf handles a few software events specially.
  */
 static bool type_is_plain(const struct log_event *event)
 {
@@ -104,7 +103,8 @@ static bool type_is_plain(const struct log_event *event)
     return event->type < TYPE_BREAKPOINT && event->type != TYPE_TRACEPOINT;
 }
 
-/* Does what is counted end so? perf asks for kernel addresses only where there can be some. */
+/* Returns true if the event has this mode suffix. perf needs kernel symbols only for kernel events.
+ */
 static bool counts_only(const struct log_event *event, const char *mode)
 {
     size_t len = strlen(event->resolved);
@@ -162,8 +162,8 @@ static void add_event(const struct told *told, const struct log_event *event, ui
 
 /* ---- formats of tracepoints ---- */
 
-/* The tracepoints of sets from one to another of which this reader is shown fields, each once.
- * Their number; 0: none, or too many. */
+/* Finds the tracepoints of sets from..to whose fields the reader may see, without duplicates.
+ * Returns their number, or 0 if there are too many. */
 static unsigned fields_find(const struct told *told, uint64_t from, uint64_t to,
                             const struct log_event *events[SET_MAX])
 {
@@ -186,8 +186,9 @@ static unsigned fields_find(const struct told *told, uint64_t from, uint64_t to,
 }
 
 /*
- * perf takes formats once in a stream, and without one it ends at a sample that has fields: only
- * the sets that are known when the first formats are told have theirs shown.
+ * Prints the tracepoint formats. perf reads formats only once per stream and aborts at fields
+ * without a format, so only sets known at that time have fields. Returns false if there are no
+ * formats.
  */
 static bool formats_make(const struct told *told, uint64_t from, uint64_t to, struct buf *out)
 {
@@ -232,7 +233,7 @@ void perfdata_sets(struct told *told)
     buf_free(&formats);
 }
 
-/* ---- the machine ---- */
+/* ---- processor and clock ---- */
 
 static void add_feature_cpu(struct buf *out, const char *machine)
 {
@@ -246,7 +247,7 @@ static void add_feature_cpu(struct buf *out, const char *machine)
     add_text(out, machine, room);
 }
 
-/* For times of day: perf script -F +tod. */
+/* Lets perf script -F +tod print times of day. */
 static void add_feature_clock(struct buf *out, const struct log_facts *facts)
 {
     uint64_t feature = FEATURE_CLOCK;
@@ -269,7 +270,7 @@ void perfdata_head(uint64_t *number, const struct log_facts *facts, struct buf *
     buf_add(out, "PERFILE2", 8);
     buf_add(out, &size, sizeof(size));
     perfdata_sets(&told);
-    if (*number == 0) { /* without any perf does not even understand a name */
+    if (*number == 0) { /* perf needs at least one event to read names */
         char name[] = "dummy", resolved[] = "dummy:u";
         struct log_event dummy = {.name = name, .resolved = resolved, .type = TYPE_SOFTWARE};
 

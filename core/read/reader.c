@@ -1,6 +1,6 @@
 /*
- * Reading a log: decide with the engine's lock whether there is something, something may come, or
- * it is over; take a batch of records and form it without the lock.
+ * Reads a log: decides under the engine's lock whether to reply, wait or report end of file, and
+ * converts a batch of records without the lock.
  */
 #include "core/read/reader_state.h"
 
@@ -16,14 +16,14 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#define ROOM_OF_BATCH (128u << 10) /* what a form's batch is meant for */
+#define ROOM_OF_BATCH (128u << 10) /* reply size for which log_form.batch is chosen */
 #define ROOM_MOST     (256u << 10)
-#define BATCH_LEAST   512     /* bytes of records that are taken at once; else one */
-#define BUSY_NS       1000000 /* two reads of one open file at once: the second looks again */
+#define BATCH_LEAST   512     /* minimum bytes for a batch; below it, one record at a time */
+#define BUSY_NS       1000000 /* retry interval for a concurrent read of the same open file */
 
-#define LAST_NS UINT64_C(2000000000) /* so long may it take to close the counters of a PMC */
+#define LAST_NS UINT64_C(2000000000) /* time limit for the last record of a released PMC */
 
-/* ---- life ---- */
+/* ---- creation and destruction ---- */
 
 struct log_reader *log_reader_new(struct engine *engine, const struct log_form *form, uint64_t pmc)
 {
@@ -57,8 +57,8 @@ void log_reader_leave(struct log_reader *reader)
         log_forget(reader->cursor->log);
 }
 
-/* Where there was none, or another (the log was ended, and began anew), and nothing is left of it.
- */
+/* Opens the log of the PMC if the reader has no log, or has read all of an earlier one (log=off,
+ * then log=on). Returns false on ENOMEM. */
 static bool reader_follow(struct log_reader *reader, struct pmc *pmc)
 {
     if (pmc->notes && !pmc_keeps_log(pmc))
@@ -82,9 +82,9 @@ static bool reader_ready(const struct log_reader *reader)
     return !reader->headed || (reader->cursor && log_ready(reader->cursor));
 }
 
-/* ---- what may come ---- */
+/* ---- expected records ---- */
 
-/* Can records still come? While a change is under way that is not known. */
+/* Returns true if more records may come. During a change this is unknown, so true. */
 static bool records_come(const struct pmc *pmc)
 {
     const struct settings *settings = &pmc->settings;
@@ -95,7 +95,7 @@ static bool records_come(const struct pmc *pmc)
            pmc->state == PMC_RUNNING || pmc->state == PMC_LOST || pmc->state == PMC_WAITING;
 }
 
-/* ---- what the first line says ---- */
+/* ---- the first line ---- */
 
 static char *events_text(const struct pmc *pmc)
 {
@@ -113,7 +113,7 @@ static char *events_text(const struct pmc *pmc)
     return text;
 }
 
-/* The moment is that of mkdir, which no record is before. */
+/* The times are those of mkdir, before any record. */
 bool log_reader_learn(struct log_reader *reader, const struct pmc *pmc)
 {
     const struct class_info *classes = pmc->engine->classes;
@@ -143,7 +143,7 @@ size_t log_reader_bytes(const struct log_reader *reader)
 
 /* ---- a reply ---- */
 
-/* The reader's place, to which it goes back when it cannot be given what it took. */
+/* The reader's position, restored if the reply cannot be delivered. */
 struct place {
     struct log_cursor cursor;
     uint64_t told_sets;
@@ -152,10 +152,10 @@ struct place {
 
 struct reply {
     struct log_reader *reader;
-    struct place begun; /* before this reply */
-    size_t room;        /* bytes of text that are asked for */
+    struct place begun; /* position before this reply */
+    size_t room;        /* requested bytes */
     struct buf records, text;
-    bool failed; /* memory ended */
+    bool failed; /* ENOMEM */
 };
 
 static struct place place_of(const struct log_reader *reader)
@@ -175,13 +175,13 @@ static void place_back(struct log_reader *reader, const struct place *place)
     reader->closed = place->closed;
 }
 
-/* Bytes of records for so much text. */
+/* Returns the bytes of records that produce about `room` bytes of text. */
 static size_t records_for(const struct log_form *form, size_t room)
 {
     return (size_t)((uint64_t)room * form->batch / ROOM_OF_BATCH);
 }
 
-/* The records that were taken become text. */
+/* Converts the records of the batch. */
 static void reply_form(struct reply *reply)
 {
     struct log_reader *reader = reply->reader;
@@ -196,8 +196,9 @@ static void reply_form(struct reply *reply)
 }
 
 /*
- * About max bytes of records, or one (max 1). False: there are none, or their text does not fit and
- * was not made. One record does not have to fit, if there is no text before it.
+ * Adds about max bytes of records to the reply, or one record if max is 1. Returns false and
+ * changes nothing if no record is left or the text does not fit. A single first record may be too
+ * long.
  */
 static bool reply_take(struct reply *reply, size_t max)
 {
@@ -219,7 +220,8 @@ static bool reply_take(struct reply *reply, size_t max)
     return false;
 }
 
-/* Many records at once while their text fits, then one by one: the reply ends at a whole line. */
+/* Adds batches while their text fits, then single records, so that the reply ends with a complete
+ * line. */
 static void reply_run(struct reply *reply)
 {
     struct log_reader *reader = reply->reader;
@@ -243,7 +245,8 @@ static void reply_run(struct reply *reply)
     reply->text.failed = false;
 }
 
-/* No memory; or one record's text is longer than what is read, and the rest may not be kept. */
+/* Returns an error on ENOMEM, or if the record is longer than the reply and its tail cannot be
+ * stored for the next read. */
 static int reply_check(struct call *call, const struct reply *reply)
 {
     const size_t len = reply->text.len;
@@ -265,8 +268,8 @@ static void reply_make(struct call *call, struct reply *reply)
 }
 
 /*
- * The text becomes the reply's, in call->out; it is empty where records have no line, which is no
- * end of file.
+ * Replies with the text of a batch in call->out. The text is empty if the records have no lines;
+ * this does not mean end of file.
  */
 static int reply_give(struct call *call, struct log_reader *reader)
 {
@@ -306,8 +309,8 @@ static struct log_reader *reader_of(struct call *call, const struct log_form *fo
 }
 
 /*
- * Released: the last records are put when all counters are closed, a moment later; it is woken
- * then.
+ * Waits for the last records of a released PMC. They are added when its counters are closed, and
+ * that wakes the reader.
  */
 static int stream_rest(struct call *call, struct log_reader *reader)
 {
@@ -328,7 +331,7 @@ static int reader_busy(struct call *call, const struct log_reader *reader)
     return CALL_WAIT;
 }
 
-/* What the PMC is now. False: no memory. */
+/* Updates the reader from the PMC. Returns false on ENOMEM. */
 static bool reader_look(struct call *call, struct log_reader *reader)
 {
     if (!log_reader_learn(reader, call->pmc) || !reader_follow(reader, call->pmc))
@@ -348,7 +351,7 @@ static int stream_log(struct call *call, const struct log_form *form)
         return reader_busy(call, reader);
     reader->facts.reader = rights_to_memory(call->open->rights);
     do {
-        struct pmc *pmc = call->pmc; /* another after each reply: it may have been released */
+        struct pmc *pmc = call->pmc; /* read it again after each reply: the PMC may be released */
 
         if (pmc && !reader_look(call, reader))
             return err_nomem(&call->err);
@@ -381,7 +384,7 @@ bool idle_lines(struct call *call)
     return true;
 }
 
-/* perf has given out all records up to here already, so a further round is without effect. */
+/* Sends an empty round, which perf ignores: all earlier records are shown already. */
 bool idle_samples_perf(struct call *call)
 {
     const struct log_reader *reader = call->open ? call->open->reader : NULL;
@@ -391,7 +394,8 @@ bool idle_samples_perf(struct call *call)
     return call->out->len > 0;
 }
 
-/* A log released before its first read can still be read. That read tells what went wrong. */
+/* Prepares the reader at open, so that the log of a PMC that is released before the first read can
+ * be read. The read reports errors. */
 static void begin_log(struct call *call, const struct log_form *form)
 {
     struct log_reader *reader = reader_of(call, form);
@@ -410,7 +414,7 @@ void begin_samples_perf(struct call *call)
     begin_log(call, &form_perf);
 }
 
-/* Nothing was read yet: there is a first line. At its end it is readable too, as files are. */
+/* The stream is readable before the first line and, like any file, at its end. */
 unsigned poll_samples(struct call *call)
 {
     const struct log_reader *reader = call->open ? call->open->reader : NULL;

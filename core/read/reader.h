@@ -1,6 +1,6 @@
 /*
- * An open `samples` or `samples.perf`: a place in the log and what its form needs to remember. A
- * form turns whole records into the bytes of its stream. (The files themselves are in files.h.)
+ * The reader of an open `samples` or `samples.perf`: a position in the log and the state of its
+ * form (form.h). The file operations are in files.h.
  */
 #pragma once
 
@@ -8,6 +8,6 @@
 
 struct engine;
 
-struct log_reader;                               /* owned by open_file */
-void log_reader_free(struct log_reader *reader); /* NULL allowed; no lock needed */
-void log_reader_leave(struct log_reader *reader); /* its log is a later worker's, too */
+struct log_reader;                                /* owned by open_file */
+void log_reader_free(struct log_reader *reader);  /* may be NULL; needs no lock */
+void log_reader_leave(struct log_reader *reader); /* keeps its log for a new worker */

@@ -1,6 +1,6 @@
 /*
- * What a reader of a log is: for reader.c and for the journal. Everything is used with the
- * engine's lock, unless it is busy.
+ * The reader of a log, for reader.c and the journal. Protected by the engine's lock; while `busy`
+ * is set only the thread that reads may use the other fields.
  */
 #pragma once
 
@@ -16,19 +16,19 @@ struct pmc;
 struct log_reader {
     const struct log_form *form;
     struct engine *engine;
-    uint64_t pmc;              /* its id */
-    uid_t uid;                 /* that pays for its PMC */
-    struct log_cursor *cursor; /* NULL: no record was ever put */
-    struct log_facts facts;    /* as of the last look at the PMC before the first line was given */
-    uint64_t told_sets;        /* by the form */
-    bool headed;               /* it has had what stands before everything */
-    bool busy;                 /* a batch is under way without the lock */
-    bool closed;               /* the last record it took was the log's last */
-    uint64_t give_up_ns;       /* the PMC was released: the last record comes before that */
+    uint64_t pmc;              /* id of the PMC */
+    uid_t uid;                 /* user who pays for the PMC */
+    struct log_cursor *cursor; /* NULL: the PMC has had no log yet */
+    struct log_facts facts;    /* facts about the PMC when the first line was sent */
+    uint64_t told_sets;        /* state of the form */
+    bool headed;               /* the start of the stream was sent */
+    bool busy;                 /* a thread converts a batch without the lock */
+    bool closed;               /* the last record read was RECORD_CLOSE */
+    uint64_t give_up_ns;       /* after a release: stop waiting for the last record at this time */
 };
 
-/* At the beginning. NULL: no memory. */
+/* Creates a reader at the start of the log. Returns NULL on ENOMEM. */
 struct log_reader *log_reader_new(struct engine *engine, const struct log_form *form, uint64_t pmc);
-/* What the first line says of the PMC, until that was given. False: no memory. */
+/* Updates the facts about the PMC until the first line is sent. Returns false on ENOMEM. */
 bool log_reader_learn(struct log_reader *reader, const struct pmc *pmc);
-size_t log_reader_bytes(const struct log_reader *reader); /* what it takes of memory, about */
+size_t log_reader_bytes(const struct log_reader *reader); /* approximate memory use */

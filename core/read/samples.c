@@ -1,5 +1,5 @@
 /*
- * Other uses of a log: a remark is written into it, it is read folded.
+ * Writes to `samples` (user records) and reads of samples.folded.
  */
 #include "core/change/change.h"
 #include "core/engine.h"
@@ -13,7 +13,8 @@
 
 /* ---- WRITELOG ---- */
 
-/* Too large for what the ring may become, or for what it has become. */
+/* Sets the error for a record that is too large for the limit of the log, or for its present ring.
+ */
 static int remark_refuse(struct call *call, struct pmc *pmc, size_t size)
 {
     const size_t most = log_record_max(pmc->log);
@@ -51,7 +52,7 @@ static int remark_put(struct call *call, struct pmc *pmc)
         return err_set(&call->err, X14, "no memory for the log of %s", pmc->name);
     }
     if (call->len > RECORD_MAX - sizeof(struct record_note))
-        rc = -E2BIG; /* the record would have only the beginning of the text */
+        rc = -E2BIG; /* the record would have only a part of the text */
     else if (!record.failed)
         rc = log_put_once(pmc->log, call->engine->request, (const struct record *)record.data);
     if (rc)
@@ -62,7 +63,7 @@ static int remark_put(struct call *call, struct pmc *pmc)
     return rc;
 }
 
-/* Records of the time before it was written stand before it in the log. */
+/* Drains first, so that earlier records come before the text in the log. */
 static int remark_drain_put(struct call *call, struct pmc *pmc)
 {
     struct recording *recording = recording_ref(pmc->recording);
@@ -98,7 +99,7 @@ int store_samples(struct call *call)
 
 /* ---- samples.folded ---- */
 
-/* The log is drained, and folded. */
+/* Drains and folds the log. Drops the references to log and recording. */
 static int folded_make(struct call *call, struct log *log, struct recording *recording,
                        struct buf *text)
 {
@@ -113,7 +114,7 @@ static int folded_make(struct call *call, struct log *log, struct recording *rec
     log_unref(log);
     slow_end(call);
     if (slow_interrupted(call))
-        return -EINTR; /* its reader is gone */
+        return -EINTR; /* the reader was interrupted */
     return rc || text->failed ? err_nomem(&call->err) : CALL_DONE;
 }
 
