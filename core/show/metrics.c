@@ -1,7 +1,7 @@
 /*
- * The tables of many PMCs: counts, and metrics.prom (Prometheus text format 0.0.4). Only PMCs that
- * the reader may read; one family after the other. No label per process or thread, and one per CPU
- * only where metrics=cpu asks for it.
+ * Tables of all PMCs that the reader may read: counts and metrics.prom (Prometheus text format
+ * 0.0.4). Samples have no labels for processes and threads, and a label for the CPU only with
+ * metrics=cpu.
  */
 #include "core/files.h"
 #include "core/pmc/access.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A look at every PMC that the reader may read; one without an event has no line. */
+/* Takes a snapshot of all PMCs that the reader may read, and prints it. */
 static int look_all(struct call *call, int (*print)(struct call *call, struct look *look))
 {
     bool all = instance_is_root(call->instance);
@@ -30,14 +30,14 @@ static int look_all(struct call *call, int (*print)(struct call *call, struct lo
     return rc;
 }
 
-/* A value that cannot be read is left out: a wrong one would be believed, an error would hide the
- * others. */
+/* Returns false if the values cannot be read. Such a PMC is omitted, because an error would hide
+ * all others. */
 static bool item_valid(const struct looked *item)
 {
     return item->set && !item->failed && !pmc_released(item->pmc) && item->pmc->set == item->set;
 }
 
-/* The instance was removed while it was looked at. */
+/* Sets the error for an instance that was removed during the snapshot. */
 static int say_gone(struct call *call)
 {
     return err_set(&call->err, P26, "the instance of this file was removed");
@@ -101,8 +101,8 @@ static void label_next(struct buf *out, const char *name, const char *value)
 }
 
 /*
- * The instance's name, in the instance's own file as well: a collector that reads the files of
- * several instances must not find the same labels twice. (Prometheus's own label is `instance`.)
+ * Prints the name of the instance as label `subtree`, because `instance` is a label of Prometheus.
+ * The file of the instance has it too, so that a collector of several files gets distinct labels.
  */
 static void label_subtree(struct buf *out, const struct pmc *pmc)
 {
@@ -117,7 +117,7 @@ static void number(struct buf *out, const char *name, const char *type, const ch
     buf_printf(out, "%s %" PRIu64 "\n", name, value);
 }
 
-/* A set may have an event twice: the later ones are told apart by how many came before. */
+/* Prints the event label. Repeated events in a set get an index label. */
 static void event_labels(struct buf *out, const struct set *set, unsigned at)
 {
     const char *written = set->event[at].written;
@@ -130,7 +130,7 @@ static void event_labels(struct buf *out, const struct set *set, unsigned at)
         buf_printf(out, ",index=\"%u\"", before);
 }
 
-/* One line; cpu -1: it is of no single CPU. */
+/* Prints a line. cpu is -1 for no CPU label. */
 static void print_value(struct buf *out, const struct looked *item, unsigned i, int cpu,
                         uint64_t value)
 {
@@ -150,7 +150,8 @@ static void print_value(struct buf *out, const struct looked *item, unsigned i, 
     buf_char(out, '\n');
 }
 
-/* What all links on this CPU counted, one that was taken back and is there again included. */
+/* Returns the sum of all links on this CPU. A CPU can have several if it was detached and attached
+ * again. */
 static uint64_t cpu_value(const struct looked *item, unsigned cpu, unsigned i)
 {
     uint64_t sum = 0;
@@ -170,8 +171,8 @@ static bool cpu_is_first(const struct links *links, unsigned at)
 }
 
 /*
- * A line per CPU; what is of none (the initial value, cgroups, CPUs that were taken back) has one
- * without the label, so that the lines add up to the count.
+ * Prints a line per CPU, and one without the label for counts of no CPU: the initial value, cgroups
+ * and detached CPUs. The lines add up to the count.
  */
 static void print_cpus(struct buf *out, const struct looked *item, unsigned i)
 {
@@ -243,7 +244,7 @@ static void value_state(const struct looked *item, struct buf *out)
 static const struct per_pmc {
     const char *name, *type, *help;
     void (*value)(const struct looked *item, struct buf *out);
-    bool always; /* also when there is no count, or when it cannot be read */
+    bool always; /* print a line even if the count cannot be read */
 } per_pmc[] = {
     {"pmcfs_enabled_seconds_total", "counter",
      "Time during which a PMC was enabled, over all threads and CPUs.", value_enabled, false},
@@ -256,7 +257,7 @@ static const struct per_pmc {
     {"pmcfs_state", "gauge", "1 for the present state of a PMC.", value_state, true},
 };
 
-/* A line of what is common to its lines for each PMC that is still there. */
+/* Prints the labels that all lines of a PMC share, one line per PMC. Skips released PMCs. */
 static void print_labels(const struct look *look, struct buf *out)
 {
     for (unsigned p = 0; p < look->n; p++) {
@@ -304,7 +305,7 @@ static void print_families(struct buf *out, const struct look *look)
     buf_free(&labels);
 }
 
-/* Of pmcfs itself: only in the root's file. */
+/* Prints metrics of pmcfs, for the file in the root only. */
 static void print_health(const struct engine *engine, struct buf *out)
 {
     family(out, "pmcfs_info", "gauge", "Version and backend.");

@@ -1,7 +1,7 @@
 /*
- * series: every reader gets a line each interval, with what was counted since its line before.
- * Lines stand at multiples of the interval since the start; one that comes too late says what it
- * skipped.
+ * series: each reader gets a line per interval with the counts since its previous line. Lines are
+ * due at multiples of the interval since the start. A late line comes after a comment with the
+ * number of skipped lines.
  */
 #include "core/show/series.h"
 
@@ -25,28 +25,28 @@ static bool goes_on(const struct pmc *pmc)
            pmc->state == PMC_WAITING;
 }
 
-/* As in samples, before the first start something may still come. */
+/* Returns true before the first start: readers wait for lines, as in samples. */
 static bool not_yet(const struct pmc *pmc)
 {
     return pmc->state == PMC_ALLOCATED && !pmc->first_start_ns;
 }
 
-/* The reader is in the middle of the lines of the present run. */
+/* Returns true if the reader has had lines of the present run. */
 static bool same_run(const struct pmc *pmc, const struct series_cursor *cursor)
 {
     return goes_on(pmc) && cursor->begun && !cursor->ended &&
            pmc->started_ns == cursor->pmc_start && pmc->resets == cursor->resets;
 }
 
-/* What a run that is over counted since its last line: after a reset that is not known any more. */
+/* Returns true if a finished run has counts since its last line. After a reset they are unknown. */
 static bool rest_is_due(const struct pmc *pmc, const struct series_cursor *cursor)
 {
     return cursor->begun && !cursor->ended && pmc->resets == cursor->resets &&
            !same_run(pmc, cursor);
 }
 
-/* The open file's, as wide as the present set: what it has of another is of a count that is gone.
- */
+/* Returns the cursor of the open file, or NULL on ENOMEM. Zeroes its counts if the number of events
+ * has changed, because they belong to an earlier set. */
 static struct series_cursor *cursor_of(struct open_file *open, const struct pmc *pmc)
 {
     if (!open->series && (open->series = calloc(1, sizeof *open->series)))
@@ -58,7 +58,7 @@ static struct series_cursor *cursor_of(struct open_file *open, const struct pmc 
     return open->series;
 }
 
-/* The first multiple of the interval after now. */
+/* Returns the time of the next line: the first multiple of the interval after now. */
 static uint64_t next_due(const struct pmc *pmc, uint64_t now_ns)
 {
     uint64_t step = interval_ns(pmc), since = now_ns - pmc->started_ns;
@@ -66,7 +66,7 @@ static uint64_t next_due(const struct pmc *pmc, uint64_t now_ns)
     return pmc->started_ns + (since / step + 1) * step;
 }
 
-/* A column for each metric of `event`: its word, or what it comes to in this reading. */
+/* Prints a column for each metric in `event`: its name if reading is NULL, or else its value. */
 static void metric_columns(struct call *call, const struct pmc *pmc,
                            const struct metric_reading *reading)
 {
@@ -95,7 +95,7 @@ static void columns(struct call *call, const struct pmc *pmc)
     buf_char(call->out, '\n');
 }
 
-/* What the step since the line before comes to. */
+/* Prints the metrics of the counts since the previous line. */
 static void metrics_step(struct call *call, const struct pmc *pmc, struct series_cursor *cursor,
                          const struct tally *tally, bool partial, uint64_t now_ns)
 {
@@ -130,8 +130,8 @@ static void line(struct call *call, const struct pmc *pmc, struct series_cursor 
     buf_char(call->out, '\n');
 }
 
-/* A new sequence: it goes on where the reader's last one ended, or begins with the present count.
- */
+/* Starts a sequence of lines. It continues from the reader's last sequence, or else starts at the
+ * present count. */
 static void sequence_begin(struct call *call, const struct pmc *pmc, struct series_cursor *cursor,
                            const struct tally *tally, uint64_t now_ns)
 {
@@ -141,7 +141,7 @@ static void sequence_begin(struct call *call, const struct pmc *pmc, struct seri
     for (unsigned i = 0; i < cursor->n; i++) {
         if (!cursor->begun)
             cursor->last[i] = count_shown(pmc, tally, i);
-        else if (cursor->resets != pmc->resets) /* it saw the count begin anew */
+        else if (cursor->resets != pmc->resets) /* the count was reset since then */
             cursor->last[i] = i < settings->n_counts ? settings->counts[i] : 0;
     }
     if (!cursor->begun)
@@ -155,7 +155,7 @@ static void sequence_begin(struct call *call, const struct pmc *pmc, struct seri
     cursor->due_ns = next_due(pmc, now_ns);
 }
 
-/* The next line is not due yet. */
+/* Returns true if the next line is not due yet. */
 static bool is_early(const struct call *call, const struct pmc *pmc, uint64_t now_ns)
 {
     const struct series_cursor *cursor = call->open->series;
@@ -163,14 +163,14 @@ static bool is_early(const struct call *call, const struct pmc *pmc, uint64_t no
     return same_run(pmc, cursor) && now_ns < cursor->due_ns && !rest_is_due(pmc, cursor);
 }
 
-/* What the present values mean for this reader. */
+/* Prints the next line or lines for this reader. */
 static int series_step(struct call *call, struct pmc *pmc, const struct tally *tally, bool partial,
                        uint64_t now_ns)
 {
     struct series_cursor *cursor = call->open->series;
 
     if (rest_is_due(pmc, cursor)) {
-        line(call, pmc, cursor, tally, partial, now_ns); /* so that the lines add up */
+        line(call, pmc, cursor, tally, partial, now_ns); /* makes the lines add up to the count */
         cursor->ended = true;
         return CALL_DONE;
     }
@@ -199,13 +199,13 @@ static int series_look(struct call *call, struct look *look)
     struct looked *item = &look->item[0];
 
     if (item->pmc->set != item->set)
-        return CALL_DONE; /* end of file: it counts something else now */
+        return CALL_DONE; /* end of file: the set has changed */
     if (is_early(call, item->pmc, look->time_ns))
-        return series_wait(call, item->pmc); /* another reader of this descriptor was faster */
+        return series_wait(call, item->pmc); /* another read of this open file got the line */
     return series_step(call, item->pmc, item->total, item->partial, look->time_ns);
 }
 
-/* End of file; a reader that never had a line is given the columns before it. */
+/* Reports end of file, after the columns if the reader has had no line yet. */
 static int nothing_comes(struct call *call, struct series_cursor *cursor, bool no_interval)
 {
     if (!cursor->begun && !cursor->ended) {

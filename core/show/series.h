@@ -1,7 +1,6 @@
 /*
- * The stream of a PMC's count, a line each interval. A reader gets a sequence of lines for each
- * run: the columns, the lines, and end of file when the run is over; the next run begins the next
- * one.
+ * The stream of a PMC's counts, one line per interval. For each run a reader gets the column names,
+ * the lines, and end of file when the run stops. A new run starts a new sequence.
  */
 #pragma once
 
@@ -10,14 +9,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Where one reader is. */
+/* The position of a reader. */
 struct series_cursor {
-    bool begun;             /* it had lines of a run: last[] is valid */
-    bool ended;             /* all was said: end of file until a run begins */
-    uint64_t pmc_start;     /* the run that its lines belong to (pmc.started_ns) */
-    uint64_t resets;        /* pmc.resets then: last[] is of another count otherwise */
-    uint64_t due_ns;        /* of the next line */
-    uint64_t elapsed_ns;    /* at the line before; for metrics */
-    unsigned n;             /* events of the set that it is of */
-    uint64_t last[SET_MAX]; /* values at the line before */
+    bool begun;             /* a sequence was started: last[] is valid */
+    bool ended;             /* end of file until the next run starts */
+    uint64_t pmc_start;     /* pmc.started_ns of the run of its lines */
+    uint64_t resets;        /* pmc.resets at the last line; if it changed, last[] is obsolete */
+    uint64_t due_ns;        /* time of the next line */
+    uint64_t elapsed_ns;    /* elapsed time at the previous line, for metrics */
+    unsigned n;             /* number of events in last[] */
+    uint64_t last[SET_MAX]; /* values at the previous line */
 };
