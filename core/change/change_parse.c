@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define BYTE_ORDER_MARK "\xef\xbb\xbf" /* some editors write it at the start of UTF-8 text */
+
 /* Refuses bytes that no event name contains, before backends pass names to parsers and files. */
 static int check_name(struct word word, struct err *err)
 {
@@ -180,22 +182,84 @@ static struct word first_event(const struct change *change, struct word text)
     return comma ? (struct word){text.p, (size_t)(comma - text.p)} : text;
 }
 
-static int add_names(struct change *change, struct word text)
+/* Adds the events between commas; a comma at the end is skipped. `modifier` is that of a set in
+ * braces (":u", or empty) and is added to each event. */
+static int add_names(struct change *change, struct word text, struct word modifier)
 {
-    const char *end = text.p + text.len;
+    const char *end = text.p + text.len - (text.len > 1 && text.p[text.len - 1] == ',');
+    struct buf spelling;
+    char room[256];
     int rc = 0;
 
-    while (rc == 0 && text.p < end) {
+    text.len = (size_t)(end - text.p);
+    do {
         struct word name = first_event(change, text);
+        const char *terms_end = behind_terms(name.p, name.p + name.len);
+        const char *comma = find(terms_end, name.p + name.len, ',');
 
-        rc = is_setting(name)
-                 ? err_set(&change->err, CS01,
-                           "\"" WORD_FMT "\" is a setting, not an event: write it to config",
-                           WORD_ARG(name))
-                 : add_event(change, name);
         text.p = name.p + name.len + 1;
         text.len = text.p < end ? (size_t)(end - text.p) : 0;
-    }
+        if (is_setting(name))
+            return err_set(&change->err, CS01,
+                           "\"" WORD_FMT "\" is a setting, not an event: write it to config",
+                           WORD_ARG(name));
+        if (modifier.len == 0) {
+            rc = add_event(change, name);
+            continue;
+        }
+        const size_t before = comma ? (size_t)(comma - name.p) : name.len;
+        buf_init(&spelling, room, sizeof room);
+        buf_add(&spelling, name.p, before);
+        buf_add(&spelling, modifier.p, modifier.len);
+        buf_add(&spelling, name.p + before, name.len - before);
+        rc = spelling.failed ? err_nomem(&change->err)
+                             : add_event(change, (struct word){buf_text(&spelling), spelling.len});
+        buf_free(&spelling);
+    } while (rc == 0 && text.len > 0);
+    return rc;
+}
+
+/* Adds the events of a list, or of a set in braces as perf writes it: {A,B} or {A,B}:u. */
+static int add_set(struct change *change, struct word list)
+{
+    struct word inside, modifier;
+
+    if (list.len == 0 || list.p[0] != '{')
+        return add_names(change, list, (struct word){list.p, 0});
+    list.len -= list.p[list.len - 1] == ',';
+    inside = word_until(word_from(list, 1), '}', &modifier);
+    if (inside.len + 1 == list.len)
+        return err_set(&change->err, CS01,
+                       "\"" WORD_FMT
+                       "\" has no closing brace: write {A,B}, with commas between the "
+                       "events",
+                       WORD_ARG(list));
+    if (modifier.len > 0 && (modifier.p[0] != ':' || word_part(modifier, ",{}").len < modifier.len))
+        return err_set(&change->err, CS01,
+                       "\"" WORD_FMT "\" is more than one set: a PMC counts one set, so write "
+                       "{A,B} alone and the other events to another PMC",
+                       WORD_ARG(list));
+    return add_names(change, inside, modifier);
+}
+
+/* Adds the events of a word and of the next words if a blank next to a comma or brace continues the
+ * list. A setting of `config` ends the list. */
+static int add_list(struct change *change, struct scan *scan, struct word word)
+{
+    struct scan next;
+    struct buf list;
+    char room[1024];
+    int rc;
+
+    buf_init(&list, room, sizeof room);
+    do {
+        buf_add(&list, word.p, word.len);
+        *scan = next = (struct scan){word.p + word.len, scan->end};
+    } while (!list.failed && scan_setting(&next, &word) && !is_setting(word) &&
+             (strchr(",{", list.data[list.len - 1]) || strchr(",}", word.p[0])));
+    rc = list.failed ? err_nomem(&change->err)
+                     : add_set(change, (struct word){buf_text(&list), list.len});
+    buf_free(&list);
     return rc;
 }
 
@@ -232,7 +296,7 @@ static int parse_config(struct change *change, struct scan *scan)
             return err_set(&change->err, P02, "%s= has no value: %s (pmcfs(5))",
                            key_table[key].name, key_table[key].values);
         if (key == KEY_EVENT)
-            rc = add_names(change, value);
+            rc = add_list(change, scan, value);
         else if (key == KEY_TARGET)
             rc = add_target(change, value);
         else
@@ -255,13 +319,16 @@ static int parse_words(struct change *change, struct scan *scan)
     struct word word;
     int rc = 0;
 
-    while (rc == 0 && scan_word(scan, &word)) {
+    while (rc == 0 && scan_setting(scan, &word)) {
         if (strcmp(change->file, "event") == 0)
-            rc = add_names(change, word);
+            rc = add_list(change, scan, word);
         else if (!word_is(word, "waiting") || !behind_cgroup(change)) /* as `target` lists it */
             rc = add_target(change, word);
     }
-    if (rc == 0 && change->desired.n_names + change->desired.targets.n == 0)
+    /* A shell may write each line of a list by itself: comments, and blank lines after events. */
+    if (rc == 0 && change->desired.n_names + change->desired.targets.n == 0 &&
+        !find(change->call->text, scan->end, '#') &&
+        !(change->call->open && change->call->open->began))
         rc = err_set(&change->err, P05, "the text has only blanks: write a command");
     return rc;
 }
@@ -343,6 +410,9 @@ int change_parse(struct change *change)
     struct scan scan;
 
     scan_init(&scan, change->call->text, change->call->len);
+    if (change->call->len >= strlen(BYTE_ORDER_MARK) &&
+        memcmp(scan.p, BYTE_ORDER_MARK, strlen(BYTE_ORDER_MARK)) == 0)
+        scan.p += strlen(BYTE_ORDER_MARK);
     if (strcmp(change->file, "ctl") == 0)
         return parse_verb(change);
     if (strcmp(change->file, "count") == 0)

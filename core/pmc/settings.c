@@ -216,15 +216,13 @@ static const struct {
     {"release", FOREIGN_VERB, "remove the PMC with rmdir"},
     {"remove", FOREIGN_VERB, "remove the PMC with rmdir"},
     {"delete", FOREIGN_VERB, "remove the PMC with rmdir"},
-    {"dummy", FOREIGN_EVENT, "an event of perf that counts nothing: leave it out"},
-    {"duration_time", FOREIGN_EVENT,
-     "perf measures this time itself: see enabled_ns in detail, or count task-clock"},
-    {"user_time", FOREIGN_EVENT, "perf measures this time itself: count task-clock"},
-    {"system_time", FOREIGN_EVENT, "perf measures this time itself: count task-clock"},
     {"perf", FOREIGN_EVENT, "write the event names only, without the perf command"},
     {"-*", FOREIGN_EVENT, "perf's options are not used here: write event names only"},
-    {"#*", FOREIGN_EVENT, "comments are not possible here: write event names only"},
-    {"{*", FOREIGN_EVENT, "events of one write are one group: leave out { and }"},
+    {"or", FOREIGN_EVENT, "perf list prints names of the same event with OR: write one of them"},
+    {"[*", FOREIGN_EVENT, "leave out the text that perf list prints in brackets"},
+    {"#*", FOREIGN_EVENT, "a comment starts after a blank or at the start of a line"},
+    {"{*", FOREIGN_EVENT,
+     "braces enclose one set: write {A,B}, and the events of other sets to other PMCs"},
 };
 
 const char *foreign_find(struct word word, enum foreign where)

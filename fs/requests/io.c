@@ -368,7 +368,7 @@ static int command_check(struct request *rq)
     }
     if (len > 0 && (text[len - 1] == '\n' || text[len - 1] == '\0'))
         len--;
-    if (len == 0)
+    if (len == 0 && !(call->open && call->open->began)) /* blank lines of a list are accepted */
         return err_set(&call->err, P05, "the command is empty");
     if (memchr(text, '\0', len))
         return err_set(&call->err, P05, "the command contains a NUL byte: write text");

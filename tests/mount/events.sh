@@ -208,14 +208,14 @@ t_the_wrong_part_of_a_tracepoint_is_named() {
     unlike "$(cat "$M/a/error")" 'hardware'
 }
 
-t_patterns_and_filters_are_not_supported() {
+t_patterns_and_terms_of_tracepoints_are_not_supported() {
     mount_pmcfs
     pmc a
     for pattern in 'sched:*' 'sched:sched_sw*' 'sched:sched_sw?tch' 'page-[f]aults' '*:*'; do
         says "$pattern" 'is a pattern, and patterns are not supported'
     done
     for filter in 'sched:sched_switch/pid==1/' 'sched:sched_switch/filter=pid==1/' 'nosuch:x/a=1/'; do
-        says "$filter" "filters are not part of an event: write \"${filter%%/*}\" here and filter="
+        says "$filter" "(filters are not part of an event: write \"${filter%%/*}\" here and filter=|filter=EXPRESSION)"
     done
 }
 
@@ -348,16 +348,16 @@ t_neither_mode_is_refused_for_every_event() {
     like "$(cat "$M/b/error")" '^EINVAL P07 config: .*you may not count it .that needs CAP_PERFMON'
 }
 
-t_a_comma_or_colon_with_nothing_behind_it_is_refused() {
+t_a_colon_or_two_commas_with_nothing_after_them_are_refused() {
     mount_pmcfs
     pmc a
-    for text in 'page-faults,' 'page-faults,usr,' 'page-faults:u,'; do
+    for text in 'page-faults,,' 'page-faults,usr,,' 'page-faults,,task-clock'; do
         says "$text" "',' at the end of .* needs a word after it"
     done
     says page-faults: "':' at the end of .* needs a word after it"
     mount_sim
     pmc a
-    for text in 'cycles,' 'cycles,usr,' 'sim/cycles/,'; do
+    for text in 'cycles,,' 'cycles,usr,,' 'sim/cycles/,,'; do
         says "$text" "',' at the end of .* needs a word after it"
     done
     says cycles: "':' at the end of .* needs a word after it"

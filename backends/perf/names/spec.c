@@ -56,8 +56,10 @@ static int check_split(const struct spec *spec, struct word text, struct err *er
     if (spec->split == SPLIT_NEVER)
         return err_set(
             err, CS03,
-            "\"" WORD_FMT "\" cannot be counted for user or kernel mode alone: write %s%s",
-            WORD_ARG(text), spec->resolved,
+            "\"" WORD_FMT "\" cannot be counted for user or kernel mode alone%s: write %s%s",
+            WORD_ARG(text),
+            spec->pmu->kind == PMU_SOFTWARE ? ", and perf counts both modes for it" : "",
+            spec->resolved,
             spec->event.sampling ? ", and user=off or kernel=off to sample one mode" : "");
     return 0;
 }
@@ -199,20 +201,41 @@ int spec_use_core(struct spec *spec, struct word what, struct err *err)
                 : spec_refuse(what, spec->state->pmus->no_core, err);
 }
 
-/* Parts of an event in perf, libpfm4 and PAPI that are a setting or a target here. */
+/* Terms and modifiers of perf, libpfm4 and PAPI that are settings or targets of pmcfs, or that it
+ * does not offer. */
 static const struct {
     const char *name, *instead;
 } elsewhere[] = {
     {"period", "write period=N to config"},
     {"freq", "write freq=N to config"},
-    {"call-graph", "write callchain=on to config"},
+    {"call-graph", "write callchain=on, user, kernel or dwarf to config"},
+    {"max-stack", "write depth=N to config"},
+    {"nr", "write depth=N to config"},
+    {"stack-size", "write stack=BYTES to config"},
     {"inherit", "write descendants=on to config"},
+    {"no-inherit", "leave it out, because descendants=off is the default"},
+    {"filter", "write filter=EXPRESSION to config"},
     {"cpu", "write cpuN to target"},
+    {"name", "a PMC has the name of its directory: use mkdir or mv"},
+    {"percore", "write the CPUs of one core to target, for example cpu0,4"},
+    {"time", "leave it out, because every sample contains its time"},
+    {"overwrite", "leave it out, because the log discards old samples and counts them as lost"},
+    {"no-overwrite", "leave it out, because samples are lost only if no reader reads them"},
+    {"branch_type", "leave it out, because samples contain no branch stacks"},
+    {"aux-output", "leave it out, because hardware traces are not recorded"},
+    {"aux-action", "leave it out, because hardware traces are not recorded"},
+    {"aux-sample-size", "leave it out, because hardware traces are not recorded"},
+    {"metric-id", "leave it out, because only perf uses it"},
     {"pinned", "leave it out, because events are always pinned unless multiplex=on"},
     {"D", "leave it out, because events are always pinned unless multiplex=on"},
     {"W", "write multiplex=on to config"},
     {"S", "leave it out, because samples always contain the counts of their own PMC"},
     {"excl", "leave it out, because exclusive use of the PMU would block other users"},
+    {"e", "leave it out, because exclusive use of the PMU would block other users"},
+    {"b", "leave it out, because events are not counted by BPF programs"},
+    {"I", "leave it out, and write PIDs instead of CPUs to target to exclude idle time"},
+    {"R", "leave it out, because the retirement latency is not recorded"},
+    {"X", "leave it out, because the events of a set always stay together"},
     {"hw_smpl", "leave it out, because it has no effect here"},
     {"mg", "leave it out, because guests are never counted"},
     {"G", "leave it out, because guests are never counted"},
@@ -266,11 +289,11 @@ static int take_letter(struct event *event, const char *letter, struct word part
     int rc = part.len <= 3 ? spec_part_elsewhere((struct word){letter, 1}, err) : -ENOENT;
     return rc != -ENOENT
                ? rc
-               : err_set(
-                     err, CS03,
-                     "no modifier \"" WORD_FMT "\" (after \"" WORD_FMT
-                     "\"): write u (user mode), k (kernel mode), p, pp or ppp (precise samples)",
-                     WORD_ARG(part), WORD_ARG(what));
+               : err_set(err, CS03,
+                         "no modifier \"" WORD_FMT "\" (after \"" WORD_FMT
+                         "\"): write u (user mode), k (kernel mode), uk (both), or p, pp, ppp, P "
+                         "(precise samples)",
+                         WORD_ARG(part), WORD_ARG(what));
 }
 
 int spec_modifiers(struct spec *spec, struct word text, struct word what, struct err *err)

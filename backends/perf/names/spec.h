@@ -57,6 +57,10 @@ int pfm_parse(struct spec *spec, struct word *text, struct err *err);
 /* Refuses every spelling: reports which part of it is wrong, with near misses. CS01, X06, P09. */
 int unknown_event(struct spec *spec, struct word *text, struct err *err);
 
+/* Refuses the names of perf's own values, such as duration_time, with the place where they are here.
+ * CS01, or -ENOENT for other names. */
+int unknown_perf_own(struct word name, struct err *err);
+
 /* ---- helpers of the parsers (spec.c) ---- */
 
 /* Removes the prefix from *text and returns true if *text starts with it (in any case, '-' = '_').

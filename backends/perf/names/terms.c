@@ -150,11 +150,26 @@ static int take_terms(struct spec *spec, struct word all, struct err *err)
 
 static int unknown_pmu(struct pmus *pmus, struct word name, struct word text, struct err *err)
 {
-    struct word rest, head = word_until(name, ':', &rest);
+    struct word value, terms, rest, head = word_until(name, ':', &rest);
     const struct generic *generic = generic_find(head);
     const enum pmu_kind known = pmu_kind_known(name);
     struct near near;
 
+    word_until(text, '/', &terms);
+    terms = word_part(terms, "/");
+    while (terms.len > 0) {
+        const struct word term = word_until(terms, ',', &terms);
+        int rc = spec_part_elsewhere(word_until(term, '=', &value), err);
+
+        if (rc != -ENOENT)
+            return rc;
+    }
+    if (word_is(name, "tool") || word_alike(word_part(name, "_"), "hwmon", false)) {
+        int rc = unknown_perf_own(word_part(word_from(text, name.len + 1), "/"), err);
+
+        if (rc != -ENOENT)
+            return rc;
+    }
     if (pmus->no_core[0] && known == PMU_CORE)
         return spec_refuse(text, pmus->no_core, err);
     near_init(&near, name);

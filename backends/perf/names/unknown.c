@@ -7,11 +7,51 @@
 #include "backends/perf/probe/pmu.h"
 
 #include <errno.h>
+#include <fnmatch.h>
 #include <stdio.h>
+
+#define HWMON                                                                                      \
+    "is a sensor that perf reads from files: see /sys/class/hwmon, where the same value is"
 
 enum {
     NEAR_LEAST = 3 /* shorter words have too many similar names */
 };
+
+/* Events that perf measures itself, or that count nothing. Patterns of fnmatch(3). */
+static const struct {
+    const char *pattern, *instead;
+} perf_own[] = {
+    {"dummy", "counts nothing: perf uses it to record other data; leave it out"},
+    {"bpf-output", "counts nothing: BPF programs write their own data with it"},
+    {"duration_time", "is a time that perf measures itself: see enabled_ns in detail, or the "
+                      "elapsed time that pmcstat prints"},
+    {"user_time", "is a time that perf measures itself: pmcstat COMMAND prints it, and "
+                  "task-clock counts user and kernel time"},
+    {"system_time", "is a time that perf measures itself: pmcstat COMMAND prints it, and "
+                    "task-clock counts user and kernel time"},
+    {"num_*", "is a number that perf reads itself: see info/cpus and lscpu(1)"},
+    {"smt_on", "is a number that perf reads itself: see /sys/devices/system/cpu/smt/active"},
+    {"system_tsc_freq", "is a number that perf reads itself: the kernel log contains it"},
+    {"temp[0-9_]*", HWMON},
+    {"fan[0-9_]*", HWMON},
+    {"in[0-9]*", HWMON},
+    {"curr[0-9]*", HWMON},
+    {"power[0-9]*", HWMON},
+    {"energy[0-9]*", HWMON},
+    {"humidity[0-9]*", HWMON},
+    {"pwm[0-9]*", HWMON},
+};
+
+int unknown_perf_own(struct word name, struct err *err)
+{
+    char text[SPELLING_MAX];
+
+    snprintf(text, sizeof(text), "%.*s", (int)name.len, name.p);
+    for (size_t i = 0; i < sizeof(perf_own) / sizeof(perf_own[0]); i++)
+        if (fnmatch(perf_own[i].pattern, text, FNM_CASEFOLD) == 0)
+            return err_set(err, CS01, "\"" WORD_FMT "\" %s", WORD_ARG(name), perf_own[i].instead);
+    return -ENOENT;
+}
 
 /* Refuses an event of another processor, and "pmu::event" with an unknown PMU. Returns -ENOENT if
  * the text is neither. */
@@ -80,7 +120,9 @@ int unknown_event(struct spec *spec, struct word *whole, struct err *err)
     struct catalog catalog;
     struct near near;
 
-    int rc = unknown_elsewhere(spec, text, head, has_pmu, err);
+    int rc = has_pmu ? -ENOENT : unknown_perf_own(head, err);
+    if (rc == -ENOENT)
+        rc = unknown_elsewhere(spec, text, head, has_pmu, err);
     if (rc != -ENOENT)
         return rc;
     catalog_init(&catalog);
