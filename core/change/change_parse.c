@@ -263,15 +263,24 @@ static int add_list(struct change *change, struct scan *scan, struct word word)
     return rc;
 }
 
-static int add_target(struct change *change, struct word word)
+/* Adds the targets of a word, which are separated by commas. */
+static int add_targets(struct change *change, struct word list)
 {
     struct wanted wanted = {.cgroup_fd = -1};
+    int rc = 0;
 
-    if (vec_push(&change->desired.targets, wanted))
-        return err_nomem(&change->err);
+    while (rc == 0 && list.len > 0) {
+        const struct word word = target_next(&list);
+
+        if (word.len == 0)
+            continue;
+        if (vec_push(&change->desired.targets, wanted))
+            return err_nomem(&change->err);
+        rc = target_parse(&change->desired.targets.items[change->desired.targets.n - 1].word, word,
+                          &change->err);
+    }
     change->desired.given |= GIVEN(KEY_TARGET);
-    return target_parse(&change->desired.targets.items[change->desired.targets.n - 1].word, word,
-                        &change->err);
+    return rc;
 }
 
 static int parse_config(struct change *change, struct scan *scan)
@@ -298,7 +307,7 @@ static int parse_config(struct change *change, struct scan *scan)
         if (key == KEY_EVENT)
             rc = add_list(change, scan, value);
         else if (key == KEY_TARGET)
-            rc = add_target(change, value);
+            rc = add_targets(change, value);
         else
             rc = settings_set(&change->desired.settings, key, value, &change->err);
         change->desired.given |= GIVEN(key);
@@ -323,7 +332,7 @@ static int parse_words(struct change *change, struct scan *scan)
         if (strcmp(change->file, "event") == 0)
             rc = add_list(change, scan, word);
         else if (!word_is(word, "waiting") || !behind_cgroup(change)) /* as `target` lists it */
-            rc = add_target(change, word);
+            rc = add_targets(change, word);
     }
     /* A shell may write each line of a list by itself: comments, and blank lines after events. */
     if (rc == 0 && change->desired.n_names + change->desired.targets.n == 0 &&
@@ -372,7 +381,7 @@ static int parse_verb(struct change *change)
     if ((change->desired.verb != VERB_START && change->desired.verb != VERB_RESTART) || !pmc->set ||
         pmc->had_target || mode_table[pmc->effective].system)
         return 0;
-    return add_target(change, (struct word){"self", 4});
+    return add_targets(change, (struct word){"self", 4});
 }
 
 /* Parses values for `count`: a line for each event, or separated by commas. */

@@ -64,9 +64,12 @@ static int check_attached(struct change *change, const struct wanted *wanted)
         if (move->old ? change->desired.additive : exact)
             return THERE;
         return err_set(&change->err, E10, "\"" WORD_FMT "\" is %s", WORD_ARG(wanted->word.word),
-                       exact ? "already attached"
-                             : "already counted through another target of this PMC, and no thread "
-                               "is counted twice");
+                       !exact ? "already counted through another target of this PMC, and no thread "
+                                "is counted twice"
+                       : wanted->word.kind == TARGET_PROCESS && !wanted->word.self
+                           ? "already attached (the number of a thread selects its process; write "
+                             "tid:TID for one thread)"
+                           : "already attached");
     }
     return 0;
 }

@@ -50,11 +50,36 @@ static int number_word(struct target_word *out, struct word number, struct err *
     }
     if (word_u64(number, false, 1, PID_LIMIT, &out->number))
         return 0;
+    if (word_is(number, "0"))
+        return err_set(err, E27,
+                       "\"" WORD_FMT "\": no process has the number 0, and a stopped service has "
+                       "MainPID 0: start it, or write cgroup:/PATH with reattach=on",
+                       WORD_ARG(out->word));
     return err_set(err, E27,
                    "\"" WORD_FMT
                    "\" is not a valid target: write a PID, self, tid:TID, cpu0-3, all or "
                    "cgroup:/PATH (or - and one of these, to detach it)",
                    WORD_ARG(out->word));
+}
+
+struct word target_next(struct word *list)
+{
+    struct word rest, word, whole = *list;
+    const bool cpus = starts(whole, "cpu", &rest) || starts(whole, "-cpu", &rest);
+
+    *list = (struct word){whole.p + whole.len, 0};
+    if (starts(whole, "cgroup:", &rest) || starts(whole, "-cgroup:", &rest))
+        return whole; /* a path may contain commas */
+    for (size_t i = 0; i < whole.len; i++) {
+        if (whole.p[i] != ',')
+            continue;
+        word = word_from(whole, i + 1);
+        if (cpus && (word.len == 0 || (word.p[0] >= '0' && word.p[0] <= '9')))
+            continue; /* cpu0,2-3 */
+        *list = word;
+        return (struct word){whole.p, i};
+    }
+    return whole;
 }
 
 int target_parse(struct target_word *out, struct word word, struct err *err)
@@ -87,7 +112,7 @@ int target_parse(struct target_word *out, struct word word, struct err *err)
     }
     if (starts(word, "tid:", &rest))
         out->kind = TARGET_THREAD;
-    else
+    else if (!starts(word, "pid:", &rest)) /* as `detail` prints a process */
         rest = word;
     return number_word(out, rest, err);
 }

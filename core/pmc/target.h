@@ -28,6 +28,9 @@ struct target_word {
 
 /* Parses a word. E27 for an invalid word or number, E21 for an impossible CPU number. */
 int target_parse(struct target_word *out, struct word word, struct err *err);
+/* Takes the first target of a list with commas from *list. The word is empty between two commas. The
+ * commas of cpu0,2-3 and of a cgroup's path belong to the word. */
+struct word target_next(struct word *list);
 void target_word_clear(struct target_word *word);
 
 struct proc_key {

@@ -181,8 +181,9 @@ static int value_check(enum key key, struct word value, struct err *err)
     if (key == KEY_EVENT)
         return 0;
     if (key == KEY_TARGET) {
-        rc = target_parse(&target, value, err);
-        cpus_free(&target.cpus);
+        for (rc = 0; rc == 0 && value.len > 0; cpus_free(&target.cpus))
+            if ((target.word = target_next(&value)).len > 0)
+                rc = target_parse(&target, target.word, err);
         return rc;
     }
     settings_init(&settings);

@@ -177,3 +177,40 @@ t_a_mode_of_a_clock_says_what_perf_does() {
         says "$name:u" "and perf counts both modes for it: write $name"
     done
 }
+
+# ---- targets ----
+
+t_commas_separate_targets_like_blanks() {
+    mount_pmcfs
+    target_start p
+    target_start q
+    for text in "${PID_OF[p]},${PID_OF[q]}" "${PID_OF[p]}, ${PID_OF[q]}," "pid:${PID_OF[p]},pid:${PID_OF[q]}"; do
+        pmc a event=task-clock
+        accepted "$M/a/target" "$text"
+        is "$(sort -n <"$M/a/target" | xargs)" "$(printf '%s\n' "${PID_OF[p]}" "${PID_OF[q]}" | sort -n | xargs)" "$text"
+        rmdir "$M/a"
+        pmc a event=task-clock
+        accepted "$M/a/config" "target=${text// /}"
+        is "$(wc -l <"$M/a/target")" 2 "$text"
+        rmdir "$M/a"
+    done
+    pmc a event=task-clock
+    refused EINVAL E27 "$M/a/target" "cpu0, ${PID_OF[p]}"
+    refused EINVAL E27 "$M/a/target" "${PID_OF[p]},x7"
+    is "$(cat "$M/a/target")" '' 'a refused list attaches nothing'
+}
+
+t_target_0_says_that_it_is_a_stopped_service() {
+    mount_pmcfs
+    pmc a event=task-clock
+    refused EINVAL E27 "$M/a/target" 0
+    like "$(cat "$M/a/error")" 'a stopped service has MainPID 0'
+}
+
+t_the_second_number_of_a_process_says_that_tid_selects_a_thread() {
+    mount_pmcfs
+    target_start p
+    pmc a event=task-clock "target=${PID_OF[p]}"
+    refused EEXIST E10 "$M/a/target" "${PID_OF[p]}"
+    like "$(cat "$M/a/error")" 'the number of a thread selects its process; write tid:TID for one thread'
+}
