@@ -1,6 +1,6 @@
 /*
  * Tables of all PMCs that the reader may read: counts and metrics.prom (Prometheus text format
- * 0.0.4). Samples have no labels for processes and threads, and a label for the CPU only with
+ * 0.0.4). Lines have no labels for processes and threads, and a label for the CPU only with
  * metrics=cpu.
  */
 #include "core/files.h"
