@@ -50,7 +50,8 @@ t_a_long_chain_is_covered_to_its_end() {
 }
 
 # Each birth and end below the target is one for every PMC, and none of them may hold up others.
-#@ slow
+# It wants the machine for itself: with ASan or beside other tests one attach can take half a minute.
+#@ slow plain alone
 t_many_pmcs_over_a_forking_tree_hold_up_nobody() {
     mount_pmcfs -o attach_ms=60000
     setsid sh -c 'for i in 1 2 3; do while :; do /bin/true & wait $!; done & done; wait' &
