@@ -34,7 +34,7 @@ t_the_exposure_is_what_the_unit_says() {
 t_the_unit_leaves_it_what_it_needs() {
     journal=$(journalctl -q -u pmcfs -o cat)
     like "$journal" '^Started pmcfs'
-    unlike "$journal" 'without|cannot|refused'
+    unlike "$(echo "$journal" | grep -v 'no usable PMU')" 'without|cannot|refused'
     is "$(sed -n 's/^Max open files *\([0-9]*\) .*/\1/p' "/proc/$(main_pid)/limits")" 1048576
 }
 

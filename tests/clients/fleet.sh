@@ -15,12 +15,14 @@ net_start() {
     mount --bind "$T/hosts" /etc/hosts
 }
 
-# exporter NAME: the mount M is that machine's; what the README says is done there.
+# exporter NAME: the mount M is that machine's, with the configuration $T/NAME.conf; what the README says is done there.
 exporter() {
     mkdir -m 755 "$T/$1"
     sed -n '/^```sh/,/^```$/{ /^```/!p }' "$EXAMPLES/README.md" |
-        sed "s#/pmc/#$M/#g; s#/var/lib/prometheus/node-exporter#$T/$1#" >"$T/lines"
+        sed "s#/pmc/#$M/#g; s#/var/lib/prometheus/node-exporter#$T/$1#; s#/etc/pmcfs.conf.d#$T/$1.conf.d#
+            s#systemctl reload pmcfs#kill -HUP $DAEMON#" >"$T/lines"
     sh -e "$T/lines"
+    eventually 10 'grep -q prometheus "$M/admin/tunables/readers"'
     "${NET[@]}" setpriv --reuid prometheus --regid prometheus --clear-groups -- prometheus-node-exporter \
         --collector.disable-defaults --collector.textfile --collector.textfile.directory="$T/$1" \
         --web.listen-address="$1.example:9100" >"$T/$1.log" 2>&1 &
@@ -94,13 +96,15 @@ t_prometheus_takes_the_configuration_and_the_rules() {
 t_two_machines_behind_one_prometheus() {
     net_start
     target_start p
-    mount_pmcfs
+    mkdir "$T/one.conf.d" "$T/two.conf.d"
+    touch "$T/one.conf" "$T/two.conf"
+    mount_pmcfs -c "$T/one.conf"
     exporter one
     pmc faults event=page-faults event=context-switches "target=${PID_OF[p]}"
     pmc switches event=context-switches metrics=cpu target=all
     pmc log event=page-faults period=1 logsize=65536
     local real=$M
-    mount_sim sim_cpus=4,sim_rows=4
+    mount_sim sim_cpus=4,sim_rows=4 -c "$T/two.conf"
     exporter two
     instance web
     pmc ipc event=metric/ipc "target=$$"

@@ -251,7 +251,7 @@ t_a_hostile_remark_is_one_line() {
 t_no_label_of_the_metrics_is_forged() {
     mount_pmcfs
     pmc a
-    for text in 'page-faults"} 1' 'page-faults\n# TYPE x counter' $'page-faults\e[2J' $'page-faults\xff' \
+    for text in 'page-faults"} 1' 'page-faults\nTYPE x counter' $'page-faults\e[2J' $'page-faults\xff' \
         'page-faults{a="b"}'; do
         like "$(result write "$M/a/event" "$text")" '^E(INVAL|NOENT|OPNOTSUPP)$' "writing '$text'"
         like "$(cat "$M/a/error")" '^E[A-Z]+ (CS|E|P|X)[0-9]+ event: '
