@@ -5,7 +5,7 @@
 #   sh packaging/test.sh [DIRECTORY] | -l
 #
 # DIRECTORY (build-packages) gets the packages and the machine; -l lists the tests. What is downloaded stays in
-# ${XDG_CACHE_HOME:-~/.cache}/pmcfs-packaging. SECONDS_MAX (1800) limits the machine's run. Exit status 0, or 1
+# ${XDG_CACHE_HOME:-~/.cache}/pmcfs-packaging. SECONDS_MAX (2700) limits the machine's run. Exit status 0, or 1
 # when a test failed.
 set -u
 export LC_ALL=C
@@ -179,5 +179,5 @@ stage build_next
 stage prepare_base
 stage prepare_kernel
 stage make_image
-boot "${SECONDS_MAX:-1800}" | tee "$BUILD/console" | report || failed=1
+boot "${SECONDS_MAX:-2700}" | tee "$BUILD/console" | report || failed=1
 [ $failed = 0 ] && rm "$BUILD/disk"

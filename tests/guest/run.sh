@@ -5,7 +5,7 @@
 #   sh tests/guest/run.sh BUILD-DIRECTORY | -l [PATTERN]
 #
 # PATTERN (grep -E) selects tests by their names; -l lists them. Downloads stay in
-# ${XDG_CACHE_HOME:-~/.cache}/pmcfs-guest. SECONDS_MAX (1500) limits the machine's run; KERNEL_PACKAGE names
+# ${XDG_CACHE_HOME:-~/.cache}/pmcfs-guest. SECONDS_MAX (2700) limits the machine's run; KERNEL_PACKAGE names
 # another kernel of Debian's. Exit status 0, or 1 when a test failed.
 set -u
 export LC_ALL=C
@@ -53,4 +53,4 @@ stage prepare_kernel
 stage build_all
 list_tests >"$BUILD/selected"
 stage pack "$BUILD/selected"
-boot "${SECONDS_MAX:-1500}" | tee "$console" | report
+boot "${SECONDS_MAX:-2700}" | tee "$console" | report
