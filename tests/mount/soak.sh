@@ -112,6 +112,6 @@ $(cat "$T/before")"
         says "$(resident) KiB resident, $(wc -l <"$T/upgrades") upgrades, $(stat_value restarts) restarts"
         between "$(resident)" 1 $((memory + 8192)) 'KiB resident'
     done
-    ! grep -vE 'no usable PMU|killed by signal 9 |now serves .* \(upgrade\)' "$T/daemon" || die "pmcfs said that"
+    ! grep -vE 'no usable PMU|killed by signal 9 |upgrade: this program now serves' "$T/daemon" || die "pmcfs said that"
     unmount_pmcfs
 }
