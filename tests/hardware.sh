@@ -249,7 +249,7 @@ survives_the_end_of_a_worker() {
 
 # ---- the report ----
 
-says_the_machine() {
+prints_the_host() {
     echo "pmcfs $(info pmcfs version) on $(uname -srm)"
     echo "processor: $(cat "$M/info/cpu")"
     echo "cpus: $(paste -s -d ' ' "$M/info/cpus"); counters per CPU: $(cat "$M/info/npmc")"
@@ -273,7 +273,7 @@ until [ -e "$M/info/version" ]; do
     kill -0 $DAEMON 2>/dev/null || { cat "$T/daemon" >&2; exit 2; }
     sleep 0.1
 done
-says_the_machine
+prints_the_host
 run p ${CPU:+cpu $CPU}
 if [ -z "$(hardware_classes)" ]; then
     told "not here" "a PMU" "$(sed -n 's/^hardware_pmu no: //p' "$M/info/backend")"

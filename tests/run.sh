@@ -51,13 +51,13 @@ settle() {
         ;;
     *)
         echo "fail $1 $seconds" >>"$WORK/results"
-        tell_failure "$1" "$2" "$seconds"
+        print_failure "$1" "$2" "$seconds"
         ;;
     esac
 }
 
 # In one piece, though tests run side by side.
-tell_failure() {
+print_failure() {
     (
         flock 9
         echo "FAILED $1 after $3 s. It said:"
@@ -205,7 +205,7 @@ settle_missing() {
 }
 
 # Progress, every ten seconds.
-tell_progress() {
+print_progress() {
     all=$(wc -l <"$WORK/list") last=
     while sleep 10; do
         now="$(grep -cE '^[a-z]+ (plain|asan|tsan|fuzz|sources)/' "$WORK/results") of $all done"
@@ -390,7 +390,7 @@ run_everything() {
     if [ -s "$WORK/list" ]; then
         build_all || return
         echo "$(wc -l <"$WORK/list") tests, $(grep -c '|alone|' "$WORK/list") of them alone, later"
-        tell_progress &
+        print_progress &
         ticker=$!
         run_list wide $(($(nproc) * 3))
         kill $ticker

@@ -27,11 +27,11 @@ t_the_unit_confines_it() {
     done
 }
 
-t_the_exposure_is_what_the_unit_says() {
+t_the_exposure_matches_the_unit() {
     systemd-analyze security --no-pager --threshold=52 pmcfs.service >"$T/security" || die "$(tail -n 1 "$T/security")"
 }
 
-t_the_unit_leaves_it_what_it_needs() {
+t_the_unit_leaves_the_daemon_its_capabilities() {
     journal=$(journalctl -q -u pmcfs -o cat)
     like "$journal" '^Started pmcfs'
     unlike "$(echo "$journal" | grep -v 'no usable PMU')" 'without|cannot|refused'

@@ -12,7 +12,7 @@ t_the_enabled_service_mounts_at_boot() {
 }
 
 # The reader's stream and the counts of its target go on; what the target did before is counted once.
-t_an_upgrade_goes_on_under_a_reader() {
+t_a_reader_continues_during_an_upgrade() {
     local main version line before
     main=$(main_pid) version=$(cat /pmc/info/version)
     like "$(pmcfs --version)" "^$version$"
@@ -54,7 +54,7 @@ t_the_administrators_configuration_is_kept() {
 }
 
 # The packages are configured all the same.
-t_a_refused_takeover_leaves_the_mount_and_says_so() {
+t_a_refused_takeover_leaves_the_mount_and_is_logged() {
     mkdir /pmc/k
     echo 'nonsense = 1' >>/etc/pmcfs.conf
     dpkg -i /packaging/next/pmcfs*.deb >"$T/dpkg" 2>&1
@@ -67,7 +67,7 @@ t_a_refused_takeover_leaves_the_mount_and_says_so() {
     rmdir /pmc/k
 }
 
-t_a_restart_after_the_upgrade_mounts_anew() {
+t_a_restart_after_the_upgrade_mounts_again() {
     main=$(main_pid)
     systemctl restart pmcfs
     [ "$(main_pid)" != "$main" ] || die 'it is the same process'

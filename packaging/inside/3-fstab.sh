@@ -22,7 +22,7 @@ t_an_upgrade_takes_over_what_fstab_mounted() {
 
 ended() { [ -z "$(pgrep pmcfs)" ]; }
 
-t_umount_ends_what_fstab_mounted() {
+t_umount_stops_a_mount_of_fstab() {
     umount /pmc
     eventually ended
     is_gone

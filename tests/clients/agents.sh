@@ -15,7 +15,7 @@ import sys, urllib.request
 print(urllib.request.urlopen("http://127.0.0.1:%s/metrics" % sys.argv[1], timeout=10).read().decode())' "$port" >"$T/scraped" 2>/dev/null
 }
 
-t_node_exporter_reads_the_metrics_where_they_stand() {
+t_node_exporter_reads_metrics_prom_in_the_tree() {
     mount_pmcfs
     target_start p
     pmc a event=page-faults "target=${PID_OF[p]}"
@@ -88,7 +88,7 @@ t_cp_and_tar_and_grep_read_the_tree() {
     is "$(cat "$M/a/event")" page-faults
 }
 
-t_editors_and_in_place_tools_are_told_eperm() {
+t_editors_and_in_place_tools_get_eperm() {
     mount_pmcfs
     pmc a event=page-faults
     fails_with EPERM "sed -i s/page/x/ $M/a/event"

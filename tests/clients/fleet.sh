@@ -93,7 +93,7 @@ t_prometheus_takes_the_configuration_and_the_rules() {
 }
 
 #@ slow plain
-t_two_machines_behind_one_prometheus() {
+t_one_prometheus_scrapes_two_hosts() {
     net_start
     target_start p
     mkdir "$T/one.conf.d" "$T/two.conf.d"
@@ -140,7 +140,7 @@ t_two_machines_behind_one_prometheus() {
 }
 
 #@ slow plain
-t_collectd_reads_the_counts_where_they_stand() {
+t_collectd_reads_the_counts_in_the_tree() {
     mount_pmcfs
     target_start p
     instance web

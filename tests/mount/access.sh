@@ -25,7 +25,7 @@ t_the_files_of_admin_are_all_of_one_mode_and_a_fixed_tunable_is_refused_at_write
     like "$(cat "$M/info/last_error")" '^EPERM P32 callchaindepth: '
 }
 
-t_chmod_and_chown_are_for_who_may() {
+t_chmod_and_chown_need_the_right() {
     mount_pmcfs
     alices a
     fails_with EPERM "as $BOB chmod 777 $M/a"
@@ -122,7 +122,7 @@ os.execv("/bin/sleep", ["sleep", "100"])' &
     grep -q '^left_out 1' "$M/a/status" || grep -qi 'left.out.*1' "$M/a/status"
 }
 
-t_the_end_of_the_first_thread_is_no_exec() {
+t_the_exit_of_the_first_thread_is_not_an_exec() {
     mount_pmcfs
     mkfifo "$T/go"
     python3 -c 'import threading, ctypes, mmap, sys
@@ -208,7 +208,7 @@ t_a_child_that_runs_a_set_uid_program_is_left_out_for_others() {
     is "$(state a)" running
 }
 
-t_the_quota_of_descriptors_is_of_those_that_stay() {
+t_the_quota_of_descriptors_counts_descriptors_that_stay_open() {
     mount_pmcfs -o max_fds_per_user=5
     target_start p "$ALICE"
     for n in {1..6}; do alices "a$n" event=page-faults; done
@@ -282,7 +282,7 @@ t_one_user_does_not_hold_all_descriptors() {
     attach b "${PID_OF[p]}"
 }
 
-t_what_was_missed_is_said_everywhere_until_reset() {
+t_missed_tasks_are_reported_everywhere_until_reset() {
     mount_pmcfs
     target_start p "$ALICE"
     set_id suid-target "$HELPERS/target"

@@ -184,7 +184,7 @@ EOF
     "$BIN" --check -c "$T/conf" || die 'a good one is refused'
 }
 
-t_sighup_makes_what_is_missing_and_changes_nothing_that_is_there() {
+t_sighup_creates_missing_pmcs_and_changes_no_existing_one() {
     printf '[pmc a]\nevent=page-faults\n[pmc gone]\n[instance i]\n' >"$T/conf"
     mount_boot
     rmdir "$M/gone"

@@ -50,7 +50,7 @@ t_the_hosts_numbers_mean_nothing_in_a_container() {
     empty cat "$M/a/target"
 }
 
-t_samples_have_the_numbers_of_who_attached() {
+t_samples_have_pids_of_the_openers_namespace() {
     need_boxes
     mount_pmcfs
     box_start one "$M" "${ROOTLESS[@]}" -- as "$ALICE"
@@ -91,7 +91,7 @@ t_root_of_a_rootless_container_is_its_user() {
     says one '' 'grep roots /pmc/counts /pmc/metrics.prom'
 }
 
-t_uid_0_of_a_container_observes_its_processes_and_is_no_superuser() {
+t_uid_0_of_a_container_observes_its_processes_and_is_not_the_superuser() {
     need_boxes
     mount_sim
     box_start one "$M" "${ROOTFUL[@]}"
@@ -133,7 +133,7 @@ P
 }
 
 # What the kernel lets it read stands in the tables, too: PMCs of all of its users, and of no others.
-t_root_of_a_container_with_many_users_reads_what_they_have() {
+t_root_of_a_container_reads_the_pmcs_of_all_its_users() {
     need_user_namespaces
     mount_pmcfs
     mkdir -m 755 "$M/instances/one"
@@ -158,7 +158,7 @@ t_root_of_a_container_with_many_users_reads_what_they_have() {
     empty many_users "setpriv --reuid 34 --regid 34 --clear-groups cut -f 1 '$M/counts'"
 }
 
-t_the_whole_tree_in_a_privileged_container_is_the_superusers() {
+t_the_root_tree_in_a_privileged_container_belongs_to_the_superuser() {
     need_boxes
     mount_sim
     box_start one "$M" "${PRIVILEGED[@]}"
@@ -167,7 +167,7 @@ t_the_whole_tree_in_a_privileged_container_is_the_superusers() {
     says one ok 'result write /pmc/admin/tunables/mincount 1'
 }
 
-t_an_owner_in_a_container_that_ends_releases_its_pmcs() {
+t_an_owner_in_a_container_that_stops_releases_its_pmcs() {
     need_boxes
     mount_pmcfs
     box_start one "$M" "${ROOTLESS[@]}" -- as "$ALICE"

@@ -42,12 +42,12 @@ run() {
 }
 
 # The kernel tells a thread's last values at its end (exactly since 6.16).
-ends_are_exact() {
+exits_are_exact() {
     python3 -c 'import os, sys; sys.exit(tuple(map(int, os.uname().release.split(".")[:2])) < (6, 16))'
 }
 
 t_steps_and_exits_of_a_hundred_short_children_add_up_exactly() {
-    ends_are_exact || skip "the kernel does not tell last values"
+    exits_are_exact || skip "the kernel does not tell last values"
     with_tracefs
     mount_pmcfs
     pmc a event=page-faults start=exec descendants=on log-csw=on log-exit=on
@@ -60,7 +60,7 @@ t_steps_and_exits_of_a_hundred_short_children_add_up_exactly() {
 }
 
 t_children_at_once_add_up_exactly() {
-    ends_are_exact || skip "the kernel does not tell last values"
+    exits_are_exact || skip "the kernel does not tell last values"
     with_tracefs
     mount_pmcfs
     pmc a event=page-faults event=context-switches start=exec descendants=on log-exit=on
@@ -74,7 +74,7 @@ t_children_at_once_add_up_exactly() {
 }
 
 t_threads_add_up_and_each_has_its_steps() {
-    ends_are_exact || skip "the kernel does not tell last values"
+    exits_are_exact || skip "the kernel does not tell last values"
     with_tracefs
     mount_pmcfs
     target_start p
@@ -92,8 +92,8 @@ t_threads_add_up_and_each_has_its_steps() {
     is "$(awk '$2 == "csw" && $4 != "tid=-" { print $4 }' "$T/a.log" | sort -u | wc -l)" 9 "threads"
 }
 
-t_a_thread_that_executes_in_place_of_the_first_is_counted_once() {
-    ends_are_exact || skip "the kernel does not tell last values"
+t_a_thread_that_executes_and_becomes_the_first_is_counted_once() {
+    exits_are_exact || skip "the kernel does not tell last values"
     with_tracefs
     mount_pmcfs
     pmc a event=page-faults start=exec descendants=on log-csw=on log-exit=on
@@ -111,7 +111,7 @@ time.sleep(100)'
 }
 
 t_a_killed_process_is_exact_too() {
-    ends_are_exact || skip "the kernel does not tell last values"
+    exits_are_exact || skip "the kernel does not tell last values"
     with_tracefs
     mount_pmcfs
     target_start p
@@ -124,7 +124,7 @@ t_a_killed_process_is_exact_too() {
     exact_ones a 1
 }
 
-t_exits_add_up_of_who_ends_while_it_is_stopped() {
+t_exits_add_up_for_processes_that_exit_while_stopped() {
     mount_pmcfs
     target_start p
     pmc a event=page-faults descendants=on log-csw=on log-exit=on "target=${PID_OF[p]}"
@@ -145,7 +145,7 @@ t_exits_add_up_of_who_ends_while_it_is_stopped() {
     is "$(sum "$T/b.log" exit)" "$counted" "sum of exits of a released PMC"
 }
 
-t_steps_begin_anew_with_the_count() {
+t_switch_records_restart_with_the_count() {
     mount_pmcfs
     target_start p
     pmc a event=page-faults log-csw=on log-exit=on "target=${PID_OF[p]}"
@@ -165,7 +165,7 @@ t_steps_begin_anew_with_the_count() {
 }
 
 # Each CPU has groups of its own: what ends on one leaves less time to the groups of the others.
-t_times_are_whole_after_children_on_every_cpu() {
+t_times_are_complete_after_children_on_every_cpu() {
     with_tracefs
     mount_pmcfs
     local key value enabled running estimate
@@ -182,7 +182,7 @@ t_times_are_whole_after_children_on_every_cpu() {
     done
 }
 
-t_what_is_left_at_a_detach_is_told() {
+t_the_remainder_at_a_detach_is_logged() {
     mount_pmcfs
     target_start p
     pmc a event=page-faults log-csw=on log-exit=on "target=${PID_OF[p]}"
@@ -192,7 +192,7 @@ t_what_is_left_at_a_detach_is_told() {
     is "$(lines "$T/a.log" exit exact=yes)" 0 "processes that ended"
 }
 
-t_whoever_is_attached_again_begins_at_zero() {
+t_a_process_that_is_attached_again_starts_at_zero() {
     mount_pmcfs
     target_start p
     pmc a event=page-faults log-csw=on log-exit=on "target=${PID_OF[p]}"

@@ -108,7 +108,7 @@ t_no_descriptor_outlives_an_exec() {
     ((seen > 10)) || die "only $seen descriptors"
 }
 
-t_a_missing_capability_is_said_and_the_rest_is_served() {
+t_a_missing_capability_is_reported_and_the_rest_is_served() {
     RUN_DAEMON+=(setpriv --bounding-set=-ipc_lock,-net_raw --)
     mount_pmcfs
     grep -q 'without CAP_IPC_LOCK: all sampling PMCs share' "$T/daemon"
@@ -120,7 +120,7 @@ t_a_missing_capability_is_said_and_the_rest_is_served() {
     between "$(count a)" 20 1000
 }
 
-t_what_is_missing_is_said_before_the_background() {
+t_missing_abilities_are_printed_before_going_to_the_background() {
     mkdir "$T/d"
     setpriv --bounding-set=-ipc_lock -- "$BIN" "$T/d" 2>"$T/said"
     is "$(grep -c 'without CAP_IPC_LOCK: all sampling PMCs share' "$T/said")" 1

@@ -25,7 +25,7 @@ time.sleep(600)" &
 }
 
 #@ slow
-t_those_that_may_not_be_observed_are_counted_too() {
+t_descendants_that_may_not_be_observed_are_counted_too() {
     mount_pmcfs -o max_covered_per_pmc=100,attach_ms=60000
     alices a event=page-faults descendants=on
     chain 90 0

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2016,SC2012
 # Spellings of events, and what events/ lists.
 
-t_a_processor_event_without_a_pmu_says_why() {
+t_a_processor_event_without_a_pmu_is_refused_with_the_reason() {
     [[ ! -d /sys/bus/event_source/devices/cpu ]] || skip "this machine has a PMU"
     mount_pmcfs
     pmc a
@@ -35,7 +35,7 @@ t_tracepoints() {
     [[ -e $M/events/tracepoint/sched:sched_switch ]] || die "not listed"
 }
 
-t_tracepoints_without_tracefs_mounted_work_or_say_why() {
+t_tracepoints_without_tracefs_work_or_are_refused_with_the_reason() {
     [[ ! -e /sys/kernel/tracing/events ]] || umount /sys/kernel/tracing || skip "tracefs is mounted and in use"
     mount_pmcfs
     pmc a
@@ -66,7 +66,7 @@ assert 100 <= n <= 400, n
 P
 }
 
-t_kernel_raised_events_are_counted_whole_for_everybody() {
+t_kernel_raised_events_are_counted_completely_for_all_users() {
     mount_pmcfs
     target_start p "$ALICE"
     as "$ALICE" mkdir "$M/a"
@@ -76,7 +76,7 @@ t_kernel_raised_events_are_counted_whole_for_everybody() {
 }
 
 #@ slow
-t_op19_a_listed_event_says_what_to_write_and_counts() {
+t_op19_a_listed_event_names_the_word_to_write_and_counts() {
     mount_pmcfs
     for file in "$M"/events/software/*; do
         like "$(head -1 "$file")" '^event [^ ]+$'
@@ -123,7 +123,7 @@ t_generic_names_map_to_what_this_machine_has() {
     says generic/tot_inz 'did you mean tot_ins'
 }
 
-t_a_breakpoint_of_a_kind_that_the_processor_lacks_says_so() {
+t_a_breakpoint_kind_that_the_processor_lacks_is_refused_by_name() {
     mount_pmcfs
     mkdir "$M/a"
     [[ $(result write "$M/a/event" mem:0x1000:rw) == ok ]] || skip 'no breakpoints here'
@@ -253,7 +253,7 @@ t_what_traces_instead_of_counting_is_refused() {
     ! grep -q '^uprobe ' "$M/info/classes" || die 'a class'
 }
 
-t_a_value_with_a_unit_says_so() {
+t_a_value_with_a_unit_shows_the_unit() {
     mount_sim
     grep -q '^unit Joules$' "$M"/events/*/package || die 'the simulated PMU has none'
     local scale
@@ -275,8 +275,8 @@ generic_names() {
         stl_{icy,ccy} ful_{icy,ccy} res_stl hw_int
 }
 
-# counts_or_says_so NAME SPELLING: listed and accepted, or neither, and then the name is in the sentence.
-counts_or_says_so() {
+# counts_or_is_refused NAME SPELLING: listed and accepted, or neither, and then the name is in the sentence.
+counts_or_is_refused() {
     case $(result write "$M/a/event" "$2") in
     ok) [[ -e $M/events/generic/PAPI_$1 ]] || die "$2 counts and is not listed" ;;
     EOPNOTSUPP)
@@ -294,8 +294,8 @@ t_all_generic_names_are_known_with_and_without_their_prefix() {
     pmc a
     is "$(generic_names | wc -l)" 104
     for name in $(generic_names); do
-        counts_or_says_so "$name" "$name"
-        counts_or_says_so "$name" "PAPI_$name"
+        counts_or_is_refused "$name" "$name"
+        counts_or_is_refused "$name" "PAPI_$name"
     done
 }
 

@@ -6,7 +6,7 @@ same_span() {
     is "$(($(count a) - COUNT0))" "$(($(faults_of "${PID_OF[p]}") - FAULTS0))" "page faults"
 }
 
-begin_span() {
+start_span() {
     tell p usage
     COUNT0=$(count a) FAULTS0=$(faults_of "${PID_OF[p]}")
 }
@@ -15,7 +15,7 @@ t_page_faults_equal_those_of_proc() {
     mount_pmcfs
     target_start p
     pmc a event=page-faults "target=${PID_OF[p]}"
-    begin_span
+    start_span
     for n in 1 10 1234 7; do
         tell p faults $n
         same_span
@@ -27,7 +27,7 @@ t_page_faults_of_threads_before_and_after_the_attach_equal_those_of_proc() {
     target_start p
     tell p threads 8
     pmc a event=page-faults "target=${PID_OF[p]}"
-    begin_span
+    start_span
     tell p each 50
     tell p threads 8
     tell p each 50
@@ -38,7 +38,7 @@ t_page_faults_of_threads_before_and_after_the_attach_equal_those_of_proc() {
 }
 
 #@ slow
-t_perf_stat_beside_us_says_the_same() {
+t_perf_stat_at_the_same_time_counts_the_same() {
     perf stat -x, -e page-faults true 2>"$T/perf" || skip "perf does not run here: $(tail -1 "$T/perf")"
     mount_pmcfs
     target_start p
@@ -75,7 +75,7 @@ t_task_clock_is_the_cpu_time_of_the_threads() {
     between "$ours" $(((after - before) * 95 / 100 - 5000000)) $(((after - before) * 105 / 100 + 5000000))
 }
 
-t_children_add_what_the_kernel_accounts_to_them() {
+t_children_add_the_time_that_the_kernel_accounts_to_them() {
     mount_pmcfs
     target_start p
     pmc a event=page-faults descendants=on "target=${PID_OF[p]}"

@@ -39,7 +39,7 @@ P
 
 # Read, it does not come again from the next worker.
 #@ plain
-t_what_was_read_of_an_exchange_is_read_once_over_a_kill() {
+t_the_replaced_value_of_an_exchange_is_read_once_over_a_kill() {
     mount_pmcfs
     pmc i event=page-faults count=5
     exchanging "$DAEMON" <<'P'
@@ -65,7 +65,7 @@ P
     is "$(stat_value restarts)" 4
 }
 
-t_f08_of_two_writes_the_first_read_gives_what_the_second_replaced() {
+t_f08_after_two_writes_the_first_read_returns_the_value_that_the_second_replaced() {
     mount_pmcfs
     pmc i event=page-faults count=5
     exchanging <<'P'

@@ -168,7 +168,7 @@ steps() {
 }
 
 #@ slow plain
-t_what_makes_a_pmc_is_whole_or_nothing() {
+t_creating_a_pmc_succeeds_or_changes_nothing() {
     with_faults
     mount_pmcfs -o single
     target_start p
@@ -194,7 +194,7 @@ E
 }
 
 #@ slow plain
-t_what_makes_a_pmc_of_a_simulated_machine_is_whole_or_nothing() {
+t_creating_a_simulated_pmc_succeeds_or_changes_nothing() {
     with_faults
     mount_sim sim_cpus=4,sim_rows=4 -o single
     target_start p
@@ -211,7 +211,7 @@ E
 }
 
 #@ slow plain
-t_what_samples_is_whole_or_nothing() {
+t_creating_a_sampling_pmc_succeeds_or_changes_nothing() {
     with_faults
     mount_pmcfs -o single
     target_start p
@@ -231,7 +231,7 @@ E
 }
 
 #@ slow plain
-t_what_is_read_is_whole_or_refused() {
+t_a_read_is_complete_or_refused() {
     with_faults
     mount_pmcfs -o single
     target_start p
@@ -254,7 +254,7 @@ E
 }
 
 #@ slow plain
-t_what_counts_cpus_and_instances_is_whole_or_nothing() {
+t_creating_cpu_pmcs_and_instances_succeeds_or_changes_nothing() {
     with_faults
     mount_pmcfs -o single
     steps 8 <<E
@@ -352,13 +352,13 @@ mount_with_faults() {
 }
 
 #@ slow
-t_a_worker_that_begins_with_a_fault_goes_on_with_all_there_is() {
+t_a_worker_that_starts_with_a_fault_continues_with_all_state() {
     mount_with_faults
     with_layer "$served$replaced" 40 "$DAEMON" worker
 }
 
 #@ slow
-t_a_supervisor_with_a_fault_fails_no_call_and_goes_on() {
+t_a_supervisor_with_a_fault_fails_no_request_and_continues() {
     mount_with_faults
     with_layer "$served$replaced" 100 "$DAEMON" supervisor
 }
@@ -449,10 +449,10 @@ start_with_faults() {
 }
 
 #@ slow
-t_a_start_with_a_fault_mounts_or_says_one_sentence_and_leaves_nothing() { start_with_faults; }
+t_a_start_with_a_fault_mounts_or_prints_one_sentence_and_leaves_nothing() { start_with_faults; }
 
 #@ slow
-t_a_start_with_a_fault_of_one_process_mounts_or_says_one_sentence_and_leaves_nothing() {
+t_a_start_with_a_fault_of_one_process_mounts_or_prints_one_sentence_and_leaves_nothing() {
     start_with_faults -o single
 }
 
@@ -473,7 +473,7 @@ with_control() {
 
 # The kernel tells of a close once. What is asked for next takes the fault where the close needs no memory.
 #@ plain
-t_a_file_is_closed_where_there_is_no_memory() {
+t_a_file_is_closed_without_memory() {
     with_faults
     mount_pmcfs -o single
     pmc x event=page-faults
@@ -520,7 +520,7 @@ P
 }
 
 #@ plain
-t_a_file_is_counted_once_wherever_its_worker_ends() {
+t_a_file_is_counted_once_wherever_its_worker_dies() {
     with_faults
     mount_pmcfs
     exec {held}<"$M/README"
@@ -546,7 +546,7 @@ P
 
 # The worker frees memory between the moment when the record is in the log and its answer to the writer.
 #@ plain
-t_a_text_written_to_samples_is_stored_once_wherever_the_worker_ends() {
+t_a_text_written_to_samples_is_stored_once_wherever_the_worker_dies() {
     with_faults
     mount_pmcfs
     exec {held}<"$M/README"

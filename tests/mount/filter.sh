@@ -122,7 +122,7 @@ t_every_tracepoint_of_a_set_must_have_the_fields() {
     between "$(sed -n 2p "$M/a/count")" 20 1000 "page faults, which have no fields"
 }
 
-t_what_the_kernel_does_not_take_is_refused_with_the_fields() {
+t_a_filter_that_the_kernel_refuses_is_refused_with_the_fields() {
     with_tracefs
     mount_pmcfs
     mkdir "$M/a"

@@ -43,7 +43,7 @@ t_without_a_call_chain_there_is_one_frame() {
 }
 
 #@ slow
-t_a_child_that_has_ended_has_places() {
+t_an_exited_child_has_frames_with_names() {
     mount_pmcfs
     sampler p descendants=on
     talker_start parent "$HELPERS/hot" child

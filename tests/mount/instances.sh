@@ -13,8 +13,8 @@ inside() {
     (($# == 3)) || is "$(result_as "$2" write "$M/instances/$1/$3/config" "${*:4}")" ok "$3: ${*:4}"
 }
 
-# quota_says NAME USER REGEX: that user's last error there is EDQUOT with that sentence.
-quota_says() {
+# quota_shows NAME USER REGEX: that user's last error there is EDQUOT with that sentence.
+quota_shows() {
     like "$(as "$2" cat "$M/instances/$1/info/last_error")" "^EDQUOT P11 .*$3"
 }
 
@@ -23,7 +23,7 @@ pid_from() {
     echo "$1" 2>/dev/null >/proc/sys/kernel/ns_last_pid || skip 'numbers of processes cannot be chosen'
 }
 
-t_mkdir_makes_a_subtree_and_what_is_set_for_it() {
+t_mkdir_creates_a_subtree_and_its_limits() {
     mount_sim
     instance one
     is "$(list "$M/instances/one")" 'README counts events info metrics.prom'
@@ -157,7 +157,7 @@ t_the_name_of_a_released_one_is_gone_when_the_write_returns() {
     done
 }
 
-t_what_is_held_of_a_released_one_is_gone() {
+t_open_files_of_a_released_instance_are_enodev() {
     mount_sim
     instance one
     mkdir "$M/instances/one/a"
@@ -195,7 +195,7 @@ t_limits_are_read_by_all_and_written_by_the_superuser() {
     is "$(cat "$M"/admin/instances/one/{kernel_mode,lifetime,max_fds,max_log,max_pmcs,system_scope} | xargs)" '0 mount 0 0 5 0'
 }
 
-t_max_pmcs_is_edquot_and_others_go_on() {
+t_max_pmcs_is_edquot_and_others_continue() {
     mount_sim sim_cpus=2,sim_rows=4,max_pmcs_per_user=4
     instance one "$ALICE"
     instance two "$ALICE"
@@ -203,11 +203,11 @@ t_max_pmcs_is_edquot_and_others_go_on() {
     inside one "$ALICE" a
     inside one "$ALICE" b
     fails_with EDQUOT "as $ALICE mkdir $M/instances/one/c"
-    quota_says one "$ALICE" "this instance's max_pmcs \(2 PMCs\)"
+    quota_shows one "$ALICE" "this instance's max_pmcs \(2 PMCs\)"
     inside two "$ALICE" a
     as "$ALICE" mkdir "$M/r"
     fails_with EDQUOT "as $ALICE mkdir $M/instances/two/b"
-    quota_says two "$ALICE" 'max_pmcs_per_user'
+    quota_shows two "$ALICE" 'max_pmcs_per_user'
     as "$ALICE" rmdir "$M/instances/one/a" "$M/r"
     inside one "$ALICE" c
     limit one max_pmcs 0
@@ -215,7 +215,7 @@ t_max_pmcs_is_edquot_and_others_go_on() {
     inside one "$BOB" d
 }
 
-t_max_fds_is_edquot_and_others_go_on() {
+t_max_fds_is_edquot_and_others_continue() {
     mount_sim
     target_start p "$ALICE"
     target_start q "$BOB"
@@ -225,7 +225,7 @@ t_max_fds_is_edquot_and_others_go_on() {
     inside one "$ALICE" a "event=page-faults target=${PID_OF[p]}"
     inside one "$ALICE" b event=page-faults
     is "$(result_as "$ALICE" write "$M/instances/one/b/target" "${PID_OF[p]}")" EDQUOT
-    quota_says one "$ALICE" "this instance's max_fds"
+    quota_shows one "$ALICE" "this instance's max_fds"
     inside two "$BOB" a "event=page-faults target=${PID_OF[q]}"
     as "$ALICE" mkdir "$M/r"
     is "$(result_as "$ALICE" write "$M/r/config" "event=page-faults target=${PID_OF[p]}")" ok
@@ -233,7 +233,7 @@ t_max_fds_is_edquot_and_others_go_on() {
     eventually 5 '[[ $(result_as "$ALICE" write "$M/instances/one/b/target" "${PID_OF[p]}") == ok ]]'
 }
 
-t_max_log_is_edquot_and_others_go_on() {
+t_max_log_is_edquot_and_others_continue() {
     mount_sim
     target_start p "$ALICE"
     instance one "$ALICE"
@@ -241,11 +241,11 @@ t_max_log_is_edquot_and_others_go_on() {
     limit one max_log 100000
     inside one "$ALICE" a event=cycles period=100000 logsize=8192
     is "$(result_as "$ALICE" write "$M/instances/one/a/config" "logsize=4000000 target=${PID_OF[p]}")" EDQUOT
-    quota_says one "$ALICE" "this instance's max_log \(100000 bytes"
+    quota_shows one "$ALICE" "this instance's max_log \(100000 bytes"
     inside two "$ALICE" a "event=cycles period=100000 logsize=4000000 target=${PID_OF[p]}"
 }
 
-t_whole_cpus_are_counted_where_system_scope_is_1() {
+t_cpus_are_counted_where_system_scope_is_1() {
     mount_sim sim_cpus=2,sim_rows=4,unprivileged_syspmcs=1
     instance one "$ALICE"
     inside one "$ALICE" a event=cycles
@@ -377,7 +377,7 @@ t_a_row_is_shared_within_an_instance_only() {
     is "$(result write "$M/instances/one/b/config" "event=cycles row=0 target=$!")" EINVAL 'strict_rows'
 }
 
-t_the_roots_tables_have_what_the_reader_may_read() {
+t_the_roots_tables_list_only_pmcs_that_the_reader_may_read() {
     mount_sim sim_cpus=2,sim_rows=4,dirmode=0777
     target_start p "$ALICE"
     instance one "$ALICE"
@@ -486,7 +486,7 @@ namespace() {
     read -r -t 20 -u "$out" ANSWER || die "nothing from the namespace of $1"
 }
 
-t_with_lifetime_namespace_it_ends_with_it() {
+t_with_lifetime_namespace_an_instance_ends_with_its_namespace() {
     mount_sim
     instance one
     instance two

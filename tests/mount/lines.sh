@@ -96,7 +96,7 @@ t_appending_joins_the_set_that_is_there() {
     is "$(cat "$M/a/event")" cpu-migrations
 }
 
-t_a_joined_set_is_checked_like_a_whole_one() {
+t_a_joined_set_is_checked_like_one_written_at_once() {
     mount_sim
     mkdir "$M/a"
     is "$(result write "$M/a/event" 'cycles\n' 'loads\n' 'loads\n' 'loads\n')" EINVAL
@@ -106,7 +106,7 @@ t_a_joined_set_is_checked_like_a_whole_one() {
     is "$(cat "$M/a/event")" cycles
 }
 
-t_a_set_begun_by_another_writer_meanwhile_is_not_joined() {
+t_a_set_of_another_writer_is_not_joined() {
     mount_pmcfs
     mkdir "$M/a"
     python <<'P'
@@ -158,7 +158,7 @@ t_a_copy_of_config_may_be_written_line_by_line() {
 
 # ---- commas ----
 
-t_a_comma_begins_the_next_event_but_before_a_qualifier() {
+t_a_comma_starts_the_next_event_except_before_a_qualifier() {
     mount_sim
     mkdir "$M/a"
     echo cycles,instructions >"$M/a/event"

@@ -192,7 +192,7 @@ t_commands_that_would_wait_for_too_long_are_eagain_and_the_mount_stays() {
 }
 
 #@ slow alone plain
-t_the_kernels_default_timeout_alone_does_not_apply() {
+t_the_kernels_default_timeout_does_not_apply() {
     mount_with_timeout 15 0
     target_start p
     pmc a event=page-faults period=1 "target=${PID_OF[p]}"

@@ -6,7 +6,7 @@
 
 # ---- the log overruns ----
 
-t_a_reader_is_given_or_told_of_every_record() {
+t_a_reader_gets_every_record_or_a_drop_record() {
     mount_pmcfs
     faults_sampled logsize=100000
     looking "${IN[p]}" "${OUT[p]}" <<'P'
@@ -55,7 +55,7 @@ t_b02_l02_what_nobody_read_is_lost_once_whoever_opens_it_later() {
 # ---- the kernel's buffer overruns ----
 
 # Nobody empties it while the daemon stands.
-t_b05_what_the_kernel_lost_is_told_exactly() {
+t_b05_losses_of_the_kernel_are_logged_exactly() {
     mount_pmcfs
     faults_sampled
     server_stop
@@ -241,7 +241,7 @@ throttled_run() {
     tell p faults 500
 }
 
-t_throttling_is_told() {
+t_throttling_is_logged() {
     throttled_start
     throttled_run
     ctl a stop
@@ -298,7 +298,7 @@ growth() {
 # ---- hidden ----
 
 # What the kernel raises itself is in the kernel: a user counts it whole, but may not see where.
-t_hidden_samples_are_told_exactly() {
+t_hidden_samples_are_counted_exactly() {
     mount_pmcfs
     target_start p $ALICE
     for name in a c; do
@@ -431,7 +431,7 @@ t_a_log_outlives_its_pmc_and_so_does_its_charge() {
 # Locked memory is counted for each real user: as one of its own the daemon has what perf_event_mlock_kb
 # says, whatever others have locked.
 #@ slow
-t_locked_memory_that_is_not_to_be_had_is_said() {
+t_a_locked_memory_limit_is_named() {
     RUN_DAEMON+=(prlimit --memlock=0 setpriv --ruid 54321 --bounding-set=-ipc_lock --inh-caps=-ipc_lock)
     mount_pmcfs
     target_start p

@@ -42,7 +42,7 @@ t_a_copied_config_has_the_same_metrics() {
     ! grep metric/ "$M/b/config" "$M/b/series"
 }
 
-t_a_metric_that_is_appended_again_stands_once() {
+t_a_metric_that_is_appended_again_is_listed_once() {
     sim
     pmc a event=metric/ipc
     for metric in metric/ipc metric/cpi metric/ipc; do
@@ -81,7 +81,7 @@ t_the_rate_of_an_event_has_its_unit_and_scale() {
         die "$(cat "$M/a/metrics")"
 }
 
-t_what_is_not_the_event_itself_gives_no_metric() {
+t_an_event_with_modifiers_gives_no_metric() {
     sim
     pmc a event=instructions,cmask=2 event=cycles
     is "$(metric_names a)" 'instructions,cmask=2/s cycles/s'
@@ -112,7 +112,7 @@ t_series_has_a_column_for_each_metric() {
     awk -F '\t' '!/#/ && ($6 < 0.99 || $6 > 1.01) {print "cpus-used", $6; bad = 1} END {exit bad}' "$T/series"
 }
 
-t_events_metric_lists_what_can_be_computed_here() {
+t_events_metric_lists_the_metrics_of_this_host() {
     sim
     is "$(listed | xargs)" \
         'branch-miss-ratio branch-mpki cache-miss-ratio cpi cpus-used ghz ipc user-share'

@@ -28,11 +28,11 @@ t_the_hot_function_is_on_top() {
     like "$(hottest p)" '^hot;(.*;)?main;hot_outer;hot_inner [0-9]+$' "after its end"
 }
 
-t_what_is_no_pmc_is_said_once() {
+t_a_file_that_is_not_a_pmc_is_reported_once() {
     is "$(names "$T/none" 2>&1 || :)" "pmc-names: $T/none/samples.folded: No such file or directory"
 }
 
-t_stacks_that_differ_in_addresses_alone_are_one_line() {
+t_stacks_that_differ_only_in_addresses_are_one_line() {
     printf 'a;b;[/no/such+0x1] 2\na;[1:0x10] 5\na;b;[/no/such+0x1] 3\nx 1\n' | names >"$T/out"
     is "$(cat "$T/out")" $'a;[1:0x10] 5\na;b;[/no/such+0x1] 5\nx 1'
     profiled "$HELPERS/hot"
@@ -105,7 +105,7 @@ maps_are_ours() {
     flock "$maps"
 }
 
-t_made_code_has_the_names_that_its_program_tells() {
+t_jit_code_has_the_names_of_its_map() {
     maps_are_ours
     mount_pmcfs
     sampler p
@@ -247,7 +247,7 @@ while time.time() < end:
 }
 
 # A pipe tells whether it was opened: a writer waits for that.
-t_nothing_but_regular_files_is_opened() {
+t_only_regular_files_are_opened() {
     local at writer
     cp "$HELPERS/hot" "$T/linked"
     objcopy --only-keep-debug "$T/linked" "$T/pipe"
@@ -268,7 +268,7 @@ t_nothing_but_regular_files_is_opened() {
 }
 
 # Every user that may write to a log puts remarks in it.
-t_a_remark_is_no_map() {
+t_a_remark_is_not_a_map() {
     local at boxed
     mkdir "$T/box" "$T/pmc"
     cp "$HELPERS/hot" "$T/box/boxed"

@@ -26,7 +26,7 @@ clients_end() {
     done
 }
 
-daemon_has_ended() {
+daemon_has_exited() {
     local rc=0
     end_within 20 "$DAEMON" || rc=$?
     is "$rc" 0 "exit status of pmcfs"
@@ -41,7 +41,7 @@ t_unmounted_under_load() {
     umount -l "$M"
     kill "${CLIENTS[@]:2}" # the tree is gone by name only while streams of it are open
     clients_end
-    daemon_has_ended
+    daemon_has_exited
 }
 
 #@ slow
@@ -61,10 +61,10 @@ t_the_mount_above_is_taken_away_under_load() {
     umount -l "$T/above"
     kill "${CLIENTS[@]:2}"
     clients_end
-    daemon_has_ended
+    daemon_has_exited
 }
 
-t_what_a_full_disk_does_not_take_is_a_failure() {
+t_a_write_to_a_full_disk_is_a_failure() {
     local rc
     for option in --help --version; do
         rc=0
@@ -124,7 +124,7 @@ t_an_upgrade_where_run_is_full_is_refused() {
 # No more memory than it has: a PMC that cannot be had is ENOMEM, the others count on, and with memory
 # there is another one.
 #@ slow plain
-t_memory_that_ends_fails_requests_and_nothing_else() {
+t_running_out_of_memory_fails_requests_only() {
     mount_pmcfs -o single,max_pmcs_per_user=100000
     target_start p
     pmc a event=page-faults "target=${PID_OF[p]}"
@@ -147,7 +147,7 @@ t_memory_that_ends_fails_requests_and_nothing_else() {
 
 # The numbers of a mount are given to the next one at once.
 #@ slow
-t_what_is_mounted_after_it_is_left_alone() {
+t_later_mounts_are_not_touched() {
     mkdir "$T/place"
     for ((i = 0; i < 15; i++)); do
         "$BIN" "$T/place" 2>/dev/null

@@ -88,7 +88,7 @@ t_braces_that_do_not_enclose_one_set_are_refused() {
     is "$(cat "$M/a/event")" page-faults
 }
 
-t_a_list_in_config_ends_at_the_next_setting() {
+t_a_list_in_config_stops_at_the_next_setting() {
     mount_pmcfs
     pmc a
     accepted "$M/a/config" 'event={page-faults, minor-faults}:u, descendants=on\nevent=task-clock,\ntarget=self'
@@ -96,7 +96,7 @@ t_a_list_in_config_ends_at_the_next_setting() {
     grep -qx descendants=on "$M/a/config" || die "$(cat "$M/a/config")"
 }
 
-t_other_modifiers_of_perf_say_what_serves() {
+t_other_modifiers_of_perf_are_refused_with_the_alternative() {
     mount_pmcfs
     pmc a event=context-switches
     says '{page-faults,task-clock}:S' '"S" cannot be part of an event: leave it out'
@@ -120,7 +120,7 @@ L
     is "$(cat "$M/a/event")" context-switches
 }
 
-t_terms_of_perf_say_which_setting_or_target_serves() {
+t_terms_of_perf_are_refused_with_the_setting_or_target() {
     mount_pmcfs
     pmc a event=context-switches
     while read -r term sentence; do
@@ -142,7 +142,7 @@ L
     is "$(cat "$M/a/event")" context-switches
 }
 
-t_values_that_perf_measures_itself_say_where_they_are() {
+t_values_that_perf_measures_itself_are_refused_with_their_place() {
     mount_pmcfs
     pmc a event=context-switches
     while read -r name sentence; do
@@ -162,7 +162,7 @@ L
     is "$(cat "$M/a/event")" context-switches
 }
 
-t_lines_of_perf_list_say_what_to_write() {
+t_lines_of_perf_list_are_refused_with_the_word_to_write() {
     mount_pmcfs
     pmc a event=page-faults
     says 'context-switches OR cs' 'write one of them'
@@ -170,7 +170,7 @@ t_lines_of_perf_list_say_what_to_write() {
     is "$(cat "$M/a/event")" page-faults
 }
 
-t_a_mode_of_a_clock_says_what_perf_does() {
+t_a_mode_of_a_clock_event_is_refused_with_the_behaviour_of_perf() {
     mount_pmcfs
     pmc a
     for name in task-clock cpu-clock; do
@@ -200,14 +200,14 @@ t_commas_separate_targets_like_blanks() {
     is "$(cat "$M/a/target")" '' 'a refused list attaches nothing'
 }
 
-t_target_0_says_that_it_is_a_stopped_service() {
+t_target_0_is_refused_as_a_stopped_service() {
     mount_pmcfs
     pmc a event=task-clock
     refused EINVAL E27 "$M/a/target" 0
     like "$(cat "$M/a/error")" 'a stopped service has MainPID 0'
 }
 
-t_the_second_number_of_a_process_says_that_tid_selects_a_thread() {
+t_a_second_tid_of_a_process_is_refused_with_the_word_tid() {
     mount_pmcfs
     target_start p
     pmc a event=task-clock "target=${PID_OF[p]}"

@@ -140,7 +140,7 @@ t_settings_that_changed_in_between() {
 }
 
 #@ slow
-t_children_and_what_they_execute_are_known() {
+t_children_and_their_programs_are_known() {
     mount_pmcfs
     hot_start
     kill "$HOT" # only the program is wanted
@@ -153,7 +153,7 @@ t_children_and_what_they_execute_are_known() {
 }
 
 #@ slow
-t_what_a_reader_missed_is_said() {
+t_records_that_a_reader_missed_are_reported() {
     mount_pmcfs
     hot_start
     pmc p event=cpu-clock freq=4000 logsize=65536 "target=$HOT"

@@ -56,7 +56,7 @@ t_comments_of_folded_stacks_are_skipped() {
     empty cat "$T/said"
 }
 
-t_folded_counts_are_one_whole_number() {
+t_folded_counts_are_one_integer() {
     refused_line() {
         printf '%s' "$1" >"$T/stacks"
         misused 1 "line $2: $3" pmc-flamegraph "$T/stacks"
@@ -88,7 +88,7 @@ t_a_pmc_becomes_a_flame_graph() {
     is "$(tool pmc-flamegraph -t 'p: cpu-clock' "$T/folded")" "$(cat "$T/p.svg")" 'from a file'
 }
 
-t_a_frame_is_one_box_whatever_stands_beside_it() {
+t_a_frame_is_one_box_whatever_its_neighbours() {
     is "$(drawn $'a;b 2\na;b+;c 1\na;b;c 4\na 1\na;b;c 3\n' | sed 's/u[0-9] //')" "\
 1 0 11 a
 2 0 9 b
@@ -166,7 +166,7 @@ pmc-flamegraph: there are no stacks in standard input"
     is "$(tool pmc-flamegraph --help)" "$(tool pmc-flamegraph -h)"
 }
 
-t_a_sort_that_fails_is_no_picture() {
+t_a_sort_that_fails_makes_no_picture() {
     mkdir "$T/failing"
     printf '#!/bin/sh\necho sort: disk full >&2\nexit 2\n' >"$T/failing/sort"
     chmod +x "$T/failing/sort"
@@ -267,7 +267,7 @@ t_nothing_of_a_series_is_a_command_of_gnuplot() {
     is "$(rows <"$T/script")" $'0.1 -\n0.2 -\n0.3 7'
 }
 
-t_an_interrupt_ends_the_reading_not_the_picture() {
+t_an_interrupt_stops_the_reading_and_the_picture_is_drawn() {
     mount_pmcfs
     target_start p
     pmc a event=page-faults interval=20 "target=${PID_OF[p]}"
@@ -283,7 +283,7 @@ t_an_interrupt_ends_the_reading_not_the_picture() {
 
 is_read() { [[ $(find /proc/[0-9]*/fd -lname "$1" 2>/dev/null) ]]; }
 
-t_a_hangup_ends_the_reader_too() {
+t_a_hangup_stops_the_reader_too() {
     mount_pmcfs
     target_start p
     pmc a event=page-faults interval=20 "target=${PID_OF[p]}"

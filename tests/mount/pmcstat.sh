@@ -33,7 +33,7 @@ t_p02_p03_p17_pmcstat_prints_the_log_of_a_command_that_it_samples() {
     is "$(pmcs)" ''
 }
 
-t_p01_p05_pmcstat_samples_the_cpus_it_is_told() {
+t_p01_p05_pmcstat_samples_the_given_cpus() {
     mount_pmcfs
     copy_tools
     env --default-signal=INT "$T/bin/pmcstat" -c 0 -N -n 10 -S page-faults -O "$T/stored" &
@@ -64,7 +64,7 @@ t_p04_pmcstat_samples_running_processes_until_they_end() {
     is "$(lines "$T/stored" exit)" 1
 }
 
-t_p06_pmcstat_samples_each_so_many_events() {
+t_p06_pmcstat_samples_every_n_events() {
     mount_pmcfs
     copy_tools
     for rate in 10 50; do
@@ -100,7 +100,7 @@ t_p08_pmcstat_switches_call_chains_off_and_on() {
         'callchain pmc=2,sample pmc=1'
 }
 
-t_p09_call_chains_of_the_kernel_go_on_in_the_program() {
+t_p09_call_chains_of_the_kernel_continue_in_the_program() {
     mount_pmcfs
     copy_tools
     for option in '' -U; do
@@ -266,7 +266,7 @@ t_p21_pmcstat_prints_sampled_addresses_with_their_functions() {
 }
 
 #@ slow
-t_p23_pmcstat_finds_names_where_it_is_told() {
+t_p23_pmcstat_finds_names_in_the_given_directory() {
     mount_pmcfs
     copy_tools
     mkdir -p "$T/root$T"
@@ -333,7 +333,7 @@ t_p25_p26_pmcstat_shows_the_top_again_and_again() {
 }
 
 #@ slow
-t_p28_pmcstat_tells_what_it_could_not_resolve() {
+t_p28_pmcstat_counts_unresolved_samples() {
     stored_log
     tool pmcstat -R "$T/stored" -v -G /dev/null 2>"$T/said"
     is "$(sed 's/ .*//' "$T/said" | paste -sd ' ')" \
@@ -378,7 +378,7 @@ P
 }
 
 #@ slow
-t_p28_pmcstat_warns_of_what_was_lost() {
+t_p28_pmcstat_warns_of_losses() {
     mount_pmcfs -o logbuffersize=4,nbuffers=4
     copy_tools
     hot -P cpu-clock -G /dev/null
@@ -387,7 +387,7 @@ t_p28_pmcstat_warns_of_what_was_lost() {
     empty cat "$T/hot.err"
 }
 
-t_p18_p22_pmcstat_says_what_to_use_instead() {
+t_p18_p22_pmcstat_names_the_replacement() {
     mount_pmcfs
     copy_tools
     for option in -g '-D x' -e; do
@@ -429,16 +429,16 @@ t_p06_p11_p12_p15_p16_pmcstat_usage_rules() {
 }
 
 #@ slow
-t_pmcstat_leaves_nothing_behind_when_a_signal_ends_its_sampling() {
+t_pmcstat_leaves_no_pmc_when_a_signal_stops_its_sampling() {
     mount_pmcfs
     copy_tools
     export TMPDIR=$T/tmp
     mkdir "$TMPDIR"
-    ended_by INT 130 pmcstat -P cpu-clock -m "$T/pcs" sleep 30
-    ended_by TERM 143 pmcstat -P cpu-clock -P page-faults -O "$T/stored" sleep 30
-    ended_by INT 0 pmcstat -T -w 1 -S cpu-clock
+    killed_by INT 130 pmcstat -P cpu-clock -m "$T/pcs" sleep 30
+    killed_by TERM 143 pmcstat -P cpu-clock -P page-faults -O "$T/stored" sleep 30
+    killed_by INT 0 pmcstat -T -w 1 -S cpu-clock
     empty ls "$TMPDIR"
-    ended_by KILL 137 pmcstat -S cpu-clock -O "$T/stored"
+    killed_by KILL 137 pmcstat -S cpu-clock -O "$T/stored"
     eventually 5 '! pgrep -f "$M/pmcstat"'
     ! pgrep -fx 'sleep 30' || die 'a command is left'
 }

@@ -17,7 +17,7 @@ t_without_events_those_of_perf_stat_are_counted() {
     refuses 64 'nothing to observe: a command, -t, -s or -S' pmcstat -l 1
 }
 
-t_default_events_are_those_that_fit_on_the_hardware() {
+t_default_events_fit_on_the_hardware() {
     local events
     for rows in 4 2; do
         mount_sim "sim_cpus=4,sim_rows=$rows"

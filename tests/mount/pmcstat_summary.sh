@@ -55,7 +55,7 @@ t_a_command_that_is_counted_gets_a_summary() {
     is "$(pmcs)" ''
 }
 
-t_a_summary_has_what_follows_from_the_counts() {
+t_a_summary_has_derived_values() {
     mount_sim
     copy_tools
     tool pmcstat -s cycles,instructions -c 1 -s loads -o "$T/out" sleep 0.1
@@ -63,7 +63,7 @@ t_a_summary_has_what_follows_from_the_counts() {
     is "$(sed -n 's/^ *[0-9,]*  \(.*, CPU .\) .*[KMG]\/s$/\1/p' "$T/out" | tail -3 | paste -sd :)" 'cycles, CPU 3:instructions, CPU 3:loads, CPU 1'
 }
 
-t_a_commands_descendants_are_counted_unless_a_switch_says_otherwise() {
+t_a_commands_descendants_are_counted_unless_switched_off() {
     mount_pmcfs
     copy_tools
     touching
@@ -101,7 +101,7 @@ S
     like "$(cat "$T/out")" 'seconds elapsed +\( \+- [0-9.]+% \)'
 }
 
-t_each_run_has_pmcs_of_its_own() {
+t_each_run_has_separate_pmcs() {
     mount_pmcfs
     copy_tools
     tool pmcstat -r 3 -o "$T/out" -p page-faults -s context-switches sh -c 'cd "$PMC" && echo pmcstat-*' >"$T/said"
@@ -144,7 +144,7 @@ t_the_status_is_126_or_127_for_a_command_that_cannot_be_executed() {
 }
 
 # Here: the hardware's. As perf stat does.
-t_what_is_not_supported_is_left_out() {
+t_unsupported_events_are_left_out() {
     mount_pmcfs
     copy_tools
     [[ $(cat "$M/info/npmc") == 0 ]] || skip 'there is a PMU'
@@ -198,7 +198,7 @@ t_j_prints_an_object_a_line_with_the_keys_of_the_manual() {
 }
 
 #@ slow
-t_i_prints_what_came_in_each_interval() {
+t_i_prints_the_growth_of_each_interval() {
     mount_pmcfs
     copy_tools
     touching

@@ -183,7 +183,7 @@ t_a_count_that_went_back_has_no_rate() {
     is "$(awk '$4 == 50 { print $5; exit }' "$T/lines")" -
 }
 
-t_a_user_sees_what_the_tree_shows_that_user() {
+t_a_user_sees_only_pmcs_that_the_tree_shows() {
     mount_pmcfs
     pmc roots event=page-faults
     as $ALICE mkdir "$M/hers"
@@ -213,7 +213,7 @@ t_a_reading_of_all_counts_is_four_requests() {
 }
 
 #@ slow
-t_metrics_are_read_of_what_is_on_the_screen() {
+t_metrics_are_read_only_for_pmcs_on_the_screen() {
     mount_pmcfs
     local before
     for i in {1..40}; do
@@ -236,7 +236,7 @@ unmount_all() {
     done
 }
 
-t_without_a_mount_a_sentence_says_how_to_get_one() {
+t_without_a_mount_a_sentence_names_the_command() {
     local rc=0
     unmount_all
     env -u PMC "$(top_program)" -b -n 1 >"$T/out" 2>"$T/said" || rc=$?
@@ -279,7 +279,7 @@ t_its_options_are_in_its_page() {
     is "$(grep -c '^\.It Fl ' "$page")" "$(top --help | grep -c '^  -')"
 }
 
-t_what_is_no_terminal_is_told() {
+t_an_output_that_is_not_a_terminal_is_reported() {
     mount_pmcfs
     local rc=0
     top >"$T/out" 2>"$T/said" </dev/null || rc=$?
@@ -293,7 +293,7 @@ t_what_is_no_terminal_is_told() {
 
 # ---- the end of a mount, and what is none ----
 
-t_an_unmount_ends_it_with_one_sentence() {
+t_an_unmount_stops_pmctop_with_one_sentence() {
     mount_pmcfs
     pmc a event=page-faults
     batch_start
@@ -301,7 +301,7 @@ t_an_unmount_ends_it_with_one_sentence() {
     ends_with 1 "^pmctop: pmcfs was unmounted from $M$" "$BATCH"
 }
 
-t_a_umount_is_not_held_up_and_ends_it_too() {
+t_a_umount_is_not_delayed_and_stops_pmctop() {
     mount_pmcfs
     pmc a event=page-faults
     batch_start
@@ -528,7 +528,7 @@ t_a_window_may_have_any_size() {
 }
 
 #@ slow
-t_what_was_lost_is_marked() {
+t_losses_are_marked() {
     fake counts 'a\tcycles\t12\t5\t5\tlost\nb\tcycles\\040x\t7\t9\t3\trunning\nc\tcycles\t3\t1\t1\trunning\n'
     fake b/metrics 'ipc 0.001234 - partial\ncpi - - partial\ncycles\\040x/s 3.000000 1/s partial\n'
     fake c/metrics 'big-one 123456.000000 1/s\n'
@@ -542,7 +542,7 @@ t_what_was_lost_is_marked() {
     screen_quit
 }
 
-t_a_text_that_is_no_table_does_no_harm() {
+t_a_text_that_is_not_a_table_does_no_harm() {
     fake counts 'a\n\n\t\t\t\t\t\nb\tcycles\t1\t2\t3\trunning\tmore\nc\tcycles\t\t\t\t\nd\tcycles\t99999999999999999999\t-1\tx\tstate'
     is "$(batch -n 1 | cut -f 1-5 | tr '\t' ' ')" '  0 - 
 b cycles 1 - running
@@ -553,7 +553,7 @@ d cycles 18446744073709551615 - state'
 }
 
 #@ slow
-t_a_table_that_is_longer_than_a_read_is_read_whole() {
+t_a_table_that_is_longer_than_a_read_is_read_completely() {
     fake counts "$(seq 9000 | sed 's/.*/n&\\tcycles\\t&\\t0\\t0\\tallocated\\n/')"
     is "$(names | md5sum)" "$(seq -f n%g 9000 | xargs | md5sum)"
     screen_start 80 24
@@ -563,7 +563,7 @@ t_a_table_that_is_longer_than_a_read_is_read_whole() {
 }
 
 #@ slow
-t_an_unmount_ends_the_screen_with_one_sentence() {
+t_an_unmount_closes_the_screen_with_one_sentence() {
     mount_pmcfs
     pmc a event=page-faults
     screen_start 80 24
@@ -574,7 +574,7 @@ t_an_unmount_ends_the_screen_with_one_sentence() {
 
 # The terminal is gone, and nothing is said to a program that ignores SIGHUP.
 #@ slow
-t_a_terminal_that_goes_away_ends_it() {
+t_a_terminal_that_disappears_stops_pmctop() {
     mount_pmcfs
     tmux new-session -d "trap '' HUP; PMC='$M' $(top_program) -d 3600; echo \$? >'$T/ended'"
     shows 'q quit'

@@ -69,7 +69,7 @@ for name in ("ctl", "status", "target"):
 P
 }
 
-t_c16_ce08_count_tells_when_notify_more_were_seen() {
+t_c16_ce08_count_is_readable_after_notify_more_events() {
     mount_pmcfs
     target_start p
     pmc a event=page-faults notify=1000 "target=${PID_OF[p]}"
@@ -143,7 +143,7 @@ P
 }
 
 #@ slow
-t_epoll_tells_of_series_once_a_line() {
+t_epoll_reports_series_once_per_line() {
     mount_pmcfs
     target_start p
     pmc a event=page-faults interval=400 "target=${PID_OF[p]}"

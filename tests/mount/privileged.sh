@@ -31,7 +31,7 @@ exits_add_up() {
         "$T/$1.log")" "$(count "$1")" "sum of exits of $1"
 }
 
-t_who_executes_a_privileged_program_has_not_ended() {
+t_a_process_that_executes_a_privileged_program_has_not_exited() {
     mount_pmcfs
     set_id other "$HELPERS/target"
     target_start p "$ALICE"
@@ -52,7 +52,7 @@ t_who_executes_a_privileged_program_has_not_ended() {
 }
 
 #@ slow plain
-t_a_privileged_program_that_ends_at_once_is_the_reason() {
+t_a_privileged_program_that_exits_at_once_is_the_reason() {
     mount_pmcfs
     set_id brief /bin/true
     local i
@@ -74,7 +74,7 @@ t_a_privileged_program_that_ends_at_once_is_the_reason() {
 
 # From its exec to its end such a program may take less than a millisecond.
 #@ slow
-t_a_privileged_program_that_ends_at_once_is_told_by_what_only_counts() {
+t_a_counting_pmc_reports_a_privileged_program_that_exits_at_once() {
     mount_pmcfs
     set_id brief /bin/true
     local i
@@ -98,7 +98,7 @@ t_a_privileged_program_that_ends_at_once_is_told_by_what_only_counts() {
 
 # A reload between its records forgets it.
 #@ plain
-t_a_child_that_was_privileged_and_ended_at_once_makes_the_count_partial() {
+t_a_privileged_child_that_exits_at_once_makes_the_count_partial() {
     mount_pmcfs
     set_id brief /bin/true
     local i
@@ -112,7 +112,7 @@ t_a_child_that_was_privileged_and_ended_at_once_makes_the_count_partial() {
     done
 }
 
-t_programs_that_end_at_once_are_counted_whole() {
+t_programs_that_exit_at_once_are_counted_completely() {
     mount_pmcfs
     local i
     as "$ALICE" mkdir "$M/a"
@@ -126,7 +126,7 @@ t_programs_that_end_at_once_are_counted_whole() {
     is "$(of a detach) $(of a detach reason=exited)" '20 20'
 }
 
-t_a_child_that_executes_a_privileged_program_has_not_ended() {
+t_a_child_that_executes_a_privileged_program_has_not_exited() {
     mount_pmcfs
     set_id sleeper /bin/sleep
     shell_waits '"$1/sleeper" 100 & echo $! >"$1/told"; wait'
@@ -144,7 +144,7 @@ t_a_child_that_executes_a_privileged_program_has_not_ended() {
     wait "$JOB"
 }
 
-t_the_superuser_goes_on_observing_a_privileged_program() {
+t_the_superuser_continues_to_observe_a_privileged_program() {
     mount_pmcfs
     set_id other "$HELPERS/target"
     target_start p "$ALICE"
@@ -185,7 +185,7 @@ t_a_privileged_program_on_a_cpu_has_its_name_and_one_end() {
 
 # Attach and exec at the same moment, again and again: an attacher of the program it has become is not told.
 #@ slow
-t_an_exec_during_the_attach_tells_no_address_of_a_set_id_program() {
+t_an_exec_during_the_attach_reveals_no_address_of_a_set_id_program() {
     mount_pmcfs
     set_id privileged /bin/sleep
     as "$ALICE" mkdir "$M/a"
@@ -245,7 +245,7 @@ t_e45_every_kind_of_privileged_program_is_observed_no_further() {
     done
 }
 
-t_who_may_still_observe_it_goes_on() {
+t_a_user_that_may_still_observe_the_program_continues() {
     mount_pmcfs
     set_id other "$HELPERS/target"
     target_start p "$ALICE"

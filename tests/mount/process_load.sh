@@ -119,7 +119,7 @@ t_an_ancestors_events_are_added_to_those_below() {
 }
 
 # A process whose parent has ended is below the next one above that reaps it: it keeps what it inherited.
-t_events_of_an_ancestor_that_has_ended_stay() {
+t_events_of_an_exited_ancestor_stay() {
     mount_pmcfs -o max_events_per_process=3
     setpriv --reuid "$ALICE" --regid "$ALICE" --clear-groups -- /usr/bin/python3 -c '
 import ctypes, os, sys, time

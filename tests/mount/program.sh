@@ -72,7 +72,7 @@ t_the_background_daemon_holds_nothing_of_the_caller() {
     unmount_and_wait "$T/d"
 }
 
-t_umount_ends_it() {
+t_umount_stops_the_daemon() {
     mount_pmcfs
     umount "$M"
     local rc=0
@@ -349,7 +349,7 @@ t_nobody_is_missed_for_want_of_a_descriptor() {
     between "$said" 10 30 'refused'
 }
 
-t_few_descriptors_are_said_at_the_start_and_enough_are_not() {
+t_too_few_descriptors_are_reported_at_the_start() {
     local limit
     mkdir "$T/d"
     for limit in 1000 20000; do

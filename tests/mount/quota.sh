@@ -16,7 +16,7 @@ users() {
 }
 
 # What every user can do as long as others have only used up what is theirs.
-bob_goes_on() {
+bob_continues() {
     users bobs "$BOB" event=page-faults
     is "$(result_as "$BOB" write "$M/bobs/target" "${PID_OF[bob]}")" ok "bob attaches"
     tell bob faults 100
@@ -80,7 +80,7 @@ t_a_thousand_blocked_readers_are_as_many_as_one_may_have() {
     eventually 10 'grep -q " sample " "$T/bobs"'
     as "$BOB" rmdir "$M/b"
     wait "$reader"
-    bob_goes_on
+    bob_continues
 
     # They end, and there is room again.
     echo >&"$in"
@@ -89,7 +89,7 @@ t_a_thousand_blocked_readers_are_as_many_as_one_may_have() {
     is "$(result_as "$ALICE" read "$M/a/samples" nonblock)" EAGAIN
 }
 
-t_pollers_are_among_those_who_wait() {
+t_pollers_count_as_waiting_requests() {
     mount_pmcfs -o max_waiting_per_user=3
     for n in 1 2 3 4; do users "a$n" "$ALICE" event=page-faults; done
     users b "$BOB" event=page-faults
@@ -138,7 +138,7 @@ t_a_user_that_asks_all_the_time_stops_nothing_for_others() {
 # ---- at every limit at once ----
 
 #@ slow
-t_a_user_at_every_limit_is_alone_with_it() {
+t_a_user_at_every_limit_affects_no_other_user() {
     mount_pmcfs -o max_pmcs_per_user=4,max_fds_per_user=8,max_events_per_process=3,max_log_per_user=1500000,max_waiting_per_user=2
     target_start alice "$ALICE"
     target_start bob "$BOB"
@@ -162,7 +162,7 @@ t_a_user_at_every_limit_is_alone_with_it() {
     like "$(cat "$M/t/error")" '^EDQUOT P11 '
     is "$(result_as "$ALICE" read "$M/s/samples")" EDQUOT 'waiting'
 
-    bob_goes_on
+    bob_continues
     users s2 "$BOB" event=page-faults period=1 logsize=1000000 "target=${PID_OF[bob]}"
     tell bob faults 10
     eventually 10 'grep -q " sample " < <(timeout 1 cat "$M/s2/samples")'
@@ -200,7 +200,7 @@ sys.stdin.readline()' "$M"; }
     like "$(as "$ALICE" cat "$M/info/last_error")" '^EDQUOT P11 open: .*user namespace.*max_fds_per_user'
     during=$(stat_value descriptors)
     is $((during - before)) 20 'descriptors'
-    bob_goes_on
+    bob_continues
     echo >&"$in"
     read -r -t 30 -u "$out" line
     is "$line" ok
@@ -228,7 +228,7 @@ t_charges_follow_the_owner_however_often_it_changes() {
     # Two descriptors, and not one more or less.
     is "$(result_as "$ALICE" write "$M/b/target" "${PID_OF[alice]}")" ok
     fails_with EDQUOT "as $ALICE mkdir $M/c"
-    bob_goes_on
+    bob_continues
     as "$ALICE" rmdir "$M/a"
     as "$ALICE" rmdir "$M/b"
     empty cat "$M/counts"
@@ -249,7 +249,7 @@ t_a_target_stuck_in_exec_holds_nothing_up() {
     for n in a s d; do
         is "$(result_as "$ALICE" write "$M/$n/target" "${PID_OF[alice]}")" ok "attach of $n"
     done
-    bob_goes_on
+    bob_continues
     as "$ALICE" cat "$M"/{a,d}/{count,detail,status} >/dev/null
     kill -KILL "${PID_OF[alice]}"
     for n in a s d; do eventually 10 "[[ \$(state $n) == exited ]]"; done
@@ -280,7 +280,7 @@ while True: pass' "$T/hang" &
     grep -q 'map-in .*hang/program' < <(timeout 2 cat "$M/s/samples")
     timeout 20 setpriv --reuid "$ALICE" --regid "$ALICE" --clear-groups -- cat "$M/s/samples.folded" >"$T/folded"
     [[ -s $T/folded ]]
-    bob_goes_on
+    bob_continues
     kill -KILL "$STARTED"
     as "$ALICE" rmdir "$M/s"
     is "$(<"$T/asked")" "$asked" 'what was asked of the file system'
@@ -300,7 +300,7 @@ t_a_huge_sparse_program_is_sampled() {
     eventually 20 'grep -q " callchain " < <(timeout 1 cat "$M/s/samples")'
     timeout 20 setpriv --reuid "$ALICE" --regid "$ALICE" --clear-groups -- cat "$M/s/samples.folded" >"$T/folded"
     grep -q '^huge;' "$T/folded"
-    bob_goes_on
+    bob_continues
     between "$(awk '/^VmRSS/ { print $2 }' "/proc/$SERVER/status")" 1 1000000 "KiB resident"
 }
 
@@ -313,7 +313,7 @@ t_a_fork_bomb_under_descendants_is_somebody_elses_trouble() {
         for i in {1..8}; do (until ((SECONDS >= 4)); do (: & : & wait); done) & done; wait' "$M" &
     local bomb=$!
     sleep 1
-    for _ in 1 2 3; do bob_goes_on; done
+    for _ in 1 2 3; do bob_continues; done
     wait "$bomb"
     eventually 20 '[[ $(state a) == exited ]]'
     (($(status a log_records) > 100)) || die "nothing was logged"
@@ -344,7 +344,7 @@ stuck_start() {
 }
 
 #@ slow
-t_an_exec_that_never_ends_holds_nothing_up() {
+t_an_exec_that_never_finishes_delays_nothing() {
     mount_pmcfs
     hang_start
     target_start alice "$ALICE"
@@ -367,7 +367,7 @@ t_an_exec_that_never_ends_holds_nothing_up() {
     attach sys all
     is "$(result_as "$ALICE" write "$M/d/ctl" stop) $(result_as "$ALICE" write "$M/d/ctl" start)" 'ok ok'
     is "$(result_as "$ALICE" write "$M/s/ctl" stop) $(result_as "$ALICE" write "$M/s/ctl" start)" 'ok ok'
-    bob_goes_on
+    bob_continues
     users s2 "$BOB" event=cpu-clock freq=997 "target=${PID_OF[bob]}"
     tell bob spin 300
     eventually 10 'grep -q " sample " < <(timeout 1 cat "$M/s2/samples")'
@@ -404,7 +404,7 @@ t_children_that_never_end_an_exec_are_asked_about_in_time() {
 
 # Each takes the whole of attach_ms, and there are four at a time. A reload would wait for all of them.
 #@ slow plain
-t_slow_requests_wait_for_those_of_their_user_alone() {
+t_slow_requests_wait_only_for_their_users_slow_requests() {
     mount_pmcfs -o attach_ms=1000
     hanging_children
     target_start bob "$BOB"
@@ -417,7 +417,7 @@ t_slow_requests_wait_for_those_of_their_user_alone() {
     eventually 1 '(($(awk "/^parked/ { print \$2 }" "$M/info/stats") == 8))'
     for _ in 1 2 3; do
         local before=${EPOCHREALTIME/./}
-        bob_goes_on
+        bob_continues
         between $((${EPOCHREALTIME/./} - before)) 0 900000 "µs that bob took"
     done
     between "$(find "/proc/$SERVER/task" -mindepth 1 -maxdepth 1 | wc -l)" 5 22 "threads"
@@ -430,7 +430,7 @@ t_slow_requests_wait_for_those_of_their_user_alone() {
 #@ slow
 # The kernel takes 20 ms to tell 65,536 groups.
 #@ slow plain
-t_openers_with_many_groups_wait_for_each_other_alone() {
+t_openers_with_many_groups_wait_only_for_each_other() {
     mount_pmcfs
     between "$(python "$ALICE" <<'P'
 import ctypes, os, sys, time
@@ -470,7 +470,7 @@ P
     )" 500 1000000 "opens by root beside them"
 }
 
-t_rows_are_told_whatever_their_makers_do() {
+t_rows_are_shown_whatever_their_owners_do() {
     mount_sim
     hang_start
     "${ALICES[@]}" /usr/bin/python3 -B -I -c '
@@ -505,7 +505,7 @@ t_long_commands_are_checked_like_short_ones() {
     like "$(cat "$M/a/error")" '^EINVAL [A-Z0-9]+ target: .*cpu0-8191,'
     is "$(result_as "$ALICE" write "$M/a/target" "$(printf '0%.0s ' {1..2000})\n")" EINVAL
     is "$(result_as "$ALICE" write "$M/a/target" "${PID_OF[bob]} $(printf '%2000s' '')\n")" EPERM
-    bob_goes_on
+    bob_continues
 }
 
 # Texts that were begun and are not read on: opened until one more is refused. Prints how many bytes are kept
@@ -569,7 +569,7 @@ t_targets_that_have_exited_are_charged_until_a_reset() {
     is "$(dying_attach a)" EDQUOT '60 more'
     like "$(<"$M/a/error")" '^EDQUOT P11 target: the memory for 180 targets .*max_log_per_user \(100000 bytes.*reset'
     is "$(grep -v '^#' "$M/a/detail")" "$detail" 'detail after that'
-    bob_goes_on
+    bob_continues
     is "$(result_as "$ALICE" write "$M/a/ctl" reset)" ok
     is "$(dying_attach a) $(dying_attach a) $(dying_attach a)" 'ok ok EDQUOT' 'after a reset'
 

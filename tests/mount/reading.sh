@@ -23,7 +23,7 @@ t_a_held_descriptor_gives_a_fresh_value_at_each_pread() {
     between "$(pread)" $((before + 500)) $((before + 900))
 }
 
-t_a_text_ends_where_it_ended_however_many_others_are_read() {
+t_a_text_keeps_its_length_however_many_others_are_read() {
     mount_pmcfs
     pmc a event=page-faults count=5
     python <<'P'
@@ -86,7 +86,7 @@ t_status_names_are_in_the_promised_order() {
     [[ $(status a enabled_ns) -ge 0 && $(status a running_ns) -ge 0 ]]
 }
 
-t_config_leaves_out_what_the_reader_cannot_name() {
+t_config_leaves_out_targets_that_the_reader_cannot_name() {
     mount_pmcfs
     target_start p
     pmc a event=page-faults "target=${PID_OF[p]}"
@@ -97,7 +97,7 @@ t_config_leaves_out_what_the_reader_cannot_name() {
     cat "$T/config" >"$M/b/config"
 }
 
-t_counts_is_a_table_of_what_the_reader_may_read() {
+t_counts_lists_only_pmcs_that_the_reader_may_read() {
     mount_pmcfs
     pmc a event=page-faults event=task-clock count=3,4
     as "$ALICE" sh -c "mkdir $M/b; echo page-faults >$M/b/event"

@@ -59,7 +59,7 @@ t_a_cgroup_is_waited_for_with_those_above_it() {
     done
 }
 
-t_a_cgroup_that_was_removed_ends_without_reattach() {
+t_without_reattach_a_removed_cgroup_is_detached() {
     cgroup_make
     mount_pmcfs
     pmc a event=page-faults "target=cgroup:$GROUP_NAME"

@@ -62,7 +62,7 @@ t_a_text_that_is_read_in_pieces_is_one_text() {
     cmp "$T/whole" "$T/pieces" || die "not the same"
 }
 
-t_a_blocked_reader_goes_on_at_the_next_record() {
+t_a_blocked_reader_continues_at_the_next_record() {
     SUPERVISED=1 mount_pmcfs
     target_start p
     pmc a event=page-faults log-exit=on "target=${PID_OF[p]}"
@@ -80,7 +80,7 @@ t_a_blocked_reader_goes_on_at_the_next_record() {
 }
 
 # The log was made for what was refused.
-t_what_is_written_to_a_log_after_a_refused_start_outlives_the_worker() {
+t_records_after_a_refused_start_survive_the_worker() {
     SUPERVISED=1 mount_pmcfs -o max_fds_per_user=1
     target_start p "$ALICE"
     as "$ALICE" mkdir "$M/a"
@@ -119,7 +119,7 @@ P
     is "$(tail -1 "$T/woken")" stopped
 }
 
-t_a_request_that_is_interrupted_before_a_worker_dies_ends() {
+t_a_request_that_is_interrupted_before_a_worker_dies_returns() {
     SUPERVISED=1 mount_pmcfs
     target_start p
     pmc a event=page-faults log-exit=on "target=${PID_OF[p]}"
@@ -166,7 +166,7 @@ t_another_program_takes_over_a_mount() {
 }
 
 # Uid 0 is not enough, nor is a signal: the asking process asks for that, and may do what the program may.
-t_a_signal_alone_replaces_no_program() {
+t_a_signal_without_a_request_replaces_no_program() {
     SUPERVISED=1 mount_pmcfs
     cp "$(command -v sh)" "$T/--upgrade"
     setpriv --inh-caps=-all --bounding-set=-all --ambient-caps=-all "$T/--upgrade" -c "kill -USR1 $DAEMON; sleep 0.5"
@@ -205,7 +205,7 @@ t_an_upgrade_replaces_a_stopped_worker() {
 }
 
 #@ slow
-t_upgrades_asked_for_at_once_come_one_after_the_other() {
+t_upgrades_requested_at_once_run_one_after_the_other() {
     local i pid pids
     SUPERVISED=1 mount_pmcfs
     for i in {1..10}; do
@@ -232,7 +232,7 @@ t_an_upgrade_has_one_mountpoint_and_no_options() {
     is "$(stat_value restarts)" 0
 }
 
-t_an_upgrade_of_what_is_no_mount_is_refused() {
+t_an_upgrade_of_a_directory_that_is_not_a_mount_is_refused() {
     local rc=0
     mkdir "$T/none"
     "$BIN" --upgrade "$T/none" 2>"$T/said" || rc=$?
@@ -245,7 +245,7 @@ t_an_upgrade_of_what_is_no_mount_is_refused() {
 }
 
 #@ plain
-t_the_end_of_the_supervisor_ends_the_mount_and_the_next_start_works() {
+t_the_death_of_the_supervisor_unmounts_and_the_next_start_works() {
     SUPERVISED=1 mount_pmcfs
     local dir=$M
     pmc a event=page-faults
@@ -258,7 +258,7 @@ t_the_end_of_the_supervisor_ends_the_mount_and_the_next_start_works() {
 }
 
 #@ plain
-t_the_end_of_the_supervisor_ends_a_stopped_worker_too() {
+t_the_death_of_the_supervisor_kills_a_stopped_worker_too() {
     SUPERVISED=1 mount_pmcfs
     local SERVER
     SERVER=$(cut -d ' ' -f 1 "/proc/$DAEMON/task/$DAEMON/children")
@@ -285,7 +285,7 @@ t_a_worker_that_is_stopped_holds_up_requests_and_nothing_else() {
     is "$(stat_value restarts)" 0
 }
 
-t_one_process_serves_where_that_is_asked_for() {
+t_one_process_serves_with_the_option() {
     mount_pmcfs -o single
     is "$(worker)" ''
     pmc a event=page-faults

@@ -168,7 +168,7 @@ t_a_set_uid_program_that_prints_into_a_descriptor_does_what_its_user_may() {
     is "$(cat "$M/a/target")" "${PID_OF[mine]}"
 }
 
-t_the_superusers_targets_are_not_opened_anew_by_a_set_uid_writer() {
+t_the_superusers_targets_are_not_reopened_by_a_set_uid_writer() {
     mount_pmcfs
     set_id io "$HELPERS/io"
     target_start bobs "$BOB"
@@ -210,7 +210,7 @@ t_readers_of_a_passed_descriptor_read_what_its_opener_may() {
     done
 }
 
-t_chown_passes_on_what_it_counts_and_no_rights() {
+t_chown_passes_on_the_targets_and_no_rights() {
     mount_pmcfs
     target_start bobs "$BOB"
     target_start other "$BOB"
@@ -398,7 +398,7 @@ t_pm13_readers_read_counts_and_write_nothing() {
 
 # ---- cgroups ----
 
-t_a_cgroup_is_for_who_may_count_cpus() {
+t_a_cgroup_needs_the_right_to_count_cpus() {
     cgroup_make
     chmod 755 "$GROUP"
     chown "$ALICE" "$GROUP/cgroup.procs" # a set-user-ID program of alice's would run there

@@ -165,7 +165,7 @@ t_a_long_attach_hears_of_its_writers_signal() {
 }
 
 #@ slow plain
-t_what_a_burst_needed_is_given_back() {
+t_memory_of_a_burst_is_freed() {
     mount_pmcfs -o max_pmcs_per_user=20000
     resident() { awk '/^VmRSS/ { print $2 }' "/proc/$SERVER/status"; }
     local before

@@ -75,7 +75,7 @@ t_a_given_row_of_a_class_without_rows_is_refused() {
     unchanged "$M/b" 'refused EINVAL E19 "$M/b/event" page-faults'
 }
 
-t_rows_hide_what_the_reader_may_not_know() {
+t_rows_hide_pmcs_that_the_reader_may_not_read() {
     mount_sim
     pmc a event=cycles
     as "$ALICE" cat "$M/info/rows" >"$T/rows"

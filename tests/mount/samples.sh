@@ -42,7 +42,7 @@ P
 
 FIRST='^[0-9]+\.[0-9]{9} initialize version=[0-9.]+ machine=[^ ]+ class=[^ ]+ event=[^ ]+ realtime=[0-9]+\.[0-9]{9} tsc=([0-9]+|-)$'
 
-t_what_counts_only_ends() {
+t_the_log_of_a_counting_pmc_ends_after_stop() {
     mount_pmcfs
     target_start p
     pmc a event=page-faults "target=${PID_OF[p]}"
@@ -102,7 +102,7 @@ P
     done
 }
 
-t_it_ends_when_it_is_stopped_and_goes_on_when_started() {
+t_samples_end_at_stop_and_continue_after_start() {
     mount_pmcfs
     sampler
     reading <<'P'
@@ -148,7 +148,7 @@ P
 }
 
 #@ slow
-t_poll_select_and_epoll_tell_when_there_is_something() {
+t_poll_select_and_epoll_report_new_records() {
     mount_pmcfs
     quiet
     reading <<'P'
@@ -251,7 +251,7 @@ t_a_remark_follows_the_rules_of_all_commands() {
 }
 
 #@ slow
-t_a_remark_that_a_small_log_has_no_room_for_is_refused_and_nothing_is_lost() {
+t_a_remark_that_does_not_fit_into_a_small_log_is_refused_and_nothing_is_lost() {
     mount_pmcfs
     quiet a logsize=4096
     accepted "$M/a/samples" first
@@ -262,7 +262,7 @@ t_a_remark_that_a_small_log_has_no_room_for_is_refused_and_nothing_is_lost() {
     is "$(status a log_lost)" 0
 }
 
-t_a_remark_is_stored_whole_or_refused() {
+t_a_remark_is_stored_completely_or_refused() {
     mount_pmcfs
     quiet
     python3 -B - "$M/a/samples" <<'P'

@@ -109,7 +109,7 @@ t_a_rate_of_a_clock_is_kept() {
 
 # ---- what is said of the rate ----
 
-t_a_depth_beyond_the_limit_is_clamped_and_said() {
+t_a_depth_beyond_the_limit_is_clamped_and_reported() {
     mount_pmcfs
     local most
     most=$(cat /proc/sys/kernel/perf_event_max_stack)
@@ -267,7 +267,7 @@ t_every_fault_of_the_machine_is_a_sample() {
     pmc a event=page-faults period=1 mode=system-sampling target=all
     tell p faults 2000
     ctl a stop
-    each_is_told a 1 # kernels forget some where events of others come and go
+    each_is_logged a 1 # kernels forget some where events of others come and go
     between "$(value a)" 2000 100000000
     # what was forgotten may have been of one program
     (($(status a kernel_lost))) ||

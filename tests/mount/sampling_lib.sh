@@ -40,9 +40,9 @@ each_is_a_sample() {
     is "$(of "$1" samples)" "$(value "$1")" "samples"
 }
 
-# each_is_told NAME [PERCENT]: where others may keep the machine so busy that some are lost, they are counted,
+# each_is_logged NAME [PERCENT]: where others may keep the machine so busy that some are lost, they are counted,
 # but for so many of a hundred.
-each_is_told() {
+each_is_logged() {
     log "$1"
     is "$(status "$1" log_lost)/$(status "$1" hidden)" 0/0 "overrun, hidden"
     local all lost # records of all kinds are among the lost

@@ -112,7 +112,7 @@ t_who_may_not_see_the_kernel_adds_nobody_to_a_recording_that_shows_it() {
     is "$(of a samples "pid=${PID_OF[q]}")" 0
 }
 
-t_a_recording_begun_by_another_user_does_not_show_the_kernel() {
+t_a_recording_started_by_another_user_does_not_show_the_kernel() {
     mount_pmcfs -o dirmode=0777
     target_start p "$ALICE"
     pmc a event=context-switches event=page-faults period=1
@@ -221,7 +221,7 @@ t_reloads_under_load_lose_nothing() {
 
 # ---- the end ----
 
-t_the_stream_ends_with_the_last_descendant() {
+t_the_stream_ends_after_the_last_descendant_exits() {
     mount_pmcfs
     mkfifo "$T/first" "$T/last"
     sh -c 'sh -c "read -r x <$1/last; exec true" - "$1" & read -r x <"$1/first"' - "$T" &

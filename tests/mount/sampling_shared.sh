@@ -58,12 +58,12 @@ t_a_program_and_a_cpu_are_sampled_for_the_same_event() {
         ctl $name stop
     done
     each_is_a_sample a
-    each_is_told s 1 # kernels forget some where events of others come and go
+    each_is_logged s 1 # kernels forget some where events of others come and go
     log b
     is "$(of b samples event=page-faults)" "$(value b page-faults)"
 }
 
-t_a_sample_that_could_be_of_two_events_is_told_as_lost() {
+t_a_sample_that_could_belong_to_two_events_is_counted_as_lost() {
     mount_pmcfs
     target_start p
     pmc_on a event=page-faults event=context-switches period=1
@@ -80,7 +80,7 @@ t_a_sample_that_could_be_of_two_events_is_told_as_lost() {
 # Kernels forget samples now and then where events come and go beside them: those of a program are told as lost,
 # those of a CPU are few.
 #@ slow
-t_samples_beside_events_that_come_and_go_are_given_or_told() {
+t_samples_are_delivered_or_counted_while_other_events_open_and_close() {
     mount_pmcfs
     target_start p
     target_start d
@@ -97,15 +97,15 @@ t_samples_beside_events_that_come_and_go_are_given_or_told() {
         for name in a s; do
             ctl $name stop
         done
-        each_is_told s 1
-        each_is_told a
+        each_is_logged s 1
+        each_is_logged a
         is "$(($(of a samples) + $(status a kernel_lost)))" "$(value a)" "samples and losses"
         rmdir "$M/a" "$M/s"
     done
 }
 
 #@ slow
-t_samples_before_a_stop_are_given_or_told() {
+t_samples_before_a_stop_are_delivered_or_counted() {
     mount_pmcfs
     target_start p
     pmc_on a event=page-faults period=1

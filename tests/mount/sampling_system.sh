@@ -75,7 +75,7 @@ t_a_cgroup_is_sampled_again_when_it_is_created_again() {
     is "$(of a attach) $(of a detach)" '2 1'
 }
 
-t_births_and_ends_on_other_cpus_are_told_once() {
+t_forks_and_exits_on_other_cpus_are_logged_once() {
     (($(nproc) > 1)) || skip "one CPU only"
     mount_pmcfs
     pmc a event=cpu-clock event=page-faults freq=99 mode=system-sampling target=cpu0

@@ -62,7 +62,7 @@ t_addresses_of_programs_are_for_everybody() {
     is "$(result_as "$ALICE" write "$M/a/event" mem:0x1000:x)" ok
 }
 
-t_tracepoints_are_not_looked_up_for_those_who_may_not_count_them() {
+t_tracepoints_are_not_looked_up_for_users_that_may_not_count_them() {
     mount_pmcfs
     [[ -e $M/events/tracepoint/sched:sched_switch ]] || skip 'no tracepoints here'
     alices a

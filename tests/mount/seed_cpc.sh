@@ -3,7 +3,7 @@
 # shellcheck source=tests/mount/seed_lib.sh
 . "${BASH_SOURCE[0]%/*}/seed_lib.sh"
 
-t_c02_c05_cf11_cs05_ce06_a_set_is_assigned_as_a_whole_or_not_at_all() {
+t_c02_c05_cf11_cs05_ce06_a_set_is_assigned_completely_or_not_at_all() {
     mount_sim 'sim_cpus=0-1\,3,sim_rows=3,sim_fixed=1'
     pmc a
     # `loads` fits even rows only, `fixed-instructions` the fixed one: a greedy choice would fail.
@@ -60,7 +60,7 @@ t_c11_ce04_ce11_counting_a_cpu_and_its_threads_at_once() {
 
 time_and_value() { awk '$2 == "all" { print $4, $3 }' "$M/$1/detail"; }
 
-t_c12_c22_a_cpu_is_counted_whole_by_a_reader_that_is_elsewhere() {
+t_c12_c22_a_reader_on_another_cpu_gets_the_complete_count() {
     mount_pmcfs
     pmc a event=cpu-clock target=cpu0
     local affinity time before now value
@@ -74,7 +74,7 @@ t_c12_c22_a_cpu_is_counted_whole_by_a_reader_that_is_elsewhere() {
     is "$(grep ^Cpus_allowed: /proc/self/status)" "$affinity"
 }
 
-t_cf22_a_restart_loads_the_preset_and_goes_on() {
+t_cf22_a_restart_loads_the_preset_and_continues() {
     mount_pmcfs
     target_start p
     pmc a event=page-faults count=1000000 "target=${PID_OF[p]}"
@@ -157,7 +157,7 @@ t_cs01_ce01_pm09_no_such_event() {
     done
 }
 
-t_cs02_cs06_no_such_counter_and_one_that_cannot_count_the_event() {
+t_cs02_cs06_a_missing_counter_and_a_counter_that_cannot_count_the_event() {
     mount_sim
     pmc a
     steady EINVAL E19 "$M/a/config" 'event=cycles row=4'
@@ -195,7 +195,7 @@ t_cs11_hypervisor_mode_is_refused_by_name() {
     steady EINVAL E24 "$M/a/config" hypervisor=on
 }
 
-t_cx2_cx5_a_running_process_goes_on_without_us() {
+t_cx2_cx5_a_running_process_continues_without_pmcfs() {
     mount_sim
     target_start p
     pmc a event=cycles "target=${PID_OF[p]}"

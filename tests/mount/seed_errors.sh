@@ -267,7 +267,7 @@ t_x02_ce10_ce12_stopped_before_any_start() {
 }
 
 #@ slow
-t_e22_e23_x04_x05_what_a_mode_does_not_take() {
+t_e22_e23_x04_x05_settings_that_a_mode_refuses() {
     mount_sim
     pmc a event=cycles mode=TC
     pmc b event=cycles mode=SC
@@ -286,7 +286,7 @@ t_e22_e23_x04_x05_what_a_mode_does_not_take() {
     done
 }
 
-t_x08_nothing_but_disabled_slots_would_fit() {
+t_x08_only_disabled_slots_would_fit() {
     mount_sim 'sim_cpus=0-1\,3,sim_rows=3'
     accepted "$M/admin/cpu3/0" disabled
     pmc a event=loads target=cpu3
@@ -298,7 +298,7 @@ t_x08_nothing_but_disabled_slots_would_fit() {
     accepted "$M/a/config" 'event=loads target=cpu0'
 }
 
-t_h08_x19_x20_x21_what_is_held_of_a_released_pmc_is_enodev() {
+t_h08_x19_x20_x21_open_files_of_a_released_pmc_are_enodev() {
     mount_sim
     pmc a event=cycles
     local fds=() name fd

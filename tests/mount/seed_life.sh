@@ -29,7 +29,7 @@ t_h07_op11_op12_op17_detached_and_stopped_while_running() {
     is "$(count a)" "$before"
 }
 
-t_op14_v07_an_exchange_is_refused_whole_while_running() {
+t_op14_v07_an_exchange_is_refused_completely_while_running() {
     mount_sim
     pmc a event=cycles target=cpu0 count=5
     exec {fd}<>"$M/a/count"
@@ -62,7 +62,7 @@ t_op15_v05_cf21_count_and_config_both_set_the_initial_count() {
 }
 
 # The kernel fills a buffer of 256 fresh pages for dd, which touches none of them itself.
-t_q01_q02_pm05_faults_in_the_program_and_in_the_kernel_are_told_apart() {
+t_q01_q02_pm05_faults_in_the_program_and_in_the_kernel_are_distinguished() {
     mount_pmcfs
     local mode size
     local -A faults
@@ -115,7 +115,7 @@ t_f06_f07_kgmon_and_force_are_not_supported() {
     accepted "$M/a/config" kgmon=off
 }
 
-t_st2_a_pmc_without_a_target_is_attached_to_who_starts_it() {
+t_st2_a_pmc_without_a_target_is_attached_to_the_process_that_starts_it() {
     mount_sim
     pmc a event=cycles
     # shellcheck disable=SC2016 # its own number
@@ -256,7 +256,7 @@ t_q03_to_q06_pm06_to_pm08_cs03_cs04_edge_inv_and_cmask() {
     steady EINVAL CS04 "$M/a/event" r01c2,cmask=256
 }
 
-t_sg2_the_loss_of_the_last_target_is_told_whatever_the_reason() {
+t_sg2_the_loss_of_the_last_target_is_reported_whatever_the_reason() {
     mount_pmcfs
     set_id suid-target "$HELPERS/target"
     local way poller
@@ -322,7 +322,7 @@ t_t08_t11_t12_sighup_takes_them_from_the_file() {
 
 # ---- FreeBSD's own acceptance cases that no id names ----
 
-t_a_storm_of_children_leaves_nothing_behind() {
+t_a_storm_of_children_leaves_no_descriptor_or_memory() {
     mount_pmcfs
     target_start p
     local before

@@ -33,7 +33,7 @@ t_h04_counting_or_sampling_with_either_scope() {
     is "$(log ss | of sample | grep -vc ' cpu=0 ' || :)" 0 'samples of other CPUs'
 }
 
-t_op01_b12_a_log_begins_ends_and_begins_again() {
+t_op01_b12_a_log_starts_stops_and_starts_again() {
     mount_pmcfs
     pmc a event=page-faults log=off
     is "$(result write "$M/a/samples" zero)" EINVAL
@@ -53,7 +53,7 @@ told() {
     [[ $VARIANT == asan ]] && echo 0 || echo "$1"
 }
 
-t_op03_b10_a_closed_log_ends_with_its_last_record() {
+t_op03_b10_a_closed_log_has_its_last_record() {
     mount_pmcfs
     target_start p
     pmc a event=page-faults log-exit=on "target=${PID_OF[p]}"
@@ -106,7 +106,7 @@ t_f02_f03_l08_l10_steps_and_the_count_at_the_exit() {
     like "$(of exit "pid=${PID_OF[p]}" <"$T/log")" ' count=[0-9]+ exact=(yes|no)$'
 }
 
-t_f01_f02_f03_a_pipeline_is_told_process_by_process() {
+t_f01_f02_f03_a_pipeline_is_logged_process_by_process() {
     mount_pmcfs
     pmc a event=page-faults start=exec descendants=on log-exit=on
     run a sh -c 'echo x | cat | cat >/dev/null; :'
@@ -119,7 +119,7 @@ t_f01_f02_f03_a_pipeline_is_told_process_by_process() {
 
 # ---- when a log is needed ----
 
-t_x14_b04_an_owner_whose_logs_are_full_is_told_so() {
+t_x14_b04_a_user_at_the_limit_of_logs_gets_the_reason() {
     mount_pmcfs -o max_log_per_user=600
     pmc a event=page-faults
     is "$(result fill "$M/a/samples" 900 x)" ENOMEM
@@ -128,7 +128,7 @@ t_x14_b04_an_owner_whose_logs_are_full_is_told_so() {
 
 # ---- inventories, values, periods ----
 
-t_st7_l14_l18_l20_what_is_there_is_told_at_the_start_of_system_sampling() {
+t_st7_l14_l18_l20_existing_processes_are_logged_at_the_start_of_system_sampling() {
     mount_pmcfs
     target_start p
     tell p threads 2
@@ -145,7 +145,7 @@ t_st7_l14_l18_l20_what_is_there_is_told_at_the_start_of_system_sampling() {
     eventually 5 'so_far a | grep -q " exec pid=$(<"$T/pid") path=/[^ ]*/true"'
 }
 
-t_st7_the_maps_of_a_process_are_told_at_the_attach_of_a_sampler() {
+t_st7_the_maps_of_a_process_are_logged_at_the_attach_of_a_sampler() {
     mount_pmcfs
     target_start p
     target_start q
@@ -177,7 +177,7 @@ t_v06_the_rest_of_a_period_is_kept_over_switches() {
     is "$told" $(($(count counted) / 7)) "samples of $(count counted)"
 }
 
-t_t08_a_small_period_is_raised_and_status_says_so() {
+t_t08_a_small_period_is_raised_and_shown_in_status() {
     mount_pmcfs -o mincount=50000
     target_start p
     pmc a event=task-clock period=10 "target=${PID_OF[p]}"
@@ -236,7 +236,7 @@ t_cx3_l07_l09_l11_l12_each_event_has_its_record() {
 # As below: not where a reload comes between.
 #@ plain
 t_cx6_threads_end_before_the_exec_that_succeeds() {
-    ends_are_told || skip 'the kernel does not tell last values'
+    exits_are_logged || skip 'the kernel does not tell last values'
     with_tracefs
     mount_pmcfs
     pmc a event=page-faults log-csw=on descendants=on
@@ -250,14 +250,14 @@ t_cx6_threads_end_before_the_exec_that_succeeds() {
     is "$(sed "1,/ exec pid=$pid /d" "$T/log" | of csw "pid=$pid" last=yes | wc -l)" 1
 }
 
-ends_are_told() {
+exits_are_logged() {
     python3 -c 'import os, sys; sys.exit(tuple(map(int, os.uname().release.split(".")[:2])) < (6, 16))'
 }
 
 # Of threads that end while a reload is under way one line tells, with pid=- and exact=no.
 #@ plain
 t_cx7_l19_threads_end_before_their_process() {
-    ends_are_told || skip 'the kernel does not tell last values'
+    exits_are_logged || skip 'the kernel does not tell last values'
     with_tracefs
     mount_pmcfs
     target_start p
@@ -339,7 +339,7 @@ t_l07_each_way_to_lose_a_target_has_its_reason() {
         'command command exited exec-privileged'
 }
 
-t_l07_a_plain_counting_pmc_tells_which_target_has_exited() {
+t_l07_a_counting_pmc_logs_which_target_has_exited() {
     mount_pmcfs
     target_start p
     target_start q

@@ -3,7 +3,7 @@
 # shellcheck source=tests/mount/seed_lib.sh
 . "${BASH_SOURCE[0]%/*}/seed_lib.sh"
 
-t_pm01_a_group_may_read_and_without_a_pmu_it_says_so() {
+t_pm01_a_group_may_read_and_a_missing_pmu_is_reported() {
     mount_pmcfs -o "readers=$BOB,rootmode=0750,dirmode=0750"
     is "$(stat -c %a "$M")" 750
     mkdir "$M/a"

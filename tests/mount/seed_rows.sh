@@ -42,7 +42,7 @@ t_h09_classes_of_different_width_and_size() {
     accepted "$M/b/event" 'big::cycles big::loads big::cycles'
 }
 
-t_h09_a_cpu_has_only_the_slots_of_its_own_class() {
+t_h09_a_cpu_has_only_the_slots_of_its_class() {
     mount_sim 'sim_cpus=4,sim_class=big:4:48:0-1,sim_class=little:2:32:2-3'
     local cpu slots
     for cpu in 0 1 2 3; do
@@ -166,7 +166,7 @@ t_op13_rows_are_all_free_after_every_kind_of_end() {
     is "$(dispositions)" 'FREE FREE FREE'
 }
 
-t_op05_c17_cf02_cf03_cf04_what_getcpuinfo_tells() {
+t_op05_c17_cf02_cf03_cf04_the_values_of_getcpuinfo() {
     mount_sim 'sim_cpus=0-1\,3,sim_rows=5'
     is "$(cat "$M/info/npmc")" 5
     is "$(sed -n 's/^possible //p' "$M/info/cpus")" '0-1,3'
@@ -196,7 +196,7 @@ t_op06_the_drivers_numbers_follow_what_happens() {
 
 # Without memory nothing is kept for a reload.
 #@ plain
-t_b04_what_a_log_without_memory_refuses_is_counted() {
+t_b04_records_that_a_log_without_memory_refuses_are_counted() {
     mount_pmcfs -o max_log_per_user=600
     is "$(stat_value buffer_requests_failed)" 0
     pmc a event=page-faults
@@ -204,7 +204,7 @@ t_b04_what_a_log_without_memory_refuses_is_counted() {
     between "$(stat_value buffer_requests_failed)" 1 10
 }
 
-t_op08_what_getpmcinfo_tells() {
+t_op08_the_values_of_getpmcinfo() {
     mount_sim 'sim_cpus=0-1\,3,sim_rows=2'
     pmc a row=1 event=cycles target=cpu3
     accepted "$M/admin/cpu1/0" disabled

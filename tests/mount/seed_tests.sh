@@ -40,7 +40,7 @@ t_sg3_x12_x15_b07_b08_a_reader_that_goes_or_cannot_write_harms_nobody() {
     in_order ' allocate ' ' start$' ' exit '
 }
 
-t_b11_the_log_ends_well_when_its_owner_exits() {
+t_b11_the_log_is_complete_when_its_owner_exits() {
     mount_pmcfs
     target_start p
     mkdir "$M/a"
@@ -75,7 +75,7 @@ t_b06_a_live_program_of_many_threads_is_detached_from_its_sampler() {
     in_order ' start$' ' sample ' ' detach '
 }
 
-t_an_ordinary_exec_keeps_the_sampler_and_tells_the_new_maps() {
+t_an_ordinary_exec_keeps_the_sampler_and_logs_the_new_maps() {
     mount_pmcfs
     pmc a event=cpu-clock freq=500 start=now
     run a sh -c 'exec sh -c "i=0; while [ \$i -lt 60000 ]; do i=\$((i+1)); done"'

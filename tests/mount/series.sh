@@ -74,7 +74,7 @@ assert os.read(fd, 4096)
 P
 }
 
-t_it_ends_at_once_when_it_is_stopped() {
+t_series_ends_at_once_when_stopped() {
     mount_pmcfs
     target_start p
     pmc a event=page-faults interval=50 "target=${PID_OF[p]}"
@@ -84,7 +84,7 @@ t_it_ends_at_once_when_it_is_stopped() {
 }
 
 #@ slow
-t_cx4_with_an_interval_it_waits_for_the_first_start_and_ends_with_its_target() {
+t_cx4_with_an_interval_series_waits_for_the_first_start_and_ends_with_its_target() {
     mount_pmcfs
     target_start p
     pmc a event=page-faults interval=50 autostart=off "target=${PID_OF[p]}"

@@ -55,7 +55,7 @@ t_period_or_freq_make_it_sampling_and_both_are_refused() {
     is "$(status b sampling)" -
 }
 
-t_what_is_not_as_it_was_asked_is_said_in_status() {
+t_settings_in_use_that_differ_are_shown_in_status() {
     mount_pmcfs
     pmc a event=cpu-clock period=10
     is "$(status a sampling)" 'period 1000 (asked 10, mincount)'
@@ -145,7 +145,7 @@ t_a_change_of_scope_with_targets_is_busy() {
     accepted "$M/a/config" mode=SC
 }
 
-t_h01_lifetime_owner_ends_with_the_writer() {
+t_h01_lifetime_owner_releases_when_the_writer_exits() {
     mount_pmcfs
     mkdir "$M/a"
     bash -c "echo event=page-faults lifetime=owner >$M/a/config; [ -d $M/a ] && echo >$T/there; sleep 0.3"
@@ -153,7 +153,7 @@ t_h01_lifetime_owner_ends_with_the_writer() {
     eventually 5 "[[ ! -e $M/a ]]"
 }
 
-t_kernel_mode_of_what_is_counted_whole_needs_the_right_too() {
+t_kernel_mode_of_events_without_modes_needs_the_right_too() {
     mount_pmcfs
     as "$ALICE" mkdir "$M/a"
     is "$(result_as "$ALICE" write "$M/a/config" kernel=on)" EPERM

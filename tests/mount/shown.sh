@@ -56,7 +56,7 @@ t_nothing_of_anothers_pmcs_is_in_any_file() {
         'other other other other - -'
 }
 
-t_refusals_do_not_tell_of_others() {
+t_refusals_reveal_nothing_about_other_users() {
     mount_sim sim_cpus=2,sim_rows=2
     telling_start
     as "$BOB" mkdir "$M/bobs"

@@ -23,7 +23,7 @@ readers_end() {
 }
 
 # The daemon ends by itself, with status 0 and its tree gone. DAEMON is 0 from then on.
-daemon_ends() {
+daemon_exits() {
     local rc=0
     end_within 20 "$DAEMON" || rc=$?
     is "$rc" 0 "exit status of pmcfs"
@@ -109,7 +109,7 @@ umount_with_blocked_readers() {
     ! mountpoint -q "$M" || die "still mounted"
     kill "${READERS[@]}" # it is gone by name only while one of them has a file open
     readers_end
-    daemon_ends
+    daemon_exits
 }
 
 t_lazy_umount_with_blocked_readers() {
@@ -125,14 +125,14 @@ t_forced_umount_with_blocked_readers() {
     waiting_readers 1
     umount -f "$M" 2>/dev/null || :
     readers_end
-    daemon_ends
+    daemon_exits
 }
 
 t_fusermount() {
     mount_pmcfs
     pmc a event=page-faults target=self
     fusermount3 -u "$M"
-    daemon_ends
+    daemon_exits
 }
 
 #@ reload
@@ -145,7 +145,7 @@ t_sigint_during_reloads() {
     for _ in {1..20}; do kill -USR2 "$DAEMON"; done
     kill -INT "$DAEMON"
     kill -USR2 "$DAEMON" || :
-    daemon_ends
+    daemon_exits
     tell p faults 1
 }
 

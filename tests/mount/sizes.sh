@@ -76,7 +76,7 @@ t_long_texts_have_longer_sizes() {
     kill "${pids[@]}"
 }
 
-t_an_end_is_where_the_text_ends() {
+t_seek_end_is_the_end_of_the_text() {
     mount_sim
     pmc a 'event=cycles autostart=off'
     python <<'P'
@@ -108,7 +108,7 @@ print(os.lseek(os.open(sys.argv[1], os.O_WRONLY), 0, os.SEEK_END))' "$M/w/config
 
 # Longer than any size that is shown at first.
 #@ slow
-t_streams_are_copied_whole() {
+t_streams_are_copied_completely() {
     mount_pmcfs
     sh -c 'while :; do :; done' &
     local hot=$!
@@ -129,7 +129,7 @@ t_streams_are_copied_whole() {
 }
 
 # A box with nothing but busybox in it.
-t_busybox_alone_reads_and_copies() {
+t_busybox_reads_and_copies() {
     mount_sim
     mkdir "$M/instances/web"
     local said

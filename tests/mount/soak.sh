@@ -93,7 +93,7 @@ resident() {
 }
 
 #@ slow plain alone
-t_everything_at_once_leaves_nothing_behind() {
+t_everything_at_once_leaks_nothing() {
     local left=${SOAK_SECONDS:-24} seconds memory
     ((left > 120)) || UPGRADE_EACH=4
     mount_pmcfs

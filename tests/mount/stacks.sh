@@ -81,7 +81,7 @@ t_all_from_exec_on_of_children_too() {
 }
 
 #@ slow
-t_on_whole_cpus_too() {
+t_on_cpus_too() {
     mount_pmcfs
     deep_start
     pmc p event=cpu-clock freq=97 callchain=dwarf target=all
@@ -146,7 +146,7 @@ t_the_size_of_the_stack_can_be_set() {
 }
 
 # Only so much is kept as there was.
-t_what_is_larger_than_the_log_is_dropped_and_counted() {
+t_a_record_larger_than_the_log_is_dropped_and_counted() {
     mount_pmcfs
     cc -O2 -o "$T/wide" -x c - <<'C'
 #include <string.h>
@@ -213,7 +213,7 @@ alices_deep() {
 }
 
 #@ slow
-t_memory_is_shown_to_its_observer_and_the_superuser_alone() {
+t_memory_is_shown_only_to_its_observer_and_the_superuser() {
     alices_deep
     is "$(result_as "$ALICE" write "$M/p/ctl" stop)" ok
     between "$(seen_as "$ALICE")" 40 100000 "words for alice"
@@ -246,7 +246,7 @@ t_a_new_owner_is_given_the_samples_without_memory() {
     kill "$DEEP"
 }
 
-t_nobody_adds_a_process_to_what_others_read() {
+t_no_other_user_can_add_a_process_to_a_shared_pmc() {
     alices_deep
     refused EPERM P18 "$M/p/target" $$
     is "$(cat "$M/p/target")" "$DEEP"

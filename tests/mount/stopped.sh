@@ -146,14 +146,14 @@ P
 }
 
 #@ alone plain
-t_others_go_on_while_a_namespaces_owner_stops_what_asks_there() {
+t_others_continue_while_a_namespace_owner_stops_the_lookup_process() {
     need_user_namespaces
     mount_pmcfs
     is "$(stop_helpers others)" 'others go on'
 }
 
 #@ alone plain
-t_a_killed_daemon_ends_the_mount_whatever_is_stopped() {
+t_a_killed_daemon_unmounts_whatever_is_stopped() {
     need_user_namespaces
     mount_pmcfs -o single
     local said

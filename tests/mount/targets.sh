@@ -74,7 +74,7 @@ t_many_dead_are_all_named() {
     like "$(cat "$M/a/error")" '4194001.*4194040$'
 }
 
-t_any_other_reason_refuses_the_whole_command() {
+t_any_other_reason_refuses_the_complete_command() {
     mount_pmcfs
     target_start p
     pmc a event=page-faults
@@ -84,7 +84,7 @@ t_any_other_reason_refuses_the_whole_command() {
     empty cat "$M/a/target"
 }
 
-t_cf20_what_was_taken_back_stays_in_the_count() {
+t_cf20_the_events_of_a_detached_target_stay_in_the_count() {
     mount_pmcfs
     target_start p
     pmc a event=page-faults "target=${PID_OF[p]}"
@@ -236,7 +236,7 @@ t_a_stop_disarms_what_waits_for_an_exec() {
     is "$(state a)" running
 }
 
-t_c19_exec_of_an_ordinary_program_goes_on_counting() {
+t_c19_counting_continues_after_the_exec_of_an_ordinary_program() {
     mount_pmcfs
     target_start p
     pmc a event=page-faults "target=${PID_OF[p]}"
@@ -301,7 +301,7 @@ t_a_refusal_names_a_process_by_the_writers_number() {
     is "$(grep -c 'process 1 has more than 1 descendants' "$T/inside")" 2
 }
 
-t_attaching_to_a_program_that_keeps_making_threads_is_exact_or_says_so() {
+t_attaching_to_a_program_that_creates_threads_is_exact_or_marked() {
     mount_pmcfs
     /usr/bin/python3 -c '
 import threading
@@ -323,7 +323,7 @@ t_all_takes_the_place_of_cpus_by_name() {
     is "$(state a)" exited
 }
 
-t_the_other_threads_of_a_thread_below_are_told_to_be_left_out() {
+t_the_other_threads_of_a_descendants_thread_are_reported_as_left_out() {
     mount_pmcfs
     target_start p
     tell p stay 10

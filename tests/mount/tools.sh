@@ -26,8 +26,8 @@ refuses() {
 # The PMCs that tools have made.
 pmcs() { (cd "$M" && compgen -G '*-*-*') || :; }
 
-# ended_by SIGNAL STATUS TOOL WORDS…: once it counts; nothing is left.
-ended_by() {
+# killed_by SIGNAL STATUS TOOL WORDS…: once it counts; nothing is left.
+killed_by() {
     local rc=0 pid
     env --default-signal=INT,QUIT "$T/bin/$3" "${@:4}" >"$T/interrupted" 2>&1 &
     pid=$!
@@ -125,7 +125,7 @@ t_p02_p03_pmcstat_counts_a_command_from_its_first_instruction() {
 }
 
 #@ slow
-t_p04_p10_p13_pmcstat_attaches_and_ends_with_the_last_target() {
+t_p04_p10_p13_pmcstat_attaches_and_stops_with_the_last_target() {
     mount_pmcfs
     copy_tools
     target_start p
@@ -198,22 +198,22 @@ t_pmcstat_usage_rules_of_counting() {
 }
 
 #@ slow
-t_tools_leave_nothing_behind_when_a_signal_ends_them() {
+t_tools_leave_no_pmc_when_a_signal_kills_them() {
     mount_pmcfs
     copy_tools
-    ended_by INT 130 pmcstat -p page-faults -w 20 sleep 30
+    killed_by INT 130 pmcstat -p page-faults -w 20 sleep 30
     is "$(wc -l <"$T/interrupted")" 2 'the values so far'
-    ended_by INT 0 pmcstat -s page-faults -w 20
-    ended_by INT 0 cpustat -c page-faults,context-switches 20
+    killed_by INT 0 pmcstat -s page-faults -w 20
+    killed_by INT 0 cpustat -c page-faults,context-switches 20
     for how in 'HUP 129' 'QUIT 131' 'KILL 137' 'PIPE 141' 'ALRM 142' 'TERM 143' 'XCPU 152'; do
         # shellcheck disable=SC2086 # words are wanted
-        ended_by $how pmcstat -s page-faults -w 1
+        killed_by $how pmcstat -s page-faults -w 1
     done
-    ended_by QUIT 131 pmcstat -p page-faults sleep 30
-    ended_by KILL 137 pmcstat -p page-faults sleep 31
+    killed_by QUIT 131 pmcstat -p page-faults sleep 30
+    killed_by KILL 137 pmcstat -p page-faults sleep 31
     pkill -fx 'sleep 31'
-    ended_by TERM 143 cputrack -c page-faults -T 20 sleep 30
-    ended_by TERM 143 perfmon -c 'exec sleep 30' page-faults
+    killed_by TERM 143 cputrack -c page-faults -T 20 sleep 30
+    killed_by TERM 143 perfmon -c 'exec sleep 30' page-faults
     ! pgrep -fx 'sleep [23]0' || die 'a command is left'
 }
 
@@ -244,7 +244,7 @@ t_cpustat_sets_take_turns_unscaled() {
     is "$(grep -c tick "$T/out")" 16
 }
 
-t_cpc_specifications_and_what_is_wrong_with_them() {
+t_cpc_specifications_and_their_errors() {
     mount_sim
     copy_tools
     like "$(tool cpustat -D -n -c 'cycles,instructions,cmask0=0x2,inv0,edge1,sys1' 0.1 1 2>&1)" \
@@ -334,7 +334,7 @@ t_cputrack_has_rows_for_each_thread() {
 }
 
 #@ slow
-t_cputrack_follows_children_and_what_they_execute() {
+t_cputrack_follows_children_and_their_programs() {
     mount_pmcfs
     copy_tools
     cat >"$T/parent.py" <<'P'
@@ -380,7 +380,7 @@ P
 }
 
 #@ slow
-t_cputrack_says_when_there_are_no_counters_for_threads() {
+t_cputrack_reports_that_threads_have_no_counters() {
     mount_sim sim_cpus=2,sim_rows=2
     copy_tools
     tool cputrack -T 0.3 -N 2 -c cycles,loads sleep 5 >"$T/out" 2>"$T/err"
@@ -486,7 +486,7 @@ t_what_cannot_be_executed_is_an_error() {
     done
 }
 
-t_the_shortest_commands_have_begun() {
+t_the_shortest_commands_are_counted() {
     mount_pmcfs
     copy_tools
     local how
@@ -519,7 +519,7 @@ t_tools_end_with_the_tree() {
     done
 }
 
-t_tools_say_when_a_pmc_of_theirs_is_removed() {
+t_tools_report_that_their_pmc_was_removed() {
     local pid rc=0
     mount_sim
     copy_tools
@@ -551,7 +551,7 @@ t_a_result_that_cannot_be_written_is_an_error() {
     is "$(pmcs)" ''
 }
 
-t_a_relative_tree_is_where_it_says() {
+t_a_relative_tree_is_found() {
     mount_pmcfs
     copy_tools
     mkdir -p "$T/else/${M##*/}/events"

@@ -30,7 +30,7 @@ t_tools_find_the_mount() {
     umount "$T/closed/pmc"
 }
 
-t_without_a_mount_tools_say_how_to_get_one() {
+t_without_a_mount_tools_name_the_command() {
     other_mounts_end
     copy_tools
     unset PMC

@@ -107,7 +107,7 @@ t_rmdir_succeeds_in_every_state() {
     tell p faults 1
 }
 
-t_df_and_stat_say_what_it_is() {
+t_df_and_stat_show_pmcfs() {
     mount_pmcfs
     df "$M" >/dev/null
     mkdir "$M/a"
@@ -137,7 +137,7 @@ value [0-9]+$'
     like "$(cat "$M/info/cpu")" "${name//[^A-Za-z0-9 ]/.}"
 }
 
-t_op06_t10_stats_begin_with_hwpmcs_eight() {
+t_op06_t10_stats_start_with_hwpmcs_eight() {
     mount_pmcfs
     is "$(head -8 "$M/info/stats" | cut -d' ' -f1 | xargs)" "intr_ignored intr_processed intr_bufferfull syscalls syscall_errors buffer_requests buffer_requests_failed log_sweeps"
     local before
@@ -147,7 +147,7 @@ t_op06_t10_stats_begin_with_hwpmcs_eight() {
     ! grep -vE '^[a-z0-9_]+ [0-9]+$' "$M/info/stats" || die "not 'name value'"
 }
 
-t_every_file_can_be_read_and_the_walk_ends() {
+t_every_file_can_be_read_and_the_walk_terminates() {
     mount_pmcfs
     pmc a event=page-faults target=self
     timeout 40 find "$M" -path "$M/events" -prune -o -type f -exec cat {} + >"$T/all"

@@ -85,7 +85,7 @@ t_readers_is_a_group_that_exists() {
 }
 
 #@ slow
-t_readers_read_what_is_shared_with_another_group_too() {
+t_readers_read_pmcs_shared_with_another_group_too() {
     mount_pmcfs -o "readers=$BOB,dirmode=0777"
     local file mode
     as "$ALICE" mkdir "$M/a"

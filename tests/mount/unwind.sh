@@ -159,7 +159,7 @@ S
     done
 }
 
-t_what_is_no_stream_is_a_sentence() {
+t_input_that_is_not_a_stream_is_refused_with_a_sentence() {
     local rc=0
     printf 'PERFILE2\150\0\0\0\0\0\0\0' | names >"$T/out" 2>"$T/said" || rc=$?
     is "$rc" 1

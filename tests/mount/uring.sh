@@ -19,7 +19,7 @@ t_everything_goes_through_io_uring() {
 }
 
 # io_uring asks for what a text left of its buffer, at the same offset.
-t_a_text_is_read_once_and_then_ends() {
+t_a_text_is_read_once_and_then_at_its_end() {
     need_uring
     mount_pmcfs
     pmc a event=page-faults event=task-clock count=5,6
@@ -34,7 +34,7 @@ t_a_text_is_read_once_and_then_ends() {
     done
 }
 
-t_a_stream_tells_each_record_once_and_at_once() {
+t_a_stream_delivers_each_record_once_and_immediately() {
     need_uring
     mount_pmcfs
     target_start p
@@ -67,7 +67,7 @@ t_a_worker_has_no_more_rights_than_its_process() {
     empty cat "$M/a/target" "$M/r/target"
 }
 
-t_a_personality_has_no_rights_of_who_uses_it() {
+t_a_personality_has_no_rights_of_its_user() {
     need_uring
     mount_pmcfs
     as "$ALICE" mkdir "$M/a"
@@ -90,7 +90,7 @@ t_a_worker_has_no_groups_that_its_process_gave_up() {
 }
 
 # Its user is the same, and so is all but the group that it is made with.
-t_a_personality_of_another_group_has_no_groups_of_who_uses_it() {
+t_a_personality_of_another_group_has_no_groups_of_its_user() {
     need_uring
     mount_pmcfs -o readers=1234
     pmc private event=page-faults

@@ -2,7 +2,7 @@
 # What the pages promise to work when pasted: the manual and the tree's own README.
 
 #@ slow
-t_the_examples_of_readme_work_as_they_stand() {
+t_the_examples_of_readme_work_unchanged() {
     mount_pmcfs
     sed -n '/^Files/q; s/^  //p' "$M/README" >"$T/examples"
     grep -q mkdir "$T/examples" || die "no examples in README"

@@ -6,7 +6,7 @@
 
 # ---- readers that wait ----
 
-t_who_waits_is_asleep_and_any_signal_ends_it() {
+t_a_waiting_request_sleeps_and_any_signal_interrupts_it() {
     mount_pmcfs
     quiet
     quiet b
@@ -104,7 +104,7 @@ for other in idle[::50]:
 P
 }
 
-t_the_wait_of_a_poller_ends_with_the_log() {
+t_the_wait_of_a_poller_ends_when_the_log_ends() {
     mount_pmcfs
     quiet
     looking <<'P'

@@ -151,7 +151,7 @@ assert read("target") == "", read("target")
 P
 }
 
-t_c20_cf10_error_says_errno_id_file_and_sentence() {
+t_c20_cf10_error_has_errno_id_file_and_sentence() {
     mount_pmcfs
     pmc a
     is "$(cat "$M/a/error")" ok
@@ -233,7 +233,7 @@ t_config_reads_back_as_it_is_written() {
     is "$(sed 's/=.*//' "$M/a/config" | grep -v '^event$' | sort | uniq -d)" ""
 }
 
-t_a_copy_of_config_takes_the_place_of_what_was_there() {
+t_a_copy_of_config_replaces_the_settings() {
     mount_pmcfs
     target_start p
     pmc counted event=page-faults event=context-switches count=3,4 log-exit=on notify=7 interval=50

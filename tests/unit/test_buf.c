@@ -33,7 +33,7 @@ TEST(grows_from_the_callers_block_to_the_heap)
     ck_buf(&buf, "123456789");
 }
 
-TEST(drops_everything_once_memory_has_ended)
+TEST(drops_everything_after_running_out_of_memory)
 {
     volatile size_t too_much = SIZE_MAX;
     const void *volatile nothing = NULL;

@@ -63,7 +63,7 @@ TEST(finds_by_name_and_by_id)
     ck_assert_ptr_eq(catalog_class_by_id(&catalog, cycles->id), NULL);
 }
 
-TEST(ids_do_not_depend_on_what_else_is_listed)
+TEST(ids_do_not_depend_on_other_events)
 {
     uint64_t id;
 

@@ -191,7 +191,7 @@ TEST(every_write_in_every_state)
 
 /* ---- order of checks ---- */
 
-TEST(what_is_wrong_first_is_said)
+TEST(the_first_error_is_reported)
 {
     pmc_with("i", "cycles", "100");
     refused("i", "config", "interval=x nonsense", EINVAL, P02);   /* syntax before everything */
@@ -322,7 +322,7 @@ TEST(of_commands_that_open_together_one_is_refused)
     accepted("b", "target", "102");
 }
 
-TEST(one_that_is_released_has_its_row_until_it_is_closed)
+TEST(a_released_pmc_keeps_its_row_until_it_is_closed)
 {
     struct held held;
 
@@ -338,7 +338,7 @@ TEST(one_that_is_released_has_its_row_until_it_is_closed)
     accepted("b", "target", "100");
 }
 
-TEST(a_pmc_with_a_row_asked_for_is_not_moved)
+TEST(a_pmc_with_a_requested_row_is_not_moved)
 {
     ck_assert_int_eq(pmc_make("a"), 0);
     ck_assert_int_eq(pmc_make("b"), 0);

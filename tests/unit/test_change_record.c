@@ -66,7 +66,7 @@ TEST(what_comes_fast_has_a_least_period_and_is_sampled_at_a_rate)
     ck_assert_str_eq(sampling_of("event=cycles period=10"), "period 50 (asked 10, mincount)");
 }
 
-TEST(the_counter_is_opened_with_what_was_found)
+TEST(the_counter_is_opened_with_the_found_event)
 {
     sampler("i", "event=cycles period=7000 callchain=user depth=9 target=100");
     ck_assert_ptr_nonnull(fx.plan.recorder);
@@ -95,7 +95,7 @@ TEST(pmcs_that_count_the_same_share_their_events)
     ck_assert_str_eq(read_file("j", "event"), "cycles\n");
 }
 
-TEST(steps_and_ends_are_asked_for_when_counting)
+TEST(switch_and_exit_records_are_requested_when_counting)
 {
     sampler("i", "event=cycles log-csw=on target=100");
     ck_true(fx.plan.recorder && !fx.plan.sampling && fx.plan.steps && fx.plan.lasts);
@@ -105,7 +105,7 @@ TEST(steps_and_ends_are_asked_for_when_counting)
     ck_true(!fx.plan.recorder && !fx.plan.steps && !fx.plan.lasts);
 }
 
-TEST(who_may_not_see_the_kernel_gets_no_kernel_frames)
+TEST(a_user_without_the_right_gets_no_kernel_frames)
 {
     as_user(100, 1000);
     sampler("i", "event=cycles freq=99 callchain=on target=101");
@@ -141,7 +141,7 @@ TEST(what_comes_to_sample_has_no_count_left)
     free(config);
 }
 
-TEST(sampling_cpus_is_the_superusers_whatever_the_tunable_says)
+TEST(sampling_cpus_needs_the_superuser_whatever_the_tunable)
 {
     fx.host.cgroup[0] = (struct fake_cgroup){"/a", true};
     fx.host.n_cgroups = 1;
@@ -181,7 +181,7 @@ TEST(kernel_addresses_are_not_passed_on_with_another_target)
 
 /* ---- what the log is told ---- */
 
-TEST(a_life_is_told_in_order)
+TEST(the_life_of_a_pmc_is_logged_in_order)
 {
     sampler("i", "event=cycles:u freq=99");
     accepted("i", "target", "100");
@@ -198,7 +198,7 @@ TEST(a_life_is_told_in_order)
 }
 
 /* A recording that is off has told all there was, so gaps can be seen. */
-TEST(a_recorded_target_that_ended_is_stopped_before_the_last_records_are_taken)
+TEST(an_exited_target_is_stopped_before_its_last_records_are_taken)
 {
     sampler("i", "event=cycles:u period=5000 target=100");
     tick(50);
@@ -210,7 +210,7 @@ TEST(a_recorded_target_that_ended_is_stopped_before_the_last_records_are_taken)
     ck_assert_msg(fx.in_pool, "nobody else waits while the kernel is waited for");
 }
 
-TEST(a_counting_pmc_tells_the_same)
+TEST(a_counting_pmc_logs_the_same)
 {
     pmc_with("i", "cycles", "100 101");
     accepted("i", "target", "-100");
@@ -222,7 +222,7 @@ TEST(a_counting_pmc_tells_the_same)
     ck_assert_uint_eq(fx.n_recorders, 0);
 }
 
-TEST(with_log_off_nothing_is_told)
+TEST(with_log_off_nothing_is_logged)
 {
     sampler("i", "log=off event=cycles target=100");
     accepted("i", "ctl", "stop");
@@ -231,7 +231,7 @@ TEST(with_log_off_nothing_is_told)
     ck_assert_uint_eq(charged(0), pmc_of("i")->sets_bytes);
 }
 
-TEST(closing_stops_what_needs_a_log_and_loses_nothing)
+TEST(closing_a_log_stops_recording_and_loses_nothing)
 {
     sampler("i", "event=cycles freq=99 target=100");
     tell_sample(now(), 100, 0x22);
@@ -242,7 +242,7 @@ TEST(closing_stops_what_needs_a_log_and_loses_nothing)
     refused("i", "ctl", "start", EDESTADDRREQ, E09);
 }
 
-TEST(the_end_of_the_last_target_is_told_after_what_it_recorded)
+TEST(the_exit_of_the_last_target_is_logged_after_its_records)
 {
     sampler("i", "event=cycles freq=99 target=100");
     tell_sample(now(), 100, 0x44);
@@ -253,7 +253,7 @@ TEST(the_end_of_the_last_target_is_told_after_what_it_recorded)
                      "allocate:sim::cycles attach:100 start maps sample:44 detach:100/exited stop");
 }
 
-TEST(a_cpu_that_goes_and_comes_is_told)
+TEST(a_cpu_that_goes_offline_and_online_is_logged)
 {
     sampler("i", "event=cycles freq=99 target=cpu1,2");
     fake_cpu(&fx.host, 1, false);
@@ -271,7 +271,7 @@ static void tell_at_start(void)
     works_run(); /* a drain in the middle of the attach */
 }
 
-TEST(what_starts_is_told_before_what_it_records)
+TEST(a_start_is_logged_before_its_records)
 {
     sampler("i", "event=cycles freq=99");
     fx.on_start = tell_at_start;
@@ -281,7 +281,7 @@ TEST(what_starts_is_told_before_what_it_records)
     ck_assert_str_eq(log_words("i"), "allocate:sim::cycles attach:100 start maps sample:55");
 }
 
-TEST(what_is_there_is_told_at_each_start)
+TEST(existing_processes_are_logged_at_each_start)
 {
     sampler("i", "event=cycles freq=99 autostart=off target=100");
     ck_assert_str_eq(log_words("i"), "allocate:sim::cycles attach:100");
@@ -291,7 +291,7 @@ TEST(what_is_there_is_told_at_each_start)
     ck_assert_str_eq(log_words("i"), "allocate:sim::cycles attach:100 start maps stop start maps");
 }
 
-TEST(numbers_are_those_of_who_attached)
+TEST(pids_are_of_the_openers_namespace)
 {
     fake_find(&fx.host, 50)->outside = true;
     pmc_with("i", "cycles", "10100");
@@ -300,7 +300,7 @@ TEST(numbers_are_those_of_who_attached)
 
 /* ---- steps and exits add up ---- */
 
-TEST(what_the_steps_do_not_say_comes_at_the_stop)
+TEST(the_remainder_of_switch_records_is_logged_at_the_stop)
 {
     sampler("i", "event=task-clock log-csw=on target=100");
     tell_note(RECORD_VALUES, now(), 100, 2000000, 0);
@@ -329,7 +329,7 @@ TEST(exits_add_up_when_the_last_process_is_gone)
     ck_assert_ptr_nonnull(strstr(log_words("i"), "exit:5000000 detach:100/exited stop"));
 }
 
-TEST(steps_switched_on_later_are_of_what_is_counted_from_then_on)
+TEST(switch_records_enabled_later_count_from_then)
 {
     pmc_with("i", "task-clock", "100");
     pass_ms(5);
@@ -344,7 +344,7 @@ TEST(steps_switched_on_later_are_of_what_is_counted_from_then_on)
 
 /* ---- recordings ---- */
 
-TEST(settings_open_the_counters_anew_on_a_recording_of_their_own)
+TEST(settings_reopen_the_counters_on_a_new_recording)
 {
     sampler("i", "event=cycles freq=99 target=100");
     accepted("i", "ctl", "stop");
@@ -415,7 +415,7 @@ TEST(buffers_are_an_eighth_of_the_log_within_bounds)
 
 /* ---- memory ---- */
 
-TEST(what_needs_a_log_is_given_a_beginning_or_refused)
+TEST(a_setting_that_needs_a_log_creates_it_or_is_refused)
 {
     tune(TUNABLE_MAX_LOG_PER_USER, "300000");
     as_user(100, 1000);
@@ -467,7 +467,7 @@ TEST(a_log_is_charged_to_its_new_owner)
     ck_assert_uint_eq(charged(2000), bytes);
 }
 
-TEST(a_released_pmcs_log_tells_its_end)
+TEST(a_released_pmcs_log_contains_the_release)
 {
     sampler("i", "event=cycles freq=99 target=100");
     struct log *log = log_ref(pmc_of("i")->log);
@@ -485,7 +485,7 @@ TEST(a_released_pmcs_log_tells_its_end)
 
 /* ---- numbers ---- */
 
-TEST(what_a_log_lost_is_said_everywhere)
+TEST(losses_of_a_log_are_shown_everywhere)
 {
     sampler("i", "event=cycles freq=99 target=100");
     record_add_lost(&fx.told, now(), 0, 7);
@@ -502,7 +502,7 @@ TEST(what_a_log_lost_is_said_everywhere)
 
 /* ---- a later worker ---- */
 
-TEST(a_later_worker_goes_on_recording)
+TEST(a_later_worker_continues_to_record)
 {
     sampler("i", "event=cycles period=5000 callchain=on target=100");
     tell_sample(now(), 100, 0x99);
@@ -523,7 +523,7 @@ TEST(a_later_worker_goes_on_recording)
     ck_assert_ptr_nonnull(strstr(log_words("i"), "stop"));
 }
 
-TEST(steps_go_on_adding_up_for_a_later_worker)
+TEST(switch_records_add_up_in_a_later_worker)
 {
     sampler("i", "event=task-clock log-csw=on count=9 target=100");
     tell_note(RECORD_VALUES, now(), 100, 2000000, 0);

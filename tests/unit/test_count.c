@@ -47,7 +47,7 @@ TEST(multiplexed_counts_are_estimates)
     ck_assert_uint_eq(count_of("i"), 9);
 }
 
-TEST(armed_is_of_the_counters_not_of_what_was_before)
+TEST(armed_depends_on_the_present_counters)
 {
     pmc_with("i", "task-clock", "100");
     pass_ms(5);
@@ -88,7 +88,7 @@ TEST(a_failed_read_is_an_error_and_no_number)
                      "m\ttask-clock\t12000000\t12000000\t12000000\trunning\n");
 }
 
-TEST(what_has_to_be_waited_for_is_read_by_a_work_of_its_own)
+TEST(a_read_that_may_wait_runs_as_a_slow_part)
 {
     pmc_with("i", "task-clock", "100");
     pmc_with("m", "task-clock", many);
@@ -104,7 +104,7 @@ TEST(what_has_to_be_waited_for_is_read_by_a_work_of_its_own)
     ck_assert_uint_eq(count_of("i"), 0);
 }
 
-TEST(a_failed_read_leaves_the_count_alone)
+TEST(a_failed_read_does_not_change_the_count)
 {
     pmc_with("i", "task-clock", "100");
     pass_ms(1);
@@ -125,7 +125,7 @@ TEST(a_failed_read_leaves_the_count_alone)
     ck_assert_uint_eq(count_of("i"), 5);
 }
 
-TEST(a_target_that_leaves_unread_leaves_what_was_seen)
+TEST(a_target_that_leaves_unread_keeps_its_last_value)
 {
     pmc_with("i", "task-clock", "100 101");
     pmc_with("m", "task-clock", many);
@@ -260,7 +260,7 @@ TEST(a_count_is_partial_when_time_was_lost)
 
 /* ---- long reads ---- */
 
-TEST(a_long_read_is_a_work_and_sees_a_reset_whole)
+TEST(a_long_read_is_slow_and_sees_a_complete_reset)
 {
     struct held held;
 
@@ -276,7 +276,7 @@ TEST(a_long_read_is_a_work_and_sees_a_reset_whole)
     ck_assert_str_eq(held_text(&held), "0\n");
 }
 
-TEST(a_look_begun_before_a_start_says_nothing_of_the_state_after)
+TEST(a_snapshot_started_before_a_start_does_not_change_the_state_after)
 {
     struct held held;
 
@@ -377,7 +377,7 @@ TEST(quotes_and_backslashes_in_an_events_name_are_escaped_in_a_label)
     pmc_of("a")->set->event[0].written = was;
 }
 
-TEST(a_count_that_is_set_anew_all_the_time_holds_up_no_look_at_others)
+TEST(a_count_that_is_reset_all_the_time_delays_no_snapshot_of_others)
 {
     struct held held;
 
@@ -405,7 +405,7 @@ static void *run_held(void *arg)
 }
 
 /* For ThreadSanitizer: a long read runs without the lock while everything else happens. */
-TEST(a_long_read_runs_beside_changes)
+TEST(a_long_read_runs_at_the_same_time_as_changes)
 {
     static const char *const beside[][2] = {
         {"ctl", "stop"},        {"ctl", "reset"},        {"target", "-100"},
@@ -460,7 +460,7 @@ static bool task_wakes(void)
     return engine_next_effect(fx.engine, &effect) && effect.kind == EFFECT_WAKE;
 }
 
-TEST(who_sleeps_in_poll_is_told_by_the_tick)
+TEST(a_sleeping_poller_is_woken_by_the_tick)
 {
     ck_assert_int_eq(pmc_make("i"), 0);
     accepted("i", "config", "event=page-faults notify=1 target=100");
@@ -477,7 +477,7 @@ TEST(who_sleeps_in_poll_is_told_by_the_tick)
     ck_assert_uint_eq(engine_deadline(fx.engine), UINT64_MAX);
 }
 
-TEST(notify_begins_anew_with_the_count)
+TEST(notify_restarts_with_the_count)
 {
     struct open_file open;
 
@@ -536,7 +536,7 @@ TEST(a_costly_pmc_is_polled_without_the_lock)
     file_close(&open);
 }
 
-TEST(a_cheap_pmc_that_is_to_be_waited_for_is_looked_at_by_the_poll)
+TEST(a_cheap_pmc_is_read_by_poll_itself)
 {
     struct open_file open;
 

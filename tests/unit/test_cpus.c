@@ -38,7 +38,7 @@ TEST(reads_and_prints_lists)
     check_parse("63-191", 0, "63-191");
 }
 
-TEST(refuses_what_is_no_list)
+TEST(refuses_invalid_lists)
 {
     static const char *const lists[] = {"",    ",", "1,",  ",1",  "1,,2", "-1", "1-",   "1-2-3",
                                         "3-1", "a", "1 2", "0x1", "1-a",  "+1", "0-3:2"};

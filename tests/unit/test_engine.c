@@ -77,7 +77,7 @@ TEST(readdir_walks_in_order_while_others_come_and_go)
     ck_assert_uint_eq(n, 4);
 }
 
-TEST(a_death_wakes_who_waits_and_a_removal_is_told)
+TEST(a_death_wakes_waiting_requests_and_a_removal_is_announced)
 {
     struct effect effect;
     bool woken = false, removed = false;

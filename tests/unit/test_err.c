@@ -17,7 +17,7 @@ TEST(escapes_what_would_break_the_line)
     ck_assert_str_eq(err.text, "\"a\\012b\\033[1m\\177\"");
 }
 
-TEST(keeps_utf8_and_escapes_what_is_not)
+TEST(keeps_utf8_and_escapes_other_bytes)
 {
     struct err err;
 

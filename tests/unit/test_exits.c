@@ -173,7 +173,7 @@ static void anew(unsigned n, bool switches, bool want_exits)
     ck_assert_ptr_nonnull(exits);
 }
 
-TEST(a_process_ends_with_its_last_thread)
+TEST(a_process_exits_with_its_last_thread)
 {
     thread_birth(10, 11);
     thread_birth(10, 12);
@@ -236,7 +236,7 @@ TEST(a_loss_makes_who_lived_then_inexact)
             "csw 10 10 2 last\nexit 10 7\n");
 }
 
-TEST(who_first_appears_after_a_loss_is_inexact)
+TEST(a_task_that_first_appears_after_a_loss_is_inexact)
 {
     lose();
     step(10, 10, 5); /* it may have been told under another number */
@@ -244,7 +244,7 @@ TEST(who_first_appears_after_a_loss_is_inexact)
     ck_said("csw 10 10 0 lacks\ncsw 10 10 2 last\nexit 10 2\n");
 }
 
-TEST(a_number_used_again_ends_whose_end_was_lost)
+TEST(a_reused_tid_ends_a_task_whose_exit_was_lost)
 {
     birth(10, 20);
     step(20, 20, 4);
@@ -264,7 +264,7 @@ TEST(a_thread_number_used_again_by_another_process_leaves_the_first)
     ck_said("csw 10 11 3\ncsw 20 11 5\ncsw 10 10 1 last\nexit 10 4\n");
 }
 
-TEST(who_executes_takes_the_number_of_its_process)
+TEST(an_executing_thread_takes_the_pid_of_its_process)
 {
     thread_birth(10, 11);
     step(10, 11, 3);
@@ -277,7 +277,7 @@ TEST(who_executes_takes_the_number_of_its_process)
     ck_said("csw 10 10 2 last\nexit 10 10 exact\n");
 }
 
-TEST(without_switches_only_ends_are_told)
+TEST(without_switches_only_exits_are_logged)
 {
     anew(1, false, true);
     step(10, 10, 5);
@@ -286,7 +286,7 @@ TEST(without_switches_only_ends_are_told)
     ck_said("exit 10 6 exact\nexit 0 3\n");
 }
 
-TEST(without_exits_only_switches_are_told)
+TEST(without_exits_only_switches_are_logged)
 {
     anew(1, true, false);
     step(10, 10, 5);
@@ -295,7 +295,7 @@ TEST(without_exits_only_switches_are_told)
     ck_said("csw 10 10 5\ncsw 10 10 1 last\ncsw 0 0 3 last\n");
 }
 
-TEST(without_values_ends_are_told_all_the_same)
+TEST(without_values_exits_are_still_logged)
 {
     anew(0, false, true);
     thread_birth(10, 11);
@@ -306,7 +306,7 @@ TEST(without_values_ends_are_told_all_the_same)
     ck_said("exit 10\n");
 }
 
-TEST(what_is_left_is_told_once)
+TEST(the_remainder_is_logged_once)
 {
     step(10, 10, 5);
     rest(8, false);
@@ -314,7 +314,7 @@ TEST(what_is_left_is_told_once)
     ck_said("csw 10 10 5\ncsw 0 0 3 last\n");
 }
 
-TEST(what_was_counted_before_the_last_steps_leaves_nothing)
+TEST(values_counted_before_the_last_switches_leave_no_remainder)
 {
     step(10, 10, 5);
     rest(4, true);
@@ -332,7 +332,7 @@ TEST(exits_add_up_only_when_all_is_over)
     ck_said("exit 0 4\n");
 }
 
-TEST(a_step_after_a_rest_lacks_what_the_rest_told)
+TEST(a_switch_after_a_remainder_is_reduced_by_it)
 {
     step(10, 10, 5);
     rest(8, false); /* 3 of 10's */
@@ -343,7 +343,7 @@ TEST(a_step_after_a_rest_lacks_what_the_rest_told)
     ck_said("csw 10 10 4\ncsw 10 10 1\n");
 }
 
-TEST(who_owes_still_ends_with_all_it_counted)
+TEST(a_task_with_uncredited_values_exits_with_its_complete_count)
 {
     step(10, 10, 5);
     rest(8, false);
@@ -352,7 +352,7 @@ TEST(who_owes_still_ends_with_all_it_counted)
     ck_said("csw 10 10 5\ncsw 0 0 3 last\ncsw 10 10 4 last\nexit 10 12 exact\n");
 }
 
-TEST(who_was_born_after_a_rest_owes_nothing)
+TEST(a_task_born_after_a_remainder_has_nothing_uncredited)
 {
     step(10, 10, 5);
     rest(8, false);
@@ -380,7 +380,7 @@ TEST(a_step_that_spans_a_reset_is_nobodys)
             "csw 20 20 6 last\nexit 20 6 exact\ncsw 0 0 1 last\nexit 0 1\n");
 }
 
-TEST(whoever_is_attached_again_after_the_end_begins_anew_and_is_not_exact)
+TEST(a_task_attached_again_after_the_end_restarts_and_is_not_exact)
 {
     step(10, 10, 5);
     rest(8, true);
@@ -392,7 +392,7 @@ TEST(whoever_is_attached_again_after_the_end_begins_anew_and_is_not_exact)
             "csw 10 10 2\ncsw 10 10 1 last\nexit 10 3\n");
 }
 
-TEST(who_left_and_is_observed_again_is_not_exact)
+TEST(a_task_that_left_and_is_observed_again_is_not_exact)
 {
     step(10, 10, 5);
     exits_leave(exits, 10);
@@ -403,7 +403,7 @@ TEST(who_left_and_is_observed_again_is_not_exact)
     ck_said("csw 10 10 5\ncsw 10 10 1 last\nexit 10 1\nexit 0 5\n");
 }
 
-TEST(whose_number_was_that_of_one_who_left_is_exact)
+TEST(a_task_with_the_reused_tid_of_another_is_exact)
 {
     step(10, 10, 5);
     exits_leave(exits, 10);
@@ -412,7 +412,7 @@ TEST(whose_number_was_that_of_one_who_left_is_exact)
     ck_said("csw 10 10 5\ncsw 10 10 1 last\nexit 10 1 exact\n");
 }
 
-TEST(who_left_before_a_reset_is_exact_again)
+TEST(a_task_that_left_before_a_reset_is_exact_again)
 {
     step(10, 10, 5);
     rest(5, true);
@@ -423,7 +423,7 @@ TEST(who_left_before_a_reset_is_exact_again)
     ck_said("csw 10 10 5\nexit 0 5\ncsw 10 10 1 last\nexit 10 1 exact\n");
 }
 
-TEST(a_later_worker_goes_on_with_the_sums_and_is_not_exact)
+TEST(a_later_worker_continues_the_sums_and_is_not_exact)
 {
     step(10, 10, 5);
     birth(10, 20);
@@ -461,7 +461,7 @@ static uint64_t sum_of(enum record_type type)
     return sum;
 }
 
-TEST(chance_never_makes_them_say_more_than_was_counted)
+TEST(random_records_never_add_up_to_more_than_was_counted)
 {
     enum {
         PEOPLE = 12

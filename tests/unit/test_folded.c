@@ -96,7 +96,7 @@ static void program(void)
     map(PID, 0x10000, 0x3000, "/usr/bin/prog");
 }
 
-TEST(a_chain_stands_root_first)
+TEST(a_chain_is_printed_root_first)
 {
     program();
     CHAIN(PID, RECORD_USERMODE, FRAME_USER, 0x10100, 0x10200, 0x10300);
@@ -178,7 +178,7 @@ static uint64_t counts(void)
     return sum;
 }
 
-TEST(too_many_stacks_are_counted_in_a_line_of_their_own)
+TEST(too_many_stacks_are_counted_in_a_separate_line)
 {
     const unsigned n = 200000;
     struct buf records;
@@ -199,7 +199,7 @@ TEST(too_many_stacks_are_counted_in_a_line_of_their_own)
     ck_assert_uint_eq(counts(), n);
 }
 
-TEST(memory_that_ends_is_said_and_nothing_is_left)
+TEST(running_out_of_memory_is_reported_and_leaks_nothing)
 {
     bool ended = true;
 

@@ -133,7 +133,7 @@ TEST(self_is_asked_about_like_any_other)
     accepted("j", "config", "multiplex=off");
 }
 
-TEST(self_alone_where_others_are_not_to_be_observed)
+TEST(only_self_where_others_may_not_be_observed)
 {
     tune(TUNABLE_UNPRIVILEGED_PROC_DEBUG, "0");
     as_user(100, 1000);
@@ -240,7 +240,7 @@ TEST(between_two_targets_an_interruption_is_seen)
     accepted("i", "target", "101");
 }
 
-TEST(what_is_taken_back_is_not_counted_below_its_parent)
+TEST(a_detached_descendant_is_not_counted_with_its_parent)
 {
     ck_assert_int_eq(pmc_make("i"), 0);
     accepted("i", "config", "event=task-clock descendants=on target=101 target=102");
@@ -251,7 +251,7 @@ TEST(what_is_taken_back_is_not_counted_below_its_parent)
     ck_assert_uint_eq(count_of("i"), 5000000);
 }
 
-TEST(who_was_attached_with_more_rights_stays_so)
+TEST(a_target_attached_with_more_rights_keeps_them)
 {
     ck_assert_int_eq(pmc_make("i"), 0);
     accepted("i", "config", "event=task-clock descendants=on target=201 target=101");
@@ -262,7 +262,7 @@ TEST(who_was_attached_with_more_rights_stays_so)
     ck_assert_uint_eq(count_of("i"), 1000000);
 }
 
-TEST(what_dies_while_it_is_opened_anew_keeps_its_count)
+TEST(a_target_that_dies_while_reopened_keeps_its_count)
 {
     ck_assert_int_eq(pmc_make("i"), 0);
     accepted("i", "config", "event=task-clock descendants=on target=101 target=102");
@@ -318,7 +318,7 @@ TEST(a_watched_owner_is_guarded_when_it_becomes_a_target)
     ck_assert_str_eq(value_of(NULL, "info/stats", "descriptors"), "0");
 }
 
-TEST(who_cannot_be_watched_is_not_attached)
+TEST(a_process_that_cannot_be_watched_is_not_attached)
 {
     pmc_with("i", "task-clock", "");
     fx.host.watch_fails = true;
@@ -328,7 +328,7 @@ TEST(who_cannot_be_watched_is_not_attached)
     ck_assert_uint_eq(fx.host.n_watches, 1);
 }
 
-TEST(a_cpu_that_was_away_for_a_moment_is_opened_anew)
+TEST(a_cpu_that_was_briefly_offline_is_reopened)
 {
     pmc_with("i", "cpu-clock", "cpu1");
     uint64_t id = pmc_of("i")->links->link[0]->id;

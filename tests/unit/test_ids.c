@@ -41,7 +41,7 @@ static void check_walk(const char *expected)
     buf_free(&seen);
 }
 
-TEST(finds_what_was_added)
+TEST(finds_added_ids)
 {
     ck_assert_ptr_eq(ids_find(&ids, 1), NULL);
     add_range(1, 1000);

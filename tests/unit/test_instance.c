@@ -284,7 +284,7 @@ static const char *effects(void)
     return text;
 }
 
-TEST(release_takes_everything_and_the_kernel_is_told)
+TEST(release_removes_everything_and_notifies_the_kernel)
 {
     uint64_t a = made("a");
 

@@ -52,7 +52,7 @@ static void put(uint32_t kind, uint64_t id, const char *text)
     ck_true(journal_put(journal, kind, id, text, strlen(text)));
 }
 
-TEST(what_was_not_published_does_not_exist)
+TEST(unpublished_records_do_not_exist)
 {
     put(4, 1, "one");
     ck_assert_str_eq(found(), "");
@@ -112,7 +112,7 @@ TEST(a_half_that_is_full_is_left_and_all_is_there)
     ck_assert_ptr_nonnull(strstr(buf_text(&told), "4997 "));
 }
 
-TEST(large_records_that_are_not_needed_any_more_are_left_at_once)
+TEST(large_unneeded_records_are_freed_at_once)
 {
     static char text[1 << 20];
 
@@ -129,7 +129,7 @@ TEST(large_records_that_are_not_needed_any_more_are_left_at_once)
     ck_assert_str_eq(found(), "4/1=kept ");
 }
 
-TEST(what_is_put_anew_is_all_that_is_there)
+TEST(a_full_snapshot_replaces_all_records)
 {
     put(4, 1, "one");
     put(4, 2, "gone");
@@ -147,7 +147,7 @@ TEST(what_is_put_anew_is_all_that_is_there)
     ck_assert_str_eq(found(), "4/1=two 4/2=again ");
 }
 
-TEST(what_is_no_journal_is_refused)
+TEST(a_file_that_is_not_a_journal_is_refused)
 {
     uint64_t wrong = UINT64_MAX;
     int fd = dup(journal_fd(journal)), null = memfd_create("none", 0);

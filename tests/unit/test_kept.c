@@ -129,7 +129,7 @@ TEST(beyond_the_limit_nothing_is_kept)
     ck_assert_uint_eq(charged(7), 0);
 }
 
-TEST(what_is_kept_is_charged_in_the_next_worker)
+TEST(kept_memory_is_charged_in_the_next_worker)
 {
     struct open_file file;
     struct buf line;

@@ -28,7 +28,7 @@ TEST(gives_records_back_as_they_were_put)
     log_close(cursor);
 }
 
-TEST(a_take_ends_behind_the_record_that_still_fits)
+TEST(a_take_stops_after_the_last_record_that_fits)
 {
     struct log_cursor *cursor = log_open(event_log);
     struct seen seen = {0};
@@ -139,7 +139,7 @@ TEST(a_record_too_large_for_the_ring_displaces_none)
     log_close(cursor);
 }
 
-TEST(what_was_too_large_is_lost_once)
+TEST(a_record_that_is_too_large_is_lost_once)
 {
     struct log_cursor *cursor;
     struct seen seen = {0};
@@ -158,7 +158,7 @@ TEST(what_was_too_large_is_lost_once)
     log_close(cursor);
 }
 
-TEST(who_puts_too_large_a_record_is_told_and_nothing_happens)
+TEST(a_record_that_is_too_large_is_refused_and_changes_nothing)
 {
     struct log_cursor *cursor;
     struct seen seen = {0};
@@ -180,7 +180,7 @@ TEST(who_puts_too_large_a_record_is_told_and_nothing_happens)
     log_close(cursor);
 }
 
-TEST(counts_what_the_kernel_lost_and_throttled)
+TEST(counts_losses_and_throttling_of_the_kernel)
 {
     record_add_lost(&made, 1, 0, 5);
     record_add_lost(&made, 2, 0, 7);
@@ -202,7 +202,7 @@ TEST(counts_what_the_kernel_lost_and_throttled)
     ck_assert_uint_eq(stats().records, 6);
 }
 
-TEST(a_malformed_record_ends_its_batch)
+TEST(a_malformed_record_stops_its_batch)
 {
     make_sample();
     make_sample();

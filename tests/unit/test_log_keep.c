@@ -13,7 +13,7 @@
 
 SUITE_SETUP(log_keep, log_before, log_after);
 
-TEST(a_log_that_was_saved_without_records_is_the_one_that_gets_them)
+TEST(a_log_saved_without_records_receives_them_later)
 {
     const uint64_t block = log_block(event_log);
 
@@ -61,7 +61,7 @@ static struct log_cursor *over(struct log_cursor *cursor)
     return cursor;
 }
 
-TEST(readers_go_on_in_a_loaded_log)
+TEST(readers_continue_in_a_loaded_log)
 {
     struct log_cursor *cursor = log_open(event_log);
     struct seen seen = {0};
@@ -80,7 +80,7 @@ TEST(readers_go_on_in_a_loaded_log)
     log_close(cursor);
 }
 
-TEST(what_a_reader_took_and_was_not_given_counts_as_lost_when_it_is_overwritten)
+TEST(records_taken_and_not_delivered_count_as_lost_when_overwritten)
 {
     struct log_cursor *cursor = log_open(event_log);
     struct seen seen = {0}, never = {0};
@@ -210,7 +210,7 @@ TEST(losses_elsewhere_add_up_for_each_reader)
 
 /* A worker is killed while it puts pieces of 50 records, in a full log: the next worker finds whole
  * pieces, and the piece at work is put once. */
-TEST(a_piece_is_there_as_a_whole_or_not_at_all)
+TEST(a_batch_is_present_completely_or_not_at_all)
 {
     const struct timespec a_moment = {.tv_nsec = 1500000};
     uint64_t request = 1;
@@ -243,7 +243,7 @@ TEST(a_piece_is_there_as_a_whole_or_not_at_all)
     ck_assert_uint_gt(stats().records, before + 1000);
 }
 
-TEST(mappings_begin_again_in_a_loaded_log)
+TEST(mappings_are_repeated_in_a_loaded_log)
 {
     struct log_cursor *cursor;
     struct seen seen = {0};
@@ -283,7 +283,7 @@ TEST(names_that_change_for_ever_are_kept_in_a_loaded_log)
     log_close(cursor);
 }
 
-TEST(what_was_read_before_the_load_is_not_lost_after_it)
+TEST(records_read_before_the_load_are_not_lost_after_it)
 {
     struct log_cursor *cursor = log_open(event_log);
     struct seen seen = {0};
@@ -296,7 +296,7 @@ TEST(what_was_read_before_the_load_is_not_lost_after_it)
     ck_assert_uint_eq(stats().lost, 0);
 }
 
-TEST(what_was_allocated_at_once_is_so_again_after_the_load)
+TEST(memory_allocated_at_once_is_allocated_at_once_after_the_load)
 {
     ck_assert_int_eq(log_reserve(event_log, 64 << 10), 0);
     put_samples(3);
@@ -305,7 +305,7 @@ TEST(what_was_allocated_at_once_is_so_again_after_the_load)
     ck_assert_uint_eq(log_set_charge(event_log, within, &limit), 64 << 10);
 }
 
-TEST(what_is_no_log_is_refused)
+TEST(data_that_is_not_a_log_is_refused)
 {
     put_samples(20);
     const uint64_t block = log_block(event_log);

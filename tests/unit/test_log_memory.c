@@ -9,7 +9,7 @@
 
 SUITE_SETUP(log_memory, log_before, log_after);
 
-TEST(grows_by_doubling_up_to_what_is_allowed)
+TEST(grows_by_doubling_up_to_the_limit)
 {
     uint64_t memory = 0;
 
@@ -114,7 +114,7 @@ TEST(all_of_it_can_be_allocated_at_once)
     ck_assert_int_lt(limit.used, 65 << 10); /* but for what a later worker has of the mappings */
 }
 
-TEST(what_is_allocated_at_once_grows_as_it_is_needed)
+TEST(memory_allocated_at_once_is_used_as_needed)
 {
     log_set_charge(event_log, within, &limit);
     ck_assert_int_eq(log_reserve(event_log, 16 << 10), 0);
@@ -127,7 +127,7 @@ TEST(what_is_allocated_at_once_grows_as_it_is_needed)
     ck_assert_int_eq(stats().short_of, 0);
 }
 
-TEST(what_may_not_grow_wraps_and_says_why)
+TEST(a_log_that_may_not_grow_wraps_and_reports_the_reason)
 {
     struct log_cursor *cursor = log_open(event_log);
     struct seen seen = {0};
@@ -155,7 +155,7 @@ TEST(to_allocate_all_at_once_may_be_refused)
     ck_assert_int_eq(log_reserve(event_log, UINT64_MAX), -EDQUOT);
 }
 
-TEST(another_charge_is_asked_for_what_is_used_already)
+TEST(a_new_payer_is_charged_for_the_memory_in_use)
 {
     struct limit a = {.max = 1 << 20}, b = {.max = 1 << 20};
 

@@ -23,7 +23,7 @@ TEST(a_reader_that_keeps_up_misses_nothing)
     log_close(cursor);
 }
 
-TEST(a_slow_reader_is_told_exactly_what_it_missed)
+TEST(a_slow_reader_gets_the_exact_number_of_missed_records)
 {
     struct log_cursor *cursor = log_open(event_log);
     struct seen seen = {0};
@@ -62,7 +62,7 @@ TEST(each_of_several_readers_has_its_own_account)
     ck_assert_uint_gt(seen[3].dropped, seen[2].dropped);
 }
 
-TEST(what_is_overwritten_counts_once_however_many_missed_it)
+TEST(an_overwritten_record_counts_once_however_many_readers_missed_it)
 {
     struct log_cursor *a = log_open(event_log), *b = log_open(event_log);
 
@@ -166,7 +166,7 @@ TEST(the_mappings_come_in_pieces)
     log_close(cursor);
 }
 
-TEST(a_process_that_changes_between_two_pieces_is_told_as_it_is)
+TEST(a_process_that_changes_between_two_batches_is_reported_as_it_is)
 {
     struct log_cursor *cursor;
     struct seen seen = {0};

@@ -107,7 +107,7 @@ static void keys_are(const char *line, const char *word, const char *fields)
     free(copy);
 }
 
-TEST(the_first_line_says_what_it_is_of)
+TEST(the_first_line_names_the_events)
 {
     const struct log_facts facts = {
         .machine = "Some CPU @ 2.0GHz",
@@ -143,7 +143,7 @@ TEST(a_sample_names_its_event_of_its_set)
     }
 }
 
-TEST(a_long_name_of_an_event_is_whole)
+TEST(a_long_event_name_is_complete)
 {
     char name[3000];
 
@@ -156,7 +156,7 @@ TEST(a_long_name_of_an_event_is_whole)
     ck_true(strstr(buf_text(&text), "x period=1000\n"));
 }
 
-TEST(a_call_chain_marks_what_the_kernel_ran)
+TEST(a_call_chain_marks_kernel_frames)
 {
     struct record_sample sample = SAMPLE(LOG_ID(set_of("cpu-clock", NULL), 0));
     const uint64_t frames[] = {FRAME_KERNEL, 0xffffffff81000010, 0xffffffff81000020,
@@ -167,7 +167,7 @@ TEST(a_call_chain_marks_what_the_kernel_ran)
          "ips=k:0xffffffff81000010,k:0xffffffff81000020,0x401136,0x401000\n");
 }
 
-TEST(the_longest_call_chain_is_whole)
+TEST(the_longest_call_chain_is_complete)
 {
     struct record_sample sample = SAMPLE(LOG_ID(set_of("cpu-clock", NULL), 0));
     uint64_t frames[4000];
@@ -194,7 +194,7 @@ TEST(attach)
          "12.000000345 attach target=cgroup:/a\\040b\n");
 }
 
-TEST(the_values_of_the_largest_set_are_whole)
+TEST(the_values_of_the_largest_set_are_complete)
 {
     uint64_t values[64];
 

@@ -43,7 +43,7 @@ static const char *const commands[][3] = {
     {"j", "target", "999 102"},
 };
 
-TEST(e32_ce02_a_command_is_done_or_refused_as_a_whole)
+TEST(e32_ce02_a_command_is_done_or_refused_completely)
 {
     for (unsigned i = 0; i < sizeof commands / sizeof commands[0]; i++)
         for (unsigned n = 1;; n++) {
@@ -68,7 +68,7 @@ TEST(e32_ce02_a_command_is_done_or_refused_as_a_whole)
         }
 }
 
-TEST(a_look_says_all_or_that_there_is_no_memory)
+TEST(a_snapshot_is_complete_or_enomem)
 {
     static const char *const files[] = {"config", "detail", "status", "target", "count", "ctl"};
 
@@ -108,7 +108,7 @@ TEST(what_happens_by_itself_happens_later)
     }
 }
 
-TEST(the_tree_is_whole)
+TEST(the_tree_is_complete)
 {
     for (unsigned n = 1; n < 20; n++) {
         fixture_close();

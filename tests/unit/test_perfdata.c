@@ -181,7 +181,7 @@ TEST(events_that_mean_the_same_everywhere_keep_their_type)
 }
 
 /* perf 6.1 prints neither address nor symbol for types 2 and from 6, and a blank line for 1/10. */
-TEST(events_that_perf_would_misread_are_told_as_a_clock_of_their_name)
+TEST(events_that_perf_would_misread_are_announced_as_a_clock_event)
 {
     check_type(2, 300, 1, 0); /* tracepoint */
     check_type(5, 0, 1, 0);   /* breakpoint */
@@ -190,7 +190,7 @@ TEST(events_that_perf_would_misread_are_told_as_a_clock_of_their_name)
     check_type(1, 10, 1, 0);  /* bpf-output */
 }
 
-TEST(a_head_that_found_no_memory_is_told_anew)
+TEST(a_header_without_memory_is_written_again)
 {
     add_plain_set();
     read_head();
@@ -201,7 +201,7 @@ TEST(a_head_that_found_no_memory_is_told_anew)
 
 /* ---- records ---- */
 
-TEST(a_set_that_came_later_is_told_before_its_records_and_once)
+TEST(a_later_set_is_announced_before_its_records_and_once)
 {
     add_plain_set();
     read_behind_head();
@@ -283,7 +283,7 @@ static uint64_t add_stack_sample(void)
     return id;
 }
 
-TEST(who_might_look_at_the_memory_has_registers_and_stack_in_place_of_the_programs_frames)
+TEST(a_reader_that_may_read_the_memory_gets_registers_and_stack)
 {
     const struct record *record;
 
@@ -376,7 +376,7 @@ static bool next_has_fields(void)
     return u64_at(record, 8 + 24) & 0x400;
 }
 
-TEST(formats_are_told_once_and_fields_shown_of_the_sets_before_them)
+TEST(formats_are_written_once_before_their_fields)
 {
     n_formats = 0;
     formats_are_there = true;
@@ -476,7 +476,7 @@ TEST(only_bits_that_perf_knows_stay)
 }
 
 /* perf shows what came before the round before this one: without the second, live reading lags. */
-TEST(each_batch_ends_in_two_rounds)
+TEST(each_batch_is_followed_by_two_finished_rounds)
 {
     uint64_t id = LOG_ID(add_plain_set(), 0);
 

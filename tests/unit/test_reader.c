@@ -71,7 +71,7 @@ static void quiet(void)
     accepted("i", "config", "event=cpu-clock mode=process-sampling period=1000000");
 }
 
-TEST(a_log_that_begins_anew_is_followed)
+TEST(a_restarted_log_is_followed)
 {
     quiet();
     next(&file);
@@ -83,7 +83,7 @@ TEST(a_log_that_begins_anew_is_followed)
     ck_true(strstr(next(&file), " user text=again\n"));
 }
 
-TEST(another_remark_for_want_of_a_log_memory_ends)
+TEST(running_out_of_memory_for_remarks_is_reported)
 {
     unsigned n = 0;
 
@@ -123,7 +123,7 @@ TEST(a_read_without_memory_is_enomem_and_loses_no_record)
     ck_assert_uint_gt(n, 1);
 }
 
-TEST(a_reader_goes_on_after_a_reload)
+TEST(a_reader_continues_after_a_reload)
 {
     struct buf line;
 
@@ -158,7 +158,7 @@ static void rest_of(struct open_file *open, struct buf *out)
 }
 
 /* The log of a released PMC is nobody's but its readers': two of them have one all the same. */
-TEST(what_a_released_log_held_is_read_after_a_reload)
+TEST(records_of_a_released_log_are_read_after_a_reload)
 {
     struct buf line[2];
 

@@ -96,7 +96,7 @@ static struct record_sample *add_stack(void)
     return sample;
 }
 
-TEST(registers_and_stack_stand_behind_the_frames)
+TEST(registers_and_stack_follow_the_frames)
 {
     const struct record_sample *sample = add_stack();
     struct sample_parts parts;
@@ -111,7 +111,7 @@ TEST(registers_and_stack_stand_behind_the_frames)
     ck_assert_uint_eq(parts.stack[1], 0x5a);
 }
 
-TEST(fields_of_a_tracepoint_stand_between_frames_and_stack)
+TEST(fields_of_a_tracepoint_are_between_frames_and_stack)
 {
     static const uint64_t fields[] = {UINT64_C(0x6600000005), 0};
     static const uint64_t behind[] = {REGISTERS_WORD(0, 0), 0};
@@ -133,7 +133,7 @@ TEST(fields_of_a_tracepoint_stand_between_frames_and_stack)
     ck_true(!record_fits(&sample->head, out.len));
 }
 
-TEST(a_stack_that_is_not_what_its_words_say_is_refused)
+TEST(a_stack_with_wrong_sizes_is_refused)
 {
     struct record_sample *sample = add_stack();
     uint64_t *word = &sample->frame[1];
@@ -185,7 +185,7 @@ TEST(a_text_is_cut_so_that_the_record_fits)
     free(text);
 }
 
-TEST(a_name_is_padded_and_has_the_tail_behind_it)
+TEST(a_name_is_padded_and_followed_by_the_tail)
 {
     const struct record_comm *comm;
 
@@ -214,7 +214,7 @@ TEST(times_can_be_set_in_every_kind)
     ck_assert_uint_eq(((struct record_sample *)made())->time, 9);
 }
 
-TEST(nothing_is_left_of_a_record_when_memory_ends)
+TEST(nothing_remains_of_a_record_without_memory)
 {
     size_t len;
 
@@ -229,7 +229,7 @@ TEST(nothing_is_left_of_a_record_when_memory_ends)
     ck_assert_uint_eq(out.len, len);
 }
 
-TEST(what_ends_beyond_the_room_does_not_fit)
+TEST(a_record_larger_than_the_space_does_not_fit)
 {
     add_note(2, "text");
     ck_true(record_fits(made(), out.len) && record_fits(made(), out.len + 8));
@@ -283,7 +283,7 @@ TEST(a_name_without_an_end_does_not_fit)
     ck_true(!record_fits(made(), out.len));
 }
 
-TEST(a_name_has_room_before_the_tail)
+TEST(a_name_has_space_before_the_tail)
 {
     record_add_comm(&out, 1, 2, 3, "", 0);
     ck_true(record_fits(made(), out.len));

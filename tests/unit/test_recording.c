@@ -10,7 +10,7 @@ SUITE_SETUP(recording, scripted_setup, scripted_teardown);
 
 /* ---- samples ---- */
 
-TEST(a_sample_comes_into_the_log_as_it_was_told)
+TEST(a_sample_is_logged_unchanged)
 {
     const struct record_sample *sample;
 
@@ -24,7 +24,7 @@ TEST(a_sample_comes_into_the_log_as_it_was_told)
     ck_assert_uint_eq(sample->time, 5);
 }
 
-TEST(samples_of_the_kernel_are_withheld_counted_and_told_once_a_drain)
+TEST(kernel_samples_are_withheld_counted_and_reported_once_per_drain)
 {
     const struct record_note *drop;
     struct log_stats stats;
@@ -51,7 +51,7 @@ TEST(an_address_of_the_kernel_is_withheld_whatever_the_mode)
     ck_assert_uint_eq(count_type(RECORD_SAMPLE), 0);
 }
 
-TEST(who_may_see_the_kernel_has_its_samples_and_frames)
+TEST(a_user_with_the_right_gets_kernel_samples_and_frames)
 {
     const uint64_t frames[] = {FRAME_KERNEL, KERNEL, FRAME_USER, 0x401000};
     const struct record_sample *sample;
@@ -85,7 +85,7 @@ TEST(frames_of_the_kernel_are_cut_and_those_of_the_user_stay)
 
 /* ---- numbers ---- */
 
-TEST(what_stands_behind_cut_frames_stays)
+TEST(data_after_removed_frames_stays)
 {
     static const uint64_t frames[] = {FRAME_KERNEL, KERNEL, FRAME_USER, 0x4000};
     static const uint64_t behind[] = {REGISTERS_WORD(1, 1), 70, 8, 0x5a, 8};
@@ -108,7 +108,7 @@ TEST(what_stands_behind_cut_frames_stays)
     ck_assert_uint_eq(parts.stack[1], 0x5a);
 }
 
-TEST(all_numbers_are_those_of_who_attached)
+TEST(all_pids_are_of_the_openers_namespace)
 {
     const struct record_sample *sample;
     const struct record_task *task;
@@ -156,7 +156,7 @@ TEST(the_kernels_maps_keep_their_number)
     ck_assert_uint_eq(((const struct record_map *)nth(RECORD_MAP, 0))->pid, NOBODY);
 }
 
-TEST(who_may_not_see_the_kernel_is_not_told_where_it_lies)
+TEST(a_user_without_the_right_gets_no_kernel_addresses)
 {
     struct buf found;
 
@@ -170,7 +170,7 @@ TEST(who_may_not_see_the_kernel_is_not_told_where_it_lies)
     buf_free(&found);
 }
 
-TEST(the_number_of_an_ended_thread_and_process_is_forgotten)
+TEST(the_pids_of_an_exited_thread_and_process_are_forgotten)
 {
     record_for_outside();
     record_add_comm(&sc.script, 1, 100, 100, "x", 0);
@@ -187,7 +187,7 @@ TEST(the_number_of_an_ended_thread_and_process_is_forgotten)
 
 /* ---- execs and maps ---- */
 
-TEST(an_exec_whose_path_does_not_come_is_told_with_its_name)
+TEST(an_exec_without_a_path_is_logged_with_its_name)
 {
     record_samples(true);
     say_exec(1, 100, "cc1");
@@ -202,7 +202,7 @@ TEST(an_exec_whose_path_does_not_come_is_told_with_its_name)
     ck_assert(comes_before(RECORD_EXEC, RECORD_SAMPLE));
 }
 
-TEST(what_is_no_file_is_not_the_path_of_an_exec)
+TEST(a_map_that_is_not_a_file_is_not_the_path_of_an_exec)
 {
     record_samples(true);
     say_exec(1, 100, "x");
@@ -213,7 +213,7 @@ TEST(what_is_no_file_is_not_the_path_of_an_exec)
     ck_assert(text_is(nth(RECORD_EXEC, 0), "/bin/x"));
 }
 
-TEST(more_execs_at_once_than_can_be_remembered_are_all_told)
+TEST(many_execs_at_once_are_all_logged)
 {
     record_samples(true);
     for (uint32_t pid = 1000; pid < 1100; pid++)
@@ -225,7 +225,7 @@ TEST(more_execs_at_once_than_can_be_remembered_are_all_told)
 }
 
 /* So the kernel says that it took its events off somebody. */
-TEST(an_end_right_behind_an_exec_is_not_that_of_the_process)
+TEST(an_exit_right_after_an_exec_is_not_the_exit_of_the_process)
 {
     record_counts(false, true);
     say_step(1, 100, 100, 7, 0);
@@ -238,7 +238,7 @@ TEST(an_end_right_behind_an_exec_is_not_that_of_the_process)
     drain();
 }
 
-TEST(an_end_behind_the_first_map_or_a_loss_is_the_end)
+TEST(an_exit_after_the_first_map_or_a_loss_is_the_exit)
 {
     record_samples(true);
     say_exec(1, 100, "su");
@@ -251,7 +251,7 @@ TEST(an_end_behind_the_first_map_or_a_loss_is_the_end)
     ck_assert_uint_eq(count_type(RECORD_EXIT), 2);
 }
 
-TEST(what_the_backend_could_not_tell_is_told_as_dropped)
+TEST(records_that_the_backend_lost_are_logged_as_dropped)
 {
     record_samples(true);
     sc.drain_result = -EIO;
@@ -260,7 +260,7 @@ TEST(what_the_backend_could_not_tell_is_told_as_dropped)
     ck_assert(text_is(nth(RECORD_DROP, 0), "memory"));
 }
 
-TEST(a_map_told_twice_maps_nothing_out)
+TEST(a_repeated_map_replaces_nothing)
 {
     record_samples(true);
     say_map(1, 100, 0x10000, 0x1000, "/lib/a.so");
@@ -281,7 +281,7 @@ TEST(a_pmc_that_only_counts_has_execs_but_no_maps)
 
 /* ---- steps and ends ---- */
 
-TEST(the_end_of_a_sampled_process_without_a_number_is_not_told)
+TEST(the_exit_of_a_process_outside_the_namespace_is_not_logged)
 {
     record_for_outside();
     sc.host.unseen = 101;

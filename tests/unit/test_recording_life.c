@@ -26,7 +26,7 @@ TEST(while_it_is_held_nothing_is_drained)
     ck_assert_uint_eq(log_last(sc.log), 1);
 }
 
-TEST(a_drain_says_whether_there_was_something)
+TEST(a_drain_returns_whether_there_were_records)
 {
     bool any = true;
 
@@ -65,7 +65,7 @@ static unsigned found_types(const struct buf *found, unsigned type, uint32_t pid
     return n;
 }
 
-TEST(an_inventory_has_threads_and_maps_with_the_numbers_of_who_attached)
+TEST(an_inventory_has_threads_and_maps_with_pids_of_the_openers_namespace)
 {
     struct buf found;
 
@@ -92,7 +92,7 @@ TEST(the_kernel_is_found_once)
     buf_free(&found);
 }
 
-TEST(what_was_found_is_mapped_out_by_what_comes)
+TEST(found_maps_are_replaced_by_new_records)
 {
     struct buf found;
 
@@ -105,7 +105,7 @@ TEST(what_was_found_is_mapped_out_by_what_comes)
     buf_free(&found);
 }
 
-TEST(threads_that_were_found_are_waited_for_before_a_process_has_ended)
+TEST(a_process_has_exited_after_all_its_found_threads)
 {
     struct buf found;
 
@@ -121,7 +121,7 @@ TEST(threads_that_were_found_are_waited_for_before_a_process_has_ended)
     buf_free(&found);
 }
 
-TEST(an_inventory_of_a_pmc_that_only_counts_has_names_alone)
+TEST(the_inventory_of_a_counting_pmc_has_names_only)
 {
     struct buf found;
 
@@ -135,7 +135,7 @@ TEST(an_inventory_of_a_pmc_that_only_counts_has_names_alone)
 
 /* ---- its life ---- */
 
-TEST(what_the_backend_refuses_is_refused_and_the_view_stays_the_callers)
+TEST(a_refusal_of_the_backend_leaves_the_view_to_the_caller)
 {
     struct recording_plan plan = scripted_plan();
     struct err err;
@@ -182,7 +182,7 @@ static void reload(const struct recording_plan *plan)
     buf_free(&text);
 }
 
-TEST(what_came_during_the_inventory_is_not_lost_by_a_reload)
+TEST(records_during_the_inventory_survive_a_reload)
 {
     const struct recording_plan plan = scripted_plan();
     struct buf found;
@@ -197,7 +197,7 @@ TEST(what_came_during_the_inventory_is_not_lost_by_a_reload)
     buf_free(&found);
 }
 
-TEST(it_goes_on_in_a_later_worker)
+TEST(recording_continues_in_a_later_worker)
 {
     struct recording_plan plan;
     struct buf found;

@@ -104,7 +104,7 @@ static void refused(int rc, int code, enum err_id id)
 
 /* ---- dispositions ---- */
 
-TEST(owner_with_all_rows_gets_the_one_with_fewest)
+TEST(owner_with_all_rows_gets_the_row_with_the_fewest_events)
 {
     for (unsigned i = 0; i < 4; i++)
         takes_row(claim_make(1, ALL4), i);
@@ -138,7 +138,7 @@ TEST(event_of_two_rows_holds_two)
     refused(reserve(c), EINVAL, E19);
 }
 
-TEST(set_is_reserved_whole_or_not_at_all)
+TEST(set_is_reserved_completely_or_not_at_all)
 {
     struct claim *a = claim_make(1, 3);
 
@@ -177,7 +177,7 @@ TEST(users_of_a_slot_and_the_oldest)
     ck_assert_uint_eq(oldest, 0);
 }
 
-TEST(retake_gives_back_exactly_what_was_held)
+TEST(retake_restores_exactly_the_same_rows)
 {
     struct claim *a = claim_make(1, ALL4), *b = claim_on("0-1", ALL4);
     const uint64_t serial = b->pmc;
@@ -211,7 +211,7 @@ static int arrange(struct claim *claim)
     return rows_arrange(rows, claim, in_conflict, NULL, &err);
 }
 
-TEST(attach_moves_the_pmc_to_a_row_of_its_own)
+TEST(attach_moves_the_pmc_to_a_separate_row)
 {
     struct claim *a = claim_make(1, ALL4), *b = claim_make(2, ALL4), *c = claim_make(3, ALL4);
 

@@ -222,7 +222,7 @@ TEST(a_random_walk_reloads_after_each_step)
     }
 }
 
-TEST(what_is_written_by_others_stays_one_word)
+TEST(text_of_other_programs_stays_one_word)
 {
     pmc_with("a", "cycles", "");
     ck_assert_int_eq(write_file("a", "config", "x=\"\\ \n\t\xff"), EINVAL);
@@ -257,7 +257,7 @@ TEST(a_descriptor_remembers)
     file_close(&open);
 }
 
-TEST(what_a_write_replaced_is_what_was_shown)
+TEST(the_replaced_value_is_the_shown_value)
 {
     struct open_file open;
 
@@ -322,7 +322,7 @@ TEST(a_bad_record_is_named)
     }
 }
 
-TEST(what_a_refusal_left_is_saved)
+TEST(the_state_after_a_refusal_is_saved)
 {
     pmc_with("a", "cycles", "cgroup:/a");
     pmc_with("b", "instructions", "100");
@@ -336,7 +336,7 @@ TEST(what_a_refusal_left_is_saved)
     free(text);
 }
 
-TEST(what_is_not_known_is_passed_over)
+TEST(unknown_lines_are_skipped)
 {
     static const char text[] = "@77 1\nthing\na=1\n@1 0\nengine\nkept_serial=900\ncolour=red\n"
                                "thing\nkept_serial=7\n";

@@ -83,7 +83,7 @@ TEST(reads_hexadecimal_only_when_asked)
     ck_true(!word_u64(unit_word("0x10000000000000000"), true, 0, UINT64_MAX, &value));
 }
 
-TEST(refuses_what_is_no_number)
+TEST(refuses_invalid_numbers)
 {
     static const char *const words[] = {"",
                                         "-1",
@@ -131,7 +131,7 @@ static void check_near(const char *text, const char *expected)
     ck_assert_str_eq(near_text(&near), expected);
 }
 
-TEST(guesses_what_was_meant)
+TEST(suggests_the_nearest_word)
 {
     check_near("isntructions", " (did you mean instructions?)");
     check_near("PAGE.FAULT", " (did you mean page-faults?)");
@@ -191,7 +191,7 @@ TEST(words_are_shown_so_that_no_two_look_alike)
     check_shown("", "");
 }
 
-TEST(long_words_are_cut_behind_a_whole_character)
+TEST(long_words_are_cut_after_a_complete_character)
 {
     char text[300], expected[820];
     size_t n = 0;

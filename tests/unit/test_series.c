@@ -49,7 +49,7 @@ TEST(the_lines_add_up_at_the_end)
     ck_assert_str_eq(next(), "");
 }
 
-TEST(a_restart_begins_a_sequence_of_the_new_count)
+TEST(a_restart_starts_a_new_sequence)
 {
     started("event=page-faults interval=10 count=5 target=100");
     next();

@@ -141,7 +141,7 @@ static const struct {
     {"interval=5 user=on nonsense=1", EINVAL, E24, "nonsense"},
 };
 
-TEST(what_a_key_does_not_take_changes_nothing)
+TEST(a_refused_value_of_a_key_changes_nothing)
 {
     pmc_with("other", "instructions", "100");
     ck_assert_int_eq(pmc_make("i"), 0);
@@ -215,7 +215,7 @@ TEST(words_mean_their_place_in_the_table)
     settings_clear(&settings);
 }
 
-TEST(the_modes_are_listed_where_a_mode_is_asked_for)
+TEST(an_invalid_mode_is_refused_with_the_list_of_modes)
 {
     struct word word = {"what", 4};
     struct settings settings;

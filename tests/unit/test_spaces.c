@@ -139,7 +139,7 @@ TEST(finds_the_mapping_that_holds_an_address)
     ck_assert_str_eq(path_at(11, 0x1000), "-");
 }
 
-TEST(a_new_mapping_replaces_what_it_overlaps)
+TEST(a_new_mapping_replaces_overlapping_mappings)
 {
     map(10, 0x1000, 0x1000, "/a");
     map(10, 0x2000, 0x1000, "/b");
@@ -149,7 +149,7 @@ TEST(a_new_mapping_replaces_what_it_overlaps)
     ck_assert_str_eq(path_at(10, 0x1000), "-");
 }
 
-TEST(says_what_a_new_mapping_would_overlap)
+TEST(reports_the_mappings_that_a_new_one_overlaps)
 {
     map(10, 0x1000, 0x1000, "/a");
     map(10, 0x2000, 0x1000, "/b");
@@ -204,7 +204,7 @@ TEST(a_child_of_who_is_not_known_is_not_known)
     ck_assert_str_eq(printed(), "");
 }
 
-TEST(a_pid_that_is_born_again_begins_anew)
+TEST(a_reused_pid_starts_empty)
 {
     name(10, 10, "sh");
     map(20, 0x1000, 0x1000, "/old");
@@ -230,7 +230,7 @@ TEST(another_name_leaves_the_mappings)
     ck_assert_str_eq(printed(), "name 10 10 renamed; map 10 10 4096 /a");
 }
 
-TEST(threads_have_names_of_their_own_or_their_makers)
+TEST(threads_have_their_name_or_their_creators)
 {
     name(10, 10, "main");
     thread_of(10, 11);
@@ -244,7 +244,7 @@ TEST(threads_have_names_of_their_own_or_their_makers)
     ck_assert_ptr_null(spaces_name(spaces, 11, 11));
 }
 
-TEST(notes_of_what_was_there_give_names)
+TEST(records_of_existing_processes_give_names)
 {
     const struct note process = {
         .type = RECORD_PROCESS, .pid = 10, .cpu = UINT32_MAX, .text = "sh", .text_len = 2};
@@ -262,7 +262,7 @@ TEST(notes_of_what_was_there_give_names)
     ck_assert_str_eq(printed(), "name 10 10 sh; name 10 11 helper");
 }
 
-TEST(a_process_ends_with_its_last_thread)
+TEST(a_process_exits_with_its_last_thread)
 {
     name(10, 10, "main");
     thread_of(10, 11);
@@ -274,7 +274,7 @@ TEST(a_process_ends_with_its_last_thread)
     ck_assert_uint_eq(tasks_bytes(spaces), 0);
 }
 
-TEST(what_is_printed_makes_the_same_again)
+TEST(a_printed_state_loads_as_the_same)
 {
     struct tasks *again = table_new(), *first = spaces;
     struct buf all, text;
@@ -299,7 +299,7 @@ TEST(what_is_printed_makes_the_same_again)
     buf_free(&text);
 }
 
-TEST(what_is_too_much_goes_by_whole_processes_without_news_for_longest)
+TEST(the_longest_unchanged_processes_are_dropped_first)
 {
     max_bytes = 6000;
     map(KERNEL, 0xf000, 0x1000, "[kernel]");

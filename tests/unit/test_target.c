@@ -39,7 +39,7 @@ TEST(a_number_given_again_is_another_process)
     ck_assert_uint_eq(count_of("i"), 2000000);
 }
 
-TEST(a_death_is_seen_by_the_reader_though_nobody_told)
+TEST(a_reader_notices_an_unreported_death)
 {
     pmc_with("i", "cycles", "100 101");
     fake_kill(&fx.host, 100, false);
@@ -132,7 +132,7 @@ TEST(gaps_of_a_cpu_add_up_and_stay_when_it_is_opened_again)
 }
 
 /* It went and came before the engine looked. */
-TEST(a_reset_forgets_what_was_missed)
+TEST(a_reset_clears_missed_tasks)
 {
     pmc_with("i", "cpu-clock", "cpu0-1");
     fake_cpu(&fx.host, 1, false);
@@ -144,7 +144,7 @@ TEST(a_reset_forgets_what_was_missed)
     ck_assert_str_eq(value_of("i", "status", "partial"), "no");
 }
 
-TEST(a_restart_forgets_targets_that_have_ended)
+TEST(a_restart_forgets_exited_targets)
 {
     pmc_with("i", "task-clock", "100 101");
     fake_kill(&fx.host, 100, true);
@@ -298,7 +298,7 @@ TEST(a_removed_cgroup_is_exited)
     ck_true(strstr(log_words("i"), "/exited stop"));
 }
 
-TEST(a_cpu_that_comes_opens_the_cgroup_anew)
+TEST(a_cpu_that_comes_online_reopens_the_cgroup)
 {
     cgroups();
     fake_cpu(&fx.host, 3, false);

@@ -22,7 +22,7 @@ adds_up() {
     is "$(grep -c ' exit .*pid=- .*exact=yes' "$T/log")" 0 "rests called exact"
 }
 
-t_instructions_of_a_thread_that_was_there_are_told() {
+t_instructions_of_an_existing_thread_are_logged() {
     mount_pmcfs
     run p load cpu 0
     pmc i "event=instructions:u log-csw=on log-exit=on target=$PID_p"
@@ -34,7 +34,7 @@ t_instructions_of_a_thread_that_was_there_are_told() {
     near "$(sum csw "tid=$PID_p ")" $((2 * N)) 10 "told of the thread"
 }
 
-t_a_child_that_stays_is_told_from_the_next_look_on() {
+t_a_child_that_stays_is_logged_from_the_next_read() {
     local child
     mount_pmcfs
     run p load cpu 0
@@ -50,7 +50,7 @@ t_a_child_that_stays_is_told_from_the_next_look_on() {
     near "$(sum exit "pid=$child ")" $((2 * N)) 20 "told of the child's end"
 }
 
-t_short_children_are_never_told_more_than_they_counted() {
+t_short_children_are_never_logged_with_more_than_they_counted() {
     mount_pmcfs
     run p load cpu 0
     pmc i "event=instructions:u descendants=on log-csw=on log-exit=on target=$PID_p"
@@ -72,7 +72,7 @@ t_page_faults_of_short_children_add_up() {
     between "$(grep -c ' exit pid=[0-9]' "$T/log")" 11 12 "processes that ended"
 }
 
-t_threads_are_told_one_by_one() {
+t_threads_are_logged_one_by_one() {
     mount_pmcfs
     run p load
     tell p threads 4

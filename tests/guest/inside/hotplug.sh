@@ -19,7 +19,7 @@ t_an_absent_cpu_is_enxio() {
     attach i cpu1
 }
 
-t_e38_x11_st5_cpu_scope_keeps_its_count_and_goes_on() {
+t_e38_x11_st5_cpu_scope_keeps_its_count_and_continues() {
     local before
     mount_pmcfs
     run p load
@@ -51,7 +51,7 @@ t_the_gap_is_marked() {
     between "$(status i gap_ns)" $((150 * MILLION)) $((1000 * MILLION)) gap
 }
 
-t_all_goes_on_with_the_others_and_takes_it_back() {
+t_all_continues_on_the_other_cpus_and_adds_the_cpu_again() {
     mount_pmcfs
     run p load
     pmc i 'event=instructions:u target=all'

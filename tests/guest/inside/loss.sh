@@ -101,7 +101,7 @@ t_start_tries_again_at_once() {
     near "$(counted i tell p work $((20 * MS)))" $((20 * MS)) 10
 }
 
-t_what_was_never_taken_is_not_partial() {
+t_events_that_were_never_removed_are_not_partial() {
     mount_pmcfs
     run h hold cpu 0
     tell h take 7

@@ -7,7 +7,7 @@ follows() {
         "$(sed -n "$3p;$4p" "$M/$1/count" | xargs | awk -v scale="$5" '{printf "%.6f\n", $1 / $2 * scale}')" "$2"
 }
 
-t_ratios_are_those_of_the_counts_beside_them() {
+t_ratios_match_the_counts_of_the_same_read() {
     mount_pmcfs
     run p load cpu 0
     pmc a "event=metric/ipc event=metric/ghz target=$PID_p"

@@ -38,7 +38,7 @@ t_every_spelling_of_cycles_counts_the_same() {
     done
 }
 
-t_what_is_listed_counts() {
+t_every_listed_event_counts() {
     local event
     mount_pmcfs
     run p load cpu 0
@@ -50,7 +50,7 @@ t_what_is_listed_counts() {
     done
 }
 
-t_what_is_listed_as_generic_counts() {
+t_every_listed_generic_event_counts() {
     local event
     mount_pmcfs
     run p load cpu 0
@@ -64,7 +64,7 @@ t_what_is_listed_as_generic_counts() {
     done
 }
 
-t_what_is_not_here_is_said_to_be_so() {
+t_missing_events_are_reported_as_missing() {
     mount_pmcfs
     pmc e
     refused EOPNOTSUPP "$M/e/event" branch-misses 'branch-misses'
@@ -81,7 +81,7 @@ t_a_raw_number_is_vetoed_by_no_table() {
     is "$(counted e tell p work $N)" 0
 }
 
-t_kernel_mode_alone() {
+t_kernel_mode_only() {
     mount_pmcfs
     run p load cpu 0
     pmc k "event=instructions:k target=$PID_p"

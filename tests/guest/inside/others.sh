@@ -95,7 +95,7 @@ t_what_pmcfs_holds_is_not_foreign() {
     is "$(rows state 0 | sort -u)" enabled
 }
 
-t_what_a_running_process_holds_is_not_foreign() {
+t_counters_of_a_running_process_are_not_foreign() {
     mount_pmcfs
     run p load cpu 1
     for n in 1 2 3; do pmc i$n "event=instructions:u target=$PID_p"; done

@@ -23,7 +23,7 @@ all_rows() {
     done
 }
 
-t_counters_go_on_on_their_rows_and_lose_nothing() {
+t_counters_continue_on_their_rows_and_lose_nothing() {
     mount_pmcfs
     run p load cpu 0
     all_rows
@@ -46,7 +46,7 @@ t_counters_go_on_on_their_rows_and_lose_nothing() {
     near "$(count more)" $N 2
 }
 
-t_a_program_counts_what_it_did_while_nobody_served() {
+t_events_without_a_worker_are_counted() {
     mount_pmcfs
     run p load cpu 0
     pmc i "event=instructions:u target=$PID_p"

@@ -12,7 +12,7 @@ t_every_promise_holds_on_this_machine() {
 }
 
 # Three instructions are fewer than an order to execute them takes.
-t_a_promise_that_does_not_hold_is_told() {
+t_a_promise_that_does_not_hold_is_reported() {
     ! LOAD=/bin/load N=3 sh /hardware.sh /bin >"$T/report" || die "$(cat "$T/report")"
     grep -q '^DIFFERS' "$T/report" || die "$(cat "$T/report")"
 }

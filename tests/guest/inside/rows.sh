@@ -139,7 +139,7 @@ t_a_set_of_all_counters_and_no_more() {
     for value in $(count s); do between "$value" $((N / 10)) $((N * 10)) member; done
 }
 
-t_what_is_said_of_rows_and_classes() {
+t_texts_about_rows_and_classes() {
     mount_pmcfs
     is "$(cat "$M/info/npmc")" 7
     is "$(sed -n '/^armv8_pmuv3 /p' "$M/info/classes" | cut -d' ' -f 1-5)" 'armv8_pmuv3 rows 7 width 32'

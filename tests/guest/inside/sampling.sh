@@ -151,7 +151,7 @@ t_where_the_kernel_was_is_hidden_from_a_user() {
 
 # ---- without a log ----
 
-t_what_is_listed_as_sampled_can_be_sampled() {
+t_every_event_listed_as_sampled_can_be_sampled() {
     local file event
     sampling
     for file in "$M"/events/armv8_pmuv3/* "$M"/events/generic/* "$M"/events/software/*; do
@@ -168,7 +168,7 @@ t_what_is_listed_as_sampled_can_be_sampled() {
 
 # ---- losses ----
 
-t_throttling_is_told() {
+t_throttling_is_logged() {
     sampling
     run p load cpu 1
     any_rate 10000

@@ -15,7 +15,7 @@ t_threads_present_and_later() {
     near "$(counted j tell q each $N)" $((4 * N)) 10
 }
 
-t_one_thread_alone() {
+t_one_thread_only() {
     mount_pmcfs
     run p load cpu 0
     tell p threads 2
