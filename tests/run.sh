@@ -197,7 +197,7 @@ run_list() {
 settle_missing() {
     {
         cut -d '|' -f 1 "$WORK/list" && cat "$WORK/emulated"
-        ! selected sources/seed || echo sources/seed
+        ! selected sources/reference || echo sources/reference
     } | awk -v results="$WORK/results" '
         BEGIN { while ((getline line < results) > 0) { split(line, word, " "); has[word[2]] = 1 } }
         !has[$1] { print "fail " $1 " 0 (it did not run)" }' >"$WORK/missing"
@@ -398,9 +398,9 @@ run_everything() {
     ! kill -0 $machines 2>/dev/null || timed "waiting for the emulated machines" wait $machines
     timed "$(grep -c '|alone|' "$WORK/list") tests alone" run_list alone 1
     if [ "$PATTERN$QUICK" ] || grep -q '^skip guest' "$WORK/results"; then
-        command_test sources/seed 60 sh tests/seed-coverage.sh
+        command_test sources/reference 60 sh tests/reference-coverage.sh
     else
-        command_test sources/seed 60 sh tests/seed-coverage.sh "$WORK/results"
+        command_test sources/reference 60 sh tests/reference-coverage.sh "$WORK/results"
     fi
 }
 
@@ -481,7 +481,7 @@ cd "$root" || exit
 : >"$WORK/results"
 list_wanted >"$WORK/list"
 list_emulated >"$WORK/emulated"
-[ -s "$WORK/list" ] || [ -s "$WORK/emulated" ] || selected sources/seed || {
+[ -s "$WORK/list" ] || [ -s "$WORK/emulated" ] || selected sources/reference || {
     rm -rf "$WORK"
     cannot "no test has a name that matches $PATTERN"
 }

@@ -21,7 +21,7 @@ enum verb {
 struct verb_row {
     const char *name;
     const char *help;
-    const char *seed;
+    const char *reference;
 };
 extern const struct verb_row verb_table[VERBS];
 

@@ -258,7 +258,7 @@ struct record_row {
     const char *word;   /* "sample", "map-in", … */
     const char *fields; /* as printed, in order: "pid tid cpu ip event period" */
     const char *help;
-    const char *seed; /* "PCSAMPLE (L04)" … */
+    const char *reference; /* "PCSAMPLE (L04)" … */
 };
 extern const struct record_row record_table[];
 extern const unsigned record_rows;

@@ -104,7 +104,7 @@ struct key_row {
     } place;    /* modes in which it is valid */
     bool opens; /* a change opens the counters again */
     const char *help;
-    const char *seed; /* operation of the reference systems */
+    const char *reference; /* operation of the reference systems */
     enum key_shape shape;
     uint8_t word; /* the default of switches and words, as it is stored */
     uint64_t min, max;

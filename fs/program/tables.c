@@ -94,7 +94,7 @@ static void print_settings(struct buf *out)
         if (row->shape == SHAPE_OFF_NUMBER)
             buf_printf(out, "%" PRIu64 " to %" PRIu64, row->min, row->max);
         buf_printf(out, "\t%s\t%s\t%s\n", places[row->place], row->help,
-                   row->seed ? row->seed : "");
+                   row->reference ? row->reference : "");
     }
 }
 
@@ -114,14 +114,15 @@ static void print_states(struct buf *out)
 static void print_verbs(struct buf *out)
 {
     for (int i = 1; i < VERBS; i++)
-        buf_printf(out, "%s\t%s\t%s\n", verb_table[i].name, verb_table[i].help, verb_table[i].seed);
+        buf_printf(out, "%s\t%s\t%s\n", verb_table[i].name, verb_table[i].help,
+                   verb_table[i].reference);
 }
 
 static void print_records(struct buf *out)
 {
     for (unsigned i = 0; i < record_rows; i++)
         buf_printf(out, "%s\t%s\t%s\t%s\n", record_table[i].word, record_table[i].fields,
-                   record_table[i].help, record_table[i].seed);
+                   record_table[i].help, record_table[i].reference);
 }
 
 static void print_help(struct buf *out)

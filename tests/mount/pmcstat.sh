@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2016
 # pmcstat's sampling and its logs on a real mount: what is recorded, stored, read again and printed.
-# Ids of SEED-FEATURES section 4.1 are in the names; what it counts is in tools.sh.
+# Ids of reference-ids, section 4.1 are in the names; what it counts is in tools.sh.
 
 # shellcheck source=tests/mount/tools.sh
 . "${TEST_FILE%/*}/tools.sh"

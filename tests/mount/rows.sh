@@ -1,8 +1,8 @@
 # shellcheck shell=bash disable=SC2016,SC2086
 # Rows and their administration, on a simulated PMU of 4 CPUs and 4 rows.
 
-# shellcheck source=tests/mount/seed_lib.sh
-. "${BASH_SOURCE[0]%/*}/seed_lib.sh"
+# shellcheck source=tests/mount/reference_lib.sh
+. "${BASH_SOURCE[0]%/*}/reference_lib.sh"
 
 dispositions() { awk 'NR > 1 && $1 == 0 { print $5 }' "$M/info/rows" | sort | uniq -c | xargs; }
 

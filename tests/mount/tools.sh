@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2016
 # The tools of examples/ on real mounts: options, formats, refusals, and that they leave nothing behind.
-# Ids of SEED-FEATURES sections 4, 5 and 6 are in the names.
+# Ids of reference-ids, section 4, 5 and 6 are in the names.
 
 TOOLS="pmccontrol pmcstat cpustat cputrack perfmon"
 

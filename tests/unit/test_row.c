@@ -1,5 +1,5 @@
 /*
- * Rows: their rules, seed R01–R08 and the consequences of 1.8.
+ * Rows: their rules, reference features R01–R08.
  * test_row_model.c compares them with a naive model.
  */
 #include "core/rows/row.h"

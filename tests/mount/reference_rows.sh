@@ -1,8 +1,8 @@
 # shellcheck shell=bash disable=SC2016
 # Row dispositions (R01-R08 and what follows from them) and the concepts behind them (H), on simulated PMUs of
 # odd shapes.
-# shellcheck source=tests/mount/seed_lib.sh
-. "${BASH_SOURCE[0]%/*}/seed_lib.sh"
+# shellcheck source=tests/mount/reference_lib.sh
+. "${BASH_SOURCE[0]%/*}/reference_lib.sh"
 
 t_h03_h04_scope_and_use_are_independent() {
     mount_sim

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2016
 # The errors of hwpmc (E, X) at the file that corresponds: errno, id, and that nothing has changed.
-# shellcheck source=tests/mount/seed_lib.sh
-. "${BASH_SOURCE[0]%/*}/seed_lib.sh"
+# shellcheck source=tests/mount/reference_lib.sh
+. "${BASH_SOURCE[0]%/*}/reference_lib.sh"
 
 t_e03_a_row_of_process_pmcs_is_not_disabled() {
     mount_sim 'sim_cpus=0-1\,3,sim_rows=2'
@@ -319,7 +319,7 @@ t_h08_x19_x20_x21_open_files_of_a_released_pmc_are_enodev() {
     is "$(state a) $(cat "$M/a/event")" 'allocated loads'
 }
 
-# Where several errors are there at once, the seed's order decides which is told.
+# If several errors are present, the order of the reference system decides which is reported.
 
 t_order_of_checks_at_admin() {
     mount_sim 'sim_cpus=0-1\,3,sim_offline=3,sim_rows=2'

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2016,SC2034
 # The cases of FreeBSD's and illumos' own tests that need sampling or the log, where no id names them.
-# shellcheck source=tests/mount/seed_lib.sh
-. "${BASH_SOURCE[0]%/*}/seed_lib.sh"
+# shellcheck source=tests/mount/reference_lib.sh
+. "${BASH_SOURCE[0]%/*}/reference_lib.sh"
 
 t_b09_the_log_goes_into_a_socket() {
     mount_pmcfs

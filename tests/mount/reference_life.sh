@@ -1,8 +1,8 @@
 # shellcheck shell=bash disable=SC2016
 # The life of a PMC: operations (OP), flags (F), start rules (ST), values (V), qualifiers (Q), tunables (T),
 # signals (SG), and what targets and owners do meanwhile.
-# shellcheck source=tests/mount/seed_lib.sh
-. "${BASH_SOURCE[0]%/*}/seed_lib.sh"
+# shellcheck source=tests/mount/reference_lib.sh
+. "${BASH_SOURCE[0]%/*}/reference_lib.sh"
 
 t_op10_op16_one_command_allocates_configures_attaches_and_starts() {
     mount_sim

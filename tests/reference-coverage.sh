@@ -1,10 +1,10 @@
 #!/bin/sh
-# Every numbered feature of hwpmc, perfmon and cpc in tests/seed-ids has a test, one of which carries its id
+# Every numbered feature of hwpmc, perfmon and cpc in tests/reference-ids has a test, one of which carries its id
 # in its name, or its reason in pmcfs-compat.7. Prints each with it, `sim` before what is shown on the
 # simulated machine only (there no event is counted: its tests show what is made of counts), and how many
 # there are of each kind; exit status 1 when one has nothing, or names a test or a reason that is not there.
 #
-#   sh tests/seed-coverage.sh [RESULTS]
+#   sh tests/reference-coverage.sh [RESULTS]
 #
 # RESULTS of a run ("pass NAME SECONDS" a line, as run.sh keeps them): fails also on a test that did not run.
 set -u
@@ -77,7 +77,7 @@ fi
 
 awk -F'\t' -v ids="$ids" -v checked=$# -v tests="$work/tests" -v results="$work/results" \
     -v manual="$work/compatibility" -v simulated="$work/simulated" '
-function bad(id, text) { print "seed-coverage: " id ": " text; failed++ }
+function bad(id, text) { print "reference-coverage: " id ": " text; failed++ }
 function ran(names, all, n, i) {
     n = split(names, all, " ")
     for (i = 1; i <= n; i++)
@@ -127,7 +127,7 @@ BEGIN {
 }
 /^#/ { next }
 NF != 3 || $3 == "" { bad($1, "is not ID, what, where"); next }
-!($1 in wanted) { bad($1, "is no id of the seed") }
+!($1 in wanted) { bad($1, "is not an id of a reference feature") }
 $1 in where { bad($1, "stands there twice") }
 {
     where[$1] = $3
@@ -153,4 +153,4 @@ END {
     printf "%d ids: %d shown by a test, %d of them on the simulated machine only; %d deviate; " \
         "%d with a reason only; %d wrong\n", all, tested, only_sim, deviate, reasoned, failed
     exit failed > 0
-}' "$here/seed-ids"
+}' "$here/reference-ids"

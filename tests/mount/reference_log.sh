@@ -1,8 +1,8 @@
 # shellcheck shell=bash disable=SC2016,SC2034
 # The log and sampling of hwpmc (OP, F, ST, V, T), the records of pmclog (L) and libpctx's events
-# (CX). What FreeBSD's own tests ask of the log beyond them is in seed_tests.sh.
-# shellcheck source=tests/mount/seed_lib.sh
-. "${BASH_SOURCE[0]%/*}/seed_lib.sh"
+# (CX). What FreeBSD's own tests ask of the log beyond them is in reference_tests.sh.
+# shellcheck source=tests/mount/reference_lib.sh
+. "${BASH_SOURCE[0]%/*}/reference_lib.sh"
 
 # ---- operations ----
 

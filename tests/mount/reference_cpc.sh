@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2016
 # cpc(3CPC): concepts (C), errors (CS, CE) and what its functions (CF) and libpctx's (CX) become in the tree.
-# shellcheck source=tests/mount/seed_lib.sh
-. "${BASH_SOURCE[0]%/*}/seed_lib.sh"
+# shellcheck source=tests/mount/reference_lib.sh
+. "${BASH_SOURCE[0]%/*}/reference_lib.sh"
 
 t_c02_c05_cf11_cs05_ce06_a_set_is_assigned_completely_or_not_at_all() {
     mount_sim 'sim_cpus=0-1\,3,sim_rows=3,sim_fixed=1'

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2016
 # perfmon(4), PM01-PM15. The examples' perfmon (PM16) is tested in tools.sh.
-# shellcheck source=tests/mount/seed_lib.sh
-. "${BASH_SOURCE[0]%/*}/seed_lib.sh"
+# shellcheck source=tests/mount/reference_lib.sh
+. "${BASH_SOURCE[0]%/*}/reference_lib.sh"
 
 t_pm01_a_group_may_read_and_a_missing_pmu_is_reported() {
     mount_pmcfs -o "readers=$BOB,rootmode=0750,dirmode=0750"

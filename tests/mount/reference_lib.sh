@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What the seed_*.sh tests share. Their names carry the ids of tests/seed-ids.
+# What the reference_*.sh tests share. Their names carry the ids of tests/reference-ids.
 
 # The writer in `steady`: empty, or a command such as as $ALICE.
 BY=()
