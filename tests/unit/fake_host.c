@@ -1,5 +1,5 @@
 /*
- * The fake machine: everything is decided by the tables of struct host_state.
+ * A fake host: the tables of struct host_state determine all results.
  */
 #include "tests/unit/fake_host.h"
 
@@ -26,7 +26,8 @@ struct process {
 
 static struct process *watched;
 
-/* For every build, and for the fuzz drivers, which know no Check. */
+/* Like ck_assert_msg(), also in builds with NDEBUG and in the fuzz drivers, which do not use Check.
+ */
 static void must(bool holds, const char *what)
 {
     if (holds)
@@ -218,7 +219,7 @@ static void process_free(struct process *process)
 {
     must(!process->watched, "a process is freed while it is watched");
     __atomic_sub_fetch(&process->state->n_handles, 1, __ATOMIC_RELAXED);
-    memset(process, 0x5a, sizeof *process); /* a later use shall be noticed */
+    memset(process, 0x5a, sizeof *process); /* so that a later use is noticed */
     free(process);
 }
 
@@ -336,7 +337,7 @@ static int process_adopt(struct host_state *state, const char *printed, struct p
     return *out ? 0 : -ENOMEM;
 }
 
-/* ---- what a log needs ---- */
+/* ---- inventory and PID namespaces ---- */
 
 static void inflight_over(struct buf *records, const struct intake *intake)
 {
@@ -398,7 +399,7 @@ static void kernel_maps(struct host_state *state, uint64_t time_ns, const struct
     inflight_over(&records, intake);
 }
 
-/* The namespace of those `outside`; there is one. */
+/* The PID namespace of callers with `outside` set. */
 struct pid_view {
     struct host_state *state;
 };
@@ -451,7 +452,7 @@ static int view_adopt(struct host_state *state, const char *printed, struct pid_
     return strcmp(printed, "outside") == 0 ? view_hold(state, view) : -EINVAL;
 }
 
-/* ---- cgroups: a descriptor is an empty file, as long as its place in the table ---- */
+/* ---- cgroups: a descriptor is an empty file whose size is the index in the table ---- */
 
 static struct host_state *cgroup_state;
 
@@ -512,7 +513,7 @@ static int cgroup_above(int fd, const char *name)
     return memfd_create("root", MFD_CLOEXEC);
 }
 
-/* Reports nothing: a test calls the sink itself. */
+/* Does not report changes: a test calls the sink directly. */
 static int cgroup_watch(struct host_state *state, int root, const char *name, uint64_t tag,
                         struct cgroup_watch **watch, int *fd, struct err *err)
 {

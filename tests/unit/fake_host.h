@@ -1,7 +1,6 @@
 /*
- * A machine made of numbers: a clock that stands still, processes, callers, CPUs and cgroups.
- * Numbers of processes mean the same to all but callers with `outside` set, which see them
- * 10000 higher, and FAKE_FIRST as 1.
+ * A fake host: a clock that a test moves, processes, callers, CPUs and cgroups. Callers with
+ * `outside` set are in another PID namespace: they see each PID 10000 higher, and FAKE_FIRST as 1.
  */
 #pragma once
 
@@ -9,18 +8,18 @@
 
 #define FAKE_PROCESSES 200
 #define FAKE_CGROUPS   8
-#define FAKE_SELF      1 /* the process number of "pmcfs itself" */
+#define FAKE_SELF      1 /* the PID of pmcfs */
 #define FAKE_OUTSIDE   10000
-#define FAKE_FIRST     200 /* the first process of those outside */
+#define FAKE_FIRST     200 /* PID 1 of the other PID namespace */
 
 struct fake_process {
     pid_t pid;
     uid_t uid;
     bool alive;
-    uint64_t key;     /* another one after the number was given again */
-    pid_t tid[4];     /* its threads' numbers, besides pid itself; 0 ends */
-    bool outside;     /* sees others in another PID namespace */
-    const char *name; /* of all its threads; NULL: "fake" */
+    uint64_t key;     /* differs after the PID was reused */
+    pid_t tid[4];     /* TIDs of its other threads, terminated by 0 */
+    bool outside;     /* is in the other PID namespace */
+    const char *name; /* name of all its threads; NULL: "fake" */
 };
 
 struct fake_cgroup {
@@ -29,27 +28,27 @@ struct fake_cgroup {
 };
 
 struct host_state {
-    uint64_t now_ns; /* atomic: works may run on another thread */
+    uint64_t now_ns; /* read with atomic operations: tasks may run on another thread */
     struct fake_process process[FAKE_PROCESSES];
     unsigned n_processes;
     struct fake_cgroup cgroup[FAKE_CGROUPS];
     unsigned n_cgroups;
-    void (*on_cgroup)(void); /* called after one was opened */
+    void (*on_cgroup)(void); /* called after a cgroup was opened */
     struct cpus possible, online;
     const struct sink *sink;
-    unsigned n_handles; /* struct process that exist */
+    unsigned n_handles; /* existing objects of struct process */
     unsigned n_watches;
     bool watch_fails;
-    bool headless;     /* every process's first thread has ended */
-    pid_t unseen;      /* a process that nobody knows by number */
-    unsigned n_opened; /* processes opened ever */
-    unsigned observed; /* questions asked by may_observe */
+    bool headless;     /* the first thread of every process has exited */
+    pid_t unseen;      /* a process without a PID in any namespace */
+    unsigned n_opened; /* number of process_open() calls so far */
+    unsigned observed; /* number of may_observe() calls */
     uint64_t next_key;
-    unsigned n_views;   /* struct pid_view that exist */
-    unsigned forgotten; /* numbers taken out of views */
+    unsigned n_views;   /* existing objects of struct pid_view */
+    unsigned forgotten; /* PIDs removed from views */
 };
 
-/* What every process has mapped for execution, and the kernel. */
+/* The executable mappings of every process, and of the kernel. */
 #define FAKE_MAP_START     UINT64_C(0x400000)
 #define FAKE_MAP_LENGTH    UINT64_C(0x10000)
 #define FAKE_MAP_PATH      "/usr/bin/fake"
@@ -59,15 +58,15 @@ struct host_state {
 extern const struct host fake_host;
 
 void fake_init(struct host_state *state, const struct sink *sink);
-/* Asserts that nothing is left held or watched. */
+/* Asserts that no process is still held or watched. */
 void fake_clear(struct host_state *state);
 struct fake_process *fake_add(struct host_state *state, pid_t pid, uid_t uid);
 struct fake_process *fake_find(struct host_state *state, pid_t pid);
 void fake_pass_ms(struct host_state *state, uint64_t ms);
-/* The process dies; told: the sink hears it. */
+/* The process exits; with `told` the sink is notified. */
 void fake_kill(struct host_state *state, pid_t pid, bool told);
-/* Another process gets the number of a dead one. */
+/* Another process gets the PID of an exited one. */
 void fake_reuse(struct host_state *state, pid_t pid, uid_t uid);
 void fake_cpu(struct host_state *state, unsigned cpu, bool online);
-/* Rights as captured at open; owned by the caller (rights_free). */
+/* Rights as captured at open. The caller frees them with rights_free(). */
 struct rights *fake_rights(uid_t uid, bool superuser);

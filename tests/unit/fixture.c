@@ -1,5 +1,5 @@
 /*
- * Drives the engine as fs/request.c does, without a mount.
+ * Calls the engine as fs/requests/request.c does, without a mount.
  */
 #include "tests/unit/fixture.h"
 
@@ -23,7 +23,7 @@ static void must(bool holds, const char *what)
     abort();
 }
 
-/* ---- a backend that fails when told ---- */
+/* ---- a backend whose operations can be made to fail ---- */
 
 static struct backend backend;
 
@@ -57,7 +57,7 @@ static int failing_check_set(struct backend_state *state, const struct plan_even
                                  : sim_backend.check_set(state, events, n, multiplex, err);
 }
 
-/* What sim is told when the recorders are the fixture's. */
+/* The plan for sim if the fixture's recorders are used: count only. */
 static struct plan plan_counting(const struct plan *plan)
 {
     struct plan counting = *plan;
@@ -82,7 +82,7 @@ static int failing_attach(struct backend_state *state, const struct plan *plan,
     return rc;
 }
 
-/* Guards tell nothing by themselves: tests call sink.dropped(). */
+/* Guards never fire: tests call sink.dropped(). */
 static int counted_guard(struct backend_state *state, pid_t pid, uint64_t tag, struct guard **out)
 {
     (void)state, (void)pid, (void)tag;
@@ -97,7 +97,7 @@ static void counted_unguard(struct guard *guard)
     free(guard);
 }
 
-/* ---- recorders that tell what a test writes down ---- */
+/* ---- recorders that deliver the records of a test ---- */
 
 struct recorder {
     uint64_t bytes;
@@ -121,7 +121,7 @@ static void told_facts(const struct recorder *recorder, struct recorder_facts *o
     *out = (struct recorder_facts){.descriptors = 3, .bytes = 4 * recorder->bytes};
 }
 
-static unsigned n_stops; /* of counters */
+static unsigned n_stops; /* number of counters stopped so far */
 static _Thread_local bool runs_slow;
 
 static int counted_stop(struct counter *counter)
@@ -203,7 +203,7 @@ void recorders_off(void)
 
 void tell_note(enum record_type type, uint64_t time_ns, pid_t pid, uint64_t value, unsigned misc)
 {
-    const uint64_t values[] = {time_ns, value}; /* groups of its own each time */
+    const uint64_t values[] = {time_ns, value}; /* a separate group each time */
     const bool two = type == RECORD_VALUES;
 
     record_add_note(&fx.told, &(struct note){.type = type,
@@ -318,9 +318,9 @@ static int failing_read(struct counter *counter, struct reading *out, bool patie
     return fails(FAIL_READ) ? -EIO : sim_backend.read(counter, out, patient);
 }
 
-/* ---- the seat ---- */
+/* ---- dropping the lock ---- */
 
-static _Thread_local struct held *here_held; /* the request of this thread */
+static _Thread_local struct held *here_held; /* the held request that this thread runs */
 
 static void held_stop(struct held *held, bool ran)
 {
@@ -360,9 +360,10 @@ static bool unlock_interrupted(struct call *call)
     return fx.interrupted;
 }
 
-static const struct unlock_ops unlock = {unlock_admit, unlock_leave, unlock_take, unlock_interrupted};
+static const struct unlock_ops unlock = {unlock_admit, unlock_leave, unlock_take,
+                                         unlock_interrupted};
 
-/* ---- life ---- */
+/* ---- setup and teardown ---- */
 
 static bool is_reserved(const char *name)
 {
@@ -438,7 +439,7 @@ void fixture_close(void)
     fx.rights = NULL;
 }
 
-/* Charged to nobody. */
+/* Rights that are not charged to a user. */
 static struct rights *kept_rights(uid_t uid, bool superuser)
 {
     struct rights *rights = fake_rights(uid, superuser);
@@ -563,7 +564,7 @@ void tune(enum tunable which, const char *value)
 
 static const struct file {
     const char *name;
-    show_fn show; /* or a stream */
+    show_fn show; /* NULL for a stream */
     store_fn store;
 } pmc_files[] =
     {
@@ -617,7 +618,7 @@ struct pmc *pmc_of(const char *name)
     return instance_find(here(), name);
 }
 
-/* ---- requests ---- */
+/* ---- held requests ---- */
 
 static void held_init(struct held *held)
 {
@@ -661,7 +662,7 @@ static void *held_main(void *arg)
     return NULL;
 }
 
-/* It runs until it stops. */
+/* Waits until the thread stops at a held point. */
 static void held_wait(struct held *held)
 {
     while (sem_wait(&held->stopped) < 0)
@@ -709,7 +710,7 @@ void held_task(struct held *held)
     held_start(held, task_operation);
 }
 
-/* The engine's own tasks; then what is kept of it. */
+/* Runs the engine's tasks and returns the result of the request. */
 static int held_end(struct held *held)
 {
     struct call *call = &held->call;
@@ -920,7 +921,7 @@ void retries_run(void)
     works_run();
 }
 
-/* ---- everything that is shown ---- */
+/* ---- all texts of the tree ---- */
 
 static void add_text(struct buf *texts, const char *name, const char *file)
 {

@@ -1,5 +1,5 @@
 /*
- * A log, numbered samples for it, and the account of one reader.
+ * A log, numbered samples, and the tally of one reader.
  */
 #include "tests/unit/log_fixture.h"
 

@@ -1,5 +1,5 @@
 /*
- * Runs all suites, or those named on the command line. CK_FORK=no keeps them in one process.
+ * Runs all suites, or the suites named on the command line. CK_FORK=no runs them in one process.
  */
 #include "tests/unit/unit.h"
 

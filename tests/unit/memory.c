@@ -1,5 +1,5 @@
 /*
- * The allocator's functions as the linker's --wrap renames them.
+ * Allocation functions under the names of the linker's --wrap.
  */
 #include "tests/unit/memory.h"
 

@@ -1,10 +1,10 @@
 /*
- * Memory that ends when told: the n-th allocation from now fails, all programs' code included.
+ * Makes the n-th allocation from now, and all later ones, fail in all code of the program.
  * Needs the linker's --wrap (tests/meson.build).
  */
 #pragma once
 
 #include <stdbool.h>
 
-void memory_end_at(unsigned n); /* 0: never */
-bool memory_ended(void);        /* it has come to that since */
+void memory_end_at(unsigned n); /* 0: no failure */
+bool memory_ended(void);        /* an allocation has failed since */

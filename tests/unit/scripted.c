@@ -1,5 +1,5 @@
 /*
- * A recording over a backend that tells what a test wrote down for it, and the log that it writes.
+ * A recording with a backend that delivers the records of a test, and the log of the recording.
  */
 #include "tests/unit/scripted.h"
 
@@ -85,7 +85,7 @@ static const struct backend scripted = {
     .recorder_free = recorder_free,
 };
 
-/* ---- setting up ---- */
+/* ---- setup ---- */
 
 struct recording_plan scripted_plan(void)
 {
@@ -158,7 +158,7 @@ void scripted_teardown(void)
     fake_clear(&sc.host);
 }
 
-/* ---- what the backend tells ---- */
+/* ---- records of the backend ---- */
 
 void say_sample(uint64_t time, uint32_t pid, unsigned mode, uint64_t ip)
 {
@@ -191,7 +191,7 @@ void say_exec(uint64_t time, uint32_t pid, const char *name)
 
 void say_step(uint64_t time, uint32_t pid, uint32_t tid, uint64_t step, unsigned misc)
 {
-    const uint64_t value[] = {time, step}; /* groups of its own each time */
+    const uint64_t value[] = {time, step}; /* a separate group each time */
     const struct note note = {.type = RECORD_VALUES,
                               .misc = misc,
                               .time = time,

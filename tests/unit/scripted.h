@@ -1,5 +1,5 @@
 /*
- * A recording over a backend that tells what a test wrote down for it, and the log that it writes.
+ * A recording with a backend that delivers the records of a test, and the log of the recording.
  */
 #pragma once
 
@@ -12,25 +12,26 @@
 struct scripted {
     struct host_state host;
     struct sink sink;
-    struct buf script; /* what the next drain tells */
+    struct buf script; /* the records of the next drain */
     int drain_result;
     struct log *log;
     struct log_cursor *cursor;
     struct recording *recording;
-    struct buf taken;     /* what the last drain put into the log */
-    unsigned n_recorders; /* that exist */
+    struct buf taken;     /* the records that the last drain put into the log */
+    unsigned n_recorders; /* existing recorders */
 };
 extern struct scripted sc;
 
-/* Process 100, and 101 with a thread 1011. */
+/* The host has process 100, and process 101 with thread 1011. */
 void scripted_setup(void);
-void scripted_teardown(void); /* nothing may be left */
+void scripted_teardown(void); /* asserts that nothing is leaked */
 
-/* Samples with the kernel's, for the daemon's own numbers. */
+/* A plan for samples including the kernel's, with PIDs of the daemon's namespace. */
 struct recording_plan scripted_plan(void);
 void record_samples(bool kernel);
 void record_counts(bool switches, bool exits);
-void record_for_outside(void); /* which has all numbers FAKE_OUTSIDE higher */
+void record_for_outside(
+    void); /* a recording for the PID namespace where all PIDs are FAKE_OUTSIDE higher */
 
 void say_sample(uint64_t time, uint32_t pid, unsigned mode, uint64_t ip);
 void say_chain(unsigned mode, uint64_t ip, const uint64_t *frames, uint64_t n);
@@ -39,9 +40,9 @@ void say_exec(uint64_t time, uint32_t pid, const char *name);
 void say_step(uint64_t time, uint32_t pid, uint32_t tid, uint64_t step, unsigned misc);
 
 void drain(void);
-/* The n-th record of a type that the last drain put, or NULL. */
+/* Returns the n-th record of a type of the last drain, or NULL. */
 const void *nth(unsigned type, unsigned n);
 unsigned count_type(unsigned type);
-/* Does the first come before the other? */
+/* Returns whether the first record of type `first` precedes the first of type `second`. */
 bool comes_before(unsigned first, unsigned second);
 bool text_is(const struct record_note *note, const char *text);

@@ -1,5 +1,5 @@
 /*
- * Names, limits, what users see, each user's last sentence.
+ * Access: names, limits, PMCs that users see, the last error of each user.
  */
 #include "tests/unit/unit.h"
 
@@ -41,7 +41,7 @@ TEST(nothing_is_verified_before_the_rights)
     ck_assert_uint_eq(fx.verified, 0);
     fx.restricted = false;
     accepted("a", "event", "cycles");
-    ck_assert_uint_eq(fx.verified, 2); /* the event, and the set */
+    ck_assert_uint_eq(fx.verified, 2); /* for the event, and for the set */
     fx.restricted = true;
     as_root();
     accepted("a", "event", "instructions");
@@ -70,17 +70,17 @@ TEST(a_changed_setting_is_checked_with_the_writers_rights)
     as_user(100, 1000);
     refused("i", "config", "multiplex=on", EPERM, E40);
     refused("i", "event", "instructions", EPERM, E40);
-    accepted("i", "config", "interval=7"); /* opens nothing */
+    accepted("i", "config", "interval=7"); /* opens no counter */
     as_user(200, 2000);
     accepted("i", "config", "multiplex=on");
-    ck_assert_str_eq(value_of("i", "config", "kernel"), "off"); /* the writer's rights */
+    ck_assert_str_eq(value_of("i", "config", "kernel"), "off"); /* by the writer's rights */
 }
 
 TEST(the_machine_is_asked_without_the_lock)
 {
     static const char *const files[] = {"info/backend", "info/rows"};
 
-    pmc_with("i", "cycles", "100"); /* its maker is asked for */
+    pmc_with("i", "cycles", "100"); /* with the rights of its creator */
     for (unsigned i = 0; i < sizeof files / sizeof files[0]; i++) {
         struct held held;
 

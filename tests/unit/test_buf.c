@@ -1,5 +1,5 @@
 /*
- * Output text: growing, numbers, escaping.
+ * struct buf: growing, numbers, escaping.
  */
 #include "tests/unit/unit.h"
 
@@ -50,7 +50,7 @@ TEST(drops_everything_after_running_out_of_memory)
     ck_buf(&buf, "again");
 }
 
-/* Each function makes room for its own output, wherever the block ends. */
+/* Each function reserves space for its output, at any fill level of the block. */
 TEST(no_function_writes_beyond_its_block)
 {
     for (size_t size = 0; size < 200; size++) {

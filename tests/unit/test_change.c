@@ -1,5 +1,5 @@
 /*
- * States, verbs and writes: the whole matrix; all or nothing; what happens between two steps.
+ * Changes: the table of states, verbs and writes; all or nothing; events between two steps.
  */
 #include "tests/unit/unit.h"
 
@@ -11,7 +11,7 @@
 
 SUITE_SETUP(change, fixture_setup, fixture_close);
 
-/* ---- the matrix ---- */
+/* ---- states and commands ---- */
 
 static const char *const states[] = {"new",     "allocated", "armed", "running",
                                      "stopped", "exited",    "lost"};
@@ -26,7 +26,7 @@ enum {
     N_STATES
 };
 
-/* A PMC "i" in this state; target 100 where there is one. */
+/* Creates PMC "i" in this state; states with a target have target 100. */
 static void make_state(unsigned state)
 {
     ck_assert_int_eq(pmc_make("i"), 0);
@@ -49,7 +49,7 @@ static void make_state(unsigned state)
     ck_assert_str_eq(value_of("i", "status", "state"), states[state]);
 }
 
-/* 0: works, and the state after it; else the errno and its id. */
+/* 0 and the next state if the command works, else the errno and the error id. */
 static const struct row {
     const char *file, *text;
     struct cell {
@@ -147,8 +147,8 @@ static const struct row {
       NO(EINVAL, E22)}},
 };
 
-/* What the state says of the count is so, past the exec that an armed counter of the simulated
- * machine waits for. */
+/* Asserts that the PMC counts if its state says so, after the exec that an armed counter of sim
+ * waits for. */
 static void check_counting(const struct row *row, unsigned state, unsigned after)
 {
     if (after == NEW || after == LOST)
@@ -194,17 +194,18 @@ TEST(every_write_in_every_state)
 TEST(the_first_error_is_reported)
 {
     pmc_with("i", "cycles", "100");
-    refused("i", "config", "interval=x nonsense", EINVAL, P02);   /* syntax before everything */
-    refused("i", "config", "interval=5 target=999", ESRCH, E44);  /* what is named is looked for */
-    refused("i", "config", "interval=5 target=cpu0", EBUSY, P06); /* state before scope */
+    refused("i", "config", "interval=x nonsense", EINVAL, P02); /* syntax first */
+    refused("i", "config", "interval=5 target=999", ESRCH,
+            E44); /* then named targets are looked up */
+    refused("i", "config", "interval=5 target=cpu0", EBUSY, P06); /* then state, before scope */
     accepted("i", "ctl", "stop");
-    refused("i", "config", "count=1,2 target=cpu0", EINVAL, P02); /* settings before scope */
-    refused("i", "config", "mode=SC descendants=on", EBUSY, P17); /* mode before settings' places */
+    refused("i", "config", "count=1,2 target=cpu0", EINVAL, P02); /* then settings, before scope */
+    refused("i", "config", "mode=SC descendants=on", EBUSY,
+            P17); /* mode before the modes of settings */
     refused("i", "config", "user=off kernel=off target=cpu0", EINVAL,
-            E22); /* scope before rights */
+            E22); /* then scope, before rights */
     refused("i", "config", "row=99", EINVAL, P02);
-    refused("i", "config", "row=9 target=100 target=101", EINVAL,
-            E19); /* targets are fine: rows last */
+    refused("i", "config", "row=9 target=100 target=101", EINVAL, E19); /* rows last */
 }
 
 TEST(start_attaches_the_caller_once)
@@ -215,7 +216,7 @@ TEST(start_attaches_the_caller_once)
     ck_assert_str_eq(read_file("i", "target"), "100\n");
     accepted("i", "target", "-self");
     refused("i", "ctl", "start", ESRCH, E43);
-    accepted("i", "event", "cycles"); /* afresh: never had a target */
+    accepted("i", "event", "cycles"); /* a new PMC without a target */
     accepted("i", "ctl", "restart");
     ck_assert_str_eq(read_file("i", "target"), "100\n");
 }
@@ -229,10 +230,10 @@ TEST(autostart_off_waits_for_start)
     ck_assert_uint_eq(count_of("i"), 0);
     refused("i", "ctl", "stop", EINVAL, X02);
     accepted("i", "config", "autostart=on");
-    accepted("i", "target", "101"); /* starts those attached before, too */
+    accepted("i", "target", "101"); /* also starts earlier targets */
     pass_ms(1);
     ck_assert_uint_eq(count_of("i"), 2000000);
-    accepted("i", "config", "autostart=on"); /* at any time: it has that value */
+    accepted("i", "config", "autostart=on"); /* allowed in any state: no change */
 }
 
 TEST(never_started_and_exited_is_not_stopped)
@@ -256,12 +257,12 @@ TEST(the_scope_stays_until_something_else_is_asked)
     accepted("i", "config", "interval=5");
     ck_assert_str_eq(read_file("i", "mode"), "system-counting\n");
     ck_assert_uint_eq(count_of("i"), 1000000);
-    accepted("i", "target", "100"); /* a new mode starts afresh */
+    accepted("i", "target", "100"); /* a new mode resets the PMC */
     ck_assert_str_eq(read_file("i", "mode"), "process-counting\n");
     ck_assert_uint_eq(count_of("i"), 0);
     accepted("i", "ctl", "detach");
     accepted("i", "mode", "process-counting");
-    refused("i", "target", "cpu0", EINVAL, E22); /* written: it follows no more */
+    refused("i", "target", "cpu0", EINVAL, E22); /* a written mode does not follow the targets */
 }
 
 /* ---- rows ---- */
@@ -275,7 +276,7 @@ TEST(a_row_is_not_lost_by_a_change_that_fails)
     held_write(&held, "a", "target", "cpu1");
     held_run(&held);
     ck_assert_int_eq(held_step(&held), HELD);
-    /* somebody else takes all that is to be had meanwhile */
+    /* another PMC takes all free rows */
     ck_assert_int_eq(pmc_make("b"), 0);
     accepted("b", "config", "event=instructions event=branches event=loads target=cpu0");
     fx.fail[FAIL_ATTACH] = 1;
@@ -296,10 +297,10 @@ TEST(two_at_once_do_not_share_a_row_on_one_process)
     pmc_with("c", "cycles", "");
     held_write(&held, "a", "target", "100");
     held_run(&held);
-    ck_assert_int_eq(held_step(&held), HELD); /* planned, not attached yet */
+    ck_assert_int_eq(held_step(&held), HELD); /* planned, not yet attached */
     accepted("b", "target", "100");
     accepted("c", "target", "100");
-    ck_assert_int_eq(held_finish(&held), EBUSY); /* the last to be attached is refused */
+    ck_assert_int_eq(held_finish(&held), EBUSY); /* the last attach is refused */
     ck_assert_str_eq(read_file("a", "target"), "");
     ck_assert_str_ne(value_of("b", "status", "row"), value_of("c", "status", "row"));
 }
@@ -315,7 +316,7 @@ TEST(of_commands_that_open_together_one_is_refused)
     held_write(&held, "a", "target", "101");
     held_run(&held);
     ck_assert_int_eq(held_step(&held), HELD);
-    held_run(&held); /* opened */
+    held_run(&held); /* the counters are open */
     refused("b", "target", "101 102", EDQUOT, P11);
     ck_assert_int_eq(held_finish(&held), 0);
     ck_assert_uint_eq(user_find(fx.engine, 1000)->used[USED_FDS], 1);
@@ -350,7 +351,7 @@ TEST(a_pmc_with_a_requested_row_is_not_moved)
     ck_assert_str_ne(value_of("b", "status", "row"), "2");
 }
 
-/* ---- failing backend ---- */
+/* ---- a failing backend ---- */
 
 TEST(what_fails_below_leaves_no_trace)
 {
@@ -374,7 +375,7 @@ TEST(what_fails_below_leaves_no_trace)
                 before = all_texts();
                 fx.fail[kind] = n;
                 if (write_file("i", commands[i].file, commands[i].text) == 0)
-                    break; /* it does not ask that often */
+                    break; /* the operation has fewer calls */
                 ck_assert_str_eq(before, all_texts());
                 pass_ms(1);
                 ck_assert_uint_eq(count_of("i"), 6000000);
@@ -412,7 +413,7 @@ TEST(while_a_change_is_under_way_others_wait_and_readers_see_the_old)
     ck_assert_str_eq(read_file("i", "event"), "cycles\n");
 }
 
-/* rmdir before each step of each command. */
+/* Removes the PMC before each step of each command. */
 TEST(a_release_during_any_step_frees_everything)
 {
     static const struct {
@@ -492,7 +493,7 @@ TEST(the_owners_death_during_a_change)
     ck_assert_uint_eq(fx.host.n_handles, 0);
 }
 
-/* ---- lifetime ---- */
+/* ---- lifetime=owner ---- */
 
 TEST(owned_ones_go_with_their_owner)
 {

@@ -1,6 +1,6 @@
 /*
- * Sampling and the log as the engine has them: what is refused, what is recorded into what, the
- * order of what the log is told, memory; with recorders that tell what a test wrote down.
+ * Sampling and the log in the engine: refusals, recorders, the order of log records, memory. The
+ * recorders deliver the records of a test.
  */
 #include "tests/unit/unit.h"
 
@@ -23,7 +23,7 @@ static uint64_t now(void)
     return fx.host.now_ns;
 }
 
-/* As the main loop does it. */
+/* Lets time pass and runs the tick, as the main loop does. */
 static void tick(uint64_t ms)
 {
     pass_ms(ms);
@@ -53,7 +53,7 @@ static uint64_t charged(uid_t uid)
     return user ? user->used[USED_BYTES] : 0;
 }
 
-/* ---- how it samples ---- */
+/* ---- period and frequency ---- */
 
 TEST(what_comes_fast_has_a_least_period_and_is_sampled_at_a_rate)
 {
@@ -89,7 +89,7 @@ TEST(pmcs_that_count_the_same_share_their_events)
     pmc_with("k", "cycles:u", "102");
     ck_assert_ptr_eq(pmc_of("i")->set, pmc_of("j")->set);
     ck_assert_ptr_ne(pmc_of("i")->set, pmc_of("k")->set);
-    ck_assert_ptr_null(pmc_of("i")->sets); /* nothing is recorded with an id */
+    ck_assert_ptr_null(pmc_of("i")->sets); /* no records with event ids */
     accepted("i", "ctl", "stop");
     accepted("i", "event", "instructions");
     ck_assert_str_eq(read_file("j", "event"), "cycles\n");
@@ -117,7 +117,7 @@ TEST(a_user_without_the_right_gets_no_kernel_frames)
     ck_true(pmc_of("j")->recorded_kernel);
 }
 
-/* ---- what is refused ---- */
+/* ---- refusals ---- */
 
 TEST(what_raises_no_interrupt_is_not_sampled)
 {
@@ -136,7 +136,7 @@ TEST(what_comes_to_sample_has_no_count_left)
     ck_assert_str_eq(value_of("i", "config", "count"), "0");
     config = strdup(read_file("i", "config"));
     sampler("j", "event=instructions count=6");
-    accepted("j", "config", config); /* as it reads, whatever was there */
+    accepted("j", "config", config); /* config is writable as it is read */
     ck_assert_str_eq(read_file("j", "config"), config);
     free(config);
 }
@@ -179,7 +179,7 @@ TEST(kernel_addresses_are_not_passed_on_with_another_target)
     ck_true(!pmc_of("i")->recorded_kernel);
 }
 
-/* ---- what the log is told ---- */
+/* ---- records of the engine ---- */
 
 TEST(the_life_of_a_pmc_is_logged_in_order)
 {
@@ -197,7 +197,7 @@ TEST(the_life_of_a_pmc_is_logged_in_order)
                      "detach:100/command stop start maps stop close");
 }
 
-/* A recording that is off has told all there was, so gaps can be seen. */
+/* All records of a stopped recording have been drained, so losses are known. */
 TEST(an_exited_target_is_stopped_before_its_last_records_are_taken)
 {
     sampler("i", "event=cycles:u period=5000 target=100");
@@ -298,7 +298,7 @@ TEST(pids_are_of_the_openers_namespace)
     ck_assert_str_eq(log_words("i"), "allocate:sim::cycles attach:10100 start");
 }
 
-/* ---- steps and exits add up ---- */
+/* ---- sums of switch and exit records ---- */
 
 TEST(the_remainder_of_switch_records_is_logged_at_the_stop)
 {
@@ -356,7 +356,7 @@ TEST(settings_reopen_the_counters_on_a_new_recording)
     ck_assert_uint_eq(fx.plan.freq, 199);
     ck_assert_uint_ne(fx.plan.set, set);
     accepted("i", "config", "freq=99");
-    ck_assert_uint_eq(fx.plan.set, set); /* it means the same again */
+    ck_assert_uint_eq(fx.plan.set, set); /* the id of the same set is reused */
     ck_assert_str_eq(log_words("i"), "allocate:sim::cycles attach:100 start maps stop");
 }
 

@@ -1,5 +1,5 @@
 /*
- * Demands on the containers: a table and an array stay as they were when memory ends.
+ * Containers: a hash table and an array are unchanged after ENOMEM.
  */
 #include "core/base/hash.h"
 #include "core/base/vec.h"

@@ -1,6 +1,5 @@
 /*
- * What a count is: initial values, sums, exchange, reset, sets, wrapping, estimates, loss, long
- * reads.
+ * Counts: initial values, sums, exchange, reset, sets, wrapping, estimates, loss, long reads.
  */
 #include "tests/unit/unit.h"
 
@@ -35,7 +34,7 @@ TEST(multiplexed_counts_are_estimates)
 {
     ck_assert_int_eq(pmc_make("i"), 0);
     accepted("i", "config", "event=cycles multiplex=on count=5 target=100");
-    ck_assert_str_eq(read_file("i", "count"), "EAGAIN"); /* never 0 before it has run */
+    ck_assert_str_eq(read_file("i", "count"), "EAGAIN"); /* not 0 before the first start */
     ck_assert_int_eq(fx.err.id, P20);
     pass_ms(4);
     ck_assert_uint_eq(count_of("i"), 4000005);
@@ -138,13 +137,13 @@ TEST(a_target_that_leaves_unread_keeps_its_last_value)
     fx.fail[FAIL_READ] = 1;
     accepted("m", "target", "-100");
     ck_assert_uint_eq(count_of("m"), 12000000);
-    accepted("i", "ctl", "restart"); /* what was seen before does not come back */
+    accepted("i", "ctl", "restart"); /* the last seen value is discarded */
     fx.fail[FAIL_READ] = 1;
     accepted("i", "target", "-101");
     ck_assert_uint_eq(count_of("i"), 0);
 }
 
-/* ---- deaths nobody told ---- */
+/* ---- unreported deaths ---- */
 
 static struct host asking;
 static unsigned n_asked;
@@ -237,7 +236,7 @@ TEST(a_pmc_is_released_while_its_targets_are_asked)
     }
 }
 
-/* More than a millisecond, and more than a thousandth of the time that was to be covered. */
+/* Lost time of more than a millisecond and more than a thousandth of the expected time. */
 TEST(a_count_is_partial_when_time_was_lost)
 {
     static const struct {
@@ -271,7 +270,7 @@ TEST(a_long_read_is_slow_and_sees_a_complete_reset)
     ck_assert_int_eq(held.rc, HELD);
     held_run(&held);
     accepted("i", "ctl", "reset");
-    ck_assert_int_eq(held_step(&held), HELD); /* bases moved: once more */
+    ck_assert_int_eq(held_step(&held), HELD); /* the bases changed: the read is repeated */
     ck_assert_int_eq(held_finish(&held), 0);
     ck_assert_str_eq(held_text(&held), "0\n");
 }
@@ -286,9 +285,9 @@ TEST(a_snapshot_started_before_a_start_does_not_change_the_state_after)
     pass_ms(20);
     ck_assert_str_eq(read_file("i", "ctl"), "lost\n");
     held_read(&held, "i", "status");
-    held_run(&held); /* targets are asked */
+    held_run(&held); /* targets are checked */
     ck_assert_int_eq(held_step(&held), HELD);
-    held_run(&held); /* counters are read: off */
+    held_run(&held); /* counters that are off are read */
     accepted("i", "ctl", "start");
     ck_assert_int_eq(held_finish(&held), 0);
     ck_true(strstr(held_text(&held), "\nstate running\n"));
@@ -302,7 +301,7 @@ TEST(a_long_read_outlives_its_targets)
     pass_ms(1);
     held_read(&held, "i", "count");
     accepted("i", "target", "-100 -101");
-    held_run(&held); /* reads counters that were taken off */
+    held_run(&held); /* removed counters are read */
     ck_assert_int_eq(held_finish(&held), 0);
     ck_assert_str_eq(held_text(&held), "12000000\n");
     works_run();
@@ -372,8 +371,7 @@ TEST(quotes_and_backslashes_in_an_events_name_are_escaped_in_a_label)
     pmc_with("a", "page-faults", "100");
     was = pmc_of("a")->set->event[0].written;
     pmc_of("a")->set->event[0].written = (char *)"pa\"ge\\faults";
-    ck_true(strstr(read_file(NULL, "metrics.prom"),
-                   "{pmc=\"a\",event=\"pa\\\"ge\\\\faults\","));
+    ck_true(strstr(read_file(NULL, "metrics.prom"), "{pmc=\"a\",event=\"pa\\\"ge\\\\faults\","));
     pmc_of("a")->set->event[0].written = was;
 }
 
@@ -393,7 +391,7 @@ TEST(a_count_that_is_reset_all_the_time_delays_no_snapshot_of_others)
         held_step(&held);
     }
     ck_assert_int_eq(held.rc, 0);
-    ck_assert_uint_lt(fx.n_reads, 4 * 12); /* those of restart are among them */
+    ck_assert_uint_lt(fx.n_reads, 4 * 12); /* includes the reads of restart */
     const char *text = held_text(&held);
     ck_true(strstr(text, "a\ttask-clock\t12000000\t") && !strstr(text, "page-faults"));
 }
@@ -443,7 +441,7 @@ static unsigned level(poll_fn fn, struct open_file *open)
     return fn(&call);
 }
 
-/* One of the engine's own tasks, to its end. False: there is none. */
+/* Runs one of the engine's tasks. Returns false if none is queued. */
 static bool task(void)
 {
     struct call call = {.engine = fx.engine, .instance = engine_root(fx.engine)};
@@ -451,7 +449,7 @@ static bool task(void)
     return engine_task(&call);
 }
 
-/* Does it wake a reader? */
+/* Runs one task and returns whether it woke a reader. */
 static bool task_wakes(void)
 {
     struct effect effect;
@@ -495,7 +493,7 @@ TEST(notify_restarts_with_the_count)
     pass_ms(1);
     ck_assert_uint_eq(level(poll_count, &open), EPOLLIN | EPOLLRDNORM | EPOLLPRI);
     read_open(&open, "i", "count");
-    open.seen_count += 1000000; /* an estimate that fell since */
+    open.seen_count += 1000000; /* the estimate has decreased since */
     ck_assert_uint_eq(level(poll_count, &open), EPOLLIN | EPOLLRDNORM);
     file_close(&open);
 }
@@ -517,8 +515,9 @@ TEST(a_costly_pmc_is_polled_without_the_lock)
     ck_assert_uint_eq(fx.n_reads, 0);
     ck_true(task_wakes());
     ck_assert_uint_eq(fx.n_reads, 12);
-    ck_assert_uint_eq(level(poll_count, &open), EPOLLIN | EPOLLRDNORM); /* 12000000 are seen */
-    ck_true(!task());                                                   /* fresh: no further look */
+    ck_assert_uint_eq(level(poll_count, &open),
+                      EPOLLIN | EPOLLRDNORM); /* 12000000 have been seen */
+    ck_true(!task());                         /* the value is fresh: no further read */
     engine_polled(fx.engine, attr.id, true);
     pass_ms(20);
     engine_tick(fx.engine, fx.host.now_ns);
@@ -527,7 +526,7 @@ TEST(a_costly_pmc_is_polled_without_the_lock)
     ck_assert_uint_eq(fx.n_reads, 24);
     ck_assert_uint_eq(level(poll_count, &open), EPOLLIN | EPOLLRDNORM | EPOLLPRI);
     ck_assert_uint_eq(fx.n_reads, 24);
-    accepted("i", "ctl", "restart"); /* what was looked at before says nothing now */
+    accepted("i", "ctl", "restart"); /* values read before the restart are discarded */
     fx.n_reads = 0;
     ck_assert_uint_eq(level(poll_count, &open), EPOLLIN | EPOLLRDNORM);
     works_run();

@@ -9,7 +9,7 @@
 
 SUITE(cpus);
 
-/* The set printed again, or the errno. */
+/* Asserts the result of parsing, and the set printed as text. */
 static void check_parse(const char *text, int result, const char *printed)
 {
     struct cpus cpus;

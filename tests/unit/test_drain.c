@@ -1,5 +1,5 @@
 /*
- * Drains: when recordings are drained, by which tasks, and which wait.
+ * Drains: when, by which tasks, and which of them wait.
  */
 #include "tests/unit/unit.h"
 
@@ -105,7 +105,7 @@ TEST(many_are_drained_by_few_tasks)
     ck_assert_uint_eq(tasks, 2);
 }
 
-/* Begun: it has no lock until it is finished. */
+/* Starts a drain, which holds no lock until held_finish(). */
 static void drain_of(struct held *held, const char *name)
 {
     held_task(held);

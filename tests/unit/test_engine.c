@@ -1,6 +1,5 @@
 /*
- * The engine's own life: effects, works, statistics, lists of events; memory that ends at any
- * moment.
+ * The engine: deferred work, tasks, statistics, lists of events, ENOMEM at any allocation.
  */
 #include "tests/unit/unit.h"
 

@@ -1,5 +1,5 @@
 /*
- * Causes, their numbers, and sentences that stay one line.
+ * Errors: ids, errno values, and sentences of one line.
  */
 #include "core/base/err.h"
 

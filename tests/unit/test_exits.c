@@ -1,5 +1,5 @@
 /*
- * Steps and exits: what they make of births, ends and steps, and that they add up.
+ * Switch and exit records: made from forks, exits and context switches, and their sums.
  */
 #include "core/base/event.h"
 #include "core/recording/exits.h"
@@ -15,8 +15,8 @@ static struct exits *exits;
 static struct buf out;  /* records */
 static struct buf text; /* the same as lines */
 static uint64_t now;
-static uint64_t sums[65536]; /* what each thread counted so far … */
-static uint64_t groups;      /* … in these */
+static uint64_t sums[65536]; /* the count of each thread */
+static uint64_t groups;      /* id of the event groups of these counts */
 
 static uint64_t told[3 * SET_MAX];
 
@@ -122,7 +122,7 @@ static uint64_t *sum_at(uint32_t pid, uint32_t tid, unsigned i)
     return &sums[(pid * 7 + tid + 1000 * i) % 65536];
 }
 
-/* Attached again, each has groups that begin at zero. */
+/* Attached again: each thread has groups that start at zero. */
 static void attached_again(void)
 {
     memset(sums, 0, sizeof(sums));
@@ -153,7 +153,7 @@ static void step(uint32_t pid, uint32_t tid, uint64_t value)
     steps(pid, tid, 0, 1, &value);
 }
 
-/* The last step, which nothing is missing of, and the end. */
+/* The last context switch, with all values, and the exit. */
 static void last(uint32_t pid, uint32_t tid, uint64_t value)
 {
     steps(pid, tid, RECORD_LAST | RECORD_EXACT, 1, &value);
@@ -239,7 +239,7 @@ TEST(a_loss_makes_who_lived_then_inexact)
 TEST(a_task_that_first_appears_after_a_loss_is_inexact)
 {
     lose();
-    step(10, 10, 5); /* it may have been told under another number */
+    step(10, 10, 5); /* may have been reported with another PID */
     last(10, 10, 2);
     ck_said("csw 10 10 0 lacks\ncsw 10 10 2 last\nexit 10 2\n");
 }
@@ -335,9 +335,9 @@ TEST(exits_add_up_only_when_all_is_over)
 TEST(a_switch_after_a_remainder_is_reduced_by_it)
 {
     step(10, 10, 5);
-    rest(8, false); /* 3 of 10's */
+    rest(8, false); /* 3 of them belong to task 10 */
     ck_said("csw 10 10 5\ncsw 0 0 3 last\n");
-    step(10, 10, 7); /* with them */
+    step(10, 10, 7); /* includes these 3 */
     step(10, 10, 1);
     rest(13, false);
     ck_said("csw 10 10 4\ncsw 10 10 1\n");
@@ -371,7 +371,7 @@ TEST(a_step_that_spans_a_reset_is_nobodys)
     exits_reset(exits);
     birth(10, 20);
     ck_said("csw 10 10 5\ncsw 0 0 3 last\n");
-    step(10, 10, 4); /* 3 of before */
+    step(10, 10, 4); /* includes 3 of before */
     step(10, 10, 2);
     last(10, 10, 1);
     last(20, 20, 6);
@@ -433,7 +433,7 @@ TEST(a_later_worker_continues_the_sums_and_is_not_exact)
     exits_again(exits);
     said();
     name(10, 10, RECORD_FOUND);
-    step(10, 10, 3); /* some of it may have been told */
+    step(10, 10, 3); /* part of it may have been reported */
     step(10, 10, 2);
     birth(10, 21);
     last(21, 21, 1);
@@ -444,8 +444,8 @@ TEST(a_later_worker_continues_the_sums_and_is_not_exact)
 }
 
 /*
- * Whatever happens, neither steps nor exits say more than was counted, and with the rests they say
- * just that.
+ * For random records, neither switch nor exit records add up to more than the count; together with
+ * the remainders they add up to the count.
  */
 static uint64_t sum_of(enum record_type type)
 {
@@ -507,7 +507,7 @@ TEST(random_records_never_add_up_to_more_than_was_counted)
     ck_assert_uint_eq(sum_of(RECORD_COUNT), counted);
 }
 
-/* A process that moves to another CPU or cgroup ends where nothing is told of it. */
+/* A process that moves to another CPU or cgroup exits where no record is seen. */
 TEST(processes_that_end_elsewhere_are_not_kept_for_ever)
 {
     anew(0, false, true);

@@ -32,7 +32,7 @@ static void after(void)
 
 SUITE_SETUP(folded, before, after);
 
-/* ---- what stands in the log ---- */
+/* ---- records of the log ---- */
 
 static void put(struct buf *records)
 {
@@ -167,7 +167,7 @@ TEST(processes_of_one_name_share_their_lines)
     ck_buf(&text, "prog;[/usr/bin/prog+0x3ab0] 2\n");
 }
 
-/* The sum of all counts in the text. */
+/* Returns the sum of all counts in the text. */
 static uint64_t counts(void)
 {
     uint64_t sum = 0;

@@ -1,6 +1,6 @@
 /*
- * What happens between the steps of an attach and to what is attached: limits that others use up,
- * an exec of a privileged program, CPUs that move.
+ * Events during an attach and after it: limits used up by others, an exec of a privileged program,
+ * CPUs that go offline and online.
  */
 #include "tests/unit/unit.h"
 
@@ -66,7 +66,7 @@ TEST(descriptors_at_the_limit_stay_there)
     pmc_with("i", "task-clock", "101");
     pmc_with("j", "task-clock", "");
     pmc_with("k", "task-clock", "");
-    for (unsigned n = 0; n < 2; n++) { /* one is left for both */
+    for (unsigned n = 0; n < 2; n++) { /* one descriptor is left for both */
         held_write(&held[n], n ? "k" : "j", "target", "102");
         held_run(&held[n]);
         ck_assert_int_eq(held_step(&held[n]), HELD);
@@ -76,7 +76,7 @@ TEST(descriptors_at_the_limit_stay_there)
     refused("k", "target", "102", EDQUOT, P11);
     refused("i", "target", "103", EDQUOT, P11);
     accepted("i", "ctl", "stop");
-    accepted("i", "config", "multiplex=on"); /* opens it anew in place of the old one */
+    accepted("i", "config", "multiplex=on"); /* reopens the counter */
     accepted("j", "target", "-102");
     accepted("k", "target", "102");
 }
@@ -84,7 +84,7 @@ TEST(descriptors_at_the_limit_stay_there)
 TEST(the_limit_of_descriptors_is_for_commands)
 {
     tune(TUNABLE_MAX_FDS_PER_USER, "1");
-    pmc_with("i", "cycles", "cpu0-3"); /* the superuser's */
+    pmc_with("i", "cycles", "cpu0-3"); /* by the superuser */
     fake_cpu(&fx.host, 1, false);
     works_run();
     fake_cpu(&fx.host, 1, true);
@@ -105,7 +105,7 @@ TEST(an_exec_between_question_and_start_is_found)
     pmc_with("i", "task-clock", "");
     fx.on_attach = exec_privileged;
     refused("i", "target", "101", EPERM, E40);
-    fx.host.headless = true; /* its threads are asked all the same */
+    fx.host.headless = true; /* its other threads are checked */
     fake_find(&fx.host, 101)->uid = 1000;
     refused("i", "target", "101", EPERM, E40);
     fx.on_attach = NULL;
@@ -118,13 +118,13 @@ TEST(self_is_asked_about_like_any_other)
     as_user(100, 1000);
     pmc_with("i", "task-clock", "");
     pmc_with("j", "task-clock", "self");
-    fake_find(&fx.host, 100)->uid = 0; /* a set-id program, made to write into a held descriptor */
+    fake_find(&fx.host, 100)->uid = 0; /* a set-user-ID program writes to an inherited descriptor */
     for (unsigned i = 0; i < 2; i++)
         refused("i", "target", i ? "tid:self" : "self", EPERM, E40);
     refused("i", "config", "target=self", EPERM, E40);
     refused("i", "ctl", "start", EPERM, E40);
     accepted("j", "ctl", "stop");
-    refused("j", "config", "multiplex=on", EPERM, E40); /* opened anew: the same */
+    refused("j", "config", "multiplex=on", EPERM, E40); /* a reopened counter is checked too */
     fake_find(&fx.host, 100)->uid = 1000;
     accepted("j", "config", "multiplex=on");
     accepted("i", "ctl", "start");
@@ -176,7 +176,7 @@ TEST(processes_that_are_looked_at_are_descriptors_too)
     accepted("i", "target", "101");
     fx.engine->fd_limit = 64;
     refused("i", "target", "102", EMFILE, P10);
-    accepted("i", "target", "-101"); /* what is taken back has room */
+    accepted("i", "target", "-101"); /* a detach is always possible */
 }
 
 static void three_seconds(void)
@@ -288,7 +288,7 @@ TEST(what_lost_its_events_is_attached_again_in_all_PMCs)
     fx.host.headless = true;
     fx.sink.dropped(fx.sink.ctx, tag);
     works_run();
-    ck_assert_uint_eq(pmc_of("a")->links->link[0]->id, id); /* nothing was lost */
+    ck_assert_uint_eq(pmc_of("a")->links->link[0]->id, id); /* the link is the same */
     fx.host.headless = false;
     fake_find(&fx.host, 100)->uid = 0;
     fx.sink.dropped(fx.sink.ctx, tag);
@@ -341,7 +341,8 @@ TEST(a_cpu_that_was_briefly_offline_is_reopened)
     ck_assert_uint_eq(count_of("i"), 1000000);
 }
 
-/* The engine's next task; before it takes the lock for the n-th time something happens. */
+/* Runs the engine's next task; the CPU goes offline before the task takes the lock for the n-th
+ * time. */
 static void task_with(unsigned n, unsigned cpu)
 {
     struct held held;
@@ -370,7 +371,7 @@ TEST(cpus_that_come_while_others_are_followed)
             fx.fail[FAIL_ATTACH] = fails;
             task_with(n, 3);
             retries_run();
-            /* what was known when it failed is given up until the next one moves */
+            /* after a failure, changes are not retried until the next CPU event */
             ck_assert_uint_eq(pmc_of("i")->links->n, fails && n == 0 ? 2 : 4);
         }
 }

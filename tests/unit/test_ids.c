@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 static struct ids ids;
-static char objects[2000]; /* &objects[id] is the object of id */
+static char objects[2000]; /* the object of an id is &objects[id] */
 
 static void before(void)
 {

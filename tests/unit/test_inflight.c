@@ -1,5 +1,5 @@
 /*
- * Requests in hand: a worker that is killed at any of its instructions has counted each open file once.
+ * Requests in flight: a worker that is killed at any instruction has counted each open file once.
  */
 #include "tests/unit/unit.h"
 
@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static struct inflight *inflight, *next; /* as the next worker would find it */
+static struct inflight *inflight, *next; /* the next worker's mapping */
 static int inflight_fd, next_fd;
 static struct fuse_in_header *head, *next_head;
 
@@ -55,7 +55,7 @@ static struct inflight_request *request_read(uint64_t number, uint32_t opcode)
     return inflight_begin(NULL);
 }
 
-/* In a process that stops before it. */
+/* Starts a process that stops before the operation. */
 static pid_t counter_start(struct inflight_request *request, int opens)
 {
     const pid_t pid = fork(), self = pid ? 0 : getpid();
@@ -85,7 +85,7 @@ static void next_takes_over(int opens)
     inflight_done(request);
 }
 
-/* At each of its instructions another goes on with what there is. */
+/* Kills the process at each of its instructions, and continues in the next worker. */
 static unsigned counted_wherever_killed(uint32_t opcode, int opens)
 {
     const pid_t pid = counter_start(request_read(opcode, opcode), opens);

@@ -1,5 +1,5 @@
 /*
- * Instances: their making, what those inside may have and see, their end, out and in.
+ * Instances: creation, limits and visibility inside, release, saving and loading.
  */
 #include "tests/unit/unit.h"
 
@@ -26,7 +26,7 @@ static struct call call_here(const char *file, const char *text)
                          .len = text ? strlen(text) : 0};
 }
 
-/* A positive errno or 0; its number is in *id. */
+/* Returns a positive errno or 0; *id is the id of the instance. */
 static int make(const char *name, uint64_t *id)
 {
     struct call call = call_here("mkdir", NULL);
@@ -63,7 +63,7 @@ static int limit(uint64_t id, const char *file, const char *text)
     return -rc;
 }
 
-/* From now on this user, through this instance. */
+/* Requests are now made by this user through this instance. */
 static void enter(uint64_t id, pid_t tid, uid_t uid)
 {
     fx.instance = id;
@@ -110,7 +110,7 @@ TEST(the_log_is_of_the_instances_too)
     enter(b, 100, 1000);
     ck_assert_int_eq(pmc_make("x"), 0);
     accepted("x", "config", "event=cycles period=1000 logsize=1000000 target=101");
-    ck_assert_uint_gt(pmc_of("x")->user->share->used[USED_BYTES], 65536); /* it grows */
+    ck_assert_uint_gt(pmc_of("x")->user->share->used[USED_BYTES], 65536); /* the usage grows */
     struct user *share = user_ref(pmc_of("x")->user->share);
     ck_assert_int_eq(pmc_remove("x"), 0);
     ck_assert_uint_eq(share->used[USED_BYTES], 0);
@@ -212,7 +212,7 @@ TEST(cgroups_are_counted_where_cpus_are)
     leave();
 }
 
-/* CPU 3 leaves and returns. */
+/* CPU 3 goes offline and online. */
 static void cpu_flaps(void)
 {
     fake_cpu(&fx.host, 3, false);
@@ -250,7 +250,7 @@ static void remove_x(void)
     ck_assert_int_eq(pmc_remove("x"), 0);
 }
 
-/* It has no instance any more when its cgroup was found. */
+/* The instance is released before the lookup of the cgroup returns. */
 TEST(a_pmc_is_released_while_its_cgroup_is_looked_at)
 {
     uint64_t a = made("a");
@@ -266,7 +266,7 @@ TEST(a_pmc_is_released_while_its_cgroup_is_looked_at)
     ck_assert_int_eq(removed("a"), 0);
 }
 
-/* "a/x a/y I:a ": what the kernel is told. */
+/* Returns the notifications for the kernel, as "a/x a/y I:a ". */
 static const char *effects(void)
 {
     static char text[256];
@@ -400,7 +400,7 @@ TEST(nobody_is_bound_who_is_where_pmcfs_is)
     leave();
 }
 
-/* ---- out and in ---- */
+/* ---- saving and loading ---- */
 
 TEST(a_state_that_does_not_fit_is_refused)
 {

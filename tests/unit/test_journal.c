@@ -1,5 +1,5 @@
 /*
- * The journal by itself: what is true after an end at any moment.
+ * The journal alone: its contents after a death at any moment.
  */
 #include "core/base/journal.h"
 #include "tests/unit/unit.h"
@@ -35,7 +35,7 @@ static bool tell(void *arg, const struct journal_record *record)
     return true;
 }
 
-/* As another process finds it. */
+/* Returns the records that another process reads. */
 static const char *found(void)
 {
     struct journal *other = journal_open(dup(journal_fd(journal)));
@@ -86,7 +86,7 @@ TEST(a_tail_that_is_torn_anywhere_changes_nothing)
     journal_publish(journal);
     memset(text, 0xff, sizeof text);
     for (size_t len = 1; len < sizeof text; len++) {
-        ck_true(journal_put(journal, 4, 1, text, len)); /* and then it ends */
+        ck_true(journal_put(journal, 4, 1, text, len)); /* the process dies before publishing */
         ck_assert_str_eq(found(), "4/1=one ");
     }
     journal_free(other);
@@ -137,7 +137,7 @@ TEST(a_full_snapshot_replaces_all_records)
     put(4, 3, "forgotten");
     journal_anew(journal);
     put(4, 1, "half");
-    journal_anew(journal); /* something did not fit */
+    journal_anew(journal); /* as after a record that did not fit */
     put(4, 1, "two");
     ck_assert_str_eq(found(), "4/1=one 4/2=gone ");
     journal_publish(journal);

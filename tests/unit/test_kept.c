@@ -1,6 +1,6 @@
 /*
- * What an open file takes of memory, and texts that are kept for its reader, are charged to the
- * user that opened it, and to the instance.
+ * The memory of an open file, and of a text kept for its reader, is charged to the user that opened
+ * it and to the instance.
  */
 #include "tests/unit/unit.h"
 
@@ -31,10 +31,11 @@ static uint64_t charged(uid_t uid)
 
 static struct call call_of(struct open_file *open)
 {
-    return (struct call){.engine = fx.engine, .instance = engine_root(fx.engine), .payer = 7, .open = open};
+    return (struct call){
+        .engine = fx.engine, .instance = engine_root(fx.engine), .payer = 7, .open = open};
 }
 
-/* Opened by uid 7, in so many groups. */
+/* Opens a file as uid 7 with this number of groups. */
 static int opened(struct open_file *open, unsigned groups)
 {
     struct call call = call_of(open);
@@ -141,7 +142,7 @@ TEST(kept_memory_is_charged_in_the_next_worker)
     open_file_print(&file, &line);
     open_file_leave(&file);
     engine_reload();
-    file.kept_bytes = 5000; /* fs has the text still */
+    file.kept_bytes = 5000; /* fs still keeps the text */
     ck_true(open_file_load(&file, line.data, line.len, fx.engine));
     buf_free(&line);
     ck_assert_uint_eq(charged(7), before);

@@ -1,5 +1,5 @@
 /*
- * The log: records come out as they were put, in order, the newest of them, and are numbered.
+ * The log returns the newest records, unchanged, in order and numbered.
  */
 #include "tests/unit/log_fixture.h"
 

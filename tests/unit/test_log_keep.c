@@ -1,5 +1,5 @@
 /*
- * A log and its readers as a later worker gets them.
+ * A log and its readers in a later worker.
  */
 #include "core/base/arena.h"
 #include "tests/unit/log_fixture.h"
@@ -48,7 +48,7 @@ TEST(a_saved_log_has_the_same_records_and_numbers)
     log_close(cursor);
 }
 
-/* The cursor is put on the log of a later worker. */
+/* Loads the log as a later worker does, and moves the cursor to it. */
 static struct log_cursor *over(struct log_cursor *cursor)
 {
     struct log_mark mark;
@@ -102,7 +102,7 @@ TEST(records_taken_and_not_delivered_count_as_lost_when_overwritten)
     log_close(cursor);
 }
 
-/* What drop records say, by where. */
+/* Sums of drop records by their place. */
 struct sums {
     uint64_t samples, log, log_samples, kernel, hidden, memory, replaced;
 };
@@ -153,8 +153,8 @@ static void make_drop(const char *where, unsigned misc, uint64_t n)
                                           .text_len = strlen(where)});
 }
 
-/* A loss elsewhere reaches each reader once, whether its record was overwritten before or not, and
- * whichever worker the reader is in. */
+/* Each reader gets a loss elsewhere once, whether its record was overwritten or not, in any worker.
+ */
 TEST(losses_elsewhere_add_up_for_each_reader)
 {
     struct log_cursor *often = log_open(event_log), *seldom = log_open(event_log), *late;
@@ -177,7 +177,7 @@ TEST(losses_elsewhere_add_up_for_each_reader)
             const struct log_cursor back = log_place(often);
             struct sums nowhere = {0};
 
-            sums_take(often, 2000, &nowhere); /* and is not given it */
+            sums_take(often, 2000, &nowhere); /* the batch is not delivered */
             log_back(often, &back);
             log_cursor_mark(often, &mark[0]);
             log_cursor_mark(seldom, &mark[1]);
@@ -208,8 +208,8 @@ TEST(losses_elsewhere_add_up_for_each_reader)
     log_close(late);
 }
 
-/* A worker is killed while it puts pieces of 50 records, in a full log: the next worker finds whole
- * pieces, and the piece at work is put once. */
+/* A worker is killed while it puts batches of 50 records into a full log. The next worker finds
+ * complete batches, and the interrupted batch is put once. */
 TEST(a_batch_is_present_completely_or_not_at_all)
 {
     const struct timespec a_moment = {.tv_nsec = 1500000};
@@ -262,7 +262,7 @@ TEST(mappings_are_repeated_in_a_loaded_log)
     log_close(cursor);
 }
 
-/* Each record that was overwritten is folded in; what they amount to takes no more room. */
+/* Overwritten records are merged into the saved tasks, whose size stays the same. */
 TEST(names_that_change_for_ever_are_kept_in_a_loaded_log)
 {
     struct log_cursor *cursor;

@@ -1,6 +1,5 @@
 /*
- * The memory of a log: when it is taken, how it grows, what it is charged to, and what happens when
- * there is none.
+ * The memory of a log: allocation, growth, charging, and ENOMEM.
  */
 #include "tests/unit/log_fixture.h"
 #include "tests/unit/memory.h"
@@ -72,7 +71,7 @@ TEST(refuses_only_while_nothing_could_be_allocated)
     take_all(cursor, &seen);
     ck_assert_uint_eq(seen.dropped, 1);
     ck_assert_uint_eq(seen.samples, 1);
-    ck_assert_uint_eq(stats().lost, 0); /* what was refused is not counted twice */
+    ck_assert_uint_eq(stats().lost, 0); /* a refused record is not counted twice */
     ck_whole(&seen);
     log_close(cursor);
 }
@@ -111,7 +110,7 @@ TEST(all_of_it_can_be_allocated_at_once)
     put_samples(MUCH);
     put_map(1, 0x1000, "/a");
     put_samples(MUCH);
-    ck_assert_int_lt(limit.used, 65 << 10); /* but for what a later worker has of the mappings */
+    ck_assert_int_lt(limit.used, 65 << 10); /* plus the mappings saved for a later worker */
 }
 
 TEST(memory_allocated_at_once_is_used_as_needed)
@@ -174,7 +173,7 @@ TEST(address_spaces_are_charged_and_bounded)
     log_set_charge(event_log, within, &limit);
     for (uint32_t pid = 1; pid < 5000; pid++)
         put_map(pid, 0x1000, "/a/path/to/a/library.so");
-    ck_assert_uint_le(stats().memory, 96 << 10); /* a later worker has them, too */
+    ck_assert_uint_le(stats().memory, 96 << 10); /* including the copy for a later worker */
     ck_assert_int_eq(limit.used, (int64_t)stats().memory);
     ck_assert_uint_le(stats().bytes, 64 << 10);
 }

@@ -1,5 +1,5 @@
 /*
- * Readers of the log: nothing is lost uncounted, whichever reads when, mappings least of all.
+ * Readers of the log: every loss is counted for every reader, and mappings are never lost.
  */
 #include "tests/unit/log_fixture.h"
 #include "tests/unit/memory.h"
@@ -84,7 +84,7 @@ TEST(what_somebody_read_before_closing_is_not_lost)
     put_samples(held);
     ck_assert_uint_eq(stats().lost, 0);
     put_samples(1);
-    ck_assert_uint_eq(stats().lost, 1); /* the first that nobody ever had */
+    ck_assert_uint_eq(stats().lost, 1); /* the first record that no reader received */
 }
 
 TEST(a_late_reader_gets_the_mappings_that_were_overwritten)
@@ -101,7 +101,7 @@ TEST(a_late_reader_gets_the_mappings_that_were_overwritten)
     ck_assert_str_eq(seen.first_path, "[kernel]");
     take_all(cursor, &seen);
     ck_assert_uint_eq(seen.found, 2);
-    ck_whole(&seen); /* they are among those missed */
+    ck_whole(&seen); /* the tally counts them as missed */
     log_close(cursor);
 }
 
@@ -138,7 +138,7 @@ TEST(an_overtaken_reader_gets_the_mappings_only_if_it_missed_some)
     log_close(cursor);
 }
 
-/* Processes with mappings, overwritten: more than one piece. */
+/* Puts and overwrites processes with mappings, more than one batch. */
 static void put_spaces(uint32_t first, unsigned n)
 {
     for (uint32_t pid = first; pid < first + n; pid++)
@@ -156,7 +156,7 @@ TEST(the_mappings_come_in_pieces)
     cursor = log_open(event_log);
     while (seen.drops == 0) {
         ck_assert_uint_gt(take(cursor, 1000, &seen), 0);
-        ck_assert_uint_lt(taken.len, 1600); /* a process is told as a whole */
+        ck_assert_uint_lt(taken.len, 1600); /* a process is reported in one batch */
     }
     ck_assert_uint_eq(seen.found, 60);
     take_all(cursor, &seen);
@@ -219,10 +219,10 @@ TEST(a_take_without_memory_takes_nothing)
     log_close(cursor);
 }
 
-/* One thread puts, others read as they can. */
+/* One thread puts records while others read. */
 struct racer {
     pthread_t thread;
-    struct log_cursor *cursor; /* open before anything is put: what it misses is lost */
+    struct log_cursor *cursor; /* opened before the first record: a missed record is lost */
     struct seen seen;
     size_t max;
 };

@@ -1,5 +1,5 @@
 /*
- * A log as text: the line of every type of record, and that one record is one line.
+ * The log as text: one line for each record, with the keys of its type.
  */
 #include "tests/unit/unit.h"
 
@@ -32,7 +32,7 @@ static void teardown(void)
 
 SUITE_SETUP(logtext, setup, teardown);
 
-/* The lines of what was added since the last call. */
+/* Returns the lines of the records added since the last call. */
 static const char *lines(void)
 {
     const struct log_facts facts = {.sets = sets};
@@ -73,7 +73,7 @@ static uint64_t set_of(const char *first, const char *second)
     return log_sets_add(sets, events, second ? 2 : 1);
 }
 
-/* The keys of a line, as the table of types has them: "pid tid cpu". */
+/* Asserts that a line has the keys of the table of record types: "pid tid cpu". */
 static void keys_are(const char *line, const char *word, const char *fields)
 {
     char key[64], expected[64] = "", *copy = strdup(fields), *save = NULL;
@@ -204,8 +204,8 @@ TEST(the_values_of_the_largest_set_are_complete)
                                            64 * strlen("18446744073709551615,"));
 }
 
-/* A csw and an exit line of n values after `starts` other lines, in a text whose first block has
- * `block_bytes`. */
+/* Asserts a csw line and an exit line of n values after `starts` other lines, in a text whose first
+ * block has `block_bytes`. */
 static void ck_values_at(unsigned starts, unsigned n, const uint64_t *values, size_t block_bytes)
 {
     const struct log_facts facts = {.sets = sets};
@@ -237,8 +237,8 @@ static void ck_values_at(unsigned starts, unsigned n, const uint64_t *values, si
     free(block);
 }
 
-/* The line's place in the block is shifted by the block's size, by the first value's digits and by
- * the number of lines before it. */
+/* The offset of the line in the block is varied by the size of the block, the digits of the first
+ * value and the number of lines before. */
 TEST(the_longest_lines_of_values_fit_at_each_alignment)
 {
     uint64_t values[64], first = 1;

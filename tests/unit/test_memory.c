@@ -1,5 +1,5 @@
 /*
- * Memory ends at every single allocation of every operation: it is refused as a whole, or done.
+ * Each allocation of each operation fails once: the operation is refused without effect, or done.
  */
 #include "tests/unit/unit.h"
 
@@ -60,7 +60,7 @@ TEST(e32_ce02_a_command_is_done_or_refused_completely)
             if (!ended)
                 break;
             if (rc == 0)
-                continue; /* only its sentence, or the like, was lost */
+                continue; /* only the sentence was lost */
             ck_assert_msg(rc == ENOMEM, "%s: allocation %u: %d %s", commands[i][2], n, rc,
                           err.text);
             ck_assert_msg(texts_same(before), "%s: allocation %u: %s", commands[i][2], n,
@@ -135,15 +135,15 @@ TEST(a_release_is_tried_until_there_is_memory)
         memory_end_at(1);
         if (i == 0)
             ck_assert_int_eq(pmc_remove("s"), 0);
-        works_run(); /* ends */
+        works_run(); /* terminates */
         ck_true(i > 0 || memory_ended());
-        ck_true(!engine_has_task(fx.engine)); /* it is not tried again at once */
+        ck_true(!engine_has_task(fx.engine)); /* no immediate retry */
         memory_end_at(0);
         pass_ms(100);
         engine_tick(fx.engine, fx.host.now_ns);
     }
     works_run();
-    pmc_with("t", "cycles instructions", "cpu0"); /* its row is free */
+    pmc_with("t", "cycles instructions", "cpu0"); /* the row is free */
 }
 
 TEST(a_wake_needs_no_memory)
@@ -185,7 +185,7 @@ TEST(a_state_is_loaded_or_refused)
     free(text);
 }
 
-/* What did not fit is not published in part, nor is the answer to it; later all is there. */
+/* A record that does not fit is not published in part, nor is its answer; later both are. */
 TEST(without_memory_for_a_record_nothing_is_published_until_there_is)
 {
     prepare();
@@ -196,7 +196,7 @@ TEST(without_memory_for_a_record_nothing_is_published_until_there_is)
     pmc_make("fresh");
     ck_assert_int_eq(pmc_remove("n"), 0);
     engine_put(fx.engine);
-    ck_true(!engine_publish(fx.engine, false, true)); /* as of an open file's record */
+    ck_true(!engine_publish(fx.engine, false, true)); /* as for the record of an open file */
     ck_assert_uint_eq(journal_published(fx.journal), published);
     ck_true(engine_put(fx.engine));
     ck_true(engine_publish(fx.engine, true, false));

@@ -1,6 +1,6 @@
 /*
- * samples.perf: what perf is told first, and what becomes of each record. The numbers are those of
- * perf's pipe form and of perf_event_attr. tests/mount/perf.sh has perf itself read it.
+ * samples.perf: the header, and the form of each record. Numbers are those of perf's pipe format
+ * and of perf_event_attr. tests/mount/perf.sh reads the stream with perf.
  */
 #include "core/log/form.h"
 #include "tests/unit/unit.h"
@@ -11,7 +11,7 @@ static struct log_sets *sets;
 static struct log_facts facts;
 static struct buf records, out;
 static uint64_t told_sets;
-static size_t at; /* in out */
+static size_t at; /* offset in out */
 
 static void before(void)
 {
@@ -38,7 +38,7 @@ static void after(void)
 
 SUITE_SETUP(perfdata, before, after);
 
-/* ---- what goes in ---- */
+/* ---- input ---- */
 
 static struct log_event event_named(char *name)
 {
@@ -74,7 +74,7 @@ static void add_sample(uint64_t id, unsigned mode, const uint64_t *frames, uint6
     record_add_sample(&records, &sample, mode, frames, n);
 }
 
-/* ---- what comes out ---- */
+/* ---- output ---- */
 
 static void read_head(void)
 {
@@ -101,7 +101,7 @@ static const struct record *next(void)
     return record;
 }
 
-/* The next record of this type; NULL: none. */
+/* Returns the next record of this type, or NULL. */
 static const struct record *next_of(unsigned type)
 {
     const struct record *record;
@@ -136,7 +136,7 @@ static void read_head_of_pipe(void)
     at = 16;
 }
 
-/* The head is read past; then the records. */
+/* Skips the header; then come the records. */
 static void read_behind_head(void)
 {
     read_head();
@@ -153,7 +153,7 @@ static void read_behind_head(void)
 #define ATTR_config  8
 #define ATTR_id      ATTR_BYTES
 
-/* ---- what is told first ---- */
+/* ---- header ---- */
 
 static void check_type(uint32_t type, uint64_t config, uint32_t told, uint64_t told_config)
 {
@@ -257,12 +257,12 @@ TEST(without_the_announced_chain_the_address_is_the_chain)
     check_one_frame(FRAME_USER);
 }
 
-/* perf gives up at an id that it was not told. */
+/* perf stops at an id that was not announced. */
 /* ---- memory ---- */
 
 #define HAS_STACK_BITS 0x3020u /* CALLCHAIN, REGS_USER, STACK_USER */
 
-/* A set of uid 7, with chains, two registers and 16 bytes of the stack; and one sample of it. */
+/* Adds a set of uid 7 with call chains, two registers and 16 bytes of stack, and one sample. */
 static uint64_t add_stack_sample(void)
 {
     static const uint64_t frames[] = {FRAME_KERNEL, 5, FRAME_USER, 6};
@@ -298,9 +298,9 @@ TEST(a_reader_that_may_read_the_memory_gets_registers_and_stack)
     record = next();
     ck_assert_uint_eq(record->type, RECORD_SAMPLE);
     ck_assert_uint_eq(record->misc, RECORD_KERNEL);
-    ck_assert_uint_eq(u64_at(record, 56), 2); /* the kernel's */
+    ck_assert_uint_eq(u64_at(record, 56), 2); /* the kernel frames */
     ck_assert_uint_eq(u64_at(record, 72), 5);
-    ck_assert_uint_eq(u64_at(record, 80), 2); /* the kind of registers */
+    ck_assert_uint_eq(u64_at(record, 80), 2); /* the ABI of the registers */
     ck_assert_uint_eq(u64_at(record, 96), 71);
     ck_assert_uint_eq(u64_at(record, 104), 16);
     ck_assert_uint_eq(u64_at(record, 128), 13);
@@ -353,7 +353,7 @@ static bool formats(struct backend_state *state, const struct log_event *const *
     return formats_are_there;
 }
 
-/* A set of a tracepoint with fields, of the superuser's. */
+/* Adds a set of a tracepoint with fields, of the superuser. */
 static uint64_t add_fields_set(uint64_t config)
 {
     char name[] = "sched:sched_switch";
@@ -366,7 +366,7 @@ static uint64_t add_fields_set(uint64_t config)
     return add_set(event);
 }
 
-/* The next event: does it announce fields? */
+/* Returns whether the next event announces fields. */
 static bool next_has_fields(void)
 {
     const struct record *record = next_of(ATTR);
@@ -461,7 +461,7 @@ TEST(every_type_of_perfs_goes_through_in_order)
         ck_assert_uint_eq(next()->type, types[i]);
 }
 
-/* In MMAP2 bit 14 would mean another layout. */
+/* In MMAP2, bit 14 means another layout. */
 TEST(only_bits_that_perf_knows_stay)
 {
     struct map_facts map = {.pid = 7, .tid = 7, .start = 0x1000, .length = 0x1000, .path = "/a"};
@@ -475,7 +475,7 @@ TEST(only_bits_that_perf_knows_stay)
     ck_assert_uint_eq(next()->misc, RECORD_USERMODE | RECORD_EXECUTED);
 }
 
-/* perf shows what came before the round before this one: without the second, live reading lags. */
+/* perf prints records up to the round before the last: a second round avoids a delay. */
 TEST(each_batch_is_followed_by_two_finished_rounds)
 {
     uint64_t id = LOG_ID(add_plain_set(), 0);

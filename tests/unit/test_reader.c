@@ -1,5 +1,5 @@
 /*
- * Reading a log: what a reader is given, when it waits and when it is over; remarks; what is saved.
+ * Readers of a log: records, waiting, the end of the stream, remarks, saved state.
  */
 #include "tests/unit/unit.h"
 
@@ -16,7 +16,7 @@
 
 static struct open_file file, other;
 
-/* Sim records nothing; here nothing is attached while something samples. */
+/* Sim has no records; in this file no target is attached while a PMC samples. */
 static struct backend backend;
 
 static int no_recorder(struct backend_state *state, const struct recorder_plan *plan,
@@ -64,7 +64,7 @@ static const char *next(struct open_file *open)
 
 #define SAYS(open, expected) ck_assert_str_eq(said(next(open)), expected)
 
-/* Samples, but has not begun: its log is what people write. */
+/* Creates a sampling PMC that has not started: its log contains only remarks. */
 static void quiet(void)
 {
     ck_assert_int_eq(pmc_make("i"), 0);
@@ -114,7 +114,7 @@ TEST(a_read_without_memory_is_enomem_and_loses_no_record)
         const char *text = next(&file);
         ended = memory_ended();
         memory_end_at(0);
-        if (!text) /* the fixture's copy of what was read */
+        if (!text) /* the fixture's copy of the text */
             break;
         if (strcmp(text, "ENOMEM") == 0)
             text = next(&file);
@@ -145,7 +145,7 @@ TEST(a_reader_continues_after_a_reload)
     ck_assert_str_eq(next(&file), "WAIT");
 }
 
-/* The answers of a file of a PMC that was released. */
+/* Reads the rest of an open file of a released PMC. */
 static void rest_of(struct open_file *open, struct buf *out)
 {
     struct call call = {.engine = fx.engine,
@@ -157,7 +157,7 @@ static void rest_of(struct open_file *open, struct buf *out)
     ck_assert_int_eq(stream_samples(&call), CALL_DONE);
 }
 
-/* The log of a released PMC is nobody's but its readers': two of them have one all the same. */
+/* The log of a released PMC belongs only to its readers; two readers share it. */
 TEST(records_of_a_released_log_are_read_after_a_reload)
 {
     struct buf line[2];

@@ -1,5 +1,5 @@
 /*
- * Single records: layout, making, checking what comes from outside.
+ * Records: layout, construction, and validation of records from outside.
  */
 #include "core/log/record.h"
 
@@ -28,7 +28,7 @@ static struct record *made(void)
     return (struct record *)out.data;
 }
 
-/* A note with n values and a text. */
+/* Appends a note with n values and a text. */
 static struct record_note *add_note(unsigned n, const char *text)
 {
     static const uint64_t values[] = {7, 8, 9};
@@ -81,7 +81,7 @@ TEST(lies_as_perf_events_lays_it)
     ck_assert_uint_eq(offsetof(struct record_map, path), 72);
 }
 
-/* One frame, two registers, and 16 bytes of a stack, of which 13 were there. */
+/* Appends a sample with one frame, two registers and 16 bytes of stack, 13 of them valid. */
 static struct record_sample *add_stack(void)
 {
     static const uint64_t frame[] = {FRAME_USER},
@@ -119,7 +119,7 @@ TEST(fields_of_a_tracepoint_are_between_frames_and_stack)
     struct sample_parts parts;
 
     add_sample(fields, 0);
-    buf_add(&out, fields, sizeof(fields)); /* five bytes, padded */
+    buf_add(&out, fields, sizeof(fields)); /* five bytes plus padding */
     buf_add(&out, behind, sizeof(behind));
     sample = (struct record_sample *)made();
     sample->head.size = (uint16_t)out.len;
@@ -142,7 +142,7 @@ TEST(a_stack_with_wrong_sizes_is_refused)
         const uint64_t was = word[i];
 
         if (i == 1 || i == 2 || i == 4 || i == 5)
-            continue; /* any value */
+            continue; /* any value is valid */
         word[i] = i == 0 ? REGISTERS_WORD(2, UINT32_MAX) : UINT64_MAX - 7;
         ck_true(!record_fits(&sample->head, out.len));
         word[i] = was;
@@ -155,7 +155,7 @@ TEST(a_stack_with_wrong_sizes_is_refused)
         ck_true(!record_fits(&sample->head, size));
     }
     sample->head.size = (uint16_t)out.len;
-    sample->head.misc = RECORD_USERMODE; /* then they would be frames */
+    sample->head.misc = RECORD_USERMODE; /* in user mode these are frames */
     ck_true(!record_fits(&sample->head, out.len));
 }
 
@@ -222,7 +222,7 @@ TEST(nothing_remains_of_a_record_without_memory)
     while (out.size - out.len > 80)
         buf_char(&out, 0);
     len = out.len;
-    memory_end_at(1); /* there is room for the fixed part only */
+    memory_end_at(1); /* only the fixed part fits */
     record_add_map(&out, 1, &libc, 0);
     memory_end_at(0);
     ck_true(out.failed);

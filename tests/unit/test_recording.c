@@ -1,5 +1,5 @@
 /*
- * What becomes of the records that a backend tells: what of them comes into the log, and how.
+ * The way of a backend's records into the log: translation, filtering, losses.
  */
 #include "tests/unit/scripted.h"
 #include "tests/unit/unit.h"
@@ -83,7 +83,7 @@ TEST(frames_of_the_kernel_are_cut_and_those_of_the_user_stay)
     ck_assert_uint_eq(((const struct record_sample *)nth(RECORD_SAMPLE, 1))->ip, 0x403000);
 }
 
-/* ---- numbers ---- */
+/* ---- PIDs ---- */
 
 TEST(data_after_removed_frames_stays)
 {
@@ -224,7 +224,7 @@ TEST(many_execs_at_once_are_all_logged)
     ck_assert_uint_eq(count_type(RECORD_EXEC), 100);
 }
 
-/* So the kernel says that it took its events off somebody. */
+/* The kernel writes such a record when it removes its events from a process. */
 TEST(an_exit_right_after_an_exec_is_not_the_exit_of_the_process)
 {
     record_counts(false, true);
@@ -279,7 +279,7 @@ TEST(a_pmc_that_only_counts_has_execs_but_no_maps)
     ck_assert_uint_eq(count_type(RECORD_MAP), 0);
 }
 
-/* ---- steps and ends ---- */
+/* ---- switch and exit records ---- */
 
 TEST(the_exit_of_a_process_outside_the_namespace_is_not_logged)
 {

@@ -1,5 +1,5 @@
 /*
- * Recordings from their making to their end: drains, holds, inventories, a later worker.
+ * The life of a recording: creation, drains, holds, inventories, a later worker.
  */
 #include "tests/unit/scripted.h"
 #include "tests/unit/unit.h"
@@ -35,7 +35,7 @@ TEST(a_drain_returns_whether_there_were_records)
     ck_assert(!any);
     say_sample(1, 100, RECORD_KERNEL, KERNEL);
     ck_assert(recording_drain(sc.recording, false, &any));
-    ck_assert(any); /* that one was hidden */
+    ck_assert(any); /* the sample was hidden */
 }
 
 TEST(many_records_come_in_order_and_none_is_missing)
@@ -48,7 +48,7 @@ TEST(many_records_come_in_order_and_none_is_missing)
     ck_assert_uint_eq(((const struct record_sample *)nth(RECORD_SAMPLE, 4999))->ip, 4999);
 }
 
-/* ---- what was there before ---- */
+/* ---- existing processes ---- */
 
 static unsigned found_types(const struct buf *found, unsigned type, uint32_t pid)
 {
@@ -58,7 +58,7 @@ static unsigned found_types(const struct buf *found, unsigned type, uint32_t pid
         const struct record *record = (const struct record *)(found->data + at);
 
         ck_assert(record_fits(record, found->len - at));
-        /* pid is the first field behind the head in both */
+        /* pid is the first field after the header in both */
         n += record->type == type && *(const uint32_t *)(record + 1) == pid;
         at += record->size;
     }
@@ -133,7 +133,7 @@ TEST(the_inventory_of_a_counting_pmc_has_names_only)
     buf_free(&found);
 }
 
-/* ---- its life ---- */
+/* ---- opening and closing ---- */
 
 TEST(a_refusal_of_the_backend_leaves_the_view_to_the_caller)
 {
@@ -166,7 +166,7 @@ TEST(it_lives_as_long_as_somebody_has_it)
     sc.recording = second;
 }
 
-/* Printed, forgotten, adopted when it had begun. */
+/* Prints the recording, forgets it and adopts it, as a later worker does. */
 static void reload(const struct recording_plan *plan)
 {
     struct buf text;
@@ -213,10 +213,10 @@ TEST(recording_continues_in_a_later_worker)
     recording_inventory(sc.recording, 101, 3, &found);
     record_add_task(&sc.script, RECORD_EXIT, 4, 101, 50, 101, 50);
     drain();
-    ck_assert_uint_eq(count_type(RECORD_COUNT), 0); /* its other thread is found again */
+    ck_assert_uint_eq(count_type(RECORD_COUNT), 0); /* another thread of the process still runs */
     buf_clear(&found);
     recording_inventory(sc.recording, 100, 5, &found);
-    ck_assert_uint_eq(found_types(&found, RECORD_MAP, NOBODY), 0); /* told already */
+    ck_assert_uint_eq(found_types(&found, RECORD_MAP, NOBODY), 0); /* already reported */
     buf_free(&found);
 }
 

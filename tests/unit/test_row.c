@@ -47,7 +47,7 @@ SUITE_SETUP(row, rows_setup, rows_teardown);
 
 /* ---- helpers ---- */
 
-/* A process PMC of user `uid` that needs one row of `fits`. */
+/* Creates a process PMC of user `uid` that needs one row of `fits`. */
 static struct claim *claim_make(uid_t uid, uint64_t fits)
 {
     struct claim *claim = &pool[n_pool++];
@@ -89,7 +89,7 @@ static uint64_t got(const struct claim *claim)
     return set;
 }
 
-/* Reserved, on exactly this row. */
+/* Asserts that the claim can be reserved, on exactly this row. */
 static void takes_row(struct claim *claim, unsigned row)
 {
     ck_assert_msg(reserve(claim) == 0, "%s", err.text);
@@ -133,7 +133,7 @@ TEST(event_of_two_rows_holds_two)
     ck_assert_uint_eq(got(a), 3);
     b->member[0].needed = 2;
     ck_assert_int_eq(reserve(b), 0);
-    ck_assert_uint_eq(got(b), 5); /* row 2, which the owner has not, and the first of the others */
+    ck_assert_uint_eq(got(b), 5); /* row 2, which the owner does not use, and the first other row */
     c->member[0].needed = 2;
     refused(reserve(c), EINVAL, E19);
 }
@@ -197,7 +197,7 @@ TEST(retake_restores_exactly_the_same_rows)
     ck_true(!rows_retake(rows, b));
 }
 
-/* Two PMCs are in conflict when their serials are together in a group: bit masks by serial. */
+/* Two PMCs conflict if a group contains both serials. Bit masks by serial. */
 static uint64_t groups[65];
 
 static bool in_conflict(void *ctx, uint64_t a, uint64_t b)

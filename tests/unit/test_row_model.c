@@ -1,6 +1,6 @@
 /*
- * Rows against a naive model over random operations. The model knows nothing of counts: it looks at
- * every PMC and slot whenever it is asked, and tries by brute force whether a PMC fits.
+ * Rows compared with a naive model over random operations. The model keeps no counts: each query
+ * visits every PMC and slot, and tries by brute force whether a PMC fits.
  */
 #include "core/rows/match.h"
 #include "core/rows/row.h"
@@ -13,9 +13,9 @@
 
 SUITE(row_model);
 
-#define N_CPUS  4
-#define N_ROWS  4
-#define N_LIVE  40
+#define N_CPUS     4
+#define N_ROWS     4
+#define N_LIVE     40
 #define OPERATIONS 200000
 
 static struct rows *rows;
@@ -90,13 +90,13 @@ static bool model_allows(const struct claim *claim, unsigned row, bool disabled_
     return model_threads(row) == 0;
 }
 
-/* With row= these are among the rows. */
+/* Returns the rows that a row= setting requires. */
 static unsigned model_asked(const struct claim *claim)
 {
     return claim->member[0].asked == ROW_ANY ? 0 : 1u << claim->member[0].asked;
 }
 
-/* Every way to give the members (the second may be absent) rows, each of `needed` bits. */
+/* Tries every assignment of rows to the one or two members, each of `needed` bits. */
 static bool model_fits(const struct claim *claim, bool disabled_too)
 {
     for (unsigned a = 1; a < 16; a++) {
@@ -197,7 +197,7 @@ static bool row_shared(const struct claim *claim)
     return false;
 }
 
-/* Users stand for processes here: PMCs of one user are in conflict. */
+/* Users represent processes here: PMCs of one user conflict. */
 static bool model_conflict(void *ctx, uint64_t a, uint64_t b)
 {
     uid_t uid[2] = {0, 1};
@@ -212,7 +212,7 @@ static bool model_conflict(void *ctx, uint64_t a, uint64_t b)
     return uid[0] == uid[1];
 }
 
-/* The rows for one of those that a member needs; one that asked for a row keeps what it has. */
+/* Returns the possible rows for the k-th row of a member; a member with row= keeps its row. */
 static uint64_t model_wants(const struct claim *claim, unsigned member, unsigned k)
 {
     uint64_t left = claim->member[member].got;
@@ -224,7 +224,8 @@ static uint64_t model_wants(const struct claim *claim, unsigned member, unsigned
     return left & -left;
 }
 
-/* All process PMCs of this user beside each other: then the search has to find a way, too. */
+/* Returns whether all process PMCs of this user fit at the same time; then the search must succeed.
+ */
 static bool model_all_fit(uid_t uid)
 {
     struct want wants[2 * 2 * N_LIVE];

@@ -1,5 +1,5 @@
 /*
- * The whole state out and in: after any walk of operations, every text is the same.
+ * Saving and loading the complete state: after any sequence of operations, all texts are unchanged.
  */
 #include "tests/unit/unit.h"
 
@@ -179,13 +179,14 @@ static char *everything(void)
     return copy;
 }
 
-/* The simulated machine's CPUs stand still in sim: those of the fake host are told once more. */
+/* Reloads the state, and reports the CPUs of the fake host again, because sim does not save them.
+ */
 static void reload(void)
 {
     char *before, *after;
 
     works_run();
-    free(everything()); /* looking finds out what is lost and what has run */
+    free(everything()); /* reading updates lost counters and states */
     before = everything();
     engine_reload();
     for (unsigned cpu = 1; cpu < 4; cpu++)
@@ -196,7 +197,7 @@ static void reload(void)
     size_t i = 0;
     while (before[i] && before[i] == after[i])
         i++;
-    if (before[i] != after[i]) /* the line, as it was and is */
+    if (before[i] != after[i]) /* the line before and after */
         while (i > 0 && before[i - 1] != '\n')
             i--;
     ck_assert_msg(before[i] == after[i], "%.300s --- became --- %.300s", before + i, after + i);
@@ -209,13 +210,13 @@ TEST(a_random_walk_reloads_after_each_step)
     const char *seed = getenv("PMCFS_SEED");
 
     state = seed ? strtoull(seed, NULL, 10) : 1;
-    state += !state; /* 0 would stay 0 */
+    state += !state; /* the generator cannot leave 0 */
     printf("save: PMCFS_SEED=%llu\n", (unsigned long long)state);
     fflush(stdout);
     for (unsigned steps = 0; steps < 5000; steps++) {
         walk_step();
         reload();
-        if (pick(400) == 0) { /* from the beginning: not always the same full tables */
+        if (pick(400) == 0) { /* start again, so that the tables are not always full */
             fixture_close();
             setup();
         }
@@ -368,8 +369,8 @@ TEST(the_text_is_the_same_after_a_reload)
     free(two);
 }
 
-/* With one line of a good text changed by `spoil`, loading answers and what came in can be freed.
- */
+/* Loads a text in which `spoil` changed one line: loading succeeds or fails, and all memory can be
+ * freed. */
 static char *rich_text(void)
 {
     fixture_close();
@@ -397,7 +398,8 @@ static void each_line_spoilt(void (*spoil)(char *line, size_t len))
         }
         engine_anew();
         const bool fine = journal_load(text, strlen(text), &err) == 0;
-        ck_true(fine == (err.id == ERR_NONE) && (fine || more)); /* it is whole in the end */
+        ck_true(fine == (err.id == ERR_NONE) &&
+                (fine || more)); /* the complete text loads at the end */
         loaded += fine;
         refused += !fine;
         engine_left();
@@ -430,7 +432,7 @@ static void line_of_nines(char *line, size_t len)
             line[i] = '9';
 }
 
-/* Such as the one that ends the last note's numbers. */
+/* For example the comma after the numbers of the last note. */
 static void line_without_last_comma(char *line, size_t len)
 {
     char *comma = memrchr(line, ',', len);
@@ -473,12 +475,12 @@ TEST(the_rights_of_a_target_stay)
             rights->gids[1].count == 65536 && rights->refs == 2);
     ck_assert_uint_eq(rights->user->used[USED_BYTES], charged);
     ck_assert_int_eq(pmc_remove("a"), 0);
-    ck_assert_uint_eq(fx.engine->rights.n, 1); /* that of the fixture's user */
+    ck_assert_uint_eq(fx.engine->rights.n, 1); /* the rights of the fixture's user */
     ck_assert_ptr_null(user_find(fx.engine, 1000));
 }
 
-/* tests/fixtures/journal-2 is what the first version with a journal put of these, and is not to be
- * made anew: each later program can take the place of that one. */
+/* tests/fixtures/journal-2 was written by the first version with a journal, and must not be written
+ * again: each later version can replace that one. */
 TEST(a_journal_of_interface_2_is_read_by_every_later_program)
 {
     static char text[16384];

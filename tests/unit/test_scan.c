@@ -8,7 +8,7 @@
 
 SUITE(scan);
 
-/* The words that scan_word or scan_setting finds, with '|' behind each. */
+/* Asserts the words that scan_word or scan_setting finds, each followed by '|'. */
 static void check_words(const char *text, bool (*next)(struct scan *, struct word *),
                         const char *expected)
 {

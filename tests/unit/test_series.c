@@ -1,5 +1,5 @@
 /*
- * The stream of a count: a line each interval, what was skipped, lines that add up.
+ * series: one line for each interval, skipped intervals, lines that add up to the count.
  */
 #include "tests/unit/unit.h"
 
@@ -60,7 +60,7 @@ TEST(a_restart_starts_a_new_sequence)
     ck_assert_str_eq(next(), "# seconds\tpage-faults\n");
     ck_assert_str_eq(next(), "WAIT");
     pass_ms(9);
-    ck_assert_str_eq(next(), "0.020000000\t20\n"); /* all since the restart */
+    ck_assert_str_eq(next(), "0.020000000\t20\n"); /* the growth since the restart */
     pass_ms(10);
     ck_assert_str_eq(next(), "0.030000000\t20\n");
 }
@@ -137,7 +137,7 @@ TEST(an_estimate_may_step_back)
     next();
     pass_ms(10);
     ck_assert_str_eq(next(), "0.010000000\t10000000\n");
-    file.series->last[0] += 15000000; /* the simulated machine's estimates never decrease */
+    file.series->last[0] += 15000000; /* estimates of sim never decrease */
     pass_ms(10);
     ck_assert_str_eq(next(), "0.020000000\t-5000000\n");
 }
@@ -164,4 +164,3 @@ TEST(a_failed_read_is_an_error_and_loses_nothing)
     ck_assert_str_eq(next(), "0.010000000\t10000000\n");
     ck_assert_str_eq(next(), "WAIT");
 }
-

@@ -1,5 +1,5 @@
 /*
- * Every key of config: what it takes, what it refuses, how it reads back.
+ * Every key of config: accepted and refused values, and its text.
  */
 #include "tests/unit/unit.h"
 
@@ -11,7 +11,7 @@
 
 SUITE_SETUP(settings, fixture_setup, fixture_close);
 
-/* Plain keys in process-counting: written, and as read ("": not shown in this mode). */
+/* Keys in process-counting: the written text, and the text read ("": not shown in this mode). */
 static const struct {
     const char *key, *written, *shown;
 } good[] = {
@@ -209,7 +209,7 @@ TEST(words_mean_their_place_in_the_table)
         settings_print(&settings, words[i].key, 0, &out);
         ck_true(word_alike(word, buf_text(&out), false));
         buf_free(&out);
-        word.len--; /* a piece of a word is none */
+        word.len--; /* part of a word is not a word */
         ck_assert_int_eq(settings_set(&settings, words[i].key, word, &err), -EINVAL);
     }
     settings_clear(&settings);

@@ -1,5 +1,5 @@
 /*
- * The simulated PMU, on a clock that stands still until it is told to go.
+ * The simulated PMU, with a clock that only the test moves.
  */
 #include "backends/backends.h"
 
@@ -66,7 +66,7 @@ static struct event *resolve(const char *text)
     return event;
 }
 
-/* A plan for process 100 and this one event; its own modifiers decide, else all is counted. */
+/* A plan for process 100 and one event, which counts all modes unless its modifiers select one. */
 static struct plan_event planned[SET_MAX];
 
 static struct plan plan_for(const char *text)

@@ -1,5 +1,5 @@
 /*
- * Address spaces: what COMM, MAP, FORK and EXIT records amount to.
+ * Address spaces, built from COMM, MAP, FORK and EXIT records.
  */
 #include "core/log/spaces.h"
 
@@ -41,7 +41,7 @@ static void after(void)
 
 SUITE_SETUP(spaces, before, after);
 
-/* Takes what was made, and forgets it: nothing may point there. */
+/* Processes the records made so far and frees them, so that no pointer to them may remain. */
 static void take(void)
 {
     tasks_take(spaces, (const struct record *)records.data);
@@ -96,7 +96,7 @@ static const char *path_at(uint32_t pid, uint64_t address)
     return found ? found->path : "-";
 }
 
-/* The print, as words: "name 10 10 sh; map 10 10 4096 /bin/sh". */
+/* Returns the printed state as words: "name 10 10 sh; map 10 10 4096 /bin/sh". */
 static const char *printed(void)
 {
     static struct buf text;

@@ -1,5 +1,5 @@
 /*
- * What a PMC is attached to: words, rights, duplicates, deaths, CPUs that come and go, cgroups.
+ * Targets: words, rights, duplicates, deaths, CPUs that go offline and online, cgroups.
  */
 #include "tests/unit/unit.h"
 
@@ -83,7 +83,7 @@ TEST(lists_of_cpus)
     uint64_t id = pmc_of("i")->links->link[0]->id;
     accepted("i", "target", "all");
     ck_assert_str_eq(read_file("i", "target"), "all\n");
-    ck_assert_uint_eq(pmc_of("i")->links->link[0]->id, id); /* untouched */
+    ck_assert_uint_eq(pmc_of("i")->links->link[0]->id, id); /* the link is the same */
     refused("i", "target", "all", EEXIST, E10);
     refused("i", "target", "-cpu0", EINVAL, E28);
     pass_ms(1);
@@ -131,7 +131,7 @@ TEST(gaps_of_a_cpu_add_up_and_stay_when_it_is_opened_again)
     ck_assert_str_eq(value_of("i", "status", "gap_ns"), "0");
 }
 
-/* It went and came before the engine looked. */
+/* The CPU went offline and online before the engine checked. */
 TEST(a_reset_clears_missed_tasks)
 {
     pmc_with("i", "cpu-clock", "cpu0-1");
@@ -233,7 +233,7 @@ TEST(all_follows_the_cpus)
     ck_assert_uint_eq(count_of("i"), 3000000);
     fx.lazy = true;
     fake_cpu(&fx.host, 3, true);
-    accepted("i", "config", "interval=off"); /* a command between the event and its work */
+    accepted("i", "config", "interval=off"); /* a command between the event and its task */
     works_run();
     pass_ms(1);
     ck_assert_uint_eq(count_of("i"), 7000000);
@@ -248,14 +248,14 @@ TEST(following_a_cpu_that_cannot_be_opened_is_given_up)
     pmc_with("i", "cycles", "all");
     fx.fail[FAIL_ATTACH] = 1;
     fake_cpu(&fx.host, 3, true);
-    works_run(); /* ends */
+    works_run(); /* terminates */
     ck_assert_uint_eq(fx.fail[FAIL_ATTACH], 0);
     pass_ms(1);
     ck_assert_uint_eq(count_of("i"), 3000000);
     fake_cpu(&fx.host, 2, false);
     works_run();
     pass_ms(1);
-    ck_assert_uint_eq(count_of("i"), 6000000); /* 0, 1 and, tried again, 3 */
+    ck_assert_uint_eq(count_of("i"), 6000000); /* CPUs 0, 1 and, after a retry, 3 */
 }
 
 static void cgroups(void)

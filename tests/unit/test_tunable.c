@@ -1,5 +1,5 @@
 /*
- * Every row of the table of tunables, and what setting one refuses.
+ * Every tunable: its default, accepted values and refusals.
  */
 #include "core/pmc/tunable.h"
 

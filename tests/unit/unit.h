@@ -1,6 +1,6 @@
 /*
- * One program for all unit tests. A file says SUITE(name) once, then TEST(what_it_shows) { … } as
- * often as it likes; the tests add themselves. A new file needs one line more: in SUITES below.
+ * One program for all unit tests. A file has SUITE(name) once, and TEST(behaviour) { … } for each
+ * test; tests register themselves. A new file also needs an entry in SUITES below.
  */
 #pragma once
 
@@ -26,11 +26,11 @@
     X(exits)                                                                                       \
     X(folded)                                                                                      \
     X(follow)                                                                                      \
-    X(inflight)                                                                                        \
+    X(inflight)                                                                                    \
     X(ids)                                                                                         \
     X(instance)                                                                                    \
     X(kept)                                                                                        \
-    X(journal)                                                                                      \
+    X(journal)                                                                                     \
     X(log)                                                                                         \
     X(log_memory)                                                                                  \
     X(log_readers)                                                                                 \
@@ -63,7 +63,7 @@ struct unit_tests {
     unsigned n;
 };
 
-/* SUITE(name) makes suite_name(); SUITE_SETUP also runs functions before and after each test. */
+/* SUITE(name) defines suite_name(); SUITE_SETUP also runs functions before and after each test. */
 #define SUITE(name) SUITE_SETUP(name, NULL, NULL)
 #define SUITE_SETUP(name, before, after)                                                           \
     static struct unit_tests unit_tests;                                                           \
@@ -71,7 +71,7 @@ struct unit_tests {
     {                                                                                              \
         return unit_suite(#name, &unit_tests, before, after);                                      \
     }                                                                                              \
-    struct unit_tests /* takes the semicolon */
+    struct unit_tests /* the macro is followed by a semicolon or a body */
 
 #define TEST(name)                                                                                 \
     static void name(int unit_loop);                                                               \
@@ -83,7 +83,7 @@ struct unit_tests {
     }                                                                                              \
     static void name(int unit_loop __attribute__((unused)))
 
-/* The text of a struct buf, or of struct err, is exactly this. */
+/* Assert the exact text of a struct buf or a struct err. */
 #define ck_buf(buf, expected) ck_assert_str_eq(buf_text(buf), expected)
 #define ck_says(err, part)    ck_assert_ptr_ne(strstr((err).text, part), NULL)
 #define ck_true(condition)    ck_assert_msg(condition, "%s", #condition)
