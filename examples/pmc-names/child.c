@@ -1,7 +1,7 @@
 /*
- * Children that read what is hostile: programs' files and their names. Such a file may mean
- * gigabytes, or hours, or be cut short while it is mapped, which ends the child, and what it was
- * asked is not known.
+ * Child processes that read hostile data: executables and symbol names. Such a file can cost
+ * gigabytes or hours, or be truncated while it is mapped, which kills the child. The question is
+ * then unanswered.
  */
 #include "examples/pmc-names/names.h"
 
@@ -16,20 +16,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define TICK_US    100000               /* of a processor */
-#define MEMORY_MAX (INT64_C(256) << 20) /* bytes that a child may have more than it began with */
-#define ENDS_MAX   20 /* of children, by what they read: then none begins any more */
+#define TICK_US    100000               /* CPU time */
+#define MEMORY_MAX (INT64_C(256) << 20) /* bytes that a child may allocate */
+#define ENDS_MAX   20 /* children killed by their input; after that no child is started */
 
 bool child_here;
 uint64_t child_message[MESSAGE_MAX / sizeof(uint64_t)];
 
-/* In the child. */
+/* State of the child. */
 static struct {
     unsigned ticks, ticks_max;
     int64_t begun_bytes;
 } cost;
 
-/* Memory of its own: pages of files are the kernel's to take back. */
+/* Returns the private memory in bytes, without pages of files, which the kernel can reclaim. */
 static int64_t own_bytes(void)
 {
     int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);

@@ -1,7 +1,7 @@
 /*
- * Separate debug files, by build-id and by debug link. A link is a name that the program brings, in
- * a directory that may be its maker's: it is looked for below the root of the program, and opened
- * like it, which elfutils itself would not do.
+ * Separate debug files, found by build-id or by debug link. A debug link is a name inside the
+ * executable, so its author controls it. The file is looked up below the root directory of the
+ * process, and opened with the same checks as the executable; elfutils alone would not do that.
  */
 #include "examples/pmc-names/names.h"
 
@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #define STORE    "/usr/lib/debug"
-#define READ_MAX ((off_t)1 << 30) /* bytes: of a larger file no sum is made */
+#define READ_MAX ((off_t)1 << 30) /* bytes; no checksum is made of a larger file */
 
-/* The sum that a debug link has of its file. */
+/* The checksum of a debug link (CRC-32). */
 static uint32_t sum_add(uint32_t sum, const unsigned char *data, ssize_t n)
 {
     sum = ~sum;
@@ -53,7 +53,7 @@ static int build_id_open(const char *root, const unsigned char *id, int len)
     return fd;
 }
 
-/* BEFORE, the directory of the program, BEHIND, and the name that the link has. */
+/* Opens BEFORE/DIRECTORY/BEHIND/NAME: the directory of the executable and the name of the link. */
 static int link_open(const struct found *found, const char *root, const char *before,
                      const char *behind, const char *link, uint32_t sum)
 {
@@ -84,7 +84,7 @@ static int link_find(const struct found *found, const char *link, uint32_t sum)
     return fd < 0 && *found->root ? link_open(found, "", STORE, "", link, sum) : fd;
 }
 
-/* What is left, the own store and what DEBUGINFOD_URLS says, is elfutils'. */
+/* For other places (its cache and DEBUGINFOD_URLS) this calls elfutils. */
 static int debug_find(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
                       const char *file, const char *link, GElf_Word crc, char **debug)
 {

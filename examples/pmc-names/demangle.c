@@ -1,10 +1,10 @@
 /*
- * Names of C++ and Rust. The C++ library's own demangler is taken where that library is installed;
- * Rust's older names are C++ names with a hash behind and words for signs. Rust's newer ones (_R…)
- * stay as they are.
+ * Names of C++ and Rust. C++ names are demangled by libstdc++ if it is installed. Legacy names of
+ * Rust are C++ names that end in a hash and contain words for punctuation. Rust v0 names (_R…) are
+ * not changed.
  *
- * A C++ name may refer to its own parts, so that a few hundred bytes stand for gigabytes of text.
- * A child makes the texts.
+ * A C++ name can refer to its own parts, so a few hundred bytes can mean gigabytes of text.
+ * Therefore a child process makes the texts.
  */
 #include "examples/pmc-names/names.h"
 
@@ -41,7 +41,7 @@ static const struct {
     {"$u7d$", "}"}, {"$u3b$", ";"}, {"$u2b$", "+"}, {"$u22$", "\""}, {"..", "::"},
 };
 
-/* "…::h" and 16 digits. */
+/* A legacy name of Rust ends in "::h" and 16 digits. */
 static bool is_rust(const char *name, size_t len)
 {
     if (len < 20 || strncmp(name + len - 19, "::h", 3) != 0)
@@ -52,7 +52,7 @@ static bool is_rust(const char *name, size_t len)
     return true;
 }
 
-/* In place: no sign is longer than its word. */
+/* Works in place, because no sign is longer than its word. */
 static void rust_clean(char *name)
 {
     char *to = name;
@@ -63,7 +63,7 @@ static void rust_clean(char *name)
         while (word < n && strncmp(from, rust_words[word].word, strlen(rust_words[word].word)) != 0)
             word++;
         if (word == n) {
-            /* what begins with a sign has this before it */
+            /* a name that starts with a sign has a "_" before it */
             if (from[0] == '_' && from[1] == '$' && (to == name || to[-1] == ':'))
                 from++;
             else
@@ -76,7 +76,7 @@ static void rust_clean(char *name)
     *to = '\0';
 }
 
-/* In the child, of a symbol its text: "" if there is none. */
+/* Runs in the child: replaces a symbol by its demangled text, or "". */
 static size_t text_answer(void *self)
 {
     char *made = library()((const char *)child_message, NULL, NULL, &(int){0});

@@ -1,5 +1,5 @@
 /*
- * Functions of programs and libraries, from their own symbol tables or from separate debug files.
+ * Functions of programs and libraries, from their symbol tables or from separate debug files.
  */
 #include "examples/pmc-names/names.h"
 
@@ -9,17 +9,17 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FILES_MAX 64 /* open at once, each in its child */
-#define SECONDS   20 /* of a processor: the sum of a large debug file needs some */
+#define FILES_MAX 64 /* files open at the same time, each in a child */
+#define SECONDS   20 /* CPU time; the checksum of a large debug file takes seconds */
 
 static struct file {
-    char *path; /* NULL: none */
+    char *path; /* NULL: unused */
     struct child child;
-    /* in the child */
+    /* The following members are used in the child. */
     bool opened;
     struct found found;
     Dwfl *dwfl;
-    Dwfl_Module *module; /* NULL: it cannot be read */
+    Dwfl_Module *module; /* NULL: the file cannot be read */
 } files[FILES_MAX];
 
 static void file_close(struct file *file)
@@ -36,7 +36,7 @@ static Dwfl_Module *module_report(struct file *file, const char *name, int fd)
     file->dwfl = debug_begin();
     module = file->dwfl ? dwfl_report_offline(file->dwfl, name, name, fd) : NULL;
     if (!module) {
-        close(fd); /* else it is elfutils' */
+        close(fd); /* otherwise elfutils closes it */
         return NULL;
     }
     debug_found(module, &file->found);
@@ -58,7 +58,7 @@ static void file_open(struct file *file)
     free(name);
 }
 
-/* Where in memory the program wants what lies at this offset. */
+/* Finds the link-time address of a file offset. */
 static bool address_of(Elf *elf, uint64_t offset, GElf_Addr *address)
 {
     size_t n;
@@ -89,7 +89,7 @@ static const char *name_find(const struct file *file, uint64_t offset)
     return dwfl_module_addrinfo(file->module, address + bias, &within, &symbol, NULL, NULL, NULL);
 }
 
-/* In the child, of an offset the function's name: "" if there is none. */
+/* Runs in the child: replaces an offset by the name of the function, or "". */
 static size_t name_answer(void *self)
 {
     struct file *file = self;
@@ -105,7 +105,7 @@ static size_t name_answer(void *self)
     return strlen(name) + 1;
 }
 
-/* Each file once, of many the latest ones. */
+/* Returns the cached file; the least recently used one is replaced. */
 static struct file *file_of(const char *path)
 {
     static unsigned next;

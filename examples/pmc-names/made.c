@@ -1,6 +1,6 @@
 /*
- * Names of code that a process made: its perf-PID.map, lines "START SIZE NAME" in hexadecimal. A
- * JIT compiler only appends lines. Where lines overlap, the last one is right, because its code
+ * Names of code that a process generated: its perf-PID.map, lines "START SIZE NAME" in hexadecimal.
+ * A JIT compiler only appends lines. Where lines overlap, the last one is right, because its code
  * replaced the older code.
  */
 #include "examples/pmc-names/names.h"
@@ -12,29 +12,29 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define MAP_BYTES   (INT64_C(256) << 20) /* read of a map: its end, which has the newest lines */
-#define READ_BYTES  (INT64_C(2) << 30)   /* read of all maps together */
+#define MAP_BYTES   (INT64_C(256) << 20)  /* read of a map: its end, which has the newest lines */
+#define READ_BYTES  (INT64_C(2) << 30)    /* read of all maps together */
 #define TABLE_BYTES (UINT64_C(768) << 20) /* memory of all tables */
-#define LINES_MAX   (1u << 21)           /* of a table: beyond it lines without an address go */
-#define LINE_BYTES  600u                 /* longer lines are cut */
-#define TABLES_MAX  64                   /* processes */
-#define READS_MAX   3                    /* of a map that becomes shorter meanwhile */
+#define LINES_MAX   (1u << 21) /* of a table; beyond it, lines without an address are dropped */
+#define LINE_BYTES  600u       /* longer lines are cut */
+#define TABLES_MAX  64         /* processes */
+#define READS_MAX   3          /* of a map that becomes shorter while it is read */
 
 struct line {
-    uint64_t start, end; /* end: first address after it */
-    uint32_t order;      /* in the file */
-    bool found;          /* it is the newest of at least one address */
+    uint64_t start, end; /* end is the first address after the code */
+    uint32_t order;      /* line number in the file */
+    bool found;          /* this line is the newest for at least one address */
     char *name;
 };
 
-/* Addresses of which one line is the newest. */
+/* Addresses for which the same line is the newest. */
 struct range {
     uint64_t start, end;
-    const char *name; /* of a line */
+    const char *name; /* name of the line */
 };
 
 struct table {
-    uint32_t pid; /* 0: not used */
+    uint32_t pid; /* 0: unused */
     uint32_t order;
     uint64_t bytes;
     VEC(struct line) lines;
@@ -64,7 +64,7 @@ static int by_order(const void *a, const void *b)
     return p->order < q->order ? -1 : p->order > q->order;
 }
 
-/* A heap of lines, the newest at the top: its first n places. */
+/* Restores the order of a heap of n lines with the newest at the top. */
 static void heap_settle(struct line **heap, size_t n, size_t at)
 {
     for (size_t child; (child = 2 * at + 1) < n; at = child) {
@@ -123,7 +123,8 @@ static bool ranges_find(struct table *table)
     return !held && next == lines;
 }
 
-/* Drop the lines that no address needs; if that is not enough, the oldest. Half of them at least. */
+/* Drop the lines that no address needs; if that is not enough, the oldest. Half of them at least.
+ */
 static bool lines_shrink(struct table *table)
 {
     size_t kept = 0, from = 0;
@@ -182,8 +183,8 @@ static void table_free(struct table *table)
     *table = (struct table){0};
 }
 
-/* A last line without its end is still being written. A hole (zero bytes) is left where a map was
- * emptied while its writer goes on behind the old end. */
+/* A last line without a newline is still being written. If a map is truncated while its writer
+ * continues at the old offset, it has a hole (zero bytes). */
 static bool lines_read(struct table *table, FILE *file, int64_t left)
 {
     char line[LINE_BYTES];
@@ -203,7 +204,8 @@ static bool lines_read(struct table *table, FILE *file, int64_t left)
     return room;
 }
 
-/* A map that is shorter afterwards was written again: old and new lines may be mixed. */
+/* A map that became shorter was rewritten while it was read: lines may be mixed, so it is read
+ * again. */
 static void table_read(struct table *table, FILE *file)
 {
     struct stat before, after;
@@ -218,24 +220,29 @@ static void table_read(struct table *table, FILE *file)
             return;
         int64_t bytes = before.st_size < MAP_BYTES ? before.st_size : MAP_BYTES;
         if (made.read + bytes > READ_BYTES) {
-            fprintf(stderr, "pmc-names: the maps of code that programs made are too large: names "
-                            "of process %" PRIu32 " are missing\n", pid);
+            fprintf(stderr,
+                    "pmc-names: the maps of code that programs made are too large: names "
+                    "of process %" PRIu32 " are missing\n",
+                    pid);
             return;
         }
         if (n == 0 && before.st_size > bytes)
-            fprintf(stderr, "pmc-names: only the last %" PRId64 " MiB of the map of process %" PRIu32
-                            " are read\n", MAP_BYTES >> 20, pid);
+            fprintf(stderr,
+                    "pmc-names: only the last %" PRId64 " MiB of the map of process %" PRIu32
+                    " are read\n",
+                    MAP_BYTES >> 20, pid);
         made.read += bytes;
         fseeko(file, before.st_size - bytes, SEEK_SET);
         while (bytes < before.st_size && bytes > 0 && getc_unlocked(file) != '\n')
-            bytes--; /* the line before the first complete one */
+            bytes--; /* the incomplete line before the first complete line */
         if (!lines_read(table, file, bytes))
             fprintf(stderr, "pmc-names: no memory for all names of process %" PRIu32 "\n", pid);
         again = fstat(fileno(file), &after) == 0 && after.st_size < before.st_size;
     }
     if (!ranges_find(table))
         table->ranges.n = 0;
-    table->bytes = table->lines.cap * sizeof(struct line) + table->ranges.cap * sizeof(struct range);
+    table->bytes =
+        table->lines.cap * sizeof(struct line) + table->ranges.cap * sizeof(struct range);
     for (size_t i = 0; i < table->lines.n; i++)
         table->bytes += strlen(table->lines.items[i].name) + 16;
     made.bytes += table->bytes;

@@ -1,7 +1,7 @@
 /*
- * A filter: lines "comm;frame;frame N" in which frames become names. [path+0xoffset] is looked up
- * in the file, [kernel+0xaddress] in /proc/kallsyms, [PID:0xaddress] in perf-PID.map; what has no
- * name stays as it is. From perf.data such lines are made before.
+ * A filter that replaces frames by names in lines "comm;frame;frame N". [path+0xoffset] is looked
+ * up in the file, [kernel+0xaddress] in /proc/kallsyms, [PID:0xaddress] in perf-PID.map. A frame
+ * without a name is not changed. perf.data input is first converted into such lines.
  */
 #include "examples/pmc-names/names.h"
 
@@ -30,7 +30,7 @@ static const char usage[] =
 
 /* ---- one frame ---- */
 
-/* ';' parts frames; a blank ends the stack. */
+/* Appends a name. ';' separates frames and a blank ends the stack, so both are replaced. */
 static void name_add(struct buf *out, const char *name)
 {
     char *source = demangled(name);
@@ -45,14 +45,15 @@ static void name_add(struct buf *out, const char *name)
     free(source);
 }
 
-/* caller: it is where a call goes on, which may be behind the end of the function. */
+/* Appends the name of a frame. caller: the address is a return address, which may be after the last
+ * instruction of the function. */
 static void frame_resolve(struct buf *out, const char *frame, bool caller)
 {
     char *text = strdup(frame + 1), *end = NULL, *at;
     const char *name = NULL, *mark = "";
     uint64_t number = 0;
 
-    at = text ? strrchr(text, 'x') : NULL; /* "+0x" or ":0x", and digits to the end */
+    at = text ? strrchr(text, 'x') : NULL; /* "+0x" or ":0x", then digits up to the "]" */
     if (at && at - text > 2 && at[-1] == '0' && (at[-2] == '+' || at[-2] == ':'))
         number = strtoull(at + 1, &end, 16) - caller;
     if (end && end > at + 1 && strcmp(end, "]") == 0) {
@@ -97,7 +98,7 @@ static void frame_add(struct buf *out, const char *frame, bool caller)
         buf_str(out, frame);
         return;
     }
-    /* the first byte tells callers from others */
+    /* the first byte is 'c' for callers */
     if (cache[slot].frame && cache[slot].frame[0] == (caller ? 'c' : '[') &&
         strcmp(cache[slot].frame + 1, frame + 1) == 0) {
         buf_str(out, cache[slot].name);
@@ -123,8 +124,8 @@ static bool is_kernel(const char *frame)
     return strncmp(frame, "[kernel+", 8) == 0;
 }
 
-/* The last frame is where the sample was taken, and so is a program's last one before the kernel's.
- */
+/* The last frame is the address of the sample. The last user frame before kernel frames is not a
+ * return address either. All other frames are callers. */
 static void stack_add(struct buf *out, char *stack)
 {
     char *frame = strchr(stack, ';'), *next;
@@ -139,7 +140,7 @@ static void stack_add(struct buf *out, char *stack)
     }
 }
 
-/* Stacks that differed in their addresses alone are one now. */
+/* Sums of stacks; stacks that differed only in their addresses have the same text now. */
 static struct {
     struct stack {
         char *text;
@@ -186,7 +187,7 @@ static bool line_take(char *line)
     return stacks.stack[stacks.n].text && ++stacks.n;
 }
 
-/* Control bytes become \ooo: the tree escapes them, other writers of such lines may not. */
+/* Reads lines. Control bytes become \ooo, because input of other programs may contain them. */
 static bool lines_take(FILE *in)
 {
     char *line = NULL;
@@ -226,7 +227,7 @@ static void config_line(char *line)
     has_stacks |= strcmp(line, "callchain=dwarf\n") == 0;
 }
 
-/* What has the stacks. */
+/* Opens the file of the PMC that has the stacks. */
 static FILE *stacks_open(const char *directory)
 {
     const char *name;
@@ -255,7 +256,7 @@ int main(int argc, char **argv)
         return 2;
     }
     if (argc == 2) {
-        until_ns = monotonic_ns(); /* of a log that grows what it holds now */
+        until_ns = monotonic_ns(); /* of a growing log, convert the present records only */
         in = stacks_open(argv[1]);
         if (!in)
             return 1;

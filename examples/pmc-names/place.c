@@ -1,6 +1,6 @@
 /*
- * Which file a path means: the processes that mapped it are in the PMC's log and among its targets,
- * and a process of another mount namespace has another tree.
+ * Finds the file of a path. The processes that mapped it are in the PMC's log and among its
+ * targets. A process in another mount namespace may have another file at this path.
  */
 #include "examples/pmc-names/names.h"
 
@@ -22,8 +22,8 @@
 
 struct mapped {
     UT_hash_handle hh;
-    uint32_t pid; /* the key: this and what follows */
-    char path[];  /* as the log has it, unescaped */
+    uint32_t pid; /* the key is this member and the path */
+    char path[];  /* path in the log, unescaped */
 };
 
 static struct {
@@ -65,7 +65,7 @@ static void log_line(char *line)
     mapped_add((uint32_t)strtoul(pid + strlen(" map-in pid="), NULL, 10), path);
 }
 
-/* "1234", "tid:1234" (of which /proc shows the process as well), "cpu:3". */
+/* Reads a target: "1234", "tid:1234" (/proc also has directories of threads), "cpu:3". */
 static void target_line(char *line)
 {
     const char *number = strncmp(line, "tid:", 4) == 0 ? line + 4 : line;
@@ -112,9 +112,9 @@ void places_read(const char *directory)
 /* ---- files ---- */
 
 /*
- * What was found (an O_PATH descriptor, which is taken), if it is a regular file. A device or a
- * pipe is not opened at all: that alone may do something. A file of /proc or /sys, of no size or
- * without blocks, may give away what it has to its first reader.
+ * Reopens an O_PATH descriptor for reading if it is a regular file, and closes the O_PATH
+ * descriptor. Devices and pipes are never opened, because opening can have effects. Files without
+ * blocks, as in /proc and /sys, are not opened either: reading can have effects.
  */
 static int found_open(int found)
 {
@@ -132,7 +132,7 @@ static int found_open(int found)
     return fd;
 }
 
-/* flags: O_NOFOLLOW: the last component may not be a symbolic link. */
+/* With O_NOFOLLOW in flags the last component must not be a symbolic link. */
 static int open_below(const char *root, const char *path, int flags)
 {
     const struct open_how how = {.flags = (unsigned)(O_PATH | O_CLOEXEC | flags),
@@ -191,7 +191,7 @@ int place_open(const char *path, char **name, char **root)
     return place_open_below("", path);
 }
 
-/* The process's number for itself, and its user. */
+/* Finds the PID of a process in its own namespace, and its user. */
 static bool process_facts(uint32_t pid, uint32_t *inner, uid_t *uid)
 {
     char path[32], *line = NULL, *last;
@@ -214,7 +214,7 @@ static bool process_facts(uint32_t pid, uint32_t *inner, uid_t *uid)
     return file != NULL;
 }
 
-/* Every user can write into /tmp, and make links there: none is followed. */
+/* Every user can create links in /tmp, so symbolic links are not followed. */
 FILE *place_open_map(uint32_t pid)
 {
     uid_t uid = geteuid();

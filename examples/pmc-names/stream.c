@@ -1,7 +1,7 @@
 /*
- * perf.data as a stream, as samples.perf has it: its records are those of the log again, and each
- * sample becomes the line that samples.folded would have, with the callers that its registers and
- * its copy of the stack tell. Records stand in order of time. All of it is hostile.
+ * Converts perf.data in pipe format (samples.perf) into lines as in samples.folded. Callers are
+ * found by unwinding the registers and the copy of the stack. Records are in order of time. The
+ * input may be hostile.
  */
 #include "examples/pmc-names/names.h"
 
@@ -13,15 +13,15 @@
 #include <string.h>
 
 #define SPACES_BYTES (UINT64_C(256) << 20)
-#define IDS_MAX      (1u << 20) /* of events */
+#define IDS_MAX      (1u << 20) /* ids of events */
 
-/* Types of records that only a stream has, and the oldest one of mappings. */
+/* Record types that the log does not have: those of perf.data, and the old MMAP. */
 #define STREAM_MAP     1u
 #define STREAM_ATTR    64u
-#define STREAM_TRACING 66u /* followed by bytes that are no records */
+#define STREAM_TRACING 66u /* followed by bytes that are not records */
 #define MAP_DATA       0x2000u
 
-/* Bits of sample_type, in the order in which a sample has them, but for the last. */
+/* Bits of sample_type, in the order of the fields in a sample, except the last. */
 #define HAS_IP         (1u << 0)
 #define HAS_TID        (1u << 1)
 #define HAS_TIME       (1u << 2)
@@ -36,12 +36,12 @@
 #define HAS_BRANCHES   (1u << 11)
 #define HAS_REGISTERS  (1u << 12)
 #define HAS_STACK      (1u << 13)
-#define HAS_IDENTIFIER (1u << 16) /* before all others */
+#define HAS_IDENTIFIER (1u << 16) /* the first field */
 
 #define READ_GROUP      8u
 #define BRANCH_HW_INDEX (1u << 17)
 
-/* What an event's samples have. */
+/* The form of the samples of an event. */
 struct source {
     uint64_t id, sample_type, read_format, branches, registers;
 };
@@ -55,12 +55,12 @@ static struct {
     unsigned long long unread;
 } stream;
 
-/* A record's body, word by word. */
+/* The rest of a record's body. */
 struct words {
     const uint64_t *at, *end;
 };
 
-/* n words, or NULL: there are not so many. */
+/* Takes n words, or returns NULL if fewer are left. */
 static const uint64_t *take(struct words *words, uint64_t n)
 {
     const uint64_t *at = words->at;
@@ -89,7 +89,7 @@ static uint32_t high(uint64_t word)
 
 /* ---- events ---- */
 
-/* perf_event_attr: as many words as it says it has, and the ids. */
+/* Reads an attribute record: perf_event_attr (with its size member) and the ids. */
 static bool attr_take(struct words words)
 {
     const uint64_t *attr = take(&words, 1);
@@ -105,7 +105,7 @@ static bool attr_take(struct words words)
     source.branches = field[9];
     source.registers = field[10];
     stream.all_have_ids &= (source.sample_type & HAS_IDENTIFIER) != 0;
-    do { /* one without an id is the only event */
+    do { /* an event without ids is the only event */
         const uint64_t *id = take(&words, 1);
 
         source.id = id ? *id : UINT64_MAX;
@@ -115,7 +115,7 @@ static bool attr_take(struct words words)
     return true;
 }
 
-/* Without identifiers all events are taken to have what the last one has. */
+/* Finds the event of a sample. Samples without ids belong to the last event. */
 static const struct source *source_of(const struct words *words)
 {
     size_t i = stream.sources.n;
@@ -132,7 +132,7 @@ static const struct source *source_of(const struct words *words)
 
 /* ---- samples ---- */
 
-/* What a sample has of what is needed. */
+/* The needed fields of a sample. */
 struct parts {
     const uint64_t *chain;
     uint64_t n_chain;
@@ -140,7 +140,7 @@ struct parts {
     struct record_sample fixed;
 };
 
-/* The words of the parts up to the call chain. */
+/* Takes the fields before the call chain. */
 static bool fixed_take(struct words *words, const struct source *source,
                        struct record_sample *fixed)
 {
@@ -164,7 +164,7 @@ static bool fixed_take(struct words *words, const struct source *source,
     return true;
 }
 
-/* The values of a group, or one: none is needed. */
+/* Skips the values of READ, for a group or for one event. */
 static bool read_pass(struct words *words, uint64_t format)
 {
     const uint64_t times = (format & 1) + (format >> 1 & 1);
@@ -177,7 +177,7 @@ static bool read_pass(struct words *words, uint64_t format)
     return n && *n < UINT16_MAX && take(words, times + *n * each);
 }
 
-/* A number of words, and these. */
+/* Takes a number and a list of this many words. */
 static const uint64_t *list_take(struct words *words, uint64_t *n, uint64_t each, uint64_t before)
 {
     const uint64_t *count = take(words, 1);
@@ -190,7 +190,7 @@ static const uint64_t *list_take(struct words *words, uint64_t *n, uint64_t each
 
 static bool raw_pass(struct words *words)
 {
-    /* its length, four bytes, stands before it */
+    /* after its length of four bytes */
     return words->at < words->end &&
            take(words, ((uint64_t)low(*words->at) + sizeof(uint32_t) + 7) / 8);
 }
@@ -207,7 +207,7 @@ static bool registers_take(struct words *words, uint64_t mask, struct user_state
     return !*abi || user->registers;
 }
 
-/* Behind the room for the copy stands how much of it was filled. */
+/* Takes the copy of the stack, which is followed by the number of valid bytes. */
 static bool stack_take(struct words *words, struct user_state *user)
 {
     const uint64_t *size = take(words, 1), *filled;
@@ -239,7 +239,7 @@ static bool parts_take(struct words words, const struct source *source, struct p
            (!(type & HAS_STACK) || stack_take(&words, &parts->user));
 }
 
-/* The chain's frames of the kernel, if it says which these are. */
+/* Returns the number of kernel frames at the start of the chain. */
 static uint64_t kernel_frames(const struct parts *parts)
 {
     uint64_t n = 0;
@@ -251,7 +251,7 @@ static uint64_t kernel_frames(const struct parts *parts)
     return n;
 }
 
-/* What the stack tells stands in the place of the chain's user frames. */
+/* Makes the line of a sample. Unwound frames replace the user frames of the chain. */
 static void sample_make(const struct parts *parts, unsigned mode)
 {
     static uint64_t frame[UINT16_MAX + UNWIND_MAX + 1];
@@ -293,7 +293,7 @@ static bool sample_take(const struct record *record, struct words words, bool (*
 
 /* ---- processes ---- */
 
-/* A text at the end of the fields, cut at the end of the record. */
+/* Copies the text at the end of a record. */
 static char *text_take(const struct words *words)
 {
     return strndup((const char *)words->at, (size_t)(words->end - words->at) * sizeof(uint64_t));
@@ -309,7 +309,7 @@ static bool made_take(void)
     return done;
 }
 
-/* old: without inode and protection. */
+/* Adds a mapping. An old record (MMAP) has no inode and no protection. */
 static bool map_take(const struct record *record, struct words words, bool old)
 {
     const uint64_t *field = take(&words, old ? 4 : 8);
@@ -320,7 +320,8 @@ static bool map_take(const struct record *record, struct words words, bool old)
         stream.unread++;
         return true;
     }
-    if (record->misc & MAP_DATA || low(field[0]) == UINT32_MAX) /* the kernel has no stack here */
+    if (record->misc & MAP_DATA ||
+        low(field[0]) == UINT32_MAX) /* kernel mappings are not needed for user stacks */
         return true;
     path = text_take(&words);
     map = (struct map_facts){.pid = low(field[0]),
@@ -368,7 +369,7 @@ static bool task_take(const struct record *record, struct words words)
 
 /* ---- the stream ---- */
 
-/* Bytes that are no records, or as many as there are. */
+/* Skips bytes, up to the end of the input. */
 static void pass(FILE *in, uint64_t bytes)
 {
     char block[4096];
@@ -410,8 +411,8 @@ static bool record_take(FILE *in, const struct record *record, struct words word
     }
 }
 
-/* A record, whole, and zeroes up to the next word. False: the stream has ended, perhaps in the
- * middle of one. */
+/* Reads a complete record and fills the last word with zeroes. Returns false at the end of the
+ * stream, also inside a record. */
 static bool record_read(FILE *in, uint64_t *room)
 {
     struct record *record = (struct record *)room;
@@ -419,7 +420,7 @@ static bool record_read(FILE *in, uint64_t *room)
 
     if (n < sizeof *record || record->size < sizeof *record) {
         if (ferror(in) && errno == EAGAIN)
-            clearerr(in); /* it can grow, and is not waited for */
+            clearerr(in); /* the file may grow later */
         stream.unread += n > 0;
         return false;
     }
@@ -437,7 +438,7 @@ bool stream_begins(FILE *in)
     size_t n = fread(head, 1, sizeof head, in);
     bool is = n == sizeof head && memcmp(head, magic, n) == 0;
 
-    while (!is && n > 0) /* C libraries take back so many */
+    while (!is && n > 0) /* ungetc() works for so many bytes in all C libraries in use */
         ungetc((unsigned char)head[--n], in);
     return is;
 }

@@ -1,5 +1,5 @@
 /*
- * Names of the kernel's addresses: lines "ADDRESS TYPE NAME" of /proc/kallsyms.
+ * Kernel functions from /proc/kallsyms.
  */
 #include "examples/pmc-names/names.h"
 
@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KERNEL_REACH (UINT64_C(1) << 20) /* no function is larger: beyond it is another's */
+#define KERNEL_REACH (UINT64_C(1) << 20) /* largest size of a function */
 #define ENTRIES_MAX  (1u << 21)
 #define NAME_MAX_    512u /* bytes of a name */
 
 struct entry {
     uint64_t start;
-    unsigned order; /* in the file */
+    unsigned order; /* line number in the file */
     char *name;
 };
 
@@ -48,7 +48,7 @@ static void table_sort(struct table *table)
         qsort(table->items, table->n, sizeof *table->items, entry_compare);
 }
 
-/* The last one that begins at the address or before it. */
+/* Returns the last entry that starts at or before the address. */
 static const struct entry *table_find(const struct table *table, uint64_t address)
 {
     size_t low = 0, high = table->n;
@@ -64,8 +64,8 @@ static const struct entry *table_find(const struct table *table, uint64_t addres
     return low ? &table->items[low - 1] : NULL;
 }
 
-/* "ADDRESS TYPE NAME", and behind a tab the module's; addresses are 0 for those that may not know
- * them. */
+/* Reads lines "ADDRESS TYPE NAME", followed by a tab and the module. All addresses are 0 for users
+ * that may not see them. */
 static void kernel_read(struct table *table)
 {
     FILE *file = fopen("/proc/kallsyms", "re");
@@ -99,7 +99,7 @@ const char *kernel_name(uint64_t address)
     entry = table_find(&table, address);
     if (!entry || address - entry->start > KERNEL_REACH)
         return NULL;
-    /* of several names of one address the first */
+    /* the first of several names of an address */
     while (entry > table.items && entry[-1].start == entry->start)
         entry--;
     return entry->name;

@@ -1,6 +1,6 @@
 /*
- * The callers of a sample, from its registers and its copy of the stack: libdwfl unwinds with what
- * the programs' files say. One child with a Dwfl stands for all processes that have the same
+ * Unwinds a sample from its registers and its copy of the stack, with libdwfl and the unwind tables
+ * of the executables. One child process with a Dwfl serves all processes that have the same
  * mappings.
  */
 #include "examples/pmc-names/names.h"
@@ -15,8 +15,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define SPACES_MAX 64 /* kept; of more the latest ones */
-#define SECONDS    20 /* of a processor for a sample: the first one has the files opened */
+#define SPACES_MAX 64 /* address spaces; the least recently used is replaced */
+#define SECONDS    20 /* CPU time for a sample; the first one opens the files */
 #define VDSO       "[vdso]"
 #define VDSO_MAX   65536 /* bytes */
 
@@ -29,18 +29,18 @@
 #endif
 
 static struct space {
-    uint64_t mappings; /* a sum of them; 0: free */
-    uint64_t used;     /* when, by number */
+    uint64_t mappings; /* hash of the mappings; 0: unused */
+    uint64_t used;     /* sequence number of the last use */
     struct child child;
-    /* in the child */
-    const struct maps *maps; /* NULL: they have been read */
-    Dwfl *dwfl;              /* NULL: nothing of it can be read */
+    /* The following members are used in the child. */
+    const struct maps *maps; /* NULL: already read */
+    Dwfl *dwfl;              /* NULL: no file can be read */
     int machine;
-    struct found *found; /* of its modules */
+    struct found *found; /* places of the modules */
     size_t n_found;
 } spaces[SPACES_MAX];
 
-/* The sample at work. */
+/* The present sample. */
 static struct {
     const struct user_state *user;
     const struct space *space;
@@ -50,7 +50,7 @@ static struct {
 
 /* ---- registers ---- */
 
-/* perf's numbers of x86-64's registers as DWARF's; all others are in neither. */
+/* DWARF register numbers of x86-64, indexed by perf's numbers; -1: none. */
 static const signed char x86_dwarf[] = {0,  3,  2,  1,  4, 5, 6,  7,  16, -1, -1, -1,
                                         -1, -1, -1, -1, 8, 9, 10, 11, 12, 13, 14, 15};
 
@@ -103,7 +103,7 @@ static bool stack_read(uint64_t address, Dwarf_Word *word)
     return true;
 }
 
-/* What does not change while a program runs is as its file has it. */
+/* Reads memory that does not change while a program runs from its file. */
 static bool file_read(Dwfl *dwfl, uint64_t address, Dwarf_Word *word)
 {
     Dwfl_Module *module = dwfl_addrmodule(dwfl, address);
@@ -161,7 +161,8 @@ static uint64_t mappings_sum(const struct maps *maps)
     return sum ? sum : 1;
 }
 
-/* How far from where the file wants it this mapping of code is. All files are for one machine. */
+/* Finds the difference between the load address and the link-time address of a mapping. All files
+ * must be for the same architecture. */
 static bool bias_of(struct space *space, int fd, const struct record_map *map, GElf_Addr *bias)
 {
     Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
@@ -185,10 +186,10 @@ static bool bias_of(struct space *space, int fd, const struct record_map *map, G
     return known;
 }
 
-/* The kernel's own, which is no file: this process's copy, which all processes here have. */
+/* The vDSO is not a file: copies the vDSO of this process, which is that of all processes. */
 static int vdso_open(const struct space *space, const struct record_map *map)
 {
-    const void *image = (const void *)getauxval(AT_SYSINFO_EHDR); /* NOLINT: it is an address */
+    const void *image = (const void *)getauxval(AT_SYSINFO_EHDR); /* NOLINT: an address */
     int fd = -1;
 
     if (image && space->machine == MACHINE_HERE && map->length <= VDSO_MAX)
@@ -200,7 +201,7 @@ static int vdso_open(const struct space *space, const struct record_map *map)
     return -1;
 }
 
-/* Where its bytes are, and how far from where they are wanted. */
+/* Opens the file of a mapping and finds its bias. */
 static int map_open(struct space *space, const struct record_map *map, struct found *found,
                     GElf_Addr *bias)
 {
@@ -221,7 +222,7 @@ static int map_open(struct space *space, const struct record_map *map, struct fo
     return -1;
 }
 
-/* The parts of a file that has several lie one behind the other. */
+/* Returns whether the file of this mapping is already a module; its mappings are adjacent. */
 static bool is_known(const struct space *space, const struct found *found)
 {
     const struct found *last = space->n_found ? &space->found[space->n_found - 1] : NULL;
@@ -257,7 +258,7 @@ static bool thread_get(Dwfl *dwfl, pid_t tid, void *arg, void **thread)
     return true;
 }
 
-/* There is one thread, and it is asked for by its number. */
+/* Callback of libdwfl: the process has one thread. */
 static pid_t thread_next(Dwfl *dwfl, void *arg, void **thread)
 {
     (void)dwfl;
@@ -266,7 +267,7 @@ static pid_t thread_next(Dwfl *dwfl, void *arg, void **thread)
     return 0;
 }
 
-/* elfutils keeps a module's file open, and there may be many spaces with many modules. */
+/* Raises the limit of open files, because elfutils keeps the file of each module open. */
 static void files_allow(void)
 {
     struct rlimit limit;
@@ -308,13 +309,14 @@ static int frame_note(Dwfl_Frame *frame, void *arg)
     (void)arg;
     if (!dwfl_frame_pc(frame, &pc, &activation))
         return DWARF_CB_ABORT;
-    /* A caller is looked for in front of where it goes on; what a signal interrupted is there. */
+    /* A caller is looked up before its return address, an interrupted instruction at its address.
+     */
     now.frame[now.n] = pc + (activation && now.n > 0);
     return ++now.n < UNWIND_MAX ? DWARF_CB_OK : DWARF_CB_ABORT;
 }
 
-/* In the child. The question: mask, bytes of the stack, registers, stack. Behind the frames is a 0.
- */
+/* Runs in the child. The question is: mask, bytes of the stack, registers, stack. The answer is the
+ * frames and a 0. */
 static size_t frames_answer(void *self)
 {
     struct space *space = self;
@@ -337,13 +339,15 @@ static size_t frames_answer(void *self)
     now.n = 0;
     if (space->dwfl && register_find(&user, arm ? ARM_PC : X86_PC, &now.pc) &&
         register_find(&user, arm ? ARM_SP : X86_SP, &now.sp))
-        dwfl_getthread_frames(space->dwfl, 1, frame_note, NULL); /* an end is often an error */
+        dwfl_getthread_frames(
+            space->dwfl, 1, frame_note,
+            NULL); /* the result is ignored: unwinding often stops with an error */
     frame[now.n] = 0;
     memcpy(child_message, frame, (now.n + 1) * sizeof *frame);
     return (now.n + 1) * sizeof *frame;
 }
 
-/* The one of these mappings; of many the one longest without use makes room. */
+/* Returns the space of these mappings; a new one replaces the least recently used. */
 static struct space *space_of(const struct maps *maps)
 {
     static uint64_t uses;

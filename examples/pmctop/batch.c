@@ -1,5 +1,5 @@
 /*
- * Lines for scripts: one for each event, separated by tabs, after each reading.
+ * Batch mode: after each reading, one line for each event, with fields separated by tabs.
  */
 #include "examples/pmctop/top.h"
 
@@ -42,7 +42,7 @@ static bool lines_print(struct model *model)
     return written;
 }
 
-/* From one reading to the next: the time that a reading takes is part of the step. */
+/* Waits until `interval` seconds after the last reading, including the time of the reading. */
 static void wait_after(uint64_t at_ns, double interval)
 {
     const uint64_t until_ns = at_ns + (uint64_t)(interval * 1e9);

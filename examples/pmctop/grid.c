@@ -1,5 +1,5 @@
 /*
- * Cells in columns: as wide as the widest, as long as the window allows it.
+ * A table whose columns are as wide as their widest cell, if the window is wide enough.
  */
 #include "examples/pmctop/top.h"
 
@@ -29,7 +29,7 @@ void grid_word(struct grid *grid, const char *word)
     grid_cell(grid);
 }
 
-/* Without memory there are no rows. */
+/* Returns 0 after ENOMEM. */
 size_t grid_rows(const struct grid *grid)
 {
     return grid->text.failed ? 0 : grid->ends.n / grid->columns;
@@ -42,7 +42,7 @@ static const char *cell(const struct grid *grid, size_t row, unsigned column)
     return grid->text.data + (at ? grid->ends.items[at - 1] : 0);
 }
 
-/* The widest column whose cells may be cut; columns: none. */
+/* Returns the widest column whose cells may be cut, or the number of columns if there is none. */
 static unsigned column_widest(const struct grid *grid)
 {
     unsigned widest = grid->columns;
@@ -56,7 +56,7 @@ static unsigned column_widest(const struct grid *grid)
 
 void grid_fit(struct grid *grid, unsigned width)
 {
-    unsigned all = grid->columns - 1; /* the gaps */
+    unsigned all = grid->columns - 1; /* the spaces between columns */
 
     for (unsigned c = 0; c < grid->columns; c++) {
         grid->width[c] = 1;
@@ -72,7 +72,7 @@ void grid_fit(struct grid *grid, unsigned width)
         grid->width[c]--;
 }
 
-/* A cell that is cut ends in '+'. */
+/* Prints a row; a cut cell has '+' as its last character. */
 void grid_row(const struct grid *grid, size_t row, struct buf *out)
 {
     for (unsigned c = 0; c < grid->columns; c++) {

@@ -1,6 +1,6 @@
 /*
- * The view that stays: a key changes the choice from the last reading, time alone makes the next
- * one.
+ * Live mode: the screen is read again after each interval; keys only change the filter, the order
+ * and the page of the present reading.
  */
 #include "core/base/clock.h"
 #include "examples/pmctop/top.h"
@@ -45,7 +45,7 @@ static void prompt_begin(struct live *live, enum prompt prompt, const char *text
     snprintf(live->typed, sizeof live->typed, "%s", text);
 }
 
-/* Enter. */
+/* Called at Enter: applies the input of the prompt. */
 static void prompt_end(struct live *live)
 {
     if (live->prompt == PROMPT_INTERVAL && *live->typed &&
@@ -91,7 +91,7 @@ static void scroll_by(struct live *live, bool down, size_t lines)
     size_t *top = &live->top[live->page];
 
     if (down)
-        *top += lines; /* the picture stops at the end */
+        *top += lines; /* drawing limits it to the last page */
     else
         *top = *top > lines ? *top - lines : 0;
 }
@@ -124,7 +124,7 @@ static bool scroll_key(struct live *live, int key)
     }
 }
 
-/* Only while they are looked at. */
+/* Reads info/rows again, if its page is visible. */
 static bool rows_again(struct live *live)
 {
     return live->page != PAGE_ROWS ||
@@ -197,7 +197,7 @@ static bool view_key(struct live *live, int key)
     }
 }
 
-/* The window's new size is known to curses, and drawn by the next picture. */
+/* Handles a key. After a resize curses has the new size, and the next drawing uses it. */
 static bool key_take(struct live *live, int key)
 {
     if (key == KEY_RESIZE)
@@ -218,7 +218,7 @@ enum waited {
     WAITED_END
 };
 
-/* Until there is a key or this moment has come. The terminal may go away meanwhile. */
+/* Waits for a key or for this time. Also returns when the terminal disappears. */
 static enum waited wait_key(const struct live *live, uint64_t until_ns, int *key)
 {
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
@@ -226,7 +226,7 @@ static enum waited wait_key(const struct live *live, uint64_t until_ns, int *key
     const int left_ms = now_ns < until_ns ? (int)((until_ns - now_ns + 999999) / 1000000) : 0;
     int ready;
 
-    *key = getch(); /* one that curses has already */
+    *key = getch(); /* a key that curses has already read */
     if (*key != ERR)
         return WAITED_KEY;
     ready = poll(&input, 1, live->paused ? -1 : left_ms);
@@ -248,7 +248,7 @@ static uint64_t next_ns(const struct live *live)
     return live->model.now.at_ns + (uint64_t)(live->interval * 1e9);
 }
 
-/* False: tree->trouble says why it ended. */
+/* Returns false if the tree cannot be read; tree->trouble has the reason. */
 static bool live_loop(struct live *live, unsigned long limit)
 {
     unsigned long readings = 0;

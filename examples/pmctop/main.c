@@ -31,7 +31,7 @@ struct options {
     bool batch;
 };
 
-/* A usage error. */
+/* Prints a usage error and returns its exit status. */
 static int misuse(const char *option, const char *text, const char *wanted)
 {
     fprintf(stderr, "pmctop: -%s %s: not %s\n%s", option, text, wanted, usage);
@@ -56,7 +56,7 @@ static bool limit_parse(const char *text, unsigned long *limit)
     return *text >= '0' && *text <= '9' && !*end && *limit > 0;
 }
 
-/* 0, or the exit status of a usage error. */
+/* Returns 0, or the exit status of a usage error. */
 static int option_take(struct options *options, int option)
 {
     switch (option) {

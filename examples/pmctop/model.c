@@ -1,6 +1,6 @@
 /*
- * Lines of the PMCs and their rates, from one reading of `counts` to the next; which of them are
- * shown, and in which order.
+ * The lines of the PMCs, their rates between two readings of `counts`, and the filter and order of
+ * the lines.
  */
 #include "core/base/clock.h"
 #include "examples/pmctop/top.h"
@@ -28,7 +28,7 @@ static void reading_free(struct reading *reading)
     free(reading->text.items);
 }
 
-/* The lines of one PMC follow each other. */
+/* Adds a line. The lines of one PMC are adjacent. */
 static bool line_add(struct reading *reading, struct line line)
 {
     struct pmc *last = reading->pmcs.n ? &reading->pmcs.items[reading->pmcs.n - 1] : NULL;
@@ -45,7 +45,7 @@ static bool line_add(struct reading *reading, struct line line)
     return !vec_push(&reading->lines, line);
 }
 
-/* name, event, count, enabled_ns, running_ns, state; there may be more one day. */
+/* Parses name, event, count, enabled_ns, running_ns, state; more fields are ignored. */
 static bool line_parse(char *text, struct line *line)
 {
     char *field[6];
@@ -74,7 +74,7 @@ static bool reading_parse(struct reading *reading)
 
 /* ---- rates ---- */
 
-/* Mostly the one behind that of the last call. */
+/* Finds a PMC in the previous reading. It usually follows the PMC of the last call. */
 static const struct pmc *pmc_before(const struct reading *before, const char *name, size_t *next)
 {
     for (size_t i = 0; i < before->pmcs.n; i++) {
@@ -88,7 +88,8 @@ static const struct pmc *pmc_before(const struct reading *before, const char *na
     return NULL;
 }
 
-/* Not known where it was reset, or is another one of the same name: count or time went back. */
+/* Returns the rate, or a negative value if the count or time decreased: a reset, or a new PMC with
+ * the same name. */
 static double rate_of(const struct line *now, const struct line *before, double seconds)
 {
     if (strcmp(now->event, before->event) != 0 || now->count < before->count ||
@@ -149,7 +150,7 @@ static int line_compare(const void *x, const void *y, void *data)
     }
     if (choice->reversed)
         order = -order;
-    return order ? order : (a > b) - (a < b); /* as they stand in the tree */
+    return order ? order : (a > b) - (a < b); /* in the order of the tree */
 }
 
 bool model_arrange(struct model *model)
@@ -177,7 +178,7 @@ bool model_read(struct model *model)
     const struct reading older = model->before;
 
     model->before = model->now;
-    model->now = older; /* its memory is used again */
+    model->now = older; /* its memory is reused */
     reading_clear(&model->now);
     model->shown.n = 0;
     model->now.at_ns = monotonic_ns();
@@ -198,7 +199,7 @@ void model_free(struct model *model)
 
 /* ---- metrics ---- */
 
-/* A PMC that has gone since, and one that its user may read only in part, have none. */
+/* A PMC that was removed since, or may be read only in part, has no metrics. */
 const struct pmc *model_pmc(struct model *model, const struct line *line)
 {
     struct pmc *pmc = &model->now.pmcs.items[line->pmc];
@@ -245,7 +246,7 @@ void metrics_print(const struct pmc *pmc, bool brief, struct buf *out)
         const bool rate = (name_len > 2 && !strncmp(line + name_len - 2, "/s", 2)) ||
                           (name_len > 6 && !strncmp(line + name_len - 6, "/cpu-s", 6));
 
-        /* the screen has its own rates, since the last screen */
+        /* the screen computes rates since the last reading */
         if (!rate)
             metric_print(line, name_len, brief, out->len == begun, out);
     }

@@ -1,6 +1,6 @@
 /*
- * The table of rows: which CPU's counter is held by which PMC. Columns are found by the names in
- * its first line, so that others may come.
+ * The table of rows: the counters of each CPU and the PMCs that hold them. Columns are found by
+ * their titles in the first line, so that later versions can add columns.
  */
 #include "examples/pmctop/top.h"
 
@@ -13,7 +13,7 @@ enum {
     ROW_USERS = 9
 };
 
-/* The first ones are there in a narrow window, too. */
+/* In a narrow window only the first columns are shown. */
 const char *const row_titles[ROW_COLUMNS] = {
     "cpu", "row",   "name",        "state", "pmc",   "uid",
     "pid", "event", "disposition", "users", "flags", "reload",
@@ -28,7 +28,7 @@ static size_t words_split(char *line, const char *words[WORDS_MAX])
     return n;
 }
 
-/* Where each column stands; behind the end: it is not there. */
+/* Finds the index of each column; a missing column gets an index after the last. */
 static void columns_find(char *head, size_t column[ROW_COLUMNS])
 {
     const char *words[WORDS_MAX];

@@ -1,6 +1,6 @@
 /*
- * One picture: a line about all, the titles of the columns, as much of a page as there is room for,
- * and a line for keys. A window may have any size.
+ * Drawing the screen: a summary line, the column titles, the visible part of a page, and a line of
+ * keys. The window may have any size.
  */
 #include "examples/pmctop/top.h"
 
@@ -12,7 +12,7 @@ enum {
     HEAD_LINES = 2,
     FOOT_LINES = 1
 };
-/* Columns of numbers: those of a line, and cpu, row, uid and pid. */
+/* Columns of numbers: of a PMC line, and cpu, row, uid and pid. */
 enum {
     PMC_NUMBERS = 1 << 2 | 1 << 3,
     ROW_NUMBERS = 1 << 0 | 1 << 1 | 1 << 5 | 1 << 6
@@ -36,7 +36,7 @@ static const char *const help[] = {
     "is a lower bound. Rows are the hardware's counters: see pmcfs(8).",
 };
 
-/* Bytes of a text are at least as many as its columns: it stays on its line. */
+/* Prints a text in one line. It has at least as many bytes as columns, so it never wraps. */
 static void put_line(int y, attr_t attributes, const char *text)
 {
     attrset((int)attributes);
@@ -60,7 +60,7 @@ static size_t page_length(const struct live *live)
     return sizeof help / sizeof help[0];
 }
 
-/* Only for the lines that are shown metrics are read. */
+/* Metrics are read only for visible lines. */
 static void pmc_cells(struct model *model, const struct line *line, struct grid *grid)
 {
     const struct pmc *pmc = model_pmc(model, line);
@@ -127,7 +127,8 @@ static void line_cells(struct live *live, size_t at, struct grid *grid)
     }
 }
 
-/* A count that is too low, or that stands still though it should not. */
+/* Returns whether to highlight a line: the count is partial, or does not grow although it should.
+ */
 static bool stands_out(struct live *live, size_t at)
 {
     const struct line *line = live->page == PAGE_PMCS ? live->model.shown.items[at] : NULL;
@@ -167,7 +168,7 @@ static void draw_page(struct live *live)
     grid_free(&grid);
 }
 
-/* ---- the lines around it ---- */
+/* ---- head and keys ---- */
 
 static void draw_head(const struct live *live)
 {

@@ -1,6 +1,7 @@
 /*
- * pmctop: a live view of the PMCs that its user may read. tree.c reads files, model.c makes lines
- * and rates of them, rows.c the table of rows, grid.c columns; live.c and screen.c are the view.
+ * pmctop: a live view of the PMCs that its user may read. tree.c reads files, model.c computes
+ * lines and rates, rows.c reads the table of rows, grid.c prints columns; live.c and screen.c are
+ * the view.
  */
 #pragma once
 
@@ -21,19 +22,21 @@ struct text {
 struct tree {
     char *path;
     unsigned device[2];
-    char trouble[512]; /* a sentence: why something that returned false did not work */
+    char trouble[512]; /* the reason, as a sentence, after a function returned false */
 };
 
-/* Opens $PMC, or else /pmc, or else the first mount of pmcfs. On false, trouble has the reason. */
+/* Opens $PMC, or else /pmc, or else the first mount of pmcfs. Returns false with the reason in
+ * trouble. */
 bool tree_open(struct tree *tree);
 void tree_close(struct tree *tree);
-bool tree_no_memory(struct tree *tree); /* false, and that is the trouble */
-/* The text of `counts`, of one moment. False: it cannot be read, or pmcfs was unmounted. */
+bool tree_no_memory(struct tree *tree); /* sets trouble to ENOMEM and returns false */
+/* Reads `counts` at one moment. Returns false if it cannot be read or pmcfs was unmounted. */
 bool tree_counts(struct tree *tree, struct text *text);
-/* The text of another file below the root. False: there is none, which is no trouble. */
+/* Reads another file below the root. Returns false if it does not exist, without setting trouble.
+ */
 bool tree_file(const struct tree *tree, const char *name, struct text *text);
 
-/* ---- model.c: readings, in the order and choice that the user wants ---- */
+/* ---- model.c: readings, filtered and sorted ---- */
 
 enum sort {
     SORT_RATE,
@@ -46,21 +49,21 @@ extern const char *const sort_names[SORTS];
 struct choice {
     enum sort sort;
     bool reversed, busy_only;
-    char filter[64]; /* "": all */
+    char filter[64]; /* "": no filter */
 };
 
-/* One event of a PMC. The words stand in the text of its reading. */
+/* One event of a PMC. The strings point into the text of the reading. */
 struct line {
     const char *name, *event, *state;
     uint64_t count, enabled_ns;
-    double rate; /* per second since the reading before; negative: not known */
-    size_t pmc;  /* in pmcs */
+    double rate; /* per second since the previous reading; negative: unknown */
+    size_t pmc;  /* index in pmcs */
 };
 
 struct pmc {
     const char *name;
-    size_t first, n;     /* its lines */
-    struct text metrics; /* of its file, once it was asked for */
+    size_t first, n;     /* its range in lines */
+    struct text metrics; /* contents of its file `metrics`, read on demand */
     bool asked, partial;
 };
 
@@ -78,19 +81,19 @@ struct model {
     VEC(const struct line *) shown;
 };
 
-/* Reads anew. False: tree->trouble says why. */
+/* Reads `counts` again. Returns false with the reason in tree->trouble. */
 bool model_read(struct model *model);
-/* Makes `shown` anew, after the choice has changed. False: the same. */
+/* Filters and sorts again, after a change of the choice. Returns false like model_read(). */
 bool model_arrange(struct model *model);
 void model_free(struct model *model);
-/* The PMC of a line, its metrics read if they were not since the last model_read(). */
+/* Returns the PMC of a line, with metrics read at most once per model_read(). */
 const struct pmc *model_pmc(struct model *model, const struct line *line);
-/* One text of all its metrics that are not an event's rate: "ipc=2.000000,cpi=0.500000", or, to be
- * looked at, "ipc 2.000 cpi 0.500". */
+/* Prints all metrics of a PMC except rates of events: "ipc=2.000000,cpi=0.500000", or brief for
+ * people, "ipc 2.000 cpi 0.500". */
 void metrics_print(const struct pmc *pmc, bool brief, struct buf *out);
-/* "1.234k": at most six characters. Negative: "-". */
+/* Prints a number with at most six characters, as "1.234k"; "-" if negative. */
 void number_print(double value, struct buf *out);
-/* Whether the filter takes something that has these words. */
+/* Returns whether one of these words matches the filter. */
 bool choice_takes(const struct choice *choice, const char *const words[], size_t n);
 
 /* ---- rows.c: info/rows ---- */
@@ -106,7 +109,7 @@ struct rows {
     VEC(const struct row *) shown;
 };
 
-/* False: no memory. */
+/* Returns false on ENOMEM. */
 bool rows_read(struct rows *rows, const struct tree *tree, const struct choice *choice);
 bool rows_arrange(struct rows *rows, const struct choice *choice);
 void rows_free(struct rows *rows);
@@ -119,23 +122,23 @@ enum {
 
 struct grid {
     unsigned columns;
-    unsigned right; /* a bit for each column that has numbers: to the right, and never cut */
+    unsigned right; /* bit N: column N has numbers, is right-aligned and never cut */
     struct buf text;
-    VEC(size_t) ends; /* of the cells, row by row; the first row are the titles */
+    VEC(size_t) ends; /* end of each cell in text, row by row, starting with the titles */
     unsigned width[GRID_COLUMNS];
 };
 
 void grid_begin(struct grid *grid, unsigned columns, unsigned right);
-/* What was added to text since the last one is a cell. */
+/* Ends a cell: the text added since the last cell. */
 void grid_cell(struct grid *grid);
 void grid_word(struct grid *grid, const char *word);
-/* Chooses the widths: the widest columns lose most. Once, when all cells are there. */
+/* Computes the widths of columns, cutting the widest first. Call it once, after the last cell. */
 void grid_fit(struct grid *grid, unsigned width);
 size_t grid_rows(const struct grid *grid);
 void grid_row(const struct grid *grid, size_t row, struct buf *out);
 void grid_free(struct grid *grid);
 
-/* ---- screen.c: one picture of it all ---- */
+/* ---- screen.c: drawing ---- */
 
 enum page {
     PAGE_PMCS,
@@ -155,8 +158,8 @@ struct live {
     double interval; /* seconds */
     bool paused, ended;
     enum page page, behind_help;
-    size_t top[PAGES]; /* how far each is scrolled */
-    size_t body;       /* lines that the last picture had for its page */
+    size_t top[PAGES]; /* first visible line of each page */
+    size_t body;       /* lines of the page on the last screen */
     enum prompt prompt;
     char typed[64];
     const char *message; /* or NULL */
@@ -166,9 +169,9 @@ void screen_draw(struct live *live);
 
 /* ---- live.c and batch.c ---- */
 
-/* Until the user ends it, or after so many readings (0: no limit). The exit status. */
+/* Run until the user quits or after `limit` readings (0: no limit). Return the exit status. */
 int live_run(struct tree *tree, const struct choice *choice, double interval, unsigned long limit);
 int batch_run(struct tree *tree, const struct choice *choice, double interval, unsigned long limit);
-/* Seconds between readings, as people write them. False: no number, or out of range. */
+/* Parses the seconds between readings. Returns false for an invalid or out-of-range number. */
 bool interval_parse(const char *text, double *seconds);
 #define INTERVAL_RANGE "a number of seconds from 0.1 to 86400"

@@ -35,7 +35,8 @@ static char *mount_point(char *line)
     return strdup(at);
 }
 
-/* /pmc if pmcfs is mounted there, otherwise the first mount that this user can read, or the first one. */
+/* /pmc if pmcfs is mounted there, otherwise the first mount that this user can read, or the first
+ * one. */
 static char *mount_find(void)
 {
     FILE *mounts = fopen("/proc/self/mountinfo", "re");
@@ -75,7 +76,7 @@ static int file_open(const struct tree *tree, const char *name)
     return fd;
 }
 
-/* A text is of its first read's moment; a read that is short has its end. */
+/* Reads a text. All parts are of the moment of the first read; a short read is the end. */
 static bool text_read(int fd, struct text *text)
 {
     size_t room = PIECE_BYTES;
@@ -96,7 +97,7 @@ static bool text_read(int fd, struct text *text)
     return n >= 0;
 }
 
-/* Asks the kernel alone: no request is sent. */
+/* Finds the device number without sending a request to pmcfs. */
 static bool device_of(int directory, const char *path, int flags, unsigned device[2])
 {
     struct statx status;
@@ -165,7 +166,7 @@ bool tree_file(const struct tree *tree, const char *name, struct text *text)
     return read;
 }
 
-/* No file is kept open, so that the tree can be unmounted. */
+/* Opens and closes the file each time, so that the tree can be unmounted. */
 bool tree_counts(struct tree *tree, struct text *text)
 {
     if (is_mounted(tree) && tree_file(tree, "counts", text))
