@@ -1,8 +1,8 @@
 /*
- * Exact attach, shown on real processes without FUSE: what a counter says is compared with what the
- * threads of a target counted themselves (page faults, getrusage). `attach target` is that target.
- * Prints "ok NAME" or "not ok NAME: …"; exit status 1 when one is not ok. `attach tasks`, `attach race`
- * and `attach recorded` run one part, `attach N` all of them with N races.
+ * Exact attach to real processes without FUSE: the value of a counter is compared with the page
+ * faults that the threads of a target counted (getrusage). `attach target` is the target. Prints
+ * "ok NAME" or "not ok NAME: …"; the exit status is 1 if a check failed. `attach tasks`, `attach
+ * race` and `attach recorded` run one part, `attach N` all parts with N races.
  */
 #include "tests/attach_test.h"
 
@@ -79,7 +79,7 @@ bool agrees(struct counter *counter, struct target *target, const char *what, lo
     return own > 0 && *off == 0;
 }
 
-/* A part is what run.sh runs as one test; "" is all of them. */
+/* run.sh runs each part as one test; "" is all parts. */
 static bool is_wanted(const char *part, const char *wanted)
 {
     return !*wanted || strcmp(part, wanted) == 0;
@@ -137,7 +137,8 @@ int main(int argc, char **argv)
     tells_all = true;
     state.pmus = pmus_new("");
     state.sideband = sideband_new(&state);
-    arena_free(arena_alloc(1), 1); /* what outlives a worker is a descriptor of its own */
+    arena_free(arena_alloc(1),
+               1); /* opens the descriptor of the arena, which is not counted below */
     before = open_fds();
     if (is_wanted("tasks", wanted))
         test_tasks(races);

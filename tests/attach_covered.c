@@ -1,6 +1,6 @@
 /*
- * Coverage: threads and descendants, present and later, admitted or left out, dropped by the
- * kernel; a thread alone; a CPU.
+ * Covered tasks: threads and descendants, existing and new, admitted, left out, or dropped by the
+ * kernel; a single thread; a CPU.
  */
 #include "tests/attach_test.h"
 
@@ -74,8 +74,8 @@ void test_descendants(void)
     plan.descendants = true;
     counter = attach_started(&plan);
     ask(&target, "f 2\n");
-    ask(&target, "c 3\n"); /* the first three (processes) make a thread each */
-    ask(&target, "w\n");   /* what a new process copies at its first steps */
+    ask(&target, "c 3\n"); /* the first three processes create a thread each */
+    ask(&target, "w\n");   /* page faults of a new process, which copies pages at its start */
     agrees(counter, &target, "w\n", &off);
     check(off == 0, "descendants, present and later", ": off by %ld", off);
     pid_t child = child_of(target.pid);
@@ -115,7 +115,7 @@ void test_descendants(void)
     target_end(&target);
 }
 
-/* Yes when listed; then a privileged program is executed: no. */
+/* Admits a task when it is listed, but not after it executed a privileged program. */
 static unsigned admissions;
 static int admit_once(void *arg, pid_t pid)
 {
@@ -150,8 +150,7 @@ void test_admitted_once(void)
     target_end(&target);
 }
 
-/* A child of this process which executes a program that is not readable, so that the kernel drops
- * it. */
+/* Starts a child that executes an unreadable program, so that the kernel removes its events. */
 static pid_t dropper_begin(const char *path, int go)
 {
     pid_t pid = fork();
@@ -172,7 +171,7 @@ static pid_t dropper_begin(const char *path, int go)
     return pid;
 }
 
-/* At each byte it executes a program that ends at once; at the next it collects it. */
+/* Starts a process that runs a short program at each byte, and waits for it at the next byte. */
 static pid_t spawner_begin(int go)
 {
     pid_t pid = fork();
@@ -193,7 +192,7 @@ static pid_t spawner_begin(int go)
     _exit(0);
 }
 
-/* The first reading without patience that says so. */
+/* Repeats a read that does not wait until it returns rc. */
 static bool read_says(struct counter *counter, int rc)
 {
     struct reading reading;
@@ -206,7 +205,7 @@ static bool read_says(struct counter *counter, int rc)
     return false;
 }
 
-/* A child that has ended and is not collected: how it is, only /proc says. */
+/* A zombie: only /proc shows that it has exited. */
 void test_suspect(void)
 {
     struct target target = {.pid = 0};
@@ -222,7 +221,8 @@ void test_suspect(void)
     check(read_says(counter, 0), "nobody is suspected", "");
     check(write(go[1], "x", 1) == 1 && read_says(counter, -EAGAIN),
           "without patience /proc is not asked", "");
-    check(write(go[1], "x", 1) == 1 && read_says(counter, 0), "one that is collected is known to have ended", "");
+    check(write(go[1], "x", 1) == 1 && read_says(counter, 0),
+          "one that is collected is known to have ended", "");
     check(write(go[1], "x", 1) == 1 && read_says(counter, -EAGAIN), "nor for the next one", "");
     for (int i = 0; i < 1000 && perf_read(counter, &reading, false); i++) {
         check(!perf_read(counter, &reading, true) && !reading.dropped, "with patience it is", "");

@@ -1,6 +1,5 @@
 /*
- * Sets and their quotas, attach without fork records, and counters that
- * are given to a later worker.
+ * Sets and their quotas, attach without fork records, and counters in a later worker.
  */
 #include "tests/attach_test.h"
 
@@ -47,7 +46,8 @@ void test_set(void)
     plan.fds_free = ULONG_MAX;
     plan.fds_quota = 6;
     rc = perf_attach(&state, &plan, &counter, &err);
-    check(rc == -EDQUOT && err.id == P11 && strstr(err.text, "needs 7 file descriptors, and the quota has 6"),
+    check(rc == -EDQUOT && err.id == P11 &&
+              strstr(err.text, "needs 7 file descriptors, and the quota has 6"),
           "a quota", ": %s", err.text);
     plan.fds_quota = 7;
     rc = perf_attach(&state, &plan, &counter, &err);
@@ -66,7 +66,7 @@ void test_set(void)
     check(rc == -ESRCH, "a dead target", ": %s", err.text);
 }
 
-/* Without fork records: it works, and says so when it could not be exact. */
+/* Attach without fork records works, and reports that it may be inexact. */
 void test_blind(void)
 {
     struct target target = target_begin();
@@ -148,7 +148,7 @@ void test_adopt(void)
     target_end(&target);
 }
 
-/* Its groups had no clock, and the text had four times of each. */
+/* Groups of version 0.2 had no time counter, and their text had four times each. */
 void test_adopt_cgroup(void)
 {
     struct perf_event_attr attr = {.type = PERF_TYPE_SOFTWARE,
@@ -192,7 +192,7 @@ void test_adopt_cgroup(void)
     target_end(&target);
 }
 
-/* The threads of the target cannot be listed: some might not be switched. */
+/* If the threads cannot be listed, some might not be switched. */
 void test_switch_without_descriptors(void)
 {
     struct target target = target_begin();

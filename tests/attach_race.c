@@ -1,5 +1,5 @@
 /*
- * Attach, and start and stop, while threads or processes are born: nothing is counted twice or
+ * Attach, start and stop while threads or processes are created: no event is counted twice or
  * missed.
  */
 #include "tests/attach_test.h"
@@ -24,7 +24,7 @@ static void count_sample(void *arg, const struct record *record)
         *(long *)arg += (long)lost->lost;
 }
 
-/* Is every page fault that was counted a sample, or known to be lost? */
+/* Returns whether every counted page fault is a sample or counted as lost. */
 static bool is_recorded(struct recorder *recorder, struct counter *counter)
 {
     long samples = 0, counted;
@@ -49,7 +49,7 @@ void test_race(unsigned us, unsigned races, bool processes, struct recorder *rec
         struct counter *counter = NULL;
         struct counter_facts facts;
 
-        plan.n = recorder ? 1 : 1 + i % 2; /* a set of two is inherited whole, or not at all */
+        plan.n = recorder ? 1 : 1 + i % 2; /* a set of two events */
         plan.descendants = processes;
         plan.recorder = recorder;
         plan.sampling = recorder != NULL;
@@ -65,7 +65,8 @@ void test_race(unsigned us, unsigned races, bool processes, struct recorder *rec
             perf_start(counter, &err);
             answer(&target);
             if (processes)
-                ask(&target, "w\n"); /* what a new process copies at its first steps */
+                ask(&target,
+                    "w\n"); /* page faults of a new process, which copies pages at its start */
             bool right = agrees(counter, &target, "w\n", &off);
             perf_facts_of(counter, &facts);
             raced += facts.raced;
@@ -79,7 +80,7 @@ void test_race(unsigned us, unsigned races, bool processes, struct recorder *rec
             perf_free(counter);
         } else {
             printf("# %s %s\n", err_table[err.id].id, err.text);
-            wrong += err.id != P13; /* nothing was attached within the time for it */
+            wrong += err.id != P13; /* the attach did not finish within its time limit */
         }
         target_end(&target);
     }
@@ -91,7 +92,7 @@ void test_race(unsigned us, unsigned races, bool processes, struct recorder *rec
           opened / races);
 }
 
-/* Switched while threads are born: nobody of them stays behind in the old state. */
+/* Switching while threads are created leaves no thread in the old state. */
 void test_switch_race(void)
 {
     unsigned wrong = 0;

@@ -1,6 +1,6 @@
 /*
- * What follows descendants: which listeners a record of a birth, exec or end is for, and what a
- * covered set does with a lost record and with a number that is used again.
+ * The sideband: the listeners of a fork, exec or exit record, and covered sets after a lost record
+ * or a reused PID.
  */
 #include "tests/attach_test.h"
 
@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 struct calls {
-    uint32_t pid; /* about which it is called */
+    uint32_t pid; /* pid of the call */
     unsigned own, others, births, ends;
 };
 
@@ -31,7 +31,7 @@ static void count_call(void *arg, const struct side_record *record, uint32_t abo
     calls->ends += record->head.type == RECORD_EXIT && record->tid == about;
 }
 
-/* Children of this process that end at once; the number of the last one. */
+/* Forks children that exit at once. Returns the PID of the last. */
 static pid_t children(unsigned n)
 {
     pid_t pid = 0;
@@ -45,7 +45,7 @@ static pid_t children(unsigned n)
     return pid;
 }
 
-/* As children(), and reads their records in between, so that no ring buffer overflows. */
+/* Like children(), but reads their records in between, so that no ring buffer overflows. */
 static void children_read(unsigned n)
 {
     for (unsigned i = 0; i < n; i += 5) {
@@ -55,7 +55,7 @@ static void children_read(unsigned n)
     }
 }
 
-/* A child that waits until `go` is closed, then makes n children of its own and ends. */
+/* Starts a child that waits until `go` is closed, then forks n children and exits. */
 static pid_t parent_begin(int go[2], unsigned n)
 {
     if (pipe(go))
@@ -115,7 +115,7 @@ void test_choices(void)
     sideband_ignore(sideband, &listener);
 }
 
-/* More records than are kept for late listeners: those that are kept are told, in order. */
+/* More records than are kept for late listeners: the kept records are delivered in order. */
 void test_choices_late(void)
 {
     struct calls calls = {0}, late = {0};
@@ -133,8 +133,8 @@ void test_choices_late(void)
     if (sideband_listen(state.sideband, &other))
         exit(2);
     sideband_choose(state.sideband, &other, late.pid, begun_ns);
-    check(late.births == 2 && late.ends == 1, "the latest records are kept",
-          ": %u births, %u ends", late.births, late.ends);
+    check(late.births == 2 && late.ends == 1, "the latest records are kept", ": %u births, %u ends",
+          late.births, late.ends);
     sideband_leave(state.sideband);
     children_read(2000);
     sideband_enter(state.sideband);
@@ -155,7 +155,7 @@ static struct counter *covering(struct target *target)
     return attach_started(&plan);
 }
 
-/* The end of a process was not told, and its number comes up again as a stranger's. */
+/* The exit record of a process was lost, and another process reuses its PID. */
 void test_reused_number(void)
 {
     struct target target = target_begin();
@@ -174,13 +174,14 @@ void test_reused_number(void)
     sideband_leave(state.sideband);
     perf_facts_of(counter, &after);
     check(!perf_covers(counter, child) && after.covered == before.covered - 1,
-          "a number that is used again is not the descendant's", ": %u, %u covered",
-          before.covered, after.covered);
+          "a number that is used again is not the descendant's", ": %u, %u covered", before.covered,
+          after.covered);
     perf_free(counter);
     target_end(&target);
 }
 
-/* On every CPU: a loss is reported in the ring where it happened, before the next record. */
+/* Forks on every CPU, because a loss is reported in the ring where it happened, before its next
+ * record. */
 static void children_everywhere(unsigned n)
 {
     cpu_set_t all, one;
@@ -205,12 +206,12 @@ void test_lost_records(void)
     struct counter_facts facts;
 
     check(!perf_covers(counter, getpid()), "a stranger is not covered", "");
-    children_everywhere(3000); /* nothing is read meanwhile */
+    children_everywhere(3000); /* without reading any ring */
     perf_facts_of(counter, &facts);
     check(facts.covered == 1, "the target is", ": %u", facts.covered);
     children_everywhere(1);
-    check(perf_covers(counter, getpid()),
-          "after a loss of records any process may be a descendant", "");
+    check(perf_covers(counter, getpid()), "after a loss of records any process may be a descendant",
+          "");
     perf_free(counter);
     target_end(&target);
 }

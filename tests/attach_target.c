@@ -1,6 +1,6 @@
 /*
- * The target of the tests of attach: workers are threads or processes, each told what to do through
- * its slot, and count their own page faults (getrusage).
+ * The target of the tests of attach. Its workers are threads or processes that get commands through
+ * their slot, and count their page faults (getrusage).
  */
 #include "tests/attach_test.h"
 
@@ -24,18 +24,18 @@ enum {
 
 struct slot {
     sem_t go;
-    char what; /* w: work, x: end, c: make a thread of your own */
+    char what; /* w: work, x: exit, c: create a thread */
     bool live, process;
     pid_t tid;
-    long faults; /* that it counted itself */
+    long faults; /* page faults of the worker */
     char *pages;
 };
 
 struct shared {
     sem_t done;
     struct slot slot[WORKERS_MAX];
-    unsigned n;     /* made */
-    unsigned ready; /* have touched all that they touch but for work */
+    unsigned n;     /* number of workers */
+    unsigned ready; /* workers that have touched all pages needed outside of work */
 };
 static struct shared *shared;
 
@@ -47,7 +47,7 @@ static long own_faults(void)
     return use.ru_minflt + use.ru_majflt;
 }
 
-/* Of all threads, those that have ended included. */
+/* Page faults of all threads, including exited ones. */
 static long process_faults(void)
 {
     struct rusage use;
@@ -67,7 +67,7 @@ static void work(struct slot *slot)
     slot->faults += own_faults() - before;
 }
 
-/* Pages given back before the count, so that touching them faults again. */
+/* Frees pages before the count, so that touching them faults again. */
 static void unwork(struct slot *slot)
 {
     madvise(slot->pages, PAGES * (size_t)sysconf(_SC_PAGESIZE), MADV_DONTNEED);
@@ -129,7 +129,8 @@ static void worker_make(bool process)
     pthread_attr_destroy(&attr);
 }
 
-/* Tell all live workers (or the first `most`), wait, and give what they counted. */
+/* Sends a command to the live workers (or the first `most`), waits, and returns their page faults.
+ */
 static long tell(char what, unsigned most)
 {
     unsigned told = 0, n = shared->n;
@@ -160,8 +161,8 @@ static void settle(void)
     usleep(2000);
 }
 
-/* Every page of the program and its libraries: which of them is first touched while counting would
- * depend on where the linker put what. */
+/* Touches every page of the program and its libraries, because the pages first touched while
+ * counting would depend on the linker. */
 static void program_populate(void)
 {
     FILE *maps = fopen("/proc/self/maps", "re");
@@ -207,7 +208,7 @@ int target_main(void)
             settle();
             break;
         case 's':
-        case 'p': /* threads, processes: one every few microseconds, after answering */
+        case 'p': /* threads, processes: one every few microseconds, after the answer */
             printf("0\n");
             fflush(stdout);
             while (n-- > 0) {
@@ -221,14 +222,14 @@ int target_main(void)
             }
             settle();
             break;
-        case 'w': /* everybody works */
+        case 'w': /* all workers work */
             self.faults = 0;
             faults = tell('w', WORKERS_MAX);
             work(&self), unwork(&self);
             faults += self.faults;
             break;
         case 'x':
-        case 'c': /* n workers end; each of n makes a thread */
+        case 'c': /* n workers exit; each of n creates a thread */
             faults = process_faults();
             tell(line[0], n);
             settle();

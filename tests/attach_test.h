@@ -1,6 +1,6 @@
 /*
- * What the tests of exact attach share (attach*.c, one program): a target that counts its own page
- * faults, and a counter to compare with it.
+ * For the tests of exact attach (attach*.c, one program): a target that counts its page faults, and
+ * a counter to compare with it.
  */
 #pragma once
 
@@ -11,10 +11,10 @@
 #include "backends/perf/record/recorder.h"
 
 enum {
-    PAGES = 4 /* that each thread touches when everybody works */
+    PAGES = 4 /* touched by each thread for one piece of work */
 };
 
-/* attach_target.c: told a letter and numbers, it answers with the page faults that this took. */
+/* attach_target.c: for a line with a letter and numbers it answers the number of page faults. */
 int target_main(void);
 struct target target_begin(void);
 long ask(struct target *target, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -25,10 +25,10 @@ extern struct plan_event plan_events[];
 struct plan plan_for(struct target *target);
 struct counter *attach_started(const struct plan *plan);
 long value(struct counter *counter);
-/* What the counter says about a piece of work, and what the target does. */
+/* Compares the counter with the answer of the target for a piece of work. */
 bool agrees(struct counter *counter, struct target *target, const char *what, long *off);
 
-/* attach_race.c; recorder NULL: it only counts. */
+/* attach_race.c; without a recorder it only counts */
 void test_race(unsigned us, unsigned races, bool processes, struct recorder *recorder);
 void test_switch_race(void);
 
@@ -38,7 +38,7 @@ void test_descendants(void);
 void test_admitted_once(void);
 void test_suspect(void);
 void test_dropped(mode_t mode, bool drops);
-pid_t child_of(pid_t pid); /* the first one; 0: there is none */
+pid_t child_of(pid_t pid); /* returns the first child, or 0 */
 
 /* attach_sideband.c */
 void test_choices(void);

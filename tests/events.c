@@ -1,7 +1,7 @@
 /*
- * Names of events, against the running kernel and against a made-up sysfs: every spelling that this
- * machine has resolves, reads back and can be described; what is wrong is refused with the right
- * id.
+ * Names of events, tested with the running kernel and with a fake sysfs: every spelling of this
+ * host resolves, prints as the same event and has a description. Wrong names are refused with the
+ * right id.
  */
 #include "backends/backends.h"
 #include "backends/perf/names/names.h"
@@ -183,7 +183,7 @@ static void refused(const struct bad *row)
         event_clear(&event);
 }
 
-/* A sysfs of our own, for what this machine does not have. */
+/* A fake sysfs with PMUs that this host does not have. */
 static const struct {
     const char *path, *text;
 } fixture[] = {
@@ -235,7 +235,7 @@ static void make_fixture(const char *root)
 
 static const struct {
     const char *text;
-    enum err_id id; /* ERR_NONE: it is understood */
+    enum err_id id; /* ERR_NONE: it resolves */
     const char *resolved_or_says;
     uint64_t config[3];
 } terms[] = {
@@ -276,7 +276,7 @@ static const struct {
     {"nosystem:noevent", P09, "tracefs", {0}},
 };
 
-/* The machine of these files, as if its processor counted. */
+/* A backend for this sysfs, as if the processor had counters. */
 static struct backend_state as_if(const char *root)
 {
     struct backend_state made = {.pmus = pmus_new(root)};
@@ -287,15 +287,14 @@ static struct backend_state as_if(const char *root)
     return made;
 }
 
-/* Without opening it, which could not be done here. True: it resolves. */
+/* Resolves a name without opening the event. Returns whether the result is as expected. */
 static bool understands(struct backend_state *made, const char *text, enum err_id id,
                         const char *resolved_or_says, struct event *event)
 {
     struct err err = {.id = ERR_NONE};
     int rc = perf_backend.resolve(made, text, event, &err);
-    bool ok = id == ERR_NONE
-                  ? rc == 0 && strcmp(event->resolved, resolved_or_says) == 0
-                  : rc < 0 && err.id == id && strstr(err.text, resolved_or_says);
+    bool ok = id == ERR_NONE ? rc == 0 && strcmp(event->resolved, resolved_or_says) == 0
+                             : rc < 0 && err.id == id && strstr(err.text, resolved_or_says);
 
     check(ok, "%s: %s", text, rc < 0 ? err.text : event->resolved);
     return rc == 0;
@@ -324,7 +323,7 @@ static void q06_q07_q08_q14_q16_q18_q20_understands_terms(const char *root)
     pmus_free(made.pmus);
 }
 
-/* Another processor's table, as if it were this one's. */
+/* Tables of other processors, used as if they were this processor's. */
 static const struct {
     const char *text;
     enum err_id id;
@@ -345,7 +344,8 @@ static const struct {
     {"L2_RQSTS:MISS=1", CS04, "no value", 0, SAID_NOTHING},
     {"L2_RQSTS:MISS:period=1000", CS03, "period=N", 0, SAID_NOTHING},
     {"L2_RQSTS:MISS:h", CS03, "hypervisor", 0, SAID_NOTHING},
-    {"INST_RETIRED:ANY_P:precise=1:u", ERR_NONE, "skl::INST_RETIRED:ANY_P,precise=1", 0xc0, SAID_ON},
+    {"INST_RETIRED:ANY_P:precise=1:u", ERR_NONE, "skl::INST_RETIRED:ANY_P,precise=1", 0xc0,
+     SAID_ON},
     {"INST_RETIRED:ANY_P:upp", ERR_NONE, "skl::INST_RETIRED:ANY_P,precise=2", 0xc0, SAID_ON},
     {"INST_RETIRED:ANY_P:P", ERR_NONE, "skl::INST_RETIRED:ANY_P,precise=2", 0xc0, SAID_NOTHING},
     {"L2_RQSTS:MISS,cmask=2,precise", ERR_NONE, "skl::L2_RQSTS:MISS,cmask=0x2,precise=1", 0x2003f24,
@@ -356,7 +356,7 @@ static const struct {
     {"hsw::INST_RETIRED", CS01, "other processors", 0, SAID_NOTHING},
 };
 
-/* The lines of events/CLASS/EVENT that its table gives. */
+/* The lines of events/CLASS/EVENT from the table of libpfm4. */
 static void cf08_lists_unit_masks_and_attributes(void)
 {
     struct buf about, lines;
@@ -366,7 +366,8 @@ static void cf08_lists_unit_masks_and_attributes(void)
     pfm_describe("skl::L2_RQSTS", &about, &lines);
     check(strstr(buf_text(&lines), "umask MISS ") && strstr(buf_text(&lines), "\numask PF_HIT "),
           "the unit masks of skl::L2_RQSTS are listed");
-    check(strstr(buf_text(&lines), "\nattr c integer ") && strstr(buf_text(&lines), "\nattr e boolean "),
+    check(strstr(buf_text(&lines), "\nattr c integer ") &&
+              strstr(buf_text(&lines), "\nattr e boolean "),
           "and its attributes");
     buf_free(&about);
     buf_free(&lines);
@@ -392,7 +393,7 @@ __attribute__((unused)) static void q07_understands_names(const char *root)
     pmus_free(made.pmus);
 }
 
-/* What hwpmc's qualifiers of other processors are in their tables. */
+/* hwpmc's qualifiers and their values in the tables of other processors. */
 static const struct other {
     const char *table, *text, *resolved;
     uint64_t config[2];
@@ -446,7 +447,7 @@ static void in_other_tables(const char *root)
     pmus_free(made.pmus);
 }
 
-/* Runs one of the above on a fixture, in a process of its own. */
+/* Runs one of these functions on a fixture in a separate process. */
 static void apart(void (*run)(const char *root), const char *what)
 {
     char root[] = "/tmp/pmcfs-events-XXXXXX", command[100];
@@ -509,7 +510,7 @@ static void tells_facts(void)
     buf_free(&text);
 }
 
-/* All that is asked of the machine here. */
+/* The only function of the host that is called here. */
 static void one_cpu(struct host_state *unused, struct cpus *out)
 {
     (void)unused;

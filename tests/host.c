@@ -1,6 +1,6 @@
 /*
- * The Linux host on a real machine, as root: numbers between PID namespaces, rights to observe,
- * credentials given back, control groups, watches. Prints "ok NAME" or "not ok NAME" for each.
+ * The Linux host backend on a real kernel, as root: PIDs between namespaces, rights to observe,
+ * restored credentials, cgroups, watches. Prints "ok NAME" or "not ok NAME" for each check.
  */
 #include "tests/host_test.h"
 
@@ -78,7 +78,7 @@ static void loop_run(int ms)
         seen.watch[event.data.fd].fn(seen.watch[event.data.fd].arg, seen.watch[event.data.fd].tag);
 }
 
-/* On a busy machine it may take its time. */
+/* Runs the loop until n calls were made, for a long time if necessary. */
 static void loop_until(const unsigned *calls, unsigned n)
 {
     for (int i = 0; i < 500 && *calls < n; i++)
@@ -153,7 +153,7 @@ void spawn_test(unsigned long flags, int (*fn)(void *))
     int status = 0;
     int before = n_failures;
     fflush(stdout);
-    n_failures = 0; /* the child counts its own */
+    n_failures = 0; /* the child counts its failures */
     pid_t pid = spawn(flags, fn, NULL);
     n_failures = before;
     waitpid(pid, &status, 0);
@@ -180,7 +180,7 @@ void reap(pid_t pid)
     waitpid(pid, NULL, 0);
 }
 
-/* process_open() as this process; its error's id, or ERR_NONE and the process. */
+/* Calls process_open() as this process. Returns the error id, or ERR_NONE and the process. */
 enum err_id named(pid_t tid, uint64_t number, bool thread, struct process **out)
 {
     err = (struct err){0};
@@ -197,8 +197,7 @@ enum err_id named_id(pid_t tid, uint64_t number, bool thread)
     return id;
 }
 
-/* The process and thread that a number means for tid, as "pid/tid"; the error's number if refused.
- */
+/* Returns whether a number means this process and thread for tid, and prints the result if not. */
 bool means(pid_t tid, uint64_t number, bool thread, pid_t pid, pid_t task)
 {
     struct process *process;
@@ -303,7 +302,7 @@ static bool list_is(void (*get)(struct host_state *, struct cpus *), const char 
     return same;
 }
 
-/* A made-up list of CPUs over the kernel's, and a real announcement. */
+/* Mounts a fake list of CPUs over the kernel's, and sends a real uevent. */
 static int hotplug_body(void *arg)
 {
     (void)arg;
@@ -348,7 +347,7 @@ static void test_machine(void)
     check(out.len > 0, "the processor has a name");
     buf_free(&out);
     bool agree = false;
-    for (int i = 0; i < 20 && !agree; i++) /* others may come to run between the two looks */
+    for (int i = 0; i < 20 && !agree; i++) /* other tasks may run between the two reads */
         agree = clocks_agree();
     check(agree && host->realtime_ns(state) / 1000000000 > 1600000000, "clocks and their rate");
 }

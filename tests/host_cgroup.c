@@ -1,5 +1,5 @@
 /*
- * Control groups: named, escaped from in vain, removed.
+ * Cgroups: names, paths that try to escape, removal.
  */
 #include "tests/host_test.h"
 
@@ -27,7 +27,7 @@ static bool cgroup_base(void)
     return found && mkdir(group_path, 0755) == 0;
 }
 
-/* The id of the error, or ERR_NONE with the cgroup's key. */
+/* Returns the error id, or ERR_NONE with the key of the cgroup. */
 static enum err_id group_open(pid_t tid, const char *path, uint64_t *key, const char *name)
 {
     int fd;

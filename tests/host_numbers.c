@@ -1,5 +1,5 @@
 /*
- * Numbers: what they mean for a requester, across PID namespaces, after reuse.
+ * PIDs: their meaning for a requester, in other PID namespaces, and after reuse.
  */
 #include "backends/linux/process/pidns.h"
 #include "tests/host_test.h"
@@ -27,7 +27,7 @@ static void *thread_sleeper(void *arg)
     return NULL;
 }
 
-/* Without a descriptor to look, nobody may be taken for dead. */
+/* Without descriptors, no process may be considered dead. */
 static void test_no_descriptors(pid_t me, pid_t pid, pid_t tid)
 {
     struct rlimit before, none;
@@ -100,7 +100,7 @@ static int pidns_init(void *arg)
     return sleeper(NULL);
 }
 
-/* How many there are; 0: one is another on the way back. */
+/* Translates all PIDs there and back. Returns their number, or 0 if one differs. */
 static int there_and_back(pid_t tid)
 {
     int found = 0;
@@ -115,7 +115,7 @@ static int there_and_back(pid_t tid)
     return found;
 }
 
-/* Where pidfd_open() knows no flags, which is so before Linux 6.9 and leaves threads without one. */
+/* Simulates kernels before Linux 6.9, whose pidfd_open() has no flags and no pidfds of threads. */
 static void pidfds_of_processes_only(void)
 {
     struct sock_filter rules[] = {
@@ -184,7 +184,7 @@ void test_pid_namespaces(void)
     reap(init);
 }
 
-/* In its own PID namespace with its own /proc: the daemon as a container. */
+/* Runs in a PID namespace with its /proc, like a daemon in a container. */
 static int reuse_body(void *arg)
 {
     (void)arg;
@@ -197,7 +197,7 @@ static int reuse_body(void *arg)
     if (!check(named(getpid(), (uint64_t)pid, false, &first) == ERR_NONE, "held before the reuse"))
         return 1;
     reap(pid);
-    nap_ms(20); /* before Linux 6.9 the key has the start time's tick of 10 ms */
+    nap_ms(20); /* before Linux 6.9 the key contains the start time in ticks of 10 ms */
     char text[32];
     snprintf(text, sizeof text, "%d", pid - 1);
     text_write("/proc/sys/kernel/ns_last_pid", text);

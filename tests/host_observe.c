@@ -1,6 +1,6 @@
 /*
- * Rights to observe: actors of all kinds, each pair compared with what the kernel itself answers
- * to the opener.
+ * Rights to observe: for each pair of actors of all kinds, the result is compared with the kernel's
+ * answer to the opener.
  */
 #include "backends/linux/process/opener.h"
 #include "tests/host_test.h"
@@ -108,7 +108,8 @@ static int actor_body(void *arg)
     prctl(PR_SET_DUMPABLE, !actor->private && !actor->set_uid);
     pid_t pid = 0;
     int answer = 0;
-    /* The kernel's own answer: a call that makes the ptrace read check with its own credentials. */
+    /* Returns the kernel's answer: a call that makes the ptrace read check with the opener's
+     * credentials. */
     do
         if (write(actor->ask, &answer, sizeof answer) != sizeof answer)
             break;
@@ -195,8 +196,7 @@ static bool may(const char *opener, const char *target)
     int rc = host->may_observe(state, by->rights, &by->opener, of->process, &err);
     if (rc < 0 && err.id != E40)
         printf("# %s\n", err.text);
-    return rc == 0 &&
-           host->may_observe_pid(state, by->rights, &by->opener, of->pid) == 0;
+    return rc == 0 && host->may_observe_pid(state, by->rights, &by->opener, of->pid) == 0;
 }
 
 void test_six_rows(void)
@@ -227,7 +227,7 @@ void test_all_pairs(void)
     }
     for (size_t i = 0; i < N_ACTORS; i++)
         for (size_t j = 0; j < N_ACTORS; j++) {
-            if (actors[i].set_uid) /* its real and fs ids differ: two answers */
+            if (actors[i].set_uid) /* its real and fs ids differ: two results */
                 continue;
             int kernel = kernels_answer(&actors[i], &actors[j]);
             bool ours = may(actors[i].name, actors[j].name);
@@ -247,7 +247,7 @@ static char *credentials(void)
     char *start = strstr(text, "\nUid:");
     char *groups = strndup(start, (size_t)(end - start));
     free(text);
-    /* Sizes of memory stand in between and change by themselves. */
+    /* Memory sizes in between change and are skipped. */
     char *memory = strstr(groups, "\nVmPeak");
     char *after = strstr(groups, "\nCapInh");
     if (memory && after)
@@ -339,7 +339,7 @@ static long stop(void *arg)
     return 0;
 }
 
-/* Does it end with the daemon, with no descriptor but fd 0? */
+/* Returns whether the process dies with the daemon and has no descriptor except fd 0. */
 static long holds_nothing(void *arg)
 {
     int signal = 0;
@@ -446,7 +446,7 @@ static int become(void *arg)
     return sleeper(NULL);
 }
 
-/* A user that may observe it is never refused while it ends: it is there, or gone. */
+/* A user that may observe a process is never refused while it exits: it exists or is gone. */
 void test_exiting(void)
 {
     struct actor *user = actor_named("user");
@@ -456,7 +456,7 @@ void test_exiting(void)
         pid_t pid = spawn(0, become, user);
         int rc;
 
-        do /* it is root's for a moment */
+        do /* the file belongs to root for a moment */
             rc = host->may_observe_pid(state, user->rights, NULL, pid);
         while (rc == -EPERM);
         kill(pid, SIGKILL);

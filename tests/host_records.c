@@ -1,6 +1,6 @@
 /*
- * What records need of the host: names and mappings of processes, the kernel's maps, and numbers of
- * a PID namespace that outlive their processes.
+ * The host functions for records: names and mappings of processes, kernel mappings, and PIDs of a
+ * namespace that are kept after their processes exit.
  */
 #include "backends/linux/process/pidns.h"
 #include "core/log/record.h"
@@ -42,7 +42,7 @@ static void look(pid_t pid)
     look_at(pid, host->now_ns(state));
 }
 
-/* ---- what was found ---- */
+/* ---- records of an inventory ---- */
 
 static const struct record *next(const struct record *record)
 {
@@ -94,7 +94,7 @@ enum strange {
 
 static char strange_dir[] = "/tmp/pmcfs-host-XXXXXX";
 static const char *const strange_name[STRANGE] = {"two words", "unlinked", "line\nbreak"};
-static void **strange_at; /* shared: where the child has them */
+static void **strange_at; /* in shared memory: the addresses in the child */
 
 static void strange_path(enum strange which, char path[256])
 {
@@ -196,7 +196,7 @@ static void test_everybody(void)
     free(comm);
 }
 
-/* Processes come and go and map while they are looked at. */
+/* Forks, maps and exits during the inventory. */
 static int restless(void *arg)
 {
     (void)arg;
@@ -233,7 +233,7 @@ static void test_born_later(void)
     reap(pid);
 }
 
-/* It began so long ago that there is no time left; a machine may be up for less than a minute. */
+/* An inventory whose time limit has passed. The host may be up for less than a minute. */
 static void test_late(void)
 {
     look_at(0, host->now_ns(state) - 4000000000);
@@ -273,7 +273,7 @@ static void test_view_numbers(struct pid_view *view, pid_t init, pid_t plain, pi
           name);
 }
 
-/* True: of a living process there is no answer, once many numbers were asked for. */
+/* Returns whether a view stops answering for a living process after many lookups. */
 static bool view_gets_tired(struct pid_view *view, pid_t plain)
 {
     for (unsigned round = 0; round < 20; round++) {

@@ -1,6 +1,5 @@
 /*
- * What the tests of the Linux host share (tests/host*.c, one program): results, children, the host
- * under test.
+ * For the tests of the Linux host (tests/host*.c, one program): results, children, and the host.
  */
 #pragma once
 
@@ -18,7 +17,7 @@ extern struct host_state *state;
 extern const struct sink sink;
 extern struct err err;
 
-/* Numbers that children tell; each test uses its own. */
+/* Numbers reported by children; each test uses different ones. */
 enum told {
     THREAD,
     THREAD_READY,
@@ -31,7 +30,7 @@ enum told {
 };
 extern _Atomic pid_t *notes;
 
-/* Prints "ok NAME" or "not ok NAME". failures() goes into a child's exit status. */
+/* Prints "ok NAME" or "not ok NAME". A child exits with failures(). */
 bool check(bool good, const char *name);
 int failures(void);
 void failures_add(int n);
@@ -43,22 +42,22 @@ void note_wait(enum told note);
 /* fork() with namespaces; the child runs fn, exits with what it returns, and dies with its parent.
  */
 pid_t spawn(unsigned long flags, int (*fn)(void *), void *arg);
-/* The same for a test in namespaces of its own: waits, and adds its failures. */
+/* Like spawn(), for a test in new namespaces: waits, and adds its failures. */
 void spawn_test(unsigned long flags, int (*fn)(void *));
 int sleeper(void *arg);      /* sleeps for ever */
 void reap(pid_t pid);        /* kill and wait */
-void make_zombie(pid_t pid); /* kill, and wait until it has ended */
-/* A process with a second thread, notes[THREAD]; its leader exits unless it stays. */
+void make_zombie(pid_t pid); /* kill, and wait until it is a zombie */
+/* A process with a second thread, notes[THREAD]; the leader exits unless leader_stays is set. */
 int threaded(void *leader_stays);
 pid_t threaded_start(bool leader_stays);
 
-/* process_open(): the id of its error, or ERR_NONE and the process (free). */
+/* Calls process_open(). Returns the error id, or ERR_NONE and a process to be freed. */
 enum err_id named(pid_t tid, uint64_t number, bool thread, struct process **out);
 enum err_id named_id(pid_t tid, uint64_t number, bool thread);
-/* Does the number mean this living process, and this thread of it (0: all)? */
+/* Returns whether the number means this living process, and this thread (0: all threads). */
 bool means(pid_t tid, uint64_t number, bool thread, pid_t pid, pid_t task);
 
-/* host_observe.c: processes of all kinds, which are openers and targets. */
+/* host_observe.c: processes of all kinds, used as openers and as targets. */
 struct actor;
 void actors_start(void);
 void actors_stop(void);

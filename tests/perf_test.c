@@ -1,6 +1,6 @@
 /*
- * Results, the machine as far as the backend asks, and processes to observe: what the tests of the
- * perf backend on real processes share.
+ * For the tests of the perf backend on real processes: results, the host functions of the backend,
+ * and target processes.
  */
 #include "tests/perf_test.h"
 

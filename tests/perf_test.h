@@ -1,10 +1,10 @@
 /*
- * What the tests of the perf backend on real processes share (attach*.c and record*.c, two
- * programs): results, the machine as far as the backend asks, and the processes that are observed.
+ * For the tests of the perf backend on real processes (attach*.c and record*.c, two programs):
+ * results, the host functions of the backend, and target processes.
  */
 #pragma once
 
-#pragma GCC diagnostic ignored "-Wformat-zero-length" /* a check with nothing to add */
+#pragma GCC diagnostic ignored "-Wformat-zero-length" /* a check without details */
 
 #include "backends/perf/state.h"
 #include "core/base/err.h"
@@ -14,23 +14,23 @@
 #include <sys/types.h>
 
 extern unsigned failed;
-extern bool tells_all; /* what a check has to add is printed when it is ok, too */
+extern bool tells_all; /* print the details of successful checks too */
 extern struct err err;
 
-/* Prints "ok NAME" or "not ok NAME" and what there is to add. */
+/* Prints "ok NAME" or "not ok NAME" with details. */
 bool check(bool ok, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 extern struct backend_state state;
-extern int missing_cpu;      /* one that is said to be offline, or -1 */
-extern unsigned ready, gone; /* how often the backend told so of tag 7 */
+extern int missing_cpu;      /* a CPU that is reported as offline, or -1 */
+extern unsigned ready, gone; /* number of calls of the sink for tag 7 */
 
 bool machine_make(void);
-/* Rounds of the loop until nothing is told; how many. */
+/* Runs the loop until there are no events. Returns the number of rounds. */
 int pump(int ms);
 unsigned open_fds(void);
 
-/* `PROGRAM target`: does what it is told a line at a time, and answers each with a number. */
+/* The process `PROGRAM target`, which executes a command per line and answers a number. */
 struct target {
     pid_t pid;
     FILE *to, *from;

@@ -1,7 +1,7 @@
 /*
- * Records of real events on real processes, without FUSE: attach, start, work, drain, and compare
- * what the records say with what the target did. Prints "ok NAME" or "not ok NAME: …"; exit status
- * 1 when one is not ok. Here are main(), and recorders that are adopted or refused.
+ * Records of real events of real processes without FUSE: attach, start, work, drain, and compare
+ * the records with the work of the target. Prints "ok NAME" or "not ok NAME: …"; the exit status is
+ * 1 if a check failed. This file has main(), and recorders that are adopted or refused.
  */
 #include "tests/record_test.h"
 
@@ -35,7 +35,7 @@ static unsigned mappings(void)
     return n;
 }
 
-/* A text that is damaged behind its rings. */
+/* Adopts from a text that is damaged after its rings. */
 static void adopt_damaged(uint64_t bytes, int fd)
 {
     struct recorder_plan plan = {.bytes = RING, .tag = 7};
@@ -129,7 +129,7 @@ static void little_memory(void)
     caps[CAP_IPC_LOCK / 32].effective &= ~(1u << CAP_IPC_LOCK % 32);
     syscall(SYS_capset, &head, caps);
     setrlimit(RLIMIT_MEMLOCK, &(struct rlimit){0, 0});
-    /* What others of this user have locked counts too: perhaps there is not even a page. */
+    /* Memory locked by other processes of this user counts too: not even a page may be left. */
     if (!perf_recorder_new(&state, &plan, &recorder, &err))
         perf_recorder_facts(recorder, &facts);
     check(recorder ? facts.descriptors == recorder->n_rings && facts.bytes < 64 << 20
@@ -153,7 +153,7 @@ static void test_little_memory(void)
     failed += status != 0;
 }
 
-/* Whether samples can have registers is asked again where descriptors were short. */
+/* The check for registers in samples is repeated if it failed for lack of descriptors. */
 static void test_few_descriptors(void)
 {
     struct rlimit limit, none;
@@ -182,7 +182,7 @@ int main(int argc, char **argv)
     machine_make();
     state.pmus = pmus_new("");
     state.sideband = sideband_new(&state);
-    arena_fd(); /* made once, and kept */
+    arena_fd(); /* opens the descriptor of the arena, which is not counted below */
     before = open_fds();
     test_few_descriptors();
     test_losses(false);

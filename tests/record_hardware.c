@@ -1,5 +1,5 @@
 /*
- * Records of the processor's own counters, where it has some.
+ * Records of hardware counters, if the processor has any.
  */
 #include "tests/record_test.h"
 
@@ -24,7 +24,8 @@ bool hardware_here(void)
     return here;
 }
 
-/* The test's machine (tests/guest): counts exactly, but not every overflow interrupts. */
+/* Returns whether this is the emulated machine of tests/guest, which counts exactly but misses
+ * overflow interrupts. */
 static bool emulator_here(void)
 {
     char name[64] = "";
@@ -93,7 +94,7 @@ static void test_overflow(unsigned what, bool freq)
     target_end(&target);
 }
 
-/* Each samples by itself, both on hardware, pinned as one group; on two CPUs one time_check. */
+/* Both events of a pinned hardware group sample; two CPUs share one time_check event. */
 static void test_overflow_set(void)
 {
     struct target target = target_begin();
@@ -133,7 +134,7 @@ static void test_overflow_set(void)
     target_end(&target);
 }
 
-/* All of a CPU's counters, pinned: another user of one of them loses it. */
+/* Takes all counters of a CPU with pinned events, so that another user loses its counter. */
 static void counters_take(int fds[6], int cpu)
 {
     struct perf_event_attr attr = {

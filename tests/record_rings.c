@@ -1,6 +1,6 @@
 /*
- * Rings: full, many times around, half full, drained while counters come and go, on a CPU that
- * comes later, and what they tell of CPUs that are not sampled.
+ * Ring buffers: full, wrapped many times, half full, drained while counters open and close, on a
+ * CPU that comes online later, and records of CPUs that are not sampled.
  */
 #include "tests/record_test.h"
 
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
-/* A ring of one page cannot hold them: what is missing is told, to the last one. */
+/* A ring of one page overflows: the number of lost records is exact. */
 void test_losses(bool later)
 {
     struct target target = target_begin();
@@ -42,7 +42,7 @@ void test_losses(bool later)
     target_end(&target);
 }
 
-/* Many times around a small ring, drained while it goes on. */
+/* Drains a small ring that wraps many times. */
 void test_around(void)
 {
     struct target target = target_begin();
@@ -114,7 +114,7 @@ void test_ready(void)
     target_end(&target);
 }
 
-/* What a freed counter had written is taken under its name; a new one has its own. */
+/* Records of a freed counter keep its id; a new counter has another id. */
 void test_freed(void)
 {
     struct target target = target_begin();
@@ -159,7 +159,7 @@ static void *drain_thread(void *arg)
     return NULL;
 }
 
-/* Counters come and go while one thread drains. */
+/* Opens and closes counters while one thread drains. */
 void test_concurrent(void)
 {
     struct target target = target_begin();
@@ -240,7 +240,7 @@ static unsigned long renamed(const struct run *run, const struct target *target)
     return n;
 }
 
-/* A CPU is sampled; names come from all, also from one that was away: its event is off for good. */
+/* One CPU is sampled. Process names come from all CPUs, also from one that was offline. */
 void test_everywhere(void)
 {
     struct target target = target_begin();

@@ -1,5 +1,5 @@
 /*
- * One recorder and one counter of the tests of records, and what came out.
+ * One recorder and one counter of the tests of records, and their records.
  */
 #include "tests/record_test.h"
 

@@ -1,5 +1,6 @@
 /*
- * The target of the tests of records: a program that faults, switches, forks or runs as it is told.
+ * The target of the tests of records: a program that faults, switches, forks or executes on
+ * command.
  */
 #include "tests/record_test.h"
 
@@ -48,11 +49,11 @@ static void target_do(char what, unsigned long n)
     case 'p': /* page faults */
         touch(n);
         break;
-    case 't': /* … of a new thread */
+    case 't': /* page faults of a new thread */
         pthread_create(&thread, NULL, touch_thread, (void *)(uintptr_t)n);
         pthread_join(thread, NULL);
         break;
-    case 'f': /* … of a child */
+    case 'f': /* page faults of a child */
         pid = fork();
         if (pid == 0) {
             touch(n);
@@ -110,7 +111,7 @@ struct target target_begin(void)
 {
     struct target target = target_start("record");
 
-    /* Once each, so that nothing is done for the first time later. */
+    /* Runs each command once, so that later ones have no first-time page faults. */
     ask(&target, 'p', 3);
     ask(&target, 's', 3);
     return target;

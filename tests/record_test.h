@@ -1,6 +1,6 @@
 /*
- * What the tests of records share (record*.c, one program): the target's words, a recorder with one
- * counter, and questions about what came out.
+ * For the tests of records (record*.c, one program): the commands of the target, a recorder with
+ * one counter, and checks of its records.
  */
 #pragma once
 
@@ -19,8 +19,8 @@ enum {
 extern size_t page;
 
 /*
- * record_target.c: told a letter and a number (target_do() says which), it answers with the page
- * faults that this took. What target_begin() gives does nothing for the first time any more.
+ * record_target.c: for a line with a letter and a number (see target_do()) the target answers the
+ * number of page faults. After target_begin() no command has first-time page faults.
  */
 void target_main(void);
 struct target target_begin(void);
@@ -41,18 +41,18 @@ struct run {
     struct recorder *recorder;
     struct counter *counter;
     struct plan plan;
-    char *bytes; /* records, one after the other */
+    char *bytes; /* the records */
     size_t n, size;
     unsigned malformed;
-    bool over; /* atomic: draining ends */
+    bool over; /* atomic: stop draining */
 };
 
-/* Page faults, each of them a sample, of this target. */
+/* Plans page faults of this target with a sample for each. */
 void run_plan(struct run *run, struct target *target);
-/* These are checks. */
+/* Report a failed check if they return false. */
 bool recorder_begin_with(struct run *run, uint64_t bytes);
 bool run_attach(struct run *run);
-/* Frees all, and checks that every record was well-formed. */
+/* Frees everything, and checks that every record was well-formed. */
 void run_end(struct run *run);
 
 void drain(struct run *run, bool all);
@@ -64,7 +64,7 @@ const struct record *next_record(const struct run *run, const struct record *rec
     for (const struct record *record = first_record(run); record; record = next_record(run, record))
 
 unsigned long count_type(const struct run *run, enum record_type type);
-/* Samples of the event at this place. */
+/* Returns the number of samples of the event at this index. */
 unsigned long samples_of(const struct run *run, unsigned place);
 unsigned long lost_of(const struct run *run);
 bool in_order(const struct run *run);

@@ -1,6 +1,6 @@
 /*
- * A load to be sampled: one process per usable CPU, pinned, that calls functions in each other for
- * some seconds. Prints the rounds that all made together: fewer rounds, more disturbance.
+ * A load for sampling: one pinned process per usable CPU, which makes nested calls for some
+ * seconds. Prints the sum of all rounds: the fewer, the more the load was slowed.
  *
  * usage: burn SECONDS
  */
@@ -29,7 +29,7 @@ static __attribute__((noinline, noipa)) unsigned hot(unsigned depth, unsigned x)
 {
     if (depth > 0) {
         x = hot(depth - 1, x + 1);
-        __asm__ volatile("" : "+r"(x)); /* or the compiler makes a loop of it */
+        __asm__ volatile("" : "+r"(x)); /* keeps the compiler from making it a loop */
         return x;
     }
     for (unsigned i = 0; i < 2000; i++)

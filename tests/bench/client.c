@@ -1,11 +1,11 @@
 /*
- * The measuring side of the benchmark. An alternative is one operation on one thing; rounds go over
- * all alternatives named, in turn and from another one each time, so that a ratio between two of
- * them comes from the same moments of the same machine.
+ * The measuring program of the benchmark. An alternative is one operation on one object. Each round
+ * runs all alternatives in turn, starting with another one each time, so that the ratio of two
+ * alternatives is measured under the same conditions.
  *
  * client [-r rounds] [-n operations] OPERATION:ARGUMENT...
- *     a line "round NS..." each round, with the median of each alternative; then "p99 NS..." of all
- *     rounds together and "size N...", names or bytes that an operation met
+ *     prints a line "round NS..." for each round with the median of each alternative, then "p99
+ * NS..." over all rounds and "size N...", the names or bytes of an operation
  */
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -36,11 +36,11 @@ struct operation;
 
 struct alternative {
     const struct operation *operation;
-    char path[4096]; /* what is left of the argument behind its numbers */
+    char path[4096]; /* the rest of the argument after its numbers */
     unsigned long number[2];
     int fd;
     int *event;      /* descriptors */
-    unsigned serial; /* of names that were not used before */
+    unsigned serial; /* for unused names */
     uint64_t size;
     uint64_t *sample_ns; /* rounds x operations */
     size_t n_samples;
@@ -49,9 +49,9 @@ struct alternative {
 struct operation {
     const char *name;
     const char *help;
-    unsigned n_numbers; /* they stand before the path */
+    unsigned n_numbers; /* numbers before the path */
     void (*begin)(struct alternative *);
-    uint64_t (*run)(struct alternative *); /* the nanoseconds of what is measured */
+    uint64_t (*run)(struct alternative *); /* runs the operation and returns its nanoseconds */
 };
 
 static void die(const char *what)
@@ -99,7 +99,7 @@ static uint64_t open_run(struct alternative *alt)
     return now_ns() - start_ns;
 }
 
-/* To its end. */
+/* Reads to the end and returns the nanoseconds. */
 static uint64_t read_all(int fd, const char *path)
 {
     static char text[131072];
@@ -170,7 +170,7 @@ static uint64_t readers_run(struct alternative *alt)
     return now_ns() - start_ns;
 }
 
-/* What an exporter answers. */
+/* Fetches a page of an exporter. */
 static uint64_t http_run(struct alternative *alt)
 {
     static const char request[] =
@@ -223,7 +223,7 @@ static uint64_t events_run(struct alternative *alt)
     return now_ns() - start_ns;
 }
 
-/* An event for each thread of a process. */
+/* Opens an event for each thread of a process. */
 static uint64_t opens_run(struct alternative *alt)
 {
     static int fd[65536];
@@ -245,7 +245,7 @@ static uint64_t opens_run(struct alternative *alt)
     return ns;
 }
 
-/* ---- making and removing ---- */
+/* ---- creating and removing ---- */
 
 static void put(const char *dir, const char *file, const char *text)
 {
@@ -267,8 +267,7 @@ static const char *fresh(struct alternative *alt)
     return path;
 }
 
-/* A new PMC, with what is written to two of its files, and its end: the time before and after each.
- */
+/* Points of time of creating a PMC, writing two of its files, and removing it. */
 enum moment {
     BEFORE,
     MADE,
@@ -307,7 +306,7 @@ static uint64_t make_run(struct alternative *alt)
     return life(alt, "config", "", BEFORE, REMOVED);
 }
 
-/* The same requests where they do nothing, and the event beside them. */
+/* The same requests on the floor file system, plus opening the event. */
 static uint64_t make_bare_run(struct alternative *alt)
 {
     uint64_t start_ns = now_ns();
@@ -335,7 +334,7 @@ static uint64_t rmdir_run(struct alternative *alt)
     return life(alt, NULL, "", ATTACHED, REMOVED);
 }
 
-/* Of a name that is not there: no cache answers. */
+/* Looks up a missing name, which no cache answers. */
 static uint64_t lookup_run(struct alternative *alt)
 {
     const char *path = fresh(alt);
@@ -443,8 +442,9 @@ static uint64_t quantile(uint64_t *ns, size_t n, unsigned percent)
 }
 
 /*
- * Where client and server threads end up decides more than anything they do, and they tend to stay
- * there. So each turn begins on another CPU, the same for all of a round, and goes free again.
+ * The CPUs on which client and server threads run have a large effect, and threads tend to stay.
+ * Therefore each turn starts on another CPU, the same for all alternatives of a round, and is then
+ * unpinned.
  */
 static void hop(unsigned round)
 {
@@ -477,7 +477,7 @@ static void one_round(struct alternative *alts, unsigned n, unsigned round)
 {
     for (unsigned i = 0; i < n; i++) {
         hop(round / n);
-        one_turn(&alts[(i + round) % n], round > 0); /* the first one warms up */
+        one_turn(&alts[(i + round) % n], round > 0); /* the first round warms up */
     }
     for (unsigned i = 0; i < n && round > 0; i++)
         printf("%s%" PRIu64, i == 0 ? "round " : " ",

@@ -1,8 +1,7 @@
 /*
- * The floor of the benchmark: the least that a FUSE file system with low-level libfuse can do to
- * answer a read with a counter's value. One file `count` (one perf read(2), one number), and as
- * many empty directories beside it as asked for. A directory that is made has a file `config` that
- * takes anything, and is forgotten when it is removed.
+ * The floor of the benchmark: the minimal file system with low-level libfuse that answers a read
+ * with a counter's value. It has one file `count` (one perf read(2), one number) and the given
+ * number of empty directories. A new directory has a file `config` that accepts any text.
  *
  * floor [-t threads] [-n names] [-p pid] MOUNTPOINT     stays in the foreground until unmounted
  */
@@ -22,7 +21,7 @@
 
 #define TIMEOUT_S   86400.0
 #define THREADS_MAX 64
-#define ENTRY_BYTES 32 /* of a listing, with a name of 5 to 8 letters */
+#define ENTRY_BYTES 32 /* size of a directory entry with a name of 5 to 8 letters */
 
 enum node {
     NODE_ROOT = FUSE_ROOT_ID,
@@ -31,7 +30,7 @@ enum node {
 };
 
 #define NODE_MADE                                                                                  \
-    ((fuse_ino_t)1 << 32) /* from here on: directories, each with its config behind it */
+    ((fuse_ino_t)1 << 32) /* first inode of directories; the inode after each is its config */
 
 static int perf_fd = -1;
 static unsigned n_names;
@@ -85,7 +84,7 @@ static void floor_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info 
         fuse_reply_err(req, ENOENT);
 }
 
-/* Of the root, ready to be sent: the least is a copy. */
+/* Builds the listing of the root once, so that a readdir is only a copy. */
 static bool list_names(void)
 {
     listing = malloc(((size_t)n_names + 1) * ENTRY_BYTES);

@@ -1,5 +1,5 @@
 /*
- * A driver is one function, of libFuzzer's: sh tests/fuzz.sh. It is given any bytes.
+ * A driver is one function, called by libFuzzer with arbitrary bytes: sh tests/fuzz.sh.
  */
 #pragma once
 
@@ -9,7 +9,7 @@
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* What must hold. Not assert(): it must be there in every build. */
+/* An assertion that is present in every build, unlike assert(). */
 #define FUZZ_CHECK(condition)                                                                      \
     do {                                                                                           \
         if (!(condition))                                                                          \

@@ -1,7 +1,7 @@
 /*
- * Any bytes as commands to config, event, target, count and ctl of two PMCs: nothing crashes, what
- * is refused changes nothing, and a saved and loaded engine shows the same texts. A command is a
- * line; its first byte says which file and PMC.
+ * Arbitrary bytes as commands to config, event, target, count and ctl of two PMCs: no crash, a
+ * refused command changes nothing, and a saved and loaded engine has the same texts. Each line is a
+ * command; its first byte selects file and PMC.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -12,7 +12,7 @@
 
 static const char *const files[] = {"config", "event", "target", "ctl", "count", "mode"};
 
-/* Half of the lines begin with words that mean something, so that more than parsers is reached. */
+/* Half of the lines start with valid words, so that more code than the parsers is reached. */
 static const char *const starts[] = {
     "event=cycles ",
     "target=100 ",

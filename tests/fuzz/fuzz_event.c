@@ -1,6 +1,6 @@
 /*
- * Any bytes as the name of an event of this machine: it is refused with a sentence, or means
- * something that its own text means again.
+ * Arbitrary bytes as an event name on this host: refused with a sentence, or resolved to an event
+ * whose text resolves to the same event.
  */
 #include "backends/backends.h"
 

@@ -1,6 +1,6 @@
 /*
- * Any bytes as the configuration file: a complaint is no end, and the tunables print as what would
- * set them so.
+ * Arbitrary bytes as the configuration file: reading continues after an error, and the printed
+ * tunables set the same values again.
  */
 #include "backends/backends.h"
 #include "fs/program/options.h"

@@ -1,5 +1,5 @@
 /*
- * Any bytes as a journal: it is refused, or its records can be read and others put behind them.
+ * Arbitrary bytes as a journal: refused, or its records can be read and more can be appended.
  */
 #include "core/base/journal.h"
 #include "tests/fuzz/fuzz.h"
@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct journal *journal = journal_new(), *again;
     uint64_t sum = 0;
-    size_t head = size && data[0] % 2 ? 0 : 16; /* with the true head, or without */
+    size_t head = size && data[0] % 2 ? 0 : 16; /* with or without a valid header */
     uint64_t end = size;
 
     FUZZ_CHECK(journal && journal_put(journal, 1, 1, "a", 1));

@@ -1,6 +1,6 @@
 /*
- * Any bytes as what the kernel wrote into a ring: what is taken of it is well-formed, and goes
- * through a table of tasks and a log, of which every record can be read again.
+ * Arbitrary bytes as the contents of a ring buffer: the records made from it are well-formed, and
+ * can be put into a table of tasks and a log and read again.
  */
 #include "backends/perf/record/drain.h"
 #include "core/log/log.h"
@@ -25,7 +25,7 @@ static void put(void *arg, const struct record *record)
     (void)arg;
     FUZZ_CHECK(record->size <= RECORD_MAX);
     if (!record_fits(record, record->size))
-        return; /* not the kernel's writing */
+        return; /* the kernel never writes this */
     tasks_take(&tasks, record);
     spaces_bound(&tasks, 6000);
     log_put_once(log_of, 0, record);
@@ -46,7 +46,7 @@ static void read_all(void)
     log_close(cursor);
 }
 
-/* Counters of which the first bytes say what they are; their ids in the records are 0 to 3. */
+/* The first bytes select the counters, whose ids in the records are 0 to 3. */
 static void take(const uint8_t *data, size_t size)
 {
     static uint64_t bytes[RING_BYTES / 8], scratch[(RECORD_SPACE + 7) / 8];

@@ -1,7 +1,7 @@
 /*
- * A saved state with bytes changed: loading it answers, and the engine can be shown, used and
- * freed. The first bytes of the input are pairs of place and byte; what follows them replaces the
- * state's end.
+ * A saved state with changed bytes: loading succeeds or fails, and the engine can be shown, used
+ * and freed. The input starts with pairs of offset and byte; the rest replaces the end of the
+ * state.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -16,7 +16,7 @@
 
 static size_t saved_len;
 
-/* With a PMC and a sentence, bound to the namespace of the PMC's maker. */
+/* Creates an instance with a PMC and a last error, bound to the namespace of the PMC's owner. */
 static void make_instance(void)
 {
     struct call call = {.engine = fx.engine, .rights = fx.rights};
@@ -31,7 +31,7 @@ static void make_instance(void)
     fx.instance = 0;
 }
 
-/* One state with everything in it; its counters are there. */
+/* Returns a saved state with all kinds of objects; its counters are open. */
 static char *make_saved(void)
 {
     fixture_open("sim_cpus=2 sim_rows=4");
@@ -62,11 +62,11 @@ static size_t mutate(char *state, const uint8_t *data, size_t size)
         size_t at = ((size_t)data[i] << 8 | data[i + 1]) % saved_len;
 
         switch (data[i + 2] % 4) {
-        case 0: /* a line is left out */
+        case 0: /* remove a line */
             while (at < len && state[at] != '\n')
                 state[at++] = ' ';
             break;
-        case 1: /* a digit becomes another */
+        case 1: /* change a digit */
             while (at < len && (state[at] < '0' || state[at] > '9'))
                 at++;
             if (at < len)
@@ -75,7 +75,7 @@ static size_t mutate(char *state, const uint8_t *data, size_t size)
         case 2:
             state[at] = (char)data[i + 3];
             break;
-        default: /* it ends there */
+        default: /* truncate */
             if (data[i + 3] % 8 == 0)
                 len = at < len ? at : len;
         }
@@ -108,7 +108,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         pmc_make("n");
         all_texts();
     }
-    engine_left(); /* its numbers of descriptors are nonsense: it closes none */
+    engine_left(); /* does not close descriptors, whose numbers are invalid */
     fixture_close();
     close_range((unsigned)first, ~0U, 0);
     free(state);

@@ -1,7 +1,7 @@
 /*
- * Any bytes as the kernel's requests: each is answered once, all can be interrupted, and when the
- * input is over nothing is left. Eight bytes say which request, of what, and by which user; behind
- * them come as many bytes as they say, of its struct or text.
+ * Arbitrary bytes as requests of the kernel: each is answered once, each can be interrupted, and
+ * nothing remains at the end of the input. Eight bytes select the request, its object and user, and
+ * the number of bytes of its struct or text, which follow.
  */
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/kernel.h"
@@ -11,10 +11,10 @@
 #include <unistd.h>
 
 enum about {
-    NAMES,   /* a struct, then names in a directory */
+    NAMES,   /* a struct followed by names in a directory */
     NODE,    /* a struct */
-    FILE_OF, /* a struct that begins with the open file */
-    TEXT     /* the same, then bytes */
+    FILE_OF, /* a struct that starts with the open file */
+    TEXT     /* the same, followed by bytes */
 };
 
 static const struct kind {
@@ -33,7 +33,7 @@ static const struct kind {
 };
 #define KINDS (sizeof kinds / sizeof kinds[0])
 
-/* As many bytes as are wanted, of those that are there; the kernel's limits hold. */
+/* Sends a request with the selected number of bytes, within the limits of the kernel. */
 static void ask(const struct kind *kind, const uint8_t head[8], const uint8_t *more, size_t n)
 {
     char body[5000] = {0};

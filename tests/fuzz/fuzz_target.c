@@ -1,6 +1,6 @@
 /*
- * Any bytes as words of targets: each is refused with a sentence, or is one of the kinds there are,
- * with what its kind needs.
+ * Arbitrary bytes as targets: each word is refused with a sentence, or has a valid kind and its
+ * members.
  */
 #include "core/base/scan.h"
 #include "core/pmc/target.h"

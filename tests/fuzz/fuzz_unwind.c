@@ -1,6 +1,6 @@
 /*
- * Any bytes as the records of perf.data behind those of one process: it has this program's code at
- * CODE, and its samples have a call chain, registers and a copy of the stack.
+ * Arbitrary bytes as records of perf.data, after the records of one process that has the code of
+ * this program at CODE. Samples have a call chain, registers and a copy of the stack.
  */
 #include "core/log/record.h"
 #include "examples/pmc-names/names.h"
@@ -19,7 +19,7 @@ static bool give(char *line)
     return true;
 }
 
-/* A record of whole words. */
+/* Writes a record of complete words. */
 static void put(FILE *to, uint32_t type, const void *body, size_t bytes)
 {
     const struct record head = {.type = type, .size = (uint16_t)(sizeof head + bytes)};
@@ -28,7 +28,7 @@ static void put(FILE *to, uint32_t type, const void *body, size_t bytes)
     fwrite(body, bytes, 1, to);
 }
 
-/* IP, TID, CALLCHAIN, REGS_USER, STACK_USER; all registers of x86-64 but four. */
+/* IP, TID, CALLCHAIN, REGS_USER, STACK_USER; all registers of x86-64 except four. */
 static void put_begin(FILE *to)
 {
     static const uint64_t head[] = {16},

@@ -21,21 +21,21 @@
 enum {
     ANSWER_BYTES = 1 << 18,
     WAITING = 64,
-    SOON_MS = 3,      /* what is not answered by then waits for something */
-    AT_ALL_MS = 90000 /* what was interrupted is answered */
+    SOON_MS = 3,      /* a request without an answer by then is waiting */
+    AT_ALL_MS = 90000 /* limit for the answer to an interrupted request */
 };
 
 struct kernel kernel = {.node = {FUSE_ROOT_ID}};
 char kernel_answer[ANSWER_BYTES];
 
-static int end;        /* the kernel's, of the descriptor */
-static pid_t users[2]; /* processes that make requests: root's, and uid 1000's */
+static int end;        /* the kernel's end of the socket pair */
+static pid_t users[2]; /* processes that make requests: of root and of uid 1000 */
 static uint64_t waiting[WAITING], last_number;
 static unsigned n_waiting;
-static bool patient; /* answers are waited for */
+static bool patient; /* wait for answers */
 static pthread_t program;
 static struct inflight *inflight;
-static struct journal *journal; /* the worker maps it for itself */
+static struct journal *journal; /* the worker has a separate mapping */
 static struct options options;
 
 /* ---- the program ---- */
@@ -95,12 +95,12 @@ static void inflight_make(int fuse_fd)
     inflight->fuse_fd = fuse_fd;
     inflight->arena_fd = arena_fd();
     journal = journal_new();
-    inflight->journal_fd = dup(journal_fd(journal)); /* its own */
+    inflight->journal_fd = dup(journal_fd(journal)); /* a separate descriptor */
     inflight->init_bytes = sizeof first;
     memcpy(inflight->init, &first, sizeof first);
 }
 
-/* A crash is libFuzzer's to tell, which keeps the input. */
+/* Leaves crashes to libFuzzer, which keeps the input. */
 static void crashes_exchange(bool back)
 {
     static const int numbers[] = {SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE};
@@ -159,7 +159,7 @@ static void interrupt(uint64_t number)
     kernel_ask(FUSE_INTERRUPT, 0, 0, &number, sizeof number);
 }
 
-/* libFuzzer's timer interrupts, too. */
+/* The timer of libFuzzer interrupts poll(2) as well. */
 static bool answer_comes(int patience_ms)
 {
     struct pollfd look = {.fd = end, .events = POLLIN};
@@ -171,7 +171,8 @@ static bool answer_comes(int patience_ms)
     return n == 1;
 }
 
-/* The answer to this request, or (0) to any; each is answered once, and notifications are none. */
+/* Reads the answer to this request, or with 0 to any. Each has one answer; notifications are
+ * skipped. */
 static bool answer_take(uint64_t number, int patience_ms)
 {
     const struct fuse_out_header *head = (const void *)kernel_answer;
@@ -181,7 +182,7 @@ static bool answer_take(uint64_t number, int patience_ms)
 
         FUZZ_CHECK(n >= (ssize_t)sizeof *head && head->len == n);
         if (head->unique & 1 && head->error == -EAGAIN && is_waiting(head->unique - 1))
-            interrupt(head->unique - 1); /* it was not there yet */
+            interrupt(head->unique - 1); /* the program may not have read the request yet */
         if (head->unique == 0 || (head->unique & 1 && head->error == -EAGAIN))
             continue;
         FUZZ_CHECK(number_take(head->unique) && head->error <= 0 && head->error > -512);
@@ -208,7 +209,7 @@ static void learn(uint32_t opcode, uint64_t node)
     }
 }
 
-/* Interrupts come after what they interrupt, and are not answered. */
+/* An interrupt follows its request and has no answer. */
 static void waiting_end(void)
 {
     for (unsigned i = 0; i < n_waiting; i++)
@@ -256,13 +257,13 @@ void kernel_close(unsigned i)
     if (!release.fh)
         return;
     kernel.file[i].fh = 0;
-    waiting_end(); /* what reads it */
+    waiting_end(); /* its readers */
     kernel_ask(FUSE_RELEASE, kernel.file[i].node, 0, &release, sizeof release);
 }
 
 static void entry_remove(uint64_t node, const struct fuse_dirent *entry);
 
-/* What can be removed from a directory, with all below it. */
+/* Removes all removable entries of a directory, recursively. */
 static void empty(uint64_t node)
 {
     const struct fuse_open_in open = {0};

@@ -1,6 +1,6 @@
 /*
- * The kernel's side of the FUSE descriptor, played on a socket: the whole program serves there, on
- * the simulated machine.
+ * The kernel's side of the FUSE descriptor on a socket, where the complete program serves requests
+ * with the simulated PMU.
  */
 #pragma once
 
@@ -13,20 +13,20 @@ struct file {
 };
 
 struct kernel {
-    uint64_t node[16]; /* that were told, the root first */
+    uint64_t node[16]; /* node ids received so far, the root first */
     struct file file[8];
     unsigned n_nodes, n_files;
 };
 extern struct kernel kernel;
 
-/* The program serves; it ends, and must have freed all, with this process. */
+/* Starts the program. It stops with this process and must have freed all memory by then. */
 void kernel_begin(void);
 /*
- * A request, as user 0 or 1, and its answer: 0 and what is in kernel_answer, or a negative errno;
- * -EINPROGRESS: it waits. What it tells of nodes and open files is remembered.
+ * Sends a request as user 0 or 1. Returns 0 with the answer in kernel_answer, a negative errno, or
+ * -EINPROGRESS if the request waits. Node ids and open files of the answer are stored.
  */
 int kernel_ask(uint32_t opcode, uint64_t node, unsigned user, const void *body, size_t bytes);
 extern char kernel_answer[];
 void kernel_close(unsigned file);
-/* All that waits is interrupted and answered; files are closed, PMCs and instances removed. */
+/* Interrupts all waiting requests, closes files, and removes PMCs and instances. */
 void kernel_end_all(void);

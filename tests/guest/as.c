@@ -1,4 +1,4 @@
-/* as UID COMMAND…: runs it as that user and group, without other groups. busybox has no such
+/* as UID COMMAND…: runs a command as this user and group, without other groups. busybox has no such
  * applet. */
 #include <grp.h>
 #include <stdio.h>

@@ -1,15 +1,15 @@
 /*
- * Another user of the counters: pinned events on a CPU or a task, opened straight from the kernel.
+ * Another user of the counters: pinned events on a CPU or a task, opened with perf_event_open.
  * hold cpu N | here N | task TID, then lines on its standard input, each answered with one line:
  *
- *   take N          open N of them (the seventh counts cycles); how many are on the hardware
- *   look            "ON VALUE ENABLED RUNNING": how many are on, the first one's numbers
- *   drop            close them all; the first one's time running, in nanoseconds
+ *   take N          open N events (the seventh counts cycles); prints how many are on the hardware
+ *   look            prints "ON VALUE ENABLED RUNNING": events on the hardware, values of the first
+ *   drop            close all events; prints the running time of the first in nanoseconds
  *   flash N MS AFTER [FILE]   wait AFTER milliseconds, take N, wait MS, drop; then read FILE
- *   quit            end
+ *   quit            exit
  *
- * "cpu" and "task" take counters from afar, it runs on CPU 0. "here" is a CPU, and it runs there:
- * calls from one emulated CPU to another that is busy take tens of milliseconds.
+ * With "cpu" and "task" the program runs on CPU 0, with "here" on the given CPU, because calls from
+ * one emulated CPU to another busy one take tens of milliseconds.
  */
 #include <fcntl.h>
 #include <linux/perf_event.h>

@@ -1,24 +1,23 @@
 /*
- * A program to be counted: it executes as many instructions as it is told. Obeys lines on its
- * standard input and answers each with one line, so that a test knows what happened between two
- * reads.
+ * A program for counting that executes exact numbers of instructions. It reads commands from
+ * standard input and answers each with one line, so that a test knows all events between two reads.
  *
  *   work N      the main thread executes N instructions
  *   threads K   K more threads, idle
  *   each N      every other thread executes N
- *   child N     a child executes N and ends
- *   stay        a child that stays; its PID
+ *   child N     a child executes N and exits
+ *   stay        start a child that stays; prints its PID
  *   bear N      the child that stays executes N
- *   begin N     the same, unwaited
- *   finish      wait for that
- *   spin        a thread that executes until...
- *   halt        ...this; how many it executed
- *   cpu N       from now on on this CPU only
+ *   begin N     like bear N, without waiting
+ *   finish      wait for begin
+ *   spin        start a thread that executes until halt
+ *   halt        stop it; prints its instructions
+ *   cpu N       run only on this CPU
  *   exec        run this program again
  *   run FILE    exec FILE instead
- *   quit        end
+ *   quit        exit
  *
- * Answers are "ok" or the number asked for. Started with "cpu N" as arguments it obeys that first.
+ * Answers are "ok" or a number. Arguments "cpu N" are executed first.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -37,7 +36,8 @@ enum {
     STEP = 100000
 };
 
-static pthread_barrier_t gate; /* of the main thread and all workers: before and after each order */
+static pthread_barrier_t
+    gate; /* main thread and all workers meet here before and after each command */
 static unsigned n_workers;
 static uint64_t ordered;
 static pthread_t spinner;
@@ -165,7 +165,7 @@ static void stay_on_cpu(unsigned cpu)
         exit(6);
 }
 
-/* stdio would read ahead what belongs to the program after exec. */
+/* Reads byte by byte: stdio would read ahead input of the program after exec. */
 static bool read_line(char *line, size_t size)
 {
     size_t n = 0;

@@ -1,14 +1,13 @@
 /*
- * A library that is loaded before pmcfs's others (LD_PRELOAD) and lets one call fail: the Nth, of those that take
- * memory or of those that ask the kernel for something. The file PMCFS_FAULTS is `struct faults`, shared with the
- * test, which arms it; from where the call came goes to the file PMCFS_FAULTS.said. /dev/fuse, locks and what lets go
- * of things never fail; but the process may be killed before or after the Nth time that it writes, which is how
- * requests are answered, or before the Nth time that it frees memory (FREES); and what looks at a process in /proc may
- * go no further than the Nth file it opens (OPENED). The programs that it executes have it loaded, too, and count in the
- * same file.
+ * A library for LD_PRELOAD that makes the Nth allocation or the Nth system call fail. The file
+ * PMCFS_FAULTS is a `struct faults` shared with the test, which arms it; the stack of the failed
+ * call is written to PMCFS_FAULTS.said. Calls on /dev/fuse, locks, and calls that release something
+ * never fail. Other kinds kill the process before or after its Nth write, which answers a request
+ * (ENDS), or before its Nth free (FREES), or stop a lookup in /proc at the Nth opened file
+ * (OPENED). Executed programs load the library too and count in the same file.
  */
-#include <dlfcn.h>
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <execinfo.h>
 #include <fcntl.h>
@@ -36,31 +35,40 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* ALL_CALLS: with those of which an operation takes a refusal for the end of a process, or for that of rights. */
-enum kind { NOTHING, MEMORY, CALLS, ALL_CALLS, ENDS, FREES, OPENED };
+/* ALL_CALLS: also calls whose failure means that a process has exited or lacks a right. */
+enum kind {
+    NOTHING,
+    MEMORY,
+    CALLS,
+    ALL_CALLS,
+    ENDS,
+    FREES,
+    OPENED
+};
 
 struct faults {
-    int kind; /* what is counted; nothing is while it is NOTHING */
-    int at;   /* which of them fails, from 1; 0 is none */
+    int kind; /* the kind of calls that are counted */
+    int at;   /* number of the failing call, from 1; 0: none */
     int seen;
-    int live;        /* pieces of memory in use */
+    int live;        /* allocated blocks of memory */
     char failed[32]; /* the function, or empty */
-    int not_worker;  /* what a supervisor's workers call is not counted */
+    int not_worker;  /* calls of workers are not counted */
 };
 
 static struct faults idle;
 static struct faults *faults = &idle;
 static bool is_worker;
-static __thread bool looks; /* for a group */
+static __thread bool looks; /* inside getgrnam_r() */
 
 __attribute__((constructor)) static void begin(void)
 {
     const char *path = getenv("PMCFS_FAULTS");
     void *trace[1];
     int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
-    void *at = fd < 0 ? MAP_FAILED : mmap(NULL, sizeof(*faults), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *at = fd < 0 ? MAP_FAILED
+                      : mmap(NULL, sizeof(*faults), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
-    backtrace(trace, 1); /* the first one takes memory */
+    backtrace(trace, 1); /* the first call allocates memory */
     if (at == MAP_FAILED)
         abort();
     close(fd);
@@ -68,10 +76,10 @@ __attribute__((constructor)) static void begin(void)
     faults = at;
 }
 
-/* The function behind this one, of this type. With 64-bit offsets some have another name than in the source. */
+/* The wrapped function. With 64-bit offsets some names differ from the source. */
 #define NEXT(function, name) ((__typeof__(&(function)))dlsym(RTLD_NEXT, name))
 
-/* From where this call came. */
+/* Writes the stack of this call to PMCFS_FAULTS.said. */
 static void tell(const char *function)
 {
     char name[512];
@@ -84,12 +92,13 @@ static void tell(const char *function)
     close(fd);
 }
 
-/* Is this call the one? */
+/* Counts a call and returns whether it must fail. */
 static bool fails(enum kind kind, const char *function, int code)
 {
     const int armed = __atomic_load_n(&faults->kind, __ATOMIC_SEQ_CST);
 
-    if ((armed != (int)kind && !(armed == ALL_CALLS && kind == CALLS)) || (is_worker && faults->not_worker) || looks ||
+    if ((armed != (int)kind && !(armed == ALL_CALLS && kind == CALLS)) ||
+        (is_worker && faults->not_worker) || looks ||
         __atomic_add_fetch(&faults->seen, 1, __ATOMIC_SEQ_CST) != faults->at)
         return false;
     strncpy(faults->failed, function, sizeof(faults->failed) - 1);
@@ -141,7 +150,7 @@ void free(void *old)
     __libc_free(old);
 }
 
-/* Without memory inside, glibc says that there is no such group, or crashes. */
+/* Never fails inside: without memory glibc reports a missing group, or crashes. */
 int getgrnam_r(const char *name, struct group *group, char *text, size_t size, struct group **found)
 {
     if (fails(MEMORY, "getgrnam_r", ENOMEM))
@@ -176,10 +185,10 @@ int openat(int dir, const char *path, int flags, ...)
     return fails(CALLS, "openat", EMFILE) ? -1 : NEXT(openat, "openat64")(dir, path, flags, mode);
 }
 
-#define CALL_OF(kind, type, function, name, refusal, code, parameters, arguments)                                      \
-    type function parameters                                                                                           \
-    {                                                                                                                  \
-        return fails(kind, #function, code) ? refusal : NEXT(function, name) arguments;                                \
+#define CALL_OF(kind, type, function, name, refusal, code, parameters, arguments)                  \
+    type function parameters                                                                       \
+    {                                                                                              \
+        return fails(kind, #function, code) ? refusal : NEXT(function, name) arguments;            \
     }
 #define CALL(...) CALL_OF(CALLS, __VA_ARGS__)
 
@@ -190,42 +199,54 @@ CALL(char *, realpath, "realpath", NULL, ENOMEM, (const char *path, char *to), (
 CALL_OF(ALL_CALLS, int, fstat, "fstat64", -1, EIO, (int fd, struct stat *to), (fd, to))
 CALL_OF(ALL_CALLS, int, stat, "stat64", -1, ENOMEM, (const char *path, struct stat *to), (path, to))
 CALL(int, statfs, "statfs64", -1, ENOMEM, (const char *path, struct statfs *to), (path, to))
-CALL(int, statx, "statx", -1, ENOMEM, (int dir, const char *path, int flags, unsigned mask, struct statx *to),
+CALL(int, statx, "statx", -1, ENOMEM,
+     (int dir, const char *path, int flags, unsigned mask, struct statx *to),
      (dir, path, flags, mask, to))
 CALL(int, mkdir, "mkdir", -1, ENOSPC, (const char *path, mode_t mode), (path, mode))
 CALL(int, chdir, "chdir", -1, ENOMEM, (const char *path), (path))
 CALL(int, mount, "mount", -1, ENOMEM,
      (const char *source, const char *on, const char *type, unsigned long flags, const void *data),
      (source, on, type, flags, data))
-CALL(void *, mmap, "mmap64", MAP_FAILED, ENOMEM, (void *at, size_t size, int protection, int flags, int fd, off_t offset),
+CALL(void *, mmap, "mmap64", MAP_FAILED, ENOMEM,
+     (void *at, size_t size, int protection, int flags, int fd, off_t offset),
      (at, size, protection, flags, fd, offset))
 CALL(int, madvise, "madvise", -1, ENOMEM, (void *at, size_t size, int how), (at, size, how))
-CALL(int, memfd_create, "memfd_create", -1, EMFILE, (const char *name, unsigned flags), (name, flags))
+CALL(int, memfd_create, "memfd_create", -1, EMFILE, (const char *name, unsigned flags),
+     (name, flags))
 CALL(int, ftruncate, "ftruncate64", -1, EIO, (int fd, off_t size), (fd, size))
 CALL(int, eventfd, "eventfd", -1, EMFILE, (unsigned count, int flags), (count, flags))
-CALL(int, timerfd_create, "timerfd_create", -1, EMFILE, (clockid_t clock, int flags), (clock, flags))
-CALL(int, signalfd, "signalfd", -1, EMFILE, (int fd, const sigset_t *set, int flags), (fd, set, flags))
+CALL(int, timerfd_create, "timerfd_create", -1, EMFILE, (clockid_t clock, int flags),
+     (clock, flags))
+CALL(int, signalfd, "signalfd", -1, EMFILE, (int fd, const sigset_t *set, int flags),
+     (fd, set, flags))
 CALL(int, epoll_create1, "epoll_create1", -1, EMFILE, (int flags), (flags))
 CALL(int, pipe2, "pipe2", -1, EMFILE, (int fds[2], int flags), (fds, flags))
 CALL(int, socketpair, "socketpair", -1, EMFILE, (int domain, int type, int protocol, int fds[2]),
      (domain, type, protocol, fds))
-CALL(int, setsockopt, "setsockopt", -1, ENOMEM, (int fd, int level, int name, const void *value, socklen_t size),
+CALL(int, setsockopt, "setsockopt", -1, ENOMEM,
+     (int fd, int level, int name, const void *value, socklen_t size),
      (fd, level, name, value, size))
-CALL(ssize_t, send, "send", -1, ENOBUFS, (int fd, const void *from, size_t size, int flags), (fd, from, size, flags))
-CALL(ssize_t, recv, "recv", -1, ENOMEM, (int fd, void *to, size_t size, int flags), (fd, to, size, flags))
-CALL_OF(ALL_CALLS, int, poll, "poll", -1, ENOMEM, (struct pollfd * fds, nfds_t n, int ms), (fds, n, ms))
+CALL(ssize_t, send, "send", -1, ENOBUFS, (int fd, const void *from, size_t size, int flags),
+     (fd, from, size, flags))
+CALL(ssize_t, recv, "recv", -1, ENOMEM, (int fd, void *to, size_t size, int flags),
+     (fd, to, size, flags))
+CALL_OF(ALL_CALLS, int, poll, "poll", -1, ENOMEM, (struct pollfd * fds, nfds_t n, int ms),
+        (fds, n, ms))
 CALL(pid_t, fork, "fork", -1, EAGAIN, (void), ())
 CALL(int, execveat, "execveat", -1, ENOMEM,
-     (int dir, const char *path, char *const argv[], char *const envp[], int flags), (dir, path, argv, envp, flags))
+     (int dir, const char *path, char *const argv[], char *const envp[], int flags),
+     (dir, path, argv, envp, flags))
 CALL(int, pthread_create, "pthread_create", EAGAIN, EAGAIN,
-     (pthread_t * thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg), (thread, attr, run, arg))
+     (pthread_t * thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg),
+     (thread, attr, run, arg))
 
-/* What is read and written are files: pipes and the like have no reason to refuse. */
+/* Only reads and writes of regular files may fail. */
 static bool is_file(int fd)
 {
     struct stat status;
 
-    return faults->kind >= CALLS && NEXT(fstat, "fstat64")(fd, &status) == 0 && S_ISREG(status.st_mode);
+    return faults->kind >= CALLS && NEXT(fstat, "fstat64")(fd, &status) == 0 &&
+           S_ISREG(status.st_mode);
 }
 
 ssize_t read(int fd, void *to, size_t size)
@@ -235,15 +256,18 @@ ssize_t read(int fd, void *to, size_t size)
 
 ssize_t pread(int fd, void *to, size_t size, off_t at)
 {
-    return is_file(fd) && fails(CALLS, "pread", ENOMEM) ? -1 : NEXT(pread, "pread64")(fd, to, size, at);
+    return is_file(fd) && fails(CALLS, "pread", ENOMEM) ? -1
+                                                        : NEXT(pread, "pread64")(fd, to, size, at);
 }
 
 ssize_t pwrite(int fd, const void *from, size_t size, off_t at)
 {
-    return is_file(fd) && fails(CALLS, "pwrite", EIO) ? -1 : NEXT(pwrite, "pwrite64")(fd, from, size, at);
+    return is_file(fd) && fails(CALLS, "pwrite", EIO)
+               ? -1
+               : NEXT(pwrite, "pwrite64")(fd, from, size, at);
 }
 
-/* Whether a number is that of a descriptor is told in any case. */
+/* F_GETFD never fails for an open descriptor. */
 int fcntl(int fd, int command, ...)
 {
     va_list rest;
@@ -266,10 +290,12 @@ int prctl(int option, ...)
     for (int i = 0; i < 4; i++)
         arg[i] = va_arg(rest, unsigned long);
     va_end(rest);
-    return fails(CALLS, "prctl", EPERM) ? -1 : NEXT(prctl, "prctl")(option, arg[0], arg[1], arg[2], arg[3]);
+    return fails(CALLS, "prctl", EPERM)
+               ? -1
+               : NEXT(prctl, "prctl")(option, arg[0], arg[1], arg[2], arg[3]);
 }
 
-/* What ends a process or lets it go on never fails. */
+/* Killing or continuing a process never fails. */
 int kill(pid_t pid, int number)
 {
     if ((number == SIGSTOP || number == SIGUSR1) && fails(CALLS, "kill", EPERM))
@@ -277,7 +303,7 @@ int kill(pid_t pid, int number)
     return NEXT(kill, "kill")(pid, number);
 }
 
-/* What lets go, EPOLL_CTL_DEL, never fails. */
+/* EPOLL_CTL_DEL never fails, because it releases something. */
 int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event)
 {
     if (operation != EPOLL_CTL_DEL && fails(CALLS, "epoll_ctl", ENOMEM))
@@ -309,7 +335,8 @@ long syscall(long number, ...)
         (number == SYS_pidfd_open && fails(CALLS, "pidfd_open", EMFILE)) ||
         (number == SYS_clone && fails(CALLS, "clone", EAGAIN)))
         return -1;
-    const long result = NEXT(syscall, "syscall")(number, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]);
+    const long result =
+        NEXT(syscall, "syscall")(number, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]);
     if (number == SYS_openat && result >= 0 && fails(OPENED, "openat", errno))
         for (;;)
             pause();
@@ -317,7 +344,7 @@ long syscall(long number, ...)
     return result;
 }
 
-/* ---- its end ---- */
+/* ---- death of the process ---- */
 
 static void may_end(const char *when)
 {

@@ -1,8 +1,8 @@
 /*
- * A file system that fails its users: MOUNTPOINT/program can be looked up, opened and mapped, but
- * what is read of it never comes; MOUNTPOINT/kept can be opened, and is never closed: an exec that
- * closes it stays where it is, for good. Once somebody has looked for MOUNTPOINT/silent nothing is
- * answered at all. Says "asked" when something was left without an answer.
+ * A file system that hangs. MOUNTPOINT/program can be opened and mapped, but reads never return.
+ * MOUNTPOINT/kept can be opened, but its close never returns, so an exec that closes it never
+ * finishes. After a lookup of MOUNTPOINT/silent no request is answered. Prints "asked" when a
+ * request is left without an answer.
  *
  *   hang MOUNTPOINT
  */
@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 enum {
-    PROGRAM = 2, /* inodes; 1 is the root's */
+    PROGRAM = 2, /* inode numbers; 1 is the root */
     KEPT
 };
 

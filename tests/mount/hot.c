@@ -1,10 +1,10 @@
 /*
- * A program to be profiled: nearly all of its time is spent in one function, which is called
- * through two others.
+ * A program for profiles: it spends nearly all of its time in one function, called through two
+ * others.
  *
- *   hot KIND [MS]    says "ready", waits for a line, is busy, says "done", waits for the end of its
- *                    input. KIND: own (in its own code), child (a child named "hotchild" is, and
- * has ended when "done" is said), made (in code that it made, told in perf-PID.map)
+ *   hot KIND [MS]    prints "ready", waits for a line, is busy, prints "done", waits for end of
+ * input. KIND: own (busy in its code), child (a child "hotchild" is busy and exits before "done"),
+ * made (busy in generated code, named in perf-PID.map)
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -37,10 +37,10 @@ __attribute__((noinline)) static void hot_outer(unsigned long ms)
 {
     while (cpu_ms() < ms)
         hot_inner(1000000);
-    sink++; /* the call above is not the last thing here */
+    sink++; /* keeps the call above from being a tail call */
 }
 
-/* Counts its argument down to 0. */
+/* Generated code that counts its argument down to 0. */
 #if defined(__x86_64__)
 static const unsigned char countdown[] = {0x55, 0x48, 0x89, 0xe5, 0x48, 0xff,
                                           0xcf, 0x75, 0xfb, 0x5d, 0xc3};

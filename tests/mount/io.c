@@ -1,15 +1,15 @@
 /*
- * One system call on one file, exactly as asked, its errno printed by name: what a shell cannot do
- * or does not say. Exit status 0 and "ok", or 1 and "ENAME".
+ * Makes one exact system call on one file and prints "ok" with exit status 0, or the name of the
+ * errno with exit status 1. A shell cannot do this.
  *
  *   io write FILE TEXT…    open for writing, one write(2) for each TEXT (escapes: \n \t \0 \\)
  *   io fd N TEXT…          the same on an inherited descriptor
  *   io open FILE MODE      r, w, rw, append
  *   io fill FILE BYTES C   one write of BYTES times the character C
- *   io rename FROM TO      mv(1) has opinions of its own
+ *   io rename FROM TO      rename(2), without the checks of mv(1)
  *   io read FILE [nonblock]  reads to its end or an error
- *   io flood FILE N        N threads open, read and close it all the time: says "fast"; at a line
- *                          of its input "ok", unless a read gave no whole line
+ *   io flood FILE N        N threads open, read and close it continuously: prints "fast", and after
+ *                          a line of input "ok", unless a read returned an incomplete line
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@ static int outcome(long rc)
     return rc >= 0 ? 0 : 1;
 }
 
-/* Undoes the escapes in place; the length is returned since the text may hold NULs. */
+/* Replaces escapes in place. Returns the length, because the text may contain NULs. */
 static size_t unescape(char *text)
 {
     char *to = text;

@@ -1,10 +1,10 @@
 /*
- * Users of a mount while its serving process is killed again and again: each call that fails, each
- * byte that is wrong and each effect that came twice is told.
+ * Users of a mount whose worker is killed repeatedly. Reports each failed call, each wrong byte and
+ * each effect that happened twice.
  *
  *     kills MOUNT SUPERVISOR KILLS MIN_US MAX_US [SIGNAL]
  *
- * KILLS is a number, or SECONDS and an s: for so long. SIGNAL 0: nothing is killed.
+ * KILLS is a number, or a duration as "30s". With SIGNAL 0 nothing is killed.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -83,7 +83,7 @@ static int opened(const char *name, int flags)
     return fd;
 }
 
-/* Of a process that may be gone: false, where it is. */
+/* Writes the file of a PMC that may have been removed; returns false if it was. */
 static bool put_of(const char *name, const char *text, bool gone)
 {
     int fd = opened(name, O_WRONLY);
@@ -149,7 +149,7 @@ static void *reads_count(void *arg)
     return NULL;
 }
 
-/* The first read after a write gives what the write replaced. */
+/* The first read after a write returns the replaced value. */
 static void *exchanges(void *arg)
 {
     const int fd = opened("exchanged/count", O_RDWR);
@@ -182,7 +182,7 @@ static void *reads_status(void *arg)
     return NULL;
 }
 
-/* In small pieces: a text is one text. */
+/* Reads README in small pieces, which must be one text. */
 static void *reads_readme(void *arg)
 {
     static char whole[65536];
@@ -252,7 +252,7 @@ static void *makes(void *arg)
     return NULL;
 }
 
-/* It forks, and all execute and exit, once *gate is closed. */
+/* Starts a process that forks; all of them execute and exit after *gate is closed. */
 static pid_t family_start(int *gate)
 {
     static const char text[] = "read _; for i in 1 2 3; do (/bin/true; :) & done; wait; "
@@ -274,7 +274,7 @@ static pid_t family_start(int *gate)
     return pid;
 }
 
-/* Attached before all that, or meanwhile. The log ends with the last of them. */
+/* Attaches to such a family before or during that. The log ends after the last exit. */
 static void follow(const char *name, bool before)
 {
     static char text[1 << 20];
@@ -354,7 +354,7 @@ static void *lists(void *arg)
     return NULL;
 }
 
-/* One polls, the other changes the state. */
+/* One thread polls, the other changes the state. */
 static void *toggles(void *arg)
 {
     (void)arg;
@@ -413,7 +413,7 @@ static void *reads_series(void *arg)
     return NULL;
 }
 
-/* What one writes the other reads, each once. */
+/* One thread writes remarks, the other reads each of them once. */
 static atomic_uint written;
 
 static void *writes_log(void *arg)
@@ -508,7 +508,7 @@ static int control_open(pid_t pid)
 
 #define KILLS_TOLD 10000
 
-/* 0: there is none, or it is not certain which of several it is. */
+/* Returns the worker, or 0 if there is none or more than one candidate. */
 static pid_t worker(void)
 {
     char name[64], text[256] = "";
@@ -545,7 +545,7 @@ static void tell_kills(uint64_t *took, unsigned done)
 
 static void kills(const char *how_many, unsigned min_us, unsigned max_us, int number)
 {
-    static uint64_t took[KILLS_TOLD]; /* the last ones */
+    static uint64_t took[KILLS_TOLD]; /* of the last kills */
     int fd = opened("fixed/count", O_RDONLY);
     char text[64], *end;
     const unsigned long n = strtoul(how_many, &end, 10);
@@ -622,7 +622,7 @@ static void leave(void)
         failed("rmdir many: %s", strerror(errno));
 }
 
-/* Samples and what is told of those that were lost. */
+/* Numbers of samples, of lost samples, and of drop records. */
 static unsigned long samples, dropped, times;
 
 static void *reads_samples(void *arg)
@@ -701,7 +701,7 @@ int main(int argc, char **argv)
             pthread_join(threads[i], NULL);
     }
     close(faulter_in[1]);
-    /* The pipe can still contain bytes: both counts are read after the faulter's last fault. */
+    /* Bytes may be left in the pipe: both counts are read after the last fault of the faulter. */
     waitpid(faulter, NULL, 0);
     usleep(100000);
     const uint64_t counted = count_of("run/count");

@@ -1,17 +1,17 @@
 /*
- * A program to be counted. It does what the lines on its standard input say, and answers each with
- * one line, so that a test knows exactly what happened between two reads of a counter.
+ * A program for counting. It executes the commands on its standard input and answers each with one
+ * line, so that a test knows all events between two reads of a counter.
  *
  *   faults N      the main thread touches N fresh pages       threads N   N more threads, idle
- *   each N        every other thread touches N fresh pages    end N       N of these threads end
+ *   each N        every other thread touches N fresh pages    end N       N of these threads exit
  *   spin MS       the main thread uses MS ms of CPU time      spineach MS every other thread does
- *   child N       a child touches N pages and ends            children K N   K of them at once
- *   stay N        a child touches N pages and stays           bear        …and has touched N more
+ *   child N       a child touches N pages and exits           children K N   K children at once
+ *   stay N        a child touches N pages and stays           bear        it touches N more pages
  *   sleep N       the main thread sleeps N times (switches)   exec        run this program again
  *   usage         page faults of this process so far (getrusage)
- *   disturb CPU MS  for so long an event is enabled and disabled there
- *   run FILE      exec FILE instead                           quit        end
- * Answers are "ok", or the number asked for. It ends with its standard input, too.
+ *   disturb CPU MS  enables and disables an event on the CPU for this time
+ *   run FILE      exec FILE instead                           quit        exit
+ * Answers are "ok" or a number. It also exits at the end of its standard input.
  */
 #include <linux/perf_event.h>
 #include <pthread.h>
@@ -53,7 +53,7 @@ static unsigned n_workers;
 static pid_t stayed;
 static int stayed_pipe[2];
 
-/* Huge pages would make one fault of many. */
+/* Disables huge pages, which would merge many faults into one. */
 static void touch_pages(unsigned long pages)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -159,7 +159,7 @@ static void run_children(unsigned long k, unsigned long pages)
         wait(NULL);
 }
 
-/* A child that lives on and touches `pages` more at every byte it is sent. */
+/* Starts a child that stays and touches `pages` more pages for each byte it receives. */
 static void start_stayer(unsigned long pages)
 {
     int back[2];
@@ -227,7 +227,7 @@ static void disturb_cpu(unsigned long cpu, unsigned long ms)
     close(fd);
 }
 
-/* stdio would read ahead what belongs to the program after exec. */
+/* Reads byte by byte: stdio would read ahead input of the program after exec. */
 static bool read_line(char *line, size_t size)
 {
     size_t n = 0;

@@ -1,19 +1,18 @@
 /*
- * System calls through io_uring, each by a worker of its (IOSQE_ASYNC), with raw calls: one line
- * for each step, "ok", what was read, or the errno's name. Exit status 77 where io_uring is
- * forbidden.
+ * System calls through io_uring without liburing, each run by an io_uring worker (IOSQE_ASYNC).
+ * Prints one line for each step: "ok", the text read, or the name of the errno. The exit status is
+ * 77 if io_uring is forbidden.
  *
  *   uring STEP…
- *   become UID CAPS    from now on a user without groups, with all or no capabilities (all, none)
- *   gid GID            from now on this group
- *   regroup GROUP…,    these supplementary groups, numbers with commas
- *   personality        the rights of this moment: for the requests that follow
- *   workers            let one worker be made
+ *   become UID CAPS    become this user without groups, with all or no capabilities (all, none)
+ *   gid GID            change the group
+ *   regroup GROUP…,    change the supplementary groups, numbers separated by commas
+ *   personality        use the present rights for the following requests
+ *   workers            create one worker
  *   mkdir PATH  rmdir PATH  mode PATH (statx)  open PATH r|w  write TEXT  close
- *   read               an ordinary one
- *   inline             from now on what can be is done by the process itself
- *   whole SIZE         requests of so many bytes until nothing comes, each where the one before
- * ended
+ *   read               one read
+ *   inline             let the process execute the following requests, if possible
+ *   whole SIZE         read SIZE bytes at increasing offsets until the end
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -67,7 +66,7 @@ static unsigned *word(char *in, unsigned offset)
     return (unsigned *)(void *)(in + offset);
 }
 
-/* One request, to its end: what it returned. */
+/* Submits one request and returns its result. */
 static int request(struct io_uring_sqe sqe)
 {
     unsigned *tail = word(sq, params.sq_off.tail), *head = word(cq, params.cq_off.head);
