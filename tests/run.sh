@@ -20,7 +20,8 @@ variables=TMPDIR,XDG_CACHE_HOME,PMCFS_SEED,SOAK_LIMIT,SECONDS_MAX,KERNEL_PACKAGE
 packages='gcc clang libclang-rt-dev libc6-dev meson ninja-build pkg-config libfuse3-dev libpfm4-dev libinih-dev libdw-dev
 libcap-ng-dev uthash-dev check fuse3 mount util-linux procps python3 mandoc shellcheck bash dash gawk linux-perf
 prometheus prometheus-node-exporter collectd-core python3-prometheus-client bubblewrap bsdextrautils podman runc uidmap
-python3-yaml zsh ksh busybox perl vim-tiny libncurses-dev tmux bash-completion bc libcap2-bin'
+python3-yaml zsh ksh busybox perl vim-tiny libncurses-dev tmux bash-completion bc libcap2-bin
+jq strace'
 # Only the slow tests need these.
 slow_packages='chromium chromium-driver gnuplot-nox nodejs'
 
