@@ -1,7 +1,7 @@
 #!/bin/sh
 # From nothing to a first table: installs what is missing, builds pmcfs, mounts it on a temporary
-# directory, counts a command from its first instruction to its last, counts and samples a process that
-# is already running, and takes everything away again. For Debian 12, as root or with sudo.
+# directory, counts a command from its first instruction to its last, counts and samples a running
+# process, and then removes the mount. For Debian 12, as root or with sudo.
 #
 # usage: sh examples/quickstart.sh
 set -eu
@@ -112,7 +112,7 @@ values() {
 
 now_ms() { echo $(($(date +%s%N) / 1000000)); }
 
-# The shell names itself the target; counting begins when it becomes the command.
+# The shell attaches itself; counting starts when it executes the command.
 count_command() {
     awk 'BEGIN { for (i = 0; i < 400000; i++) print int(rand() * 1e9), "some text to sort" }' >"$work/data"
     make_pmcs sort start=exec descendants=on

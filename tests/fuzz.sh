@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 minutes=${1:?how many minutes}
 shift
 sh tests/run.sh --call build_fuzz >/dev/null
-# shellcheck disable=SC2046 # words are wanted
+# shellcheck disable=SC2046 # word splitting is intended
 [ $# != 0 ] || set -- $(sed -n "s/^fuzz_drivers='\(.*\)'/\1/p" tests/run.sh)
 for name in "$@"; do
     sh tests/run.sh --call fuzz "$name" $((minutes * 60)) build-tests/fuzz-corpus/"$name" build-tests/fuzz-found

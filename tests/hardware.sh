@@ -31,7 +31,7 @@ mkdir "$M"
 
 # shellcheck disable=SC2317 # the trap calls it
 leave() {
-    # shellcheck disable=SC2086 # words are wanted
+    # shellcheck disable=SC2086 # word splitting is intended
     [ -z "$PIDS" ] || kill $PIDS 2>/dev/null
     [ -z "$DAEMON" ] || { kill "$DAEMON" 2>/dev/null; wait "$DAEMON"; }
     rm -rf "$T"

@@ -42,7 +42,7 @@ need_tools() {
     [ "$missing" ] || return 0
     [ "$(id -u)" = 0 ] || cannot "needs$missing" || return
     echo "# installing$missing"
-    # shellcheck disable=SC2086 # words are wanted
+    # shellcheck disable=SC2086 # word splitting is intended
     { sh "$ROOT/tests/run.sh" --call update_lists && DEBIAN_FRONTEND=noninteractive \
         apt-get -qy -o DPkg::Lock::Timeout=300 install --no-install-recommends $missing; } >"$BUILD/install.log" 2>&1
     missing=$(missing_tools)
@@ -66,7 +66,7 @@ fetch() {
 
 fetch_missing() {
     wanted=$(printf "%s:$ARCH " "$@")
-    # shellcheck disable=SC2086 # words are wanted
+    # shellcheck disable=SC2086 # word splitting is intended
     uris=$(apt-get download --print-uris $wanted 2>/dev/null) || return
     wanted=
     for package in "$@"; do

@@ -276,7 +276,7 @@ install_packages() {
     else
         printf '#!/bin/sh\nexit 101\n' >$policy && chmod 755 $policy
     fi
-    # shellcheck disable=SC2086 # words are wanted
+    # shellcheck disable=SC2086 # word splitting is intended
     update_lists && DEBIAN_FRONTEND=noninteractive \
         apt-get -qy -o DPkg::Lock::Timeout=300 install --no-install-recommends $missing
     status=$?

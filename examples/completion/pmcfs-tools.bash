@@ -16,7 +16,8 @@ _pmcfs_tree() {
     done < <(awk '{ for (i = 7; i <= NF && $i != "-"; i++); if ($(i + 1) == "fuse.pmcfs") print $5 }' /proc/self/mountinfo)
 }
 
-# _pmcfs_events FILE…: of a class. Its name is how an event is spelled where a class is large; else the file says it.
+# _pmcfs_events FILE…: names of the events of a class. In a large class the file name is the event name; otherwise the
+# file contains it.
 _pmcfs_events() {
     if (($# > 500)); then printf '%s\n' "${@##*/}"; else awk 'FNR == 1 { print $2 }' "$@"; fi
 }
@@ -38,7 +39,8 @@ _pmcfs_names() {
     esac 2>/dev/null
 }
 
-# _pmcfs_offer KIND WORD…: of these the names that go on as the last word begins; with commas, as the part behind them.
+# _pmcfs_offer KIND WORD…: offers the words that start with the last word of the command line, or with its part after
+# the last comma.
 _pmcfs_offer() {
     local kind=$1 cur=${*: -1} last name tree
     case $kind in
@@ -78,7 +80,7 @@ _pmcfs_tools() {
         done
         ((i += 1))
     done
-    if ((i + 1 < ${#words[@]})); then # behind the first operand
+    if ((i + 1 < ${#words[@]})); then # after the first operand
         [[ $kinds == command ]] || return 0
         declare -F _command_offset >/dev/null && _command_offset "$i"
         return 0
@@ -91,7 +93,7 @@ _pmcfs_tools() {
     _pmcfs_unbroken "${words[-1]}"
 }
 
-# readline replaces only what stands behind the last : or = of a word.
+# readline replaces only the part after the last : or = of a word.
 _pmcfs_unbroken() {
     local broken=$1
     while [[ $broken ]] && [[ ${broken: -1} != [:=] || $COMP_WORDBREAKS != *"${broken: -1}"* ]]; do broken=${broken%?}; done

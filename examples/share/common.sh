@@ -1,9 +1,9 @@
 # shellcheck shell=sh
-# What pmccontrol, pmcstat, cpustat, cputrack and perfmon share: refusals with the tree's own sentence,
-# PMCs that end with the tool however it ends, and waiting that a signal interrupts at once.
-# A tool sets usage_status, error_status and usage (one line) before it sources this; one that launches commands
-# notes the environment before all, for a shell passes its own variables on where the user has exported such.
-# shellcheck disable=SC2154,SC2034 # what the tool sets, what the tool reads
+# Common functions of pmccontrol, pmcstat, cpustat, cputrack and perfmon: error messages with the sentence of the tree,
+# PMCs that are removed however the tool exits, and waits that a signal interrupts immediately.
+# A tool sets usage_status, error_status and usage (one line) before it sources this file. A tool that starts commands
+# saves the environment first, because a shell exports changed variables that the user had exported.
+# shellcheck disable=SC2154,SC2034 # variables set or read by the tool
 
 tool=${0##*/}
 PMC=${PMC-}
@@ -11,7 +11,7 @@ unset CDPATH
 tab=$(printf '\t')
 made='' helpers='' child='' told='' scratch='' serial=0 woken='' ticked='' ended='' awaited='' status=0 refusal='' began='' clock=''
 set -f
-# This is a part of the tool: its words are those of the tool.
+# This file is part of the tool, so it has the positional parameters of the tool.
 version=0.3.0
 case ${1-} in
 --help) set -- -h ;;
@@ -36,7 +36,7 @@ misuse() {
     exit "$usage_status"
 }
 
-# No process reads any more (a shell that ignores SIGPIPE learns it from a write), or a disk is full.
+# Called if the reader of the output has exited (a write fails if SIGPIPE is ignored) or the disk is full.
 unwritable() {
     fail 'the output cannot be written'
 }
@@ -86,7 +86,7 @@ need_tree() {
     fail "${PMC:-nothing here} is ${PMC:+not }a mounted pmcfs: \`pmcfs /pmc\` as root mounts one, or \`systemctl start pmcfs\`"
 }
 
-# One that a shell can count with, and that is spelled as it prints it; 010 would be 8.
+# A decimal number as the shell prints it: 010 would be octal.
 is_number() {
     case $1 in '' | 0?* | *[!0-9]* | ???????????????????*) return 1 ;; esac
 }
@@ -119,14 +119,14 @@ milliseconds() {
 
 # ---- the tree ----
 
-# list DIRECTORY: what is in it, a name a line. Names in the tree have no blanks.
+# list DIRECTORY: its names, one per line. Names in the tree have no blanks.
 list() {
     (cd "$1" && set +f && for entry in *; do
         [ ! -e "$entry" ] || printf '%s\n' "$entry"
     done)
 }
 
-# list_events MARK: all, below their classes, with this behind a class's name.
+# list_events MARK: all events by class, with MARK after the name of a class.
 list_events() {
     for class in $(list "$PMC/events"); do
         printf '%s\n' "$class$1" 2>/dev/null || unwritable
@@ -134,13 +134,13 @@ list_events() {
     done
 }
 
-# A PMC, or all of the tree, cannot be read any more.
+# Called if a PMC or the tree was removed or unmounted.
 tree_ended() {
     [ ! -e "$PMC/info/version" ] || fail 'a PMC of this run was removed meanwhile'
     fail "the tree at $PMC has ended"
 }
 
-# Why the last write to FILE was refused: the sentence, and behind it the errno and the id.
+# The reason of the last refused write to FILE: the sentence, then the errno and the id.
 reason() {
     line=
     if [ -r "${1%/*}/error" ]; then
@@ -157,7 +157,7 @@ reason() {
     esac
 }
 
-# try_put FILE TEXT: one command to one file; what was said against it is in refusal.
+# try_put FILE TEXT: writes one command to a file; refusal is the reason of a failure.
 try_put() {
     refusal=
     printf '%s\n' "$2" 2>/dev/null >"$1" && return 0
@@ -245,8 +245,8 @@ end_now() {
     esac
 }
 
-# ^C: a command that receives INT gets one (from its terminal, or from here), and is then waited for: it may print
-# something, or continue. A second interrupt ends it.
+# ^C: the command gets INT from its terminal or from here, and the tool waits for it, because it may print something or
+# continue. A second interrupt kills it.
 interrupted() {
     reaches=yes
     case $hearing in '') reaches= ;; esac
@@ -264,7 +264,7 @@ interrupted() {
 # The terminal itself interrupts a command in its foreground.
 tell_child() {
     read -r in_foreground <"/proc/$$/stat"
-    # shellcheck disable=SC2086 # words are wanted
+    # shellcheck disable=SC2086 # word splitting is intended
     set -- ${in_foreground##*\) }
     case $3 in "$6") ;; *) kill -s INT "$child" 2>/dev/null ;; esac
 }
@@ -307,7 +307,8 @@ timer() {
     eval "timer_$2=\$!"
 }
 
-# await PID: until this child has ended, by itself or by end_now; tick is called meanwhile. Its status is in status.
+# await PID: waits until this child has exited, by itself or by end_now, and calls tick while waiting. status is its exit
+# status.
 await() {
     awaited=$1 woken=yes
     [ -z "$ended" ] || [ "$told" ] || end_now
@@ -316,7 +317,7 @@ await() {
         woken='' before_wait=$status
         if [ "$ended" ]; then wait "$1" 2>/dev/null; else wait "$1"; fi
         status=$?
-        # A signal may come with the end, when the shell has told the status already; 138 and 140 are of USR1 and USR2.
+        # A signal may arrive together with the exit, after wait returned the status; 138 and 140 are USR1 and USR2.
         case $before_wait/$status in 138/* | 140/*) ;; */127) status=$before_wait ;; esac
         if [ "$ticked" ]; then
             kill "$timer_USR1" 2>/dev/null
@@ -361,10 +362,10 @@ cannot_execute() {
     fail "cannot execute \"$1\": no such program"
 }
 
-# launch NAMES COMMAND…: a child that makes itself the target of these PMCs, of NAME/tid: with its one thread
-# alone, and becomes the command. With start=exec they count from its first instruction. Its PID is in child.
-# fd 4 is the tool's own input, which a shell takes from what it starts in the background. In the last moment the
-# first line of the file clock, if any, is copied to the file began.
+# launch NAMES COMMAND…: starts a child that attaches itself to these PMCs (to NAME/tid with its single thread only) and
+# executes the command. With start=exec the PMCs count from its first instruction. child is its PID. fd 4 is the input
+# of the tool, because a shell redirects the input of background commands. Just before the exec, the first line of the
+# file clock, if it exists, is copied to the file began.
 launch() {
     counters_of_child=$1
     shift
@@ -376,7 +377,7 @@ launch() {
         case $name in */*) word=${name#*/}self ;; *) word=self ;; esac
         set -- "$word" "$PMC/${name%%/*}/target" "$@"
     done
-    # shellcheck disable=SC2016,SC2086 # the child's; words are wanted
+    # shellcheck disable=SC2016,SC2086 # variables of the child; word splitting is intended
     set -- $hearing sh -c '
         while [ "$1" != -- ]; do
             echo "$1" 2>/dev/null >"$2" || exit
@@ -398,9 +399,9 @@ launch() {
     exec 4<&-
 }
 
-# never_began NAME: the command, which has ended, did not become a target of this PMC, or could not be executed,
-# of which its shell has said why. With descendants the tree may hear of the end a moment later: what waited for
-# an exec then still does, while time counts from the exec on at once.
+# never_began NAME: succeeds if the exited command was not attached to this PMC or not executed; its shell has printed
+# the reason. With descendants=on the exit may be noticed a moment later: then a PMC that waits for an exec is still
+# armed, whereas after an exec its time has started.
 never_began() {
     case $(cat "$PMC/$1/ctl" 2>/dev/null) in
     new | allocated) ;;
@@ -412,8 +413,8 @@ never_began() {
     esac
 }
 
-# stand_by NAME: a child, in watcher, that ends when all targets of this PMC have ended: its stream of values
-# does. It has an interval.
+# stand_by NAME: starts a child that exits when all targets of this PMC have exited, because its `series` ends. The PMC
+# has an interval. watcher is the PID of the child.
 stand_by() {
     cat "$PMC/$1/series" >/dev/null 2>&1 3>&- &
     watcher=$!

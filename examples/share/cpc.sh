@@ -1,7 +1,7 @@
 # shellcheck shell=sh
 # What cpustat and cputrack share: event specifications as cpc(3CPC) spells them, binding them as sets, and
 # reading samples. Sourced after common.sh.
-# shellcheck disable=SC2154,SC2034 # what common.sh sets, what is read by eval
+# shellcheck disable=SC2154,SC2034 # variables of common.sh, or read by eval
 
 specs=0 bound=''
 
@@ -17,7 +17,7 @@ parse_spec() {
         }
         return value
     }
-    # Decimal, 0x…, 0…: as strtol(3) with base 0; -1 for what is no number
+    # Decimal, 0x…, 0…: as strtol(3) with base 0; -1 if it is not a number
     function number(text) {
         text = tolower(text)
         base = 10
@@ -32,7 +32,7 @@ parse_spec() {
         fixed_of[pic] = fixed
         if (pic >= free) free = pic + 1
     }
-    # Attributes come behind the events they are for, or before: kept until all events are known.
+    # Attributes may precede or follow their events, so they are stored until all events are known.
     function attribute(text,    name, which, value, equals) {
         equals = index(text, "=")
         name = equals ? substr(text, 1, equals - 1) : text
@@ -93,15 +93,15 @@ parse_spec() {
         print "levels", user_of[first] ? "on" : "off", system_of[first] ? "on" : "off"
         for (pic = 0; pic < free; pic++) {
             if (!(pic in event_of)) continue
-            # Levels of the whole set leave events whole that the kernel raises itself.
+            # The modes of the set do not apply to events raised by the kernel.
             if (mixed) qualifiers[pic] = qualifiers[pic] (user_of[pic] ? ",usr" : "") (system_of[pic] ? ",os" : "")
             print "pic", pic, event_of[pic] qualifiers[pic], fixed_of[pic]
         }
     }'
 }
 
-# add_spec TEXT: the next set. spec_N is its text, levels_N and groups_N what is written for it, pics_N its
-# counters. A group is what becomes one PMC: a run of events without a fixed counter, or one with.
+# add_spec TEXT: adds a set. spec_N is its text, levels_N and groups_N are written for it, pics_N are its counters. A
+# group becomes one PMC: adjacent events without a fixed counter, or one event with a fixed counter.
 add_spec() {
     parsed=$(parse_spec "$1") || misuse "-c $parsed"
     specs=$((specs + 1)) level='' groups='' pics='' open=''
@@ -134,7 +134,7 @@ bind_set() {
         group=$(printf '%s\n' "$group" | tr '|' ' ')
         [ -z "$debug" ] || printf '%s: %s %s %s\n' "$tool" "$group" "$(value_of "levels_$set_number")" "$*" >&2
         settings="$(value_of "levels_$set_number") $*"
-        # Events that no counter is needed for have none to be asked for.
+        # Events that need no hardware counter cannot request one.
         pmc_new "$group $settings" ||
             case $group/$refusal in
             row=*'has no rows'*) pmc_new "${group#row=* } $settings" ;;
@@ -145,7 +145,7 @@ bind_set() {
 }
 
 unbind() {
-    # shellcheck disable=SC2086 # words are wanted
+    # shellcheck disable=SC2086 # word splitting is intended
     pmc_remove $bound
     bound=''
 }
@@ -156,13 +156,13 @@ control_bound() {
     done
 }
 
-# sample all|cpu|tid NAMES: of these PMCs "time NS", then per target "number-or-all RUNNING_NS VALUE…". The
-# numbers are copied as text: awk would round the large ones. Nothing where the tree has ended.
+# sample all|cpu|tid NAMES: prints "time NS" of these PMCs, then for each target "number-or-all RUNNING_NS VALUE…".
+# Numbers are copied as text, because awk rounds large ones. Prints nothing if the tree was unmounted.
 sample() {
     files=
     for name in $2; do files="$files $name/detail"; done
     [ "$files" ] || return 0
-    # shellcheck disable=SC2086 # words are wanted
+    # shellcheck disable=SC2086 # word splitting is intended
     (cd "$PMC" && awk -F "$tab" -v want="$1" '
         FNR == 1 { split($0, word, " "); if (NR == 1) print "time", word[3]; next }
         FNR == 2 || (want == "all") != ($2 == "all") { next }
@@ -202,7 +202,7 @@ subtract() { combine -1 "$@"; }
 combine() {
     sign=$1 right=$3 result=''
     for term in $2; do
-        # shellcheck disable=SC2086 # words are wanted
+        # shellcheck disable=SC2086 # word splitting is intended
         set -- $right
         result="$result${result:+ }$((term + sign * ${1:-0}))"
         [ $# = 0 ] || shift
@@ -220,7 +220,7 @@ get() {
 put_row() {
     format=$1 comment=${4:+" # $4"}
     for cell in $3; do format="$format %12s"; done
-    # shellcheck disable=SC2086 # words are wanted
+    # shellcheck disable=SC2086 # word splitting is intended
     set -- $2 $3 "$comment"
     # shellcheck disable=SC2059 # it is one
     printf "$format%s\n" "$@" 2>/dev/null || unwritable
@@ -234,7 +234,7 @@ put_header() {
     else
         most=0 number=1
         while [ $number -le "$specs" ]; do
-            # shellcheck disable=SC2046 # words are wanted
+            # shellcheck disable=SC2046 # word splitting is intended
             set -- $(value_of "pics_$number")
             [ $# -le $most ] || most=$#
             number=$((number + 1))
@@ -257,7 +257,7 @@ check_sets() {
     tick_mhz=$(awk '$1 == "rate_hz" { printf "%d\n", $2 / 1000000 }' "$PMC/info/tsc")
 }
 
-# What can be counted, for -h; without a tree there is nothing to say.
+# Prints the available counters for -h; prints nothing without a tree.
 describe_machine() {
     find_tree
     if [ ! -r "$PMC/info/version" ]; then

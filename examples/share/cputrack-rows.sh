@@ -3,11 +3,11 @@
 # count from PMCs on each. Sourced after cpc.sh.
 # shellcheck disable=SC2154,SC2034 # what cputrack, cpc.sh and common.sh set and read, also by eval
 
-# lwps: yes where threads have rows of their own. threads: the PMCs on single threads, of the bound set; later:
-# those of them that take threads born now. alive, processes: the threads and processes that were seen and have
-# not ended. unseen: threads that ended before they could be counted alone.
-# Of thread N: process_N; last_N, its values at the last look; since_N, those since its last row; sums_SET_N, all
-# of them.
+# lwps: yes if threads have separate rows. threads: the PMCs of single threads in the bound set; later: the PMCs among
+# them for new threads. alive, processes: running threads and processes. unseen: threads that exited before they
+# could be counted separately.
+# For thread N: process_N; last_N, its values at the last reading; since_N, values since its last row; sums_SET_N, its
+# total values.
 lwps=yes threads='' later='' alive='' processes='' unseen='' ended='' settled=''
 
 # member WORD LIST
@@ -29,7 +29,7 @@ bind_threads() {
 }
 
 unbind_threads() {
-    # shellcheck disable=SC2086 # words are wanted
+    # shellcheck disable=SC2086 # word splitting is intended
     pmc_remove $threads
     threads=''
 }
@@ -105,7 +105,7 @@ $(sample tid "$threads")
 END
 }
 
-# look_at_all: the same for the processes together; what came since is in since.
+# look_at_all: reads the sum over all processes; the growth is added to since.
 look_at_all() {
     while read -r target rest; do
         case $target in
@@ -121,8 +121,8 @@ $(sample all "$bound")
 END
 }
 
-# exits: what the bound set's logs say so far that processes counted, "PID VALUE…" a line, 0 where a log says
-# nothing of it. One log ends, or has no more now.
+# exits: prints the exit records in the logs of the bound set so far, as lines "PID VALUE…", with 0 for a log without
+# a record. Returns at the end of the logs, or when they have no more records now.
 exits() {
     for name in $bound; do
         echo '= log'
@@ -148,8 +148,8 @@ exits() {
     }'
 }
 
-# settle: before a set is unbound, what each process has had of it. Those that go on have no exit yet: they are
-# given what their threads have counted, and the rest is left to no process.
+# settle: before a set is unbound, computes the values of each process. Running processes have no exit record yet, so
+# they get the sum of their threads, and the remainder belongs to no process.
 settle() {
     control_bound detach
     while read -r word rest; do
@@ -201,7 +201,7 @@ print_numbers() {
 each_pic() {
     get "pics_$current"
     word=$1
-    # shellcheck disable=SC2086 # words are wanted
+    # shellcheck disable=SC2086 # word splitting is intended
     set -- $result
     result=
     while [ $# -gt 0 ]; do
@@ -243,8 +243,8 @@ print_thread() {
     print_numbers "$1" "$process" "$2" "$3" "$result"
 }
 
-# print_process NS PID: all that it, or without -f all of it, counted of a set. Of a set that never had its turn
-# there is nothing to say.
+# print_process NS PID: prints the values of a process for each set, without -f the values of all processes. Sets that
+# were never bound are skipped.
 print_process() {
     if [ "$follow" = off ]; then
         get "sums_$current"
@@ -264,7 +264,7 @@ print_rest() {
     case $result in *[1-9]*) print_numbers "$elapsed" - - exit "- $result" ;; esac
 }
 
-# print_ticks: what came since the row before; where sets take turns, what each has had so far
+# print_ticks: prints the growth since the previous row; if sets take turns, the total of each set
 print_ticks() {
     if [ -z "$lwps" ]; then
         look_at_all
@@ -293,7 +293,7 @@ field() {
     value=${value%% *}
 }
 
-# thread_begins NS PID TID: those that were there when the log began have been made before.
+# thread_begins NS PID TID: adds a thread; threads older than the log were added before.
 thread_begins() {
     is_new "$2" "$3" || return 0
     count_thread "$3"
@@ -301,7 +301,7 @@ thread_begins() {
     [ -z "$verbose" ] || print_begin "$1" "$2" "$3" init_lwp
 }
 
-# thread_ends NS TID: a first thread ends with its process, of which the exit has a row.
+# thread_ends NS TID: prints the row of an exited thread, except of a first thread: its process has an exit row.
 thread_ends() {
     if [ "$lwps" ]; then
         [ -z "$verbose" ] || each_set print_thread "$1" "$2" fini_lwp
@@ -312,7 +312,7 @@ thread_ends() {
     alive=$kept ended="$ended $2"
 }
 
-# look_for_ends: a look, and rows of threads that had ended before, with the time that their PMC's log has.
+# look_for_ends: reads all threads and prints rows of exited threads, with the time from the log of their PMC.
 look_for_ends() {
     [ "$lwps" ] || return 0
     targets=$(cd "$PMC" && for name in $threads; do cat "$name/target"; done | tr '\n' ' ')
@@ -337,7 +337,7 @@ END
     for thread in $gone; do thread_ends "$elapsed" "$thread"; done
 }
 
-# threads_of PROCESS: in members, each behind a blank
+# threads_of PROCESS: sets members to its threads, each after a blank
 threads_of() {
     members=
     for thread in $alive; do
@@ -379,8 +379,8 @@ start_next_set() {
     unbind_threads
     current=$((current % specs + 1)) previous='' settled='' words=''
     for process in $processes; do words="$words target=$process"; done
-    # When the last one has just ended the sums stay as they are; its exit comes next.
-    # shellcheck disable=SC2086 # words are wanted
+    # If the last thread has just exited, the sums stay unchanged; the exit record of the process follows.
+    # shellcheck disable=SC2086 # word splitting is intended
     bind_set $current "descendants=$follow" $exit_records $words || case $refusal in
     *ESRCH*) unbind && return ;;
     *) fail "-c $(value_of "spec_$current"): $refusal" ;;
@@ -388,7 +388,7 @@ start_next_set() {
     [ "$lwps" ] || return 0
     words=
     for thread in $alive; do eval "last_$thread=''" && words="$words target=tid:$thread"; done
-    # shellcheck disable=SC2086 # words are wanted
+    # shellcheck disable=SC2086 # word splitting is intended
     bind_threads $current $words || case $refusal in *ESRCH*) ;; *) no_lwps ;; esac
 }
 
@@ -398,10 +398,10 @@ since_begin() {
     [ $result -ge 0 ] || result=0
 }
 
-# follow_log: reads it to its end, or until there were as many samples as asked for.
+# follow_log: reads the log to its end, or until the requested number of samples.
 follow_log() {
     started='' executed=''
-    # The simulated machine sees no exec: there counting begins with the log.
+    # The simulated PMU reports no exec: there counting starts with the log.
     read -r backend <"$PMC/info/backend" && [ "$backend" != sim ] || executed=yes
     while read -r stamp type fields; do
         since_begin "$stamp"
@@ -417,9 +417,9 @@ follow_log() {
         esac
         [ -z "$released" ] || return 0
     done
-    # Rows are not wanted when cputrack has been killed; a command that never began has none.
+    # Prints no rows if cputrack was killed or the command never started.
     kill -0 "$$" 2>/dev/null || return 0
-    # A log ends with what it tells of, or with the tree; its directory may be there for a moment yet.
+    # The log ends with its last target or with the tree, whose directory may still exist for a moment.
     case $(cat "$PMC/$events/ctl" 2>/dev/null) in running | '') tree_ended ;; esac
     [ "$executed$given" ] || return 0
     look_for_ends
@@ -434,7 +434,7 @@ fork_now() {
     thread_begins "$1" "$value" "$value"
 }
 
-# The first one of a command is where counting begins.
+# Counting starts at the first exec of a command.
 exec_now() {
     field pid && process=$value && field path
     if [ -z "$executed$given" ]; then program=$command; else program=$value; fi

@@ -1,6 +1,6 @@
 # shellcheck shell=sh
-# What pmcstat makes of stacks: a call graph, a call tree, a screen. A stack is a line "EVENT<tab>COMM;
-# OUTERMOST;...;INNERMOST<tab>SAMPLES"; behind a frame's name stands the byte 1 and its object, if known.
+# Output of pmcstat for stacks: a call graph, a call tree, a screen. A stack is a line "EVENT<tab>COMM;
+# OUTERMOST;...;INNERMOST<tab>SAMPLES". The name of a frame may be followed by the byte 1 and its object.
 # shellcheck disable=SC2154 # what pmcstat-log.sh and common.sh set
 
 # The callers of each function below it, the most frequent first.

@@ -2,8 +2,8 @@
 # The lines of pmcstat: what its PMCs count, again and again, in columns or as JSON. Sourced after common.sh.
 # shellcheck disable=SC2154,SC2034,SC2317 # what pmcstat and its options set; common.sh calls tick
 
-# Of each value, in the order of detail: its title in header, its column in format, its way in styles (each or the
-# total), and in labels what stands before it in JSON, a line each. shown: how many there are.
+# For each value, in the order of `detail`: its title in header, its column in format, its style in styles (each or
+# total), and in labels the text before it in JSON, one per line. shown: the number of values.
 
 # add_columns TITLE [CPU]: one for each event of the new PMC
 add_columns() {
@@ -19,13 +19,13 @@ add_columns() {
     done 5<"$PMC/$new/event"
 }
 
-# look: the tree's clock and all values, in values. A signal cuts a read of the shell's own, and spoils the status
-# of what it runs, so that awk reads and no status is looked at.
+# look: reads the clock of the tree and all values into values. A signal interrupts `read` and changes exit statuses, so
+# awk does the reading and no status is used.
 look() {
     files=
     for column in $columns; do files="$files ${column%%"|"*}/detail"; done
     look_again=${1-}
-    # shellcheck disable=SC2086 # words are wanted
+    # shellcheck disable=SC2086 # word splitting is intended
     values=$(cd "$PMC" && WANTED=$columns awk -F "$tab" '
         BEGIN {
             n = split(ENVIRON["WANTED"], word, " ")
@@ -33,7 +33,7 @@ look() {
         }
         FNR == 1 { if (NR == 1) { split($0, word, " "); print word[3] } wanted = targets[FILENAME] }
         FNR > 2 && index(wanted, "," $2 ",") { print $3 }' $files 2>/dev/null)
-    # shellcheck disable=SC2086 # words are wanted
+    # shellcheck disable=SC2086 # word splitting is intended
     set -- $values
     [ $# -le "$shown" ] || return 0
     # In ksh a signal also cuts the substitution.
@@ -48,7 +48,7 @@ print_line() {
     [ -z "$separator" ] || { print_csv_lines "$@" && return; }
     look
     before=${last:-$zeros} row='' is_last=${1-} at_before=$at
-    # shellcheck disable=SC2086 # words are wanted
+    # shellcheck disable=SC2086 # word splitting is intended
     set -- $values
     at=$((($1 - begin_ns) / 1000000))
     shift
@@ -94,7 +94,7 @@ print_csv_lines() {
 
 print_row() {
     whole=$((at / 1000)) rest=$((at % 1000 + 1000))
-    # shellcheck disable=SC2086 # words are wanted
+    # shellcheck disable=SC2086 # word splitting is intended
     if [ "$json" ]; then
         set -- $row
         text=
@@ -110,7 +110,7 @@ END
     [ $((lines % (height - 1))) != 0 ] || printf '%s\n' "$header" 2>/dev/null >&3 || unwritable
     lines=$((lines + 1))
     [ -z "$with_time" ] || row="$whole.${rest#1} $row"
-    # shellcheck disable=SC2059,SC2086 # it is one; words are wanted
+    # shellcheck disable=SC2059,SC2086 # it is a format; word splitting is intended
     printf "$format\n" $row 2>/dev/null >&3 || unwritable
 }
 
@@ -126,8 +126,8 @@ tick() {
     next_tick
 }
 
-# At multiples of the interval since the start, so that delays do not add up. The interval that ends with -l has its
-# line at the end of the run.
+# Ticks are at multiples of the interval since the start, so that delays do not add up. The last interval before -l is
+# printed at the end of the run.
 next_tick() {
     now
     elapsed_ms=$(((now - begin_ns) / 1000000))

@@ -20,7 +20,7 @@ BEGIN { for (i = 1; i < 256; i++) code[sprintf("%c", i)] = i }
 /[^ -~]/ { $0 = shown($0) }
 '
 
-# Numbers of addresses, and what is mapped where in which process.
+# Addresses as numbers, and the mappings of each process.
 # shellcheck disable=SC2016 # awk's
 log_spaces='
 # The last 13 hexadecimal digits of an address: as much as a number holds exactly, and enough.
@@ -61,7 +61,7 @@ function fields(    i, at) {
     space = field["pmc"] ":" field["pid"]
 }
 function forget(space) { maps[space] = 0; age[space] = ++ages }
-# The newest of what lies at a place counts; what was taken away is a mapping of nothing.
+# Adds a mapping. The newest mapping of an address counts; an unmapped range is a mapping without a path.
 function map_add(space, start, end, offset, path,    i) {
     i = ++maps[space]
     low[space, i] = start; high[space, i] = end; file_at[space, i] = offset; object[space, i] = path
@@ -117,7 +117,7 @@ function symbol_add(image, start, size, name) {
     sized[image, symbols[image]] = size
     called[image, symbols[image]] = name
 }
-# What readelf says of the loaded parts of a file and of its functions, in order of their addresses.
+# Reads the loaded segments of a file and its functions with readelf, in order of address.
 function elf_load(image,    path, command, part) {
     if (image in symbols) return
     symbols[image] = loads[image] = 0
@@ -136,7 +136,7 @@ function elf_load(image,    path, command, part) {
     }
     close(command)
 }
-# The kernel may lie elsewhere than in the list: then by so much as its text does here.
+# Kernel addresses may be shifted against the list, by the same offset as the kernel text.
 function kernel_load(    command, i, text, line, word) {
     if ("kernel" in symbols) return
     symbols["kernel"] = 0
@@ -149,7 +149,7 @@ function kernel_load(    command, i, text, line, word) {
         symbol_add("kernel", address($1), 0, $3)
     }
     close(command)
-    # A symbol ends where the next one begins.
+    # A symbol extends to the next symbol.
     for (i = symbols["kernel"] - 1; i > 0; i--)
         if (from["kernel", i + 1] > from["kernel", i])
             sized["kernel", i] = from["kernel", i + 1] - from["kernel", i]
@@ -161,8 +161,8 @@ function kernel_load(    command, i, text, line, word) {
         for (i = 1; i <= symbols["kernel"]; i++) from["kernel", i] += address(word[1]) - text
     close(command)
 }
-# The number of the symbol that covers an address of an image, or 0. Of several at one address the first
-# with a size.
+# Returns the number of the symbol that covers an address of an image, or 0. If several symbols have the same address,
+# the first with a size is used.
 function symbol_find(image, at,    left, right, middle, i) {
     left = 0; right = symbols[image]
     while (left < right) {
@@ -178,7 +178,7 @@ function symbol_find(image, at,    left, right, middle, i) {
     return 0
 }
 
-# resolve: what is at an address, seen from a process: name, image, and in the image place, start, end.
+# resolve: finds an address of a process: sets name, image, and place, start, end in the image.
 function resolve(space, text, in_kernel, caller,    key, at) {
     key = (in_kernel ? "k" : space " " age[space]) " " text " " caller
     if (!(key in r_name)) {
@@ -235,7 +235,7 @@ function pc_line(text, key,    i, image) {
     return text " " called[image, i] " " hex_of(image, from[image, i]) " " \
         hex_of(image, from[image, i] + sized[image, i])
 }
-# Addresses of the kernel begin where our numbers have been cut.
+# Kernel addresses exceed the precision of numbers in awk, so their upper digits are constant.
 function hex_of(image, n) {
     if (image != "kernel") return hex(n)
     n = substr(hex(n), 3)
@@ -270,8 +270,8 @@ function hex_of(image, n) {
     counts[field["event"] (field["pmc"] == "" ? "" : " pmc=" field["pmc"]) "\t" name stack]++
 }
 function statistic(name, value) { printf "#%s %d\n", name, value > statistics }
-# A debug link leads where the program says, to a device or a pipe as well: of a copy that has none the lines are
-# read. A separate debug file is found by its build-id.
+# The author of a program can point a debug link to a device or a pipe, so the lines are read from a copy without the
+# link. Separate debug files are found by build-id.
 function source_lines(    i, key, image, wanted, all, command, file, line, copy) {
     for (i = 1; i <= frames; i++) {
         key = frame_key[i]

@@ -1,6 +1,6 @@
 # shellcheck shell=sh
-# The options of pmcstat, what goes with what, and what is refused: the usage rules of FreeBSD's pmcstat(8).
-# shellcheck disable=SC2034 # pmcstat and common.sh use what is set here
+# The options of pmcstat, their combinations and refusals: the usage rules of FreeBSD's pmcstat(8).
+# shellcheck disable=SC2034 # variables used by pmcstat and common.sh
 usage='pmcstat [-CdEIjNqTUvW] [-c list|*] [-F|-G|-m file] [-i ms|-w s] [-l s] [-n rate] [-O|-R log] [-o file]
        [-P|-p|-S|-s event] [-r n] [-t pid|pattern] [-x sep] [-z depth] [command ...]'
 usage_status=64 error_status=71 not_found=127 not_executable=126
@@ -168,7 +168,7 @@ read_options() {
     done
 }
 
-# The letters of all counters, and of those with a log that is wanted.
+# Finds the option letters of all counters, and of the counters whose log is used.
 find_kinds() {
     kinds='' streams=''
     while IFS='|' read -r kind _ _ _ logs _; do
@@ -252,7 +252,7 @@ check_summary() {
         misuse '-r repeats a command and prints a summary, which -t, -i, -w, -C, -W and -E do not'
 }
 
-# The events of perf stat, if no option names one. make_pmcs leaves out those that this machine cannot count.
+# Adds the events of perf stat if no option names an event. make_pmcs leaves out events that this host cannot count.
 add_default_events() {
     [ -z "$kinds" ] && [ "$#$pids$patterns" != 0 ] || return 0
     defaults=yes

@@ -3,7 +3,7 @@
 # spreads of several runs; text, JSON or CSV. Sourced after common.sh.
 # shellcheck disable=SC2154,SC2034 # what pmcstat and its options set, what common.sh reads
 
-# summarise COMMAND…: as often as -r says. The status is that of the first run that failed.
+# summarise COMMAND…: runs the command as often as -r requests. The status is that of the first failed run.
 summarise() {
     need_scratch
     hear
@@ -12,7 +12,7 @@ summarise() {
         run=$((run + 1))
         run_once "$@"
         [ "$exit_status" != 0 ] || exit_status=$status
-        # Runs that were finished are not spoilt by one that was not.
+        # An interrupted run is left out, and the finished runs are printed.
         [ -z "$ended" ] || [ "$run" = 1 ] || { run=$((run - 1)) && break; }
         add_run
         [ -z "$ended" ] || break
@@ -20,10 +20,10 @@ summarise() {
     print_summary "$@"
 }
 
-# Each run has PMCs of its own: what a command has left running counts in no other.
+# Each run has new PMCs, so that processes that a run left behind do not count in the next run.
 run_once() {
     if [ "$run" -gt 1 ]; then
-        # shellcheck disable=SC2086 # words are wanted
+        # shellcheck disable=SC2086 # word splitting is intended
         pmc_remove $names
         make_pmcs
     fi
@@ -56,13 +56,13 @@ stop_pmcs() {
     done
 }
 
-# snapshot [MICROSECONDS]: what the PMCs count: kind, number of the PMC, name, CPU, unit, scale, partial, value, enabled and
+# snapshot [MICROSECONDS]: prints the counts: kind, number of the PMC, name, CPU, unit, scale, partial, value, enabled and
 # running time, tab separated; with the elapsed time also metrics. Rates are per second of elapsed time, and per
 # second of CPU time if the PMC counts task-clock or cpu-clock. PMCs of CPUs measure the elapsed time themselves.
 snapshot() {
     files=
     for column in $columns; do files="$files ${column%%"|"*}/detail${1:+ ${column%%"|"*}/metrics}"; done
-    # shellcheck disable=SC2086 # words are wanted
+    # shellcheck disable=SC2086 # word splitting is intended
     (cd "$PMC" && WANTED=$columns LC_ALL=C awk -v seconds="${1:+$(($1 / 1000000)).$(printf '%06d' $(($1 % 1000000)))}" '
         function is_clock(name) { return name ~ /^(task|cpu)-clock([,:]|$)/ }
         function rates(    i, number, of, state) {
@@ -109,7 +109,7 @@ add_run() {
     snapshot "$micros" >>"$scratch/runs"
     printf 'time\t0\telapsed\t\ts\t\tno\t%d.%06d\n' $((micros / 1000000)) $((micros % 1000000)) >>"$scratch/runs"
     [ -z "$pids" ] || return 0
-    # What the shell says of its children: minutes and seconds; the latter with a comma in some languages.
+    # The times of children from the shell: minutes and seconds, with a comma in some languages.
     LC_ALL=C awk '
         function seconds(text,    part) { sub(/,/, ".", text); split(text, part, /[ms]/); return part[1] * 60 + part[2] }
         FNR == 2 { user = seconds($1) - user; in_kernel = seconds($2) - in_kernel }
@@ -145,7 +145,7 @@ print_summary() {
         title="$title${title:+, }process $pid${word:+ ($word)}"
     done 2>/dev/null
     TITLE=$(printf '%.200s' "$title" | tr '[:cntrl:]' ' ') LC_ALL=C awk -F "$tab" -v json="$json" -v runs="$run" -v status="$exit_status" -v with_cpus="$with_cpus" "$csv_functions"'
-    # Of several runs: the mean, and its standard error in percent of it.
+    # For several runs: the mean, and its standard error as a percentage of the mean.
     function value(key, decimals) {
         if (!n[key]) return "-"
         return n[key] == 1 ? text[key] : sprintf("%." decimals "f", mean[key])

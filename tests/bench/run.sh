@@ -76,7 +76,7 @@ for program in "$binary" ${other:+"$other"}; do
 done
 tool client
 tool burn -fno-omit-frame-pointer
-# shellcheck disable=SC2046 # words are wanted
+# shellcheck disable=SC2046 # word splitting is intended
 tool floor $(pkg-config --cflags --libs fuse3)
 
 WORK=$work OUT=$out AMOUNT=$amount PMCFS=$binary OTHER=$other PMCS=$pmcs

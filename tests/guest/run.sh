@@ -42,12 +42,12 @@ mkdir -p "$1" && BUILD=$(cd "$1" && pwd) || exit 2
 console=$BUILD/console
 stage need_tools
 stage need_arm64_lists
-# shellcheck disable=SC2086 # words are wanted
+# shellcheck disable=SC2086 # word splitting is intended
 stage fetch $DEVELOPMENT
-# shellcheck disable=SC2086 # words are wanted
+# shellcheck disable=SC2086 # word splitting is intended
 stage unpack "$BUILD/sysroot" $DEBS
 stage fetch $MACHINE
-# shellcheck disable=SC2086 # words are wanted
+# shellcheck disable=SC2086 # word splitting is intended
 stage unpack "$BUILD/machine" $DEBS
 stage prepare_kernel
 stage build_all

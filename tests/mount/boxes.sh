@@ -124,7 +124,7 @@ t_a_container_does_not_reach_others_pmcs_by_any_path() {
     like "$(result_as "$ALICE" rename "$M/instances/one/a" "$M/a")" '^E(XDEV|PERM)$'
     like "$(result rename "$M/roots" "$M/instances/one/roots")" '^E(XDEV|PERM)$'
     for command in "mkdir $M/instances/three" "rmdir $M/instances/one" "mv $M/instances/one $M/instances/three"; do
-        # shellcheck disable=SC2086 # words are wanted
+        # shellcheck disable=SC2086 # word splitting is intended
         ! as "$ALICE" $command 2>"$T/said" || die "done: $command"
         grep -qE 'Permission denied|not permitted' "$T/said"
     done

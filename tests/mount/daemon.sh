@@ -27,7 +27,7 @@ t_every_thread_has_the_capabilities_that_are_used() {
     mount_pmcfs
     target_start p "$ALICE"
     pmc a event=page-faults "target=${PID_OF[p]}"
-    # shellcheck disable=SC2086 # words are wanted
+    # shellcheck disable=SC2086 # word splitting is intended
     {
         is "$(of_all_threads CapEff)" "$(mask $USED)" effective
         is "$(of_all_threads CapPrm)" "$(mask $USED $USUAL)" permitted
@@ -42,7 +42,7 @@ t_the_background_daemon_has_no_more() {
     mkdir "$M"
     "$BIN" "$M" 2>"$T/said"
     DAEMON=$(pgrep -f "pmcfs.* $M\$" | head -1)
-    # shellcheck disable=SC2086 # words are wanted
+    # shellcheck disable=SC2086 # word splitting is intended
     is "$(of_all_threads CapPrm) $(of_all_threads NoNewPrivs)" "$(mask $USED $USUAL) 1"
     umount "$M"
     DAEMON=0

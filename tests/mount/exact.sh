@@ -84,7 +84,7 @@ t_children_add_the_time_that_the_kernel_accounts_to_them() {
     sum() {
         local line
         line=$(<"/proc/${PID_OF[p]}/stat")
-        # shellcheck disable=SC2086 # words are wanted
+        # shellcheck disable=SC2086 # word splitting is intended
         set -- ${line##*) }
         echo $((${8} + ${9} + ${10} + ${11}))
     }

@@ -262,7 +262,7 @@ hot_end() {
 faults_of() {
     local line
     line=$(<"/proc/$1/stat")
-    # shellcheck disable=SC2086 # words are wanted
+    # shellcheck disable=SC2086 # word splitting is intended
     set -- ${line##*) }
     echo $((${8} + ${10}))
 }

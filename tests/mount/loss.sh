@@ -290,7 +290,7 @@ detail_of() {
 }
 
 growth() {
-    # shellcheck disable=SC2086 # words are wanted
+    # shellcheck disable=SC2086 # word splitting is intended
     set -- $1 $2
     echo "$(($3 - $1)) $(($4 - $2))"
 }

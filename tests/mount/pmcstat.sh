@@ -104,7 +104,7 @@ t_p09_call_chains_of_the_kernel_continue_in_the_program() {
     mount_pmcfs
     copy_tools
     for option in '' -U; do
-        # shellcheck disable=SC2086 # words are wanted
+        # shellcheck disable=SC2086 # word splitting is intended
         tool pmcstat $option -P cpu-clock -O "$T/stored" dd if=/dev/zero of=/dev/null bs=1M count=3000 2>/dev/null
         between "$(grep -c ' ips=k:.*,0x' "$T/stored")" 10 100000
     done
@@ -391,7 +391,7 @@ t_p18_p22_pmcstat_names_the_replacement() {
     mount_pmcfs
     copy_tools
     for option in -g '-D x' -e; do
-        # shellcheck disable=SC2086 # words are wanted
+        # shellcheck disable=SC2086 # word splitting is intended
         refuses 64 'gprof.* not made: use -G, -F or perf report' pmcstat $option -R x
     done
     refuses 64 '-M is for the files of -g' pmcstat -M x -R x
@@ -401,7 +401,7 @@ t_p06_p11_p12_p15_p16_pmcstat_usage_rules() {
     mount_pmcfs
     copy_tools
     for option in '-n 5' -N -U '-G f' '-F f' '-m f' -T; do
-        # shellcheck disable=SC2086 # words are wanted
+        # shellcheck disable=SC2086 # word splitting is intended
         refuses 64 "${option%% *} needs a sampling PMC" pmcstat $option -p page-faults true
     done
     refuses 64 'counting and sampling together need -O' pmcstat -p page-faults -P cpu-clock true
@@ -410,7 +410,7 @@ t_p06_p11_p12_p15_p16_pmcstat_usage_rules() {
     refuses 64 '-O is given twice' pmcstat -O f -O g -P cpu-clock true
     refuses 64 '-R is given twice' pmcstat -R f -R g
     for option in '-p x' '-s x' '-P x' '-S x' '-t 1' '-c 0' -d -C '-n 5' -N -U -W -E '-l 1' '-w 1'; do
-        # shellcheck disable=SC2086 # words are wanted
+        # shellcheck disable=SC2086 # word splitting is intended
         refuses 64 "${option%% *} is for observing; -R reads a log" pmcstat -R f $option
     done
     refuses 64 'runs no command' pmcstat -R f true

@@ -159,10 +159,10 @@ t_pmcstat_runs_in_each_shell() {
     copy_tools
     local shell
     for shell in dash bash 'busybox sh' ksh; do
-        # shellcheck disable=SC2086 # words are wanted
+        # shellcheck disable=SC2086 # word splitting is intended
         timeout 20 $shell "$T/bin/pmcstat" -x , -r 2 -p page-faults -o "$T/out" true
         like "$(cat "$T/out")" '^[0-9]+,,page-faults,' "$shell"
-        # shellcheck disable=SC2086 # words are wanted
+        # shellcheck disable=SC2086 # word splitting is intended
         timeout 20 $shell "$T/bin/pmcstat" -i 100 -p page-faults -o "$T/out" sleep 0.3
         between "$(wc -l <"$T/out")" 3 10 "$shell"
     done

@@ -135,7 +135,7 @@ t_the_status_is_126_or_127_for_a_command_that_cannot_be_executed() {
     for how in '126 ./file' '126 /tmp' '127 ./script' '127 ./none' '127 no-such-program'; do
         for event in '-p page-faults' '-i 100 -p page-faults' '-r 2 -s page-faults' '-P page-faults -o /dev/null'; do
             rc=0
-            # shellcheck disable=SC2086 # words are wanted
+            # shellcheck disable=SC2086 # word splitting is intended
             (cd "$T" && tool pmcstat $event ${how#* } >"$T/out" 2>"$T/err") || rc=$?
             is "$rc $(cat "$T/out")" "${how%% *} " "$event $how: $(cat "$T/err")"
             like "$(cat "$T/err")" '^pmcstat: '

@@ -263,7 +263,7 @@ t_a_wrong_call_is_refused() {
     local words
     for words in '-x' '-n 0' '-n -1' '-n 1x' '-d 0' '-d nan' '-d 1s' '-s speed' 'word' "-f $(printf '%64s' '' | tr ' ' x)"; do
         local rc=0
-        # shellcheck disable=SC2086 # words are wanted
+        # shellcheck disable=SC2086 # word splitting is intended
         top -b $words >"$T/out" 2>"$T/said" || rc=$?
         is "$rc" 2 "$words"
         like "$(cat "$T/said")" 'usage: pmctop ' "$words"

@@ -29,7 +29,7 @@ t_usage_errors_are_2() {
     local rc
     for arguments in '' '--nonsense' 'a b c' '-o' '-c'; do
         rc=0
-        # shellcheck disable=SC2086 # words are wanted
+        # shellcheck disable=SC2086 # word splitting is intended
         "$BIN" $arguments >"$T/said" 2>&1 || rc=$?
         is "$rc" 2 "status of: pmcfs $arguments"
         [[ -s $T/said ]] || die "nothing said"
@@ -226,7 +226,7 @@ t_a_backend_that_does_not_exist_is_a_usage_error() {
     printf '# comment\nbackend = zzz\nnotify_ms = 0\n' >"$T/conf"
     for arguments in --check "-f $T/d"; do
         rc=0
-        # shellcheck disable=SC2086 # words are wanted
+        # shellcheck disable=SC2086 # word splitting is intended
         "$BIN" -c "$T/conf" $arguments >"$T/said" 2>&1 || rc=$?
         is "$rc" 2 "status of $arguments"
         grep -q "$T/conf:2: .*zzz.*perf or sim" "$T/said"

@@ -224,7 +224,7 @@ t_an_upgrade_has_one_mountpoint_and_no_options() {
     SUPERVISED=1 mount_pmcfs
     for words in "$M extra" "-o single $M"; do
         rc=0
-        # shellcheck disable=SC2086 # words are wanted
+        # shellcheck disable=SC2086 # word splitting is intended
         "$BIN" --upgrade $words 2>"$T/said" || rc=$?
         is "$rc" 2 "$words"
     done

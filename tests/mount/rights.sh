@@ -134,7 +134,7 @@ time.sleep(100)' >"$T/zombie" &
     alices a event=page-faults
     with perfmon
     for who in "as $ALICE --" "${WITH[*]} --" "env --"; do
-        # shellcheck disable=SC2086 # words are wanted
+        # shellcheck disable=SC2086 # word splitting is intended
         is "$(result_by $who write "$M/a/target" "$(<"$T/zombie")")" ESRCH "zombie by $who"
         # shellcheck disable=SC2086
         is "$(result_by $who write "$M/a/target" "$DAEMON")" EPERM "daemon by $who"
@@ -278,7 +278,7 @@ t_h02_only_the_owner_and_the_superuser_release_and_rename() {
     fails_with EPERM "as $BOB mv $M/a $M/b"
     as "$BOB" mkdir "$M/b"
     for rename in "$M/a $M/b" "$M/b $M/a"; do
-        # shellcheck disable=SC2086 # words are wanted
+        # shellcheck disable=SC2086 # word splitting is intended
         like "$(result_as "$BOB" rename $rename)" '^E(PERM|EXIST|NOTEMPTY)$'
     done
     is "$(stat -c %u "$M/a" "$M/b" | xargs)" "$ALICE $BOB"

@@ -206,7 +206,7 @@ t_tools_leave_no_pmc_when_a_signal_kills_them() {
     killed_by INT 0 pmcstat -s page-faults -w 20
     killed_by INT 0 cpustat -c page-faults,context-switches 20
     for how in 'HUP 129' 'QUIT 131' 'KILL 137' 'PIPE 141' 'ALRM 142' 'TERM 143' 'XCPU 152'; do
-        # shellcheck disable=SC2086 # words are wanted
+        # shellcheck disable=SC2086 # word splitting is intended
         killed_by $how pmcstat -s page-faults -w 1
     done
     killed_by QUIT 131 pmcstat -p page-faults sleep 30
@@ -478,7 +478,7 @@ t_what_cannot_be_executed_is_an_error() {
     for how in '127 pmcstat -p page-faults' '127 pmcstat -P page-faults -o /dev/null' '1 cputrack -n -c page-faults' \
         '127 pmcstat -d -p page-faults' '127 pmcstat -d -P page-faults -o /dev/null' '1 cputrack -fn -c page-faults'; do
         rc=0
-        # shellcheck disable=SC2086 # words are wanted
+        # shellcheck disable=SC2086 # word splitting is intended
         tool ${how#* } "$T/program" >"$T/out" 2>"$T/err" || rc=$?
         is "$rc $(cat "$T/out")" "${how%% *} " "$how"
         like "$(cat "$T/err")" 'program: not found$'
@@ -492,7 +492,7 @@ t_the_shortest_commands_are_counted() {
     local how
     for how in 'pmcstat -p page-faults' 'pmcstat -d -p page-faults' 'cputrack -n -c page-faults' 'cputrack -fn -c page-faults' \
         'perfmon -l 3 -c exit page-faults'; do
-        # shellcheck disable=SC2086 # words are wanted
+        # shellcheck disable=SC2086 # word splitting is intended
         case $how in perfmon*) tool $how ;; *) tool $how /bin/true ;; esac >"$T/out" 2>"$T/err" ||
             die "$how: $(cat "$T/err")"
         is "$(pmcs)" ''
@@ -506,7 +506,7 @@ t_tools_end_with_the_tree() {
         '71 pmcstat -w 0.2 -s cycles'; do
         mount_sim
         copy_tools
-        # shellcheck disable=SC2086 # words are wanted
+        # shellcheck disable=SC2086 # word splitting is intended
         "$T/bin/"${words#* } >/dev/null 2>"$T/err" &
         pid=$!
         eventually 5 '[[ $(cat "$M"/*-*-*/ctl 2>/dev/null) == *running* ]]'
@@ -540,7 +540,7 @@ t_a_result_that_cannot_be_written_is_an_error() {
         '71 pmcstat -P page-faults -n 1 -O /dev/full ls /' '71 pmcstat -P page-faults -n 1 -G /dev/full ls /' \
         '71 pmcstat -P page-faults -n 1 -m /dev/full ls /' '1 perfmon -h' '1 cpustat -h' '1 cputrack -h'; do
         rc=0
-        # shellcheck disable=SC2086 # words are wanted
+        # shellcheck disable=SC2086 # word splitting is intended
         tool ${words#* } >/dev/full 2>"$T/err" || rc=$?
         is "$rc" "${words%% *}" "$words"
         grep -q ' cannot be written$' "$T/err" || die "$words: $(cat "$T/err")"
@@ -577,9 +577,9 @@ P
     local words
     for words in 'cpustat -c page-faults 0.2' 'cputrack -T 0.2 -c page-faults sleep 30' \
         'pmcstat -w 0.2 -s page-faults -o /dev/stdout' 'perfmon -l 1000 -c true page-faults'; do
-        # shellcheck disable=SC2086 # words are wanted
+        # shellcheck disable=SC2086 # word splitting is intended
         is "$(python3 "$T/closed.py" default "$T/bin/"$words)" '141 ' "$words"
-        # shellcheck disable=SC2086 # words are wanted
+        # shellcheck disable=SC2086 # word splitting is intended
         like "$(python3 "$T/closed.py" ignored "$T/bin/"$words)" '^(1|71) the output cannot be written$' "$words"
         eventually 3 '[[ -z $(pmcs) ]]'
         eventually 3 '! pgrep -f "$T/bin/"'

@@ -18,7 +18,7 @@ t_tools_find_the_mount() {
     unset PMC
     for how in 'pmcstat -p page-faults true' 'cputrack -c page-faults true' 'cpustat -c page-faults 0.1 1' \
         'perfmon -l 1 -c true page-faults' 'pmccontrol -l'; do
-        # shellcheck disable=SC2086 # words are wanted
+        # shellcheck disable=SC2086 # word splitting is intended
         tool $how >"$T/out" 2>&1 || die "$how: $(cat "$T/out")"
     done
     like "$(tool cpustat -h)" 'software events:'
@@ -37,11 +37,11 @@ t_without_a_mount_tools_name_the_command() {
     local name rc said how='`pmcfs /pmc` as root mounts one, or `systemctl start pmcfs`'
     for name in 'pmcstat -p cycles true' 'cputrack -c cycles true' 'cpustat -c cycles' 'perfmon cycles' 'pmccontrol -l'; do
         rc=0
-        # shellcheck disable=SC2086 # words are wanted
+        # shellcheck disable=SC2086 # word splitting is intended
         said=$(tool $name 2>&1) || rc=$?
         is "$rc $said" "1 ${name%% *}: nothing here is a mounted pmcfs: $how"
         rc=0
-        # shellcheck disable=SC2086 # words are wanted
+        # shellcheck disable=SC2086 # word splitting is intended
         said=$(PMC=/nowhere tool $name 2>&1) || rc=$?
         is "$rc $said" "1 ${name%% *}: /nowhere is not a mounted pmcfs: $how"
     done
@@ -77,7 +77,7 @@ t_an_ordinary_user_counts() {
     chown "$ALICE" "$T/mine"
     for how in 'pmcstat -p page-faults true' 'pmcstat -j -r 2 -p page-faults true' 'pmcstat -i 100 -p page-faults true' \
         'pmcstat -P cpu-clock -o /dev/null true' 'cputrack -c page-faults true' 'perfmon -l 1 -c true page-faults' 'pmccontrol -l'; do
-        # shellcheck disable=SC2086 # words are wanted
+        # shellcheck disable=SC2086 # word splitting is intended
         as "$ALICE" "$T/bin/"$how >"$T/out" 2>&1 || die "$how: $(cat "$T/out")"
     done
     said() { as "$ALICE" "$T/bin/$1" "${@:2}" 2>&1 </dev/null || echo "status $?"; }
@@ -99,9 +99,9 @@ t_commands_get_the_environment_the_input_and_the_signals_of_the_user() {
     export name=a status=b child='c d' # the tools have such variables of their own
     expected=$(sh -c "$says" <<<input)
     for how in 'pmcstat -o /dev/null -p page-faults' 'pmcstat -w 9 -o /dev/null -p page-faults' 'cputrack -o /dev/null -c page-faults'; do
-        # shellcheck disable=SC2086 # words are wanted
+        # shellcheck disable=SC2086 # word splitting is intended
         is "$(tool $how sh -c "$says" <<<input)" "$expected" "$how"
-        # shellcheck disable=SC2086 # words are wanted
+        # shellcheck disable=SC2086 # word splitting is intended
         is "$(env --default-signal tool="$T/bin/${how%% *}" sh -c 'exec "$tool" "$@"' sh ${how#* } sed -n 's/^SigIgn:\s*//p' /proc/self/status)" \
             0000000000000000 "what $how ignores"
     done

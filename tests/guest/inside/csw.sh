@@ -105,7 +105,7 @@ t_children_that_wandered_over_the_cpus_leave_no_gap() {
     between "$(count i)" $((80 * MILLION)) $((88 * MILLION))
     is "$(status i partial)" no
     # of all: enabled and running
-    # shellcheck disable=SC2046 # words are wanted
+    # shellcheck disable=SC2046 # word splitting is intended
     set -- $(awk '$2 == "all" { print $4, $5 }' "$M/i/detail")
     between "$1" "$2" $(($2 + 2 * MILLION)) "time enabled"
 }

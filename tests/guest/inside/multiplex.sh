@@ -25,7 +25,7 @@ t_more_events_than_counters_give_estimates() {
     for n in 1 2 3 4 5 6 7 8 9 10; do
         near "$(count i$n)" $N 50 "estimate of i$n"
         line=$(awk '$2 == "all" { print $3, $4, $5, $6 }' "$M/i$n/detail")
-        # shellcheck disable=SC2086 # words are wanted
+        # shellcheck disable=SC2086 # word splitting is intended
         set -- $line
         [ "$1" -lt $((N * 9 / 10)) ] || die "i$n: the raw value $1 is that of all the time"
         [ "$3" -lt "$2" ] || die "i$n ran all the time: $line"

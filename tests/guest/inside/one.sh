@@ -32,7 +32,7 @@ if [ -e "$T/late" ]; then
     ps -o pid,ppid,stat,args | awk '$1 != 2 && $2 != 2'
 fi
 [ $status = 0 ] || [ $status = 77 ] || tail -n 10 "$T/daemon" 2>/dev/null
-# shellcheck disable=SC2046 # words are wanted
+# shellcheck disable=SC2046 # word splitting is intended
 kill -KILL $(cat "$T/pids" 2>/dev/null) 2>/dev/null
 echo 1 >/sys/devices/system/cpu/cpu1/online
 awk '$2 ~ /^\/tmp\/t\// { print $2 }' /proc/mounts | xargs -r umount -l

@@ -6,7 +6,7 @@ N=$((2 * MILLION))
 # undisturbed HOLDER HOW-MANY: all its events are on the hardware and always were.
 undisturbed() {
     tell "$1" look
-    # shellcheck disable=SC2086 # words are wanted
+    # shellcheck disable=SC2086 # word splitting is intended
     set -- "$2" $ANSWER
     is "$2" "$1" "events of the other user on the hardware"
     is "$5" "$4" "the other user's time on the hardware and time enabled"
