@@ -1,12 +1,12 @@
 #!/bin/sh
-# Builds the packages and tries them in a machine of their own: an emulated one that Debian's kernel and
-# systemd boot. Reports "ok NAME", "not ok NAME" (then what it said, indented) or "skip NAME reason".
+# Builds the packages and tests them in an emulated machine that boots Debian's kernel and systemd. Reports "ok NAME",
+# "not ok NAME" (followed by the indented output) or "skip NAME reason".
 #
 #   sh packaging/test.sh [DIRECTORY] | -l
 #
-# DIRECTORY (build-packages) gets the packages and the machine; -l lists the tests. What is downloaded stays in
-# ${XDG_CACHE_HOME:-~/.cache}/pmcfs-packaging. SECONDS_MAX (2700) limits the machine's run. Exit status 0, or 1
-# when a test failed.
+# DIRECTORY (build-packages) gets the packages and the machine; -l lists the tests. Downloads stay in
+# ${XDG_CACHE_HOME:-~/.cache}/pmcfs-packaging. SECONDS_MAX (2700) limits the time of the machine. The exit status is 1 if
+# a test failed.
 set -u
 export LC_ALL=C
 
@@ -18,7 +18,7 @@ NEXT=9.9.9
 # shellcheck source=tests/machine.sh
 . "$ROOT/tests/machine.sh"
 
-# In the order in which they run: those out here, until they are told, and those inside.
+# Tests in order: those outside of the machine first, then those inside.
 list_tests() {
     [ "${told-}" ] || printf 'packaging/%s\n' older_fuse_is_refused_in_a_sentence packages_are_built lintian_finds_nothing
     sed -n 's,^t_\([a-z0-9_]*\)() {.*,packaging/\1,p' "$ROOT"/packaging/inside/[1-9]-*.sh
@@ -56,7 +56,7 @@ need_amd64() {
 
 # ---- the packages ----
 
-# Overrides are none; what is only informative is not asked for.
+# No overrides; informational tags are left out.
 lint() {
     said=$(lintian --allow-root --fail-on error,warning "$BUILD"/*.changes 2>&1)
     status=$?
@@ -64,7 +64,8 @@ lint() {
     [ "$status" = 0 ] && [ -z "$said" ]
 }
 
-# The next version, of the same copy: another program, another unit. Only what has changed is compiled.
+# build_next: builds the next version from the same copy, with a changed program and unit. Only changed files are
+# compiled.
 build_next() {
     cd "$BUILD/pmcfs" || return
     sed -i "s/^\(#define PMCFS_VERSION *\)\".*\"/\1\"$NEXT\"/" core/call.h
@@ -89,7 +90,7 @@ refuse_older_fuse() {
 
 # ---- the machine ----
 
-# What the packages depend on, and what the tests in it use.
+# Packages needed by the built packages and by the tests inside.
 wanted_packages() {
     {
         printf '%s\n' systemd systemd-sysv kmod procps
@@ -115,7 +116,7 @@ prepare_base() {
     tar -C "$BUILD/root" -czf "$base.new" . && mv "$base.new" "$base"
 }
 
-# The tests run as the last service of a target of their own, which the kernel's command line names.
+# The tests run as the last service of a separate target, named in the kernel's command line.
 place_tests() {
     mkdir packaging
     cp -r "$ROOT/packaging/inside" packaging/ && cp -r "$BUILD/next" packaging/next || return
@@ -160,7 +161,7 @@ make_image() {
     mke2fs -q -t ext4 -d . "$BUILD/disk" 600M && cd "$BUILD" && rm -rf "$BUILD/root"
 }
 
-# boot SECONDS: the serial line to stdout; it boots several times. A kernel that panics ends it.
+# boot SECONDS: prints the serial line; the machine boots several times. A kernel panic stops it.
 boot() {
     timeout -k 5 "$1" qemu-system-x86_64 -smp 2 -m 768 -nic none -nographic -drive "file=$BUILD/disk,if=none,id=disk,format=raw,cache=unsafe" \
         -device nvme,drive=disk,serial=disk -kernel "$KERNEL" -append "root=/dev/nvme0n1 rw console=ttyS0 quiet \

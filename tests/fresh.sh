@@ -3,10 +3,10 @@
 #
 #   sh tests/fresh.sh [-k] [DIRECTORY [COMMAND]]
 #
-# debootstrap creates the root in DIRECTORY (build-fresh), which gets a clone of what is committed here. A root that is
-# there already is used again, and its clone updated. The root is entered with pivot_root in a mount and PID namespace
-# (in a chroot there are no user namespaces), with /dev and /sys of this machine and an environment of PATH alone. The
-# mirror and the proxy are those of this machine's apt. COMMAND runs instead of the two commands. -k keeps the root.
+# debootstrap creates the root in DIRECTORY (build-fresh) with a clone of the last commit. An existing root is used again,
+# and its clone is updated. The root is entered with pivot_root in a new mount and PID namespace (a chroot has no user
+# namespaces), with /dev and /sys of this machine and only PATH in the environment. The mirror and the proxy are those of
+# this machine's apt. COMMAND runs instead of the two commands. -k keeps the root.
 # Needs root. The last line is that of tests/run.sh; the exit status is 0 when the commands succeed.
 set -u
 export LC_ALL=C

@@ -1,8 +1,8 @@
 #!/bin/sh
-# libFuzzer's drivers, tests/fuzz/fuzz_NAME.c: sh tests/fuzz.sh MINUTES [NAME]…, as root, each for so long.
+# Runs the fuzz drivers tests/fuzz/fuzz_NAME.c, each for MINUTES, as root: sh tests/fuzz.sh MINUTES [NAME]…
 #
-# It begins with the cases that are kept, tests/fuzz/corpus/NAME; what is new stays in build-tests/fuzz-corpus/NAME
-# for the next time, and what fails in build-tests/fuzz-found.
+# A driver starts with the cases in tests/fuzz/corpus/NAME. New cases stay in build-tests/fuzz-corpus/NAME for the next
+# run, failing ones in build-tests/fuzz-found.
 set -eu
 cd "$(dirname "$0")/.."
 minutes=${1:?how many minutes}

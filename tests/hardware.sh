@@ -1,13 +1,13 @@
 #!/bin/sh
-# For owners of real machines: what only a real PMU can show. Prints a report of a page that can be sent to the
-# project: what the machine has, which promises held, which differ.
+# For owners of real machines: tests that need a real PMU. Prints a report of one page for the project: the hardware, the
+# promises that hold, and those that differ.
 #
 #   sh tests/hardware.sh [BUILD-DIRECTORY]
 #
-# As root, after `meson setup build && ninja -C build`. It mounts pmcfs at a place of its own, starts programs
-# of its own, and takes everything away again: no setting of the machine is changed. A minute or two. LOAD names
-# the program that executes instructions, if it is built already, N how many, CPU where (unset: anywhere). Exit
-# status 0: no promise differed.
+# Run it as root after `meson setup build && ninja -C build`. It mounts pmcfs on a temporary directory, starts test
+# programs, and removes everything; no setting of the machine changes. It takes one or two minutes. LOAD is the program
+# that executes instructions, if it is already built, N their number, CPU the CPU (unset: any). The exit status is 0 if no
+# promise differs.
 # shellcheck disable=SC2086,SC2154 # N is one word; PID_p is set by run
 set -u
 export LC_ALL=C
@@ -135,7 +135,7 @@ reads_a_set_at_once() {
     release s
 }
 
-# As many as the machine says it has, on one program; the next one is refused, and the others count on.
+# Uses all counters of the machine for one program; the next PMC is refused, and the others continue.
 fills_all_rows() {
     n=0
     while pmc "r$n" "event=instructions:u target=$PID_p"; do n=$((n + 1)); done
@@ -177,7 +177,7 @@ samples_by_overflow() {
     release a
 }
 
-# Where the PMU says that it can: the addresses are those of the loop.
+# If the PMU supports precise sampling, all addresses are in the loop.
 samples_precisely() {
     for word in ppp pp p; do
         pmc a "event=cycles:$word period=200000 user=on kernel=off target=$PID_p" || continue
@@ -190,7 +190,7 @@ samples_precisely() {
     told "not here" precise "$SAID"
 }
 
-# Every name of generic/ counts something, or says why not.
+# Every name in generic/ counts, or is refused with a reason.
 counts_generic_names() {
     none='' refused='' all=0
     for event in "$M"/events/generic/*; do
@@ -203,7 +203,7 @@ counts_generic_names() {
     promise "generic names" "$all names${none:+; 0 counted:$none}${refused:+; refused:$refused}" test -z "$refused"
 }
 
-# Each PMU beside the cores: its first event, on the CPU that reads it.
+# Counts the first event of each uncore PMU on the CPU that reads it.
 counts_other_classes() {
     for class in "$M"/events/*; do
         class=${class##*/}
@@ -222,7 +222,7 @@ counts_other_classes() {
     done
 }
 
-# A class of cores is counted on its CPUs, and says partial where the program was on others.
+# A class of cores counts on its CPUs, and is partial if the program ran on others.
 counts_each_kind_of_core() {
     [ "$(hardware_classes | wc -l)" -gt 1 ] || { told "not here" hybrid "one kind of core"; return; }
     for class in $(hardware_classes); do

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Includes go one way: each file only what its place allows, in core only what is lower in tests/includes-order.
+# Includes go one way: a file includes only modules that its module may use, in core only lower lines of
+# tests/includes-order.
 # shellcheck disable=SC2016 # awk text
 set -u
 export LC_ALL=C
@@ -23,7 +24,7 @@ function check_core(    to) {
     if (substr(to, 1, length(to) - 2) == substr(FILENAME, 1, length(FILENAME) - 2)) return
     if (level_of(to) >= level_of(FILENAME)) bad("core includes only what is lower")
 }
-# The place of the room of a file among the rooms, or 0.
+# Returns the position of the module of a file in the order of modules, or 0.
 function room_of(file) {
     sub(/\/[^\/]*$/, "", file)
     return file in room ? room[file] : 0

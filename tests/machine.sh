@@ -1,20 +1,20 @@
 # shellcheck shell=dash disable=SC2034,SC2154
-# What the emulated machines of guest/ and of packaging/ share: Debian's packages for them, fetched once, a
-# kernel, and what is said of tests that run in one. Their run scripts source it.
+# Common functions of the emulated machines of guest/ and packaging/: Debian packages, fetched once, a kernel, and
+# reports of tests inside. Their run scripts source it.
 #
-# Given: KIND (the first part of the tests' names), ROOT (the checkout), BUILD (what is made), ARCH, KERNEL_META (the package that stands for the newest kernel), TOOLS (PROGRAM:PACKAGE …), and
-# the function list_tests.
+# Given: KIND (first part of the names of tests), ROOT (the checkout), BUILD (built files), ARCH, KERNEL_META (the
+# metapackage of the newest kernel), TOOLS (PROGRAM:PACKAGE …), and the function list_tests.
 
 # A service or an empty environment has no HOME. CACHE: downloaded files.
 CACHE=${XDG_CACHE_HOME:-${HOME:-$(getent passwd "$(id -u)" | cut -d : -f 6)}/.cache}/pmcfs-$KIND
 
-# cannot REASON: what is missing is this machine's, not pmcfs's.
+# cannot REASON: skips all tests, because this host lacks something.
 cannot() {
     echo "$*" >"$BUILD/skip"
     return 1
 }
 
-# stage COMMAND…: one that cannot be done skips all, one that fails ends it.
+# stage COMMAND…: runs a step. If it cannot run here, all tests are skipped; if it fails, the run fails.
 stage() {
     rm -f "$BUILD/skip"
     "$@" >"$BUILD/stage.log" 2>&1 && return
@@ -28,7 +28,7 @@ stage() {
     exit 1
 }
 
-# ---- what is of Debian ----
+# ---- Debian packages ----
 
 # missing_tools: the packages of the programs that are not there.
 missing_tools() {
@@ -92,7 +92,7 @@ fetch_files() {
     return $status
 }
 
-# The kernel that KERNEL_META stands for today, else the last one that was fetched.
+# The kernel package that KERNEL_META depends on now, or else the last fetched one.
 kernel_package() {
     package=$(apt-cache depends "$KERNEL_META:$ARCH" 2>/dev/null |
         sed -n 's/.*Depends: \(linux-image-[^:]*\).*/\1/p' | head -n 1)
@@ -120,10 +120,10 @@ prepare_kernel() {
     KERNEL=$CACHE/kernel/$kernel
 }
 
-# ---- what the console says ----
+# ---- the console ----
 
-# The machine says "@@ WORDS" of tests and, after a failure, what the test said. What it never spoke of
-# it did not survive.
+# report: reads lines "@@ WORDS" about tests and, after a failure, the output of the test. A test without a line means
+# that the machine stopped first.
 report() {
     awk -v kind="$KIND" -v tests="$(list_tests | tr '\n' ' ')" '
     /^@@ begin / { now = $3; next }

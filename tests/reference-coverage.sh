@@ -1,12 +1,11 @@
 #!/bin/sh
-# Every numbered feature of hwpmc, perfmon and cpc in tests/reference-ids has a test, one of which carries its id
-# in its name, or its reason in pmcfs-compat.7. Prints each with it, `sim` before what is shown on the
-# simulated machine only (there no event is counted: its tests show what is made of counts), and how many
-# there are of each kind; exit status 1 when one has nothing, or names a test or a reason that is not there.
+# Checks that every numbered feature of hwpmc, perfmon and cpc in tests/reference-ids has a test with its id in its name,
+# or a reason in pmcfs-compat.7. Prints each feature with its tests, with `sim` if they only use the simulated PMU, and
+# the number of each kind. The exit status is 1 if a feature has neither, or names a missing test or reason.
 #
 #   sh tests/reference-coverage.sh [RESULTS]
 #
-# RESULTS of a run ("pass NAME SECONDS" a line, as run.sh keeps them): fails also on a test that did not run.
+# With RESULTS of a run (lines "pass NAME SECONDS" of run.sh) it also fails if a test did not run.
 set -u
 export LC_ALL=C
 
@@ -38,8 +37,7 @@ list_tests() {
     done
 }
 
-# "FILE:FUNCTION" of the tests of mount/ that mount the simulated machine and no other, themselves or in what
-# they call.
+# Lists "FILE:FUNCTION" of the tests in mount/ that only mount the simulated PMU, directly or in called functions.
 list_simulated() {
     awk '
     FNR == 1 { file = FILENAME; sub(/.*\//, "", file); sub(/\.sh$/, "", file); name = "" }

@@ -3,10 +3,10 @@
 #
 #   sh tests/run.sh [-k] [-n] [quick | PATTERN]
 #
-# quick is for each commit: it leaves out the slow tests and all variants but one. PATTERN (grep -E) selects
+# quick is for each commit: it leaves out slow tests and uses one variant. PATTERN (grep -E) selects
 # tests by their names. -k keeps the output of failed tests, -n installs nothing. Runs as root, or
 # through sudo, on Debian 12. The builds are in build-tests/, downloads for the emulated machines in
-# ~/.cache/pmcfs-guest and ~/.cache/pmcfs-packaging; packages that were missing stay installed. tests/README.md says more.
+# ~/.cache/pmcfs-guest and ~/.cache/pmcfs-packaging; installed packages stay. See tests/README.md.
 # Environment: TMPDIR, XDG_CACHE_HOME; PMCFS_SEED (random tests, 1), SOAK_LIMIT (seconds a mount test may take, 150),
 # SECONDS_MAX (limit of an emulated machine), KERNEL_PACKAGE (kernel of the emulated machines).
 set -u
@@ -90,7 +90,7 @@ selected() {
     [ -z "$PATTERN" ] || echo "$1" | grep -qE -e "$PATTERN"
 }
 
-# mount_test VARIANT FILE FUNCTION: in its own mount and PID namespace, so that nothing is left behind.
+# mount_test VARIANT FILE FUNCTION: runs a test in a new mount and PID namespace, so that nothing remains.
 mount_test() {
     VARIANT=$1 HELPERS=$WORK/bin BIN=$WORK/bin/pmcfs-$1 LIMIT=${SOAK_LIMIT:-150}
     export VARIANT BIN HELPERS LIMIT
@@ -107,10 +107,10 @@ mount_test() {
     [ $status != 0 ] || rm -rf "$dir"
 }
 
-# list_mount_tests: "VARIANT/GROUP/NAME|HOW|mount_test VARIANT FILE FUNCTION" for every mount test that is
-# wanted; HOW is wide or alone. A line "#@ WORDS" above a function says: slow (takes more than half a second),
-# alone (not beside other tests), plain (only in the build that users have: sanitizers and reloads disturb it),
-# reload (only where SIGUSR2 makes the daemon forget all and read its journal).
+# list_mount_tests: "VARIANT/GROUP/NAME|HOW|mount_test VARIANT FILE FUNCTION" for every selected mount test; HOW is wide
+# or alone. A line "#@ WORDS" above a function can contain: slow (more than half a second), alone (not at the same time
+# as other tests), plain (only in the build for users: sanitizers and reloads disturb it), reload (only if SIGUSR2 makes
+# the daemon reload its state from the journal).
 list_mount_tests() {
     awk -v pattern="$PATTERN" -v quick="$QUICK" -v tsan_files=" $tsan_files " '
     function offer(variant, name) {
@@ -158,7 +158,7 @@ list_programs() {
         echo "tsan/machines|wide|command_test tsan/machines 300 $builds/tsan/tests/machines"
     }
     [ "$QUICK" ] || echo "plain/bench|wide|command_test plain/bench 60 sh tests/bench/test.sh $WORK/bin/pmcfs-plain"
-    [ -z "$PATTERN" ] || { # when they are asked for by name
+    [ -z "$PATTERN" ] || { # if selected by name
         for program in attach record events host; do
             echo "plain/$program|wide|command_test plain/$program 300 $builds/plain/tests/$program"
         done
@@ -215,8 +215,8 @@ print_progress() {
     done
 }
 
-# Tests in emulated machines report by themselves, in one go: ok, not ok and then what it said, skip. Such a
-# machine has a clock of its own, so that others beside it do not matter.
+# Tests in emulated machines print all their results: ok, not ok with output, skip. Such a machine has a virtual clock, so
+# other tests can run at the same time.
 take_report() {
     awk -v results="$WORK/results" '
     /^ok / { print "pass " $2 " 0" >>results; next }
@@ -232,7 +232,7 @@ guest_tests() {
     take_report "$WORK/guest"
 }
 
-# Of the Debian packages: each needs what those before it have done, so that they are run together.
+# Tests of the Debian packages: each depends on the previous ones, so they run together.
 package_tests() {
     grep -q ^packaging/ "$WORK/emulated" || return 0
     sh packaging/test.sh "$builds/packaging" >"$WORK/packaging" 2>&1
@@ -319,8 +319,8 @@ copy_programs() {
     done
 }
 
-# fuzz NAME SECONDS CORPUS FOUND [SEED]: from the cases that are kept; what is new goes to the directory CORPUS.
-# A run of all tests has a fixed seed, so that it says the same of the same sources.
+# fuzz NAME SECONDS CORPUS FOUND [SEED]: starts from the committed cases; new cases go to the directory CORPUS. A run of
+# all tests has a fixed seed, so that its result depends only on the sources.
 fuzz() {
     mkdir -p "$3" "$4"
     nice -n 19 "$builds/fuzz/tests/fuzz_$1" -seed="${5:-0}" -max_total_time="$2" -max_len=3000 -timeout=100 \
@@ -357,7 +357,7 @@ check_warnings() {
         CC=clang build warnings-clang --werror --buildtype=release -Dtests=false
 }
 
-# ---- the whole ----
+# ---- a run ----
 
 # timed WHAT COMMAND…
 timed() {
@@ -367,7 +367,7 @@ timed() {
     "$@" && echo "    $(($(date +%s) - began)) s"
 }
 
-# build_wanted KIND…: those that the selected tests need. The tests' own programs are from plain.
+# build_wanted KIND…: builds the variants that the selected tests need. Test programs are those of plain.
 build_wanted() {
     for kind in "$@"; do
         [ "$kind" = plain ] || grep -q "^$kind/" "$WORK/list" || continue
@@ -405,7 +405,7 @@ run_everything() {
     fi
 }
 
-# ---- what the machine must have ----
+# ---- requirements ----
 
 # cannot SENTENCE: nothing is run, which is a failure.
 cannot() {
@@ -488,7 +488,7 @@ list_emulated >"$WORK/emulated"
 }
 [ "$bare" ] || needed_test install 1800 sh "$self" --call install_packages
 
-# One namespace around everything: an interrupt of this script ends it all.
+# One namespace around everything, so that an interrupt of this script kills all processes.
 unshare --mount --pid --fork --kill-child --mount-proc --propagation private \
     sh "$self" --call run_everything &
 everything=$!

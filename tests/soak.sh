@@ -1,6 +1,6 @@
 #!/bin/sh
-# What takes long: sh tests/soak.sh MINUTES: everything at once for so long, and it says how it goes;
-# sh tests/soak.sh kills [N]: the serving process is killed N times (2000) under load;
+# Long tests. sh tests/soak.sh MINUTES: everything at the same time, with progress;
+# sh tests/soak.sh kills [N]: the worker is killed N times (2000) under load;
 # sh tests/soak.sh faults: each allocation and system call of an operation fails once. As root.
 set -eu
 cd "$(dirname "$0")/.."

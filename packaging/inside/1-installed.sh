@@ -77,7 +77,7 @@ t_users_count_in_user_namespaces() {
         die "$(cat /pmc/u/error)"
 }
 
-# The kernel tells of CPUs in the network namespace of the service.
+# The service has the network namespace in which the kernel sends uevents of CPUs.
 t_a_cpu_that_goes_is_noticed() {
     grep -q '^online 0-1$' /pmc/info/cpus || die "$(cat /pmc/info/cpus)"
     mkdir /pmc/c
@@ -117,7 +117,7 @@ t_a_killed_worker_is_replaced_within_the_unit() {
 
 is_another() { [ "$(main_pid)" != "$1" ] && [ "$(property ActiveState)" = active ]; }
 
-# Its worker cannot unmount either: what it leaves is a mount without a server.
+# The worker cannot unmount either, so a mount without a server remains.
 t_a_killed_supervisor_is_started_again() {
     main=$(main_pid)
     kill -STOP "$(worker_pid)"

@@ -11,7 +11,7 @@ t_the_enabled_service_mounts_at_boot() {
     is "$(systemctl list-units --failed --no-legend)" ''
 }
 
-# The reader's stream and the counts of its target go on; what the target did before is counted once.
+# The stream of the reader and the counts of its target continue, and earlier events are counted once.
 t_a_reader_continues_during_an_upgrade() {
     local main version line before
     main=$(main_pid) version=$(cat /pmc/info/version)

@@ -52,7 +52,7 @@ is_gone() {
 
 # ---- something to count ----
 
-# target_start NAME: a process of alice's that forks when told, and waits else. PID is its number.
+# target_start NAME: starts a process of alice that forks on command. PID is its PID.
 target_start() {
     rm -f "$T/$1.in" "$T/$1.out"
     mkfifo "$T/$1.in" "$T/$1.out"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs on each boot of the machine, as the last of its services: the tests of this boot, one after the other,
-# and tells of each on the console. What a test leaves mounted and running is there for the next.
+# Runs as the last service of each boot: executes the tests of this boot in order and prints the results on the
+# console. Mounts and processes of a test remain for the next test.
 here=/packaging
 boot=$(cat $here/boot)
 T=/run/packaging

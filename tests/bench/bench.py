@@ -506,7 +506,7 @@ def pcp():
     row('5 events on each CPU, a fetch', 'µs', told, 'perfevent', scale=1e-3)
 
 
-# ---- the whole ----
+# ---- main ----
 
 def main(wanted):
     failed = False
@@ -520,7 +520,7 @@ def main(wanted):
         began = time.monotonic()
         try:
             measures[name]()
-        except Exception as error:  # whatever it is: the others are measured, and told
+        except Exception as error:  # any failure is reported, and the other measures run
             note(f'{name} failed: {error!r}')
             failed = True
         for told in results.rows[before:]:

@@ -36,7 +36,7 @@ def is_met(goal, result, by):
     if not goal or not result:
         return None
     least, value = goal.split()[0] == '>=', float(goal.split()[1])
-    if by == 'difference':  # within what the rounds differ
+    if by == 'difference':  # within the variation of the rounds
         return result['q1'] <= value
     return result['median'] >= value if least else result['median'] <= value
 

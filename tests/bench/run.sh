@@ -1,20 +1,20 @@
 #!/bin/sh
-# Measures pmcfs beside the least that a FUSE file system can do (floor.c) and beside other programs that count
-# and sample, in turn in one run on one machine: only the ratios mean anything. Prints a table, writes
-# bench.json and pictures. Nothing depends on the numbers. Needs root, and a machine that does nothing else.
+# Compares pmcfs with a minimal FUSE file system (floor.c) and with other programs that count and sample, in turn in one
+# run on one machine: only the ratios are meaningful. Prints a table, writes bench.json and pictures. No test depends on
+# the numbers. Needs root and an idle machine.
 #
 #   sh tests/bench/run.sh [-q | -t] [-o DIR] [-b BINARY] [-B BINARY] [-N PMCS] [MEASURE...]
 #   sh tests/bench/run.sh -l | -h
 #
-# -q is quick (2 minutes for all, in place of 8), -t tiny: does it run at all? -o says where the results go
-# (build-tests/bench-results). -b measures this pmcfs, not one that is built here, -B another one beside it.
-# -N is for the measure "many" (20000, or 5000 when quick). -l lists the measures; without one all are made.
-# It fails if a measure does, never by a number: a goal is a wish. In the column p99 stands pmcfs / the reference, of
-# each operation of all rounds; with fewer than 100 it is the worst.
+# -q is quick (2 minutes for all measures instead of 8), -t only checks that they run. -o is the directory of the results
+# (build-tests/bench-results). -b measures this pmcfs instead of a new build, -B a second one to compare with.
+# -N is the number of PMCs for the measure "many" (20000; 5000 with -q). -l lists the measures; the default is all.
+# The run fails if a measure fails to run, never because of a number. The column p99 is pmcfs / reference over all
+# operations of all rounds; with fewer than 100 operations it is the maximum.
 #
-# Needs python3, cc, pkg-config, libfuse3-dev, util-linux and procps, without -b meson and ninja as well. What is not
-# there of perf, node_exporter and gnuplot is left out and said. PCP that is not installed is downloaded by apt-get
-# into build-tests/bench-pcp, and unpacked where only this run sees it.
+# Needs python3, cc, pkg-config, libfuse3-dev, util-linux and procps, without -b also meson and ninja. Comparisons with a
+# missing perf, node_exporter or gnuplot are left out with a message. If PCP is not installed, apt-get downloads it into
+# build-tests/bench-pcp, where only this run uses it.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -38,8 +38,8 @@ build_pmcfs() {
     } >"$work/built" 2>&1 || { cat "$work/built" >&2; exit 1; }
 }
 
-# The mounts, processes and files of this run are in namespaces of its own and in $work, and end with it: the child
-# of unshare is the first process there, and has ended once all others have.
+# Mounts, processes and files of this run are in new namespaces and in $work, and disappear with it: the child of unshare
+# is the first process there, and exits after all others.
 clean() {
     trap - EXIT INT TERM HUP
     [ -z "$inside" ] || pkill -KILL -P "$inside" || kill -KILL "$inside" 2>/dev/null || :

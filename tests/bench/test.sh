@@ -1,6 +1,6 @@
 #!/bin/sh
-# test.sh BINARY: the benchmark runs, says what it was asked for, and leaves nothing behind, ended or interrupted.
-# Nothing is asked of its numbers.
+# test.sh BINARY: the benchmark runs, prints the selected measures, and leaves no process or mount, also after an
+# interrupt. Its numbers are not checked.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)

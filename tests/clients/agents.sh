@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016
-# Real programs on the tree as they are, told nothing about it.
+# Real monitoring programs and editors on the tree, without configuration for pmcfs.
 
 # exporter_start DIRECTORY: the real exporter on metrics.prom files, without its other collectors.
 exporter_start() {
@@ -8,7 +8,7 @@ exporter_start() {
         --collector.textfile.directory="$1" --web.listen-address="127.0.0.1:$port" >"$T/exporter" 2>&1 &
 }
 
-# scrape: what the exporter says, in the file scraped.
+# scrape: fetches the page of the exporter into the file scraped.
 scrape() {
     /usr/bin/python3 -c '
 import sys, urllib.request
@@ -81,7 +81,7 @@ t_cp_and_tar_and_grep_read_the_tree() {
     pmc a event=page-faults target=self
     timeout 20 cp -r "$M/a" "$T/copy" 2>"$T/said" || die "cp: $(cat "$T/said")"
     cmp <(cat "$M/a/event") "$T/copy/event"
-    # It finds less than the size says, and so ends with 1, as on sysfs.
+    # It reads less than the file size, and therefore exits with 1, as on sysfs.
     timeout 20 tar -cf "$T/tar" -C "$M" a info admin 2>/dev/null || is $? 1 'tar'
     timeout 20 grep -rq page-faults "$M/a"
     fails_with EPERM "timeout 20 rm -r $M/a"

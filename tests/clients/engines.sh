@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2016,SC2034,SC2086
-# examples/containers as it stands there: podman of root and of a user, bubblewrap, and by podman what the files for
-# Docker and Kubernetes ask for.
+# The files of examples/containers unchanged: podman as root and as a user, bubblewrap, and the files for Docker and
+# Kubernetes with podman.
 
 EXAMPLES=${TEST_FILE%/tests/*}/examples/containers
 ROOM=/run/alice
@@ -33,7 +33,7 @@ C
     image_made
 }
 
-# image_made [COMMAND…]: the README's, by what COMMAND runs; and the engine runs it, or says why it does not.
+# image_made [COMMAND…]: builds the image of the README with COMMAND and runs it; skips the test if the engine cannot.
 image_made() {
     cp "$EXAMPLES/image.sh" "$T/" # a user may not reach the sources
     cp "$BIN" "$T/pmcfs"
@@ -159,7 +159,7 @@ serves() { # pmcfs in a container
     done
 }
 
-counted() { # PATH: pmcfs in a container says that it counts
+counted() { # PATH: pmcfs in a container counts
     eventually 30 "grep -q \$'^$1\ttask-clock\t[1-9][0-9]*\t.*running' $TREE/counts"
 }
 
@@ -262,14 +262,14 @@ t_pmcfs_in_a_pod_as_the_daemonset_asks_for_it() {
     engine
     asked_for kubernetes.yaml pmcfs -d
     serves
-    podman run -d --name pod --network none localhost/pmcfs sleep 1000 >/dev/null # what has the namespaces of a pod
+    podman run -d --name pod --network none localhost/pmcfs sleep 1000 >/dev/null # the process with the namespaces of a pod
     asked_for kubernetes.yaml instance
     podman rm -f instance >/dev/null
-    asked_for kubernetes.yaml instance # once more: as one that was begun again
+    asked_for kubernetes.yaml instance # again, like a restarted pod
     is "$(<$TREE/admin/instances/0ed1/max_pmcs)" 20
     asked_for kubernetes.yaml work -d
     counted instances/0ed1/i
-    # The instance is as the pod's process numbers, and ends with the pod.
+    # The instance belongs to the PID namespace of the pod, and is released with the pod.
     podman kill work >/dev/null
     podman wait work >/dev/null
     [[ -e $TREE/instances/0ed1/i ]]

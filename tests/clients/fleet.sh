@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2016,SC2034,SC2317
-# examples/prometheus: machines with pmcfs behind one Prometheus, as the files there stand. Two mounts are the two
-# machines; their exporters and Prometheus are on the loopback of a network of their own.
+# examples/prometheus: one Prometheus scrapes two hosts with pmcfs, with the files unchanged. Two mounts represent the
+# hosts; their exporters and Prometheus use the loopback of a separate network namespace.
 
 EXAMPLES=${TEST_FILE%/tests/*}/examples/prometheus
 NET=()
@@ -15,7 +15,7 @@ net_start() {
     mount --bind "$T/hosts" /etc/hosts
 }
 
-# exporter NAME: the mount M is that machine's, with the configuration $T/NAME.conf; what the README says is done there.
+# exporter NAME: mounts pmcfs as this host with the configuration $T/NAME.conf, and executes the steps of the README.
 exporter() {
     mkdir -m 755 "$T/$1"
     sed -n '/^```sh/,/^```$/{ /^```/!p }' "$EXAMPLES/README.md" |
@@ -28,7 +28,7 @@ exporter() {
         --web.listen-address="$1.example:9100" >"$T/$1.log" 2>&1 &
 }
 
-# Everything as it stands, but for the intervals.
+# The configuration unchanged, except the intervals.
 prometheus_start() {
     cp "$EXAMPLES"/*.yml "$T/"
     sed -i 's/_interval: 15s/_interval: 1s/' "$T/prometheus.yml"
@@ -116,7 +116,7 @@ t_one_prometheus_scrapes_two_hosts() {
         echo "$i-$(printf 'x%.0s' {1..900})" >"$real/log/samples"
     done
     tell p faults 2000
-    # both machines, told apart
+    # both hosts, distinguished
     answered 60 'count by (instance, backend) (pmcfs_info)' \
         '1 backend=perf instance=one.example:9100.*1 backend=sim instance=two.example:9100'
     is "$(ask node_textfile_scrape_error | cut -d ' ' -f 1 | xargs)" '0 0'
@@ -124,7 +124,7 @@ t_one_prometheus_scrapes_two_hosts() {
     answered 60 'rate(pmcfs_count_total{pmc="faults", event="page-faults"}[5m]) > 0' \
         '^[0-9.]+ event=page-faults instance=one.example:9100 job=node pmc=faults scope=process$'
     answered 60 'pmc:pmcfs_count:rate5m{pmc="switches"} > 0' 'instance=one.example:9100 job=node pmc=switches scope=system$'
-    # what the rules make of the simulated ones, which are known
+    # the results of the rules for simulated counters, whose values are known
     answered 60 'round(pmc:pmcfs_ipc:rate5m, 0.01)' '^2 .*instance=two.example:9100 job=node pmc=ipc scope=process$'
     answered 60 'round(subtree:pmcfs_cache_miss_ratio:rate5m, 0.01)' '^0.1 instance=two.example:9100 job=node subtree=web$'
     answered 60 'round(subtree:pmcfs_branch_miss_ratio:rate5m, 0.001)' '^0.02 instance=two.example:9100 job=node$'

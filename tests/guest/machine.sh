@@ -2,7 +2,7 @@
 # The parts of an emulated arm64 machine with a PMU: Debian's arm64 packages (fetched once, unpacked,
 # never installed), a cross build of pmcfs, an initramfs, and the boot. run.sh sources it, after ../machine.sh.
 #
-# Given: CACHE (what was downloaded), BUILD (what is made of it), ROOT (the checkout). qemu's cortex-a57
+# Given: CACHE (downloads), BUILD (built files), ROOT (the checkout). qemu's cortex-a57
 # has six programmable counters and a cycle counter with overflow interrupts; -icount shift=0 makes
 # instructions countable: one is a nanosecond of virtual time, and idle time costs nothing.
 
@@ -20,7 +20,7 @@ need_arm64_lists() {
     apt-cache show linux-image-arm64:arm64 >/dev/null 2>&1 || sh "$ROOT/tests/run.sh" --call update_lists >/dev/null || :
 }
 
-# unpack DIRECTORY DEB…: anew only when the list has changed.
+# unpack DIRECTORY DEB…: unpacks the packages, if the list has changed.
 unpack() {
     directory=$1
     shift
@@ -80,7 +80,7 @@ build_all() {
 
 # ---- the machine ----
 
-# pack FILE: the initramfs, with the names of the tests that are to run. Libraries are taken whole: they are few.
+# pack FILE: writes the initramfs with the names of the selected tests. Library packages are copied completely.
 pack() {
     tree=$BUILD/tree
     rm -rf "$tree"
@@ -103,7 +103,7 @@ pack() {
     (cd "$tree" && find . | cpio -o -H newc --quiet) | gzip -1 >"$BUILD/machine.img"
 }
 
-# boot SECONDS: the serial line to stdout. A kernel that panics ends it.
+# boot SECONDS: prints the serial line. A kernel panic stops the machine.
 boot() {
     timeout -k 5 "$1" qemu-system-aarch64 -M virt -cpu cortex-a57 -smp 2 -m 1024 -nic none -nographic \
         -no-reboot -icount shift=0,sleep=off -kernel "$KERNEL" -initrd "$BUILD/machine.img" \

@@ -1,12 +1,12 @@
 #!/bin/sh
 # Runs pmcfs on a real PMU: boots an emulated arm64 machine and reports each test of tests/guest/inside
-# by name, "ok NAME", "not ok NAME" (then what it said, indented) or "skip NAME reason".
+# as "ok NAME", "not ok NAME" (followed by the indented output) or "skip NAME reason".
 #
 #   sh tests/guest/run.sh BUILD-DIRECTORY | -l [PATTERN]
 #
 # PATTERN (grep -E) selects tests by their names; -l lists them. Downloads stay in
-# ${XDG_CACHE_HOME:-~/.cache}/pmcfs-guest. SECONDS_MAX (2700) limits the machine's run; KERNEL_PACKAGE names
-# another kernel of Debian's. Exit status 0, or 1 when a test failed.
+# ${XDG_CACHE_HOME:-~/.cache}/pmcfs-guest. SECONDS_MAX (2700) limits the time of the machine;
+# KERNEL_PACKAGE is another kernel package of Debian. The exit status is 1 if a test failed.
 set -u
 export LC_ALL=C
 

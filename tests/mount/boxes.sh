@@ -23,7 +23,7 @@ pmc_inside() {
     is "$STATUS $ANSWER" '0 ' "$1: $2 with ${*:3}"
 }
 
-# all_inside BOX: what every file of its /pmc says, in ANSWER.
+# all_inside BOX: reads every file of its /pmc into ANSWER.
 all_inside() {
     inside "$1" 'find /pmc -type d; find /pmc -path "*/samples*" -prune -o -type f -print | while read -r file; do
         timeout 5 cat "$file" 2>/dev/null; done'

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016,SC2034
-# Containers for the tests: bubblewrap with a shell inside that does what it is told, and says how it went.
+# Containers for the tests: bubblewrap with a shell inside that executes commands and prints their exit status.
 
 # What the shell in the container has besides: programs as target.c, and result as outside.
 BOX_WORDS='
@@ -29,8 +29,8 @@ need_boxes() {
     as "$ALICE" bwrap --unshare-all --ro-bind / / true 2>/dev/null || skip "bubblewrap gets no namespaces here"
 }
 
-# box_start NAME DIRECTORY OPTION… [-- COMMAND…]: a container with a PID namespace of its own and DIRECTORY as
-# /pmc; it is started by COMMAND (as "$ALICE", …), or by root.
+# box_start NAME DIRECTORY OPTION… [-- COMMAND…]: starts a container with a new PID namespace and DIRECTORY as /pmc, by
+# COMMAND (as "$ALICE", …) or as root.
 box_start() {
     local name=$1 dir=$2 in out options=()
     shift 2
@@ -49,7 +49,7 @@ box_start() {
     is "$STATUS" 0 "a command in $name: $(cat "$T/$name.errors")"
 }
 
-# inside NAME 'SHELL TEXT': what it says in ANSWER, its exit status in STATUS.
+# inside NAME 'SHELL TEXT': runs the text; ANSWER is its output, STATUS its exit status.
 inside() {
     printf '%s\0' "$2" >&"${BOX_IN[$1]}"
     IFS= read -r -d '' -t 50 -u "${BOX_OUT[$1]}" ANSWER || die "no answer from $1 to '$2': $(cat "$T/$1.errors")"

@@ -11,7 +11,7 @@ FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-
 FIELD = "//*[local-name()='input']"
 ESCAPE = "\ue00c"
 
-# What there is to see: the frames in their order, as JSON can tell it.
+# The visible frames in order, as JSON.
 FRAMES = """
 return Array.from(document.querySelectorAll("g[data-box]")).map(function (g) {
     var rect = g.querySelector("rect"), text = g.querySelector("text"), box = rect.getBoundingClientRect();
@@ -24,7 +24,7 @@ return Array.from(document.querySelectorAll("g[data-box]")).map(function (g) {
 
 class Browser:
     def __init__(self, profile):
-        # A session of its own: what the browser leaves running ends with it, as what it leaves in files does.
+        # A separate session, so that processes and files of the browser are removed with it.
         self.driver = subprocess.Popen(["chromedriver", "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                        text=True, start_new_session=True, env=dict(os.environ, TMPDIR=profile))
         for line in self.driver.stdout:

@@ -63,7 +63,7 @@ completes() {
 #@ slow plain
 t_bash_completes_options_events_and_files() {
     completes bash
-    # A colon ends a word for readline.
+    # For readline a colon separates words.
     unmount_pmcfs
     mount_pmcfs
     is "$(typed bash 'pmcstat -p page-faults,sched:sched_swit')" 'pmcstat -p page-faults,sched:sched_switch'
@@ -96,7 +96,7 @@ t_bash_offers_each_option_of_the_help() {
     copy_tools
     local name
     for name in $TOOLS; do
-        # shellcheck disable=SC2031 # in a shell of its own
+        # shellcheck disable=SC2031 # in a subshell
         PATH=$T/bin:$PATH bash -c '. "$1"
             COMP_WORDS=("$2" -) COMP_CWORD=1 COMP_LINE="$2 -" COMP_POINT=$((${#2} + 2))
             _pmcfs_tools "$2" - "$2"
@@ -110,7 +110,7 @@ t_bash_offers_each_option_of_the_help() {
 t_bash_offers_a_path_quoted() {
     mkdir -p "$T/a;b \$(c)/mine"
     touch "$T/a;b \$(c)/mine/count"
-    # shellcheck disable=SC2031 # in a shell of its own
+    # shellcheck disable=SC2031 # in a subshell
     is "$(PMC="$T/a;b \$(c)" bash -c '. "$1"
         COMP_WORDS=(pmc-names "") COMP_CWORD=1 COMP_LINE="pmc-names " COMP_POINT=10
         _pmcfs_tools pmc-names "" pmc-names

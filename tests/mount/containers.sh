@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016,SC2034,SC2154
-# The whole tree in a container: its PIDs, its user namespace, its rights.
+# The root tree in a container: PIDs, user namespace, rights.
 
 # shellcheck source=tests/mount/boxes_lib.sh
 . "${BASH_SOURCE[0]%/*}/boxes_lib.sh"
@@ -132,7 +132,7 @@ sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
 P
 }
 
-# What the kernel lets it read stands in the tables, too: PMCs of all of its users, and of no others.
+# The tables list exactly the PMCs that the kernel lets it read: those of all users of the container.
 t_root_of_a_container_reads_the_pmcs_of_all_its_users() {
     need_user_namespaces
     mount_pmcfs
@@ -187,7 +187,7 @@ t_two_containers_of_one_user_do_not_observe_each_other() {
     box_start two "$M" "${ROOTLESS[@]}" -- as "$ALICE"
     inside one 'target_start p; mkdir /pmc/a; echo page-faults >/pmc/a/event; echo $p >/pmc/a/target; echo $p'
     local pid=$ANSWER
-    # The number names nobody there, or a process of its own; and a PMC's targets read as nothing.
+    # In the other container the PID does not exist or is another process; the targets of the PMC are not shown.
     inside two "cat /pmc/a/target; grep -o 'pid:[0-9]*' /pmc/a/detail"
     unlike "$ANSWER" "(^|[^0-9])$pid(\$|[^0-9])" 'numbers of another namespace'
     inside two "mkdir /pmc/b; echo page-faults >/pmc/b/event; result write /pmc/b/target $pid"

@@ -18,12 +18,12 @@ lines() {
         $2 == type && (only == "" || index($0 " ", " " only " ")) { n++ } END { print n + 0 }' "$1"
 }
 
-# sampled NAME: its whole log, once it has ended.
+# sampled NAME: reads the complete log after it has ended.
 sampled() {
     timeout 60 cat "$M/$1/samples" >"$T/$1.log" || die "samples does not end"
 }
 
-# adds_up NAME: steps and exits say what the count says, and no record was lost.
+# adds_up NAME: switch and exit records add up to the count, and no record was lost.
 adds_up() {
     sampled "$1"
     is "$(status "$1" kernel_lost)" 0 "records lost"
@@ -31,7 +31,7 @@ adds_up() {
     is "$(sum "$T/$1.log" exit)" "$(count "$1")" "sum of exits"
 }
 
-# exact_ones NAME N: so many exits, of processes that no reload has made unknown.
+# exact_ones NAME N: the log has N exact exits; a reload makes exits inexact.
 exact_ones() {
     [[ $VARIANT == asan ]] || is "$(lines "$T/$1.log" exit exact=yes)" "$2" "exact ones"
 }
@@ -41,7 +41,7 @@ run() {
     M=$M sh -c 'echo self >"$M/$0/target" && exec "$@"' "$@"
 }
 
-# The kernel tells a thread's last values at its end (exactly since 6.16).
+# The kernel reports the last values of a thread at its exit (exactly since Linux 6.16).
 exits_are_exact() {
     python3 -c 'import os, sys; sys.exit(tuple(map(int, os.uname().release.split(".")[:2])) < (6, 16))'
 }
@@ -164,7 +164,7 @@ t_switch_records_restart_with_the_count() {
     between "$(count a)" 60 200
 }
 
-# Each CPU has groups of its own: what ends on one leaves less time to the groups of the others.
+# Each CPU has separate groups: a process that exits on one CPU adds less time to the groups of the others.
 t_times_are_complete_after_children_on_every_cpu() {
     with_tracefs
     mount_pmcfs

@@ -9,7 +9,7 @@ USED='sys_admin perfmon sys_ptrace setuid setgid dac_read_search kill ipc_lock'
 USUAL='chown dac_override fowner fsetid kill setgid setuid setpcap setfcap net_raw mknod sys_chroot
 net_bind_service audit_write'
 
-# mask NAME…: as /proc/PID/status prints it, of those that there are for anybody here.
+# mask NAME…: the capabilities as /proc/PID/status prints them, limited to those that exist on this host.
 mask() {
     local name set=0
     for name in "$@"; do set=$((set | 1 << BIT[$name])); done
@@ -100,7 +100,7 @@ t_no_descriptor_outlives_an_exec() {
     local fd flags seen=0
     for fd in /proc/"$DAEMON"/fdinfo/*; do
         ((${fd##*/} > 2)) || continue
-        flags=$(proc_value flags "$fd" 2>/dev/null) || continue # closed meanwhile
+        flags=$(proc_value flags "$fd" 2>/dev/null) || continue # closed since
         ((8#$flags & 8#2000000)) ||
             die "without CLOEXEC: $(readlink "${fd/fdinfo/fd}")"
         seen=$((seen + 1))
@@ -127,7 +127,7 @@ t_missing_abilities_are_printed_before_going_to_the_background() {
     umount "$T/d"
 }
 
-# Of those that are not root the kernel cannot be asked then: a sentence, and no wrong answer.
+# Without CAP_SETUID the daemon cannot check the rights of other users: it refuses them with a sentence.
 t_without_setuid_others_than_root_are_refused() {
     RUN_DAEMON+=(setpriv --bounding-set=-setuid --)
     mount_pmcfs

@@ -49,8 +49,8 @@ t_a_long_chain_is_covered_to_its_end() {
     as "$ALICE" rmdir "$M/a"
 }
 
-# Each birth and end below the target is one for every PMC, and none of them may hold up others.
-# It wants the machine for itself: with ASan or beside other tests one attach can take half a minute.
+# Each fork and exit below the target is reported to every PMC, without delaying other requests. Runs alone: with ASan
+# or at the same time as other tests one attach can take half a minute.
 #@ slow plain alone
 t_many_pmcs_over_a_forking_tree_hold_up_nobody() {
     mount_pmcfs -o attach_ms=60000

@@ -99,7 +99,7 @@ t_every_listed_event_of_every_class_can_be_written() {
         accepted "$M/a/event" "$(sed -n '1s/^event //p' "$file")"
         n=$((n + 1))
     done < <(find "$M/events" -type f ! -path '*/tracepoint/*')
-    between "$n" 15 1000000 'events listed' # software events alone are ten, in two classes
+    between "$n" 15 1000000 'events listed' # ten are software events, in two classes
     while read -r file && ((tracepoints < 20)); do
         accepted "$M/a/event" "$(sed -n '1s/^event //p' "$file")"
         tracepoints=$((tracepoints + 1))
@@ -152,7 +152,7 @@ t_a_breakpoint_in_the_kernel_is_refused_with_its_reason() {
     like "$(cat "$M/a/error")" 'not aligned'
 }
 
-# says TEXT REGEX: it is refused as misspelt, and the sentence matches.
+# says TEXT REGEX: the text is refused as misspelt, with a matching sentence.
 says() {
     is "$(result write "$M/a/event" "$1")" EINVAL "$1"
     like "$(cat "$M/a/error")" "^EINVAL (X06|CS0[134]) event: .*$2" "$1"
@@ -339,7 +339,7 @@ t_neither_mode_is_refused_for_every_event() {
     done
     accepted "$M/a/config" event=page-faults
     refused EINVAL P07 "$M/a/config" 'kernel=off user=off'
-    # One of them is accepted and nothing to faults; the spelling tells them apart, whatever is set.
+    # One of them has no effect on page faults; the spelling distinguishes them, whatever user= is.
     accepted "$M/a/config" user=off
     refused EINVAL P07 "$M/a/config" kernel=off
     accepted "$M/a/config" 'event=page-faults:u user=off kernel=off'

@@ -50,7 +50,7 @@ t_a_number_that_another_driver_got_does_not_stand_for_the_first() {
     like "$(cat "$M/a/error")" 'the driver of first was unloaded or loaded again.*Mount pmcfs again'
 }
 
-# There is one tracefs in the machine: not those that the test below defines beside this one.
+# The kernel has one tracefs, so the tracepoints defined by the test below are left out.
 tracepoints() { find "$M/events/tracepoint" -mindepth 1 ! -name 'pmcfs_test_*' -printf '%f\n' | sort; }
 
 t_tracefs_can_be_unmounted_and_mounted_while_tracepoints_count() {

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016
-# Counts compared with what the kernel itself says of the same span: equal where the event is exact.
+# Counts compared with the kernel's own numbers for the same time: equal for exact events.
 
 # The target is idle whenever this is called, so that both speak of the same moment.
 same_span() {

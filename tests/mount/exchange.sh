@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# One descriptor for both on `count`: what a write replaced is read back.
+# Reading and writing `count` through one descriptor: the next read returns the replaced value.
 
 t_sg1_a_shell_reads_what_its_write_replaced() {
     mount_pmcfs

@@ -1,8 +1,8 @@
 # shellcheck shell=bash disable=SC2016
-# Each piece of memory and each call to the kernel that an operation needs is refused once, in turn: the operation
-# works all the same, or fails with an errno of that and changes nothing; nothing stays behind. So are those of a start,
-# of a supervisor, of a worker's beginning and of an upgrade: the mount lives on, or was never there. How many of them
-# are tried is bounded, but for FAULTS=all (sh tests/soak.sh faults).
+# Each allocation and each system call of an operation fails once: the operation succeeds, or fails with an errno of
+# that cause and changes nothing; nothing leaks. The same is done for a start, a supervisor, the start of a worker and an
+# upgrade: the mount survives, or never existed. The number of tries is limited unless FAULTS=all (sh tests/soak.sh
+# faults).
 
 # What faults.c shares with a test.
 layer='
@@ -60,7 +60,7 @@ def state(): # of all PMCs, and which instances there are
         if os.path.exists(os.path.join(tree, pmc)):
             for file in ("config", "event", "mode", "target", "ctl", "count"):
                 found[pmc + "/" + file] = do("read", pmc + "/" + file)
-            if simulated or "system" in found[pmc + "/mode"][1]: del found[pmc + "/count"] # it goes on
+            if simulated or "system" in found[pmc + "/mode"][1]: del found[pmc + "/count"] # it keeps counting
     return found
 def clean():
     for file in ("x", "y", "instances/i"):
@@ -68,7 +68,7 @@ def clean():
         if code not in (0, errno.ENOENT): say("rmdir without a fault: " + text)
 def held():
     return len(os.listdir("/proc/" + daemon + "/fd"))
-def settled(least): # what is let go of later has its time
+def settled(least): # objects freed later get time for that
     until = time.monotonic() + 1
     while (held(), live()) > least and (held() > least[0] or live() > least[1]) and time.monotonic() < until: time.sleep(0.002)
     return held(), live()
@@ -96,7 +96,7 @@ def once(before, step, kind, at, expected):
     if code:
         if not failed or name(code) not in RIGHT: say("not an errno of that: " + str(told))
         if told is not None and not re.match(name(code) + r" \S+ [a-z]+: .", told):
-            # Before there is a request nothing can be told of it: libfuse and pmcfs take memory for one each.
+            # An allocation before the request is read fails without an answer: libfuse and pmcfs make one each.
             mute[step] = mute.get(step, set()) | {at if kind == MEMORY and failed == "calloc" else "no"}
             if "no" in mute[step] or len(mute[step]) > 2: say("error says " + repr(told))
         if new != old: say("changed: %s" % [(k, old.get(k), new.get(k)) for k in set(old) | set(new) if old.get(k) != new.get(k)])
@@ -161,8 +161,8 @@ with_layer() {
         die "see above; the last fault: $(awk '/^fault/ { said = "" } { said = said "\n" $0 } END { print said }' "$T/faults.said")"
 }
 
-# steps: of standard input, each is run with faults: HOW FILE WORDS…; "+" are those before it; an empty line begins
-# anew.
+# steps: runs each line of standard input with faults: HOW FILE WORDS…. "+" repeats the lines before; an empty line
+# starts a new sequence.
 steps() {
     with_layer "$faults" "${1:-12}" "$SERVER"
 }
@@ -275,7 +275,7 @@ rmdir x
 E
 }
 
-# What is to be the same whatever happens to the processes that serve.
+# Texts that must stay the same whatever happens to the worker.
 served='
 supervisor = sys.argv[4]
 def children(): return open("/proc/%s/task/%s/children" % (supervisor, supervisor)).read().split()
@@ -284,7 +284,7 @@ def worker():
         found = children()
         if found: return int(found[0])
 def text(file): return open(os.path.join(tree, file)).read()
-def log(): # behind what names the processor
+def log(): # after the line that names the processor
     with open(os.open(os.path.join(tree, "b/samples"), os.O_NONBLOCK), "rb") as f: return f.raw.read(2000).split(b" class=")[1]
 def state(): return [sorted(set(os.listdir(tree)) - {"made"}), text("info/backend"), log()] + [
     text(name + "/" + file) for name in ("a", "b", "c") for file in ("count", "config", "target", "ctl", "mode")] + [os.pread(held, 100, 0)]
@@ -298,7 +298,7 @@ def differs(found): # from where on
 replaced='
 def write(file, words):
     with open(os.path.join(tree, file), "w") as f: f.write(words)
-def killed(): # the next read waits for the one that serves
+def killed(): # the next read waits for the next worker
     os.kill(worker(), signal.SIGKILL)
     os.pread(held, 100, 0)
 def begun():
@@ -471,7 +471,7 @@ with_control() {
     /usr/bin/python3 -B -I -c "$control$(cat)" "$M" "$T/faults"
 }
 
-# The kernel tells of a close once. What is asked for next takes the fault where the close needs no memory.
+# The kernel reports a close once. If the close needs no memory, the next operation gets the fault.
 #@ plain
 t_a_file_is_closed_without_memory() {
     with_faults
@@ -491,7 +491,7 @@ P
     eventually 5 '[[ $(stat_value open_files) == 1 ]]'
 }
 
-# The process that looks is killed after it has waited for some time: nobody was told the descriptor.
+# The lookup process is killed after a time limit, before it could report its descriptor.
 #@ plain
 t_a_file_of_proc_is_closed_where_who_opened_it_is_killed() {
     with_faults

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# raw=on: perf script prints the fields of tracepoints; for the superuser alone.
+# raw=on: perf script prints the fields of tracepoints; for the superuser only.
 
 perf_script() {
     HOME=$T timeout 60 perf script -i - "$@" 2>"$T/said" || die "perf script: $(cat "$T/said")"
@@ -29,7 +29,7 @@ t_fields_are_printed_by_name() {
     is "$(cat "$T/by_name")" "$(switches "$T/perf.data")" "read as a file"
 }
 
-# The others of a set have none; what was set later is told before its records.
+# Other events of a set have no fields; formats of later sets come before their records.
 t_of_sets_and_of_events_that_come_later() {
     with_tracefs
     mount_pmcfs
@@ -49,7 +49,7 @@ t_of_sets_and_of_events_that_come_later() {
     between "$(grep -c ' sched:sched_process_fork: comm=target pid=[0-9]* child_comm=target ' "$T/script")" 3 100
 }
 
-# perf takes the formats once in a stream, and ends at a sample with fields of which it has none.
+# perf reads formats once in a stream, and stops at a sample whose format it does not have.
 t_a_reader_from_before_has_later_events_without_fields() {
     with_tracefs
     mount_pmcfs
@@ -103,7 +103,7 @@ t_fields_are_the_superusers() {
     is "$(result_as "$ALICE" write "$M/a/config" "event=sched:sched_switch period=1 target=${PID_OF[p]}")" ok
     is "$(result_as "$ALICE" write "$M/a/ctl" detach)" ok
     is "$(result_as "$ALICE" write "$M/a/config" raw=on)" EPERM
-    # Given to alice: she has its samples without the fields, and cannot begin anew.
+    # After a chown to alice she reads the samples without the fields, and cannot start a new sequence.
     pmc r event=sched:sched_switch period=1 raw=on "target=${PID_OF[p]}"
     chown "$ALICE:$ALICE" "$M/r"
     tell p sleep 20

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2016
-# filter=: tracepoints are counted and sampled only where their fields are as the expression says.
+# filter=: tracepoints are counted and sampled only if their fields match the expression.
 
 # runs NAME: twenty times true and ten times test(1), as children of a shell that attaches itself to NAME.
 runs() {
@@ -16,7 +16,7 @@ called() {
     PID_OF[$1]=${GREETING#ready }
 }
 
-# executes NAME [SETTINGS…]: a PMC of what a process and its children execute
+# executes NAME [SETTINGS…]: creates a PMC for the execs of a process and its children
 executes() {
     pmc "$1" event=sched:sched_process_exec start=exec descendants=on "${@:2}"
 }

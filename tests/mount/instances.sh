@@ -18,7 +18,7 @@ quota_shows() {
     like "$(as "$2" cat "$M/instances/$1/info/last_error")" "^EDQUOT P11 .*$3"
 }
 
-# pid_from N: the next process has a number that stands in no text by chance.
+# pid_from N: gives the next process a PID that does not occur in texts by chance.
 pid_from() {
     echo "$1" 2>/dev/null >/proc/sys/kernel/ns_last_pid || skip 'numbers of processes cannot be chosen'
 }
@@ -127,7 +127,7 @@ t_rmdir_wants_it_empty_and_release_does_not() {
     is "$(result write "$M/admin/instances/one/ctl" free)" EINVAL
     like "$(cat "$M/info/last_error")" '^EINVAL X17 ctl: .*"free".* release'
     is "$(result_by "${POWERLESS[@]}" -- write "$M/admin/instances/one/ctl" release)" EPERM
-    # Names that the kernel knows are told to it.
+    # Names that the kernel has cached are invalidated.
     stat "$M/instances/one" "$M/instances/one/a" "$M/admin/instances/one/ctl" >/dev/null
     accepted "$M/admin/instances/one/ctl" release
     empty list "$M/instances" "$M/admin/instances"
@@ -294,7 +294,7 @@ t_nobody_is_the_superuser_through_it() {
     is "$(result write "$M/instances/one/b/config" "event=cycles:u target=${PID_OF[p]}")" EPERM 'others than self'
 }
 
-# Two instances with 54321's PMCs and the root's, the third is looked at: what it says in all its files.
+# all_of: creates two instances with PMCs of uid 54321 and of root, and prints all files of the third instance.
 all_of() {
     (
         cd "$M/instances/$1"
@@ -334,7 +334,7 @@ t_nothing_of_others_is_seen() {
     grep -q 'counts:a.cycles' "$T/said"
     result_as "$ALICE" write "$M/instances/own/b/event" nonsense >/dev/null
     (as "$ALICE" cat "$M/instances/own/info/last_error" "$M"/instances/own/*/error) >>"$T/said"
-    # What alice wrote stands in her own sentences.
+    # Sentences about alice's commands contain her words.
     sed -i "/E40 .*process $pid/d" "$T/said"
     if grep -anE "secret|54321|\b$pid\b" "$T/said"; then die 'something of others'; fi
     grep -q secret_root "$M/counts"
@@ -507,7 +507,7 @@ t_with_lifetime_namespace_an_instance_ends_with_its_namespace() {
     eventually 10 '[[ $(ls "$M/instances") == "" ]]'
 }
 
-# A namespace that somebody in the container makes and ends is not what the instance is bound to.
+# The instance is not bound to a namespace that a process in the container creates and leaves.
 t_a_namespace_within_a_container_does_not_end_its_instance() {
     mount_sim
     instance one
@@ -556,7 +556,7 @@ t_they_come_and_go_under_their_users() {
     mount_sim
     target_start p "$ALICE"
     local end=$((SECONDS + 4)) worker
-    # One makes and releases, the others use what is there; each may find it gone at any moment.
+    # One process creates and releases, the others use existing instances, which may disappear at any moment.
     for worker in 1 2 3; do
         while ((SECONDS < end)); do
             as "$ALICE" mkdir "$M/instances/one/a$worker"

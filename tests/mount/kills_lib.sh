@@ -11,8 +11,8 @@ done
 echo "$n reads of $1"
 [ "$n" != 0 ] || echo "FAILED: none"'
 
-# kills ARG…: of kills.c, with a busybox shell and a container of bubblewrap beside it, that has a bind mount of an
-# instance. False, once all has been said: a call failed.
+# kills ARG…: runs kills.c, together with a busybox shell and a bubblewrap container with a bind mount of an instance.
+# Fails after printing all output if a call failed.
 kills() {
     local rc=0 users=()
     rm -f "$T/end" "$T/readers"

@@ -1,17 +1,17 @@
 # shellcheck shell=bash disable=SC2034
-# What the tests on a real mount are written with. one.sh sources it and then the file of the test.
+# The helpers of tests on a real mount. one.sh sources this file and then the file of the test.
 #
-# Given: BIN (pmcfs), HELPERS (io, target), T (this test's own directory), VARIANT (plain, asan,
-# tsan). Every test runs in its own mount and PID namespace: what it leaves behind goes with it.
+# Given: BIN (pmcfs), HELPERS (io, target), T (the directory of this test), VARIANT (plain, asan, tsan). Every test runs
+# in a new mount and PID namespace, so its mounts and processes disappear with it.
 
 ALICE=1000
 BOB=1001
 M='' DAEMON=0 SERVER=0 MOUNTS=0
 declare -A DAEMON_OF=() IN=() OUT=() PID_OF=()
 
-# ---- saying what was expected ----
+# ---- assertions ----
 
-# At the line of the test (or of the helper beside it) from where it was called, however deep in here.
+# Fails at the calling line of the test or of its helpers.
 die() {
     local at=1
     while [[ ${BASH_SOURCE[at]-} == "${BASH_SOURCE[0]}" ]]; do
@@ -31,7 +31,7 @@ is() {
     [[ $1 == "$2" ]] || die "${3:-value}: got '$1', expected '$2'"
 }
 
-# empty COMMAND…: it succeeds, and says nothing.
+# empty COMMAND…: it succeeds and prints nothing.
 empty() {
     local said
     said=$("$@") || die "failed: $*"
@@ -75,7 +75,7 @@ declare -A STRERROR=(
     [EOPNOTSUPP]='Operation not supported' [EPERM]='Operation not permitted'
     [ESRCH]='No such process' [EXDEV]='Invalid cross-device link')
 
-# fails_with ERRNO 'SHELL TEXT': it must fail, and say so with that errno's text.
+# fails_with ERRNO 'SHELL TEXT': it must fail and print the text of that errno.
 fails_with() {
     local said rc=0
     said=$(eval "$2" 2>&1) || rc=$?
@@ -104,8 +104,8 @@ accepted() {
         die "$got from writing '$*' to ${file##*/}: $(cat "${file%/*}/error" 2>/dev/null)"
 }
 
-# refused ERRNO ID FILE TEXT: the write fails so, and `error` says "ERRNO ID FILE: sentence". ID may be
-# a regex; '' when the file is not a PMC's.
+# refused ERRNO ID FILE TEXT: the write fails with ERRNO, and `error` is "ERRNO ID FILE: sentence". ID may be a regex;
+# it is '' if the file does not belong to a PMC.
 refused() {
     local got line
     got=$("$HELPERS/io" write "$3" "$4") && die "accepted '$4' in ${3##*/}, expected $1"
@@ -148,7 +148,7 @@ mount_pmcfs() {
     RELOAD_FROM=$(reloads)
 }
 
-# A simulated PMU: 4 CPUs, 4 rows, unless told otherwise.
+# Mounts with a simulated PMU of 4 CPUs and 4 rows, unless options change that.
 mount_sim() {
     mount_pmcfs -o "backend=sim,${1:-sim_cpus=4,sim_rows=4}" "${@:2}"
 }
@@ -165,7 +165,8 @@ unmount_pmcfs() {
     ! mountpoint -q "$dir" || die "still mounted after SIGTERM"
 }
 
-# The process that serves, all threads of it: kill(1) returns before one of them has. `kill -CONT $SERVER` lets it go on.
+# server_stop: stops all threads of the worker; kill(1) returns before they have stopped. `kill -CONT $SERVER`
+# continues it.
 server_stop() {
     kill -STOP "$SERVER"
     eventually 5 "awk '/^State:/ && \$2 != \"T\" { exit 1 }' /proc/$SERVER/task/*/status"
@@ -232,7 +233,7 @@ target_start() {
     PID_OF[$1]=${GREETING#ready }
 }
 
-# tell NAME WORDS…: its answer is in ANSWER.
+# tell NAME WORDS…: sends a command to a target program; ANSWER is its answer.
 tell() {
     printf '%s\n' "${*:2}" >&"${IN[$1]}"
     read -r -t 60 -u "${OUT[$1]}" ANSWER || die "no answer from target $1 to '${*:2}'"
@@ -246,7 +247,7 @@ target_end() {
     wait "${PID_OF[$1]}" 2>/dev/null || :
 }
 
-# A hot.c that talker_start has started waits. hot_run NAME: it is busy, and says when it has been.
+# hot_run NAME: makes a waiting hot.c, started by talker_start, busy, and waits until it has finished.
 hot_run() {
     echo go >&"${IN[$1]}"
     read -r -t 40 -u "${OUT[$1]}" _ || die "$1 did not end its work"

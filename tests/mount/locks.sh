@@ -73,16 +73,16 @@ t_the_user_with_the_fewest_slow_requests_is_next() {
     writers "$ALICE" alices 16
     writers 1002 carols 16
     eventually 20 '(($(stat_value parked) >= 20))'
-    # The superuser has a slot of its own.
+    # One slot is reserved for the superuser.
     attach r $$
     between "$(($(finished "$ALICE") + $(finished 1002)))" 0 9 'writers that were before the superuser'
-    # Bob is before those who wait for a second turn.
+    # Bob comes before users that wait for a second slot.
     result_as "$BOB" write "$M/b/target" "${PID_OF[bobs]}" >/dev/null
     between "$(($(finished "$ALICE") + $(finished 1002)))" 0 23 'writers that were before bob'
 }
 
-# USER's N writes of 128 KiB to as many PMCs, each with a thread of its own: says "started", then how many were
-# refused; ends at a line.
+# N writes of 128 KiB by USER to N PMCs, each in a separate thread. Prints "started", then the number of refused writes.
+# Exits at a line of input.
 big_writers='
 import errno, os, sys, threading
 root, pid, n, refused = sys.argv[1], sys.argv[2], int(sys.argv[3]), []

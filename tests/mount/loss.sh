@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016,SC2034,SC2046,SC2086,SC2119,SC2120
-# Every loss is counted and told, exactly: in the log, before it, in what is withheld; sizes and quotas.
+# Every loss is counted and reported exactly: in the log, in the kernel, and of hidden samples; sizes and quotas.
 
 # shellcheck source=tests/mount/loss_lib.sh
 . "${BASH_SOURCE[0]%/*}/loss_lib.sh"
@@ -54,7 +54,7 @@ t_b02_l02_what_nobody_read_is_lost_once_whoever_opens_it_later() {
 
 # ---- the kernel's buffer overruns ----
 
-# Nobody empties it while the daemon stands.
+# No ring buffer is drained while the daemon is stopped.
 t_b05_losses_of_the_kernel_are_logged_exactly() {
     mount_pmcfs
     faults_sampled
@@ -213,7 +213,7 @@ assert count == int(read("c/count")) > 3000, count
 for name in lines:
     samples = sum(kind(line) == "sample" for line in lines[name])
     lost = sum(int(re.search(r" lost=(\d+)", line)[1]) for line in lines[name] if kind(line) == "drop")
-    # the kernel does not tell samples from other records that it lost
+    # the kernel counts lost samples and other lost records together
     assert count <= samples + lost <= count + kernel, (name, samples, lost, count, kernel)
     assert told(lines[name], "log") + 100 < overwritten(lines[name]) <= number("a", "log_records"), name
 assert not any(kind(line) == "sample" for line in lines["late"])
@@ -226,7 +226,7 @@ P
 
 # ---- throttled ----
 
-# That tracepoint counts nanoseconds: with a period of 1 the kernel pauses it at once, whatever its limit.
+# This tracepoint counts nanoseconds: with a period of 1 the kernel throttles it at once, whatever its limit.
 throttled_start() {
     with_tracefs
     [[ -e /sys/kernel/tracing/events/sched/sched_stat_runtime ]] || skip "no sched:sched_stat_runtime"
@@ -265,7 +265,7 @@ t_a_throttled_count_is_partial_until_reset() {
     is "$(grep -c '^pmcfs_partial{.*} 1$' "$M/metrics.prom")" 1 metrics.prom
     ctl a reset
     is "$(status a partial)" no "after reset"
-    # One that was paused while it left its CPU is dead for the kernel (6.18) until it is opened again.
+    # An event that is throttled while it leaves its CPU stays disabled in Linux 6.18 until it is reopened.
     ctl a detach
     ctl a reset
     attach a "${PID_OF[p]}"
@@ -297,7 +297,7 @@ growth() {
 
 # ---- hidden ----
 
-# What the kernel raises itself is in the kernel: a user counts it whole, but may not see where.
+# Events raised by the kernel occur in kernel mode: a user counts all of them, but may not see their addresses.
 t_hidden_samples_are_counted_exactly() {
     mount_pmcfs
     target_start p $ALICE
@@ -387,7 +387,7 @@ t_logs_are_charged_to_their_owner() {
     is "$(result_as $ALICE write "$M/a$n/config" "autostart=on target=${PID_OF[p]}")" ok
 }
 
-# What the quota leaves is used, the oldest goes, and status says why.
+# The log uses the rest of the quota and overwrites its oldest records, and status has the reason.
 t_a_log_that_may_not_grow_overwrites_its_oldest() {
     mount_pmcfs -o max_log_per_user=600000
     faults_sampled logsize=1000000
@@ -428,8 +428,8 @@ t_a_log_outlives_its_pmc_and_so_does_its_charge() {
     eventually 5 '[[ $(result write $M/b/target ${PID_OF[p]}) == ok ]]'
 }
 
-# Locked memory is counted for each real user: as one of its own the daemon has what perf_event_mlock_kb
-# says, whatever others have locked.
+# Locked memory is counted for each real user: with a separate real user the daemon may lock perf_event_mlock_kb,
+# whatever others have locked.
 #@ slow
 t_a_locked_memory_limit_is_named() {
     RUN_DAEMON+=(prlimit --memlock=0 setpriv --ruid 54321 --bounding-set=-ipc_lock --inh-caps=-ipc_lock)

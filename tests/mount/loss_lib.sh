@@ -2,8 +2,8 @@
 # What loss.sh and waits.sh share: Python that looks at a mount, PMCs with records that are known, sums of a log.
 
 # Python with base = the mount, write(file, text), number(pmc, key) of status, stat(key) of info/stats;
-# rest(fd): all lines that are there, up to the end or EAGAIN; told(lines, where, key): the sum of their drops;
-# given(lines): how many of them are records of the log.
+# rest(fd): all present lines, up to the end or EAGAIN; told(lines, where, key): the sum of a key of drop records;
+# given(lines): the number of lines that are records of the log.
 looking() {
     {
         cat <<'P'
@@ -37,7 +37,7 @@ def told(lines, where, key="lost"):
                if kind(line) == "drop" and line.split(" ")[3] == "where=" + where)
 # Records of all types that were overwritten.
 def overwritten(lines): return told(lines, "log", "records")
-# Facts known before a gap are said again in front of its drop, at the time of the drop.
+# Names and mappings known before a gap are repeated before its drop record, with its time.
 def given(lines):
     found = []
     for line in lines:
@@ -61,7 +61,7 @@ P
     timeout 50 /usr/bin/python3 -B "$T/looking.py" "$M" "$@"
 }
 
-# A PMC that samples and was never started: a read waits, and only what is written here comes.
+# quiet NAME SETTINGS…: a sampling PMC that was never started: its log contains only remarks.
 quiet() {
     pmc "${1:-a}" event=cpu-clock freq=100 "${@:2}"
 }

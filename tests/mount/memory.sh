@@ -22,7 +22,7 @@ print(len(held), said, (resident() - before) >> 10, sep=";")'
 opens() {
     ulimit -n 20000
     IFS=';' read -r OPENED SAID GREW < <("${ALICES[@]}" /usr/bin/python3 -B -I -c "$opens" "$@" "$SERVER")
-    [[ $VARIANT != asan ]] || GREW=0 # it counts what is freed, too
+    [[ $VARIANT != asan ]] || GREW=0 # ASan keeps freed memory
 }
 
 # box LIMIT: an instance for ALICE, with that max_log
@@ -64,9 +64,9 @@ t_many_open_streams_take_little() {
     between "$GREW" 0 30 'MiB more'
 }
 
-# groups TREE DAEMON N OPENS: with 65,536 groups a process attaches N others, and then opens a file so often with groups of
-# its own each time. Prints the MiB by which the daemon grew, its journal counted too, how many targets and open files
-# there were, and what refused one more.
+# groups TREE DAEMON N OPENS: a process with 65,536 groups attaches N processes, and then opens a file OPENS times with
+# different groups each time. Prints the growth of the daemon and its journal in MiB, the numbers of targets and open
+# files, and the error of the next one.
 groups='
 import os, subprocess, sys
 tree, daemon, n, opens, uid = sys.argv[1], *map(int, sys.argv[2:6])
@@ -119,7 +119,7 @@ t_the_groups_of_openers_are_charged() {
     like "$(as "$ALICE" cat "$M/info/last_error")" '^EDQUOT P11 open: .* groups'
 }
 
-# ---- replies end at a whole line ----
+# ---- replies end after a complete line ----
 
 # remarks PMC: lines of many lengths, which make more than one reply
 remarks() {
@@ -129,14 +129,14 @@ with open(sys.argv[1], "wb", 0) as f:
     for n in range(1500): f.write(b"%d-" % n + b"\2" * (n * 37 % 600) + b"\n")' "$M/$1/samples"
 }
 
-# The line stays where it is: a reader with more room has it all the same.
+# The line is not lost: a reader with a larger buffer gets it.
 t_a_line_that_may_not_be_kept_is_not_lost() {
     mount_pmcfs
     box 100000
     as "$ALICE" mkdir "$M/instances/box/p"
     local limit said
     is "$("${ALICES[@]}" "$HELPERS/io" write "$M/instances/box/p/samples" "$(printf 'y%.0s' {1..3000})\n")" ok
-    # Where an open is what does not fit, there is room for it, and for nothing that it leaves.
+    # Find a limit at which the open fits but the kept text does not.
     for limit in 100000 102000 104000 106000; do
         accepted "$M/admin/instances/box/max_log" $limit
         said=$("${ALICES[@]}" /usr/bin/python3 -B -I -c '
@@ -205,7 +205,7 @@ t_ids_that_root_gave_to_a_container_pay_each_for_itself() {
         "5 ${STRERROR[EDQUOT]} 5 ${STRERROR[EDQUOT]} "
 }
 
-# memory_group BYTES: GROUP is a new control group of so much memory.
+# memory_group BYTES: creates a cgroup GROUP with this memory limit.
 memory_group() {
     local root=/sys/fs/cgroup file=memory.max
     if [[ -d $root/memory ]]; then

@@ -15,14 +15,14 @@ t_a_metric_stands_for_the_set_that_it_needs() {
     accepted "$M/a/event" metric/ipc
     is "$(cat "$M/a/event")" $'instructions\ncycles'
     is "$(paste "$M/a/event" "$M/a/count")" $'instructions\t0\ncycles\t0'
-    accepted "$M/a/event" 'page-faults Metric/CPI:u metric/ipc:u' # events of two metrics stand once
+    accepted "$M/a/event" 'page-faults Metric/CPI:u metric/ipc:u' # an event of two metrics is listed once
     is "$(xargs <"$M/a/event")" 'page-faults cycles:u instructions:u'
     accepted "$M/a/config" $'event=metric/ipc,usr event=cycles count=1,2,3\n'
     is "$(xargs <"$M/a/event")" 'instructions,usr cycles,usr cycles'
     refused EINVAL CS01 "$M/a/event" metric/ip
     like "$(cat "$M/a/error")" 'did you mean ipc'
     refused EINVAL CS01 "$M/a/event" metric/
-    refused EINVAL CS03 "$M/a/event" metric/ghz:u # it says itself in which mode
+    refused EINVAL CS03 "$M/a/event" metric/ghz:u # the metric defines its mode
     refused EOPNOTSUPP P09 "$M/a/event" metric/frontend-stalls
     is "$(xargs <"$M/a/event")" 'instructions,usr cycles,usr cycles'
 }

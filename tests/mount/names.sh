@@ -63,7 +63,7 @@ t_a_debug_file_is_found_by_its_build_id() {
     id=$(readelf -nW "$HELPERS/hot" | sed -n 's/.*Build ID: //p')
     [[ $id ]] || skip 'the linker gives no build-ids here'
     mkdir -p /usr/lib/debug
-    mount -t tmpfs tmpfs /usr/lib/debug # in this test's mount namespace alone
+    mount -t tmpfs tmpfs /usr/lib/debug # only in the mount namespace of this test
     mkdir -p "/usr/lib/debug/.build-id/${id:0:2}"
     objcopy --only-keep-debug "$HELPERS/hot" "/usr/lib/debug/.build-id/${id:0:2}/${id:2}.debug"
     strip -o "$T/bare" "$HELPERS/hot"
@@ -212,7 +212,7 @@ P
     done
 }
 
-# elfutils reads a program that was compressed as a whole.
+# elfutils can read an executable that is compressed.
 #@ plain
 t_a_file_that_means_gigabytes_costs_its_names() {
     head -c 700M /dev/zero | gzip -1 >"$T/bomb"
@@ -246,7 +246,7 @@ while time.time() < end:
     wait "$writer" || :
 }
 
-# A pipe tells whether it was opened: a writer waits for that.
+# An open of the pipe is noticed by a writer that waits for it.
 t_only_regular_files_are_opened() {
     local at writer
     cp "$HELPERS/hot" "$T/linked"

@@ -1,13 +1,13 @@
 #!/bin/bash
-# one.sh FILE FUNCTION DIRECTORY: run one test on a real mount. As the first process of its own mount and
-# PID namespace (run.sh sees to it), so nothing survives it. Exit status 0 passed, 77 skipped, else failed.
+# one.sh FILE FUNCTION DIRECTORY: runs one test on a real mount. run.sh starts it as the first process of a new mount
+# and PID namespace, so nothing survives it. Exit status: 0 passed, 77 skipped, otherwise failed.
 # Environment: BIN, HELPERS, VARIANT, LIMIT (seconds).
 set -uo pipefail
 export LC_ALL=C PATH=$PATH:$HELPERS
 TEST_FILE=$1 FUNCTION=$2 T=$3
 chmod 755 "$T"
 cd "$T" || exit 1
-# What the daemon sends to syslog in the background is not seen; sanitizers write beside it.
+# Messages of a daemon in the background go to syslog and are not seen; sanitizers write to a separate file.
 export ASAN_OPTIONS=log_path=$T/report:detect_leaks=1 UBSAN_OPTIONS=log_path=$T/report:print_stacktrace=1
 export TSAN_OPTIONS=log_path=$T/report:second_deadlock_stack=1
 # Old versions of TSan do not start with all of today's address randomisation.

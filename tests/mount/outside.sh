@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016,SC2034,SC2154
-# What happens around pmcfs: disks that are full, memory that ends, mounts that are taken away under load.
+# The environment of pmcfs: full disks, out of memory, unmounting under load.
 
 # Clients of all kinds at work, in the background, until the tree is gone; in CLIENTS.
 clients_start() {
@@ -74,7 +74,7 @@ t_a_write_to_a_full_disk_is_a_failure() {
     done
 }
 
-# Its messages are lost, and no new program finds it: it says so, and serves.
+# The messages of the daemon are lost and new programs cannot find it; it reports that and serves requests.
 t_it_serves_where_every_disk_is_full() {
     mount -t tmpfs -o size=4k,nr_inodes=2 tmpfs /run
     head -c 8192 /dev/zero >/run/full 2>/dev/null || :
@@ -109,7 +109,7 @@ t_a_directory_of_locks_that_others_can_write_is_not_used() {
     done
 }
 
-# The answer would have no place: nothing happens, and that is said at once.
+# Without memory for the answer the request changes nothing and fails at once.
 #@ plain
 t_an_upgrade_where_run_is_full_is_refused() {
     mount -t tmpfs -o size=16k tmpfs /run

@@ -13,7 +13,7 @@ pmcfs /pmc              mounts: the test has mounted
 pmc-flamegraph          has a test of its own
 systemctl               wants systemd; reattach.sh has the same with cgroups of its own'
 
-# blocks FILE: those that are to be pasted, a NUL after each.
+# blocks FILE: the blocks to paste, each followed by a NUL.
 blocks() {
     /usr/bin/python3 -I - "$1" "$PASTED_NOT" <<'P'
 import re, sys
@@ -33,8 +33,8 @@ sys.stdout.write("".join(b + "\0" for b in kept))
 P
 }
 
-# paste_into SHELL BLOCK: what a terminal shows; every command is typed when the shell asks for it. One that is
-# to print something does.
+# paste_into SHELL BLOCK: types each command at the prompt of the shell and prints the screen. Commands with an expected
+# output must print something.
 paste_into() {
     /usr/bin/python3 -I - "$1" "$2" <<'P'
 import os, pty, re, select, sys, time
@@ -68,20 +68,20 @@ print(text)
 P
 }
 
-# pasted SHELL FILE: each block says something, and nothing of what shells and tools say when they fail.
+# pasted SHELL FILE: each block prints something, and no error message of shells or tools.
 pasted() {
     local block said
     cat "$2" >/dev/null
     while IFS= read -r -d '' block; do
         block=${block//\/pmc/$M}
         said=$(paste_into "$1" "$block") || die "$1, pasting '$block': $said"
-        if [[ $block == *pagefaults* ]]; then # what is refused there is to be
+        if [[ $block == *pagefaults* ]]; then # this block shows a refusal
             like "$said" 'EINVAL CS01 event: no event .pagefaults.'
             said=${said//echo: /}
             said=${said//write error: Invalid argument/}
             said=${said//I\/O error/}
         fi
-        # what a shell says of a job in the background that the lines themselves end is no failure
+        # a message about a background job that the block itself kills is not a failure
         said=$(sed -E 's/^\[[0-9]+\] ?[-+]? +Terminated .*//' <<<"$said")
         unlike "$said" '(: (not found|No such|cannot|error)|I/O error|rror: |Terminated|Killed|Usage:|ermission denied)' \
             "$1, pasting '$block'"
@@ -184,7 +184,7 @@ t_page_of_the_tree_in_both() {
     pasted dash "$T/page"
 }
 
-# One session; the test has mounted, and unmounts.
+# A terminal session; the test mounts and unmounts.
 #@ slow plain
 t_tutorial_prints_its_output_in_bash_and_dash() {
     mount_pmcfs

@@ -11,7 +11,7 @@ set_is() {
     rmdir "$M/a" "$M/b"
 }
 
-# says TEXT REGEX: the text is refused as an event, and the sentence matches.
+# says TEXT REGEX: the text is refused as an event with a matching sentence.
 says() {
     is "$(result write "$M/a/event" "$1")" EINVAL "$1"
     like "$(cat "$M/a/error")" "^EINVAL CS0[134] event: .*$2" "$1"

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2016
 # samples.perf as perf itself reads it: perf report -i -, perf script -i -.
 
-# hot_start: a program that does nothing but main -> outer -> burn; its PID in HOT.
+# hot_start: starts a program that only runs main -> outer -> burn; HOT is its PID.
 hot_start() {
     [[ -x $T/hot ]] || cc -O0 -o "$T/hot" -x c - <<'C'
 static volatile unsigned long x;
@@ -13,19 +13,18 @@ C
     HOT=$!
 }
 
-# perf_reads REPORT|SCRIPT…: perf on standard input, its complaints in $T/said, none of which may be of
-# the stream.
+# perf_reads REPORT|SCRIPT…: runs perf on standard input. Its messages in $T/said must not be about the stream.
 perf_reads() {
     HOME=$T timeout 40 perf "$1" -i - "${@:2}" 2>"$T/said" || die "perf $1: $(cat "$T/said")"
     unlike "$(cat "$T/said")" 'rror|ailed|corrupt|unexpected|nvalid|ut of order' "perf $1 said"
 }
 
-# sampled NAME N: it has had so many samples.
+# sampled NAME N: the PMC has at least N samples.
 sampled() {
     eventually 30 "(($(status "$1" log_records) + $2 <= \$(status $1 log_records)))"
 }
 
-# The samples of the text and those that perf finds, in the same words: time tid cpu address period event.
+# The samples of the text and of perf, in the same form: time tid cpu address period event.
 text_samples() {
     sed -nE 's/^([0-9.]+) (sample|callchain) pid=[0-9]+ tid=([0-9]+) cpu=([0-9]+) ip=(k:)?0x([0-9a-f]+) event=([^ ]+) period=([0-9]+).*/\1 \3 \4 \6 \8 \7/p' "$1"
 }
@@ -143,7 +142,7 @@ t_settings_that_changed_in_between() {
 t_children_and_their_programs_are_known() {
     mount_pmcfs
     hot_start
-    kill "$HOT" # only the program is wanted
+    kill "$HOT" # only the executable is needed
     pmc p event=cpu-clock freq=997 callchain=on descendants=on start=exec
     bash -c 'echo self >"$1/target" && exec bash -c "timeout 1 $2; :"' - "$M/p" "$T/hot"
     eventually 10 '[[ $(state p) == exited ]]'

@@ -38,7 +38,7 @@ misused() {
     empty cat "$T/out"
 }
 
-# profiled: the directory p of a PMC has the samples of a busy program that has ended.
+# profiled: PMC p has the samples of a busy program that has exited.
 profiled() {
     mount_pmcfs
     pmc p event=cpu-clock freq=997 callchain=on kernel=off
@@ -205,7 +205,7 @@ SERIES=$'# seconds\tpage-faults\ttask-clock\tmetric/cpus-used
 0.500000000\t60\t300\t1.5\tpartial
 '
 
-# plotted TEXT WORDS…: what gnuplot is told to draw of a series.
+# plotted TEXT WORDS…: prints the commands for gnuplot for a series.
 plotted() {
     mkdir -p "$T/told"
     printf '#!/bin/sh\ncat "$2"\n' >"$T/told/gnuplot"
@@ -313,7 +313,7 @@ t_what_cannot_be_plotted_is_a_sentence() {
         'pmc-plot: gnuplot is missing (on Debian, the package gnuplot-nox)'
 }
 
-# A terminal of 60 columns shows a screen for each line, until the series ends, or ^C.
+# A terminal of 60 columns shows a screen for each line, until the end of the series or ^C.
 #@ slow
 t_a_terminal_shows_a_series_while_it_grows() {
     type gnuplot >/dev/null 2>&1 || skip 'no gnuplot'
@@ -342,7 +342,7 @@ try:
     while piece := os.read(fd, 4096):
         said += piece
 except OSError:
-    pass # it has ended
+    pass # it has exited
 assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == (0 if end == "stop" else 130)
 screen = said.split(b"\x1b[H")[3].split(b"\x1b[J")[0].replace(b"\x1b[K", b"").decode().split("\r\n")
 assert len(screen) <= 20 and all(len(line) <= 60 for line in screen), screen

@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2016
-# pmcstat's sampling and its logs on a real mount: what is recorded, stored, read again and printed.
-# Ids of reference-ids, section 4.1 are in the names; what it counts is in tools.sh.
+# pmcstat's sampling and its logs on a real mount: recording, storing, reading and printing.
+# Test names contain ids of reference-ids, section 4.1. Counting is tested in tools.sh.
 
 # shellcheck source=tests/mount/tools.sh
 . "${TEST_FILE%/*}/tools.sh"
@@ -70,7 +70,7 @@ t_p06_pmcstat_samples_every_n_events() {
     for rate in 10 50; do
         rm -f "$T/stored"
         target_start "p$rate"
-        taskset -pc 0 "${PID_OF[p$rate]}" # on each CPU a period begins anew
+        taskset -pc 0 "${PID_OF[p$rate]}" # each CPU has a separate period
         tool pmcstat -n $rate -P page-faults -t "${PID_OF[p$rate]}" -O "$T/stored" &
         eventually 10 'grep -qs " start" "$T/stored"'
         tell "p$rate" faults 1000
@@ -182,7 +182,7 @@ t_p15_p16_a_log_may_have_any_name() {
     between "$(timeout 10 "$T/bin/pmcstat" -R a=b -G - <&"$input" | wc -l)" 3 10000
 }
 
-# The program says where its debug file is: in a pipe, which would be waited for.
+# The debug link of the program points to a pipe, on which a reader would wait.
 t_p16_p19_a_hostile_log_and_program_are_printed_as_text() {
     local source=$T/$'evil\e[31m.c' program="$T/a;b" at
     copy_tools

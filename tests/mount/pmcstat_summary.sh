@@ -1,11 +1,11 @@
 # shellcheck shell=bash disable=SC2016
-# pmcstat where others use perf stat: a command's counts, what follows from them, and times; many runs; JSON.
+# pmcstat used like perf stat: counts of a command, derived values and times; many runs; JSON.
 
 # shellcheck source=tests/mount/tools.sh
 . "${TEST_FILE%/*}/tools.sh"
 
-# touching: a program that touches so many pages as it is told, then prints its own page faults, milliseconds of CPU
-# time in user mode and in the kernel, and milliseconds since it began to run.
+# touching: a program that touches the given number of pages, then prints its page faults, its CPU time in user mode and
+# in the kernel in milliseconds, and the milliseconds since its start.
 touching() {
     cat >"$T/touching.py" <<'P'
 import mmap, resource, sys, time
@@ -42,10 +42,10 @@ t_a_command_that_is_counted_gets_a_summary() {
     like "$(sed -n 2p "$T/err")" '^/usr/bin/python3 -I .*touching.py 3000 0.5$'
     value() { awk -v what="$1" '{ line = $0; sub(/^ *[0-9.,]+  /, ""); sub(/  .*/, "") }
         $0 == what { sub(/^ */, "", line); sub(/ .*/, "", line); gsub(/,/, "", line); print line }' "$T/err"; }
-    # Its own are those since the fork.
+    # The page faults of the program are counted since the fork.
     between "$(value page-faults)" $((faults - 300)) $((faults + 300)) "$(cat "$T/err")"
     like "$(grep ' page-faults ' "$T/err")" '^ +[0-9],[0-9]{3}  page-faults +[0-9.]+ [KMG]?/s +[0-9.]+ [KMG]/CPU-s$'
-    # A process's time ends a little after its last words.
+    # A process uses some more time after its last output.
     between "$(($(value 'task-clock, ns') / 1000000))" $((user + system - 1)) $((user + system + 100))
     between "$(value 'seconds elapsed' | awk '{ printf "%d", $1 * 1000 }')" "$own" "$whole"
     # The kernel's ticks are of 10 ms.
@@ -143,7 +143,7 @@ t_the_status_is_126_or_127_for_a_command_that_cannot_be_executed() {
     done
 }
 
-# Here: the hardware's. As perf stat does.
+# Hardware events here, as in perf stat.
 t_unsupported_events_are_left_out() {
     mount_pmcfs
     copy_tools
@@ -164,7 +164,7 @@ t_unsupported_events_are_left_out() {
     refuses 71 'no event "nosuch"' pmcstat -p page-faults,cycles,nosuch true
 }
 
-# An interval that ends with the command is likely here.
+# Here an interval probably ends together with the command.
 #@ slow plain
 t_the_status_is_not_lost_in_an_interval() {
     mount_pmcfs
@@ -177,7 +177,7 @@ t_the_status_is_not_lost_in_an_interval() {
     done
 }
 
-# The keys stand in the manual.
+# The keys are listed in the manual.
 t_j_prints_an_object_a_line_with_the_keys_of_the_manual() {
     mount_pmcfs
     copy_tools
@@ -192,7 +192,7 @@ t_j_prints_an_object_a_line_with_the_keys_of_the_manual() {
         "(1, ['page-faults', 'task-clock', 'context-switches'], 'ns')"
     is "$(json "$T/intervals" 'len({tuple(o) for o in d}), d[0]["counts"][2]["cpu"], [o["time_s"] for o in d] == sorted(o["time_s"] for o in d)')" \
         '(1, 0, True)'
-    # A comma before a qualifier begins no event.
+    # A comma before a qualifier does not start an event.
     tool pmcstat -j -o - -p page-faults,usr,cpu-clock true >"$T/out"
     is "$(json "$T/out" '[c["event"] for c in d[0]["counts"]]')" "['page-faults,usr', 'cpu-clock']"
 }

@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2016,SC2034,SC2086,SC2119,SC2120,SC2154
-# pmctop: its lines for scripts, and its screen under tmux. The tree may be a directory of plain files, for texts
-# that no mount has when they are wanted.
+# pmctop: its batch mode, and its screen in tmux. The tree may be a directory of plain files, for texts that no mount
+# has.
 
 top_program() { echo "$HELPERS/pmctop-$VARIANT"; }
 top() { PMC=$M "$(top_program)" "$@"; }
@@ -31,7 +31,7 @@ lines_have() {
     eventually 10 "tail -n +$((from + 1)) '$T/lines' | grep -qP \"\$WANTED\""
 }
 
-# ends_with STATUS REGEX PID: and says so.
+# ends_with STATUS REGEX PID: it exits with this status and a matching message.
 ends_with() {
     local rc=0
     end_within 10 "$3" || rc=$?
@@ -61,7 +61,7 @@ screen_start() {
     shows 'NAME '
 }
 
-# shows REGEX: of the whole screen. shows_not REGEX: no longer.
+# shows REGEX: the screen matches. shows_not REGEX: it no longer matches.
 shows() {
     local until=$((SECONDS + 15))
     until [[ $(screen) =~ $1 ]]; do
@@ -93,7 +93,7 @@ column_is() {
     done
 }
 
-# It ends as it should, leaks included.
+# screen_quit: it exits with status 0 and without leaks.
 screen_quit() {
     press q
     shows 'ended 0'
@@ -205,7 +205,7 @@ t_a_reading_of_all_counts_is_four_requests() {
     for n in 1 21; do
         requests+=("$(stat_value requests)")
         top -b -n $n -d 0.1 -f nothing >"$T/batch"
-        eventually 5 '(($(stat_value open_files) == 1))' # the one that is read for this
+        eventually 5 '(($(stat_value open_files) == 1))' # the file that is read for this
         requests+=("$(stat_value requests)")
     done
     # but for some of the test's own
@@ -291,7 +291,7 @@ t_an_output_that_is_not_a_terminal_is_reported() {
     is "$(cat "$T/said")" 'pmctop: the output cannot be written: No space left on device'
 }
 
-# ---- the end of a mount, and what is none ----
+# ---- unmounting, and directories that are not mounts ----
 
 t_an_unmount_stops_pmctop_with_one_sentence() {
     mount_pmcfs
@@ -430,7 +430,7 @@ t_pause_reads_nothing() {
     rmdir "$M/a"
     sleep 0.5
     is "$(column 1)" 'a b'
-    press n R # what was read is sorted all the same
+    press n R # the present reading is sorted
     column_is 1 'b a'
     press Space
     column_is 1 b
@@ -463,7 +463,7 @@ t_help_is_a_page() {
         screen_start 80 24
         press "$key"
         shows $'\nq +quit\n'
-        press q # ends the page alone
+        press q # closes only the page
         shows $'\nNAME '
         screen_quit
     done
@@ -488,7 +488,7 @@ t_long_lists_scroll() {
     press Home Up
     column_is 1 "$(echo n{1..10})"
     press End
-    rmdir "$M"/n{5..30} # what is scrolled away comes back
+    rmdir "$M"/n{5..30} # hidden lines are visible again
     column_is 1 "$(echo n{1..4})"
     screen_quit
 }
@@ -536,7 +536,7 @@ t_losses_are_marked() {
     shows $'\na +cycles +12 +0 lost\n'
     shows $'\nb +cycles\\\\040x +7 +0 running partial ipc 0\\.001\n'
     shows $'\nc +cycles +3 +0 running big-one 123\\.5k\n'
-    # From bold to plain: attributes stand where they change.
+    # Bold lines, then plain ones: attributes are printed where they change.
     like "$(screen -e)" $'\n\e\\[0;1m[^\n]*ma +cycles[^\n]*\nb +cycles[^\n]*\n\e\\[0m[^\n]*c +cycles'
     is "$(batch -n 1 -f b | cut -f 6,7)" $'yes\tipc=0.001234,cpi=-'
     screen_quit

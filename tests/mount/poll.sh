@@ -50,7 +50,7 @@ for name in ("ctl", "status", "target"):
 P
 }
 
-# Nobody has polled before, and nothing was read: what is seen is what was there at the open.
+# Before the first poll and read, the seen state is that of the open.
 t_a_change_between_open_and_the_first_poll_is_pollpri() {
     mount_pmcfs
     target_start p

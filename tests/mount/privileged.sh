@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016
-# Programs that their user may not observe: the kernel takes the events off, and says "exit" of a live one.
+# Programs that their user may not observe: the kernel removes the events and writes an EXIT record for a live process.
 
 # shellcheck source=tests/mount/sampling_lib.sh
 . "${BASH_SOURCE[0]%/*}/sampling_lib.sh"
@@ -10,7 +10,7 @@ alices() {
     is "$(result_as "$ALICE" write "$M/$1/config" "${*:2} target=${PID_OF[p]}")" ok
 }
 
-# shell_waits SCRIPT: a shell of ALICE's, p, that does this when it is told to; $1: the test's directory.
+# shell_waits SCRIPT: starts a shell p of ALICE that runs the script on command; $1 is the test's directory.
 shell_waits() {
     rm -f "$T"/{go,told}
     mkfifo -m 666 "$T"/{go,told}
@@ -20,12 +20,12 @@ shell_waits() {
 }
 shell_goes() { echo >"$T/go"; }
 
-# so_far NAME: what the log holds, to $T/NAME.log, while others may come.
+# so_far NAME: copies the present records of the log to $T/NAME.log.
 so_far() {
     timeout 0.3 cat "$M/$1/samples" >"$T/$1.log" || :
 }
 
-# exits_add_up NAME: what the exits say is the count.
+# exits_add_up NAME: exit records add up to the count.
 exits_add_up() {
     is "$(awk '$2 == "exit" { for (i = 3; i <= NF; i++) if (sub(/^count=/, "", $i)) n += $i } END { print n + 0 }' \
         "$T/$1.log")" "$(count "$1")" "sum of exits of $1"
@@ -183,7 +183,7 @@ t_a_privileged_program_on_a_cpu_has_its_name_and_one_end() {
     between "$(grep -E '^other;(.*;)?hot_inner [0-9]+$' <(names "$M/a") | awk '{ n += $NF } END { print n + 0 }')" 100 1000
 }
 
-# Attach and exec at the same moment, again and again: an attacher of the program it has become is not told.
+# Repeats attach and exec at the same moment: the log never shows the privileged program.
 #@ slow
 t_an_exec_during_the_attach_reveals_no_address_of_a_set_id_program() {
     mount_pmcfs
@@ -209,7 +209,7 @@ while i < 100 or (attached < 20 and i < 800):
         os.write(fd, b"%d\n" % child)
         attached += 1
     except OSError:
-        pass # it is privileged, or has ended
+        pass # it is privileged, or has exited
     for each in fd, ready, go:
         os.close(each)
     os.waitpid(child, 0)

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2016,SC2154
 # max_events_per_process: how many events are on a process, however they came to be there.
 
-# alices NAME EVENTS [SETTINGS…]: a PMC of hers with so many events.
+# alices NAME EVENTS [SETTINGS…]: creates a PMC of alice with this number of events.
 alices() {
     as "$ALICE" mkdir "$M/$1"
     as "$ALICE" "$HELPERS/io" write "$M/$1/config" "autostart=off event=$(events "$2") ${*:3}" >/dev/null
@@ -118,7 +118,7 @@ t_an_ancestors_events_are_added_to_those_below() {
     between "$(count a)" 10 1000000
 }
 
-# A process whose parent has ended is below the next one above that reaps it: it keeps what it inherited.
+# A process whose parent has exited is a child of the next reaper, and keeps its inherited events.
 t_events_of_an_exited_ancestor_stay() {
     mount_pmcfs -o max_events_per_process=3
     setpriv --reuid "$ALICE" --regid "$ALICE" --clear-groups -- /usr/bin/python3 -c '
@@ -129,7 +129,7 @@ if os.fork() == 0:
     if os.fork() == 0:
         time.sleep(60)
     else:
-        os.read(read, 1)                           # until it is told to
+        os.read(read, 1)                           # until it gets a byte
         os._exit(0)
 while not os.path.exists(sys.argv[1]): time.sleep(0.05)
 os.write(write, b"x")

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2016,SC2034
 # The program: options, exit statuses, ways to be mounted.
 
-# pmcfs as installed, for mount(8), which has a PATH of its own. Only in this mount namespace.
+# Installs pmcfs in this mount namespace, because mount(8) uses a fixed PATH.
 installed() {
     mount -t tmpfs tmpfs /usr/local/sbin
     cp "$BIN" /usr/local/sbin/pmcfs
@@ -117,7 +117,7 @@ t_the_options_of_mount_8_are_known() {
     unmount_and_wait "$T/d"
 }
 
-# flags_of DIRECTORY: of the mount, without those that are always there.
+# flags_of DIRECTORY: mount flags, except those that are always set.
 flags_of() { findmnt -no OPTIONS "$1" | sed 's/,nosuid,nodev,noexec//; s/,user_id.*//'; }
 
 t_a_remount_is_refused_in_a_sentence() {
@@ -167,7 +167,7 @@ t_a_stale_mount_is_taken_over() {
     ! ls "$M" 2>"$T/said" || die "the tree is still there"
     "$BIN" -f "$M" >>"$T/daemon" 2>&1 &
     DAEMON_OF["$M"]=$!
-    # Not by its name alone: the kernel remembers the names of the dead mount.
+    # The kernel caches names of the dead mount, so a file is read.
     eventually 10 'cat "$M/info/version" >/dev/null 2>&1'
     is "$(grep -c " $M " /proc/self/mountinfo)" 1 "mounts on the directory"
 }
@@ -280,7 +280,7 @@ t_sighup_changes_nothing_where_the_configuration_cannot_be_read() {
     ! grep 'was reread' "$T/daemon" || die 'it was not'
 }
 
-# Groups can be far away (LDAP). A FIFO in the place of /etc/group answers when the test wants it to.
+# Group lookups can be slow (LDAP). A FIFO replaces /etc/group, so the test controls when they return.
 t_a_hanging_look_up_of_a_group_holds_up_nothing_else() {
     echo 'readers = daemon' >"$T/conf"
     mount_pmcfs -c "$T/conf"
@@ -294,7 +294,7 @@ t_a_hanging_look_up_of_a_group_holds_up_nothing_else() {
     is "$(timeout 10 head -n 20 "$M/a/series" | wc -l)" 20 'lines of a series, by the main loop'
     while :; do : >/etc/group; done &
     local opens=$!
-    eventually 10 'grep -q "readers" "$T/daemon"' # a FIFO is no list of groups
+    eventually 10 'grep -q "readers" "$T/daemon"' # a FIFO is not a list of groups
     kill "$opens"
     eventually 5 'umount /etc/group 2>/dev/null'
     kill -HUP "$DAEMON"
@@ -323,7 +323,7 @@ t_no_descriptor_for_a_target_is_emfile_with_both_numbers() {
     like "$(cat "$M/a/error")" 'needs 1 file descriptor to hold the target, and 0 are left of 64'
 }
 
-# However few there are: nobody below the target is missed without a word, and it is not said to have ended.
+# With any number of descriptors, no descendant is missed without a message, and none is reported as exited.
 t_nobody_is_missed_for_want_of_a_descriptor() {
     mount_pmcfs
     local free got used said=0

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016,SC2034
-# A user at a limit is told so, and nobody else is the worse for it.
+# A user at a limit gets an error that names it, and other users are not affected.
 
 ALICES=(setpriv --reuid "$ALICE" --regid "$ALICE" --clear-groups --)
 
@@ -15,7 +15,7 @@ users() {
     (($# == 2)) || is "$(result_as "$2" write "$M/$1/config" "${*:3}") $(<"$M/$1/error")" "ok ok" "settings of $1"
 }
 
-# What every user can do as long as others have only used up what is theirs.
+# bob_continues: operations that always work if other users only exhaust their own quotas.
 bob_continues() {
     users bobs "$BOB" event=page-faults
     is "$(result_as "$BOB" write "$M/bobs/target" "${PID_OF[bob]}")" ok "bob attaches"
@@ -31,8 +31,8 @@ hang_start() {
     eventually 10 'mountpoint -q "$T/hang"'
 }
 
-# FILE N: N threads that read FILE to where it blocks. Says "started"; at a line, what was refused (as
-# soon as three were); ends at the next.
+# FILE N: N threads read FILE until it blocks. Prints "started"; after a line of input prints the refusals (as soon as
+# there are three); exits after the next line.
 waiters='
 import errno, os, sys, threading, time
 path, n, refused = sys.argv[1], int(sys.argv[2]), []
@@ -67,7 +67,7 @@ t_a_thousand_blocked_readers_are_as_many_as_one_may_have() {
     is "$line" started
     eventually 20 '(($(stat_value parked) >= 1000))'
     is "$(result_as "$ALICE" read "$M/a/samples")" EDQUOT
-    eventually 20 '(($(stat_value parked) == 1000))' # a reload parks them anew
+    eventually 20 '(($(stat_value parked) == 1000))' # a reload makes them wait again
     echo >&"$in"
     read -r -t 20 -u "$out" line
     is "$line" 'EDQUOT EDQUOT EDQUOT'
@@ -82,7 +82,7 @@ t_a_thousand_blocked_readers_are_as_many_as_one_may_have() {
     wait "$reader"
     bob_continues
 
-    # They end, and there is room again.
+    # After they exit, requests may wait again.
     echo >&"$in"
     wait "$waiters" || :
     eventually 20 '(($(stat_value parked) == 0))'
@@ -321,8 +321,8 @@ t_a_fork_bomb_under_descendants_is_somebody_elses_trouble() {
     empty cat "$M/counts"
 }
 
-# What a process has mapped is told, and events are opened on it, when it is not executing a program: one
-# that never gets through with that. It says "ready", and at a line it is: STUCK.
+# stuck: a program that prints "ready", and after a line of input hangs in an exec (STUCK). Reading its mappings and
+# opening events on it must wait for the exec.
 stuck='
 import mmap, os, sys
 fd = os.open(sys.argv[1] + "/kept", os.O_RDONLY)
@@ -358,7 +358,7 @@ t_an_exec_that_never_finishes_delays_nothing() {
     echo >&"$TO_STUCK"
     eventually 10 '[[ -s $T/asked ]]'
 
-    # Its log goes on, and an attach ends in time.
+    # Logging continues, and an attach finishes in time.
     tell alice spin 300
     eventually 10 'grep -q "sample pid=${PID_OF[alice]} " < <(timeout 1 cat "$M/s/samples")'
     is "$(result_as "$ALICE" write "$M/a/target" "$STUCK")" EAGAIN
@@ -402,7 +402,7 @@ t_children_that_never_end_an_exec_are_asked_about_in_time() {
     as "$ALICE" rmdir "$M/a"
 }
 
-# Each takes the whole of attach_ms, and there are four at a time. A reload would wait for all of them.
+# Each attach takes attach_ms, four at a time. A reload would wait for all of them.
 #@ slow plain
 t_slow_requests_wait_only_for_their_users_slow_requests() {
     mount_pmcfs -o attach_ms=1000
@@ -428,7 +428,7 @@ t_slow_requests_wait_only_for_their_users_slow_requests() {
 }
 
 #@ slow
-# The kernel takes 20 ms to tell 65,536 groups.
+# The kernel takes 20 ms to list 65,536 groups.
 #@ slow plain
 t_openers_with_many_groups_wait_only_for_each_other() {
     mount_pmcfs
@@ -489,7 +489,7 @@ os.execv("/bin/sleep", ["sleep", "60"])' "$T/hang" "$M" &
 
 # ---- long commands ----
 
-# 128 KiB are taken apart without the lock; what is wrong in them is said as ever.
+# Commands of 128 KiB are parsed without the lock, with the same errors.
 t_long_commands_are_checked_like_short_ones() {
     mount_pmcfs
     target_start bob "$BOB"
@@ -508,8 +508,8 @@ t_long_commands_are_checked_like_short_ones() {
     bob_continues
 }
 
-# Texts that were begun and are not read on: opened until one more is refused. Prints how many bytes are kept
-# then, what else he can read, and whether all is well once they are closed.
+# begun: opens texts and reads only their start, until one more is refused. Prints the kept bytes, whether the user can
+# still read other files, and whether everything is freed after closing.
 begun='
 import os, sys
 tree, name = sys.argv[1:]
@@ -573,7 +573,7 @@ t_targets_that_have_exited_are_charged_until_a_reset() {
     is "$(result_as "$ALICE" write "$M/a/ctl" reset)" ok
     is "$(dying_attach a) $(dying_attach a) $(dying_attach a)" 'ok ok EDQUOT' 'after a reset'
 
-    # They are the next owner's, until the PMC is released.
+    # After a chown they are charged to the new owner, until the PMC is released.
     users b "$ALICE" log=off event=page-faults
     dying_start
     is "$(result_as "$ALICE" write "$M/b/target" "${PIDS[*]}")" EDQUOT

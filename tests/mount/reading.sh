@@ -129,7 +129,7 @@ event="page-faults",index="2",scope="process"} 4'
     is "$(grep -c 'pid:\|cpu:' "$M/metrics.prom" || :)" 0
 }
 
-# What Prometheus's own libraries and tools say of it: its parser, and promtool where it is installed.
+# Checked by Prometheus's parser, and by promtool if it is installed.
 t_metrics_please_prometheus() {
     mount_pmcfs
     mkdir "$M/instances/web"
@@ -167,7 +167,7 @@ t_metrics_of_each_cpu() {
     cpus_of() { lines_of "$@" | cut -d ' ' -f 1 | xargs; }
     added() { lines_of a cycles | awk '{n += $2} END {printf "%d\n", n}'; }
     pmc a event=cycles event=page-faults
-    accepted "$M/a/config" 'metrics=cpu' # before it is known what it counts
+    accepted "$M/a/config" 'metrics=cpu' # before the events are set
     accepted "$M/a/target" 'cpu0 cpu2-3'
     pmc b event=cycles target=all
     accepted "$M/a/ctl" stop
@@ -176,7 +176,7 @@ t_metrics_of_each_cpu() {
     is "$(cpus_of b cycles)" -
     is "$(added)" "$(head -n 1 "$M/a/count")"
     is "$(grep -c '^pmcfs_enabled_seconds_total{pmc="a"}' "$M/metrics.prom")" 1
-    # A value of no CPU any more has a line without the label: they add up all the same.
+    # Values of removed CPUs have a line without the label, so that the lines add up.
     accepted "$M/a/target" -cpu2
     is "$(cpus_of a cycles)" '0 3 -'
     is "$(added)" "$(head -n 1 "$M/a/count")"

@@ -20,7 +20,7 @@ t_c04_cf08_attributes_are_listed_and_the_counter_is_pinned() {
     is "$(awk '$1 == "attr" { print $2 }' "$M/events/sim/cycles" | sort | xargs)" 'cmask edge inv k u'
     pmc a row=2 event=cycles
     is "$(status a row)" 2
-    # Said twice it is the last: a counter is asked for once.
+    # If row= is written twice, the last value counts.
     accepted "$M/a/config" 'row=0 row=3'
     is "$(status a row) $(setting a row)" '3 3'
 }

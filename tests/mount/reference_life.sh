@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2016
 # The life of a PMC: operations (OP), flags (F), start rules (ST), values (V), qualifiers (Q), tunables (T),
-# signals (SG), and what targets and owners do meanwhile.
+# signals (SG), and actions of targets and owners.
 # shellcheck source=tests/mount/reference_lib.sh
 . "${BASH_SOURCE[0]%/*}/reference_lib.sh"
 
@@ -157,7 +157,7 @@ t_st6_v08_a_system_pmc_keeps_its_count_and_continues() {
     mount_sim 'sim_cpus=0-1\,3'
     pmc a event=cycles target=cpu3
     local before
-    # The reader is on another CPU than the one that is counted.
+    # The reader runs on another CPU than the counted one.
     before=$(taskset -c 0 cat "$M/a/count")
     ((before > 0)) || die 'nothing was counted'
     sleep 0.3 # more than comes between a start and the next read
@@ -292,7 +292,7 @@ t_t01_t04_t06_by_option_and_by_file() {
     for pair in callchaindepth=31 mincount=1000 logbuffersize=64 nbuffers=32; do
         is "$(head -1 "$M/admin/tunables/${pair%=*}")" "${pair#*=}" "$pair"
     done
-    # A bad one is told and its default taken.
+    # An invalid value is reported and the default is used.
     grep -q 'mincount' "$T/daemon" || die 'no word about mincount'
     grep -q 'nbuffers' "$T/daemon" || die 'no word about nbuffers'
     for name in callchaindepth logbuffersize nbuffers; do

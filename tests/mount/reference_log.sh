@@ -48,7 +48,7 @@ t_op01_b12_a_log_starts_stops_and_starts_again() {
     is "$(xargs <"$T/log")" 'user text=one close user text=three'
 }
 
-# told N: the least that steps say of one thread: nothing of what came right behind a reload.
+# told N: the least sum of switch records of one thread; values right after a reload are missing.
 told() {
     [[ $VARIANT == asan ]] && echo 0 || echo "$1"
 }
@@ -61,7 +61,7 @@ t_op03_b10_a_closed_log_has_its_last_record() {
     steady EBUSY P06 "$M/a/config" log=off
     ctl a close
     ctl b close
-    # What needs a log is stopped, what does not goes on; what was recorded stays.
+    # PMCs that need a log are stopped, others continue; records stay.
     is "$(state a) $(state b)" 'stopped running'
     local name
     for name in a b; do
@@ -140,7 +140,7 @@ t_st7_l14_l18_l20_existing_processes_are_logged_at_the_start_of_system_sampling(
 )'
     like "$(of map-in pid=-1 <"$T/log")" ' path=\[kernel'
     in_order ' allocate ' ' attach ' ' start$' ' process '
-    # A process that comes later is told as it comes.
+    # A later process is logged when it starts.
     taskset -c 0 sh -c 'echo $$; exec /bin/true' >"$T/pid"
     eventually 5 'so_far a | grep -q " exec pid=$(<"$T/pid") path=/[^ ]*/true"'
 }
@@ -160,7 +160,7 @@ t_st7_the_maps_of_a_process_are_logged_at_the_attach_of_a_sampler() {
 t_v06_the_rest_of_a_period_is_kept_over_switches() {
     mount_pmcfs
     target_start p
-    taskset -pc 0 "${PID_OF[p]}" # each CPU keeps a rest of its own
+    taskset -pc 0 "${PID_OF[p]}" # each CPU keeps a separate remainder
     pmc counted event=page-faults autostart=off "target=tid:${PID_OF[p]}"
     pmc sampled event=page-faults period=7 autostart=off "target=tid:${PID_OF[p]}"
     ctl sampled start
@@ -188,7 +188,7 @@ t_t08_a_small_period_is_raised_and_shown_in_status() {
     # 50 ms at one in 50 µs, not in 10 ns.
     between "$(log a | of sample period=50000 | wc -l)" 100 2000
     is "$(log a | of sample | grep -vc period=50000 || :)" 0
-    # Later ones are judged by what it is then.
+    # Later changes are checked with the new value.
     accepted "$M/admin/tunables/mincount" 20000
     accepted "$M/a/config" period=30000
     unlike "$(status a sampling)" mincount
@@ -243,7 +243,7 @@ t_cx6_threads_end_before_the_exec_that_succeeds() {
     changing a
     local pid
     pid=$(of attach <"$T/log" | sed 's/.* pid=//')
-    # Those that failed are no events, and all threads went on.
+    # Failed execs are not logged, and all threads continue.
     is "$(of exec "pid=$pid" <"$T/log" | wc -l)" 1 'execs'
     is "$(sed "/ exec pid=$pid /q" "$T/log" | of csw "pid=$pid" last=yes | wc -l)" 3 'threads that ended before'
     [[ $(sed "1,/ exec pid=$pid /d" "$T/log" | of csw "pid=$pid" "tid=$pid") ]] || die 'the one thread does not go on'
@@ -254,7 +254,7 @@ exits_are_logged() {
     python3 -c 'import os, sys; sys.exit(tuple(map(int, os.uname().release.split(".")[:2])) < (6, 16))'
 }
 
-# Of threads that end while a reload is under way one line tells, with pid=- and exact=no.
+# Threads that exit during a reload share one line with pid=- and exact=no.
 #@ plain
 t_cx7_l19_threads_end_before_their_process() {
     exits_are_logged || skip 'the kernel does not tell last values'
@@ -363,7 +363,7 @@ t_l14_l15_executable_mappings_come_and_go() {
 import mmap, sys
 with open(sys.argv[1] + "/a/target", "w") as f: f.write("self")
 files = [open(name, "rb") for name in sys.argv[2:]]
-# The kernel tells of an end by what takes its place.
+# An unmapped range is noticed only when another mapping replaces it.
 for f in files * 4:
     mmap.mmap(f.fileno(), 8192, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC).close()
 P

@@ -1,6 +1,5 @@
 # shellcheck shell=bash disable=SC2016
-# Row dispositions (R01-R08 and what follows from them) and the concepts behind them (H), on simulated PMUs of
-# odd shapes.
+# Row dispositions (R01-R08 and their consequences) and their concepts (H), on simulated PMUs of unusual shapes.
 # shellcheck source=tests/mount/reference_lib.sh
 . "${BASH_SOURCE[0]%/*}/reference_lib.sh"
 

@@ -4,10 +4,10 @@
 # shellcheck source=tests/mount/kills_lib.sh
 . "${BASH_SOURCE[0]%/*}/kills_lib.sh"
 
-# The one that serves now.
+# worker: prints the PID of the present worker.
 worker() { cat "/proc/$DAEMON/task/$DAEMON/children"; }
 
-# Once it is the only child: what guarded an upgrade ends a moment later.
+# worker_kill: kills the worker when it is the only child; the process that guards an upgrade exits a moment later.
 worker_kill() {
     eventually 5 '[[ $(worker) =~ ^[0-9]+\ ?$ ]]'
     # shellcheck disable=SC2046 # a blank follows the number
@@ -79,7 +79,7 @@ t_a_blocked_reader_continues_at_the_next_record() {
     wait $!
 }
 
-# The log was made for what was refused.
+# The log was created for a refused start.
 t_records_after_a_refused_start_survive_the_worker() {
     SUPERVISED=1 mount_pmcfs -o max_fds_per_user=1
     target_start p "$ALICE"
@@ -165,7 +165,7 @@ t_another_program_takes_over_a_mount() {
     unmount_pmcfs
 }
 
-# Uid 0 is not enough, nor is a signal: the asking process asks for that, and may do what the program may.
+# An upgrade needs a request file of a process with the capabilities of pmcfs; uid 0 or a signal is not enough.
 t_a_signal_without_a_request_replaces_no_program() {
     SUPERVISED=1 mount_pmcfs
     cp "$(command -v sh)" "$T/--upgrade"
@@ -177,7 +177,7 @@ t_a_signal_without_a_request_replaces_no_program() {
     is "$(stat_value restarts)" 0
 }
 
-# It is tried first.
+# The new program is tested first.
 t_a_program_that_does_not_start_changes_nothing() {
     echo >"$T/conf"
     SUPERVISED=1 mount_pmcfs -c "$T/conf"

@@ -101,7 +101,7 @@ t_programs_with_more_rights_than_their_user_are_not_the_users() {
 
 t_every_thread_of_the_target_must_be_the_openers() {
     mount_pmcfs
-    # One thread has changed its user: by the bare system call, for itself alone.
+    # One thread has changed its user with the raw system call, which affects only that thread.
     /usr/bin/python3 -c '
 import ctypes, os, threading, time
 call = ctypes.CDLL(None).syscall
@@ -252,7 +252,7 @@ t_no_other_capability_makes_the_superuser() {
         done
         is "$(result_by "${WITH[@]}" -- write "$M/a/target" "${PID_OF[bobs]}")" EPERM "$capability: process"
     done
-    # CAP_SYS_PTRACE is what the kernel's own check asks for, and nothing more.
+    # The kernel's check needs CAP_SYS_PTRACE only.
     with sys_ptrace
     is "$(result_by "${WITH[@]}" -- write "$M/a/target" cpu0)" EPERM
     is "$(result_by "${WITH[@]}" -- write "$M/a/target" "${PID_OF[bobs]}")" ok
@@ -286,7 +286,7 @@ t_h02_only_the_owner_and_the_superuser_release_and_rename() {
     rmdir "$M/c" "$M/b"
 }
 
-# ---- tunables: what each value opens, and what not ----
+# ---- tunables: operations that each value allows and refuses ----
 
 t_t12_unprivileged_proc_debug() {
     mount_pmcfs
@@ -440,7 +440,7 @@ t_cgroups_are_named_from_the_writers_own_root() {
     [[ $(cat "$M/a/detail") != *"$GROUP_NAME"* ]] || die 'names from outside'
 }
 
-# Between two cgroups, one of which has the other's whole name below the same root, for as long as it is asked.
+# Moves a process between two cgroups, where the path of one contains the path of the other.
 #@ slow
 t_the_root_of_a_namespace_is_known_whoever_moves() {
     cgroup_make

@@ -15,7 +15,7 @@ alices() {
     (($# == 1)) || is "$(result_as "$ALICE" write "$M/$1/config" "${*:2}")" ok "settings of $1"
 }
 
-# target_by NAME COMMAND…: what COMMAND ends up as, a target.c to talk to; PID_OF[NAME] as we see it.
+# target_by NAME COMMAND…: COMMAND must execute target.c; PID_OF[NAME] is its PID in our namespace.
 target_by() {
     talker_start "$1" "${@:2}"
 }

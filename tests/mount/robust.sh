@@ -185,7 +185,7 @@ P
     eventually 5 "(( \$(resident) < $before + 6144 ))"
 }
 
-# The kernel announces each of them; pmcfs is told of CPUs alone.
+# The kernel sends uevents for all devices; pmcfs only gets those of CPUs.
 #@ plain
 t_mounts_of_others_do_not_wake_the_daemon() {
     mount_pmcfs
@@ -198,7 +198,7 @@ t_mounts_of_others_do_not_wake_the_daemon() {
         umount "$T/other"
         sleep 0.02
     done
-    between "$(switches)" "$was" $((was + 3)) # a CPU may come or go meanwhile
+    between "$(switches)" "$was" $((was + 3)) # a CPU may go offline or online in between
 }
 
 switches() { sed -n 's/^voluntary_ctxt_switches:\t//p' "/proc/$DAEMON/task/$DAEMON/status"; }

@@ -70,7 +70,7 @@ t_a_given_row_of_a_class_without_rows_is_refused() {
     unchanged "$M/a" 'refused EINVAL E19 "$M/a/config" row=3'
     pmc b row=2
     unchanged "$M/b" 'refused EINVAL E19 "$M/b/event" page-faults'
-    accepted "$M/b/event" 'page-faults cycles' # the row is for those that have rows
+    accepted "$M/b/event" 'page-faults cycles' # row= applies to events that need a row
     is "$(row 0 2 disposition)" THREAD
     unchanged "$M/b" 'refused EINVAL E19 "$M/b/event" page-faults'
 }

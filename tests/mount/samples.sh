@@ -1,6 +1,5 @@
 # shellcheck shell=bash disable=SC2016,SC2034,SC2046,SC2086,SC1003,SC2119,SC2120
-# The reading rules of `samples`: ends, waits, wakes; and what is written
-# into it. What the records are is shown elsewhere.
+# Reading rules of `samples`: end, waiting, waking; and writing remarks. The records are tested in other files.
 
 # shellcheck source=tests/mount/loss_lib.sh
 . "${BASH_SOURCE[0]%/*}/loss_lib.sh"
@@ -11,7 +10,7 @@ sampler() {
     pmc a event=cpu-clock freq=100 "$@" "target=${PID_OF[p]}"
 }
 
-# Python of looking, with base = the PMC's directory, and lines(fd): whole lines of one read.
+# Python like looking(), with base = the directory of the PMC, and lines(fd): complete lines of one read.
 reading() {
     {
         cat <<'P'

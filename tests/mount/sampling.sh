@@ -107,7 +107,7 @@ t_a_rate_of_a_clock_is_kept() {
     is "$(found a event)" task-clock
 }
 
-# ---- what is said of the rate ----
+# ---- messages about the rate ----
 
 t_a_depth_beyond_the_limit_is_clamped_and_reported() {
     mount_pmcfs
@@ -139,9 +139,9 @@ t_each_sample_of_a_set_names_its_event() {
     is "$(status a kernel_lost)" 0
 }
 
-# Each member's copy on each CPU has its own period: the program stays on one. Sanitizers
-# and reloads may leave too little time for the samples of such a clock. What the clock writes where the kernel
-# allows it 100,000 a second is more than the log holds: it is read meanwhile.
+# Each event has a separate period on each CPU, so the program is pinned. Sanitizers and reloads may leave too little
+# time for the samples of such a clock event. If the kernel allows 100,000 samples a second, the log cannot hold
+# all of them, so it is read at the same time.
 #@ slow plain
 t_a_set_of_different_kinds_samples_each() {
     local reader
@@ -241,7 +241,7 @@ t_targets_come_and_go_while_it_runs() {
 
 # ---- of CPUs ----
 
-# Its clock gives one sample for all periods in which the machine itself was not run: nothing else is to keep it busy.
+# A clock event has one sample for all periods in which the virtual machine did not run, so this test runs alone.
 #@ alone
 t_a_cpu_is_sampled_whoever_runs() {
     (($(nproc) > 1)) || skip "one CPU only"
@@ -269,7 +269,7 @@ t_every_fault_of_the_machine_is_a_sample() {
     ctl a stop
     each_is_logged a 1 # kernels forget some where events of others come and go
     between "$(value a)" 2000 100000000
-    # what was forgotten may have been of one program
+    # the lost record may have belonged to one program
     (($(status a kernel_lost))) ||
         between "$(of a samples "pid=${PID_OF[p]}")" $((2000 - $(value a) / 100)) 2100
 }

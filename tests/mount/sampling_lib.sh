@@ -1,12 +1,12 @@
 # shellcheck shell=bash
 # What the sampling*.sh tests share: programs with a hot function, and counting the lines of a log.
 
-# hot_start NAME MS: a hot.c that will be busy for so long; its PID in PID_OF[NAME].
+# hot_start NAME MS: starts a hot.c that will be busy for MS; PID_OF[NAME] is its PID.
 hot_start() {
     talker_start "$1" "$HELPERS/hot" own "$2"
 }
 
-# log NAME: its whole log to $T/NAME.log, once it is stopped or has ended.
+# log NAME: copies the complete log to $T/NAME.log, after a stop or the exit of the targets.
 log() {
     timeout 30 cat "$M/$1/samples" >"$T/$1.log" || die "samples of $1 does not end"
 }
@@ -27,7 +27,7 @@ found() {
                 print substr($i, length(key) + 1) }' "$T/$1.log" | sort -u | paste -sd' '
 }
 
-# value NAME [EVENT]: what was counted while it sampled.
+# value NAME [EVENT]: the count while it sampled.
 value() {
     awk -F '\t' -v event="${2:-}" '
         $2 == "all" && (event == "" || $1 == event) { print $3; exit }' "$M/$1/detail"
@@ -40,8 +40,8 @@ each_is_a_sample() {
     is "$(of "$1" samples)" "$(value "$1")" "samples"
 }
 
-# each_is_logged NAME [PERCENT]: where others may keep the machine so busy that some are lost, they are counted,
-# but for so many of a hundred.
+# each_is_logged NAME [PERCENT]: samples and counted losses add up to the count, with a tolerance of PERCENT if other
+# tests run at the same time.
 each_is_logged() {
     log "$1"
     is "$(status "$1" log_lost)/$(status "$1" hidden)" 0/0 "overrun, hidden"

@@ -1,6 +1,5 @@
 # shellcheck shell=bash disable=SC2016
-# Sampling, continued: call chains, what is hidden, stops and new settings, reloads, ends, and
-# what is left then.
+# Sampling, continued: call chains, hidden samples, stops and new settings, reloads, exits, and remaining records.
 
 # shellcheck source=tests/mount/sampling_lib.sh
 . "${BASH_SOURCE[0]%/*}/sampling_lib.sh"
@@ -66,11 +65,11 @@ t_a_chain_is_as_deep_as_asked() {
     tell p sleep 20
     ctl a stop
     each_is_a_sample a
-    # A switch that was not asked for has few frames in the kernel.
+    # An involuntary switch has few kernel frames.
     is "$(frames a | awk 'NF > n { n = NF } END { print n }')" 5
 }
 
-# ---- what is hidden ----
+# ---- hidden samples ----
 
 # alices NAME SETTINGS…: her PMC on her program p.
 alices() {
@@ -258,9 +257,9 @@ t_steps_and_exits_of_a_sampler_have_no_count() {
     unlike "$(grep ' exit ' "$T/a.log")" 'count='
 }
 
-# Two PMCs look at the same hundred processes: one samples each fault, one tells their counts. (On
-# 6.18, with other tests beside this one, one of the two counters missed a fault once in some 400,000:
-# its own count agreed with its samples. Not seen in 100 runs alone. Why is not proven.)
+# Two PMCs observe the same hundred processes: one samples each fault, one logs their counts. (On Linux 6.18, together
+# with other tests, one of the counters missed one fault in some 400,000, but its count agreed with its samples. Not
+# seen in 100 runs alone. The cause is unknown.)
 #@ alone
 t_the_samples_of_each_process_are_its_exact_exit() {
     python3 -c 'import os, sys; sys.exit(tuple(map(int, os.uname().release.split(".")[:2])) < (6, 16))' ||

@@ -77,8 +77,8 @@ t_a_sample_that_could_belong_to_two_events_is_counted_as_lost() {
     done
 }
 
-# Kernels forget samples now and then where events come and go beside them: those of a program are told as lost,
-# those of a CPU are few.
+# Kernels sometimes lose samples while other events open and close: those of a process are counted as lost, those of a
+# CPU are few.
 #@ slow
 t_samples_are_delivered_or_counted_while_other_events_open_and_close() {
     mount_pmcfs
@@ -119,9 +119,8 @@ t_samples_before_a_stop_are_delivered_or_counted() {
     is "$(($(of a samples) + $(status a kernel_lost)))" "$(value a)" "samples and losses"
 }
 
-# …and where its own is switched on and off while it occurs.
-# The fault during which it disables an event the kernel counts, and in a few of a hundred writes no sample of it
-# and tells no loss: one each stop at most.
+# Samples while the event itself is enabled and disabled. The kernel counts the fault during which it disables an event,
+# but in a few percent of cases writes no sample and reports no loss: at most one for each stop.
 #@ slow
 t_a_stop_hides_one_sample_at_most() {
     local stops=41 counted

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016
-# Sampling of CPUs and cgroups: what is known of programs that began elsewhere.
+# Sampling of CPUs and cgroups: names and mappings of processes that started elsewhere.
 
 # shellcheck source=tests/mount/sampling_lib.sh
 . "${BASH_SOURCE[0]%/*}/sampling_lib.sh"

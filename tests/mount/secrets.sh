@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2154
-# What no answer may tell: the opener's rights come before anything that the kernel is asked.
+# Answers reveal nothing to users without rights: the opener's rights are checked before the kernel is called.
 
 # shellcheck source=tests/mount/rights_lib.sh
 . "${BASH_SOURCE[0]%/*}/rights_lib.sh"
@@ -8,7 +8,7 @@
 KERNEL_ADDRESSES=(0xfffffe0000001000 0xffffffff81000000 0xffffffff81000001 0xffff888000000000
     0x80000000000000 0x8000000000000000 0xffffffffffffffff 0x7fffffffffffff)
 
-# answers DIRECTORY WORD…: what alice is told of each, but for the word itself, once each.
+# answers DIRECTORY WORD…: prints the distinct sentences that alice gets for the words, without the word.
 answers() {
     local word
     for word in "${@:2}"; do
@@ -42,7 +42,7 @@ t_kernel_addresses_are_refused_in_one_way() {
     like "$told" '^EPERM EPERM X07 event: WORD also counts other processes than'
 }
 
-# A set that has one is not tried either: no answer says how far it came.
+# A set with such an address is refused before any other check.
 t_kernel_addresses_in_a_set_are_refused_in_one_way() {
     mount_pmcfs
     alices a
@@ -86,7 +86,7 @@ t_no_file_of_an_event_has_the_number_of_a_tracepoint() {
     like "$(<"$M/events/tracepoint/sched:sched_switch")" $'\nencoding type=2\n?$'
 }
 
-# The numbers of the msr PMU count what the kernel does as well, but for the time stamp.
+# All events of the msr PMU except tsc also count kernel activity.
 t_machine_registers_need_the_right_to_kernel_mode() {
     mount_pmcfs
     [[ -e /sys/bus/event_source/devices/msr/events/tsc ]] || skip 'no msr PMU in this machine'

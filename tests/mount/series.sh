@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2016,SC2046,SC2086
 # The stream of values: `series`.
 
-# values N: series of PMC a, up to the N-th line of values; "# skipped" lines may stand between.
+# values N: reads series of PMC a up to the N-th line of values; "# skipped" lines may be in between.
 values() {
     timeout 20 /usr/bin/python3 -B -I -c '
 import sys

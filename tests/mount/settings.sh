@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016,SC2094
-# Every row of the table of keys: what it takes, what it refuses, when.
+# Every key of config: accepted and refused values, and states in which it may change.
 
 t_defaults_are_those_of_the_table() {
     mount_pmcfs

@@ -15,7 +15,7 @@ all_that() {
     grep -q '^interface' "$T/all-$1" || die "user $1 reads nothing at all"
 }
 
-# silent_about USER WORD…: none of them is in what the user reads.
+# silent_about USER WORD…: no file that the user can read contains one of the words.
 silent_about() {
     local word
     for word in "${@:2}"; do
@@ -23,7 +23,7 @@ silent_about() {
     done
 }
 
-# A PMC of alice's of which everything can be told: telling is its name, its program, its text.
+# telling_start: creates a PMC of alice with recognizable words in its name, program and remark.
 telling_start() {
     cp "$HELPERS/target" "$T/tellingprogram"
     echo 31413 >/proc/sys/kernel/ns_last_pid # a number that means nothing else
@@ -60,7 +60,7 @@ t_refusals_reveal_nothing_about_other_users() {
     mount_sim sim_cpus=2,sim_rows=2
     telling_start
     as "$BOB" mkdir "$M/bobs"
-    # refusal USER FILE TEXT: what the sentences say is kept for the search.
+    # refusal USER FILE TEXT: collects the sentences for the search.
     refusal() {
         local got
         got=$(result_as "$BOB" write "$M/bobs/$1" "$2")
@@ -77,7 +77,7 @@ t_refusals_reveal_nothing_about_other_users() {
     ! as "$BOB" rmdir "$M/tellingname" 2>/dev/null || die 'removed'
     like "$(result_as "$BOB" rename "$M/tellingname" "$M/x")" EPERM
     as "$BOB" cat "$M/bobs/error" >>"$T/all-$BOB"
-    # The number is one that bob wrote himself.
+    # This PID was written by bob.
     silent_about "$BOB" tellingprogram tellingrow tellingtext tellingerror Page_Faults "$ALICE"
     [[ $(grep -c . "$T/all-$BOB") -ge 7 ]] || die 'no sentences'
 }
@@ -108,7 +108,7 @@ t_who_opens_a_pmc_to_others_is_read_by_them() {
 
 # ---- the kernel's addresses ----
 
-# A program of alice's with samples of the kernel alone.
+# A program of alice with samples in the kernel only.
 switches_start() { target_start p "$ALICE"; }
 
 # A frame of the kernel's with its name.
@@ -172,7 +172,7 @@ t_tracepoints_are_not_for_all_and_have_no_raw_data() {
     tell p sleep 50
     ctl b stop
     cat "$M/b/samples.perf" >"$T/b.perf"
-    # perf.data in pipe form: a header of 16 bytes, then records; in HEADER_ATTR sample_type stands at 8 + 24.
+    # perf.data in pipe format: a header of 16 bytes, then records; in HEADER_ATTR sample_type is at 8 + 24.
     /usr/bin/python3 - "$T/b.perf" <<'P'
 import struct, sys
 data, at = open(sys.argv[1], "rb").read(), 16
@@ -193,7 +193,7 @@ P
 HOSTILE=$'a\nb=c \e[2J;\xff\\'
 HOSTILE_SHOWN='a\\012b\\075c\\040\\033\[2J;\\377\\134'
 
-# one_line_each FILE: every line of a log begins with a time and a type, and has printable bytes only.
+# one_line_each FILE: every line of a log starts with a time and a type, and has only printable bytes.
 one_line_each() {
     is "$(grep -cvE '^[0-9]+\.[0-9]{9} [a-z-]+( [a-z]+=[^ ]*)*$' "$1" || :)" 0 "lines of ${1##*/} that are no record"
     ! LC_ALL=C grep -nP '[^\x20-\x7e]' "$1" || die "bytes that are not printable in ${1##*/}"

@@ -22,7 +22,7 @@ readers_end() {
     done
 }
 
-# The daemon ends by itself, with status 0 and its tree gone. DAEMON is 0 from then on.
+# daemon_exits: waits until the daemon exits with status 0 and the tree is unmounted. Sets DAEMON to 0.
 daemon_exits() {
     local rc=0
     end_within 20 "$DAEMON" || rc=$?
@@ -102,7 +102,7 @@ t_sigkill_of_the_supervisor_with_blocked_readers_blocks_nobody() {
     eventually 5 "! mountpoint -q $M"
 }
 
-# Those that read at the time, and the daemon, end: the tree was unmounted by another program.
+# Readers and the daemon exit after another program has unmounted the tree.
 umount_with_blocked_readers() {
     waiting_readers 3
     "$@" "$M"
@@ -120,7 +120,7 @@ t_fusermount_with_blocked_readers() {
     umount_with_blocked_readers fusermount3 -u -z
 }
 
-# It breaks the connection, then finds the tree busy: the readers end, and so does the daemon.
+# umount -f aborts the connection, then finds the tree busy: the readers and the daemon exit.
 t_forced_umount_with_blocked_readers() {
     waiting_readers 1
     umount -f "$M" 2>/dev/null || :

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# Files show a size: never less than their text, so that a reader that asks for no more gets all, and one
-# that copies with sendfile(2) does not find them empty.
+# The size of a file is at least the length of its text, so that readers that trust the size get all of it, and
+# sendfile(2) does not find it empty.
 
-# as_read FILE: everybody gets what read(2) gives. Of a stream that has ended, or a text that stays.
+# as_read FILE: all programs read the same as read(2). For texts that stay, or streams that have ended.
 as_read() {
     local file=$1
     cat "$file" >"$T/text"
@@ -98,7 +98,7 @@ try:
 except OSError as e:
     assert e.errno == 29, e
 P
-    # What may be written only does not say how long it is.
+    # A write-only file has size 0.
     mkdir "$M/w"
     chmod 300 "$M/w"
     chown "$ALICE" "$M/w"
@@ -128,7 +128,7 @@ t_streams_are_copied_completely() {
     like "$(perf report -i "$M/p/samples.perf" 2>&1 </dev/null)" "of event 'cpu-clock'"
 }
 
-# A box with nothing but busybox in it.
+# A container with busybox only.
 t_busybox_reads_and_copies() {
     mount_sim
     mkdir "$M/instances/web"

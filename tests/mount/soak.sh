@@ -1,20 +1,20 @@
 # shellcheck shell=bash disable=SC2154,SC2016
-# Everything at once, for a while: no call fails, and nothing is left behind. sh tests/soak.sh MINUTES.
+# Everything at the same time: no call fails, and nothing leaks. sh tests/soak.sh MINUTES.
 
 # shellcheck source=tests/mount/kills_lib.sh
 . "${BASH_SOURCE[0]%/*}/kills_lib.sh"
 
-# says WORDS…: also to the file SAYS, for whoever waits.
+# says WORDS…: prints, also to the file SAYS.
 says() {
     printf '%(%T)T %s\n' -1 "$*" | tee -a "${SAYS:-/dev/null}"
 }
 
-# The one that serves now, where it is the only child of the supervisor. The file ends in no newline.
+# server: prints the worker if it is the only child of the supervisor. The file has no newline.
 server() {
     [[ $(cat "/proc/$DAEMON/task/$DAEMON/children") =~ ^([0-9]+)\ ?$ ]] && echo "${BASH_REMATCH[1]}"
 }
 
-# every SECONDS COMMAND…: beside the others, until the round ends.
+# every SECONDS COMMAND…: repeats the command in the background until the end of the round.
 every() {
     (
         for ((i = 1; ; i++)); do
@@ -36,7 +36,7 @@ upgrade() {
     echo "$next" >>"$T/upgrades"
 }
 
-# A thread that has been in state D at five looks in a row without a switch: what it waits for.
+# Prints the wait channel of a thread that was in state D at five checks in a row without a switch.
 look_for_sleepers() {
     local -A before=()
     local sleep n
@@ -71,7 +71,7 @@ round() {
     eventually 10 'server >/dev/null'
 }
 
-# What is to be the same after each round.
+# Resources that must be the same after each round.
 held() {
     local pid
     for pid in "$DAEMON" "$(server)"; do

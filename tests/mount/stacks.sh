@@ -32,7 +32,7 @@ C
 }
 WORD=DKRYFMTAHOVCJQXELSZGNUBIPWDKRYF
 
-# perf_reads REPORT|SCRIPT…: perf on standard input, none of whose complaints may be of the stream.
+# perf_reads REPORT|SCRIPT…: runs perf on standard input; no message may be about the stream.
 perf_reads() {
     HOME=$T timeout 60 perf "$1" -i - "${@:2}" 2>"$T/said" || die "perf $1: $(cat "$T/said")"
     unlike "$(cat "$T/said")" 'rror|ailed|corrupt|unexpected|nvalid|ut of order' "perf $1 said"
@@ -48,7 +48,7 @@ sampled() {
     eventually 30 "(($(status "$1" log_records) + $2 <= \$(status $1 log_records)))"
 }
 
-# words_in FILE: how often the word of its stack stands there.
+# words_in FILE: number of occurrences of the word on the stack.
 words_in() {
     python3 -c 'import sys; print(open(sys.argv[1], "rb").read().count(sys.argv[2].encode()))' "$1" "$WORD"
 }
@@ -73,7 +73,7 @@ t_callers_in_a_program_without_frame_pointers_are_found() {
 t_all_from_exec_on_of_children_too() {
     mount_pmcfs
     deep_start
-    kill "$DEEP" # only the program is wanted
+    kill "$DEEP" # only the executable is needed
     pmc p event=cpu-clock freq=997 callchain=dwarf descendants=on start=exec
     bash -c 'echo self >"$1/target" && exec bash -c "timeout 1 $2; :"' - "$M/p" "$T/deep"
     eventually 10 '[[ $(state p) == exited ]]'
@@ -102,7 +102,7 @@ t_the_kernel_comes_before_the_program() {
     between "$(grep -c ' main' "$T/script")" 50 1000 "faults below main"
 }
 
-# What there is in lines goes by frame pointers; of mappings those alone that lines speak of.
+# Lines use frame pointers, and only mappings that lines refer to.
 t_lines_and_folded_stacks_go_by_frame_pointers() {
     mount_pmcfs
     deep_start
@@ -145,7 +145,7 @@ t_the_size_of_the_stack_can_be_set() {
     kill "$DEEP"
 }
 
-# Only so much is kept as there was.
+# Only the valid bytes are kept.
 t_a_record_larger_than_the_log_is_dropped_and_counted() {
     mount_pmcfs
     cc -O2 -o "$T/wide" -x c - <<'C'
@@ -174,7 +174,7 @@ C
     kill "$wide"
 }
 
-# Software events of one task share what the kernel prepares for a sample.
+# Software events of one task share the data that the kernel prepares for a sample.
 #@ slow
 t_samplers_of_the_same_faults_with_different_stacks() {
     mount_pmcfs
@@ -194,9 +194,9 @@ t_samplers_of_the_same_faults_with_different_stacks() {
     done
 }
 
-# ---- memory is for those that might look at it ----
+# ---- memory needs the right to observe ----
 
-# seen_as USER: how often the word stands in what this user reads in samples.perf of p; the samples are there.
+# seen_as USER: number of occurrences of the word in samples.perf of p for this user, who has the samples.
 seen_as() {
     as "$1" cat "$M/p/samples.perf" >"$T/seen"
     between "$(perf_reads script -F comm <"$T/seen" | grep -c deep)" 40 100000 "samples for $1"
@@ -233,7 +233,7 @@ t_a_new_owner_is_given_the_samples_without_memory() {
     is "$(state p)" running
     is "$(result_as "$BOB" write "$M/p/ctl" stop)" ok
     is "$(seen_as "$BOB")" 0 "words for bob"
-    # Nor does he add a process of his to what is alice's to read.
+    # Bob cannot add his process to a PMC that alice reads.
     setpriv --reuid "$BOB" --regid "$BOB" --clear-groups sleep 1000 &
     local bobs=$!
     eventually 10 '[[ $(cat "/proc/'$bobs'/comm") == sleep ]]'
@@ -262,7 +262,7 @@ t_a_process_that_is_not_dumpable_has_no_stacks_even_for_itself() {
     is "$(result_as "$ALICE" write "$M/a/config" 'event=page-faults period=1')" ok
     python3 - "$M/a" >"$T/said" <<'P'
 import os, sys
-os.setgroups([]); os.setgid(1000); os.setuid(1000) # which is not dumpable any more
+os.setgroups([]); os.setgid(1000); os.setuid(1000) # which is no longer dumpable
 def write(name, text):
     try:
         fd = os.open(sys.argv[1] + "/" + name, os.O_WRONLY)

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What the command that starts pmcfs tells its caller.
+# Exit status and messages of the command that starts pmcfs.
 
 t_a_start_in_the_background_returns_when_the_tree_is_there() {
     M=$T/pmc
@@ -9,7 +9,7 @@ t_a_start_in_the_background_returns_when_the_tree_is_there() {
     umount "$M"
 }
 
-# The child ends before it has said anything.
+# The child exits before it has printed anything.
 t_a_start_that_fails_in_the_background_is_a_failure() {
     local rc=0
     M=$T/pmc

@@ -4,9 +4,9 @@
 # shellcheck source=tests/mount/rights_lib.sh
 . "${BASH_SOURCE[0]%/*}/rights_lib.sh"
 
-# stop_helpers STEP: alice, who owns a user namespace, attaches in it by four threads and stops
-# the processes that ask there for her. STEP others: bob attaches from the beginning to the end while she waits for
-# an answer; STEP kill: the daemon is killed while she holds a stopped helper in her hands.
+# stop_helpers STEP: alice, who owns a user namespace, attaches in it with four threads and stops the lookup processes
+# of the daemon there. STEP others: bob attaches while she waits for an answer; STEP kill: the daemon is killed while a
+# lookup process is stopped.
 stop_helpers() {
     python "$DAEMON" "$1" "$ALICE" "$BOB" <<'P'
 import ctypes, errno, os, signal, sys, threading, time
@@ -80,7 +80,7 @@ def attacker():
     for i in range(4):
         threading.Thread(target=attach_always, args=("alice", f"a{i}", target)).start()
     if os.fork() == 0:
-        stop_all() # the processes that begin after this one
+        stop_all() # processes started after this one
 
 def bystander():
     become(bob)
@@ -163,7 +163,7 @@ t_a_killed_daemon_unmounts_whatever_is_stopped() {
     DAEMON=0
     is "$(timeout -s KILL 20 "$HELPERS/io" open "$M/README" r 2>&1 || :)" ENOTCONN
     umount "$M"
-    # One that was stopped before it was bound to the daemon's life looks for the daemon when it goes on.
+    # A process that was stopped before it set its parent-death signal checks for the daemon when it continues.
     kill -CONT "${said##* }" 2>/dev/null || :
     eventually 5 "! kill -0 ${said##* } 2>/dev/null"
 }

@@ -18,8 +18,8 @@ hogs() {
 }
 in_group() { exec sh -c 'echo $$ >"$1"; shift; exec "$@"' sh "$GROUP/cgroup.procs" "$@"; }
 
-# times_are_right TARGET EVENT CPUS: EVENT counts the nanoseconds that the target ran. It is started three
-# times, and at each point its times are at most those of CPUS CPUs, and those that EVENT has counted.
+# times_are_right TARGET EVENT CPUS: EVENT counts the nanoseconds of the target. The PMC is started three times; at each
+# check its times are at most the time of CPUS CPUs, and match the count of EVENT.
 times_are_right() {
     local start on=0 kept=0
     mkdir "$M/t"

@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2016
-# The tools of examples/ on real mounts: options, formats, refusals, and that they leave nothing behind.
-# Ids of reference-ids, section 4, 5 and 6 are in the names.
+# The tools of examples/ on real mounts: options, formats, refusals; they leave no PMC.
+# Test names contain ids of reference-ids, sections 4, 5 and 6.
 
 TOOLS="pmccontrol pmcstat cpustat cputrack perfmon"
 
@@ -141,7 +141,7 @@ t_p04_p10_p13_pmcstat_attaches_and_stops_with_the_last_target() {
     target_end p
     end_within 5 "$pid" || rc=$?
     is "$rc" 0
-    # The first column is what came in each interval, the second all so far.
+    # The first column is the growth of each interval, the second the total.
     is "$(awk 'NR > 1 { if ($2 < last) print; last = $2; sum += $1 } END { print (sum >= last && last >= 1500) }' "$T/out")" 1
     refuses 71 'no process has such a name or command line' pmcstat -p page-faults -t '^no-such-name$'
     talker_start goal "$T/pmcfsgoal"
@@ -314,7 +314,7 @@ t_cputrack_has_rows_for_each_thread() {
     read -r first second later < <(cd "/proc/${PID_OF[p]}/task" && printf '%s\n' * | sort -n | tail -3 | xargs)
     tell p each 200
     tell p end 3
-    # It prints as it goes: what was told above is all there before it is interrupted.
+    # Rows are printed immediately: all rows above are present before the interrupt.
     eventually 10 'awk -v p="${PID_OF[p]}" "\$3 == \"fini_lwp\" { n++ } \$2 == p && \$3 == \"tick\" { s += \$4 }
         END { exit !(n == 3 && s >= 3000) }" "$T/out"'
     empty awk '$3 == "exit"' "$T/out"
@@ -387,7 +387,7 @@ t_cputrack_reports_that_threads_have_no_counters() {
     like "$(cat "$T/err")" '^cputrack: no rows of single LWPs: .*E(05|19)\)$'
     is "$(awk 'NR > 1 { print $2, $3 }' "$T/out" | sort -u)" '- tick'
     empty awk 'NR > 1 && NF != 5' "$T/out"
-    # A counter that is asked for is the process's; others do for its threads.
+    # A requested counter is used for the process; other counters are used for its threads.
     tool cputrack -T 0.3 -N 2 -c pic1=cycles sleep 5 >"$T/out" 2>"$T/err"
     empty cat "$T/err"
     is "$(awk 'NR > 1 { print ($2 ~ /^[0-9]+$/), $3 }' "$T/out" | sort -u)" '1 tick'
@@ -436,7 +436,7 @@ t_an_interval_may_end_together_with_the_run() {
     done
 }
 
-# USR1 and USR2 are the ends of an interval and of the run.
+# USR1 ends an interval, USR2 the run.
 #@ slow plain
 t_signals_close_together_lose_no_line() {
     mount_pmcfs

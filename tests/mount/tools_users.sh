@@ -59,7 +59,7 @@ t_a_container_sees_its_instance() {
         --ro-bind "$T/bin" /tools --bind "$M/instances/web" /srv/counters --proc /proc --dev /dev --tmpfs /tmp --setenv TMPDIR /tmp)
     as "$ALICE" "${box[@]}" true || skip 'bubblewrap gets no namespaces here'
     like "$(as "$ALICE" "${box[@]}" /tools/pmcstat -p page-faults true 2>&1)" ' page-faults '
-    # Both shells are process 2 of their own.
+    # Both shells are process 2 of their PID namespace.
     as "$ALICE" "${box[@]}" /tools/pmcstat -p page-faults sleep 2 >"$T/first" 2>&1 &
     local first=$!
     eventually 5 '[[ -e $M/instances/web/pmcstat-2-1 ]]'
@@ -96,7 +96,7 @@ t_commands_get_the_environment_the_input_and_the_signals_of_the_user() {
     mount_pmcfs
     copy_tools
     local how says='read -r line; echo "$name $status $child $line"; exec ls -m /proc/self/fd' expected
-    export name=a status=b child='c d' # the tools have such variables of their own
+    export name=a status=b child='c d' # the tools have variables with these names
     expected=$(sh -c "$says" <<<input)
     for how in 'pmcstat -o /dev/null -p page-faults' 'pmcstat -w 9 -o /dev/null -p page-faults' 'cputrack -o /dev/null -c page-faults'; do
         # shellcheck disable=SC2086 # word splitting is intended
@@ -109,7 +109,7 @@ t_commands_get_the_environment_the_input_and_the_signals_of_the_user() {
         'what the user has ignored stays so'
 }
 
-# on_terminal COMMAND…: interrupted by ^C after it has said "ready"; prints what the terminal shows, then the status.
+# on_terminal COMMAND…: interrupts it with ^C after it printed "ready"; prints the screen, then the exit status.
 on_terminal() {
     /usr/bin/python3 -I - "$@" <<'P'
 import os, pty, sys

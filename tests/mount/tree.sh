@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016,SC2094
-# The tree: its names, what can be done to them by hand, facts under info/.
+# The tree: names, operations on them, and files under info/.
 
 t_root_shows_its_names() {
     mount_pmcfs

@@ -26,7 +26,7 @@ t_a_write_out_of_range_names_the_range() {
     is "$(cat "$M/admin/tunables/notify_ms")" 50
 }
 
-# hwpmc's sizes of tables that there are none of, and what was pmcfs's own once.
+# Sizes of tables of hwpmc, which pmcfs does not have, and former tunables of pmcfs.
 t_those_without_effect_are_not_there() {
     mount_pmcfs
     local name

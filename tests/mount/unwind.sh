@@ -1,8 +1,8 @@
 # shellcheck shell=bash disable=SC2016,SC2154
 # pmc-names on samples.perf: callers of programs without frame pointers, from registers and copied stacks.
 
-# perf_recorded HOW: $T/perf.data is of a program as most are compiled, which has a child do its work. On one CPU,
-# so that perf's records stand in order of time.
+# perf_recorded HOW: records a program without frame pointers, whose child does the work, to $T/perf.data. On one CPU, so
+# that the records are in order of time.
 perf_recorded() {
     [[ -x $T/bare ]] || cc -O1 -g -fomit-frame-pointer -o "$T/bare" "${TEST_FILE%/*}/hot.c"
     echo go >"$T/go"
@@ -41,7 +41,7 @@ t_samples_perf_and_samples_folded_have_the_same_stacks() {
     between "$(chains <"$T/folded")" 50 100000
 }
 
-# Behind their formats, which are no records.
+# After their formats, which are not records.
 t_samples_of_tracepoints_are_read() {
     with_tracefs
     HOME=$T perf record -q -e sched:sched_switch -c 1 -g -o - -- sh -c 'sleep 0.1; sleep 0.1' >"$T/perf.data" 2>"$T/said" ||
@@ -77,8 +77,8 @@ t_the_directory_of_a_pmc_is_enough() {
         md5sum)" "$(md5sum <"$T/p.svg")" 'from samples.perf'
 }
 
-# Two processors that there are no samples of here have theirs made: the program stands in inner, called by outer,
-# which has x bytes on its stack and is called by the start.
+# Makes samples for two other architectures: the program is in inner, called by outer, which has x bytes on its stack and
+# is called by the start.
 made_stream() {
     /usr/bin/python3 -I - "$@" <<'P'
 import struct, subprocess, sys
@@ -103,7 +103,7 @@ sample = words(at["inner"]) + struct.pack("<II", 7, 7) + words(2, *registers) + 
 path = program.encode() + bytes(8 - len(program) % 8)
 mapping = struct.pack("<IIQQQ", 7, 7, at["_start"] & ~0xfff, 4096, 0x1000) + words(0, 0, 0, 0) + path
 comm = struct.pack("<II", 7, 7) + b"program\0"
-formats = record(66, struct.pack("<I", 5)) + b"bytes\0\0\0" # behind a record that is no whole words
+formats = record(66, struct.pack("<I", 5)) + b"bytes\0\0\0" # after a record that is not a multiple of words
 sys.stdout.buffer.write(b"PERFILE2" + words(16) + record(64, attr) + formats + record(3, comm) + record(10, mapping) + record(9, sample))
 P
 }
@@ -168,7 +168,7 @@ t_input_that_is_not_a_stream_is_refused_with_a_sentence() {
     is "$(printf 'PERFILE' | names)" 'PERFILE 1'
 }
 
-# Cut short, and with other bytes: what is whole before it is named, and the tool ends by itself.
+# With truncated or changed input, complete records before the damage get names, and the tool exits.
 #@ slow
 t_spoilt_streams_cost_their_samples_only() {
     perf_recorded dwarf,1024

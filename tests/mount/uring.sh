@@ -18,7 +18,7 @@ t_everything_goes_through_io_uring() {
         rmdir "$M/v" | paste -s -d' ')" 'ok ok EPERM ok'
 }
 
-# io_uring asks for what a text left of its buffer, at the same offset.
+# After a short read io_uring repeats the read for the rest of its buffer, at the same offset.
 t_a_text_is_read_once_and_then_at_its_end() {
     need_uring
     mount_pmcfs
@@ -52,7 +52,7 @@ t_a_stream_delivers_each_record_once_and_immediately() {
     is "$(sed 1,2d said.inline)" "$(sed 1d "$M/a/samples")"
 }
 
-# A worker that was the superuser's goes on to be there after that has given up its rights.
+# A worker created by the superuser still exists after the process gives up its rights.
 t_a_worker_has_no_more_rights_than_its_process() {
     need_uring
     mount_pmcfs
@@ -74,7 +74,7 @@ t_a_personality_has_no_rights_of_its_user() {
     as "$ALICE" sh -c "echo task-clock >$M/a/event"
     mkdir "$M/r"
     echo task-clock >"$M/r/event"
-    # uid 0 with all capabilities, for a thread that has none of them any more
+    # uid 0 with all capabilities, used by a thread that no longer has them
     is "$(uring personality become "$ALICE" none open "$M/r/target" w write cpu0)" 'ok EPERM'
     empty cat "$M/r/target"
 }
@@ -89,7 +89,7 @@ t_a_worker_has_no_groups_that_its_process_gave_up() {
     is "$("${user[@]}" "$HELPERS/uring" workers regroup 1235 open "$M/counts" r read)" ok
 }
 
-# Its user is the same, and so is all but the group that it is made with.
+# The personality has the same user and other rights, but another group.
 t_a_personality_of_another_group_has_no_groups_of_its_user() {
     need_uring
     mount_pmcfs -o readers=1234

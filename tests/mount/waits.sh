@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016,SC2034,SC2046,SC2086,SC2119,SC2120
-# What the readers of a log may rely on: waits, ends, the form of reads, and that all of it is given.
+# Promises to readers of a log: waiting, the end, the form of reads, and completeness.
 
 # shellcheck source=tests/mount/loss_lib.sh
 . "${BASH_SOURCE[0]%/*}/loss_lib.sh"
@@ -141,7 +141,7 @@ def records(data):
     at = 16
     while at < len(data):
         what, _, size = struct.unpack_from("<IHH", data, at)
-        if what != 68: # where one read ended
+        if what != 68: # the end of a read
             yield data[at:at + size]
         at += size
     assert at == len(data)
@@ -150,7 +150,7 @@ assert len(streams[0]) > 100 and all(s == streams[0] for s in streams[1:])
 P
 }
 
-# They read more than they need of what can be sought in, and go back.
+# perf reads more than it needs from a seekable file, and seeks back.
 #@ slow
 t_shells_and_tools_read_a_stream_line_by_line() {
     mount_pmcfs

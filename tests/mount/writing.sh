@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016,SC2094
-# The rules for writing: one write is one command, whole or not at all.
+# The rules for writing: one write is one command, executed completely or not at all.
 
 t_all_ways_of_writing_are_the_same_command() {
     mount_pmcfs
@@ -58,7 +58,7 @@ assert "interval=70" in open(sys.argv[1] + "/a/config").read()
 P
 }
 
-# They look for the end of the file first.
+# These tools seek to the end of the file first.
 t_tools_that_append_seek_to_the_end() {
     mount_pmcfs
     pmc a event=page-faults

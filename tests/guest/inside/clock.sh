@@ -1,5 +1,5 @@
 # shellcheck shell=dash disable=SC2034,SC2154
-# The clock of the day is set while pmcfs counts: what it measures is of the monotonic clock.
+# Setting the wall clock while pmcfs counts has no effect: pmcfs uses the monotonic clock.
 
 step() { # SECONDS: from now
     date -s "@$(($(date +%s) + $1))" >/dev/null

@@ -1,6 +1,5 @@
 # shellcheck shell=dash disable=SC2034,SC2086,SC2154 # PID_p is set by run
-# Steps and exits. Where the kernel does not tell them of inherited counters they are lower bounds; they
-# add up all the same.
+# Switch and exit records. Without values of inherited counters from the kernel they are lower bounds, but add up.
 
 N=$((20 * MILLION))
 
@@ -12,7 +11,7 @@ sum() {
 
 ended() { [ "$(state "$1")" = exited ]; }
 
-# adds_up NAME: its whole log: nothing is said twice, nothing is missing.
+# adds_up NAME: in the complete log nothing is reported twice or missing.
 adds_up() {
     eventually 20 ended "$1"
     timeout 60 cat "$M/$1/samples" >"$T/log" || die "samples does not end"
@@ -85,7 +84,7 @@ t_threads_are_logged_one_by_one() {
     between "$(awk '$2 == "csw" { tid[$4] } END { for (t in tid) n++; print n }' "$T/log")" 5 6 "threads with steps"
 }
 
-# The kernel credits an ended child's time on other CPUs up to their last change of state only.
+# The kernel credits the time of an exited child on other CPUs only up to their last change of state.
 t_children_that_wandered_over_the_cpus_leave_no_gap() {
     local child order cpus
     mount_pmcfs

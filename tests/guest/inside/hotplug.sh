@@ -78,7 +78,7 @@ t_process_scope_does_not_notice() {
     is "$(status i partial)" no
 }
 
-# With counters of processes, of the CPU and samplers, all of it read and made meanwhile.
+# Counters of processes and of the CPU and samplers are created and read at the same time.
 t_it_comes_and_goes_under_load() {
     local before
     mount_pmcfs

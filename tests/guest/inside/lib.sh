@@ -8,7 +8,7 @@ BOB=1001
 USER=
 MILLION=1000000
 
-# ---- saying what was expected ----
+# ---- assertions ----
 
 die() {
     echo "FAILED: $*"
@@ -99,7 +99,7 @@ attach() { accepted "$M/$1/target" "$2"; }
 status() { sed -n "s/^$2 //p" "$M/$1/status"; }
 release() { for pmc in "$@"; do rmdir "$M/$pmc"; done; }
 
-# counted NAME COMMAND…: what the PMC counted during the command.
+# counted NAME COMMAND…: the growth of the count during the command.
 counted() {
     local pmc=$1 before
     before=$(count "$pmc")
@@ -121,9 +121,9 @@ dispositions() {
 
 # ---- programs ----
 #
-# A test of exact counts puts its program on CPU 0: the emulator has one counter of what all CPUs execute, and
-# a program on CPU 1 that was in user mode is now and then charged what CPU 0 did meanwhile: a jump, in which an
-# overflow interrupt may stand for two.
+# Tests of exact counts run their program on CPU 0. The emulator has one instruction counter for all CPUs, and sometimes
+# charges a program in user mode on CPU 1 with the instructions of CPU 0. In such a jump one overflow interrupt may
+# represent two.
 
 # run NAME COMMAND…: a program that obeys lines; its PID in PID_NAME.
 run() {
@@ -138,7 +138,7 @@ run() {
     is "$ANSWER" ready "$name"
 }
 
-# order NAME WORDS…, answer NAME, tell NAME WORDS… (both): what it said is in ANSWER.
+# order NAME WORDS… sends a command, answer NAME reads ANSWER, tell NAME WORDS… does both.
 order() {
     local name=$1
     shift

@@ -28,7 +28,7 @@ t_a_childs_counter_taken_for_15_ms() {
     between "$ANSWER" $((14 * MS)) $((20 * MS)) "time taken by the other user"
     EXECUTED=$((N + MS))
     missing_is_true i
-    # Counting goes on.
+    # Counting continues.
     is "$(state i)" running
     near "$(counted i tell p child $((20 * MS)))" $((20 * MS)) 10
     near "$(counted i tell p work $((20 * MS)))" $((20 * MS)) 10

@@ -1,5 +1,5 @@
 # shellcheck shell=dash disable=SC2154 # PID_p is set by run
-# What follows from the processor's own counts, against the counts that stand beside it.
+# Metrics of hardware counts, compared with the counts of the same read.
 
 # follows PMC METRIC NUMERATOR-LINE DIVISOR-LINE SCALE
 follows() {

@@ -1,5 +1,5 @@
 # shellcheck shell=dash disable=SC2034,SC2086,SC2154 # PID_p is set by run
-# Time-sharing of counters happens only where it was asked for.
+# Counters are multiplexed only with multiplex=on.
 
 N=$((600 * MILLION))
 

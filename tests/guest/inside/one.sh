@@ -1,6 +1,6 @@
 # shellcheck shell=dash
-# one.sh FILE FUNCTION: run one test, in a directory of its own; exit status 0 passed, 77 skipped. What it
-# started ends with it. A test that hangs does so in virtual time, which passes quickly.
+# one.sh FILE FUNCTION: runs one test in a new directory; exit status 0 passed, 77 skipped. Its processes are killed
+# afterwards. A hanging test times out in virtual time, which passes quickly.
 T=/tmp/t
 limit=120
 rm -rf "$T"

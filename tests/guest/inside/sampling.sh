@@ -6,7 +6,7 @@
 
 # ---- how many, and where ----
 
-# Both PMCs begin and end while the program waits: they differ by a few cycles.
+# Both PMCs start and stop while the program waits, so they differ by a few cycles.
 t_a_period_gives_as_many_samples_as_it_fits_into_the_count() {
     sampling
     run p load cpu 0
@@ -88,12 +88,12 @@ t_a_set_samples_each_of_its_events_into_one_log() {
         near "$(taken " event=$event period=$P\$")" $((${values%% *} / P)) 30 "samples of $event"
         values=${values#* }
     done
-    # Its timer is late where the emulator is not run, and then gives one sample for several periods.
+    # The timer is late when the emulator does not run, and then has one sample for several periods.
     near "$(taken " event=cpu-clock period=$P\$")" $((values / P)) 100 "samples of cpu-clock"
     between "$(in_loop)" $(($(taken) * 9 / 10)) "$(taken)" "samples in the loop"
 }
 
-# One a tick: what was counted meanwhile goes on counting for the next one.
+# One sample per tick: the events in between count for the next one.
 t_a_general_counter_gives_no_sample_too_many() {
     sampling
     run p load cpu 1
@@ -107,7 +107,7 @@ t_a_general_counter_gives_no_sample_too_many() {
     between "$(in_loop)" $(($(taken) * 9 / 10)) "$(taken)" "samples in the loop"
 }
 
-# 32 bits are 4.3 seconds of cycles. Nobody runs meanwhile, the cycle counter does.
+# 32 bits are 4.3 seconds of cycles. The cycle counter runs while the CPU is idle.
 t_a_period_may_be_longer_than_the_counter_is_wide() {
     sampling
     pmc a "event=cycles period=6000000000 target=cpu1"
@@ -130,9 +130,9 @@ t_call_chains_reach_from_main_into_the_kernel() {
     like "$(grep ' callchain ' "$T/log")" ' ip=0xffff[0-9a-f]+ .* ips=k:0xffff[0-9a-f,:kx]+,0x4[0-9a-f]+,'
 }
 
-# ---- what a user may see ----
+# ---- samples that a user may see ----
 
-# The interrupt comes late: what was counted in the program is noticed in the kernel.
+# The interrupt is late: an overflow in the program is noticed in the kernel.
 t_where_the_kernel_was_is_hidden_from_a_user() {
     sampling
     run p as $ALICE load cpu 1
@@ -190,7 +190,7 @@ cpu1() {
     eventually 5 grep -qx "online $2" "$M/info/cpus"
 }
 
-# away: of the log, how long nothing was said of CPU 1 between its detach and its attach; how often it was.
+# away: prints the time between detach and attach records of CPU 1 in the log, and their number.
 away() {
     awk '$2 == "detach" && /target=cpu1 .*reason=cpu-offline/ { gone = $1; n++ }
         $2 == "sample" && / cpu=1 / && gone && !back { print "a sample of a CPU that is away"; exit }
@@ -242,7 +242,7 @@ t_a_log_of_one_cpu_waits_until_it_is_back() {
     near "$(taken " pid=$PID_p ")" $((2 * S)) 60 samples
 }
 
-# Both CPUs have a ring, whichever were there when it began.
+# Both CPUs have a ring buffer, whichever were online at the start.
 t_a_cpu_that_comes_later_is_recorded() {
     sampling
     run p load

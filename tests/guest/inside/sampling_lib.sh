@@ -1,13 +1,12 @@
 # shellcheck shell=dash disable=SC2034,SC2086,SC2119,SC2120,SC2154
-# What the tests of sampling are written with.
+# Helpers for the tests of sampling.
 #
-# What can be relied on here, measured: the cycle counter interrupts when it overflows, so the samples
-# of cycles are as many as count / period. A general counter's overflow is noticed only when something
-# else touches the PMU: another overflow, or the kernel's tick every 4 ms. Sampled alone instructions
-# give one sample a tick, whatever their period; in one set with cycles of the same period all of them.
-# Where both count cycles the kernel gives the cycle counter to the event that was opened first, so the
-# sampler is opened before the counter it is compared with. A cycle is a nanosecond of virtual time,
-# which passes for both CPUs, whichever of them runs: programs run one at a time.
+# Measured behaviour of this machine: the cycle counter interrupts when it overflows, so cycles have count / period
+# samples. The overflow of another counter is noticed only when something else touches the PMU: another overflow, or the
+# tick of the kernel every 4 ms. So instructions by themselves have one sample per tick, whatever their period; in a set
+# with cycles of the same period they have all samples. If two events count cycles, the first opened one gets the cycle
+# counter, so a sampler is opened before the counter that it is compared with. A cycle is a nanosecond of virtual time,
+# which passes for both CPUs whichever of them runs: programs run one at a time.
 
 N=$((20 * MILLION))
 P=100000
@@ -25,7 +24,7 @@ sampling() {
     mount_pmcfs "${1-}"
 }
 
-# log_of NAME: all of a log that has ended, in $T/log.
+# log_of NAME: copies a finished log to $T/log.
 log_of() {
     timeout 60 cat "$M/$1/samples" >"$T/log" || die "samples does not end"
 }
@@ -35,8 +34,7 @@ taken() {
     awk -v regex="${1:-.}" '$2 == "sample" && $0 ~ regex { n++ } END { print n + 0 }' "$T/log"
 }
 
-# in_loop: those that were taken while load did what it is told to: in a "subs" or the "b.ne" back to it
-# that follows. The log says which file was where.
+# in_loop: prints the samples in the loop of load: at a "subs" or the following "b.ne". Mappings are in the log.
 in_loop() {
     local start offset n ip code sum=0
     eval "$(awk '$2 == "map-in" && $NF == "path=/bin/load" { print $4, $6; exit }' "$T/log")"
@@ -52,7 +50,7 @@ in_loop() {
     echo $sum
 }
 
-# dropped WHERE: samples that were lost there, as the log tells.
+# dropped WHERE: the samples lost at this place according to the log.
 dropped() {
     awk -v where="where=$1" '$2 == "drop" && $4 == where { sub(/lost=/, "", $3); n += $3 }
         END { print n + 0 }' "$T/log"
