@@ -82,15 +82,11 @@ struct call {
     struct err err;         /* must be last: its text is not zeroed with the rest */
 };
 
-/* Work for fs after the engine's lock is dropped. */
-enum effect_kind {
-    EFFECT_WAKE,    /* wake requests and pollers of object id */
-    EFFECT_REMOVED, /* pmcfs released a PMC: entry `name` of instance id is gone */
-    EFFECT_INSTANCE /* instance `name` is gone; id 1: removed by pmcfs, 0: by rmdir */
-};
-struct effect {
-    enum effect_kind kind;
-    uint64_t id;
+/* A name that the kernel must forget. */
+struct gone_name {
+    bool is_instance;
+    bool vanished;     /* instance: removed by pmcfs, not by rmdir */
+    uint64_t instance; /* PMC: id of its instance */
     char name[256];
 };
 

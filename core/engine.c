@@ -23,7 +23,8 @@ struct engine *engine_new(const struct tunables *tunables)
     if (!engine)
         return NULL;
     engine->tunables = *tunables;
-    engine->told_end = &engine->told;
+    for (int kind = 0; kind < ENGINE_WORKS; kind++)
+        STAILQ_INIT(&engine->deferred[kind]);
     engine->next_serial = 2; /* 0 is the root, 1 the node of its directory */
     engine->readers = (gid_t)-1;
     ids_init(&engine->pmcs);
@@ -105,7 +106,7 @@ void engine_probe(struct engine *engine)
 
 void engine_free(struct engine *engine)
 {
-    struct effect effect;
+    struct gone_name gone;
     struct pmc *pmc;
     uint64_t id = 0;
 
@@ -119,11 +120,10 @@ void engine_free(struct engine *engine)
     }
     for (struct instance *instance; (instance = ids_next(&engine->instances, 0, &id));)
         instance_release(instance, false);
-    LIST_FOREACH (pmc, &engine->pending, pends)
-        pmc->later = false;
+    changes_retry(engine);
     while (engine_task(&call))
         ;
-    while (engine_next_effect(engine, &effect))
+    while (engine_next_wake(engine, &id) || engine_next_name(engine, &gone))
         ;
     engine_loaded_free(engine);
     rights_sweep(engine); /* left by a load that failed */
@@ -189,8 +189,7 @@ void engine_forget(struct engine *engine)
 {
     uint64_t id = 0;
 
-    links_destroy(engine, engine->dead); /* not part of the saved state */
-    engine->dead = NULL;
+    targets_destroy(engine, &engine->deferred[WORK_LINK]); /* not part of the saved state */
     engine->forgetting = true;
     engine->journal = NULL;
     for (struct pmc *pmc; (pmc = ids_next(&engine->pmcs, id, &id));)

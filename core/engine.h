@@ -66,7 +66,7 @@ int engine_rminstance(struct call *call, const char *name);
 int engine_chmod_instance(struct call *call, mode_t mode); /* call->instance */
 int engine_chown_instance(struct call *call, uid_t uid, gid_t gid);
 
-/* The open file is closed. Releases a PMC of lifetime=open. May queue effects and tasks. */
+/* The open file is closed. Releases a PMC of lifetime=open. */
 void engine_release(struct engine *engine, struct open_file *open);
 void open_file_clear(struct open_file *open);
 /* Frees the state but keeps the objects that its journal record refers to. */
@@ -104,9 +104,13 @@ bool open_file_again(struct engine *engine, struct open_file *open);
  */
 void engine_finished(struct call *call, int rc, bool record, bool command);
 
-/* ---- work after the lock is dropped ---- */
+/* ---- deferred work: core/work.h ---- */
 
-bool engine_next_effect(struct engine *engine, struct effect *effect); /* removes the oldest one */
+/* Return the next PMC whose requests and pollers must be woken, and the next name that the kernel
+ * must forget, or false. */
+bool engine_next_wake(struct engine *engine, uint64_t *pmc_id);
+bool engine_next_name(struct engine *engine, struct gone_name *gone);
+bool engine_has_name(const struct engine *engine);
 /* Returns true if a background task is queued (a target exited …). It may still have to wait. */
 bool engine_has_task(const struct engine *engine);
 /* Runs the next background task. call: only engine and instance are set. Returns false if there is

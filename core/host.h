@@ -8,6 +8,7 @@
 #include "core/base/buf.h"
 #include "core/base/cpus.h"
 #include "core/base/err.h"
+#include "core/work.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -43,7 +44,7 @@ struct rights {
     uint64_t id; /* of the journal record */
     unsigned refs;
     struct user *user; /* the user that is charged (a reference), or NULL */
-    struct rights *next_dead;
+    struct work work;  /* once unused */
 };
 
 /* The process that opened a file for writing, and its program. A process may observe itself. */

@@ -117,7 +117,7 @@ static void note_failure(struct change *change)
                 move->old->asked = true;
     }
     pmc_touch(pmc);
-    pmc_pend_later(pmc, change->call->now_ns);
+    pmc_change_later(pmc, change->call->now_ns);
 }
 
 static void change_end(struct change *change)
@@ -134,7 +134,7 @@ static void change_end(struct change *change)
     if (change->cause == CAUSE_RELEASE)
         pmc_unref(pmc); /* the tree's reference */
     else if (pmc_released(pmc))
-        pmc_pend(pmc); /* released during the change: close it now */
+        pmc_defer(pmc, WORK_CHANGE); /* released during the change: close it now */
     change_clear(change);
 }
 
@@ -164,7 +164,7 @@ static void change_decide(struct change *change)
     if (change->rc == 0 && change->cause == CAUSE_COMMAND && lacks_watch(change->pmc))
         pmc_stir(change->pmc);
     if (change->pmc->cpus_stale || change->pmc->stirred)
-        pmc_pend(change->pmc);
+        pmc_defer(change->pmc, WORK_CHANGE);
 }
 
 static void unlocked(struct change *change, bool slow, void (*part)(struct change *change))
@@ -191,6 +191,7 @@ int change_run(struct call *call, struct pmc *pmc, enum cause cause, bool slow)
     change.payer = user_ref(pmc->user);
     snprintf(change.name, sizeof change.name, "%s", pmc->name);
     buf_init(&change.log.inventory, NULL, 0);
+    STAILQ_INIT(&change.unused);
     pmc->busy = &change;
     change.rc = change_begin(&change);
     if (change.rc == 0 && cause != CAUSE_RELEASE)
@@ -247,7 +248,7 @@ bool change_release(struct call *call, struct pmc *pmc)
     return true;
 }
 
-bool change_pending(struct call *call, struct pmc *pmc)
+bool change_deferred(struct call *call, struct pmc *pmc)
 {
     if (pmc_released(pmc))
         return change_release(call, pmc);

@@ -27,8 +27,8 @@ extern const struct verb_row verb_table[VERBS];
 
 /* Refuses a PMC that another open file holds (lifetime=open). P29. */
 int change_refuse_held(struct call *call);
-/* Makes the engine's change of a pending PMC that is not busy. Returns false if there is none. */
-bool change_pending(struct call *call, struct pmc *pmc);
+/* WORK_CHANGE: makes the change that a PMC needs now. Returns false if it needs none. */
+bool change_deferred(struct call *call, struct pmc *pmc);
 /* Releases the objects of a PMC that was removed from the tree. Returns false if a running change
  * will do it. */
 bool change_release(struct call *call, struct pmc *pmc);

@@ -295,9 +295,8 @@ void change_close(struct change *change)
         if (move->root_fd >= 0)
             close(move->root_fd);
     }
-    links_destroy(engine, change->dead);
+    targets_destroy(engine, &change->unused);
     recording_leave(change->log.made, false); /* of a refused change */
     recording_leave(change->log.old, engine->forgetting);
-    procs_destroy(engine, change->dead_procs);
     desired_close(change);
 }

@@ -66,7 +66,7 @@ static struct link *link_fresh(struct change *change, enum target_kind kind)
     link->pmc = change->pmc;
     link->id = engine_serial(change->engine);
     if (!ids_add(&change->engine->links, link->id, link)) {
-        link_unref(link, &change->dead);
+        link_unref(link, &change->unused);
         return NULL;
     }
     change->diff.n_opens++;
@@ -256,7 +256,7 @@ static void thread_ended(struct proc *proc)
     proc_unindex(proc);
     engine_touch(proc->engine, JOURNAL_PROCESS, proc->id);
     LIST_FOREACH (link, &proc->links, of_proc)
-        pmc_pend(link->pmc);
+        pmc_defer(link->pmc, WORK_CHANGE);
 }
 
 /*

@@ -7,20 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void give_away(struct change *change, struct proc *proc)
-{
-    if (!proc)
-        return;
-    proc->next_dead = change->dead_procs;
-    change->dead_procs = proc;
-}
-
 /* Removes a link. Its counter is closed when the last running read has finished. */
 static void retire(struct change *change, struct link *link)
 {
     ids_remove(&change->engine->links, link->id);
     link_leave_lists(link);
-    link_unref(link, &change->dead);
+    link_unref(link, &change->unused);
 }
 
 /* Gives new exec guards to the procs. Old ones are freed with the change. */
@@ -369,7 +361,7 @@ static void swap_lifetime(struct change *change)
         open->holds = holds ? pmc->id : 0;
     }
     if (pmc->owner)
-        give_away(change, pmc_disown(pmc));
+        pmc_disown(pmc, &change->unused);
     if (change->owner)
         pmc_own(pmc, change->owner);
     change->owner = NULL;
@@ -428,7 +420,7 @@ static void swap_release(struct change *change)
     change->last_claim = pmc->claim;
     pmc->claim = NULL;
     if (pmc->owner)
-        give_away(change, pmc_disown(pmc));
+        pmc_disown(pmc, &change->unused);
 }
 
 void change_swap(struct change *change)
@@ -483,8 +475,8 @@ void change_refuse(struct change *change)
         if (move->opens)
             retire(change, move->next);
         else if (move->next && move->next != move->old)
-            link_unref(move->next, &change->dead);
+            link_unref(move->next, &change->unused);
     }
     if (change->owner)
-        give_away(change, proc_unref(change->engine, change->owner));
+        proc_unref(change->owner, &change->unused);
 }

@@ -77,7 +77,7 @@ static int targets_ask(struct call *call, struct pmc *pmc)
             asked[i].link->gone = true;
             pmc_touch(asked[i].link->pmc);
         }
-    links_unref(links, &call->engine->dead);
+    links_unref(links, &call->engine->deferred[WORK_LINK]);
     int rc = asked ? CALL_DONE : err_nomem(&call->err);
     free(asked);
     return rc;

@@ -50,12 +50,12 @@ struct move {
     struct link
         *next;  /* equal to `old`: it stays; NULL: it leaves and its count goes to the PMC's base */
     bool opens; /* `next` gets a counter; otherwise a new link keeps the final count */
-    bool recheck;        /* reopened: check that the writer may observe the process */
-    bool guards;         /* open an exec guard for the proc of `next` */
-    struct guard *guard; /* the new exec guard, until the proc owns it */
-    pid_t said;          /* the number in the command; 0: self, or none */
-    const char *reason;  /* reason in the log's detach record; NULL: no record */
-    struct tally *last;  /* reading, valid if `was_read` */
+    bool recheck;           /* reopened: check that the writer may observe the process */
+    bool guards;            /* open an exec guard for the proc of `next` */
+    struct guard *guard;    /* the new exec guard, until the proc owns it */
+    pid_t said;             /* the number in the command; 0: self, or none */
+    const char *reason;     /* reason in the log's detach record; NULL: no record */
+    struct tally *last;     /* reading, valid if `was_read` */
     int cgroup_fd, root_fd; /* verdict.strayed: the cgroup (-1: none) and the root of its path */
     struct cgroup_watch *watch; /* new, for `next`; after the swap the old one, to be freed */
     bool was_read;
@@ -141,8 +141,7 @@ struct change {
     uint64_t deadline_ns;     /* end of that time */
     struct process *writer;   /* lifetime=owner: the writing process, until a proc takes it over */
     struct proc *owner;       /* lifetime=owner: a reference */
-    struct link *dead;        /* destroyed by change_close() */
-    struct proc *dead_procs;  /* destroyed by change_close() */
+    struct work_queue unused; /* links and procs that change_close() destroys */
     struct claim *last_claim; /* claim of a released PMC, held until its counters are closed */
     int rc;
     struct err err;

@@ -144,7 +144,7 @@ static int process_hold(struct call *call, struct process *process)
         instance_hold(instance, proc);
     }
     if (proc)
-        proc_bury(engine, proc_unref(engine, proc));
+        proc_unref(proc, &engine->deferred[WORK_LINK]);
     if (taken)
         return rc;
     slow_begin(call, false);

@@ -1,6 +1,5 @@
 /*
- * Deferred work: effects for fs after the lock is dropped, background tasks of the engine, and
- * ticks.
+ * Deferred work: wakes and names for fs, background tasks of the engine, and ticks.
  */
 #include "core/engine.h"
 
@@ -11,69 +10,56 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- effects ---- */
+/* ---- wakes and names ---- */
 
-void engine_wake(struct engine *engine, uint64_t pmc_id)
+bool engine_next_wake(struct engine *engine, uint64_t *pmc_id)
 {
-    struct pmc *pmc = ids_find(&engine->pmcs, pmc_id);
-
-    if (pmc)
-        pmc_wake(pmc);
-}
-
-/* Announces a removed instance, after its PMCs. */
-static bool next_removed(struct engine *engine, struct effect *effect)
-{
-    struct instance *instance = engine->removed;
-
-    if (!instance)
-        return false;
-    engine->removed = instance->next_removed;
-    *effect = (struct effect){.kind = EFFECT_INSTANCE, .id = instance->vanished};
-    strncpy(effect->name, instance->name, sizeof effect->name - 1);
-    instance_free(instance);
-    return true;
-}
-
-bool engine_next_effect(struct engine *engine, struct effect *effect)
-{
-    struct pmc *pmc = engine->told;
+    struct pmc *pmc = pmc_deferred(engine, WORK_WAKE);
 
     if (!pmc)
-        return next_removed(engine, effect);
-    if (pmc->vanished) {
-        *effect = (struct effect){.kind = EFFECT_REMOVED, .id = pmc->vanished_from};
-        strncpy(effect->name, pmc->name, sizeof effect->name - 1);
-        pmc->vanished = false;
-    } else {
-        *effect = (struct effect){.kind = EFFECT_WAKE, .id = pmc->id};
-        pmc->wake = false;
-    }
-    if (pmc->vanished || pmc->wake)
-        return true;
-    engine->told = pmc->next_told;
-    if (!engine->told)
-        engine->told_end = &engine->told;
-    pmc->told = false;
+        return false;
+    *pmc_id = pmc->id;
     pmc_unref(pmc);
     return true;
 }
 
+bool engine_next_name(struct engine *engine, struct gone_name *gone)
+{
+    struct pmc *pmc = pmc_deferred(engine, WORK_NAME);
+    struct work *work = pmc ? NULL : work_take(&engine->deferred[WORK_INSTANCE], NULL);
+
+    if (pmc) {
+        *gone = (struct gone_name){.instance = pmc->vanished_from};
+        strncpy(gone->name, pmc->name, sizeof gone->name - 1);
+        pmc_unref(pmc);
+    } else if (work) {
+        struct instance *instance = WORK_OBJECT(work, instance, work_name);
+
+        *gone = (struct gone_name){.is_instance = true, .vanished = instance->vanished};
+        strncpy(gone->name, instance->name, sizeof gone->name - 1);
+        instance_free(instance);
+    }
+    return pmc || work;
+}
+
+bool engine_has_name(const struct engine *engine)
+{
+    return !STAILQ_EMPTY(&engine->deferred[WORK_NAME]) ||
+           !STAILQ_EMPTY(&engine->deferred[WORK_INSTANCE]);
+}
+
 /* ---- tasks: free unused links and processes ---- */
 
-static bool garbage_task(struct call *call)
+static bool unused_task(struct call *call)
 {
     struct engine *engine = call->engine;
-    struct link *dead = engine->dead;
-    struct proc *procs = engine->dead_procs;
+    struct work_queue unused = STAILQ_HEAD_INITIALIZER(unused);
 
-    if (!dead && !procs)
+    if (STAILQ_EMPTY(&engine->deferred[WORK_LINK]))
         return false;
-    engine->dead = NULL;
-    engine->dead_procs = NULL;
+    STAILQ_CONCAT(&unused, &engine->deferred[WORK_LINK]);
     slow_begin(call, true);
-    links_destroy(engine, dead);
-    procs_destroy(engine, procs);
+    targets_destroy(engine, &unused);
     slow_end(call);
     return true;
 }
@@ -110,55 +96,60 @@ static bool news_task(struct call *call)
     return true;
 }
 
-/* ---- tasks: pending PMCs ---- */
+/* ---- tasks: changes ---- */
 
-static struct pmc *pending_next(const struct engine *engine)
+/* Returns the first PMC to change. Those that are busy, or were refused just now, stay queued. */
+static struct work *change_next(const struct engine *engine)
 {
-    struct pmc *pmc = LIST_FIRST(&engine->pending);
+    struct work *work;
 
-    while (pmc && (pmc->busy || pmc->later))
-        pmc = LIST_NEXT(pmc, pends);
-    return pmc;
+    STAILQ_FOREACH (work, &engine->deferred[WORK_CHANGE], entry) {
+        const struct pmc *pmc = work_pmc(work, WORK_CHANGE);
+
+        if (!pmc->busy && !pmc->later)
+            break;
+    }
+    return work;
 }
 
-/* Runs one pending PMC. PMCs that are busy, or were refused just now, stay on the list. */
-static bool pending_task(struct call *call)
+static bool change_task(struct call *call)
 {
-    struct pmc *pmc;
+    struct engine *engine = call->engine;
+    struct work *work;
     bool any = false;
 
-    while (!any && (pmc = pending_next(call->engine))) {
-        LIST_REMOVE(pmc, pends);
-        pmc->pending = false;
-        any = change_pending(call, pmc);
+    while (!any && (work = change_next(engine))) {
+        struct pmc *pmc = work_pmc(work, WORK_CHANGE);
+
+        STAILQ_REMOVE(&engine->deferred[WORK_CHANGE], work, work, entry);
+        work->kind = WORK_NONE;
+        any = change_deferred(call, pmc);
         pmc_unref(pmc);
     }
     return any;
 }
 
-static void retry_tick(struct engine *engine, uint64_t now_ns)
+void changes_retry(struct engine *engine)
 {
-    struct pmc *pmc;
+    struct work *work;
 
-    if (!engine->retry_ns || now_ns < engine->retry_ns)
-        return;
     engine->retry_ns = 0;
-    LIST_FOREACH (pmc, &engine->pending, pends)
-        pmc->later = false;
+    STAILQ_FOREACH (work, &engine->deferred[WORK_CHANGE], entry)
+        work_pmc(work, WORK_CHANGE)->later = false;
 }
 
 /* ---- all tasks ---- */
 
 bool engine_has_task(const struct engine *engine)
 {
-    return engine->dead || engine->dead_procs || poll_wanted(engine) || drain_wanted(engine) ||
-           news_are(engine) || pending_next(engine);
+    return !STAILQ_EMPTY(&engine->deferred[WORK_LINK]) || poll_wanted(engine) ||
+           drain_wanted(engine) || news_are(engine) || change_next(engine);
 }
 
 bool engine_task(struct call *call)
 {
-    return garbage_task(call) || news_task(call) || drain_task(call) || poll_task(call) ||
-           pending_task(call);
+    return unused_task(call) || news_task(call) || drain_task(call) || poll_task(call) ||
+           change_task(call);
 }
 
 /* ---- ticks ---- */
@@ -176,5 +167,6 @@ void engine_tick(struct engine *engine, uint64_t now_ns)
 {
     drain_tick(engine, now_ns);
     poll_tick(engine, now_ns);
-    retry_tick(engine, now_ns);
+    if (engine->retry_ns && engine->retry_ns <= now_ns)
+        changes_retry(engine);
 }

@@ -1,5 +1,5 @@
 /*
- * Events from host and backend. They are noted, and the affected PMCs become pending.
+ * Events from host and backend. They are noted, and a change of the affected PMCs is deferred.
  */
 #include "core/change/change.h"
 #include "core/engine.h"
@@ -18,7 +18,7 @@ static void sink_exited(void *ctx, uint64_t tag)
     proc_unindex(proc);
     engine_touch(proc->engine, JOURNAL_PROCESS, proc->id);
     LIST_FOREACH (link, &proc->links, of_proc)
-        pmc_pend(link->pmc);
+        pmc_defer(link->pmc, WORK_CHANGE);
     LIST_FOREACH (pmc, &proc->owned, owned)
         if (!pmc_released(pmc))
             pmc_vanish(pmc);
@@ -35,7 +35,7 @@ static void sink_gone(void *ctx, uint64_t tag)
         return;
     link->gone = true;
     pmc_touch(link->pmc);
-    pmc_pend(link->pmc);
+    pmc_defer(link->pmc, WORK_CHANGE);
 }
 
 static void sink_dropped(void *ctx, uint64_t tag)
@@ -53,7 +53,7 @@ static void sink_dropped(void *ctx, uint64_t tag)
         pmc_touch(link->pmc);
         link->asked = link->below = false;
         link->drops++;
-        pmc_pend(link->pmc);
+        pmc_defer(link->pmc, WORK_CHANGE);
     }
 }
 
@@ -81,7 +81,7 @@ static void sink_cpu(void *ctx, unsigned cpu, bool online)
         pmc->cpus_stale |= online;
         pmc->cpus_refused = false;
         pmc_touch(pmc);
-        pmc_pend(pmc);
+        pmc_defer(pmc, WORK_CHANGE);
     }
 }
 

@@ -147,7 +147,7 @@ static void procs_settle(struct engine *engine)
         if (proc->refs)
             continue;
         proc_ref(proc);
-        proc_bury(engine, proc_unref(engine, proc)); /* freed once its record is gone */
+        proc_unref(proc, &engine->deferred[WORK_LINK]); /* freed once its record is gone */
     }
     rights_sweep(engine);
 }

@@ -35,7 +35,7 @@ static bool named_end(struct loading *load, bool fine)
         pmc_own(pmc, owner);
     }
     pmc->cpus_stale = true;
-    pmc_pend(pmc); /* look for changes since the last worker */
+    pmc_defer(pmc, WORK_CHANGE); /* look for changes since the last worker */
     return true;
 }
 

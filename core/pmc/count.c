@@ -101,7 +101,7 @@ static void looked_clear(const struct look *look, struct looked *item)
 {
     free(item->own);
     set_unref(item->set);
-    links_unref(item->links, &look->engine->dead);
+    links_unref(item->links, &look->engine->deferred[WORK_LINK]);
     item->own = NULL;
     item->total = NULL;
     item->set = NULL;

@@ -173,7 +173,7 @@ void instance_let_go(struct instance *instance)
     LIST_REMOVE(instance, held);
     instance->holder = NULL;
     instance_touch(instance);
-    proc_bury(instance->engine, proc_unref(instance->engine, proc));
+    proc_unref(proc, &instance->engine->deferred[WORK_LINK]);
 }
 
 static void error_touch(const struct instance *instance, uid_t uid)
@@ -181,7 +181,7 @@ static void error_touch(const struct instance *instance, uid_t uid)
     engine_touch(instance->engine, JOURNAL_ERROR, instance->id << 32 | uid);
 }
 
-/* The struct is freed after the kernel was notified; it is its own queue entry. */
+/* The struct is freed when the kernel is notified (engine_next_name()). */
 void instance_release(struct instance *instance, bool vanishes)
 {
     struct engine *engine = instance->engine;
@@ -196,8 +196,7 @@ void instance_release(struct instance *instance, bool vanishes)
     for (size_t i = 0; i < instance->n_errors; i++)
         error_touch(instance, instance->errors[i].uid);
     instance->vanished = vanishes;
-    instance->next_removed = engine->removed;
-    engine->removed = instance;
+    engine_defer(engine, &instance->work_name, WORK_INSTANCE);
 }
 
 struct instance *engine_instance(struct engine *engine, uint64_t id)

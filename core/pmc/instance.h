@@ -43,9 +43,9 @@ struct instance {
     struct user *share;        /* its account; NULL: the root */
     struct proc *holder;       /* process with which it ends (a reference), or NULL */
     LIST_ENTRY(instance) held; /* on holder->held */
-    struct work work;
-    struct instance *next_removed;
-    bool vanished; /* removed by pmcfs */
+    struct totals work;
+    struct work work_name; /* once removed: the kernel forgets the name */
+    bool vanished;         /* removed by pmcfs */
     struct ids pmcs;
     struct pmc **by_name; /* sorted by name */
     size_t n, size;

@@ -1,6 +1,6 @@
 /*
  * struct engine, for the modules of core: host and backend, rows, objects by serial, statistics,
- * and lists of deferred work.
+ * and queues of deferred work.
  */
 #pragma once
 
@@ -13,6 +13,7 @@
 #include "core/log/log.h"
 #include "core/pmc/tunable.h"
 #include "core/rows/row.h"
+#include "core/work.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,7 +24,7 @@
 #define FDS_KEPT 64 /* descriptors reserved for the daemon */
 
 /* Statistics in all, or of an instance. */
-struct work {
+struct totals {
     uint64_t operations, failed; /* hwpmc's syscalls and syscall_errors */
     uint64_t attaches, raced;
     uint64_t drained;          /* drains that found records: hwpmc's log_sweeps */
@@ -50,7 +51,6 @@ struct engine {
     struct ids procs;                       /* watched processes */
     struct ids links;                       /* by tag, for sink.gone() */
     struct ids rights;                      /* shared rights */
-    struct rights *dead_rights;             /* freed after the next publication */
     struct proc *proc_by_key, *proc_by_pid; /* tables: core/pmc/target.h */
     LIST_HEAD(, link) spreading;            /* links whose events descendants inherit */
     struct set *sets;                       /* hash table of shared sets */
@@ -59,21 +59,16 @@ struct engine {
     struct ids instances;            /* all except the root */
     struct instance *instance_names; /* hash table by name */
     uint64_t next_instance;          /* next serial; never 0, never reused */
-    struct instance *removed;        /* the kernel is notified after the lock */
-    struct proc *dead_procs;         /* to be destroyed without the lock */
     uint64_t limit_ns;               /* limit of an attach in addition to attach_ms; 0: none */
     struct catalog catalog;
     bool has_catalog, loads_catalog; /* loaded; a request is checking it */
     uint64_t catalog_mark;           /* backend.look() when it was loaded; 0: unknown */
     bool (*reserved)(const char *name);
     uint64_t stats[STAT_COUNT];
-    struct work work;
-    struct pmc *told, **told_end; /* PMCs with effects after the lock */
-    LIST_HEAD(, pmc) pending;     /* PMCs with work for a background task */
-    struct link *dead;            /* links, destroyed without the lock */
-    uint64_t retry_ns;            /* time to retry refused pending PMCs; 0: none */
-    LIST_HEAD(, pmc) recorders;   /* running PMCs that record */
-    struct pmc *drains;           /* PMCs to drain (references) */
+    struct totals work;
+    struct work_queue deferred[ENGINE_WORKS]; /* by kind; PMCs are references */
+    uint64_t retry_ns;                        /* time to retry refused changes; 0: none */
+    LIST_HEAD(, pmc) recorders;               /* running PMCs that record */
     bool follow_asked, following; /* the backend wants, has a task that follows processes */
     uint64_t drain_due_ns;        /* next drain of all recorders */
     uint64_t request;             /* number of the running request; 0: none, or not repeatable */
@@ -92,7 +87,6 @@ struct engine {
     unsigned n_polled;              /* number of polled PMCs */
     uint64_t poll_due_ns;           /* time of the next snapshot for pollers */
     bool polling;                   /* such a snapshot is running */
-    bool poll_asked;                /* a snapshot of PMCs with `poll_asked` is requested */
     gid_t readers;                  /* group of the tunable readers, or -1 */
     unsigned long fd_limit;         /* RLIMIT_NOFILE */
     _Atomic unsigned long fds_used; /* used or reserved by counters, processes and guards */
@@ -102,6 +96,12 @@ struct engine {
 /* Notes a changed object: its record is written before the lock is dropped. */
 void engine_touch(struct engine *engine, enum journal_kind kind, uint64_t id);
 void engine_touched_clear(struct engine *engine); /* after their records were written */
+
+/* Queues work (core/work.h). Returns false if it is queued already. */
+static inline bool engine_defer(struct engine *engine, struct work *work, enum work_kind kind)
+{
+    return work_add(&engine->deferred[kind], work, kind);
+}
 
 #define SERIALS 65536 /* serials reserved at once for this worker */
 
@@ -115,4 +115,4 @@ static inline uint64_t engine_serial(struct engine *engine)
     return engine->next_serial++;
 }
 
-void engine_wake(struct engine *engine, uint64_t pmc_id);
+void changes_retry(struct engine *engine); /* refused changes (pmc->later) run again now */

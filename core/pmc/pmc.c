@@ -210,32 +210,25 @@ void pmc_take_off(struct pmc *pmc)
     pmc_wake(pmc);
 }
 
-/* Queues effects for after the lock. Needs no memory. */
-static void pmc_tell(struct pmc *pmc)
+void pmc_defer(struct pmc *pmc, enum work_kind kind)
 {
-    struct engine *engine = pmc->engine;
-
-    if (pmc->told)
-        return;
-    pmc->told = true;
-    pmc->next_told = NULL;
-    *engine->told_end = pmc_ref(pmc);
-    engine->told_end = &pmc->next_told;
+    if (engine_defer(pmc->engine, pmc_work(pmc, kind), kind))
+        pmc_ref(pmc);
 }
 
-void pmc_wake(struct pmc *pmc)
+struct pmc *pmc_deferred(struct engine *engine, enum work_kind kind)
 {
-    pmc->wake = true;
-    pmc_tell(pmc);
+    struct work *work = work_take(&engine->deferred[kind], NULL);
+
+    return work ? work_pmc(work, kind) : NULL;
 }
 
 void pmc_vanish(struct pmc *pmc)
 {
-    pmc->vanished = true;
     pmc->vanished_from = pmc->instance->id;
-    pmc_tell(pmc);
+    pmc_defer(pmc, WORK_NAME);
     pmc_take_off(pmc);
-    pmc_pend(pmc);
+    pmc_defer(pmc, WORK_CHANGE);
 }
 
 void pmc_changed(struct pmc *pmc)
@@ -367,20 +360,11 @@ struct plan link_plan(struct link *link, const struct opening *opening)
 
 /* ---- events from outside ---- */
 
-void pmc_pend(struct pmc *pmc)
-{
-    if (pmc->pending)
-        return;
-    pmc->pending = true;
-    pmc_ref(pmc);
-    LIST_INSERT_HEAD(&pmc->engine->pending, pmc, pends);
-}
-
-void pmc_pend_later(struct pmc *pmc, uint64_t now_ns)
+void pmc_change_later(struct pmc *pmc, uint64_t now_ns)
 {
     const uint64_t pause_ns = 100000000;
 
-    pmc_pend(pmc);
+    pmc_defer(pmc, WORK_CHANGE);
     pmc->later = true;
     if (!pmc->engine->retry_ns)
         pmc->engine->retry_ns = now_ns + pause_ns;
@@ -399,9 +383,9 @@ void pmc_stir(struct pmc *pmc)
         pmc->stirs = 0;
     }
     if (pmc->stirs++ < STIRS_MAX)
-        pmc_pend(pmc);
+        pmc_defer(pmc, WORK_CHANGE);
     else
-        pmc_pend_later(pmc, now_ns);
+        pmc_change_later(pmc, now_ns);
     if (pmc->stirs > STIRS_MAX)
         pmc->stirs = STIRS_MAX;
 }
@@ -439,7 +423,7 @@ void link_lost_below(struct link *link)
     link->missed = link->dropped = link->below = true;
     link->asked = false;
     link->drops++;
-    pmc_pend(link->pmc);
+    pmc_defer(link->pmc, WORK_CHANGE);
 }
 
 bool link_dead(const struct pmc *pmc, const struct link *link)
@@ -448,7 +432,7 @@ bool link_dead(const struct pmc *pmc, const struct link *link)
         return false;
     if (link->kind == TARGET_CGROUP && pmc->settings.word[KEY_REATTACH])
         return false; /* see pmc_stir() */
-    if (link->gone) /* or its process executed a privileged program, see link_dropped() */
+    if (link->gone)   /* or its process executed a privileged program, see link_dropped() */
         return !link_dropped(pmc, link);
     /* With descendants the children are still counted after the process has exited. */
     return link->proc && link->proc->dead && !pmc->settings.word[KEY_DESCENDANTS];
@@ -462,11 +446,11 @@ void pmc_own(struct pmc *pmc, struct proc *proc)
     LIST_INSERT_HEAD(&proc->owned, pmc, owned);
 }
 
-struct proc *pmc_disown(struct pmc *pmc)
+void pmc_disown(struct pmc *pmc, struct work_queue *unused)
 {
     struct proc *proc = pmc->owner;
 
     LIST_REMOVE(pmc, owned);
     pmc->owner = NULL;
-    return proc_unref(pmc->engine, proc);
+    proc_unref(proc, unused);
 }

@@ -89,16 +89,12 @@ struct pmc {
     uint64_t made_ns;                /* CLOCK_MONOTONIC of mkdir */
     uint64_t made_tsc;               /* cycle counter at mkdir; 0: none */
     atomic_bool taken_off;           /* released, for readers without the lock */
-    bool told;                       /* on engine->told (a reference) for the flags below */
-    bool wake, vanished;
-    bool pending;    /* on engine->pending (a reference) */
-    bool later;      /* was refused: retry at engine->retry_ns */
-    bool had_target; /* was attached since the event was set */
+    struct work deferred[PMC_WORKS - 1]; /* pmc_work() */
+    bool later;                          /* its change was refused: retry at engine->retry_ns */
+    bool had_target;                     /* was attached since the event was set */
     bool raced;
-    struct change *busy; /* running change, for which others wait; or NULL */
-    LIST_ENTRY(pmc) pends;
-    uint64_t vanished_from; /* id of the instance from which it vanished */
-    struct pmc *next_told;
+    struct change *busy;     /* running change, for which others wait; or NULL */
+    uint64_t vanished_from;  /* id of the instance from which it vanished */
     struct user *user;       /* charged user (a reference); NULL during a load */
     unsigned long fds;       /* descriptors of its links and its recording */
     uint64_t links_bytes;    /* memory charged for the links */
@@ -129,8 +125,7 @@ struct pmc {
     char *error;         /* line of the last failed command, or NULL */
     uint64_t throttled;  /* log_stats.throttled at the last reset of `missed` */
     bool missed;         /* a detached target had missed counts; until reset */
-    bool poll_asked;     /* expensive to read: snapshot requested for pollers */
-    bool poll_tells;     /* notify pollers after that in any case */
+    bool poll_tells;     /* notify pollers after the next snapshot in any case */
     bool held_by;        /* lifetime=open: only its holder may change it */
     unsigned pollers;
     uint64_t polled_count;  /* count at the last snapshot for pollers */
@@ -149,13 +144,11 @@ struct pmc {
     struct recording *recording; /* of the newest counters; NULL: counting only */
     uint8_t recorded;            /* mask of enum recorded for `recording` */
     bool recorded_kernel;        /* its kernel samples are visible */
-    bool drain_asked;            /* on engine->drains (a reference) */
     bool draining;
     unsigned recorded_fds; /* its descriptors and locked memory */
     uint64_t recorded_bytes;
     uint64_t *counted_before; /* totals when it started: SET_MAX values, or NULL */
     LIST_ENTRY(pmc) records;  /* on engine->recorders; drained periodically */
-    struct pmc *next_drain;
 };
 
 /* Returns the kinds of records for this mode and settings; 0: counting only. */
@@ -199,8 +192,23 @@ void pmc_hold_links(struct pmc *pmc);
 void pmc_take_off(struct pmc *pmc);
 /* Removes a PMC on behalf of pmcfs: also notifies the kernel and queues the release. */
 void pmc_vanish(struct pmc *pmc);
+static inline struct work *pmc_work(struct pmc *pmc, enum work_kind kind)
+{
+    return &pmc->deferred[kind - 1];
+}
+static inline struct pmc *work_pmc(struct work *work, enum work_kind kind)
+{
+    return WORK_OBJECT(work - (kind - 1), pmc, deferred);
+}
+/* Queues work of the PMC, with a reference, unless it is queued. */
+void pmc_defer(struct pmc *pmc, enum work_kind kind);
+/* Removes the first PMC with work of this kind and returns it with the reference, or NULL. */
+struct pmc *pmc_deferred(struct engine *engine, enum work_kind kind);
 /* Wakes requests and pollers that wait for the PMC. */
-void pmc_wake(struct pmc *pmc);
+static inline void pmc_wake(struct pmc *pmc)
+{
+    pmc_defer(pmc, WORK_WAKE);
+}
 
 /* Notes a change of state or targets and wakes waiters. */
 void pmc_changed(struct pmc *pmc);
@@ -258,9 +266,7 @@ bool pmc_missed(const struct pmc *pmc);
 void pmc_miss_nothing(struct pmc *pmc);
 void log_add(struct log_stats *to, const struct log_stats *from);
 
-/* Puts the PMC on the engine's list of pending PMCs (change_pending()). */
-void pmc_pend(struct pmc *pmc);
-void pmc_pend_later(struct pmc *pmc, uint64_t now_ns); /* retry later */
+void pmc_change_later(struct pmc *pmc, uint64_t now_ns); /* WORK_CHANGE, after a pause */
 /* Returns true if the kernel removed the events of a living process. One system call. */
 bool link_dropped(const struct pmc *pmc, const struct link *link);
 /* Returns true if a CPU changed so that the counter must be closed or opened again. */
@@ -276,7 +282,7 @@ bool link_target_alive(void *arg);
 
 /* Sets the line of `error`: "ERRNO ID FILE: sentence"; NULL: the last command succeeded. */
 void pmc_set_error(struct pmc *pmc, const char *line);
-/* lifetime=owner: takes over the caller's reference. Returns a proc to destroy, or NULL. */
+/* lifetime=owner: takes over the caller's reference, and drops it. */
 void pmc_own(struct pmc *pmc, struct proc *proc);
-struct proc *pmc_disown(struct pmc *pmc);
+void pmc_disown(struct pmc *pmc, struct work_queue *unused);
 int name_check(const char *name, struct err *err); /* P22, P24 */

@@ -158,8 +158,7 @@ void rights_unref(struct rights *rights)
         journal_spare(rights->engine->journal, bytes_of(rights) / 2);
     charge(rights, -1);
     user_unref(rights->user);
-    rights->next_dead = rights->engine->dead_rights;
-    rights->engine->dead_rights = rights;
+    engine_defer(rights->engine, &rights->work, WORK_RIGHTS);
 }
 
 void rights_sweep(struct engine *engine)
@@ -173,10 +172,11 @@ void rights_sweep(struct engine *engine)
 
 void rights_end(struct engine *engine)
 {
-    struct rights *rights;
+    struct work *work;
 
-    while ((rights = engine->dead_rights)) {
-        engine->dead_rights = rights->next_dead;
+    while ((work = work_take(&engine->deferred[WORK_RIGHTS], NULL))) {
+        struct rights *rights = WORK_OBJECT(work, rights, work);
+
         if (engine->forgetting) /* a record refers to the descriptor */
             rights->userns_fd = -1;
         rights_free(rights);

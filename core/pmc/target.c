@@ -184,7 +184,7 @@ const struct tally *link_seen(const struct link *link)
     return since > 0 ? link->seen : link->base; /* reset since, or loaded */
 }
 
-void link_unref(struct link *link, struct link **dead)
+void link_unref(struct link *link, struct work_queue *unused)
 {
     assert(link->refs > 0);
     if (--link->refs > 0)
@@ -192,11 +192,10 @@ void link_unref(struct link *link, struct link **dead)
     link_leave_lists(link);
     rights_unref(link->rights);
     link->rights = NULL;
-    /* Kept until here, because a long read checks whether the target is alive. */
-    link->last = link->proc ? proc_unref(link->proc->engine, link->proc) : NULL;
+    work_add(unused, &link->work, WORK_LINK);
+    if (link->proc) /* kept until here, because a long read checks whether the target is alive */
+        proc_unref(link->proc, unused);
     link->proc = NULL;
-    link->next_dead = *dead;
-    *dead = link;
 }
 
 void recording_leave(struct recording *recording, bool forgetting)
@@ -207,23 +206,41 @@ void recording_leave(struct recording *recording, bool forgetting)
         recording_unref(recording);
 }
 
-void links_destroy(struct engine *engine, struct link *dead)
+static void link_destroy(const struct engine *engine, struct link *link)
 {
-    while (dead) {
-        struct link *link = dead;
+    if (link->counter)
+        (engine->forgetting ? engine->backend->forget : engine->backend->free)(link->counter);
+    recording_leave(link->recording, engine->forgetting);
+    if (link->cgroup_fd >= 0 && !engine->forgetting)
+        close(link->cgroup_fd);
+    if (link->watch)
+        engine->host->cgroup_unwatch(link->watch);
+    free(link->cgroup);
+    free(link);
+}
 
-        dead = link->next_dead;
-        if (link->counter)
-            (engine->forgetting ? engine->backend->forget : engine->backend->free)(link->counter);
-        recording_leave(link->recording, engine->forgetting);
-        proc_destroy(engine, link->last);
-        if (link->cgroup_fd >= 0 && !engine->forgetting)
-            close(link->cgroup_fd);
-        if (link->watch)
-            engine->host->cgroup_unwatch(link->watch);
-        free(link->cgroup);
-        free(link);
-    }
+static void proc_destroy(const struct engine *engine, struct proc *proc)
+{
+    if (proc->guard)
+        (engine->forgetting ? engine->backend->guard_forget
+                            : engine->backend->unguard)(proc->guard);
+    if (engine->forgetting)
+        engine->host->process_forget(proc->process);
+    else
+        engine->host->process_free(proc->process);
+    free(proc);
+}
+
+void targets_destroy(const struct engine *engine, struct work_queue *unused)
+{
+    enum work_kind kind;
+    struct work *work;
+
+    while ((work = work_take(unused, &kind)))
+        if (kind == WORK_LINK)
+            link_destroy(engine, WORK_OBJECT(work, link, work));
+        else
+            proc_destroy(engine, WORK_OBJECT(work, proc, work));
 }
 
 struct links *links_new(unsigned n)
@@ -243,13 +260,13 @@ struct links *links_ref(struct links *links)
     return links;
 }
 
-void links_unref(struct links *links, struct link **dead)
+void links_unref(struct links *links, struct work_queue *unused)
 {
     if (!links || --links->refs > 0)
         return;
     for (unsigned i = 0; i < links->n; i++)
         if (links->link[i])
-            link_unref(links->link[i], dead);
+            link_unref(links->link[i], unused);
     free(links);
 }
 
@@ -376,50 +393,20 @@ void proc_ref(struct proc *proc)
     engine_touch(proc->engine, JOURNAL_PROCESS, proc->id);
 }
 
-struct proc *proc_unref(struct engine *engine, struct proc *proc)
+void proc_unref(struct proc *proc, struct work_queue *unused)
 {
+    struct engine *engine = proc->engine;
+
     assert(proc->refs > 0);
     if (--proc->refs > 0)
-        return NULL;
+        return;
     assert(LIST_EMPTY(&proc->links) && LIST_EMPTY(&proc->owned) && LIST_EMPTY(&proc->held));
     engine->host->process_unwatch(proc->process);
     ids_remove(&engine->procs, proc->id);
     proc_unindex(proc);
     engine_touch(engine, JOURNAL_PROCESS, proc->id);
     engine->fds_used -= proc->guard ? 2 : 1;
-    return proc;
-}
-
-void proc_destroy(struct engine *engine, struct proc *proc)
-{
-    if (!proc)
-        return;
-    if (proc->guard)
-        (engine->forgetting ? engine->backend->guard_forget
-                            : engine->backend->unguard)(proc->guard);
-    if (engine->forgetting)
-        engine->host->process_forget(proc->process);
-    else
-        engine->host->process_free(proc->process);
-    free(proc);
-}
-
-void procs_destroy(struct engine *engine, struct proc *procs)
-{
-    while (procs) {
-        struct proc *proc = procs;
-
-        procs = proc->next_dead;
-        proc_destroy(engine, proc);
-    }
-}
-
-void proc_bury(struct engine *engine, struct proc *proc)
-{
-    if (!proc)
-        return;
-    proc->next_dead = engine->dead_procs;
-    engine->dead_procs = proc;
+    work_add(unused, &proc->work, WORK_PROC);
 }
 
 void link_set_proc(struct link *link, struct proc *proc)

@@ -28,8 +28,8 @@ struct target_word {
 
 /* Parses a word. E27 for an invalid word or number, E21 for an impossible CPU number. */
 int target_parse(struct target_word *out, struct word word, struct err *err);
-/* Takes the first target of a list with commas from *list. The word is empty between two commas. The
- * commas of cpu0,2-3 and of a cgroup's path belong to the word. */
+/* Takes the first target of a list with commas from *list. The word is empty between two commas.
+ * The commas of cpu0,2-3 and of a cgroup's path belong to the word. */
 struct word target_next(struct word *list);
 void target_word_clear(struct target_word *word);
 
@@ -56,7 +56,7 @@ struct proc {
     bool left;           /* the last guard has fired; see proc_left() */
     bool watched;        /* the host reports its exit */
     LIST_HEAD(, link) links;
-    struct proc *next_dead;     /* list engine->dead_procs */
+    struct work work;           /* once unused */
     LIST_HEAD(, pmc) owned;     /* lifetime=owner */
     LIST_HEAD(, instance) held; /* lifetime=namespace */
 };
@@ -82,14 +82,9 @@ struct link {
     uint64_t id;       /* tag for sink.gone() */
     struct pmc *pmc;   /* no reference */
     struct proc *proc; /* process and thread; NULL after the end */
-    union {
-        LIST_ENTRY(link) of_proc;
-        struct { /* while on a dead list */
-            struct link *next_dead;
-            struct proc *last; /* destroyed with the link, which had the last reference */
-        };
-    };
-    pid_t pid, tid; /* in the daemon's namespace; kept after the end */
+    LIST_ENTRY(link) of_proc;
+    struct work work; /* once unused */
+    pid_t pid, tid;   /* in the daemon's namespace; kept after the end */
     unsigned cpu;
     bool offline;  /* its CPU or cgroup does not exist now; the count stays */
     bool ended;    /* the target has ended: `base` is the final tally, counter is NULL */
@@ -130,12 +125,13 @@ struct links {
 
 struct links *links_new(unsigned n); /* link[] is NULL; returns NULL on ENOMEM */
 struct links *links_ref(struct links *links);
-/* Drops a reference. Unused links are added to *dead. */
-void links_unref(struct links *links, struct link **dead);
-void link_unref(struct link *link, struct link **dead);
+/* Drop a reference. Unused links and their procs are added to the queue: that of a change, or the
+ * engine's WORK_LINK. */
+void links_unref(struct links *links, struct work_queue *unused);
+void link_unref(struct link *link, struct work_queue *unused);
 struct link *link_new(unsigned n_events);
-/* Frees the links of a dead list with counters and descriptors. Call without the lock. */
-void links_destroy(struct engine *engine, struct link *dead);
+/* Frees links and procs with their counters and descriptors. Call without the lock. */
+void targets_destroy(const struct engine *engine, struct work_queue *unused);
 /* Drops a reference; forgetting: descriptors stay open. Call without the lock. NULL is allowed. */
 void recording_leave(struct recording *recording, bool forgetting);
 static inline bool link_live(const struct link *link)
@@ -165,13 +161,8 @@ void proc_ref(struct proc *proc);
 /* Returns true if the process lost its events by executing a privileged program, even if it has
  * exited since. */
 bool proc_left(const struct proc *proc);
-/* Drops a reference. Returns the proc for proc_destroy() without the lock if it was the last, or
- * NULL. */
-struct proc *proc_unref(struct engine *engine, struct proc *proc);
-void proc_destroy(struct engine *engine, struct proc *proc);   /* NULL allowed */
-void procs_destroy(struct engine *engine, struct proc *procs); /* all of a list */
-void proc_bury(struct engine *engine,
-               struct proc *proc); /* queues it for proc_destroy(); NULL allowed */
+/* Drops a reference. An unused proc is added to the queue. */
+void proc_unref(struct proc *proc, struct work_queue *unused);
 void link_set_proc(struct link *link, struct proc *proc); /* takes a reference */
 void link_leave_lists(struct link *link); /* removes it from all lists; the proc reference stays */
 /* Adds a link to engine->spreading if descendants inherit its events and it is not the superuser's.

@@ -14,13 +14,8 @@
 
 void drain_ask(struct pmc *pmc)
 {
-    struct engine *engine = pmc->engine;
-
-    if (pmc->drain_asked || pmc->draining || !pmc->recording)
-        return;
-    pmc->drain_asked = true;
-    pmc->next_drain = engine->drains;
-    engine->drains = pmc_ref(pmc);
+    if (!pmc->draining && pmc->recording)
+        pmc_defer(pmc, WORK_DRAIN);
 }
 
 uint64_t drain_deadline(const struct engine *engine)
@@ -56,11 +51,12 @@ static bool drain_must_wait(const struct pmc *pmc)
 
 bool drain_wanted(const struct engine *engine)
 {
-    const struct pmc *pmc = engine->drains;
+    struct work *work;
 
-    while (pmc && drain_must_wait(pmc))
-        pmc = pmc->next_drain;
-    return pmc != NULL || (engine->follow_asked && !engine->following);
+    STAILQ_FOREACH (work, &engine->deferred[WORK_DRAIN], entry)
+        if (!drain_must_wait(work_pmc(work, WORK_DRAIN)))
+            break;
+    return work || (engine->follow_asked && !engine->following);
 }
 
 static void drain_add(struct drain *drain, struct pmc *pmc)
@@ -72,21 +68,23 @@ static void drain_add(struct drain *drain, struct pmc *pmc)
         (struct drained){.pmc = pmc, .recording = recording_ref(pmc->recording)};
 }
 
-/* Takes the requests of one user: the first user in the list without a running drain. */
+/* Takes the PMCs of one user: the first user in the queue without a running drain. */
 static void drain_take(struct engine *engine, struct drain *drain)
 {
-    for (struct pmc **at = &engine->drains, *pmc; (pmc = *at) && drain->n < BATCH;) {
-        if (drain_must_wait(pmc) || (pmc->recording && drain->user && pmc->user != drain->user)) {
-            at = &pmc->next_drain;
-            continue;
-        }
-        *at = pmc->next_drain;
-        pmc->drain_asked = false;
-        if (pmc->recording)
+    struct work_queue *queue = &engine->deferred[WORK_DRAIN],
+                      others = STAILQ_HEAD_INITIALIZER(others);
+    struct pmc *pmc;
+
+    while (drain->n < BATCH && (pmc = pmc_deferred(engine, WORK_DRAIN))) {
+        if (drain_must_wait(pmc) || (pmc->recording && drain->user && pmc->user != drain->user))
+            work_add(&others, pmc_work(pmc, WORK_DRAIN), WORK_DRAIN);
+        else if (pmc->recording)
             drain_add(drain, pmc);
         else
             pmc_unref(pmc);
     }
+    STAILQ_CONCAT(&others, queue);
+    STAILQ_CONCAT(queue, &others);
 }
 
 /* Drops the recording references here, without the engine's lock: dropping the last one of a

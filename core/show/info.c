@@ -139,7 +139,7 @@ int show_info_classes(struct call *call)
 }
 
 /* Adds up the statistics of all logs, including released ones. */
-static struct log_stats log_sums(struct ids *pmcs, const struct work *work)
+static struct log_stats log_sums(struct ids *pmcs, const struct totals *work)
 {
     struct log_stats sums = work->released, stats;
     uint64_t id = 0;
@@ -152,7 +152,7 @@ static struct log_stats log_sums(struct ids *pmcs, const struct work *work)
 }
 
 /* Prints hwpmc's eight statistics, or the nearest equivalents. */
-static void print_eight(struct buf *out, const struct log_stats *logs, const struct work *work)
+static void print_eight(struct buf *out, const struct log_stats *logs, const struct totals *work)
 {
     fact(out, "intr_ignored", logs->hidden);
     fact(out, "intr_processed", logs->records);
@@ -184,7 +184,7 @@ int show_info_stats(struct call *call)
     struct engine *engine = call->engine;
     struct instance *instance = call->instance;
     const bool all = instance_is_root(instance);
-    const struct work *work = all ? &engine->work : &instance->work;
+    const struct totals *work = all ? &engine->work : &instance->work;
     struct ids *pmcs = all ? &engine->pmcs : &instance->pmcs;
     const struct log_stats logs = log_sums(pmcs, work);
     struct buf *out = call->out;

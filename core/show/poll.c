@@ -36,12 +36,6 @@ static void polled_is(struct pmc *pmc, uint64_t count, uint64_t now_ns)
     pmc->poll_tells = false;
 }
 
-static void poll_ask(struct pmc *pmc)
-{
-    pmc->poll_asked = true;
-    pmc->engine->poll_asked = true;
-}
-
 static int look_polled(struct call *call, struct look *look)
 {
     (void)call;
@@ -58,14 +52,13 @@ static int look_polled(struct call *call, struct look *look)
 /* Takes the PMCs for which a snapshot is requested. */
 static unsigned asked_take(struct engine *engine, struct pmc **pmcs)
 {
-    uint64_t id = 0;
+    struct pmc *pmc;
     unsigned n = 0;
 
-    engine->poll_asked = false;
-    for (struct pmc *pmc; (pmc = ids_next(&engine->pmcs, id, &id));) {
-        if (pmc->poll_asked && pmc->set)
-            pmcs[n++] = pmc;
-        pmc->poll_asked = false;
+    while ((pmc = pmc_deferred(engine, WORK_LOOK))) {
+        if (!pmc_released(pmc) && pmc->set)
+            pmcs[n++] = pmc; /* the tree has a reference too */
+        pmc_unref(pmc);
     }
     return n;
 }
@@ -73,7 +66,7 @@ static unsigned asked_take(struct engine *engine, struct pmc **pmcs)
 /* Returns true if a snapshot is requested and none is running. */
 bool poll_wanted(const struct engine *engine)
 {
-    return engine->poll_asked && !engine->polling;
+    return !STAILQ_EMPTY(&engine->deferred[WORK_LOOK]) && !engine->polling;
 }
 
 bool poll_task(struct call *call)
@@ -110,7 +103,7 @@ void poll_tick(struct engine *engine, uint64_t now_ns)
         bool finds_out = is_notified(pmc) || !state_table[pmc->state].settable;
 
         if (pmc->pollers && pmc->set && !pmc->busy && finds_out)
-            poll_ask(pmc);
+            pmc_defer(pmc, WORK_LOOK);
     }
 }
 
@@ -180,7 +173,7 @@ unsigned poll_count(struct call *call)
     bool fresh = polled_known(pmc) && call->now_ns - pmc->polled_ns < notify_ns(pmc->engine);
     if (costly && !fresh && !pmc->busy) {
         pmc->poll_tells = true;
-        poll_ask(pmc);
+        pmc_defer(pmc, WORK_LOOK);
     } else if (!costly && !pmc->busy && pmcs_look(call, &call->pmc, 1, true, false, look_polled)) {
         return level; /* released, unreadable, or a snapshot is running */
     }

@@ -227,7 +227,8 @@ static bool engine_open(struct fs *fs, const struct worker *worker, struct err *
 
     loop = loop_interface(fs->loop);
     fs->sink = engine_sink(&fs->tree.engine);
-    fs->kept.journal = arena_open(fs->inflight->arena_fd) ? journal_open(fs->inflight->journal_fd) : NULL;
+    fs->kept.journal =
+        arena_open(fs->inflight->arena_fd) ? journal_open(fs->inflight->journal_fd) : NULL;
     if (!fs->kept.journal)
         return err_nomem(err), false;
     return fs->host->open(&loop, &fs->sink, &fs->host_state, err) >= 0 &&
@@ -312,8 +313,7 @@ static void handles_leave(struct fs *fs)
         handle_remove(&fs->handles, handle);
         handle_unref(&fs->kept, handle);
     }
-    handles_free(handles_end(&fs->kept));
-    blocks_free(fs->kept.dead);
+    handles_free(&fs->kept.unused);
 }
 
 /* Frees everything; this is the only thread. */
@@ -321,7 +321,6 @@ static void fs_free(struct fs *fs)
 {
     handles_leave(fs);
     engine_close(fs);
-    notify_drop(fs);
     wait_free(&fs->queues);
     loop_free(fs->loop);
     if (fs->tree.session)
@@ -412,7 +411,7 @@ static bool fs_init(struct fs *fs, const struct worker *worker, int hold_fd)
     lock_init(fs);
     pthread_cond_init(&fs->changed, NULL);
     wait_init(&fs->queues, fs);
-    STAILQ_INIT(&fs->notifications);
+    STAILQ_INIT(&fs->kept.unused);
     fs->loop = loop_new(hold_fd);
     if (fs->loop)
         loop_bind(fs->loop, fs);

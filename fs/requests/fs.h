@@ -31,7 +31,6 @@ struct fs {
     struct kept kept;
     bool answered; /* the next publication validates an answer */
     struct wait_queues queues;
-    struct notifications notifications;
     uint64_t armed_ns;     /* next time at which the main loop wakes */
     uint64_t trim_ns;      /* time at which it gives free memory back; UINT64_MAX: none */
     bool attributes_stale; /* the main loop shall invalidate all attributes */

@@ -52,18 +52,27 @@ void handle_unref(struct kept *kept, struct handle *handle)
     assert(!handle->polls);
     rights_unref(handle->open.rights); /* their record is deleted with the file's */
     handle->open.rights = NULL;
-    handle->next_touched = kept->ended;
-    kept->ended = handle;
+    work_add(&kept->unused, &handle->work, WORK_HANDLE);
 }
 
-struct handle *handles_end(struct kept *kept)
-{
-    struct handle *ended = kept->ended;
+/* ---- texts ---- */
 
-    for (struct handle *handle = ended; handle; handle = handle->next_touched)
-        open_file_clear(&handle->open);
-    kept->ended = NULL;
-    return ended;
+/* A text whose memory is freed after the next publication. */
+struct unused_text {
+    struct work work;
+    struct kept_text text;
+};
+
+/* On ENOMEM the memory stays allocated until the next worker. */
+void text_drop(struct kept *kept, struct kept_text *text)
+{
+    struct unused_text *unused = text->block ? calloc(1, sizeof *unused) : NULL;
+
+    if (unused) {
+        unused->text = *text;
+        work_add(&kept->unused, &unused->work, WORK_TEXT);
+    }
+    *text = (struct kept_text){0};
 }
 
 static void text_free(const struct kept_text *text)
@@ -72,35 +81,24 @@ static void text_free(const struct kept_text *text)
         arena_free(text->block, text->len);
 }
 
-void handles_free(struct handle *ended)
+void handles_free(struct work_queue *unused)
 {
-    while (ended) {
-        struct handle *next = ended->next_touched;
+    enum work_kind kind;
+    struct work *work;
 
-        text_free(&ended->place.text);
-        text_free(&ended->place.last);
-        free(ended);
-        ended = next;
+    while ((work = work_take(unused, &kind))) {
+        if (kind == WORK_TEXT) {
+            text_free(&WORK_OBJECT(work, unused_text, work)->text);
+            free(WORK_OBJECT(work, unused_text, work));
+            continue;
+        }
+        struct handle *handle = WORK_OBJECT(work, handle, work);
+
+        open_file_clear(&handle->open);
+        text_free(&handle->place.text);
+        text_free(&handle->place.last);
+        free(handle);
     }
-}
-
-/* ---- texts ---- */
-
-struct block {
-    struct block *next;
-    struct kept_text text;
-};
-
-/* On ENOMEM the block stays allocated until the next worker. */
-void text_drop(struct kept *kept, struct kept_text *text)
-{
-    struct block *block = text->block ? malloc(sizeof *block) : NULL;
-
-    if (block) {
-        *block = (struct block){kept->dead, *text};
-        kept->dead = block;
-    }
-    *text = (struct kept_text){0};
 }
 
 bool text_set(struct kept *kept, struct kept_text *text, const char *from, size_t len)
@@ -114,17 +112,6 @@ bool text_set(struct kept *kept, struct kept_text *text, const char *from, size_
     text->len = len;
     memcpy(arena_at(text->block, len), from, len);
     return true;
-}
-
-void blocks_free(struct block *block)
-{
-    while (block) {
-        struct block *next = block->next;
-
-        text_free(&block->text);
-        free(block);
-        block = next;
-    }
 }
 
 /* ---- records ---- */

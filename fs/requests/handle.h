@@ -9,6 +9,7 @@
 #include "core/base/hash.h"
 #include "core/base/journal.h"
 #include "core/call.h"
+#include "core/work.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,6 +21,7 @@ struct engine;
 struct kept;
 
 struct handle {
+    struct work work; /* once closed */
     uint64_t fh;
     unsigned refs;     /* one of the table, and one per running request */
     UT_hash_handle hh; /* by fh */
@@ -61,19 +63,15 @@ void handle_remove(struct handle **handles, struct handle *handle);
 struct handle *handle_ref(struct handle *handle);
 /* Drops a reference; the last one drops the handle. NULL is allowed. */
 void handle_unref(struct kept *kept, struct handle *handle);
-/* Releases the references of dropped handles, after their records were deleted. Returns the list
- * for handles_free(). */
-struct handle *handles_end(struct kept *kept);
-/* Frees dropped handles. Call without the lock. */
-void handles_free(struct handle *ended);
+/* Frees closed files and texts after their records were deleted. Needs no lock. */
+void handles_free(struct work_queue *unused);
 
 /* Changed and dropped handles, until the next publication. */
 struct kept {
     struct journal *journal;
     struct handle *touched;
-    struct handle *ended; /* dropped; freed after the next publication */
-    bool failed;          /* a record could not be deleted */
-    struct block *dead;   /* freed when no record refers to them */
+    struct work_queue unused; /* closed files and texts, to free after the next publication */
+    bool failed;              /* a record could not be deleted */
 };
 /* Replaces the kept text. Returns false on ENOMEM, and then there is no text. The old text is freed
  * after the next publication. */
@@ -83,7 +81,6 @@ static inline const char *text_of(const struct kept_text *text)
 {
     return arena_at(text->block, text->len);
 }
-void blocks_free(struct block *blocks);
 /* Returns true if the record has the present position. */
 bool handle_is_noted(const struct handle *handle);
 /* Creates a handle from a record. Returns false if it is not valid. */

@@ -84,29 +84,12 @@ bool fs_record(struct fs *fs)
 /* Drops the lock. Changes are published for a later worker before any process sees them. */
 void fs_unlock(struct fs *fs)
 {
-    struct block *dead = NULL;
-    struct handle *ended = NULL;
+    struct work_queue unused = STAILQ_HEAD_INITIALIZER(unused);
 
-    if (fs_record(fs)) {
-        ended = handles_end(&fs->kept);
-        dead = fs->kept.dead;
-        fs->kept.dead = NULL;
-    }
+    if (fs_record(fs))
+        STAILQ_CONCAT(&unused, &fs->kept.unused);
     pthread_mutex_unlock(&fs->lock);
-    handles_free(ended);
-    blocks_free(dead);
-}
-
-static void effects_take(struct fs *fs)
-{
-    struct effect effect;
-
-    while (engine_next_effect(fs->tree.engine, &effect)) {
-        if (effect.kind == EFFECT_WAKE)
-            wait_wake(&fs->queues, effect.id);
-        else
-            notify_later(fs, &effect);
-    }
+    handles_free(&unused);
 }
 
 static uint64_t now_of(const struct fs *fs)
@@ -126,9 +109,10 @@ uint64_t fs_deadline(const struct fs *fs)
 
 void fs_drain(struct fs *fs)
 {
-    uint64_t deadline_ns;
+    uint64_t deadline_ns, pmc_id;
 
-    effects_take(fs);
+    while (engine_next_wake(fs->tree.engine, &pmc_id))
+        wait_wake(&fs->queues, pmc_id);
     serve_more(fs->serve);
     deadline_ns = fs_deadline(fs);
     if (deadline_ns < fs->armed_ns || fs->attributes_stale) {

@@ -127,8 +127,8 @@ void fs_lock(struct fs *fs);
 void fs_unlock(struct fs *fs);
 /* Puts and publishes all changes. Returns false if something did not fit into the journal. */
 bool fs_record(struct fs *fs);
-/* Needs the lock. Processes the engine's effects, and wakes the main loop if its deadline changed.
- */
+/* Needs the lock. Wakes the requests and pollers of woken PMCs, and the main loop if its deadline
+ * changed. */
 void fs_drain(struct fs *fs);
 /* Needs the lock. Returns the time at which the main loop must wake; UINT64_MAX: never. */
 uint64_t fs_deadline(const struct fs *fs);

@@ -129,7 +129,7 @@ static bool serve_has_more(const struct serve *serve)
     const struct fs *fs = serve->fs;
 
     return serve->n_serving < serve->n_slots || !TAILQ_EMPTY(&fs->queues.ready) ||
-           !serve->taken_up || (!serve->notifies && !STAILQ_EMPTY(&fs->notifications)) ||
+           !serve->taken_up || (!serve->notifies && engine_has_name(fs->tree.engine)) ||
            (!serve->configures && fs->conf_stale) ||
            (serve->n_tasks < TASKS_MAX && engine_has_task(fs->tree.engine));
 }

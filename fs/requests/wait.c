@@ -440,11 +440,6 @@ void wait_leave_slow(struct request *rq)
 
 /* ---- notifications to the kernel ---- */
 
-struct notification {
-    STAILQ_ENTRY(notification) next;
-    struct effect effect;
-};
-
 /* Invalidates a name. The kernel ignores names that it does not know. */
 static void entry_forget(struct fuse_session *session, uint64_t instance, unsigned number,
                          const char *name)
@@ -453,46 +448,20 @@ static void entry_forget(struct fuse_session *session, uint64_t instance, unsign
                                      strlen(name));
 }
 
-static void notification_send(const struct effect *effect, struct fuse_session *session)
-{
-    if (effect->kind == EFFECT_REMOVED)
-        entry_forget(session, effect->id, NODE_DIR, effect->name);
-    if (effect->kind == EFFECT_INSTANCE && effect->id)
-        entry_forget(session, 0, NODE_INSTANCES, effect->name);
-    if (effect->kind == EFFECT_INSTANCE)
-        entry_forget(session, 0, NODE_LIMITS, effect->name);
-}
-
 bool notify_next(struct fs *fs)
 {
-    struct notification *notification = STAILQ_FIRST(&fs->notifications);
+    struct fuse_session *session = fs->tree.session;
+    struct gone_name gone;
 
-    if (!notification)
+    if (!engine_next_name(fs->tree.engine, &gone))
         return false;
-    STAILQ_REMOVE_HEAD(&fs->notifications, next);
     fs_unlock(fs);
-    notification_send(&notification->effect, fs->tree.session);
-    free(notification);
+    if (!gone.is_instance)
+        entry_forget(session, gone.instance, NODE_DIR, gone.name);
+    if (gone.is_instance && gone.vanished)
+        entry_forget(session, 0, NODE_INSTANCES, gone.name);
+    if (gone.is_instance)
+        entry_forget(session, 0, NODE_LIMITS, gone.name);
     fs_lock(fs);
     return true;
-}
-
-void notify_later(struct fs *fs, const struct effect *effect)
-{
-    struct notification *notification = malloc(sizeof *notification);
-
-    if (!notification)
-        return; /* ENOMEM: the name gives ESTALE until it is looked up again */
-    notification->effect = *effect;
-    STAILQ_INSERT_TAIL(&fs->notifications, notification, next);
-}
-
-void notify_drop(struct fs *fs)
-{
-    struct notification *notification;
-
-    while ((notification = STAILQ_FIRST(&fs->notifications))) {
-        STAILQ_REMOVE_HEAD(&fs->notifications, next);
-        free(notification);
-    }
 }

@@ -24,7 +24,6 @@ struct request;
 TAILQ_HEAD(wait_list, request);
 LIST_HEAD(poll_list, handle);
 LIST_HEAD(slow_requests, request);
-STAILQ_HEAD(notifications, notification);
 
 struct wait_queues {
     struct fs *fs;
@@ -94,9 +93,6 @@ void wait_leave_slow(struct request *rq);
  * kernel takes the directory's lock, and the holder of that lock may wait for other requests.
  */
 
-/* Queues a copy of the effect. */
-void notify_later(struct fs *fs, const struct effect *effect);
-/* Sends the first notification; drops the lock while sending. Returns false if there is none. */
+/* Reports the next name of engine_next_name() to the kernel; drops the lock meanwhile. Returns
+ * false if there is none. */
 bool notify_next(struct fs *fs);
-/* Frees all notifications that were not sent. */
-void notify_drop(struct fs *fs);

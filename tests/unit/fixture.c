@@ -905,11 +905,12 @@ void works_run(void)
 {
     struct call call = {
         .engine = fx.engine, .instance = engine_root(fx.engine), .now_ns = fx.host.now_ns};
-    struct effect effect;
+    struct gone_name gone;
+    uint64_t id;
 
     while (engine_task(&call))
         ;
-    while (engine_next_effect(fx.engine, &effect))
+    while (engine_next_wake(fx.engine, &id) || engine_next_name(fx.engine, &gone))
         ;
 }
 

@@ -452,10 +452,10 @@ static bool task(void)
 /* Runs one task and returns whether it woke a reader. */
 static bool task_wakes(void)
 {
-    struct effect effect;
+    uint64_t id;
 
     ck_true(task());
-    return engine_next_effect(fx.engine, &effect) && effect.kind == EFFECT_WAKE;
+    return engine_next_wake(fx.engine, &id);
 }
 
 TEST(a_sleeping_poller_is_woken_by_the_tick)

@@ -36,7 +36,7 @@ static void sampler(const char *name, const char *config)
 
 TEST(what_runs_is_drained_at_each_tick_and_readers_are_woken)
 {
-    struct effect effect;
+    uint64_t id;
     bool woken = false;
 
     sampler("i", "event=cycles freq=99 target=100");
@@ -46,8 +46,8 @@ TEST(what_runs_is_drained_at_each_tick_and_readers_are_woken)
     ck_assert_uint_le(engine_deadline(fx.engine), now());
     engine_tick(fx.engine, now());
     ck_true(task());
-    while (engine_next_effect(fx.engine, &effect))
-        woken |= effect.kind == EFFECT_WAKE && effect.id == pmc_of("i")->id;
+    while (engine_next_wake(fx.engine, &id))
+        woken |= id == pmc_of("i")->id;
     ck_true(woken);
     ck_assert_ptr_nonnull(strstr(log_words("i"), "sample:66"));
     ck_assert_str_eq(value_of(NULL, "info/stats", "log_sweeps"), "1");
@@ -55,14 +55,14 @@ TEST(what_runs_is_drained_at_each_tick_and_readers_are_woken)
 
 TEST(nobody_is_woken_for_nothing)
 {
-    struct effect effect;
+    uint64_t id;
 
     sampler("i", "event=cycles freq=99 target=100");
     works_run();
     pass_ms(50);
     engine_tick(fx.engine, now());
     ck_true(task());
-    ck_true(!engine_next_effect(fx.engine, &effect));
+    ck_true(!engine_next_wake(fx.engine, &id));
     ck_assert_str_eq(value_of(NULL, "info/stats", "log_sweeps"), "0");
 }
 

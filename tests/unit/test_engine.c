@@ -78,18 +78,16 @@ TEST(readdir_walks_in_order_while_others_come_and_go)
 
 TEST(a_death_wakes_waiting_requests_and_a_removal_is_announced)
 {
-    struct effect effect;
-    bool woken = false, removed = false;
+    struct gone_name gone;
+    uint64_t id;
 
     as_user(100, 1000);
     pmc_with("i", "cycles", "");
     accepted("i", "config", "lifetime=owner");
     fake_kill(&fx.host, 100, true);
-    while (engine_next_effect(fx.engine, &effect)) {
-        woken |= effect.kind == EFFECT_WAKE;
-        removed |= effect.kind == EFFECT_REMOVED && effect.id == 0 && strcmp(effect.name, "i") == 0;
-    }
-    ck_true(woken && removed);
+    ck_true(engine_next_wake(fx.engine, &id));
+    ck_true(engine_next_name(fx.engine, &gone) && !gone.is_instance && gone.instance == 0);
+    ck_assert_str_eq(gone.name, "i");
 }
 
 TEST(descriptors_come_back_after_refusals)

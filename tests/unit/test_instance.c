@@ -266,21 +266,21 @@ TEST(a_pmc_is_released_while_its_cgroup_is_looked_at)
     ck_assert_int_eq(removed("a"), 0);
 }
 
-/* Returns the notifications for the kernel, as "a/x a/y I:a ". */
-static const char *effects(void)
+/* Returns the notifications for the kernel, as "1/x 1/y vanished a ". */
+static const char *gone_names(void)
 {
     static char text[256];
-    struct effect effect;
+    struct gone_name gone;
     int n = 0;
 
     text[0] = '\0';
-    while (engine_next_effect(fx.engine, &effect))
-        if (effect.kind == EFFECT_REMOVED)
+    while (engine_next_name(fx.engine, &gone))
+        if (gone.is_instance)
+            n += snprintf(text + n, sizeof text - (size_t)n, "%s%s ",
+                          gone.vanished ? "vanished " : "", gone.name);
+        else
             n += snprintf(text + n, sizeof text - (size_t)n, "%llu/%s ",
-                          (unsigned long long)effect.id, effect.name);
-        else if (effect.kind == EFFECT_INSTANCE)
-            n += snprintf(text + n, sizeof text - (size_t)n, "%s%s ", effect.id ? "vanished " : "",
-                          effect.name);
+                          (unsigned long long)gone.instance, gone.name);
     return text;
 }
 
@@ -296,10 +296,10 @@ TEST(release_removes_everything_and_notifies_the_kernel)
     ck_assert_int_eq(removed("a"), ENOTEMPTY);
     ck_says(fx.err, "2 PMCs");
     ck_says(fx.err, "release");
-    while (*effects())
+    while (*gone_names())
         ;
     ck_assert_int_eq(limit(a, "ctl", "release"), 0);
-    ck_assert_str_eq(effects(), "1/y 1/x vanished a ");
+    ck_assert_str_eq(gone_names(), "1/y 1/x vanished a ");
     works_run();
     ck_assert_uint_eq(fx.engine->pmcs.n, 0);
     ck_assert_uint_eq(fx.host.n_handles, 0);
@@ -307,7 +307,7 @@ TEST(release_removes_everything_and_notifies_the_kernel)
     ck_assert_ptr_eq(engine_instance(fx.engine, a), NULL);
     made("b");
     ck_assert_int_eq(removed("b"), 0);
-    ck_assert_str_eq(effects(), "b ");
+    ck_assert_str_eq(gone_names(), "b ");
 }
 
 /* ---- last errors in the journal ---- */

@@ -148,15 +148,15 @@ TEST(a_release_is_tried_until_there_is_memory)
 
 TEST(a_wake_needs_no_memory)
 {
-    struct effect effect;
+    uint64_t id;
 
     prepare();
     memory_end_at(1);
     fake_kill(&fx.host, 100, true);
-    engine_wake(fx.engine, pmc_of("j")->id);
-    ck_true(engine_next_effect(fx.engine, &effect) && effect.kind == EFFECT_WAKE);
+    pmc_wake(pmc_of("j"));
+    ck_true(engine_next_wake(fx.engine, &id));
     memory_end_at(0);
-    ck_assert_uint_eq(effect.id, pmc_of("j")->id);
+    ck_assert_uint_eq(id, pmc_of("j")->id);
 }
 
 TEST(a_state_is_loaded_or_refused)
