@@ -1,7 +1,6 @@
 /*
  * PIDs: their meaning for a requester, in other PID namespaces, and after reuse.
  */
-#include "backends/linux/process/pidns.h"
 #include "tests/host_test.h"
 
 #include <errno.h>

@@ -2,7 +2,6 @@
  * Rights to observe: for each pair of actors of all kinds, the result is compared with the kernel's
  * answer to the opener.
  */
-#include "backends/linux/process/opener.h"
 #include "tests/host_test.h"
 
 #include <errno.h>

@@ -2,7 +2,6 @@
  * The host functions for records: names and mappings of processes, kernel mappings, and PIDs of a
  * namespace that are kept after their processes exit.
  */
-#include "backends/linux/process/pidns.h"
 #include "core/log/record.h"
 #include "tests/host_test.h"
 

@@ -1,16 +1,11 @@
 /*
- * The Linux implementation of core/host.h: the table of functions, and checks at the start.
+ * The Linux implementation of core/host.h: checks at the start, clocks, limits, and the table of
+ * functions.
  */
 #include "backends/linux/linux.h"
 #include "backends/backends.h"
-#include "backends/linux/machine/cgroup.h"
-#include "backends/linux/machine/clock.h"
-#include "backends/linux/machine/cpus.h"
-#include "backends/linux/process/caller.h"
-#include "backends/linux/process/inventory.h"
-#include "backends/linux/process/pidview.h"
-#include "backends/linux/process/process.h"
 #include "core/backend.h"
+#include "core/base/clock.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -18,6 +13,48 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#if defined(__x86_64__) || defined(__i386__)
+#include <x86intrin.h>
+#endif
+
+#define MEASURE_MIN_NS 1000000 /* a shorter interval is not exact enough for tsc_hz() */
+
+/* ---- clocks ---- */
+
+static uint64_t host_now_ns(struct host_state *state)
+{
+    (void)state;
+    return monotonic_ns();
+}
+
+static uint64_t host_realtime_ns(struct host_state *state)
+{
+    (void)state;
+    return clock_ns(CLOCK_REALTIME);
+}
+
+static uint64_t host_tsc(struct host_state *state)
+{
+    uint64_t value = 0;
+    (void)state;
+#if defined(__x86_64__) || defined(__i386__)
+    value = __rdtsc();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb; mrs %0, cntvct_el0" : "=r"(value) : : "memory");
+#endif
+    return value;
+}
+
+static uint64_t host_tsc_hz(struct host_state *state)
+{
+    const uint64_t ns = monotonic_ns() - state->began_ns;
+    if (state->began_tsc == 0 || ns < MEASURE_MIN_NS)
+        return 0;
+    return (uint64_t)((double)(host_tsc(state) - state->began_tsc) * 1e9 / (double)ns);
+}
+
+/* ---- start and end ---- */
 
 /* Checks that /proc shows the daemon's PID namespace. */
 static int proc_check(pid_t self, struct err *err)
@@ -43,7 +80,8 @@ static int host_open(const struct loop *loop, const struct sink *sink, struct ho
     if (!state)
         return err_set(err, E32, "no memory for the list of processes");
     *state = (struct host_state){.loop = loop, .sink = sink, .self = getpid()};
-    host_clock_open(state);
+    state->began_tsc = host_tsc(state);
+    state->began_ns = monotonic_ns();
     int rc = proc_check(state->self, err);
     const int cgroup = ns_identify(state->self, "cgroup", &state->cgroupns);
     if (rc == 0 &&
@@ -68,6 +106,8 @@ static void host_close(struct host_state *state)
     host_cpus_close(state);
     free(state);
 }
+
+/* ---- limits ---- */
 
 static uint64_t host_callchain_max(void)
 {
@@ -120,9 +160,9 @@ const struct host linux_host = {
     .realtime_ns = host_realtime_ns,
     .tsc = host_tsc,
     .tsc_hz = host_tsc_hz,
-    .cpu_name = host_cpu_name,
-    .cpus_possible = host_cpus_possible,
-    .cpus_online = host_cpus_online,
+    .cpu_name = linux_cpu_name,
+    .cpus_possible = linux_cpus_possible,
+    .cpus_online = linux_cpus_online,
     .rights = linux_caller_rights,
     .rights_read = linux_caller_rights_read,
     .opener = linux_caller_opener,

@@ -1,5 +1,6 @@
 /*
- * The state of the Linux host.
+ * The Linux host: its state, and the functions of each file. Functions named linux_*() are members
+ * of struct host (core/host.h), which describes them.
  */
 #pragma once
 
@@ -9,7 +10,7 @@
 #include <pthread.h>
 #include <sys/queue.h>
 
-/* machine/cpus.c */
+/* cpus.c */
 struct host_cpus {
     struct cpus possible; /* fixed */
     /* Written by the main thread. A concurrent reader may see a part of a change; sink.cpu()
@@ -18,7 +19,7 @@ struct host_cpus {
     int fd; /* watched netlink socket; -1 without a loop */
 };
 
-/* machine/cgroup_watch.c */
+/* cgroup.c */
 struct host_cgroups {
     pthread_mutex_t lock; /* a leaf: protects the list and the watches in it */
     int fd;               /* inotify, watched by the loop; -1 without a loop or after an error */
@@ -41,3 +42,118 @@ static inline bool is_ours(const struct host_state *state, pid_t pid)
 {
     return pid == state->self || (state->loop && pid && pid == state->loop->supervisor);
 }
+
+/* ---- process.c: processes that users named, held by a pidfd ---- */
+
+int linux_process_open(struct host_state *state, pid_t tid, uint64_t number, bool thread,
+                       struct process **out, struct err *err);
+int linux_process_first(struct host_state *state, pid_t tid, struct process **out, struct err *err);
+void linux_process_free(struct process *process);
+pid_t linux_process_pid(const struct process *process);
+pid_t linux_process_tid(const struct process *process);
+uint64_t linux_process_key(const struct process *process);
+bool linux_process_alive(const struct process *process);
+bool linux_process_headless(const struct process *process);
+int linux_process_may_observe(struct host_state *state, const struct rights *rights,
+                              const struct opener *opener, const struct process *process,
+                              struct err *err);
+int linux_process_may_observe_pid(struct host_state *state, const struct rights *rights,
+                                  const struct opener *opener, pid_t pid);
+int linux_process_watch(struct process *process, uint64_t tag);
+void linux_process_unwatch(struct process *process);
+uint64_t linux_pid_key(struct host_state *state, pid_t pid);
+uint64_t linux_caller_key(struct host_state *state, pid_t pid);
+void linux_process_print(const struct process *process, struct buf *out);
+int linux_process_adopt(struct host_state *state, const char *printed, struct process **out);
+void linux_process_forget(struct process *process);
+
+/* ---- pidns.c: numbers of processes in PID namespaces ---- */
+
+/*
+ * Translates a number of thread tid's namespace to the daemon's. In the same namespace the thread
+ * need not exist. Returns 0, -ESRCH, -EPERM if tid cannot be inspected, -EMFILE or -ENOMEM.
+ */
+int pidns_to_host(const struct host_state *state, pid_t tid, pid_t number, pid_t *out);
+/* Translates a number of the daemon's namespace to that of thread tid; 0: not visible. */
+pid_t pidns_from_host(const struct host_state *state, pid_t tid, pid_t pid);
+/*
+ * Finds the first process of the outermost PID namespace between the daemon's and thread tid's; 0
+ * if both are the same. Returns 0 or -errno; -EPERM if tid cannot be inspected.
+ */
+int pidns_first(const struct host_state *state, pid_t tid, pid_t *out);
+pid_t linux_process_seen_by(struct host_state *state, pid_t tid, pid_t pid);
+int linux_view_open(struct host_state *state, pid_t tid, struct pid_view **view);
+void linux_view_free(struct pid_view *view);
+pid_t linux_view_pid(struct pid_view *view, pid_t pid);
+void linux_view_forget(struct pid_view *view, pid_t pid);
+void linux_view_print(const struct pid_view *view, struct buf *out);
+int linux_view_adopt(struct host_state *state, const char *printed, struct pid_view **view);
+void linux_view_keep(struct pid_view *view);
+
+/* ---- caller.c: the requester and its rights ---- */
+
+int linux_caller_rights(struct host_state *state, pid_t tid, uid_t uid, gid_t gid,
+                        struct rights **out);
+int linux_caller_rights_read(struct host_state *state, pid_t tid, struct rights *rights);
+void linux_caller_opener(struct host_state *state, pid_t tid, struct opener *opener);
+pid_t linux_caller_pid(struct host_state *state, pid_t tid);
+/* Returns true if pid is the process of the opener and still executes the same program. */
+bool caller_is_opener(struct host_state *state, const struct opener *opener, pid_t pid);
+/* Returns the thread whose cgroup namespace applies; 0: unknown. */
+pid_t caller_thread(pid_t tid);
+
+/* ---- observe.c: may this opener observe that process? ---- */
+
+/*
+ * Runs fn with fs ids, groups and effective capabilities of the opener, in its user namespace. Uses
+ * a helper process of look_at(), in which `first` (or NULL) runs before as the daemon. With
+ * `apart`, or in another user namespace, uses a forked process without `first`, which also takes
+ * the opener's effective uid.
+ *
+ * fn may use the descriptor fd, which is all that the forked process keeps, and raw system calls
+ * only: no heap, locks or stdio. Returns the result of fn (0 or -errno), or of `first` if it is
+ * negative; -ENOTSUP if the daemon may not take these credentials; -ETIME after LOOK_MS; -EAGAIN
+ * without a process.
+ */
+int opener_do(const struct rights *rights, bool apart, int fd, long (*first)(void *arg),
+              long (*fn)(void *arg), void *arg);
+/*
+ * Makes the ptrace read check as the opener, for every living thread of the process, or for thread
+ * tid alone (0: all). Returns 0, -EPERM or -ESRCH; any other -errno: the kernel could not be asked,
+ * and the caller must refuse.
+ */
+int observe_check(struct host_state *state, const struct rights *rights,
+                  const struct opener *opener, pid_t pid, pid_t tid);
+/* Returns the reason of a refusal as the end of a sentence ("it runs as another user"). Static
+ * storage. */
+const char *observe_reason(const struct host_state *state, const struct rights *rights, pid_t pid,
+                           int rc);
+
+/* ---- inventory.c: names and mappings of processes and of the kernel ---- */
+
+void linux_inventory(struct host_state *state, pid_t pid, bool data, uint64_t time_ns,
+                     const struct intake *intake);
+void linux_kernel_maps(struct host_state *state, uint64_t time_ns, const struct intake *intake);
+
+/* ---- cgroup.c: control groups (v2) as a requester names them ---- */
+
+void host_cgroups_open(struct host_state *state);
+void host_cgroups_close(struct host_state *state);
+int linux_cgroup_open(struct host_state *state, pid_t tid, const char *path, int *fd, char **name,
+                      struct err *err);
+int linux_cgroup_root(struct host_state *state, pid_t tid, const char *path, int *root, char **name,
+                      struct err *err);
+int linux_cgroup_above(int fd, const char *name);
+int linux_cgroup_watch(struct host_state *state, int root, const char *name, uint64_t tag,
+                       struct cgroup_watch **watch, int *fd, struct err *err);
+void linux_cgroup_unwatch(struct cgroup_watch *watch);
+uint64_t linux_cgroup_key(int fd);
+bool linux_cgroup_alive(int fd);
+
+/* ---- cpus.c: the existing and the online CPUs, and the name of the processor ---- */
+
+int host_cpus_open(struct host_state *state, struct err *err);
+void host_cpus_close(struct host_state *state);
+void linux_cpus_possible(struct host_state *state, struct cpus *out);
+void linux_cpus_online(struct host_state *state, struct cpus *out);
+void linux_cpu_name(struct host_state *state, struct buf *out);

@@ -3,7 +3,7 @@
  * as records like the kernel's. Reads everything below one descriptor of /proc/PID, so that a
  * process with a reused number is not mixed in. The time is limited.
  */
-#include "backends/linux/process/inventory.h"
+#include "backends/linux/linux.h"
 #include "backends/look.h"
 #include "core/backend.h"
 #include "core/base/clock.h"
@@ -55,25 +55,19 @@ static bool survey_is_late(const struct survey *survey)
 }
 
 /*
- * Returns true if a process with this start time was created after time_ns (false in the same tick
- * of 10 ms). Start times are CLOCK_BOOTTIME, which includes suspends, so a process from before the
- * last suspend can look older, never younger.
+ * Returns true if the process existed at the time of the survey (or was created in the same tick of
+ * 10 ms). The kernel records later ones. Start times are CLOCK_BOOTTIME, which includes suspends,
+ * so a process from before the last suspend can look older, never younger.
  */
-static bool born_after(uint64_t start, uint64_t time_ns)
-{
-    const uint64_t tick_ns = 1000000000 / (uint64_t)sysconf(_SC_CLK_TCK);
-
-    return start * tick_ns > time_ns + (clock_ns(CLOCK_BOOTTIME) - monotonic_ns());
-}
-
-/* Returns true for the process that existed at that time. The kernel records later ones. */
 static bool process_is_it(struct survey *survey)
 {
+    const uint64_t tick_ns = 1000000000 / (uint64_t)sysconf(_SC_CLK_TCK);
     struct proc_stat stat;
     int rc = proc_stat_at(survey->dir, "stat", &stat);
 
     survey->left += rc == -ETIME;
-    return rc == 0 && !born_after(stat.start, survey->time_ns);
+    return rc == 0 &&
+           stat.start * tick_ns <= survey->time_ns + (clock_ns(CLOCK_BOOTTIME) - monotonic_ns());
 }
 
 /* ---- names ---- */
@@ -119,33 +113,11 @@ static bool line_read(char *text, struct line *line)
     return strlen(line->perms) == 4;
 }
 
-/* Converts \012 to a newline. /proc does not escape backslashes. */
-static void path_unescape(char *path)
-{
-    for (char *p = path; (p = strstr(p, "\\012")); p++) {
-        *p = '\n';
-        memmove(p + 1, p + 4, strlen(p + 4) + 1);
-    }
-}
-
-static uint32_t line_protection(const char *perms)
-{
-    return (perms[0] == 'r' ? PROT_READ : 0) | (perms[1] == 'w' ? PROT_WRITE : 0) |
-           (perms[2] == 'x' ? PROT_EXEC : 0);
-}
-
-/* Returns true for wanted mappings. Read-only files may contain unwind tables. */
-static bool line_is_wanted(const struct survey *survey, const struct line *line)
-{
-    if (line->perms[2] == 'x')
-        return true;
-    return survey->data && line->path[0] == '/' && strcmp(line->perms, "r--p") == 0;
-}
-
 /* Adds a mapping. A mapping without a file has its address as offset, as in the kernel's records.
  */
 static void line_put(struct survey *survey, const struct line *line)
 {
+    const char *perms = line->perms;
     const bool unnamed = line->path[0] == '\0' || strncmp(line->path, "[anon", 5) == 0;
     const bool own =
         unnamed || strcmp(line->path, "[heap]") == 0 || strncmp(line->path, "[stack", 6) == 0;
@@ -158,13 +130,19 @@ static void line_put(struct survey *survey, const struct line *line)
         .major = line->major,
         .minor = line->minor,
         .inode = line->inode,
-        .protection = line_protection(line->perms),
-        .flags = line->perms[3] == 's' ? MAP_SHARED : MAP_PRIVATE,
+        .protection = (perms[0] == 'r' ? PROT_READ : 0u) | (perms[1] == 'w' ? PROT_WRITE : 0u) |
+                      (perms[2] == 'x' ? PROT_EXEC : 0u),
+        .flags = perms[3] == 's' ? MAP_SHARED : MAP_PRIVATE,
         .path = unnamed ? ANONYMOUS : line->path,
     };
-    path_unescape(line->path);
+
+    /* A newline in a path is shown as \012; backslashes are not escaped. */
+    for (char *p = line->path; (p = strstr(p, "\\012")); p++) {
+        *p = '\n';
+        memmove(p + 1, p + 4, strlen(p + 4) + 1);
+    }
     record_add_map(&survey->out, survey->time_ns, &map,
-                   RECORD_FOUND | RECORD_USERMODE | (line->perms[2] == 'x' ? 0 : RECORD_DATA));
+                   RECORD_FOUND | RECORD_USERMODE | (perms[2] == 'x' ? 0 : RECORD_DATA));
     inventory_hand(&survey->out, survey->intake);
 }
 
@@ -174,7 +152,10 @@ struct lines {
     unsigned n, n_maps;
 };
 
-/* Takes all complete lines and moves the rest to the front. Returns false at the limit. */
+/*
+ * Takes all complete lines and moves the rest to the front. Wanted are executable mappings, and
+ * with `data` read-only files, which may contain unwind tables. Returns false at the limit.
+ */
 static bool lines_put(struct survey *survey, struct lines *lines)
 {
     char *at = lines->text, *end;
@@ -183,7 +164,8 @@ static bool lines_put(struct survey *survey, struct lines *lines)
     while ((end = memchr(at, '\n', lines->len)) && lines->n++ < LINES_MAX &&
            lines->n_maps < MAPS_MAX) {
         *end++ = '\0';
-        if (line_read(at, &line) && line_is_wanted(survey, &line)) {
+        if (line_read(at, &line) && (line.perms[2] == 'x' || (survey->data && line.path[0] == '/' &&
+                                                              strcmp(line.perms, "r--p") == 0))) {
             line_put(survey, &line);
             lines->n_maps++;
         }
@@ -223,6 +205,11 @@ static void survey_process(struct survey *survey)
     char path[32];
     pid_t *tids, living = 0;
     size_t n;
+
+    if (survey_is_late(survey)) {
+        survey->left++;
+        return;
+    }
     snprintf(path, sizeof path, "/proc/%d", survey->pid);
     survey->dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (survey->dir < 0)
@@ -239,29 +226,6 @@ static void survey_process(struct survey *survey)
     close(survey->dir);
 }
 
-static void survey_unless_late(struct survey *survey)
-{
-    if (survey_is_late(survey))
-        survey->left++;
-    else
-        survey_process(survey);
-}
-
-static void survey_tell_left(struct survey *survey)
-{
-    static const char where[] = "inventory";
-    if (survey->left == 0)
-        return;
-    record_add_note(&survey->out, &(struct note){.type = RECORD_DROP,
-                                                 .time = survey->time_ns,
-                                                 .cpu = UINT32_MAX,
-                                                 .n = 2,
-                                                 .value = (uint64_t[]){survey->left, 0},
-                                                 .text = where,
-                                                 .text_len = strlen(where)});
-    inventory_hand(&survey->out, survey->intake);
-}
-
 void linux_inventory(struct host_state *state, pid_t pid, bool data, uint64_t time_ns,
                      const struct intake *intake)
 {
@@ -271,15 +235,24 @@ void linux_inventory(struct host_state *state, pid_t pid, bool data, uint64_t ti
     (void)state;
     buf_init(&survey.out, NULL, 0);
     if (pid) {
-        survey_unless_late(&survey);
+        survey_process(&survey);
     } else if (proc_numbers(AT_FDCWD, "/proc", &pids, &n) == 0) {
         for (size_t i = 0; i < n; i++) {
             survey.pid = pids[i];
-            survey_unless_late(&survey);
+            survey_process(&survey);
         }
         free(pids);
     }
-    survey_tell_left(&survey);
+    if (survey.left > 0) {
+        record_add_note(&survey.out, &(struct note){.type = RECORD_DROP,
+                                                    .time = survey.time_ns,
+                                                    .cpu = UINT32_MAX,
+                                                    .n = 2,
+                                                    .value = (uint64_t[]){survey.left, 0},
+                                                    .text = "inventory",
+                                                    .text_len = strlen("inventory")});
+        inventory_hand(&survey.out, intake);
+    }
     buf_free(&survey.out);
 }
 

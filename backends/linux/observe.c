@@ -1,31 +1,178 @@
 /*
  * Checks whether an opener may observe a process, by reading /proc/PID/task/TID/ns/pid with the
  * opener's credentials: the kernel shows this link only to processes that pass its ptrace read
- * check.
- * (/proc/PID/io also checks permission bits, which refuse a process with only CAP_SYS_PTRACE, and
- * maps is not correct for a process without memory.)
+ * check. (/proc/PID/io also checks permission bits, which refuse a process with only
+ * CAP_SYS_PTRACE, and maps is not correct for a process without memory.)
  */
-#include "backends/linux/process/observe.h"
-#include "backends/linux/process/caller.h"
-#include "backends/linux/process/opener.h"
+#include "backends/linux/linux.h"
 #include "backends/look.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+/*
+ * ---- running a function with the opener's credentials ----
+ *
+ * All credential calls are raw, because glibc's wrappers change every thread. Real and saved ids
+ * stay the daemon's, so that the opener cannot signal the process.
+ */
+
+struct capabilities {
+    uint64_t effective, permitted, inheritable;
+};
+
+static int capabilities_get(struct capabilities *out)
+{
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[2] = {0};
+    *out = (struct capabilities){0};
+    if (syscall(SYS_capget, &head, data) < 0)
+        return -errno;
+    *out = (struct capabilities){
+        .effective = (uint64_t)data[1].effective << 32 | data[0].effective,
+        .permitted = (uint64_t)data[1].permitted << 32 | data[0].permitted,
+        .inheritable = (uint64_t)data[1].inheritable << 32 | data[0].inheritable,
+    };
+    return 0;
+}
+
+static int capabilities_set(const struct capabilities *set)
+{
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[2] = {
+        {(uint32_t)set->effective, (uint32_t)set->permitted, (uint32_t)set->inheritable},
+        {(uint32_t)(set->effective >> 32), (uint32_t)(set->permitted >> 32),
+         (uint32_t)(set->inheritable >> 32)},
+    };
+    return syscall(SYS_capset, &head, data) < 0 ? -errno : 0;
+}
+
+static bool groups_take(const struct rights *rights)
+{
+    return syscall(SYS_setgroups, (size_t)rights->n_groups, rights->groups) == 0;
+}
+
+struct asking {
+    const struct rights *rights;
+    pid_t daemon;
+    int fd;
+    long (*first)(void *arg);
+    long (*fn)(void *arg);
+    void *arg;
+};
+
+/* Runs in a process of look_at(), which keeps these credentials until it exits. */
+static long ask_here(void *arg)
+{
+    const struct asking *asking = arg;
+    const struct rights *rights = asking->rights;
+    struct capabilities set = {0};
+    const long rc = asking->first ? asking->first(asking->arg) : 0;
+
+    if (rc < 0)
+        return rc;
+    if (capabilities_get(&set) < 0 || !groups_take(rights))
+        return -ENOTSUP;
+    /* setfsuid() always returns the id before the call; the id -1 changes nothing. */
+    syscall(SYS_setfsgid, (unsigned long)rights->gid);
+    syscall(SYS_setfsuid, (unsigned long)rights->uid);
+    if ((uid_t)syscall(SYS_setfsuid, -1L) != rights->uid ||
+        (gid_t)syscall(SYS_setfsgid, -1L) != rights->gid)
+        return -ENOTSUP;
+    set.effective = rights->capabilities & set.permitted;
+    if (capabilities_set(&set) < 0)
+        return -ENOTSUP;
+    return look_bind(asking->daemon) ? asking->fn(asking->arg) : -EAGAIN;
+}
+
+/*
+ * Runs in the forked process. Also sets the effective uid, because the owner of a user namespace
+ * has all capabilities in it: with the daemon's uid every user would own root's containers.
+ */
+static int helper_take(const struct rights *rights)
+{
+    struct capabilities set = {0};
+
+    if (prctl(PR_SET_DUMPABLE, 0) < 0 || capabilities_get(&set) < 0)
+        return -ENOTSUP;
+    if (!groups_take(rights) || syscall(SYS_setresgid, -1L, (unsigned long)rights->gid, -1L) < 0 ||
+        syscall(SYS_setresuid, -1L, (unsigned long)rights->uid, -1L) < 0)
+        return -ENOTSUP;
+    set.effective = set.permitted;
+    if (capabilities_set(&set) < 0)
+        return -ENOTSUP;
+    if (rights->userns_fd >= 0 && syscall(SYS_setns, rights->userns_fd, CLONE_NEWUSER) < 0)
+        return -ENOTSUP;
+    if (capabilities_get(&set) < 0)
+        return -ENOTSUP;
+    set.effective = rights->capabilities & set.permitted;
+    set.permitted = set.effective;
+    set.inheritable = 0;
+    return capabilities_set(&set) < 0 ? -ENOTSUP : 0;
+}
+
+/*
+ * Closes all descriptors except the two given. The owner of the namespace may stop this process for
+ * ever, and a descriptor of the mount would block all requests.
+ */
+static bool helper_drop(int a, int b)
+{
+    const unsigned low = (unsigned)(a < b ? a : b), high = (unsigned)(a < b ? b : a);
+    return (low == 0 || syscall(SYS_close_range, 0, low - 1, 0) == 0) &&
+           (high - low < 2 || syscall(SYS_close_range, low + 1, high - 1, 0) == 0) &&
+           syscall(SYS_close_range, high + 1, ~0U, 0) == 0;
+}
+
+static int helper_answer(const struct asking *asking)
+{
+    const int userns = asking->rights->userns_fd;
+    if (!look_bind(asking->daemon) || !helper_drop(asking->fd, userns < 0 ? asking->fd : userns))
+        return -ENOTSUP;
+    const int rc = helper_take(asking->rights);
+    if (rc < 0)
+        return rc;
+    if (!helper_drop(asking->fd, asking->fd))
+        return -ENOTSUP;
+    return look_bind(asking->daemon) ? (int)asking->fn(asking->arg) : -EAGAIN;
+}
+
+static int helper_run(void *arg)
+{
+    return -helper_answer(arg);
+}
+
+int opener_do(const struct rights *rights, bool apart, int fd, long (*first)(void *arg),
+              long (*fn)(void *arg), void *arg)
+{
+    struct asking asking = {rights, getpid(), fd, first, fn, arg};
+
+    if (!apart && rights->userns_fd < 0)
+        return (int)look_at(ask_here, &asking);
+    /* clone(2) is used directly, because fork() runs handlers of libraries. */
+    const int status = look_process(0, helper_run, &asking);
+    if (status < 0)
+        return status == -ETIME ? status : -EAGAIN;
+    return WIFEXITED(status) ? -WEXITSTATUS(status) : -EAGAIN;
+}
+
+/* ---- the check ---- */
 
 struct check {
     int dirfd;         /* /proc/PID of this process, never of a later one */
     char (*paths)[32]; /* task/TID/ns/pid */
     size_t n;
-    size_t leader; /* index of the first thread's path; SIZE_MAX: none */
-    /* Read by the daemon: */
-    struct ns_id userns;
+    size_t leader;       /* index of the first thread's path; SIZE_MAX: none */
+    struct ns_id userns; /* read by the daemon */
 };
 
 /*
@@ -109,13 +256,6 @@ static int check_init(struct check *check, pid_t pid, pid_t tid)
     return check->n > 0 ? 0 : -ESRCH;
 }
 
-static void check_free(struct check *check)
-{
-    if (check->dirfd >= 0)
-        close(check->dirfd);
-    free(check->paths);
-}
-
 /* Compares the real, effective and saved ids of a status line with id. */
 static bool ids_are(const char *status, const char *key, unsigned id, bool *mixed)
 {
@@ -173,32 +313,31 @@ static int leader_decides(const struct check *check, int rc)
     return dead ? 0 : -EPERM;
 }
 
-/*
- * It is asked with the daemon's uid, which has weight in other user namespaces: so what lives in
- * one is asked about apart. No process comes back from there.
- */
-static int check_ask(struct host_state *state, const struct rights *rights, struct check *check)
-{
-    const bool apart = rights->userns_fd >= 0;
-    int rc = opener_do(rights, apart, check->dirfd, apart ? NULL : userns_read, check_run, check);
-    if (!apart && rc != -ETIME && !ns_same(&check->userns, &state->userns))
-        rc = opener_do(rights, true, check->dirfd, NULL, check_run, check);
-    return leader_decides(check, rc);
-}
-
 int observe_check(struct host_state *state, const struct rights *rights,
                   const struct opener *opener, pid_t pid, pid_t tid)
 {
+    const bool apart = rights->userns_fd >= 0;
     struct check check;
+
     if (is_ours(state, pid))
         return -EPERM;
     int rc = check_init(&check, pid, tid);
-    if (rc == 0)
-        rc = check_ask(state, rights, &check);
-    /* The opener may not even be shown its directory (hidepid); an exiting one looks refused. */
+    if (rc == 0) {
+        const int fd = check.dirfd;
+
+        rc = opener_do(rights, apart, fd, apart ? NULL : userns_read, check_run, &check);
+        /* A helper of look_at() keeps the daemon's real uid, which has rights in other user
+         * namespaces. So a process in one is checked from a forked process. */
+        if (!apart && rc != -ETIME && !ns_same(&check.userns, &state->userns))
+            rc = opener_do(rights, true, fd, NULL, check_run, &check);
+        rc = leader_decides(&check, rc);
+    }
+    /* The opener may not even see the directory (hidepid); an exiting process looks refused. */
     if ((rc == -ESRCH || rc == -EPERM) && !tid)
         rc = proc_alive(pid) ? -EPERM : -ESRCH;
-    check_free(&check);
+    if (check.dirfd >= 0)
+        close(check.dirfd);
+    free(check.paths);
     return rc == -EPERM && is_itself(state, rights, opener, pid) ? 0 : rc;
 }
 

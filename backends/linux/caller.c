@@ -2,8 +2,7 @@
  * The requester and its rights. The requesting thread waits for the reply, so its number cannot be
  * reused while it is inspected.
  */
-#include "backends/linux/process/caller.h"
-#include "backends/linux/process/process.h"
+#include "backends/linux/linux.h"
 #include "backends/look.h"
 #include "core/base/vec.h"
 

@@ -2,9 +2,7 @@
  * Processes named by users, held by a pidfd. The pidfd is opened first and everything is read after
  * that, so that all results are about the held process.
  */
-#include "backends/linux/process/process.h"
-#include "backends/linux/process/observe.h"
-#include "backends/linux/process/pidns.h"
+#include "backends/linux/linux.h"
 #include "backends/look.h"
 #include "core/base/fds.h"
 
@@ -38,8 +36,7 @@ struct process {
     atomic_bool watched;
 };
 
-/* Opens a pidfd of the thread's process, which usually has the same number. Returns it or -errno.
- */
+/* Opens a pidfd of the process of a thread; *pid is the process. Returns it or -errno. */
 static int task_hold(const struct host_state *state, pid_t task, pid_t *pid)
 {
     int fd = (int)syscall(SYS_pidfd_open, task, 0);
@@ -60,28 +57,25 @@ static int task_hold(const struct host_state *state, pid_t task, pid_t *pid)
     return fd;
 }
 
-/* Returns true if the number still names this thread of the held process. */
-static bool number_means(const struct process *process, pid_t requester, pid_t task)
-{
-    return (process->number == 0 ||
-            pidns_from_host(process->host, requester, task) == (pid_t)process->number) &&
-           (process->pid == task || proc_tgid(task) == process->pid);
-}
-
-/* Opens a pidfd and checks that the number still names the process. Returns 0 or -errno. */
+/*
+ * Opens a pidfd. Tries again if the number has another meaning once the pidfd is open: the process
+ * had exited and its number was reused. Returns 0 or -errno.
+ */
 static int process_hold(struct process *process, pid_t requester, bool thread)
 {
+    const struct host_state *host = process->host;
+    const pid_t number = (pid_t)process->number;
+
     for (int i = 0; i < FIND_TRIES; i++) {
         pid_t task = requester;
-        const int rc = process->number == 0
-                           ? 0
-                           : pidns_to_host(process->host, requester, (pid_t)process->number, &task);
+        const int rc = number ? pidns_to_host(host, requester, number, &task) : 0;
         if (rc < 0)
             return rc;
-        const int fd = task_hold(process->host, task, &process->pid);
+        const int fd = task_hold(host, task, &process->pid);
         if (fd < 0 && fd != -ESRCH)
             return fd;
-        if (fd >= 0 && number_means(process, requester, task)) {
+        if (fd >= 0 && (number == 0 || pidns_from_host(host, requester, task) == number) &&
+            (process->pid == task || proc_tgid(task) == process->pid)) {
             process->pidfd = fd;
             process->tid = thread ? task : 0;
             return 0;
@@ -122,30 +116,28 @@ static int hold_failed(struct err *err, int rc, uint64_t number, bool thread)
                    err_errno_name(rc));
 }
 
-/* Returns the inode of a pidfd, which identifies the process until a reboot since Linux 6.9; 0 on
- * older kernels. */
-static uint64_t pidfd_inode(int pidfd)
-{
-    struct statfs fs;
-    struct stat st;
-    if (fstatfs(pidfd, &fs) == 0 && fs.f_type == PIDFS_MAGIC && fstat(pidfd, &st) == 0)
-        return st.st_ino;
-    return 0;
-}
-
-/* On older kernels: number and start time. Numbers are not reused within a tick of 10 ms. */
+/* The key of a process from its PID and start time. Numbers are not reused within a tick of 10 ms.
+ */
 static uint64_t key_of(pid_t pid, uint64_t start)
 {
     return start << 22 ^ (uint64_t)pid;
 }
 
-/* Reads values that exist for living processes only. -ESRCH: the process or thread has exited. */
+/*
+ * Reads the key and the start time of a living process or thread. Since Linux 6.9 the key is the
+ * inode of the pidfd, which no other process has until a reboot. Returns -ESRCH if it has exited.
+ */
 static int process_inspect(struct process *process)
 {
     struct proc_stat stat = {0};
+    struct statfs fs;
+    struct stat st;
     int rc = 0;
-    process->key = pidfd_inode(process->pidfd);
-    if (!process->key) {
+
+    if (fstatfs(process->pidfd, &fs) == 0 && fs.f_type == PIDFS_MAGIC &&
+        fstat(process->pidfd, &st) == 0) {
+        process->key = st.st_ino;
+    } else {
         rc = proc_stat(process->pid, 0, &stat);
         process->key = key_of(process->pid, stat.start);
     }
@@ -187,7 +179,7 @@ int linux_process_open(struct host_state *state, pid_t tid, uint64_t number, boo
     return rc;
 }
 
-/* Looks the first process up again after it is held, so that its number was not reused. */
+/* Looks the first process up again after its pidfd is open, so that its number was not reused. */
 int linux_process_first(struct host_state *state, pid_t tid, struct process **out, struct err *err)
 {
     pid_t first, again;
@@ -244,6 +236,14 @@ bool linux_process_alive(const struct process *process)
     /* Readable when all threads have exited. Checked last, so that the values above are valid. */
     struct pollfd poll_fd = {.fd = process->pidfd, .events = POLLIN};
     return poll(&poll_fd, 1, 0) == 0;
+}
+
+bool linux_process_headless(const struct process *process)
+{
+    struct proc_stat stat;
+
+    return proc_stat(process->pid, 0, &stat) == 0 && (proc_stat_dead(&stat) || stat.exiting) &&
+           linux_process_alive(process);
 }
 
 int linux_process_may_observe(struct host_state *state, const struct rights *rights,
@@ -324,48 +324,31 @@ uint64_t linux_caller_key(struct host_state *state, pid_t pid)
     return pid > 0 && proc_caller_stat(pid, &stat) == 0 ? key_of(pid, stat.start) : 0;
 }
 
-pid_t linux_process_seen_by(struct host_state *state, pid_t tid, pid_t pid)
-{
-    return pidns_from_host(state, tid, pid);
-}
-
 void linux_process_print(const struct process *process, struct buf *out)
 {
     buf_printf(out, "%d %d %d %" PRIu64 " %" PRIu64 " %" PRIu64, process->pidfd, process->pid,
                process->tid, process->key, process->thread_start, process->number);
 }
 
-/* Returns true if fd is a pidfd of pid, or of an exited process (-1). */
-static bool pidfd_is(int fd, pid_t pid)
-{
-    char *text = proc_fd_text(fd);
-    const char *field = text ? proc_field(text, "Pid") : NULL;
-    long found = field ? strtol(field, NULL, 10) : 0;
-    free(text);
-    return found == pid || found == -1;
-}
-
+/* The descriptor must be a pidfd of this process, or of an exited one (Pid: -1). */
 int linux_process_adopt(struct host_state *state, const char *printed, struct process **out)
 {
     struct process *process = calloc(1, sizeof *process);
     if (!process)
         return -ENOMEM;
     process->host = state;
-    if (sscanf(printed, "%d %d %d %" SCNu64 " %" SCNu64 " %" SCNu64, &process->pidfd, &process->pid,
-               &process->tid, &process->key, &process->thread_start, &process->number) != 6 ||
-        !pidfd_is(process->pidfd, process->pid)) {
+    const int n =
+        sscanf(printed, "%d %d %d %" SCNu64 " %" SCNu64 " %" SCNu64, &process->pidfd, &process->pid,
+               &process->tid, &process->key, &process->thread_start, &process->number);
+    char *text = n == 6 ? proc_fd_text(process->pidfd) : NULL;
+    const char *field = text ? proc_field(text, "Pid") : NULL;
+    const long found = field ? strtol(field, NULL, 10) : 0;
+    free(text);
+    if (n != 6 || (found != process->pid && found != -1)) {
         free(process);
         return -EINVAL;
     }
     fd_keep(process->pidfd);
     *out = process;
     return 0;
-}
-
-bool linux_process_headless(const struct process *process)
-{
-    struct proc_stat stat;
-
-    return proc_stat(process->pid, 0, &stat) == 0 && (proc_stat_dead(&stat) || stat.exiting) &&
-           linux_process_alive(process);
 }
