@@ -7,8 +7,6 @@
  *
  * A death is noticed at the first update after it; the value does not change from then on.
  */
-#include "backends/sim/counter.h"
-
 #include "backends/sim/sim.h"
 
 #include <errno.h>
@@ -29,11 +27,6 @@ static bool target_alive(const struct counter *counter)
     return target->alive == NULL || target->alive(target->alive_arg);
 }
 
-static uint64_t sooner(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 void counter_look(struct counter *counter, uint64_t now)
 {
     uint64_t from = counter->last_ns;
@@ -50,7 +43,7 @@ void counter_look(struct counter *counter, uint64_t now)
     }
     counter->covered_ns += now - from;
     if (from < counter->lose_at_ns)
-        counter->running_ns += sooner(now, counter->lose_at_ns) - from;
+        counter->running_ns += (now < counter->lose_at_ns ? now : counter->lose_at_ns) - from;
 }
 
 int counter_start(struct counter *counter, struct err *err)
@@ -81,7 +74,9 @@ int counter_stop(struct counter *counter)
 {
     pthread_mutex_lock(&counter->state->lock);
     counter_look(counter, sim_now(counter->state));
-    if (!counter->plan.at_exec || counter->execed) /* as in the kernel: the exec starts it all the same */
+    /* As in the kernel, a counter that waits for an exec is started by it even if it was stopped.
+     */
+    if (!counter->plan.at_exec || counter->execed)
         counter->on = false;
     pthread_mutex_unlock(&counter->state->lock);
     return 0;
@@ -89,7 +84,7 @@ int counter_stop(struct counter *counter)
 
 /* ---- values ---- */
 
-/* Time on the hardware, which others have half of the time when it is shared. */
+/* Returns the time on the hardware: with multiplex, half of the running time. */
 static uint64_t counter_ran(const struct counter *counter)
 {
     return counter->running_ns / (counter->hardware && counter->plan.multiplex ? 2 : 1);
@@ -110,9 +105,9 @@ uint64_t counter_value(const struct counter *counter, unsigned event)
 
 int counter_read(struct counter *counter, struct reading *out, bool patient)
 {
-    (void)patient; /* there is nothing to wait for */
     bool lost;
 
+    (void)patient; /* a simulated read never waits */
     pthread_mutex_lock(&counter->state->lock);
     *out = (struct reading){.time_ns = sim_now(counter->state)};
     counter_look(counter, out->time_ns);
@@ -157,17 +152,6 @@ int descriptors_check(unsigned need, unsigned long fds_free, unsigned long fds_q
     return 0;
 }
 
-/* Scope and CPUs were checked by the engine. */
-static int check_plan(struct backend_state *state, const struct plan *plan, struct err *err)
-{
-    const struct target_ref *target = &plan->target;
-
-    if (target->alive && !target->alive(target->alive_arg))
-        return err_set(err, E44, "no process %d", (int)target_said(target));
-    return descriptors_check(plan_descriptors(state, plan), plan->fds_free, plan->fds_quota,
-                             plan->fds_limit, "", err);
-}
-
 static struct counter *counter_new(struct backend_state *state, const struct plan *plan)
 {
     struct counter *counter = calloc(1, sizeof *counter);
@@ -193,8 +177,14 @@ static struct counter *counter_new(struct backend_state *state, const struct pla
 int counter_attach(struct backend_state *state, const struct plan *plan, struct counter **out,
                    struct err *err)
 {
-    int rc = check_plan(state, plan, err);
+    const struct target_ref *target = &plan->target;
+    int rc;
 
+    /* The engine has checked scope and CPUs. */
+    if (target->alive && !target->alive(target->alive_arg))
+        return err_set(err, E44, "no process %d", (int)target_said(target));
+    rc = descriptors_check(plan_descriptors(state, plan), plan->fds_free, plan->fds_quota,
+                           plan->fds_limit, "", err);
     if (rc != 0)
         return rc;
     *out = counter_new(state, plan);

@@ -1,10 +1,8 @@
 /*
  * The events of the simulated PMU: the table, the spellings, and the lists of events/.
  */
-#include "backends/sim/events.h"
-
-#include "backends/sim/counter.h"
 #include "backends/sim/sim.h"
+
 #include "core/rows/match.h"
 
 #include <errno.h>
@@ -69,6 +67,10 @@ static const struct sim_event sim_events[] = {
 };
 #define N_EVENTS (sizeof sim_events / sizeof sim_events[0])
 
+/* rHEX: the number is the rate per millisecond. */
+static const struct sim_event raw_event = {"raw", NULL, FIT_GENERAL,   1, 0, ANYWHERE, true, false,
+                                           "",    1,    "a raw number"};
+
 /* Returns true if event and class are both hardware, or both software. */
 static bool table_is_of(const struct shape *shape, unsigned class_index,
                         const struct sim_event *event)
@@ -80,8 +82,9 @@ static bool table_is_of(const struct shape *shape, unsigned class_index,
 static uint64_t table_fits(const struct shape *shape, unsigned class_index,
                            const struct sim_event *event)
 {
-    const uint64_t general = shape_general(shape, class_index);
-    const uint64_t fixed = shape_fixed(shape, class_index);
+    const unsigned rows = shape->classes[class_index].rows;
+    const uint64_t fixed = shape->fixed && rows > 0 ? UINT64_C(1) << (rows - 1) : 0;
+    const uint64_t general = rows > 0 ? UINT64_MAX >> (SHAPE_ROWS - rows) & ~fixed : 0;
 
     switch (event->fit) {
     case FIT_GENERAL:
@@ -108,22 +111,67 @@ static bool table_counts(const struct shape *shape, unsigned class_index,
            (unsigned)__builtin_popcountll(fits) >= event->needed;
 }
 
-/* ---- spellings ---- */
+void events_weigh(struct shape *shape)
+{
+    for (unsigned c = 0; c < shape->n_classes; c++)
+        for (unsigned row = 0; row < shape->classes[c].rows; row++)
+            for (unsigned i = 0; i < N_EVENTS; i++)
+                shape->row_events[c][row] += table_counts(shape, c, &sim_events[i]) &&
+                                             (table_fits(shape, c, &sim_events[i]) >> row & 1) != 0;
+}
+
+/*
+ * ---- spellings ----
+ *
+ * NAME, CLASS::NAME, CLASS/NAME/, generic/NAME, PAPI_... or rHEX, followed by the modifiers of perf
+ * (:u :k, or /u after CLASS/NAME) or the qualifiers of hwpmc (,usr ,os ,edge ,inv ,cmask=N).
+ */
+
+#define GENERIC "generic"
+#define PREFIX  "PAPI_"
 
 enum qualifier {
-    USR,
-    OS,
+    USR, /* also :u */
+    OS,  /* also :k */
     EDGE,
     INV,
     CMASK,
     QUALIFIERS
 };
 
+static const struct {
+    const char *name;
+    enum qualifier kind;
+} qualifiers[] = {{"usr", USR}, {"os", OS},       {"edge", EDGE},
+                  {"inv", INV}, {"cmask", CMASK}, {"count", CMASK}};
+
+#define N_QUALIFIERS (sizeof qualifiers / sizeof qualifiers[0])
+
 struct spelling {
     struct word class_name; /* may be empty */
     struct word name;
-    unsigned value[QUALIFIERS]; /* :u is USR, :k is OS; 0: not written */
+    unsigned value[QUALIFIERS]; /* 0: not written */
 };
+
+static size_t qualifier_find(struct word name)
+{
+    size_t i = 0;
+
+    while (i < N_QUALIFIERS && !word_alike(name, qualifiers[i].name, true))
+        i++;
+    return i;
+}
+
+bool sim_is_qualifier(struct word name)
+{
+    return qualifier_find(name) < N_QUALIFIERS;
+}
+
+/* Returns true if edge, inv or cmask counts only a part of the event. */
+static bool spelling_is_part(const struct spelling *spelling)
+{
+    return spelling->value[EDGE] || spelling->value[INV] || spelling->value[CMASK];
+}
 
 static int precise_refuse(struct word word, struct err *err)
 {
@@ -148,87 +196,46 @@ static int modifiers_parse(struct spelling *spelling, struct word text, struct e
     return 0;
 }
 
-static const struct {
-    const char *name;
-    enum qualifier kind;
-} qualifiers[] = {{"usr", USR}, {"os", OS},       {"edge", EDGE},
-                  {"inv", INV}, {"cmask", CMASK}, {"count", CMASK}};
-
-#define N_QUALIFIERS (sizeof qualifiers / sizeof qualifiers[0])
-
-static size_t qualifier_find(struct word name)
-{
-    size_t i = 0;
-
-    while (i < N_QUALIFIERS && !word_alike(name, qualifiers[i].name, true))
-        i++;
-    return i;
-}
-
-bool sim_is_qualifier(struct word name)
-{
-    return qualifier_find(name) < N_QUALIFIERS;
-}
-
-/* Returns true if edge, inv or cmask counts only a part of the event. */
-static bool spelling_is_part(const struct spelling *spelling)
-{
-    return spelling->value[EDGE] || spelling->value[INV] || spelling->value[CMASK];
-}
-
-static int qualifier_unknown(struct word key, struct err *err)
-{
-    struct near near;
-
-    near_init(&near, key);
-    for (size_t i = 0; i < N_QUALIFIERS; i++)
-        near_offer(&near, qualifiers[i].name);
-    return err_set(err, CS03,
-                   "no qualifier \"" WORD_FMT
-                   "\"%s: write usr, os, edge, inv or cmask=N (simulated PMU)",
-                   WORD_ARG(key), near_text(&near));
-}
-
 static int qualifier_parse(struct spelling *spelling, struct word word, struct err *err)
 {
     struct word value, key = word_until(word, '=', &value);
     const size_t i = qualifier_find(key);
+    struct near near;
     bool on = true;
     uint64_t n = 0;
 
     if (word_alike(key, "precise", false))
         return precise_refuse(word, err);
-    if (i == N_QUALIFIERS)
-        return qualifier_unknown(key, err);
-    if (qualifiers[i].kind == CMASK ? !word_u64(value, true, 0, 255, &n)
-                                    : key.len < word.len && !word_bool(value, &on))
+    if (i == N_QUALIFIERS) {
+        near_init(&near, key);
+        for (size_t k = 0; k < N_QUALIFIERS; k++)
+            near_offer(&near, qualifiers[k].name);
+        return err_set(err, CS03,
+                       "no qualifier \"" WORD_FMT
+                       "\"%s: write usr, os, edge, inv or cmask=N (simulated PMU)",
+                       WORD_ARG(key), near_text(&near));
+    }
+    const bool number = qualifiers[i].kind == CMASK;
+    if (number ? !word_u64(value, true, 0, 255, &n) : key.len < word.len && !word_bool(value, &on))
         return err_set(err, CS04, "\"" WORD_FMT "\": %s", WORD_ARG(word),
-                       qualifiers[i].kind == CMASK ? "write a number, 0 to 255" : "write 1 or 0");
-    spelling->value[qualifiers[i].kind] = qualifiers[i].kind == CMASK ? (unsigned)n : on;
+                       number ? "write a number, 0 to 255" : "write 1 or 0");
+    spelling->value[qualifiers[i].kind] = number ? (unsigned)n : on;
     return 0;
 }
 
-/* Removes CLASS:: or CLASS/ from the start. */
-static struct word class_split(struct spelling *spelling, struct word text)
-{
-    const struct word class_name = word_part(text, ":/,");
-    const struct word tail = word_from(text, class_name.len);
-
-    if (tail.len == 0 || tail.p[0] == ',' ||
-        (tail.p[0] == ':' && (tail.len < 2 || tail.p[1] != ':')))
-        return text;
-    spelling->class_name = class_name;
-    return word_from(tail, tail.p[0] == '/' ? 1 : 2);
-}
-
-/* Splits a spelling: qualifiers follow a comma, modifiers a colon or the last slash. CS01 no name,
- * CS03 unknown modifier or qualifier, CS04 value of a qualifier. */
+/* Splits a spelling. CS01 no name, CS03 unknown modifier or qualifier, CS04 value of a qualifier.
+ */
 static int spelling_parse(struct spelling *spelling, const char *text, struct err *err)
 {
+    struct word rest = word_of(text), first = word_part(rest, ":/,");
+    const struct word tail = word_from(rest, first.len);
     int rc = 0;
 
     *spelling = (struct spelling){.name = {NULL, 0}};
-    struct word rest = class_split(spelling, word_of(text));
+    if (strncmp(tail.p, "/", 1) == 0 || strncmp(tail.p, "::", 2) == 0) {
+        spelling->class_name = first;
+        rest = word_from(tail, tail.p[0] == '/' ? 1 : 2);
+    }
     spelling->name = word_part(rest, ":/,");
     if (spelling->name.len == 0)
         return err_set(err, CS01, "\"%s\" has no event name: write it before ':' or ','", text);
@@ -247,22 +254,6 @@ static int spelling_parse(struct spelling *spelling, const char *text, struct er
     return rc;
 }
 
-#define GENERIC "generic"
-#define PREFIX  "PAPI_"
-
-/* rHEX: the number is the rate per millisecond. */
-static const struct sim_event raw_event = {
-    "raw", NULL, FIT_GENERAL, 1, 0, EVENT_PROCESS | EVENT_CPU, true, false, "", 1, "a raw number"};
-
-void events_weigh(struct shape *shape)
-{
-    for (unsigned c = 0; c < shape->n_classes; c++)
-        for (unsigned row = 0; row < shape->classes[c].rows; row++)
-            for (unsigned i = 0; i < N_EVENTS; i++)
-                shape->row_events[c][row] += table_counts(shape, c, &sim_events[i]) &&
-                                             (table_fits(shape, c, &sim_events[i]) >> row & 1) != 0;
-}
-
 /* ---- finding an event ---- */
 
 struct found {
@@ -270,14 +261,6 @@ struct found {
     unsigned class_index;
     uint64_t raw;
 };
-
-/* Compares the name, and the generic name with and without its prefix. */
-static bool name_is(const struct sim_event *event, struct word name)
-{
-    return word_alike(name, event->name, true) ||
-           (event->generic != NULL && (word_alike(name, event->generic, true) ||
-                                       word_alike(name, event->generic + strlen(PREFIX), true)));
-}
 
 static bool raw_read(struct word name, uint64_t *raw)
 {
@@ -290,67 +273,43 @@ static bool raw_read(struct word name, uint64_t *raw)
     return word_u64(hex, true, 0, UINT64_MAX, raw);
 }
 
-static int class_unknown(const struct shape *shape, struct word name, struct err *err)
+/* Returns true if the name is the event's, or its generic name with or without the prefix. Offers
+ * these names to near. */
+static bool name_is(const struct sim_event *event, struct word name, struct near *near)
 {
-    struct near near;
+    const char *generic = event->generic;
 
-    near_init(&near, name);
-    for (unsigned c = 0; c < shape->n_classes; c++)
-        near_offer(&near, shape->names[c]);
-    return err_set(err, X06, "no class \"" WORD_FMT "\" on this simulated host%s: see info/classes",
-                   WORD_ARG(name), near_text(&near));
-}
-
-/* Refuses a known event that does not fit the rows of the class. */
-static int event_absent(const struct shape *shape, unsigned class_index,
-                        const struct sim_event *event, struct err *err)
-{
-    return err_set(err, P09, "\"%s\" needs %u rows, and class \"%s\" has %u that fit%s",
-                   event->name, event->needed, shape->names[class_index],
-                   (unsigned)__builtin_popcountll(table_fits(shape, class_index, event)),
-                   event->fit == FIT_FIXED ? ": mount with sim_fixed=1" : "");
-}
-
-static int event_unknown(const struct spelling *spelling, struct near *near, struct err *err)
-{
-    return err_set(err, CS01, "no event \"" WORD_FMT "\"%s: see events/", WORD_ARG(spelling->name),
-                   near_text(near));
-}
-
-static void event_offer(struct near *near, const struct sim_event *event)
-{
     near_offer(near, event->name);
-    if (event->generic != NULL) {
-        near_offer(near, event->generic);
-        near_offer(near, event->generic + strlen(PREFIX));
+    if (generic != NULL) {
+        near_offer(near, generic);
+        near_offer(near, generic + strlen(PREFIX));
     }
+    return word_alike(name, event->name, true) ||
+           (generic != NULL &&
+            (word_alike(name, generic, true) || word_alike(name, generic + strlen(PREFIX), true)));
 }
 
-/* Returns true if the spelling may name an event of this class. */
-static bool class_meant(const struct shape *shape, unsigned class_index, struct word name)
-{
-    return name.len == 0 || word_alike(name, GENERIC, true) ||
-           word_alike(name, shape->names[class_index], true);
-}
-
+/* Finds the first class that can count the event. P09 if there is only a class whose rows do not
+ * fit, X06, CS01. */
 static int event_find(const struct shape *shape, const struct spelling *spelling,
                       struct found *found, struct err *err)
 {
-    const bool generic = word_alike(spelling->class_name, GENERIC, true);
+    const struct word class_name = spelling->class_name;
+    const bool generic = word_alike(class_name, GENERIC, true);
     struct found absent = {.event = NULL}, raw = {.event = NULL};
-    struct near near;
+    struct near near, near_class;
 
     near_init(&near, spelling->name);
+    near_init(&near_class, class_name);
     for (unsigned c = 0; c < shape->n_classes; c++) {
-        if (!class_meant(shape, c, spelling->class_name))
+        near_offer(&near_class, shape->names[c]);
+        if (class_name.len > 0 && !generic && !word_alike(class_name, shape->names[c], true))
             continue;
         for (unsigned i = 0; i < N_EVENTS; i++) {
             const struct sim_event *event = &sim_events[i];
 
-            if (!table_is_of(shape, c, event) || (generic && event->generic == NULL))
-                continue;
-            event_offer(&near, event);
-            if (!name_is(event, spelling->name))
+            if (!table_is_of(shape, c, event) || (generic && event->generic == NULL) ||
+                !name_is(event, spelling->name, &near))
                 continue;
             *found = absent = (struct found){.event = event, .class_index = c};
             if (table_counts(shape, c, event))
@@ -360,53 +319,26 @@ static int event_find(const struct shape *shape, const struct spelling *spelling
             raw = (struct found){.event = &raw_event, .class_index = c};
     }
     if (raw.event == NULL)
-        return class_unknown(shape, spelling->class_name, err);
+        return err_set(err, X06,
+                       "no class \"" WORD_FMT "\" on this simulated host%s: see info/classes",
+                       WORD_ARG(class_name), near_text(&near_class));
     if (absent.event != NULL)
-        return event_absent(shape, absent.class_index, absent.event, err);
+        return err_set(
+            err, P09, "\"%s\" needs %u rows, and class \"%s\" has %u that fit%s",
+            absent.event->name, absent.event->needed, shape->names[absent.class_index],
+            (unsigned)__builtin_popcountll(table_fits(shape, absent.class_index, absent.event)),
+            absent.event->fit == FIT_FIXED ? ": mount with sim_fixed=1" : "");
     *found = raw;
     if (!generic && shape->classes[raw.class_index].rows > 0 &&
         raw_read(spelling->name, &found->raw))
         return 0;
-    return event_unknown(spelling, &near, err);
+    return err_set(err, CS01, "no event \"" WORD_FMT "\"%s: see events/", WORD_ARG(spelling->name),
+                   near_text(&near));
 }
 
 /* ---- resolving ---- */
 
-/* Refuses modes and qualifiers that the event does not have. */
-static int spelling_check(const struct spelling *spelling, const struct sim_event *event,
-                          struct err *err)
-{
-    if (event->whole && spelling_is_part(spelling))
-        return err_set(err, E35,
-                       "leave out edge, inv and cmask: \"%s\" cannot be counted with them",
-                       event->name);
-    if (event->fit != FIT_SOFTWARE && event->whole && (spelling->value[USR] || spelling->value[OS]))
-        return err_set(err, CS03,
-                       "\"%s\" cannot be counted for user or kernel mode alone: leave out :u, :k, "
-                       ",usr and ,os",
-                       event->name);
-    return 0;
-}
-
-/* Prints the canonical form CLASS::NAME,qualifiers. Returns NULL on ENOMEM. */
-static char *event_resolved(const struct shape *shape, const struct found *found,
-                            const struct spelling *spelling)
-{
-    const char *class_name = shape->names[found->class_index];
-    const unsigned *value = spelling->value;
-    char *text, name[20], cmask[24] = "";
-
-    snprintf(name, sizeof name, "r%" PRIx64, found->raw);
-    if (value[CMASK] > 0)
-        snprintf(cmask, sizeof cmask, ",cmask=%u", value[CMASK]);
-    return asprintf(&text, "%s::%s%s%s%s", class_name,
-                    found->event == &raw_event ? name : found->event->name, cmask,
-                    value[INV] ? ",inv" : "", value[EDGE] ? ",edge" : "") < 0
-               ? NULL
-               : text;
-}
-
-/* If one mode is written, the other is off. */
+/* If only one mode is written, the other is off. */
 static enum event_said mode_said(const struct spelling *spelling, enum qualifier mode)
 {
     if (!spelling->value[USR] && !spelling->value[OS])
@@ -414,15 +346,17 @@ static enum event_said mode_said(const struct spelling *spelling, enum qualifier
     return spelling->value[mode] ? SAID_ON : SAID_OFF;
 }
 
+/* Fills an event, with the canonical form CLASS::NAME,qualifiers. */
 static int event_fill(const struct shape *shape, const struct found *found,
                       const struct spelling *spelling, const char *text, struct event *out,
                       struct err *err)
 {
     const struct sim_event *event = found->event;
+    const unsigned *value = spelling->value;
+    char raw[20], cmask[24] = "";
 
     *out = (struct event){
         .written = strdup(text),
-        .resolved = event_resolved(shape, found, spelling),
         .class_index = found->class_index,
         .rows = table_fits(shape, found->class_index, event),
         .rows_needed = event->needed,
@@ -433,12 +367,19 @@ static int event_fill(const struct shape *shape, const struct found *found,
         .kernel = mode_said(spelling, OS),
         .scale = event->scale,
         .code = {[SIM_RATE] = event == &raw_event ? found->raw : event->rate_per_ms,
-                 /* the starts of a condition are half as many, N at once an Nth and less */
-                 [SIM_DIVISOR] =
-                     (spelling->value[EDGE] ? 2 : 1) * (UINT64_C(1) + spelling->value[CMASK])}};
+                 /* edge halves the count; cmask=N divides it by N + 1 */
+                 [SIM_DIVISOR] = (value[EDGE] ? 2 : 1) * (UINT64_C(1) + value[CMASK])}};
     strcpy(out->unit, event->unit);
     if (event != &raw_event && !spelling_is_part(spelling))
         snprintf(out->generic, sizeof out->generic, "%s", event->name);
+
+    snprintf(raw, sizeof raw, "r%" PRIx64, found->raw);
+    if (value[CMASK] > 0)
+        snprintf(cmask, sizeof cmask, ",cmask=%u", value[CMASK]);
+    if (asprintf(&out->resolved, "%s::%s%s%s%s", shape->names[found->class_index],
+                 event == &raw_event ? raw : event->name, cmask, value[INV] ? ",inv" : "",
+                 value[EDGE] ? ",edge" : "") < 0)
+        out->resolved = NULL;
     if (out->written != NULL && out->resolved != NULL)
         return 0;
     event_clear(out);
@@ -455,11 +396,19 @@ int events_resolve(struct backend_state *state, const char *text, struct event *
     *out = (struct event){.scale = 1};
     if (rc == 0)
         rc = event_find(&state->shape, &spelling, &found, err);
-    if (rc == 0)
-        rc = spelling_check(&spelling, found.event, err);
-    if (rc == 0)
-        rc = event_fill(&state->shape, &found, &spelling, text, out, err);
-    return rc;
+    if (rc != 0)
+        return rc;
+    const struct sim_event *event = found.event;
+    if (event->whole && spelling_is_part(&spelling))
+        return err_set(err, E35,
+                       "leave out edge, inv and cmask: \"%s\" cannot be counted with them",
+                       event->name);
+    if (event->fit != FIT_SOFTWARE && event->whole && (spelling.value[USR] || spelling.value[OS]))
+        return err_set(err, CS03,
+                       "\"%s\" cannot be counted for user or kernel mode alone: leave out :u, :k, "
+                       ",usr and ,os",
+                       event->name);
+    return event_fill(&state->shape, &found, &spelling, text, out, err);
 }
 
 /* ---- sets ---- */

@@ -3,11 +3,9 @@
  * follows from the counts since the last drain, their times are spread evenly over that interval.
  * The same clock gives the same records.
  */
-#include "backends/sim/counter.h"
 #include "backends/sim/sim.h"
 #include "core/log/record.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -88,62 +86,45 @@ static void sample_put(const struct counter *counter, unsigned event, uint64_t t
                       n);
 }
 
-/* Drops samples beyond MAX_DUE and records the loss. */
-static void samples_bound(struct counter *counter, uint64_t time, struct buf *out)
-{
-    for (unsigned i = 0; i < counter->plan.n; i++) {
-        const uint64_t due = samples_at(counter, i) - counter->tally[i].sampled;
-
-        if (due <= MAX_DUE)
-            continue;
-        record_add_lost(out, time, LOG_ID(counter->plan.set, i), due - MAX_DUE);
-        counter->tally[i].sampled += due - MAX_DUE;
-    }
-}
-
-/* Adds the samples of one time step. */
+/* Adds the samples of one counter in one of STEPS time steps. Step 0 updates the counter, drops
+ * samples beyond MAX_DUE and records the loss. */
 static void samples_step(struct counter *counter, unsigned step, uint64_t time, struct buf *out)
 {
     for (unsigned i = 0; i < counter->plan.n; i++) {
         struct tally *tally = &counter->tally[i];
         const uint64_t due = samples_at(counter, i) - tally->sampled;
 
-        for (uint64_t n = due / (STEPS - step + 1); n > 0; n--) {
+        if (step == 0 && due > MAX_DUE) {
+            record_add_lost(out, time, LOG_ID(counter->plan.set, i), due - MAX_DUE);
+            tally->sampled += due - MAX_DUE;
+        }
+        for (uint64_t n = step == 0 ? 0 : due / (STEPS - step + 1); n > 0; n--) {
             sample_put(counter, i, time, out);
             tally->sampled++;
         }
     }
 }
 
-static void samples_make(struct recorder *recorder, struct buf *out)
-{
-    struct backend_state *state = recorder->state;
-    const uint64_t from = recorder->last_ns, now = sim_now(state);
-    struct counter *counter;
-
-    for (unsigned step = 0; step <= STEPS; step++)
-        LIST_FOREACH (counter, &state->counters, of_state) {
-            if (counter->plan.recorder != recorder || !counter->plan.sampling)
-                continue;
-            if (step == 0) {
-                counter_look(counter, now);
-                samples_bound(counter, from, out);
-            } else {
-                samples_step(counter, step, from + (now - from) * step / STEPS, out);
-            }
-        }
-    recorder->last_ns = now;
-}
-
 int sim_drain(struct recorder *recorder, bool all, const struct intake *intake)
 {
+    struct backend_state *state = recorder->state;
+    struct counter *counter;
     struct buf records;
 
     (void)all;
     buf_init(&records, NULL, 0);
-    pthread_mutex_lock(&recorder->state->lock);
-    samples_make(recorder, &records);
-    pthread_mutex_unlock(&recorder->state->lock);
+    pthread_mutex_lock(&state->lock);
+    const uint64_t from = recorder->last_ns, now = sim_now(state);
+    for (unsigned step = 0; step <= STEPS; step++)
+        LIST_FOREACH (counter, &state->counters, of_state) {
+            if (counter->plan.recorder != recorder || !counter->plan.sampling)
+                continue;
+            if (step == 0)
+                counter_look(counter, now);
+            samples_step(counter, step, from + (now - from) * step / STEPS, &records);
+        }
+    recorder->last_ns = now;
+    pthread_mutex_unlock(&state->lock);
     for (size_t at = 0; at < records.len;) {
         const struct record *record = (const struct record *)(records.data + at);
 
@@ -233,12 +214,4 @@ int sim_recorder_adopt(struct backend_state *state, const struct recorder_plan *
     pthread_mutex_unlock(&state->lock);
     *out = recorder;
     return recorder ? 0 : -EINVAL;
-}
-
-void sim_recorders_close(struct backend_state *state)
-{
-    for (struct recorder *recorder; (recorder = LIST_FIRST(&state->recorders));) {
-        assert(recorder->forgotten);
-        sim_recorder_free(recorder);
-    }
 }

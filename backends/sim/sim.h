@@ -1,14 +1,30 @@
 /*
  * The simulated PMU. Only the PMU is simulated: processes, clock and rights are the host's, so a
  * mount behaves as on a machine with such a PMU, and a test with a fake clock knows every value.
+ * Functions without a comment are members of struct backend (core/backend.h), which describes them.
  */
 #pragma once
 
-#include "backends/sim/shape.h"
 #include "core/backend.h"
 
 #include <pthread.h>
 #include <sys/queue.h>
+
+/* ---- sim.c: the CPUs of the simulated machine and the classes of its counters ---- */
+
+#define SHAPE_CLASSES 8 /* "software" included, which is the last */
+#define SHAPE_ROWS    64
+#define SHAPE_NAME    32
+
+struct shape {
+    struct cpus possible, online;
+    struct class_info classes[SHAPE_CLASSES];
+    char names[SHAPE_CLASSES][SHAPE_NAME];
+    unsigned row_events[SHAPE_CLASSES][SHAPE_ROWS];
+    unsigned n_classes;
+    uint64_t fixed;         /* rows of that kind in each class: 0 or 1 */
+    uint64_t lose_after_ms; /* 0: never */
+};
 
 struct backend_state {
     const struct host *host;
@@ -25,8 +41,71 @@ static inline uint64_t sim_now(const struct backend_state *state)
     return state->host->now_ns(state->host_state);
 }
 
-/* recorder.c: members of struct backend, except sim_recorders_close(), which frees recorders that
- * the engine has left for a later worker. */
+/* ---- events.c: names and sets of events ---- */
+
+/* The code words of a simulated event. */
+enum sim_code {
+    SIM_RATE,   /* events per millisecond of running time, both modes together */
+    SIM_DIVISOR /* divides the rate (edge, cmask); 0 means 1 */
+};
+
+/* Fills shape->row_events: how many events can use each row. */
+void events_weigh(struct shape *shape);
+bool sim_is_qualifier(struct word name);
+int events_resolve(struct backend_state *state, const char *text, struct event *out,
+                   struct err *err);
+int events_check_set(struct backend_state *state, const struct plan_event *events, unsigned n,
+                     bool multiplex, struct err *err);
+int events_list(struct backend_state *state, struct catalog *out, struct err *err);
+int events_describe(struct backend_state *state, const char *class_name, const char *event,
+                    struct buf *out);
+
+/* ---- counter.c: value = rate x running time ---- */
+
+struct counter {
+    struct backend_state *state;
+    struct plan plan; /* of its pointers only the recorder is used */
+    bool hardware;    /* can be lost */
+    uint64_t number;
+    LIST_ENTRY(counter) of_state;
+    bool forgotten; /* left for a later worker; counts until it is adopted */
+
+    bool on, dead, execed;
+    uint64_t exec_at_ns; /* if at_exec and not yet execed: the time of the exec */
+    uint64_t lose_at_ns; /* UINT64_MAX: never */
+    uint64_t last_ns;    /* counts are complete up to this time */
+    uint64_t covered_ns, running_ns;
+    struct tally {
+        uint64_t rate, divisor; /* rate / divisor events per millisecond */
+        bool user, kernel;      /* 3/4 of them in user mode, the rest in kernel mode */
+        uint64_t sampled;       /* samples taken */
+    } tally[SET_MAX];
+};
+
+int counter_attach(struct backend_state *state, const struct plan *plan, struct counter **out,
+                   struct err *err);
+int counter_start(struct counter *counter, struct err *err);
+int counter_stop(struct counter *counter);
+int counter_read(struct counter *counter, struct reading *out, bool patient);
+unsigned counter_cost(const struct counter *counter);
+void counter_facts(const struct counter *counter, struct counter_facts *out);
+bool counter_covers(struct counter *counter, pid_t pid);
+void counter_print(const struct counter *counter, struct buf *out);
+int counter_adopt(struct backend_state *state, const struct plan *plan, const char *printed,
+                  struct counter **out);
+void counter_processes(const struct counter *counter, void (*fn)(void *arg, pid_t pid), void *arg);
+/* Updates the counts up to now. Needs the lock of the state. */
+void counter_look(struct counter *counter, uint64_t now);
+/* Refuses with P10 or P11 if there are not enough descriptors; the sentence starts with `what`. */
+int descriptors_check(unsigned need, unsigned long fds_free, unsigned long fds_quota,
+                      const char *limit, const char *what, struct err *err);
+/* Returns the count of one event. Needs the lock of the state. */
+uint64_t counter_value(const struct counter *counter, unsigned event);
+void counter_forget(struct counter *counter);
+void counter_free(struct counter *counter);
+
+/* ---- recorder.c: samples ---- */
+
 int sim_recorder_new(struct backend_state *state, const struct recorder_plan *plan,
                      struct recorder **out, struct err *err);
 void sim_recorder_facts(const struct recorder *recorder, struct recorder_facts *out);
@@ -35,6 +114,5 @@ void sim_recorder_print(const struct recorder *recorder, struct buf *out);
 int sim_recorder_adopt(struct backend_state *state, const struct recorder_plan *plan,
                        const char *printed, struct recorder **out);
 void sim_recorder_forget(struct recorder *recorder);
-void sim_recorders_close(struct backend_state *state);
 void sim_recorder_free(struct recorder *recorder);
 void sim_sample_limits(struct backend_state *state, struct sample_limits *out);
