@@ -6,7 +6,7 @@
  */
 #include "tests/attach_test.h"
 
-#include "backends/perf/probe/pmu.h"
+#include "backends/perf/probe/probe.h"
 #include "backends/perf/record/sideband.h"
 #include "core/base/arena.h"
 #include "core/base/clock.h"

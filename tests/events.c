@@ -7,7 +7,7 @@
 #include "backends/perf/names/names.h"
 #include "backends/perf/names/spec.h"
 #include "backends/perf/probe/open.h"
-#include "backends/perf/probe/pmu.h"
+#include "backends/perf/probe/probe.h"
 #include "core/backend.h"
 
 #include <errno.h>

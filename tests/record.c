@@ -5,7 +5,7 @@
  */
 #include "tests/record_test.h"
 
-#include "backends/perf/probe/pmu.h"
+#include "backends/perf/probe/probe.h"
 #include "backends/perf/record/sampling.h"
 #include "backends/perf/record/sideband.h"
 #include "core/base/arena.h"

@@ -1,22 +1,234 @@
 /*
- * The list of PMUs from sysfs: their kinds and CPUs. The abilities of a core PMU are not in sysfs:
- * probe.c and trial.c find them by opening events.
+ * The PMUs in sysfs: their kinds and CPUs, the bits of a config word that a term fills, and the
+ * events for which the kernel has a file. Also tracefs. The abilities of a core PMU are not in
+ * sysfs: probe.c and trial.c find them by opening events.
  */
 #include "backends/perf/probe/pmu.h"
 
-#include "backends/perf/probe/open.h"
-#include "backends/perf/probe/probe.h"
+#include "backends/perf/state.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/perf_event.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
-#define DEVICES "/sys/bus/event_source/devices"
+#define TRACING "/sys/kernel/tracing"
+
+/* ---- reading files ---- */
+
+atomic_bool pmus_lacked;
+
+int pmus_note(int rc)
+{
+    if (rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE || rc == -EAGAIN)
+        pmus_lacked = true;
+    return rc;
+}
+
+int file_read(int dir, const char *path, char *text, size_t size)
+{
+    int fd = openat(dir, path, O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd < 0 ? -1 : read(fd, text, size - 1);
+    int error = errno;
+
+    if (fd >= 0)
+        close(fd);
+    for (; got > 0 && (text[got - 1] == '\n' || text[got - 1] == '\0'); got--)
+        ;
+    text[got > 0 ? got : 0] = '\0';
+    return got < 0 ? -error : (int)got;
+}
+
+int pmus_read(const struct pmus *pmus, char *text, size_t size, const char *path, ...)
+{
+    char full[512];
+    va_list args;
+    int used = snprintf(full, sizeof(full), "%s", pmus->root), more;
+
+    text[0] = '\0';
+    if (used < 0 || (size_t)used >= sizeof(full))
+        return pmus_note(-ENAMETOOLONG);
+    va_start(args, path);
+    more = vsnprintf(full + used, sizeof(full) - (size_t)used, path, args);
+    va_end(args);
+    if (more < 0 || (size_t)(used + more) >= sizeof(full))
+        return pmus_note(-ENAMETOOLONG);
+    return pmus_note(file_read(AT_FDCWD, full, text, size));
+}
+
+/* ---- formats and events of one PMU ---- */
+
+/* Parses "config1:0-7,32-35". */
+static bool format_scan(struct pmu_format *format, const char *text)
+{
+    char *end;
+
+    if (strncmp(text, "config", 6) != 0)
+        return false;
+    text += 6;
+    format->word = *text == ':' ? 0 : (unsigned)(*text++ - '0');
+    if (format->word >= CONFIG_WORDS || *text != ':')
+        return false;
+    do {
+        unsigned long low = strtoul(text + 1, &end, 10), high = low;
+        if (end == text + 1 || format->n == FORMAT_RANGES)
+            return false;
+        if (*end == '-')
+            high = strtoul(end + 1, &end, 10);
+        if (high > 63 || low > high)
+            return false;
+        format->range[format->n].low = (uint8_t)low;
+        format->range[format->n++].high = (uint8_t)high;
+        text = end;
+    } while (*text == ',');
+    return *text == '\0';
+}
+
+unsigned format_bits(const struct pmu_format *format)
+{
+    unsigned bits = 0;
+
+    for (unsigned i = 0; i < format->n; i++)
+        bits += 1u + format->range[i].high - format->range[i].low;
+    return bits;
+}
+
+bool format_put(const struct pmu_format *format, uint64_t value, uint64_t config[CONFIG_WORDS])
+{
+    unsigned bits = format_bits(format);
+
+    if (bits < 64 && value >> bits != 0)
+        return false;
+    for (unsigned i = 0; i < format->n; i++) {
+        unsigned low = format->range[i].low, width = 1u + format->range[i].high - low;
+        uint64_t mask = width == 64 ? ~(uint64_t)0 : ((uint64_t)1 << width) - 1;
+        config[format->word] &= ~(mask << low);
+        config[format->word] |= (value & mask) << low;
+        value = width == 64 ? 0 : value >> width;
+    }
+    return true;
+}
+
+static void load_format(const struct pmus *pmus, struct pmu *pmu, const char *name)
+{
+    struct pmu_format format = {.name = NULL};
+    char text[256];
+
+    if (pmus_read(pmus, text, sizeof(text), DEVICES "/%s/format/%s", pmu->name, name) <= 0 ||
+        !format_scan(&format, text))
+        return;
+    char *copy = strdup(name);
+    format.name = copy;
+    if (!copy || vec_push(&pmu->formats, format)) {
+        pmus_note(-ENOMEM);
+        free(copy);
+    }
+}
+
+static bool is_side_file(const char *name)
+{
+    static const char *const ends[] = {".unit", ".scale", ".snapshot", ".per-pkg"};
+    const char *dot = strrchr(name, '.');
+
+    for (size_t i = 0; dot && i < sizeof(ends) / sizeof(ends[0]); i++)
+        if (strcmp(dot, ends[i]) == 0)
+            return true;
+    return false;
+}
+
+/* Reads a file that describes an event, such as "energy-pkg.unit". Returns its length. */
+static int read_side(const struct pmus *pmus, const struct pmu *pmu, const char *name,
+                     const char *what, char text[32])
+{
+    return pmus_read(pmus, text, 32, DEVICES "/%s/events/%s.%s", pmu->name, name, what);
+}
+
+static void load_event(const struct pmus *pmus, struct pmu *pmu, const char *name)
+{
+    struct pmu_event event = {.scale = 1};
+    char terms[512], text[32];
+
+    if (is_side_file(name) ||
+        pmus_read(pmus, terms, sizeof(terms), DEVICES "/%s/events/%s", pmu->name, name) <= 0)
+        return;
+    event.name = strdup(name);
+    event.terms = strdup(terms);
+    if (read_side(pmus, pmu, name, "unit", text) > 0)
+        snprintf(event.unit, sizeof(event.unit), "%.15s", text);
+    if (read_side(pmus, pmu, name, "scale", text) > 0 && strtod(text, NULL) > 0)
+        event.scale = strtod(text, NULL);
+    event.snapshot = read_side(pmus, pmu, name, "snapshot", text) > 0 && text[0] == '1';
+    if (event.name && event.terms && vec_push(&pmu->events, event) == 0)
+        return;
+    pmus_note(-ENOMEM);
+    free(event.name);
+    free(event.terms);
+}
+
+/* Calls load() for each file in a directory of the PMU. */
+static void load_files(const struct pmus *pmus, struct pmu *pmu, const char *sub,
+                       void (*load)(const struct pmus *, struct pmu *, const char *))
+{
+    char path[512];
+    struct dirent *entry;
+
+    snprintf(path, sizeof(path), "%s" DEVICES "/%s/%s", pmus->root, pmu->name, sub);
+    DIR *dir = opendir(path);
+    if (!dir)
+        pmus_note(-errno);
+    while (dir && (entry = readdir(dir)))
+        if (entry->d_name[0] != '.')
+            load(pmus, pmu, entry->d_name);
+    if (dir)
+        closedir(dir);
+}
+
+void pmu_load(const struct pmus *pmus, struct pmu *pmu)
+{
+    load_files(pmus, pmu, "format", load_format);
+    load_files(pmus, pmu, "events", load_event);
+}
+
+/* The terms config=…, config1=…: a full config word. */
+static const struct pmu_format config_words[CONFIG_WORDS] = {
+    {"config", 0, 1, {{0, 63}}},
+    {"config1", 1, 1, {{0, 63}}},
+    {"config2", 2, 1, {{0, 63}}},
+    {"config3", 3, 1, {{0, 63}}},
+};
+
+const struct pmu_format *pmu_format_word(const struct pmu *pmu, struct word name)
+{
+    for (unsigned i = 0; i < pmu->formats.n; i++)
+        if (word_alike(name, pmu->formats.items[i].name, true))
+            return &pmu->formats.items[i];
+    for (unsigned i = 0; i < CONFIG_WORDS; i++)
+        if (word_alike(name, config_words[i].name, true))
+            return &config_words[i];
+    return NULL;
+}
+
+const struct pmu_format *pmu_format(const struct pmu *pmu, const char *name)
+{
+    return pmu_format_word(pmu, word_of(name));
+}
+
+const struct pmu_event *pmu_event(const struct pmu *pmu, struct word name)
+{
+    for (unsigned i = 0; i < pmu->events.n; i++)
+        if (word_alike(name, pmu->events.items[i].name, true))
+            return &pmu->events.items[i];
+    return NULL;
+}
+
+/* ---- the list of PMUs ---- */
 
 /*
  * PMUs whose kind does not follow from their files, and names of PMUs of other machines or of
@@ -76,54 +288,6 @@ enum pmu_kind pmu_kind_known(struct word name)
     return known ? known->kind : PMU_UNKNOWN;
 }
 
-static enum pmu_kind kind_of(struct pmu *pmu, bool has_cpus, bool has_cpumask)
-{
-    const struct known_name *known = known_find((struct word){pmu->name, strlen(pmu->name)});
-
-    if (known && known->why)
-        snprintf(pmu->why, sizeof(pmu->why), "%s %s", pmu->name, known->why);
-    if (known && known->kind != PMU_OTHER)
-        return known->kind;
-    return has_cpus ? PMU_CORE : has_cpumask ? PMU_UNCORE : PMU_OTHER;
-}
-
-/* Flags of a kind's events and capabilities of its class. */
-static const struct {
-    uint64_t flags;
-    unsigned capabilities;
-} kinds[] = {
-    [PMU_CORE] = {CODE_HARDWARE | CODE_EXCLUDE_GUEST, CAP_USER | CAP_SYSTEM | CAP_QUALIFIER},
-    [PMU_SOFTWARE] = {0, CAP_INTERRUPT | CAP_USER | CAP_SYSTEM},
-    [PMU_TRACEPOINT] = {0, CAP_INTERRUPT | CAP_SYSTEM},
-    [PMU_BREAKPOINT] = {0, CAP_INTERRUPT | CAP_USER | CAP_SYSTEM},
-    [PMU_MSR] = {CODE_NO_EXCLUDE, 0},
-    [PMU_FREE] = {CODE_NO_EXCLUDE | CODE_CPU_ONLY, 0},
-    [PMU_UNCORE] = {CODE_HARDWARE | CODE_NO_EXCLUDE | CODE_CPU_ONLY, 0},
-    [PMU_OTHER] = {CODE_NO_EXCLUDE, 0},
-    [PMU_REFUSED] = {0, 0},
-};
-
-static void core_capabilities(const struct pmus *pmus, struct pmu *pmu)
-{
-    char text[32];
-
-    if (pmus_read(pmus, text, sizeof(text), DEVICES "/%s/caps/max_precise", pmu->name) > 0)
-        pmu->precise = (unsigned)strtoul(text, NULL, 10);
-    pmu->capabilities |=
-        (pmu_format(pmu, "edge") ? CAP_EDGE : 0U) | (pmu_format(pmu, "inv") ? CAP_INVERT : 0U) |
-        (pmu_format(pmu, "cmask") || pmu_format(pmu, "threshold") ? CAP_THRESHOLD : 0U) |
-        (pmu->precise ? CAP_PRECISE : 0U);
-}
-
-static atomic_bool lacked;
-
-int pmus_note(int rc)
-{
-    if (rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE || rc == -EAGAIN)
-        lacked = true;
-    return rc;
-}
-
 /* Reads one directory of sysfs. Returns 1, 0 if it is not a PMU, or -ENOMEM. */
 static int pmu_read(const struct pmus *pmus, struct pmu *pmu, const char *name)
 {
@@ -147,7 +311,14 @@ static int pmu_read(const struct pmus *pmus, struct pmu *pmu, const char *name)
     }
     if (len > 0)
         pmus_note(cpus_parse(&pmu->cpus, (struct word){text, (size_t)len}));
-    pmu->kind = kind_of(pmu, has_cpus, has_mask);
+
+    const struct known_name *known = known_find(word_of(name));
+    if (known && known->why)
+        snprintf(pmu->why, sizeof(pmu->why), "%s %s", name, known->why);
+    if (known && known->kind != PMU_OTHER)
+        pmu->kind = known->kind;
+    else
+        pmu->kind = has_cpus ? PMU_CORE : has_mask ? PMU_UNCORE : PMU_OTHER;
     return 1;
 }
 
@@ -166,8 +337,7 @@ static int pmu_order(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-/* Reads the directory of PMUs, which does not exist in a kernel without perf_events. */
-static bool pmus_scan(struct pmus *pmus)
+bool pmus_scan(struct pmus *pmus)
 {
     char path[512];
     struct dirent *entry;
@@ -191,124 +361,13 @@ static bool pmus_scan(struct pmus *pmus)
     return ok;
 }
 
-/* Returns true if one CPU of the mask counts for several CPUs, i.e. for a package. */
-static bool covers_several(const struct pmus *pmus, const struct pmu *pmu)
+bool pmu_stays(const struct pmus *pmus, const struct pmu *pmu)
 {
-    char text[4096];
-    struct cpus online;
-    bool several = true;
+    char text[16];
 
-    cpus_init(&online);
-    int len = pmus_read(pmus, text, sizeof(text), "/sys/devices/system/cpu/online");
-    if (len > 0 && pmus_note(cpus_parse(&online, (struct word){text, (size_t)len})) == 0)
-        several = cpus_count(&pmu->cpus) < cpus_count(&online) || cpus_count(&online) == 1;
-    cpus_free(&online);
-    return several;
-}
-
-static void pmu_settle(struct pmus *pmus, struct pmu *pmu, bool hybrid)
-{
-    pmu->flags = kinds[pmu->kind].flags;
-    pmu->capabilities = kinds[pmu->kind].capabilities | CAP_READ | CAP_WRITE;
-    if (!pmu->why[0])
-        pmu_load(pmus, pmu);
-    if (pmu->kind == PMU_CORE) {
-        core_capabilities(pmus, pmu);
-        probe_core(pmu, hybrid);
-    }
-    if (pmu->width) /* the PMU counts */
-        probe_counters(pmus, pmu);
-    if (pmu->flags & CODE_CPU_ONLY) {
-        pmu->package = covers_several(pmus, pmu);
-        if (cpus_count(&pmu->cpus) == 0)
-            snprintf(pmu->why, sizeof(pmu->why), "%s has no CPU that counts it", pmu->name);
-    }
-}
-
-static void pmus_make_class(struct pmus *pmus, struct pmu *pmu)
-{
-    const unsigned rows = pmu->general + pmu->fixed;
-
-    /* Only the order matters: a fixed counter counts one event, a general one counts many. */
-    for (unsigned i = 0; i < PMU_ROWS; i++)
-        pmu->row_events[i] = i < pmu->general ? UINT16_MAX : 1;
-    pmu->class_index = pmus->n_classes++;
-    pmus->classes[pmu->class_index] =
-        (struct class_info){.name = pmu->name,
-                            .rows = rows,
-                            .row_events = rows ? pmu->row_events : NULL,
-                            .width = pmu->kind == PMU_CORE ? pmu->width : 64,
-                            .capabilities = pmu->capabilities,
-                            .cpus = pmu->cpus, /* shared with the PMU, which frees it */
-                            .hardware = pmu->flags & CODE_HARDWARE};
-}
-
-static struct pmus *pmus_make(const char *root)
-{
-    struct pmus *pmus = calloc(1, sizeof(*pmus));
-    unsigned cores = 0;
-
-    if (!pmus)
-        return NULL;
-    pmus->root = strdup(root ? root : "");
-    pmus->tracefs = pmus_note(tracefs_mount(root ? root : ""));
-    bool ok = pmus->root && parked_start(&pmus->parked) && pmus_scan(pmus);
-    for (unsigned i = 0; ok && i < pmus->n; i++)
-        cores += pmus->list[i].kind == PMU_CORE;
-    for (unsigned i = 0; ok && i < pmus->n; i++)
-        pmu_settle(pmus, &pmus->list[i], cores > 1);
-    if (ok && !pmus_core(pmus))
-        probe_say_no_core(pmus, pmus->no_core, sizeof(pmus->no_core));
-    pmus->classes = calloc(pmus->n + 1, sizeof(*pmus->classes));
-    if (!ok || !pmus->classes) {
-        pmus_free(pmus);
-        return NULL;
-    }
-    for (unsigned i = 0; i < pmus->n; i++)
-        if (pmu_is_here(&pmus->list[i]))
-            pmus_make_class(pmus, &pmus->list[i]);
-    return pmus;
-}
-
-struct pmus *pmus_new(const char *root)
-{
-    struct pmus *pmus;
-
-    lacked = false;
-    pmus = pmus_make(root);
-    if (pmus && !lacked)
-        return pmus;
-    pmus_free(pmus);
-    return pmus_make(root);
-}
-
-static void pmu_free(struct pmu *pmu)
-{
-    for (unsigned i = 0; i < pmu->formats.n; i++)
-        free((char *)pmu->formats.items[i].name);
-    for (unsigned i = 0; i < pmu->events.n; i++) {
-        free(pmu->events.items[i].name);
-        free(pmu->events.items[i].terms);
-    }
-    free(pmu->formats.items);
-    free(pmu->events.items);
-    free(pmu->name);
-    cpus_free(&pmu->cpus);
-}
-
-void pmus_free(struct pmus *pmus)
-{
-    if (!pmus)
-        return;
-    parked_stop(&pmus->parked);
-    if (pmus->tracefs >= 0)
-        close(pmus->tracefs);
-    for (unsigned i = 0; i < pmus->n; i++)
-        pmu_free(&pmus->list[i]);
-    free(pmus->classes);
-    free(pmus->list);
-    free(pmus->root);
-    free(pmus);
+    return pmu->kind < PMU_MSR ||
+           (pmus_read(pmus, text, sizeof(text), DEVICES "/%s/type", pmu->name) > 0 &&
+            strtoul(text, NULL, 10) == pmu->type);
 }
 
 struct pmu *pmus_core(struct pmus *pmus)
@@ -355,11 +414,61 @@ struct pmu *pmus_find(struct pmus *pmus, struct word name)
     return NULL;
 }
 
-bool pmu_stays(const struct pmus *pmus, const struct pmu *pmu)
-{
-    char text[16];
+/*
+ * ---- tracefs ----
+ *
+ * A private mount, which is not attached to the tree, comes first: it does not depend on another
+ * mount and does not prevent one from being unmounted.
+ */
 
-    return pmu->kind < PMU_MSR ||
-           (pmus_read(pmus, text, sizeof(text), DEVICES "/%s/type", pmu->name) > 0 &&
-            strtoul(text, NULL, 10) == pmu->type);
+int tracefs_mount(const char *root)
+{
+    int fs, mount = -1;
+
+    if (root[0])
+        return -ENOENT;
+    fs = fsopen("tracefs", FSOPEN_CLOEXEC);
+    if (fs >= 0 && fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) == 0)
+        mount =
+            fsmount(fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+    if (mount < 0)
+        mount = -errno;
+    if (fs >= 0)
+        close(fs);
+    return mount;
+}
+
+static int events_open(int at, const char *path)
+{
+    int fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    return fd < 0 ? -errno : fd;
+}
+
+int tracefs_events(const struct backend_state *state)
+{
+    char path[512];
+    int fd = state->pmus->tracefs >= 0 ? events_open(state->pmus->tracefs, "events") : -ENOENT;
+
+    snprintf(path, sizeof(path), "%s" TRACING "/events", state->pmus->root);
+    return fd >= 0 ? fd : events_open(AT_FDCWD, path);
+}
+
+bool tracefs_where(const struct backend_state *state, struct buf *out)
+{
+    const int events = tracefs_events(state), mount = state->pmus->tracefs;
+
+    if (events >= 0)
+        close(events);
+    if (events >= 0)
+        buf_str(out, mount >= 0 ? "yes, by a mount of pmcfs's own" : TRACING);
+    else if (mount >= 0)
+        buf_str(out, "tracefs has no events: this kernel was built without tracepoints, or it is "
+                     "locked down (confidentiality)");
+    else
+        buf_printf(out,
+                   "tracefs is not mounted, and a mount of pmcfs's own failed with %s: "
+                   "mount -t tracefs tracefs " TRACING,
+                   err_errno_name(-mount));
+    return events >= 0;
 }

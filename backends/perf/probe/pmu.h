@@ -11,8 +11,11 @@
 
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+#define DEVICES "/sys/bus/event_source/devices"
 
 enum {
     CONFIG_WORDS = 4,
@@ -101,12 +104,13 @@ struct pmus {
 /* Returns the kind of the PMUs of this name on any machine; PMU_OTHER if the name is known but its
  * kind depends on the machine, PMU_UNKNOWN if no machine has such a PMU. */
 enum pmu_kind pmu_kind_known(struct word name);
-/* Finds all PMUs below root and probes the core PMUs. Returns NULL on ENOMEM. If memory or
- * descriptors are short, everything is read a second time; PMUs that fail again are left out. */
-struct pmus *pmus_new(const char *root);
-/* Returns rc, and notes a shortage of memory, descriptors or threads for pmus_new(). */
+/* Adds the PMUs of sysfs, none in a kernel without perf_events. Returns false on ENOMEM, or if the
+ * directory cannot be read. */
+bool pmus_scan(struct pmus *pmus);
+/* Returns rc. On a shortage of memory, descriptors or threads sets pmus_lacked, which pmus_new()
+ * (probe.c) reads. */
 int pmus_note(int rc);
-void pmus_free(struct pmus *pmus);
+extern atomic_bool pmus_lacked;
 /* Returns true if the PMU still has its type number, which another driver may have now. */
 bool pmu_stays(const struct pmus *pmus, const struct pmu *pmu);
 /* Returns true if the PMU can count here. */
@@ -137,8 +141,7 @@ int file_read(int dir, const char *path, char *text, size_t size);
 int pmus_read(const struct pmus *pmus, char *text, size_t size, const char *path, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* ---- tracefs.c: the kernel's tracefs, whose directory "events" has the numbers of tracepoints
- * ---- */
+/* ---- the kernel's tracefs, whose directory "events" has the numbers of tracepoints ---- */
 
 struct backend_state;
 /* Creates a private mount of tracefs. Only the program's start has the right to do so. Returns a

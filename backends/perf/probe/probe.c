@@ -1,6 +1,6 @@
 /*
- * Checks whether a core PMU counts, by opening cycles and running for a moment, and finds the
- * reason if it does not.
+ * Probing: the list of PMUs with the abilities of each. Checks whether a core PMU counts, by
+ * opening cycles and running for a moment, and finds the reason if it does not.
  */
 #include "backends/perf/probe/probe.h"
 
@@ -196,7 +196,11 @@ static unsigned counter_width(void)
 #endif
 }
 
-void probe_core(struct pmu *pmu, bool hybrid)
+/*
+ * Fills the probed members of struct pmu, except the counters. pmu->why is the reason if the PMU
+ * cannot be used. hybrid: there are several core PMUs, so generic events must name their PMU.
+ */
+static void probe_core(struct pmu *pmu, bool hybrid)
 {
     pthread_t thread;
 
@@ -211,7 +215,8 @@ void probe_core(struct pmu *pmu, bool hybrid)
         pmu->width = counter_width();
 }
 
-void probe_say_no_core(const struct pmus *pmus, char *text, size_t size)
+/* Prints the reason why this machine has no core PMU. */
+static void probe_say_no_core(const struct pmus *pmus, char *text, size_t size)
 {
     const struct pmu none = {.name = NULL};
     struct perf_event_attr attr;
@@ -245,4 +250,148 @@ const char *probe_lacks(const struct pmu *pmu, uint64_t code)
     return common
                ? "the processor says that it does not have it"
                : "of the codes that a vendor defines nothing counts here (an emulated processor?)";
+}
+
+/* ---- the list of PMUs ---- */
+
+/* Flags of a kind's events and capabilities of its class. */
+static const struct {
+    uint64_t flags;
+    unsigned capabilities;
+} kinds[] = {
+    [PMU_CORE] = {CODE_HARDWARE | CODE_EXCLUDE_GUEST, CAP_USER | CAP_SYSTEM | CAP_QUALIFIER},
+    [PMU_SOFTWARE] = {0, CAP_INTERRUPT | CAP_USER | CAP_SYSTEM},
+    [PMU_TRACEPOINT] = {0, CAP_INTERRUPT | CAP_SYSTEM},
+    [PMU_BREAKPOINT] = {0, CAP_INTERRUPT | CAP_USER | CAP_SYSTEM},
+    [PMU_MSR] = {CODE_NO_EXCLUDE, 0},
+    [PMU_FREE] = {CODE_NO_EXCLUDE | CODE_CPU_ONLY, 0},
+    [PMU_UNCORE] = {CODE_HARDWARE | CODE_NO_EXCLUDE | CODE_CPU_ONLY, 0},
+    [PMU_OTHER] = {CODE_NO_EXCLUDE, 0},
+    [PMU_REFUSED] = {0, 0},
+};
+
+/* Returns true if one CPU of the mask counts for several CPUs, i.e. for a package. */
+static bool covers_several(const struct pmus *pmus, const struct pmu *pmu)
+{
+    char text[4096];
+    struct cpus online;
+    bool several = true;
+
+    cpus_init(&online);
+    int len = pmus_read(pmus, text, sizeof(text), "/sys/devices/system/cpu/online");
+    if (len > 0 && pmus_note(cpus_parse(&online, (struct word){text, (size_t)len})) == 0)
+        several = cpus_count(&pmu->cpus) < cpus_count(&online) || cpus_count(&online) == 1;
+    cpus_free(&online);
+    return several;
+}
+
+/* Completes a PMU that pmus_scan() found: its flags, files, abilities and counters. */
+static void pmu_settle(struct pmus *pmus, struct pmu *pmu, bool hybrid)
+{
+    char text[32];
+
+    pmu->flags = kinds[pmu->kind].flags;
+    pmu->capabilities = kinds[pmu->kind].capabilities | CAP_READ | CAP_WRITE;
+    if (!pmu->why[0])
+        pmu_load(pmus, pmu);
+    if (pmu->kind == PMU_CORE) {
+        if (pmus_read(pmus, text, sizeof(text), DEVICES "/%s/caps/max_precise", pmu->name) > 0)
+            pmu->precise = (unsigned)strtoul(text, NULL, 10);
+        pmu->capabilities |=
+            (pmu_format(pmu, "edge") ? CAP_EDGE : 0U) | (pmu_format(pmu, "inv") ? CAP_INVERT : 0U) |
+            (pmu_format(pmu, "cmask") || pmu_format(pmu, "threshold") ? CAP_THRESHOLD : 0U) |
+            (pmu->precise ? CAP_PRECISE : 0U);
+        probe_core(pmu, hybrid);
+    }
+    if (pmu->width) /* the PMU counts */
+        probe_counters(pmus, pmu);
+    if (pmu->flags & CODE_CPU_ONLY) {
+        pmu->package = covers_several(pmus, pmu);
+        if (cpus_count(&pmu->cpus) == 0)
+            snprintf(pmu->why, sizeof(pmu->why), "%s has no CPU that counts it", pmu->name);
+    }
+}
+
+static void pmus_make_class(struct pmus *pmus, struct pmu *pmu)
+{
+    const unsigned rows = pmu->general + pmu->fixed;
+
+    /* Only the order matters: a fixed counter counts one event, a general one counts many. */
+    for (unsigned i = 0; i < PMU_ROWS; i++)
+        pmu->row_events[i] = i < pmu->general ? UINT16_MAX : 1;
+    pmu->class_index = pmus->n_classes++;
+    pmus->classes[pmu->class_index] =
+        (struct class_info){.name = pmu->name,
+                            .rows = rows,
+                            .row_events = rows ? pmu->row_events : NULL,
+                            .width = pmu->kind == PMU_CORE ? pmu->width : 64,
+                            .capabilities = pmu->capabilities,
+                            .cpus = pmu->cpus, /* shared with the PMU, which frees it */
+                            .hardware = pmu->flags & CODE_HARDWARE};
+}
+
+static struct pmus *pmus_make(const char *root)
+{
+    struct pmus *pmus = calloc(1, sizeof(*pmus));
+    unsigned cores = 0;
+
+    if (!pmus)
+        return NULL;
+    pmus->root = strdup(root ? root : "");
+    pmus->tracefs = pmus_note(tracefs_mount(root ? root : ""));
+    bool ok = pmus->root && parked_start(&pmus->parked) && pmus_scan(pmus);
+    for (unsigned i = 0; ok && i < pmus->n; i++)
+        cores += pmus->list[i].kind == PMU_CORE;
+    for (unsigned i = 0; ok && i < pmus->n; i++)
+        pmu_settle(pmus, &pmus->list[i], cores > 1);
+    if (ok && !pmus_core(pmus))
+        probe_say_no_core(pmus, pmus->no_core, sizeof(pmus->no_core));
+    pmus->classes = calloc(pmus->n + 1, sizeof(*pmus->classes));
+    if (!ok || !pmus->classes) {
+        pmus_free(pmus);
+        return NULL;
+    }
+    for (unsigned i = 0; i < pmus->n; i++)
+        if (pmu_is_here(&pmus->list[i]))
+            pmus_make_class(pmus, &pmus->list[i]);
+    return pmus;
+}
+
+struct pmus *pmus_new(const char *root)
+{
+    struct pmus *pmus;
+
+    pmus_lacked = false;
+    pmus = pmus_make(root);
+    if (pmus && !pmus_lacked)
+        return pmus;
+    pmus_free(pmus);
+    return pmus_make(root);
+}
+
+void pmus_free(struct pmus *pmus)
+{
+    if (!pmus)
+        return;
+    parked_stop(&pmus->parked);
+    if (pmus->tracefs >= 0)
+        close(pmus->tracefs);
+    for (unsigned i = 0; i < pmus->n; i++) {
+        struct pmu *pmu = &pmus->list[i];
+
+        for (unsigned k = 0; k < pmu->formats.n; k++)
+            free((char *)pmu->formats.items[k].name);
+        for (unsigned k = 0; k < pmu->events.n; k++) {
+            free(pmu->events.items[k].name);
+            free(pmu->events.items[k].terms);
+        }
+        free(pmu->formats.items);
+        free(pmu->events.items);
+        free(pmu->name);
+        cpus_free(&pmu->cpus);
+    }
+    free(pmus->classes);
+    free(pmus->list);
+    free(pmus->root);
+    free(pmus);
 }

@@ -11,13 +11,10 @@ struct perf_event_attr;
 
 /* ---- probe.c ---- */
 
-/*
- * Fills the probed members of struct pmu, except the counters. pmu->why is the reason if the PMU
- * cannot be used. hybrid: there are several core PMUs, so generic events must name their PMU.
- */
-void probe_core(struct pmu *pmu, bool hybrid);
-/* Prints the reason why this machine has no core PMU. */
-void probe_say_no_core(const struct pmus *pmus, char *text, size_t size);
+/* Finds all PMUs below root and probes the core PMUs. Returns NULL on ENOMEM. If memory or
+ * descriptors are short, everything is read a second time; PMUs that fail again are left out. */
+struct pmus *pmus_new(const char *root);
+void pmus_free(struct pmus *pmus);
 /* Returns the reason why a code of the processor's own events would open but never count, or NULL.
  */
 const char *probe_lacks(const struct pmu *pmu, uint64_t code);

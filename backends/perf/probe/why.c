@@ -164,8 +164,7 @@ static const struct why_row {
     {ENOENT, ON_CGROUP, P09,
      "perf cannot use %t, because the cgroup v1 controller perf_event is mounted: boot with cgroup "
      "v2 only"},
-    {ENOENT, PROCESSOR, P09,
-     "this processor has no hardware counter for \"%e\""},
+    {ENOENT, PROCESSOR, P09, "this processor has no hardware counter for \"%e\""},
     {ENOENT, TRACEPOINT, P09,
      "the tracepoint \"%e\" has gone, because its kernel module was unloaded"},
     {ENOENT, SOFTWARE, P09, "this kernel (%k) does not have \"%e\": it is too old"},
