@@ -5,8 +5,6 @@
  * processes, followed threads, groups that lost their hardware counters.
  */
 #include "backends/perf/attach/census.h"
-#include "backends/perf/count/counter.h"
-#include "backends/perf/count/follow.h"
 #include "backends/proc.h"
 #include "core/base/fds.h"
 

@@ -2,8 +2,6 @@
  * perf_attach(): creates a counter from a plan and opens its groups, for each kind of target.
  */
 #include "backends/perf/attach/census.h"
-#include "backends/perf/count/counter.h"
-#include "backends/perf/count/follow.h"
 #include "backends/perf/probe/why.h"
 
 #include <errno.h>

@@ -11,7 +11,7 @@
  */
 #pragma once
 
-#include "backends/perf/count/descendants.h"
+#include "backends/perf/count/counter.h"
 #include "core/base/clock.h"
 #include "core/base/hash.h"
 #include "core/base/vec.h"

@@ -5,10 +5,8 @@
 #include "backends/perf/count/counter.h"
 
 #include "backends/perf/count/end_events.h"
-#include "backends/perf/count/follow.h"
 #include "backends/perf/probe/open.h"
 #include "backends/perf/record/sampling.h"
-#include "backends/perf/record/sideband.h"
 #include "backends/proc.h"
 #include "core/base/clock.h"
 
@@ -82,14 +80,6 @@ static unsigned writing_members(const struct origin *origin, const struct shape 
     return origin->samples ? shape->members : shape->extra;
 }
 
-static enum id_kind output_kind(const struct origin *origin, const struct shape *shape,
-                                unsigned member)
-{
-    if (origin->samples || shape->extras[member] == EXTRA_DUMMY)
-        return ID_EVENT;
-    return shape->extras[member] == EXTRA_END ? ID_END : ID_SWITCH;
-}
-
 int group_output(const struct origin *origin, const struct shape *shape, const int *group,
                  bool adopted, uint64_t *root)
 {
@@ -101,10 +91,14 @@ int group_output(const struct origin *origin, const struct shape *shape, const i
     int rc = 0;
 
     for (unsigned i = 0; i < writing_members(origin, shape) && !rc; i++) {
+        const bool event = origin->samples || shape->extras[i] == EXTRA_DUMMY;
+        const bool end = !event && shape->extras[i] == EXTRA_END;
         struct id id = {
             .origin = origin,
             .cpu = cpu,
-            .kind = (uint8_t)output_kind(origin, shape, i),
+            .kind = event ? ID_EVENT
+                    : end ? ID_END
+                          : ID_SWITCH,
             .place = origin->samples && i >= shape->extra
                          ? (uint8_t)shape_place(shape, i - shape->extra)
                          : 0,

@@ -5,9 +5,9 @@
  */
 #pragma once
 
-#include "backends/perf/count/descendants.h"
 #include "backends/perf/count/group.h"
 #include "backends/perf/record/recorder.h"
+#include "backends/perf/record/sideband.h"
 #include "backends/perf/state.h"
 #include "core/base/vec.h"
 
@@ -19,6 +19,9 @@ struct group_last {
     uint64_t off;                                  /* 1: the target ran, but the group did not */
     uint64_t words[];                              /* time enabled, time running, the members */
 };
+
+struct covered; /* descendants.c */
+struct follow;  /* follow.c */
 
 struct counter {
     struct backend_state *state;
@@ -126,3 +129,61 @@ int output_track(struct counter *counter);
 void output_untrack(struct counter *counter, bool forget);
 /* Redirects events of this CPU after its ring was created. Needs the recorder's locks. */
 void output_cpu(const struct origin *origin, unsigned cpu);
+
+/*
+ * ---- descendants.c: the processes that a counter with descendants covers ----
+ *
+ * These are the processes found at attach, and later those that FORK and EXIT records add and
+ * remove. Also finds out if one of them lost its events because it executed a privileged program:
+ * records show which processes may have, /proc whether they live.
+ */
+
+/*
+ * Starts to follow records. fill() adds the processes that are covered already; it runs with the
+ * sideband's lock, so that no record is delivered meanwhile. Returns NULL on ENOMEM.
+ */
+struct covered *covered_new(struct sideband *sideband, const struct counter *counter,
+                            void (*fill)(struct covered *covered, const void *arg),
+                            const void *arg);
+void covered_free(struct covered *covered); /* NULL allowed */
+
+/* For fill(): adds a thread of a process. */
+void covered_thread(struct covered *covered, uint32_t pid, uint32_t tid);
+/* For fill(): applies a record; records must come in order of time. */
+void covered_record(struct covered *covered, const struct side_record *record);
+/* For fill(): the list is incomplete; covered_has() then returns true for every process. */
+void covered_doubt(struct covered *covered);
+
+bool covered_has(struct covered *covered, pid_t pid);
+void covered_each(struct covered *covered, void (*fn)(void *arg, pid_t pid), void *arg);
+/* Sets *dropped if a process has lost its events since the attach. Returns 0, or -EAGAIN if this
+ * needs a read of /proc and `patient` is false. */
+int covered_dropped(struct covered *covered, bool patient, bool *dropped);
+/* Returns true if the process exists and is not about to exit. Reads /proc. */
+bool process_lives(pid_t pid);
+
+/*
+ * ---- follow.c: values of single threads before Linux 6.12 ----
+ *
+ * Before that version the kernel refuses PERF_SAMPLE_READ with inherit. The counting groups stay as
+ * they are. In addition each known thread gets one group per CPU that counts the same events and is
+ * not inherited: its leader is PERF_COUNT_SW_CONTEXT_SWITCHES with period 1, its output goes to the
+ * recorder's rings, and it is flexible (it uses only free hardware counters). The values are a
+ * lower bound: new threads are found by their FORK records, when these are drained.
+ */
+
+/*
+ * Starts to follow the threads of a counter if the plan needs their values and its groups cannot
+ * report them. Call after output_begin(). Opens at most most_fds descriptors; a thread that cannot
+ * be opened is not followed; on ENOMEM none is. Makes system calls.
+ */
+void follow_begin(struct counter *counter, const struct plan *plan, unsigned long most_fds);
+/* Call after the counting groups were started, and before they are stopped. armed: the start still
+ * waits for the exec of the target. */
+void follow_switch(const struct counter *counter, bool on, bool armed);
+/* Closes all groups. NULL allowed. Needs the recorder's lock. */
+void follow_free(struct follow *follow);
+/* Returns the number of descriptors that are open now. Makes no system calls. */
+unsigned follow_fds(const struct counter *counter);
+/* Returns most_fds of follow_begin(), or 0 if no thread is followed. */
+unsigned long follow_most(const struct counter *counter);

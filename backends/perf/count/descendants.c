@@ -2,9 +2,8 @@
  * Covered processes are a table of tasks (core/log/tasks.h). The sideband calls covered_take() with
  * the records of these processes.
  */
-#include "backends/perf/count/descendants.h"
-
 #include "backends/perf/count/counter.h"
+
 #include "backends/proc.h"
 #include "core/base/ids.h"
 #include "core/log/tasks.h"
@@ -125,68 +124,44 @@ void covered_each(struct covered *covered, void (*fn)(void *arg, pid_t pid), voi
 
 /* ---- records ---- */
 
-/* Returns true if the process was a suspect. */
-static bool suspect_remove(struct covered *covered, uint32_t pid)
-{
-    return ids_remove(&covered->suspects, pid) != NULL;
-}
-
-/* An EXIT record of the first thread of a process, soon after an exec: the process exited, or lost
- * its events. A second EXIT record proves that the first one was a loss; else covered_dropped()
- * checks if the process is alive. */
-static void covered_exit(struct covered *covered, const struct side_record *record)
-{
-    const struct logged_process *process = tasks_process(&covered->tasks, record->pid);
-
-    if (suspect_remove(covered, record->pid))
-        covered->dropped = true;
-    else if (process && process->value[0] && record->time_ns - process->value[0] < DROP_NS)
-        covered->doubt |= !ids_add(&covered->suspects, record->pid, covered);
-}
-
-static void covered_exec(struct covered *covered, const struct side_record *record)
-{
-    struct logged_process *process = tasks_process(&covered->tasks, record->pid);
-
-    if (!process)
-        return;
-    process->value[0] = record->time_ns;
-    covered_thread(covered, record->pid, record->tid);
-}
-
-/* A new process has the PID of a covered one: the old process is gone, and its EXIT record was a
- * real exit. */
-static void covered_reuse(struct covered *covered, uint32_t pid)
-{
-    struct logged_process *process = tasks_process(&covered->tasks, pid);
-
-    suspect_remove(covered, pid);
-    if (process)
-        tasks_drop(&covered->tasks, process);
-}
-
+/* Applies a record about process `about`: the one that it names, or the parent of a new one. */
 static void covered_take(void *arg, const struct side_record *record, uint32_t about)
 {
     struct covered *covered = arg;
+    struct logged_process *process = tasks_process(&covered->tasks, record->pid);
     const bool leads = record->pid == record->tid;
 
     switch (record->head.type) {
     case RECORD_LOST:
         covered->doubt = true;
         return;
-    case RECORD_COMM:
-        covered_exec(covered, record);
+    case RECORD_COMM: /* an exec */
+        if (process) {
+            process->value[0] = record->time_ns;
+            covered_thread(covered, record->pid, record->tid);
+        }
         return;
     case RECORD_FORK:
-        if (leads && about == record->pid)
-            covered_reuse(covered, record->pid);
-        else if (tasks_process(&covered->tasks, record->ppid))
+        if (leads && about == record->pid) {
+            /* The PID was reused: the old process is gone, and its EXIT record was a real exit. */
+            ids_remove(&covered->suspects, record->pid);
+            if (process)
+                tasks_drop(&covered->tasks, process);
+        } else if (tasks_process(&covered->tasks, record->ppid)) {
             covered->doubt |= !tasks_take(&covered->tasks, &record->head);
+        }
         break;
     default:
-        if (leads && record->pid != covered->target)
-            covered_exit(covered, record);
-        if (tasks_process(&covered->tasks, record->pid))
+        /* An EXIT of the first thread soon after an exec: the process exited, or lost its events. A
+         * second EXIT record proves that the first one was a loss; else covered_dropped() checks if
+         * the process is alive. */
+        if (leads && record->pid != covered->target) {
+            if (ids_remove(&covered->suspects, record->pid))
+                covered->dropped = true;
+            else if (process && process->value[0] && record->time_ns - process->value[0] < DROP_NS)
+                covered->doubt |= !ids_add(&covered->suspects, record->pid, covered);
+        }
+        if (process)
             covered->doubt |= !tasks_take(&covered->tasks, &record->head);
     }
     if (leads)
@@ -245,7 +220,7 @@ int covered_dropped(struct covered *covered, bool patient, bool *dropped)
 
     for (;;) {
         covered_enter(covered);
-        if (life != LIFE_UNKNOWN && suspect_remove(covered, (uint32_t)pid))
+        if (life != LIFE_UNKNOWN && ids_remove(&covered->suspects, pid))
             covered->dropped |= life == LIFE_RUNNING;
         covered_choose(covered, (uint32_t)pid, 0);
         const bool more = ids_next(&covered->suspects, pid, &pid);

@@ -2,7 +2,7 @@
  * Groups of single threads: opened, switched, and read at the exit of their thread. The recorder's
  * lock protects all of this.
  */
-#include "backends/perf/count/follow.h"
+#include "backends/perf/count/counter.h"
 
 #include "backends/perf/record/drain.h"
 #include "backends/perf/record/sampling.h"

@@ -218,27 +218,8 @@ void groups_close(const struct shape *shape, int *groups, unsigned n)
             event_close(&GROUP_FDS(groups + (size_t)n * shape->stride)[i]);
 }
 
-/* Returns the CPU on which descriptor `at` of a group is opened (-1: any), or -2 if the group does
- * not have it. */
-static int fd_cpu(const struct shape *shape, unsigned at, int cpu, bool first)
-{
-    if (at == FD_TIME_CHECK(shape->members))
-        return first && shape->hardware ? (shape->spread > 1 ? -1 : cpu) : -2;
-    if (at == FD_EXIT_WATCH(shape->members))
-        return first && shape->exit_watch ? shape->watch_cpu : -2;
-    return cpu;
-}
-
-/* Sets the filter of a tracepoint; inherited copies have it, too. Returns 0 or -errno. */
-static int set_filter(const struct shape *shape, unsigned at, int fd)
-{
-    const bool filtered = shape->filter && at >= shape->extra && at < shape->members &&
-                          shape->attr[at].type == PERF_TYPE_TRACEPOINT;
-
-    return filtered && ioctl(fd, PERF_EVENT_IOC_SET_FILTER, shape->filter) ? -errno : 0;
-}
-
-/* Stores the index of the last event that was tried in *at. */
+/* Opens a group once; the first one of a task also has the time_check event and the exit watch.
+ * Stores the index of the last event that was tried in *at. Returns 0 or -errno. */
 static int group_try(const struct shape *shape, pid_t pid, int cpu, bool first, int *group,
                      unsigned *at)
 {
@@ -248,14 +229,27 @@ static int group_try(const struct shape *shape, pid_t pid, int cpu, bool first, 
     GROUP_TID(group) = shape->flags ? -1 : pid;
     GROUP_CPU(group) = cpu;
     for (unsigned i = 0; i < shape->members + 2 && !rc; i++) {
-        bool member = i > 0 && i < shape->together;
-        int on = fd_cpu(shape, i, cpu, first);
+        const bool member = i > 0 && i < shape->together;
+        const struct perf_event_attr *attr = &shape->attr[i];
+        int on = cpu;
 
-        if (on < -1)
-            continue;
-        fds[i] = event_open(&shape->attr[i], pid, on, member ? fds[0] : -1, shape->flags);
-        rc = fds[i] < 0 ? fds[i] : set_filter(shape, i, fds[i]);
+        if (i == FD_TIME_CHECK(shape->members)) {
+            if (!first || !shape->hardware)
+                continue;
+            on = shape->spread > 1 ? -1 : cpu;
+        } else if (i == FD_EXIT_WATCH(shape->members)) {
+            if (!first || !shape->exit_watch)
+                continue;
+            on = shape->watch_cpu;
+        }
         *at = i;
+        fds[i] = event_open(attr, pid, on, member ? fds[0] : -1, shape->flags);
+        if (fds[i] < 0)
+            rc = fds[i];
+        else if (shape->filter && i >= shape->extra && i < shape->members &&
+                 attr->type == PERF_TYPE_TRACEPOINT &&
+                 ioctl(fds[i], PERF_EVENT_IOC_SET_FILTER, shape->filter)) /* also in children */
+            rc = -errno;
     }
     if (rc)
         groups_close(shape, group, 1);
@@ -275,26 +269,25 @@ static bool has_part_in_child(const struct shape *shape, int leader)
            errno == ECHILD;
 }
 
-/* Returns true if the open of a member failed because of its leader. EINVAL: the leader is in a
- * child at the moment. ENODEV (newer kernels): the leader's task has exited; the next try to open
- * the leader then fails with ESRCH. */
-static bool leader_is_lost(const struct shape *shape, int rc, unsigned at)
-{
-    return at > 0 && (rc == -ENODEV || (rc == -EINVAL && shape->inherit));
-}
-
+/*
+ * Opens a group, and tries again if a member failed because of its leader. EINVAL: the leader is in
+ * a child at the moment. ENODEV (newer kernels): the leader's task has exited; the next try to open
+ * the leader then fails with ESRCH.
+ */
 static int any_group_open(const struct shape *shape, pid_t pid, int cpu, bool first, int *group,
                           const struct perf_event_attr **failed)
 {
     unsigned at = 0;
     int rc = 0;
 
-    for (int i = 0; i < SWAPPED_TRIES && (i == 0 || leader_is_lost(shape, rc, at)); i++) {
+    for (int i = 0; i < SWAPPED_TRIES; i++) {
         rc = group_try(shape, pid, cpu, first, group, &at);
         for (int k = 0; !rc && has_part_in_child(shape, GROUP_FDS(group)[0]); k++) {
             groups_close(shape, group, 1);
             rc = k < PARTED_TRIES ? group_try(shape, pid, cpu, first, group, &at) : -ETIME;
         }
+        if (at == 0 || !(rc == -ENODEV || (rc == -EINVAL && shape->inherit)))
+            break;
     }
     *failed = &shape->attr[at];
     return rc;
@@ -465,38 +458,23 @@ static bool copies_are_off(struct counter *counter, unsigned group, uint64_t cov
     return off;
 }
 
-static uint64_t scaled(uint64_t value, uint64_t enabled, uint64_t running)
-{
-    if (!running || running == enabled)
-        return value;
-    return (uint64_t)((unsigned __int128)value * enabled / running);
-}
-
-/*
- * Adds a group to the sum of its task. The groups of all CPUs have the same time enabled as long as
- * no copy has ended (see spread_enabled()), so the sum has their maximum.
- */
-static void task_add(struct group_text *sum, const struct group_text *text, unsigned n)
-{
-    if (text->enabled_ns > sum->enabled_ns)
-        sum->enabled_ns = text->enabled_ns;
-    sum->running_ns += text->running_ns;
-    for (unsigned i = 0; i < n; i++)
-        sum->value[i] += text->value[i];
-}
-
+/* Adds the values of a task or CPU, and the estimates: values scaled to the time enabled. */
 static void reading_add(const struct counter *counter, struct reading *out,
                         const struct group_text *text, uint64_t covered_ns)
 {
+    const uint64_t enabled = text->enabled_ns, running = text->running_ns;
+
     out->covered_ns += covered_ns;
-    out->enabled_ns += text->enabled_ns;
-    out->running_ns += text->running_ns;
+    out->enabled_ns += enabled;
+    out->running_ns += running;
     for (unsigned i = 0; i < counter->shape.n; i++) {
         unsigned at = shape_place(&counter->shape, i);
         uint64_t value = text->value[counter->shape.extra + i];
 
         out->value[at] += value;
-        out->estimate[at] += scaled(value, text->enabled_ns, text->running_ns);
+        if (running && running != enabled)
+            value = (uint64_t)((unsigned __int128)value * enabled / running);
+        out->estimate[at] += value;
     }
 }
 
@@ -517,8 +495,11 @@ static uint64_t spread_enabled(const struct counter *counter, const struct group
     return enabled > sum->running_ns ? enabled : sum->running_ns;
 }
 
-/* Adds up all groups of a task; first is the index of its first one. Returns 1, 0 if none of them
- * has a hardware counter, -EIO or -EAGAIN. */
+/*
+ * Adds up all groups of a task; first is the index of its first one. The groups of all CPUs have
+ * the same time enabled as long as no copy has ended (see spread_enabled()), so the sum has their
+ * maximum. Returns 1, 0 if none of them has a hardware counter, -EIO or -EAGAIN.
+ */
 static int task_read(struct counter *counter, unsigned first, struct group_text *sum, bool patient)
 {
     struct group_text text;
@@ -535,27 +516,25 @@ static int task_read(struct counter *counter, unsigned first, struct group_text 
         if (!rc && !counter->shape.hardware)
             return -EIO;
         any |= rc > 0;
-        task_add(sum, &text, counter->shape.members);
+        if (text.enabled_ns > sum->enabled_ns)
+            sum->enabled_ns = text.enabled_ns;
+        sum->running_ns += text.running_ns;
+        for (unsigned k = 0; k < counter->shape.members; k++)
+            sum->value[k] += text.value[k];
     }
     return any;
 }
 
 /*
- * Replaces the kernel's times of a cgroup's group. They are wrong if a task of the cgroup runs at
- * ENABLE: the kernel did not start the cgroup's clock there, so the next context switch adds the
+ * Reads a task (or CPU) and adds it to *out. Returns 1, 0 if no group has a hardware counter, -EIO
+ * or -EAGAIN.
+ *
+ * The kernel's times of a cgroup's group are replaced. They are wrong if a task of the cgroup runs
+ * at ENABLE: the kernel did not start the cgroup's clock there, so the next context switch adds the
  * time since it last ran, or since boot (6.18; other versions add it at ENABLE). The values of
  * clock events are right: one is a member of each group, another is the time_check event of groups
  * with hardware events.
  */
-static void cgroup_times(const struct counter *counter, struct group_text *text,
-                         uint64_t time_check)
-{
-    text->running_ns = text->value[counter->shape.extra - 1];
-    text->enabled_ns = time_check > text->running_ns ? time_check : text->running_ns;
-}
-
-/* Reads a task (or CPU) and adds it to *out. Returns 1, 0 if no group has a hardware counter, -EIO
- * or -EAGAIN. */
 static int task_read_into(struct counter *counter, unsigned first, struct reading *out,
                           bool patient)
 {
@@ -567,10 +546,12 @@ static int task_read_into(struct counter *counter, unsigned first, struct readin
 
     if (rc < 0)
         return rc;
-    if (counter->shape.clock)
-        cgroup_times(counter, &text, time_check);
-    else
+    if (counter->shape.clock) {
+        text.running_ns = text.value[counter->shape.extra - 1];
+        text.enabled_ns = time_check > text.running_ns ? time_check : text.running_ns;
+    } else {
         text.enabled_ns = spread_enabled(counter, &text, time_check);
+    }
     covered = hardware ? time_check : text.enabled_ns;
     reading_add(counter, out, &text, covered);
     if (!hardware || !rc)

@@ -18,7 +18,7 @@
 #include <sys/queue.h>
 
 struct counter;
-struct follow; /* count/follow.h */
+struct follow; /* count/follow.c */
 struct intake;
 struct perf_event_mmap_page;
 

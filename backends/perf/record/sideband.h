@@ -4,7 +4,7 @@
  *
  * - struct sideband: a recorder for FORK, EXIT and exec records of all CPUs, open while it has a
  *   listener. Attaching uses it to decide which threads have inherited events; sets of covered
- *   processes (count/descendants.h) follow it.
+ *   processes (count/descendants.c) follow it.
  * - track_…(): the recorder of a counter that samples a CPU or a cgroup. It needs the records of
  *   all tasks, because a task may execute its program on one CPU and run it on another.
  */
