@@ -1,7 +1,6 @@
 /*
- * A process that shares everything but its life: clone() with CLONE_VM and CLONE_FILES, not a
- * thread. What it waits for in the kernel are locks, and a fatal signal ends that; no other thread
- * is ended by it.
+ * A helper process shares memory and descriptors with the daemon: clone() with CLONE_VM and
+ * CLONE_FILES. It is not a thread, so that SIGKILL ends its wait in the kernel and no other thread.
  */
 #include "backends/look.h"
 
@@ -31,19 +30,21 @@
 #define STACK_BYTES 65536
 
 enum {
-    LOOKS = 5, /* at what it does, in LOOK_MS */
-    LOOKS_MAX = 20 * LOOKS
+    POLLS = 5, /* checks of the helper's state in LOOK_MS */
+    POLLS_MAX = 20 * POLLS
 };
 
+/* The thread sanitizer takes clone(2) for fork(2). Builds with it use a thread, which can take
+ * credentials too, and is never killed. */
 #if defined(__SANITIZE_THREAD__)
-#define HERE true /* what looks for races takes clone() for fork() */
+#define BY_THREAD true
 #elif defined(__has_feature)
 #if __has_feature(thread_sanitizer)
-#define HERE true
+#define BY_THREAD true
 #endif
 #endif
-#ifndef HERE
-#define HERE false
+#ifndef BY_THREAD
+#define BY_THREAD false
 #endif
 
 struct look {
@@ -53,11 +54,11 @@ struct look {
     long answer;
 };
 
-/* It ends with the daemon in any case: it holds the mount's descriptor, too. */
+/* The helper holds the descriptor of the mount, so it must not outlive the daemon. */
 bool look_bind(pid_t parent)
 {
-    return HERE || (syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 &&
-                    syscall(SYS_getppid) == parent);
+    return BY_THREAD || (syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 &&
+                         syscall(SYS_getppid) == parent);
 }
 
 static int look_main(void *arg)
@@ -69,24 +70,21 @@ static int look_main(void *arg)
     return 0;
 }
 
-/* Or has it, on a busy machine, not come to run? */
-static bool look_waits(pid_t pid)
-{
-    struct proc_stat stat;
-
-    return proc_caller_stat(pid, &stat) < 0 || stat.state != 'R';
-}
-
-/* Our own child, not collected yet: the number is still its. */
+/*
+ * Waits for a helper, which is not reaped yet, so its PID is not reused. The time in which it is
+ * runnable but has no CPU (state R, on a busy machine) does not count as waiting. Returns its
+ * status, or -ETIME after SIGKILL.
+ */
 static int look_collect(pid_t pid, int pidfd)
 {
     struct pollfd wait = {.fd = pidfd, .events = POLLIN};
+    struct proc_stat stat;
     unsigned waited = 0;
     int status = 0;
 
-    for (unsigned i = 0; i < LOOKS_MAX && waited < LOOKS && poll(&wait, 1, LOOK_MS / LOOKS) == 0;
+    for (unsigned i = 0; i < POLLS_MAX && waited < POLLS && poll(&wait, 1, LOOK_MS / POLLS) == 0;
          i++)
-        waited += look_waits(pid);
+        waited += proc_caller_stat(pid, &stat) < 0 || stat.state != 'R';
     const bool ended = poll(&wait, 1, 0) != 0;
     if (!ended)
         kill(pid, SIGKILL);
@@ -95,7 +93,7 @@ static int look_collect(pid_t pid, int pidfd)
     return ended ? status : -ETIME;
 }
 
-/* Signals wait: the daemon's handlers are not to run in it, and nothing interrupts the wait. */
+/* Blocks all signals: the daemon's handlers must not run in the helper, nor interrupt the wait. */
 int look_process(int flags, int (*fn)(void *arg), void *arg)
 {
     char *stack = malloc(STACK_BYTES);
@@ -116,42 +114,34 @@ int look_process(int flags, int (*fn)(void *arg), void *arg)
     return rc;
 }
 
-/* Where that is not possible it is a thread, which may take credentials as well. */
-static void *look_here(void *arg)
+static void *look_thread(void *arg)
 {
-    struct look *look = arg;
-
-    look->answer = look->fn(look->arg);
+    look_main(arg);
     return NULL;
 }
 
-static long look_by_thread(struct look *look)
-{
-    pthread_t thread;
-
-    if (pthread_create(&thread, NULL, look_here, look))
-        return -EAGAIN;
-    pthread_join(thread, NULL);
-    return look->answer;
-}
-
-/* Its errno is that of this thread, which does not look at it meanwhile. */
+/* The helper uses the errno of this thread, which waits and does not use it. */
 long look_at(long (*fn)(void *arg), void *arg)
 {
     struct look look = {.fn = fn, .arg = arg, .parent = getpid(), .answer = -ETIME};
+    pthread_t thread;
 
-    if (HERE)
-        return look_by_thread(&look);
+    if (BY_THREAD) {
+        if (pthread_create(&thread, NULL, look_thread, &look))
+            return -EAGAIN;
+        pthread_join(thread, NULL);
+        return look.answer;
+    }
     const int rc = look_process(CLONE_VM | CLONE_FILES | CLONE_FS, look_main, &look);
     return rc < 0 && rc != -ETIME ? rc : look.answer;
 }
 
-/* ---- what is asked ---- */
+/* ---- opening and reading files ---- */
 
 /*
- * A process that is killed right after openat(2) cannot say which descriptor it was given. So it
- * opens with flags that mean nothing to a file that is read, and that no other descriptor has: they
- * are O_APPEND, and a combination of the others that one look has at a time.
+ * A helper that is killed right after openat(2) cannot report its new descriptor. So it opens with
+ * flags that have no effect on a file that is read, and that no other descriptor has: O_APPEND and
+ * a combination of the other bits, which only one helper uses at a time.
  */
 #define MARK_BITS (O_APPEND | O_NONBLOCK | O_ASYNC | O_SYNC)
 static const int marks[] = {
@@ -188,14 +178,7 @@ static unsigned mark_take(void)
     return at;
 }
 
-static void mark_free(unsigned at)
-{
-    pthread_mutex_lock(&marks_lock);
-    marks_taken &= ~(1u << at);
-    pthread_cond_signal(&mark_freed);
-    pthread_mutex_unlock(&marks_lock);
-}
-
+/* Closes the descriptors with this mark, which a killed helper has left. */
 static void marked_close(int mark)
 {
     pid_t *fds;
@@ -212,9 +195,10 @@ static void marked_close(int mark)
     free(fds);
 }
 
+/* The arguments of a helper. */
 struct question {
-    int fd;     /* or directory */
-    int opened; /* or -1; the asking thread's, which closes it */
+    int fd;     /* the file, or with `path` a directory */
+    int opened; /* the opened file, which the asking thread closes; -1: none */
     const char *path;
     int flags;
     char *text;
@@ -222,18 +206,14 @@ struct question {
     uint64_t until_ns;
 };
 
-static long answer_of(long rc)
-{
-    return rc < 0 ? -errno : rc;
-}
-
 static long open_run(void *arg)
 {
     struct question *q = arg;
-    const long fd = answer_of(syscall(SYS_openat, q->fd, q->path, q->flags | O_CLOEXEC, 0));
+    const long fd = syscall(SYS_openat, q->fd, q->path, q->flags | O_CLOEXEC, 0);
 
-    if (fd >= 0)
-        q->opened = (int)fd;
+    if (fd < 0)
+        return -errno;
+    q->opened = (int)fd;
     return fd;
 }
 
@@ -252,13 +232,13 @@ static long read_run(void *arg)
     while (n > 0 && len < q->size && (len == 0 || monotonic_ns() < q->until_ns)) {
         n = syscall(SYS_read, q->fd, q->text + len, q->size - len);
         if (n < 0 && len == 0)
-            return answer_of(n);
+            return -errno;
         len += n > 0 ? (size_t)n : 0;
     }
     return (long)len;
 }
 
-/* With q->path, which is opened for reading. */
+/* Runs fn, which opens q->path for reading, in a helper. Returns its result. */
 static long look_opening(long (*fn)(void *arg), struct question *q)
 {
     const unsigned mark = mark_take();
@@ -269,7 +249,10 @@ static long look_opening(long (*fn)(void *arg), struct question *q)
         fcntl(q->opened, F_SETFL, 0);
     else if (rc == -ETIME)
         marked_close(marks[mark]);
-    mark_free(mark);
+    pthread_mutex_lock(&marks_lock);
+    marks_taken &= ~(1u << mark);
+    pthread_cond_signal(&mark_freed);
+    pthread_mutex_unlock(&marks_lock);
     return rc;
 }
 

@@ -2,9 +2,9 @@
  * Reading /proc of a process that may block the reader. While a process executes a program or
  * changes its address space, the kernel blocks most reads, and the observed user can make that last
  * for ever (the exec closes a file whose server does not answer). So a helper process does the
- * read. It shares memory and descriptors with the daemon, and is killed when it takes too long.
- * Files that never block (status, comm, task, cgroup) and requesters, which wait for their reply,
- * are read directly.
+ * read. The helper shares memory and descriptors with the daemon, and is killed when it takes too
+ * long. Files that never block (status, comm, task, cgroup) and requesters, which wait for their
+ * reply, are read directly.
  */
 #pragma once
 
