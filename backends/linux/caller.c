@@ -24,20 +24,6 @@
 
 #define SHARERS_MAX 64
 
-static int groups_read(const char *status, struct rights *rights)
-{
-    const char *p = proc_field(status, "Groups");
-    size_t size = 0;
-    while (p && *p >= '0' && *p <= '9') {
-        char *end;
-        if (vec_grow(&rights->groups, &size, rights->n_groups + 1, sizeof *rights->groups))
-            return -ENOMEM;
-        rights->groups[rights->n_groups++] = (gid_t)strtoul(p, &end, 10);
-        p = *end == ' ' ? end + 1 : end;
-    }
-    return p ? 0 : -EIO;
-}
-
 /* Reads lines "inside outside count" of an id map; keeps the ranges outside. */
 static void ranges_read(pid_t tid, const char *map, struct id_range ranges[MAPPED_MAX])
 {
@@ -60,11 +46,19 @@ static bool fs_id_is(const char *status, const char *key, unsigned id)
 /* Reads capabilities and groups from a text of status. */
 static int status_read(const char *status, struct rights *rights)
 {
-    const char *effective = proc_field(status, "CapEff");
-    if (!effective)
+    const char *effective = proc_field(status, "CapEff"), *p = proc_field(status, "Groups");
+    size_t size = 0;
+    char *end;
+
+    if (!effective || !p)
         return -EIO;
     rights->capabilities = strtoull(effective, NULL, 16);
-    return groups_read(status, rights);
+    for (; *p >= '0' && *p <= '9'; p = *end == ' ' ? end + 1 : end) {
+        if (vec_grow(&rights->groups, &size, rights->n_groups + 1, sizeof *rights->groups))
+            return -ENOMEM;
+        rights->groups[rights->n_groups++] = (gid_t)strtoul(p, &end, 10);
+    }
+    return 0;
 }
 
 static void rights_drop(struct rights *rights)
@@ -160,37 +154,33 @@ static uid_t userns_payer(const struct host_state *state, int userns_fd, uid_t u
     return owner ? owner : uid;
 }
 
-static int rights_home(const struct host_state *state, pid_t tid, struct rights *rights)
-{
-    struct ns_id ns;
-    if (ns_identify(tid, "user", &ns) < 0)
-        return errno == EMFILE ? -EMFILE : -EIO;
-    if (ns_same(&ns, &state->userns))
-        return 0;
-    rights->userns = ns.ino;
-    rights->userns_fd = ns_open(tid, "user");
-    if (rights->userns_fd < 0)
-        return errno == EMFILE ? -EMFILE : -EIO;
-    rights->payer = userns_payer(state, rights->userns_fd, rights->uid);
-    return 0;
-}
-
 int linux_caller_rights(struct host_state *state, pid_t tid, uid_t uid, gid_t gid,
                         struct rights **out)
 {
     struct rights *rights = calloc(1, sizeof *rights);
+    struct ns_id ns = state->userns;
+    int rc = 0;
+
     if (!rights)
         return -ENOMEM;
     rights->uid = rights->payer = uid;
     rights->gid = gid;
     rights->userns_fd = -1;
-    int rc = tid ? rights_home(state, tid, rights) : 0;
-    if (rc < 0) {
-        rights_free(rights);
-        return rc;
+    if (tid && ns_identify(tid, "user", &ns) < 0)
+        rc = errno == EMFILE ? -EMFILE : -EIO;
+    if (rc == 0 && !ns_same(&ns, &state->userns)) {
+        rights->userns = ns.ino;
+        rights->userns_fd = ns_open(tid, "user");
+        if (rights->userns_fd < 0)
+            rc = errno == EMFILE ? -EMFILE : -EIO;
+        else
+            rights->payer = userns_payer(state, rights->userns_fd, uid);
     }
-    *out = rights;
-    return 0;
+    if (rc < 0)
+        rights_free(rights);
+    else
+        *out = rights;
+    return rc;
 }
 
 int linux_caller_rights_read(struct host_state *state, pid_t tid, struct rights *rights)

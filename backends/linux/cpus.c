@@ -28,28 +28,25 @@ static bool list_read(const char *name, struct cpus *out)
     return read;
 }
 
-/* Filters the socket for "online@" and "offline@", because mounts and devices are announced too. If
- * the kernel refuses the filter, all messages are received. */
-static void socket_narrow(int fd)
+/*
+ * Opens the socket, with a filter for "online@" and "offline@", because the kernel also sends
+ * messages about mounts and devices. If it refuses the filter, all messages are received. Returns a
+ * descriptor or -errno.
+ */
+static int socket_open(void)
 {
+    struct sockaddr_nl address = {.nl_family = AF_NETLINK,
+                                  .nl_groups = 1}; /* messages of the kernel */
     struct sock_filter steps[] = {BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 0),
                                   BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 'o' << 8 | 'n', 1, 0),
                                   BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 'o' << 8 | 'f', 0, 1),
                                   BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
                                   BPF_STMT(BPF_RET | BPF_K, 0)};
     const struct sock_fprog program = {.len = sizeof steps / sizeof *steps, .filter = steps};
-
-    setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
-}
-
-static int socket_open(void)
-{
-    struct sockaddr_nl address = {.nl_family = AF_NETLINK,
-                                  .nl_groups = 1}; /* messages of the kernel */
     int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_KOBJECT_UEVENT);
     if (fd < 0)
         return -errno;
-    socket_narrow(fd);
+    setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
     if (bind(fd, (struct sockaddr *)&address, sizeof address) == 0)
         return fd;
     const int rc = -errno;

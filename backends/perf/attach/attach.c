@@ -356,18 +356,6 @@ static int attach_cover(struct attach *attach, struct counter *counter)
     return counter->covered ? 0 : err_set(attach->err, E32, "no memory for the covered processes");
 }
 
-static int attach_watch(struct attach *attach, struct counter *counter)
-{
-    int rc = counter_watch_exit(counter, false);
-
-    if (rc)
-        return err_set(attach->err, P14,
-                       "cannot watch the target for its exit: %s (is the locked memory of pmcfs's "
-                       "user used up? Give pmcfs CAP_IPC_LOCK)",
-                       err_errno_name(rc));
-    return 0;
-}
-
 /* Moves the groups of all open tasks to the counter. */
 static int attach_groups(struct attach *attach, struct counter *counter)
 {
@@ -414,8 +402,15 @@ static int attach_tasks(struct attach *attach, struct counter *counter)
         else if (counter->descendants)
             rc = attach_cover(attach, counter);
     }
-    if (!rc)
-        rc = attach_watch(attach, counter);
+    if (!rc) {
+        rc = counter_watch_exit(counter, false);
+        if (rc)
+            rc =
+                err_set(attach->err, P14,
+                        "cannot watch the target for its exit: %s (is the locked memory of pmcfs's "
+                        "user used up? Give pmcfs CAP_IPC_LOCK)",
+                        err_errno_name(rc));
+    }
     census_close(census);
     return rc;
 }
@@ -448,14 +443,6 @@ static int attach_cpus(struct attach *attach, struct counter *counter)
     return rc;
 }
 
-static int output_refused(const struct counter *counter, int rc, struct err *err)
-{
-    if (rc == -ENOMEM)
-        return err_set(err, E32, "no memory to record %u tasks or CPUs", counter->n_groups);
-    return err_set(err, P14, "the kernel refused to record %u tasks or CPUs: %s", counter->n_groups,
-                   err_errno_name(rc));
-}
-
 int perf_attach(struct backend_state *state, const struct plan *plan, struct counter **out,
                 struct err *err)
 {
@@ -474,7 +461,11 @@ int perf_attach(struct backend_state *state, const struct plan *plan, struct cou
     event_patience(0);
     if (!rc) {
         rc = output_begin(counter, plan, false);
-        rc = rc ? output_refused(counter, rc, err) : 0;
+        if (rc == -ENOMEM)
+            rc = err_set(err, E32, "no memory to record %u tasks or CPUs", counter->n_groups);
+        else if (rc)
+            rc = err_set(err, P14, "the kernel refused to record %u tasks or CPUs: %s",
+                         counter->n_groups, err_errno_name(rc));
     }
     if (rc) {
         perf_free(counter);

@@ -168,7 +168,7 @@ static bool census_fork(struct census *census, const struct side_record *record)
         creator = census_add(census, &(struct task){.tid = maker, .pid = pid, .asked = true});
     if (!creator)
         return true;
-    /* Its creator creates children one by one: later ones were started after the open. */
+    /* A thread creates children one by one: later children were started after the open. */
     if (creator->state == TASK_OPEN && record->time_ns > creator->end_ns &&
         (!creator->through_ns || record->time_ns < creator->through_ns))
         creator->through_ns = record->time_ns;
@@ -182,20 +182,6 @@ static bool census_fork(struct census *census, const struct side_record *record)
                                       .asked = pid != tid,
                                       .born_ns = record->time_ns});
     return true;
-}
-
-/* At an exec all other threads exit, and the thread that executes gets the TID of the first
- * thread. */
-static void census_exec(struct census *census, const struct side_record *record)
-{
-    const struct task *task;
-    unsigned threads = 0;
-
-    if (!census_find(census, (pid_t)record->tid))
-        return;
-    TAILQ_FOREACH (task, &census->tasks, along)
-        threads += task->pid == (pid_t)record->pid;
-    census->undecided |= threads > 1;
 }
 
 /* Applies all records. Rings are read CPU by CPU, so the record of a creator may come after that of
@@ -214,7 +200,15 @@ static void census_apply(struct census *census)
             if (record->head.type != RECORD_FORK && record->time_ns < census->begun_ns)
                 continue; /* before the list was made */
             if (record->head.type == RECORD_COMM) {
-                census_exec(census, record);
+                unsigned threads = 0;
+
+                /* At an exec all other threads exit, and the thread that executes gets the TID of
+                 * the first thread. */
+                if (!census_find(census, (pid_t)record->tid))
+                    continue;
+                TAILQ_FOREACH (task, &census->tasks, along)
+                    threads += task->pid == (pid_t)record->pid;
+                census->undecided |= threads > 1;
             } else if (record->head.type == RECORD_EXIT) {
                 task = census_find(census, (pid_t)record->tid);
                 if (task && record->time_ns > task->born_ns)
@@ -260,22 +254,18 @@ static void decide(struct task *task)
     }
 }
 
-/* Returns true if no later record can change the state: opened, gone, or left out by admit(). */
-static bool is_final(const struct task *task)
-{
-    const bool out = task->state == TASK_OUT || task->state == TASK_OUT_ALONE;
-
-    return task->state == TASK_OPEN || task->state == TASK_GONE ||
-           (out && task->asked && task->pid == task->tid);
-}
-
+/* Sets the states that a later record may still change: all except opened, gone, and left out by
+ * admit(). */
 static int census_decide(struct census *census, struct err *err)
 {
     struct task *task;
     int rc = 0;
 
     TAILQ_FOREACH (task, &census->tasks, along) {
-        if (rc || !task->creator || is_final(task))
+        const bool out = task->state == TASK_OUT || task->state == TASK_OUT_ALONE;
+
+        if (rc || !task->creator || task->state == TASK_OPEN || task->state == TASK_GONE ||
+            (out && task->asked && task->pid == task->tid))
             continue;
         decide(task);
         if (task->state == TASK_WAITING && !task->asked && !task->dead) {
@@ -286,8 +276,10 @@ static int census_decide(struct census *census, struct err *err)
     return rc;
 }
 
-static void census_fetch(struct census *census)
+int census_update(struct census *census, struct err *err)
 {
+    if (!census->listening)
+        return 0;
     sideband_enter(census->state->sideband);
     census->undecided |= census->lost;
     census->lost = false;
@@ -295,13 +287,6 @@ static void census_fetch(struct census *census)
         census_note(census, vec_push(&census->records, census->incoming.items[i]));
     census->incoming.n = 0;
     sideband_leave(census->state->sideband);
-}
-
-int census_update(struct census *census, struct err *err)
-{
-    if (!census->listening)
-        return 0;
-    census_fetch(census);
     census_apply(census);
     return census->failed ? census_saw_all(census, err) : census_decide(census, err);
 }
@@ -483,29 +468,29 @@ void census_complete(struct census *census)
             process_complete(census, leader->pid);
 }
 
-/* Returns true if the task has used so much CPU time since the first call that a creation of a
- * child which was running then is over. */
-static bool ran_enough(struct census *census, struct task *task)
-{
-    char *text = task_text(census, task->pid, task->tid, "schedstat");
-    const uint64_t ran_ns = text ? strtoull(text, NULL, 10) : 0;
-
-    free(text);
-    if (!task->ran_ns)
-        task->ran_ns = ran_ns;
-    return ran_ns - task->ran_ns > (census->plan->descendants ? PROCESS_RUNS_NS : THREAD_RUNS_NS);
-}
-
-/* A task in state S or T is not in a fork: a fork only waits uninterruptibly. */
+/*
+ * A task in state S or T is not in a fork: a fork only waits uninterruptibly. A task that has used
+ * enough CPU time since the first call has finished a fork that was running then.
+ */
 bool census_look(struct census *census, struct task *task)
 {
+    const uint64_t enough_ns = census->plan->descendants ? PROCESS_RUNS_NS : THREAD_RUNS_NS;
     char *text = task_text(census, task->pid, task->tid, "status");
     const bool gone = !text && proc_is_gone(-errno);
     const char *state = text ? proc_field(text, "State") : NULL;
-    const bool busy = state && strchr("RD", *state);
+    bool busy = state && strchr("RD", *state);
 
     free(text);
-    if (!busy || ran_enough(census, task))
+    if (busy) {
+        text = task_text(census, task->pid, task->tid, "schedstat");
+        const uint64_t ran_ns = text ? strtoull(text, NULL, 10) : 0;
+
+        free(text);
+        if (!task->ran_ns)
+            task->ran_ns = ran_ns;
+        busy = ran_ns - task->ran_ns <= enough_ns;
+    }
+    if (!busy)
         task->through_ns = monotonic_ns();
     return !gone;
 }

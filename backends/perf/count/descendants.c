@@ -124,7 +124,7 @@ void covered_each(struct covered *covered, void (*fn)(void *arg, pid_t pid), voi
 
 /* ---- records ---- */
 
-/* Applies a record about process `about`: the one that it names, or the parent of a new one. */
+/* Applies a record about process `about`: its task's process, or the parent of a new process. */
 static void covered_take(void *arg, const struct side_record *record, uint32_t about)
 {
     struct covered *covered = arg;

@@ -67,10 +67,11 @@ static int guard_map(struct guard *watch)
     return 0;
 }
 
-static int guard_arm(struct guard *watch)
+/* Maps the ring and starts to watch all descriptors. Returns 0 or -errno. */
+static int guard_listen(struct guard *watch)
 {
     const struct loop *loop = watch->state->loop;
-    int rc = 0;
+    int rc = guard_map(watch);
 
     watch->open = watch->n;
     for (unsigned i = 0; i < watch->n && !rc; i++) {
@@ -104,13 +105,6 @@ void exit_watch_free(struct guard *watch)
     if (watch->map)
         munmap(watch->map, watch->bytes);
     guard_unref(watch);
-}
-
-static int guard_listen(struct guard *watch)
-{
-    const int rc = guard_map(watch);
-
-    return rc ? rc : guard_arm(watch);
 }
 
 /* Errors (ENOMEM) are ignored: the engine has other checks for processes. */
@@ -162,24 +156,13 @@ int exit_watch_new(struct backend_state *state, const int *fds, unsigned stride,
     return guard_new(state, fds, stride, n, false, tag, late, out);
 }
 
+/* Returns the record at this offset of the ring. */
 static const struct perf_event_header *guard_record(const struct guard *watch, uint64_t at)
 {
     const struct perf_event_mmap_page *page = watch->map;
 
     return (const void *)((const char *)watch->map + page->data_offset +
                           (at & (page->data_size - 1)));
-}
-
-/* Returns true if the newest record is an exec, ignoring one EXIT record after it. */
-static bool last_is_exec(const struct guard *watch)
-{
-    const struct perf_event_mmap_page *page = watch->map;
-    const uint64_t head = __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE);
-    const struct perf_event_header *record = guard_record(watch, head);
-
-    if (record->type == PERF_RECORD_EXIT)
-        record = guard_record(watch, head + record->size);
-    return record->type == PERF_RECORD_COMM && (record->misc & PERF_RECORD_MISC_COMM_EXEC);
 }
 
 /* ---- exec guards ---- */
@@ -212,12 +195,19 @@ int perf_guard(struct backend_state *state, pid_t pid, uint64_t tag, struct guar
     return rc;
 }
 
+/* After POLLHUP the newest record is an exec, ignoring one EXIT record after it. */
 bool perf_guard_left(const struct guard *guard)
 {
+    const struct perf_event_mmap_page *page = __atomic_load_n(&guard->map, __ATOMIC_ACQUIRE);
     struct pollfd poll_fd = {.fd = perf_guard_fd(guard)};
 
-    return __atomic_load_n(&guard->map, __ATOMIC_ACQUIRE) && poll(&poll_fd, 1, 0) == 1 &&
-           (poll_fd.revents & POLLHUP) && last_is_exec(guard);
+    if (!page || poll(&poll_fd, 1, 0) != 1 || !(poll_fd.revents & POLLHUP))
+        return false;
+    const uint64_t head = __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE);
+    const struct perf_event_header *record = guard_record(guard, head);
+    if (record->type == PERF_RECORD_EXIT)
+        record = guard_record(guard, head + record->size);
+    return record->type == PERF_RECORD_COMM && (record->misc & PERF_RECORD_MISC_COMM_EXEC);
 }
 
 int perf_guard_fd(const struct guard *guard)

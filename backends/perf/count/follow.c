@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 enum {
-    HELD_UP_NS = 1000000000 /* no thread is opened for this time after one whose open blocked */
+    HELD_UP_NS = 1000000000 /* after a blocked open, no thread is opened for this time */
 };
 
 struct followed {
@@ -169,18 +169,6 @@ static void put_last(const struct follow *follow, struct followed *thread, const
                intake);
 }
 
-static void follow_exit(struct follow *follow, const struct record_task *end,
-                        const struct intake *intake)
-{
-    struct followed *thread = followed_find(follow, (pid_t)end->tid);
-
-    if (!thread)
-        return;
-    for (unsigned i = 0; i < follow->shape.spread; i++)
-        put_last(follow, thread, followed_group(follow, thread, i), end, intake);
-    followed_free(follow, thread);
-}
-
 /* Handles every FORK, EXIT and COMM record of the counter, before it is put. */
 static void follow_take(struct follow *follow, const struct record *record,
                         const struct intake *intake)
@@ -191,10 +179,17 @@ static void follow_take(struct follow *follow, const struct record *record,
 
         followed_open(follow, (pid_t)fork->tid, (pid_t)fork->pid,
                       parent ? parent->begun : !follow->armed);
-    } else if (record->type == RECORD_EXIT)
-        follow_exit(follow, (const void *)record, intake);
-    else if (record->type == RECORD_COMM && record->misc & RECORD_EXECUTED)
+    } else if (record->type == RECORD_EXIT) {
+        const struct record_task *end = (const void *)record;
+        struct followed *thread = followed_find(follow, (pid_t)end->tid);
+
+        for (unsigned i = 0; thread && i < follow->shape.spread; i++)
+            put_last(follow, thread, followed_group(follow, thread, i), end, intake);
+        if (thread)
+            followed_free(follow, thread);
+    } else if (record->type == RECORD_COMM && record->misc & RECORD_EXECUTED) {
         follow_exec(follow, (const void *)record);
+    }
 }
 
 /* ---- start, stop, create, free ---- */

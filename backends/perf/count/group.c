@@ -50,7 +50,7 @@ static bool shape_order(struct shape *shape, const struct plan *plan)
 }
 
 /* Returns shape->together: all members if the set does not sample; else the internal and the
- * hardware events, or only the first member if there is no hardware event. */
+ * hardware events, or only the first member if no event is a hardware event. */
 static unsigned shape_together(const struct shape *shape, const struct plan *plan)
 {
     unsigned n = 0;

@@ -286,16 +286,6 @@ static int general_fit(const struct pmu *pmu, unsigned cpu, unsigned n, int fixe
     return runs;
 }
 
-static unsigned general_free(const struct pmu *pmu, unsigned cpu)
-{
-    unsigned n = pmu->general;
-    int runs = 0;
-
-    for (; n && (runs = general_fit(pmu, cpu, n, -1)) == 0; n--)
-        ;
-    return runs < 0 ? pmu->general : n;
-}
-
 /* Returns the last `missing` rows that are not in `own`: rows are allocated from the first. */
 static uint64_t last_rows(unsigned n_rows, uint64_t own, unsigned missing)
 {
@@ -316,12 +306,16 @@ uint64_t perf_foreign(struct backend_state *state, unsigned class_index, unsigne
 {
     const struct pmu *pmu = pmus_of_class(state->pmus, class_index);
     const unsigned general = pmu->general;
-    unsigned free_rows, held;
+    unsigned free_rows = general, held;
     uint64_t foreign;
+    int runs = 0;
 
     if (!general)
         return 0;
-    free_rows = general_free(pmu, cpu);
+    while (free_rows && (runs = general_fit(pmu, cpu, free_rows, -1)) == 0)
+        free_rows--;
+    if (runs < 0)
+        free_rows = general; /* nothing can be opened there */
     held = (unsigned)__builtin_popcountll(own & (((uint64_t)1 << general) - 1));
     foreign = last_rows(general, own, general > free_rows + held ? general - free_rows - held : 0);
     for (unsigned i = 0; i < pmu->fixed; i++) {
