@@ -70,7 +70,7 @@ static int counter_cover(struct counter *counter, const struct plan *plan)
 {
     struct census census;
     struct err err = {0};
-    struct task *task;
+    struct census_task *task;
     int rc = census_open(&census, counter->state, plan, &err);
 
     for (unsigned i = 0; i < counter->n_groups; i += counter->shape.spread) {

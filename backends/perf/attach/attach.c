@@ -34,7 +34,7 @@ struct attach {
 /* Sets P13: the plan's deadline has passed. */
 static int attach_late(const struct attach *attach)
 {
-    const struct task *task;
+    const struct census_task *task;
     size_t open = 0, n = 0;
 
     TAILQ_FOREACH (task, &attach->census.tasks, along) {
@@ -118,7 +118,7 @@ static int attach_refused(const struct attach *attach, int code,
  * The first try uses no records; it is enough if no task was created or exited.
  */
 
-static void close_task(struct attach *attach, struct task *task)
+static void close_task(struct attach *attach, struct census_task *task)
 {
     if (task->state != TASK_OPEN)
         return;
@@ -129,7 +129,7 @@ static void close_task(struct attach *attach, struct task *task)
 
 static void attach_close_all(struct attach *attach)
 {
-    struct task *task;
+    struct census_task *task;
 
     TAILQ_FOREACH (task, &attach->census.tasks, along)
         close_task(attach, task);
@@ -137,7 +137,7 @@ static void attach_close_all(struct attach *attach)
 
 /* Opens a task; sets its state to TASK_OPEN, or TASK_GONE if it has exited. Returns 0 or an error.
  */
-static int open_task(struct attach *attach, struct task *task)
+static int open_task(struct attach *attach, struct census_task *task)
 {
     const struct perf_event_attr *failed = NULL;
     int rc;
@@ -167,7 +167,7 @@ static int open_task(struct attach *attach, struct task *task)
     return 0;
 }
 
-static bool is_waiting(const struct task *task)
+static bool is_waiting(const struct census_task *task)
 {
     return task->state == TASK_WAITING && !task->dead;
 }
@@ -175,7 +175,7 @@ static bool is_waiting(const struct task *task)
 /* Opens all tasks that have inherited nothing. Sets *opened if there was one. */
 static int open_waiting(struct attach *attach, bool *opened)
 {
-    struct task *task;
+    struct census_task *task;
     size_t waiting = 0;
     int rc;
 
@@ -196,8 +196,8 @@ static int open_waiting(struct attach *attach, bool *opened)
  * inherited events. */
 static void close_doubtful(struct attach *attach)
 {
-    struct task_list *tasks = &attach->census.tasks;
-    struct task *task;
+    struct census_tasks *tasks = &attach->census.tasks;
+    struct census_task *task;
 
     TAILQ_FOREACH (task, tasks, along)
         if (task->state == TASK_UNSURE && !task->dead)
@@ -214,7 +214,7 @@ static void close_doubtful(struct attach *attach)
  */
 static bool await_births(struct attach *attach)
 {
-    struct task *task;
+    struct census_task *task;
 
     if (!attach->births_end_ns)
         attach->births_end_ns = monotonic_ns() + BIRTH_LIMIT_NS;
@@ -233,7 +233,7 @@ static bool await_births(struct attach *attach)
 
 static void leave_process_out(struct attach *attach, pid_t pid)
 {
-    struct task *task;
+    struct census_task *task;
 
     TAILQ_FOREACH (task, &attach->census.tasks, along) {
         if (task->pid != pid || task->state == TASK_GONE)
@@ -251,7 +251,7 @@ static void leave_process_out(struct attach *attach, pid_t pid)
 static void confirm_descendants(struct attach *attach)
 {
     const struct plan *plan = attach->plan;
-    struct task *task;
+    struct census_task *task;
     pid_t asked = plan->target.pid;
 
     TAILQ_FOREACH (task, &attach->census.tasks, along) {
@@ -287,7 +287,7 @@ static int open_newcomers(struct attach *attach)
 /* Returns true if a live task that was created during the attach may not be counted. */
 static bool some_doubtful(const struct census *census)
 {
-    const struct task *task;
+    const struct census_task *task;
 
     TAILQ_FOREACH (task, &census->tasks, along)
         if (!task->dead &&
@@ -345,7 +345,7 @@ static int attach_tries(struct attach *attach)
 
 static int attach_cover(struct attach *attach, struct counter *counter)
 {
-    const struct task *task;
+    const struct census_task *task;
 
     /* A descendant that lives after its EXIT record has lost its events since they were opened. */
     TAILQ_FOREACH (task, &attach->census.tasks, along)
@@ -361,7 +361,7 @@ static int attach_groups(struct attach *attach, struct counter *counter)
 {
     const struct census *census = &attach->census;
     unsigned n = (unsigned)(attach->fds_used / counter->shape.per_task);
-    const struct task *task;
+    const struct census_task *task;
 
     if (!counter_make_groups(counter, n * counter->shape.spread))
         return err_set(attach->err, E32, "no memory for %u groups of events", n);

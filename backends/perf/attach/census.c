@@ -79,7 +79,7 @@ void census_listen(struct census *census)
 
 void census_clear(struct census *census)
 {
-    struct task *task;
+    struct census_task *task;
 
     HASH_CLEAR(hh, census->by_tid);
     while ((task = TAILQ_FIRST(&census->tasks))) {
@@ -111,18 +111,18 @@ void census_close(struct census *census)
 }
 
 /* Returns the newest task with this TID, or NULL. */
-static struct task *census_find(const struct census *census, pid_t tid)
+static struct census_task *census_find(const struct census *census, pid_t tid)
 {
-    struct task *task;
+    struct census_task *task;
 
     HASH_FIND_INT(census->by_tid, &tid, task);
     return task;
 }
 
 /* Returns NULL, with `failed` set, on ENOMEM. */
-static struct task *census_add(struct census *census, const struct task *like)
+static struct census_task *census_add(struct census *census, const struct census_task *like)
 {
-    struct task *task = malloc(sizeof *task), *before = census_find(census, like->tid);
+    struct census_task *task = malloc(sizeof *task), *before = census_find(census, like->tid);
 
     if (!task) {
         census->failed = -ENOMEM;
@@ -159,13 +159,14 @@ static bool census_fork(struct census *census, const struct side_record *record)
 {
     const struct plan *plan = census->plan;
     const pid_t pid = (pid_t)record->pid, tid = (pid_t)record->tid, maker = (pid_t)record->ptid;
-    struct task *creator = census_find(census, maker);
-    const struct task *known = census_find(census, tid);
+    struct census_task *creator = census_find(census, maker);
+    const struct census_task *known = census_find(census, tid);
 
     if (!creator && (pid != plan->target.pid || pid == tid))
         return false;
     if (!creator) /* missing in the list, or dead */
-        creator = census_add(census, &(struct task){.tid = maker, .pid = pid, .asked = true});
+        creator =
+            census_add(census, &(struct census_task){.tid = maker, .pid = pid, .asked = true});
     if (!creator)
         return true;
     /* A thread creates children one by one: later children were started after the open. */
@@ -176,11 +177,11 @@ static bool census_fork(struct census *census, const struct side_record *record)
         return true;
     if (known && !known->creator && !known->dead)
         return true; /* listed: it existed before anything was opened */
-    census_add(census, &(struct task){.tid = tid,
-                                      .pid = pid,
-                                      .creator = creator,
-                                      .asked = pid != tid,
-                                      .born_ns = record->time_ns});
+    census_add(census, &(struct census_task){.tid = tid,
+                                             .pid = pid,
+                                             .creator = creator,
+                                             .asked = pid != tid,
+                                             .born_ns = record->time_ns});
     return true;
 }
 
@@ -195,7 +196,7 @@ static void census_apply(struct census *census)
         kept = 0;
         for (size_t i = 0; i < before; i++) {
             const struct side_record *record = &census->records.items[i];
-            struct task *task;
+            struct census_task *task;
 
             if (record->head.type != RECORD_FORK && record->time_ns < census->begun_ns)
                 continue; /* before the list was made */
@@ -221,9 +222,9 @@ static void census_apply(struct census *census)
 }
 
 /* Sets the state of a newcomer from its creator's. */
-static void decide(struct task *task)
+static void decide(struct census_task *task)
 {
-    struct task *creator = task->creator;
+    struct census_task *creator = task->creator;
 
     task->root = NULL;
     switch (creator->state) {
@@ -258,7 +259,7 @@ static void decide(struct task *task)
  * admit(). */
 static int census_decide(struct census *census, struct err *err)
 {
-    struct task *task;
+    struct census_task *task;
     int rc = 0;
 
     TAILQ_FOREACH (task, &census->tasks, along) {
@@ -302,7 +303,7 @@ static int by_time(const void *a, const void *b)
 void census_cover(struct covered *covered, const void *arg)
 {
     const struct census *census = arg;
-    const struct task *task;
+    const struct census_task *task;
 
     TAILQ_FOREACH (task, &census->tasks, along)
         if ((task->state == TASK_OPEN || task->state == TASK_INHERITED) && !task->dead)
@@ -372,7 +373,8 @@ static bool is_late(const struct census *census)
 void census_listed(struct census *census, pid_t tid, pid_t pid, enum task_state state)
 {
     if (!census_find(census, tid))
-        census_add(census, &(struct task){.tid = tid, .pid = pid, .state = state, .asked = true});
+        census_add(census,
+                   &(struct census_task){.tid = tid, .pid = pid, .state = state, .asked = true});
 }
 
 /* Adds the children of one thread at the end of the list, so that census_list() visits them later.
@@ -399,7 +401,7 @@ static int list_children(struct census *census, pid_t pid, pid_t tid, struct err
 }
 
 /* Adds the threads of one process, and its children. */
-static int list_process(struct census *census, const struct task *leader, struct err *err)
+static int list_process(struct census *census, const struct census_task *leader, struct err *err)
 {
     pid_t *tids = NULL;
     size_t n = threads_of(census, leader->pid, &tids);
@@ -417,7 +419,7 @@ static int list_process(struct census *census, const struct task *leader, struct
 int census_list(struct census *census, struct err *err)
 {
     const pid_t pid = census->plan->target.pid;
-    struct task *task;
+    struct census_task *task;
     int rc = 0;
 
     census->looked_at = 1;
@@ -461,7 +463,7 @@ static void process_complete(struct census *census, pid_t pid)
 
 void census_complete(struct census *census)
 {
-    const struct task *leader;
+    const struct census_task *leader;
 
     TAILQ_FOREACH (leader, &census->tasks, along)
         if (leader->tid == leader->pid && leader->state != TASK_OUT && !is_late(census))
@@ -472,7 +474,7 @@ void census_complete(struct census *census)
  * A task in state S or T is not in a fork: a fork only waits uninterruptibly. A task that has used
  * enough CPU time since the first call has finished a fork that was running then.
  */
-bool census_look(struct census *census, struct task *task)
+bool census_look(struct census *census, struct census_task *task)
 {
     const uint64_t enough_ns = census->plan->descendants ? PROCESS_RUNS_NS : THREAD_RUNS_NS;
     char *text = task_text(census, task->pid, task->tid, "status");

@@ -29,31 +29,31 @@ enum task_state {
     TASK_GONE       /* died before it could be opened */
 };
 
-struct task {
-    UT_hash_handle hh;       /* in by_tid: the newest task with this TID */
-    TAILQ_ENTRY(task) along; /* in the order found: a creator before its children */
+struct census_task {
+    UT_hash_handle hh;              /* in by_tid: the newest task with this TID */
+    TAILQ_ENTRY(census_task) along; /* in the order found: a creator before its children */
     pid_t tid, pid;
     enum task_state state;
-    struct task *creator;      /* NULL: from the list */
-    struct task *root;         /* INHERITED, UNSURE: the task that (perhaps) gave it its events */
-    uint64_t born_ns;          /* time of its FORK record */
-    bool dead;                 /* an EXIT record was seen */
-    bool asked;                /* admit() was called for its process */
-    bool confirmed;            /* OPEN: admit() was called again after the open */
-    uint64_t begin_ns, end_ns; /* OPEN: it was opened between these times */
-    uint64_t through_ns;       /* OPEN: later children have inherited; 0: not known yet */
-    uint64_t ran_ns;           /* OPEN: CPU time when it was first seen running; 0: not seen yet */
-    int *groups;               /* OPEN: see struct shape */
+    struct census_task *creator; /* NULL: from the list */
+    struct census_task *root;    /* INHERITED, UNSURE: the task that (perhaps) gave it its events */
+    uint64_t born_ns;            /* time of its FORK record */
+    bool dead;                   /* an EXIT record was seen */
+    bool asked;                  /* admit() was called for its process */
+    bool confirmed;              /* OPEN: admit() was called again after the open */
+    uint64_t begin_ns, end_ns;   /* OPEN: it was opened between these times */
+    uint64_t through_ns;         /* OPEN: later children have inherited; 0: not known yet */
+    uint64_t ran_ns; /* OPEN: CPU time when it was first seen running; 0: not seen yet */
+    int *groups;     /* OPEN: see struct shape */
 };
 
-TAILQ_HEAD(task_list, task);
+TAILQ_HEAD(census_tasks, census_task);
 
 struct census {
     struct backend_state *state;
     const struct plan *plan;
     int task_dir; /* /proc/PID/task of the target, so that a reused PID is noticed; -1: gone */
-    struct task_list tasks;
-    struct task *by_tid;
+    struct census_tasks tasks;
+    struct census_task *by_tid;
     uint64_t begun_ns;  /* start of this try, before its list */
     unsigned looked_at; /* processes, including those left out */
     unsigned left_out;
@@ -101,4 +101,4 @@ bool census_lives(const struct census *census, pid_t pid, pid_t tid);
  * copies the memory of the process between the copy of its events and the FORK record.) Returns
  * false if the task is gone.
  */
-bool census_look(struct census *census, struct task *task);
+bool census_look(struct census *census, struct census_task *task);
