@@ -240,17 +240,13 @@ static void put_rest(struct change *change, bool over)
 {
     struct pmc *pmc = change->pmc;
     uint64_t counted[SET_MAX];
-    struct buf records;
 
     if (!pmc->recording || !pmc->counted_before ||
         !(pmc->recorded & (RECORDED_SWITCHES | RECORDED_EXITS)))
         return;
     for (unsigned i = 0; i < pmc_events(pmc); i++)
         counted[i] = change->diff.total->value[i] - pmc->counted_before[i];
-    buf_init(&records, NULL, 0);
-    exits_rest(recording_exits(pmc->recording), change->log.held_ns, counted, over, &records);
-    pmc_put(pmc, &records);
-    buf_free(&records);
+    recording_put_rest(pmc->recording, change->engine->request, change->log.held_ns, counted, over);
 }
 
 /* Stores the total without the counts of live counters since their opening. */
@@ -269,12 +265,12 @@ static void count_before(struct pmc *pmc)
 }
 
 /* Starts the count again from the present readings. */
-static void begin_anew(struct pmc *pmc)
+static void begin_anew(const struct pmc *pmc)
 {
     for (unsigned i = 0; i < pmc_events(pmc); i++)
         pmc->counted_before[i] = i < pmc->settings.n_counts ? pmc->settings.counts[i] : 0;
     if (pmc->recorded & (RECORDED_SWITCHES | RECORDED_EXITS))
-        exits_reset(recording_exits(pmc->recording));
+        recording_reset(pmc->recording, pmc->engine->request);
 }
 
 void record_swap(struct change *change)

@@ -366,14 +366,14 @@ static int put_piece(struct log *log, const char *records, size_t len)
     return rc;
 }
 
-uint64_t log_taken(struct log *log, uint64_t source)
+struct log_taken log_taken(struct log *log)
 {
-    uint64_t n;
+    struct log_taken taken;
 
     pthread_mutex_lock(&log->mutex);
-    n = log->taken.source == source ? log->taken.n : 0;
+    taken = log->taken;
     pthread_mutex_unlock(&log->mutex);
-    return n;
+    return taken;
 }
 
 /* Returns true if an earlier worker has added this batch of the request already. */
@@ -403,8 +403,8 @@ static void request_note(struct log *log, uint64_t request)
     log->request.pieces++;
 }
 
-static int all_put(struct log *log, const void *records, size_t len, const struct log_taken *taken,
-                   uint64_t request)
+int log_put_all_once(struct log *log, uint64_t request, const struct log_taken *taken,
+                     const void *records, size_t len)
 {
     int rc = 0;
 
@@ -422,12 +422,7 @@ static int all_put(struct log *log, const void *records, size_t len, const struc
 
 int log_put_all(struct log *log, const void *records, size_t len)
 {
-    return all_put(log, records, len, NULL, 0);
-}
-
-int log_put_taken(struct log *log, const void *records, size_t len, struct log_taken taken)
-{
-    return all_put(log, records, len, &taken, 0);
+    return log_put_all_once(log, 0, NULL, records, len);
 }
 
 /* Returns the maximum size of the ring. The ring never shrinks, even if the limit does. */
@@ -436,11 +431,6 @@ static uint64_t ring_most(const struct log *log)
     const uint64_t max = log_ring_max(log);
 
     return max > log->ring.size ? max : log->ring.size;
-}
-
-int log_put_all_once(struct log *log, uint64_t request, const void *records, size_t len)
-{
-    return all_put(log, records, len, NULL, request);
 }
 
 int log_put_once(struct log *log, uint64_t request, const struct record *record)

@@ -79,19 +79,20 @@ int log_reserve(struct log *log, uint64_t bytes);
  * no ring could be allocated; the records count as refused then.
  */
 int log_put_all(struct log *log, const void *records, size_t len);
-/* Adds records and publishes with them how many records of a source are in the log. The caller
- * chooses the source number. */
+/* Numbers of the source of records, whose meaning the caller chooses. */
 struct log_taken {
     uint64_t source, n;
 };
-int log_put_taken(struct log *log, const void *records, size_t len, struct log_taken taken);
-/* Returns the published number of records of this source, for a new worker. */
-uint64_t log_taken(struct log *log, uint64_t source);
 /*
- * Adds records for a request of this number (0: no request). If a new worker repeats the request,
- * batches that are in the log already are skipped. It must repeat the same batches.
+ * Adds records for a request of this number (0: no request), and with `taken` (may be NULL)
+ * publishes new numbers of the source at the same moment. If a new worker repeats the request,
+ * batches that are in the log already are skipped. It must repeat the same batches; an empty batch
+ * counts too.
  */
-int log_put_all_once(struct log *log, uint64_t request, const void *records, size_t len);
+int log_put_all_once(struct log *log, uint64_t request, const struct log_taken *taken,
+                     const void *records, size_t len);
+/* Returns the numbers of the source that were published last, also by an earlier worker. */
+struct log_taken log_taken(struct log *log);
 /* Adds one record of a request. Returns -E2BIG and adds nothing if it is too large. */
 int log_put_once(struct log *log, uint64_t request, const struct record *record);
 /* Returns the maximum size of a record, given the memory limit. */

@@ -141,7 +141,7 @@ void pmc_put(struct pmc *pmc, const struct buf *records)
     if (!pmc->settings.word[KEY_LOG] || !records->len || records->failed)
         return;
     if (!notes_add(pmc, records) && pmc_keeps_log(pmc))
-        log_put_all_once(pmc->log, pmc->engine->request, records->data, records->len);
+        log_put_all_once(pmc->log, pmc->engine->request, NULL, records->data, records->len);
 }
 
 void pmc_note(struct pmc *pmc, struct note note)

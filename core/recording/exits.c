@@ -34,6 +34,7 @@ struct exits {
         *debt; /* n: reported in remainders; later steps of the same threads leave this much out */
     uint64_t rest_at,
         reset_at; /* value of tasks.news at the last remainder, and at the one before the reset */
+    uint64_t totals[]; /* told, given and debt */
 };
 
 static bool some(const uint64_t *value, unsigned n)
@@ -312,9 +313,10 @@ void exits_reset(struct exits *exits)
 
 /* ---- creation and destruction ---- */
 
-struct exits *exits_new(unsigned n, bool switches, bool want_exits, uint64_t *sums)
+struct exits *exits_new(unsigned n, bool switches, bool want_exits)
 {
-    struct exits *exits = n <= SET_MAX ? calloc(1, sizeof(*exits)) : NULL;
+    struct exits *exits =
+        n <= SET_MAX ? calloc(1, sizeof(*exits) + 3 * n * sizeof(exits->totals[0])) : NULL;
 
     if (!exits)
         return NULL;
@@ -327,11 +329,9 @@ struct exits *exits_new(unsigned n, bool switches, bool want_exits, uint64_t *su
     exits->tasks.over = process_over;
     exits->tasks.freed = task_freed;
     exits->tasks.arg = exits;
-    if (!sums)
-        return exits;
-    exits->told = sums;
-    exits->given = sums + n;
-    exits->debt = sums + n + n;
+    exits->told = exits->totals;
+    exits->given = exits->told + n;
+    exits->debt = exits->given + n;
     return exits;
 }
 
@@ -348,9 +348,13 @@ struct tasks *exits_tasks(struct exits *exits)
     return &exits->tasks;
 }
 
-void exits_again(struct exits *exits)
+const uint64_t *exits_totals(const struct exits *exits)
+{
+    return exits->totals;
+}
+
+void exits_again(struct exits *exits, const uint64_t *totals)
 {
     exits->tasks.losses = 1; /* earlier counts of the tasks are unknown */
-    if (exits->n)
-        memset(exits->debt, 0, exits->n * sizeof(exits->debt[0]));
+    memcpy(exits->totals, totals, 2 * exits->n * sizeof(exits->totals[0])); /* no debt is left */
 }

@@ -11,13 +11,15 @@
 struct exits;
 
 /*
- * n: events (0: exits without counts). switches, exits: create SWITCH and COUNT records. sums:
- * memory for 3 × n totals, zero at first; the caller keeps and frees it. Returns NULL on ENOMEM.
+ * n: events (0: exits without counts). switches, exits: create SWITCH and COUNT records. Returns
+ * NULL on ENOMEM.
  */
-struct exits *exits_new(unsigned n, bool switches, bool exits, uint64_t *sums);
+struct exits *exits_new(unsigned n, bool switches, bool exits);
+/* Returns the totals of all SWITCH and COUNT records so far, 3 × n numbers, for a later worker. */
+const uint64_t *exits_totals(const struct exits *exits);
 /* Continues with the totals of an earlier worker. Counts of running processes are unknown, so their
  * COUNT records are not exact. */
-void exits_again(struct exits *exits);
+void exits_again(struct exits *exits, const uint64_t *totals);
 void exits_free(struct exits *exits); /* exits may be NULL */
 struct tasks *exits_tasks(struct exits *exits);
 /*

@@ -14,8 +14,8 @@
 
 /* ---- creation and destruction ---- */
 
-/* Size of the totals of exits.h, which are in the arena to survive the worker. */
-static size_t sums_bytes(const struct recording_plan *plan)
+/* Size of the totals of exits.h, of which the arena has two copies to survive the worker. */
+static size_t totals_bytes(const struct recording_plan *plan)
 {
     return 3 * sizeof(uint64_t) * plan->n;
 }
@@ -33,8 +33,8 @@ static void recording_free(struct recording *recording)
     else if (plan->view)
         plan->host->view_free(plan->view);
     exits_free(recording->exits);
-    if (!recording->keep)
-        arena_free(recording->sums, sums_bytes(plan));
+    for (unsigned i = 0; !recording->keep && i < 2; i++)
+        arena_free(recording->totals[i], totals_bytes(plan));
     buf_free(&recording->batch);
     buf_free(&recording->scratch);
     pthread_mutex_destroy(&recording->lock);
@@ -42,21 +42,12 @@ static void recording_free(struct recording *recording)
     free(recording);
 }
 
-static struct exits *exits_of(const struct recording *recording)
-{
-    const struct recording_plan *plan = &recording->plan;
-    uint64_t *sums = arena_at(recording->sums, sums_bytes(plan));
-
-    if (plan->samples)
-        return exits_new(0, false, true, NULL);
-    return sums ? exits_new(plan->n, plan->switches, plan->exits, sums) : NULL;
-}
-
-/* Creates a recording without recorder and view. sums: arena block of an earlier worker, or 0 to
- * allocate a block. Returns NULL on ENOMEM. */
-static struct recording *recording_bare(const struct recording_plan *plan, uint64_t sums)
+/* Creates a recording without recorder and view. totals: arena blocks of an earlier worker; 0:
+ * allocate the block. Returns NULL on ENOMEM. */
+static struct recording *recording_bare(const struct recording_plan *plan, const uint64_t totals[2])
 {
     struct recording *recording = calloc(1, sizeof(*recording));
+    bool fine = true;
 
     if (!recording)
         return NULL;
@@ -65,11 +56,17 @@ static struct recording *recording_bare(const struct recording_plan *plan, uint6
     recording->plan.log = log_ref(plan->log);
     atomic_init(&recording->refs, 1);
     pthread_mutex_init(&recording->lock, NULL);
-    recording->keep = sums != 0; /* until recording_adopt() succeeds */
-    arena_keep(sums, sums_bytes(plan));
-    recording->sums = sums ? sums : arena_alloc(sums_bytes(plan));
-    recording->exits = exits_of(recording);
-    if (recording->exits)
+    recording->keep = totals[0] != 0; /* until recording_adopt() succeeds */
+    for (unsigned i = 0; i < 2; i++) {
+        arena_keep(totals[i], totals_bytes(plan));
+        recording->totals[i] = totals[i] ? totals[i] : arena_alloc(totals_bytes(plan));
+        fine = fine && arena_at(recording->totals[i], totals_bytes(plan));
+    }
+    if (plan->samples)
+        recording->exits = exits_new(0, false, true);
+    else
+        recording->exits = exits_new(plan->n, plan->switches, plan->exits);
+    if (fine && recording->exits)
         return recording;
     recording_free(recording);
     return NULL;
@@ -108,7 +105,7 @@ int recording_new(const struct recording_plan *plan, struct recording **out, str
 
     if (!plan->backend->recorder_new)
         return err_set(err, P09, "the backend \"%s\" cannot record", plan->backend->name);
-    recording = recording_bare(plan, 0);
+    recording = recording_bare(plan, (const uint64_t[2]){0});
     if (!recording)
         return err_set(err, E32, "no memory to record the counters");
     rc = plan->backend->recorder_new(plan->backend_state, &wanted, &recording->recorder, err);
@@ -218,19 +215,46 @@ void recording_inventory(struct recording *recording, pid_t pid, uint64_t time_n
     pthread_mutex_unlock(&recording->lock);
 }
 
-struct exits *recording_exits(struct recording *recording)
+void recording_publish(struct recording *recording, uint64_t request, const struct buf *records)
 {
-    return recording->exits;
+    const struct recording_plan *plan = &recording->plan;
+    const bool other = !recording->published;
+    const struct log_taken taken = {.source = recording->totals[0] + other, .n = recording->taken};
+
+    if (!plan->samples)
+        memcpy(arena_at(recording->totals[other], totals_bytes(plan)),
+               exits_totals(recording->exits), totals_bytes(plan));
+    log_put_all_once(plan->log, request, &taken, records->data, records->len);
+    recording->published = other;
+}
+
+void recording_put_rest(struct recording *recording, uint64_t request, uint64_t time_ns,
+                        const uint64_t *counted, bool over)
+{
+    struct buf records;
+
+    buf_init(&records, NULL, 0);
+    exits_rest(recording->exits, time_ns, counted, over, &records);
+    recording->dropped += records.failed;
+    recording_publish(recording, request, &records);
+    buf_free(&records);
+}
+
+void recording_reset(struct recording *recording, uint64_t request)
+{
+    exits_reset(recording->exits);
+    recording_publish(recording, request, &(const struct buf){.data = NULL});
 }
 
 /* ---- move to a new worker ---- */
 
-/* Format: "SUMS RECORDER" or "SUMS RECORDER; VIEW" */
+/* Format: "=TOTALS,TOTALS RECORDER" or "=TOTALS,TOTALS RECORDER; VIEW". Version 0.2 has one block
+ * and no "=", and does not accept a line with it. */
 void recording_print(const struct recording *recording, struct buf *out)
 {
     const struct recording_plan *plan = &recording->plan;
 
-    buf_printf(out, "%" PRIu64 " ", recording->sums);
+    buf_printf(out, "=%" PRIu64 ",%" PRIu64 " ", recording->totals[0], recording->totals[1]);
     plan->backend->recorder_print(recording->recorder, out);
     if (plan->view) {
         buf_str(out, "; ");
@@ -254,22 +278,32 @@ static int adopt_parts(struct recording *recording, const char *recorder, const 
 int recording_adopt(const struct recording_plan *plan, bool told, const char *printed,
                     struct recording **out)
 {
-    const uint64_t sums = strtoull(printed, NULL, 10);
     const char *end = strchrnul(printed, ';'), *begin = strchrnul(printed, ' ');
-    struct recording *recording = sums ? recording_bare(plan, sums) : NULL;
+    uint64_t totals[2] = {0};
+    struct recording *recording = NULL;
+
+    if (sscanf(printed, "=%" SCNu64 ",%" SCNu64, &totals[0], &totals[1]) != 2)
+        totals[0] = strtoull(printed, NULL, 10);
+    if (totals[0])
+        recording = recording_bare(plan, totals);
     char *recorder = begin < end ? strndup(begin + 1, (size_t)(end - begin - 1)) : NULL;
     int rc = recording && recorder ? 0 : -EINVAL;
 
     if (rc == 0) {
+        const struct log_taken taken = log_taken(plan->log);
+
         recording->kernel_told = told;
-        exits_again(recording->exits);
+        recording->published = taken.source == totals[0] + 1;
+        if (taken.source == totals[0] + recording->published)
+            recording->taken = taken.n;
+        exits_again(recording->exits,
+                    arena_at(recording->totals[recording->published], totals_bytes(plan)));
         rc = adopt_parts(recording, recorder, *end ? end + 2 : NULL);
     }
     free(recorder);
     if (rc == 0 && plan->backend->taken) {
         const uint64_t taken = plan->backend->taken(recording->recorder);
 
-        recording->taken = log_taken(plan->log, sums);
         recording->replaced = taken > recording->taken ? taken - recording->taken : 0;
     }
     if (rc == 0) {

@@ -54,8 +54,12 @@ void recording_hold(struct recording *recording, bool held);
  * arrive during the call go to the log with the next drain. Makes system calls. */
 void recording_inventory(struct recording *recording, pid_t pid, uint64_t time_ns,
                          struct buf *records);
-/* The steps and exit counts, for exits_rest() and exits_reset(). */
-struct exits *recording_exits(struct recording *recording);
+/* Puts the remainders of steps and exit counts into the log: see exits_rest(), and
+ * log_put_all_once() for `request`. Needs a hold. */
+void recording_put_rest(struct recording *recording, uint64_t request, uint64_t time_ns,
+                        const uint64_t *counted, bool over);
+/* Zeroes the totals: see exits_reset(). Needs a hold. */
+void recording_reset(struct recording *recording, uint64_t request);
 
 /*
  * Moves a recording to a new worker: the old one prints it, the new one adopts it. The caller makes

@@ -87,17 +87,17 @@ void recording_flush(struct recording *recording)
 {
     const struct recording_plan *plan = &recording->plan;
     struct buf *batch = &recording->batch;
-    struct log_taken taken = {.source = recording->sums};
+    uint64_t taken;
 
     /* the batch can wait: its records are older than the hold */
     if (atomic_load(&recording->held))
         return;
-    put_losses(recording); /* lost records are included in taken.n */
-    taken.n = plan->backend->taken ? plan->backend->taken(recording->recorder) : 0;
-    if (batch->len == 0 && taken.n == recording->taken)
+    put_losses(recording); /* lost records are included in `taken` */
+    taken = plan->backend->taken ? plan->backend->taken(recording->recorder) : 0;
+    if (batch->len == 0 && taken == recording->taken)
         return;
-    recording->taken = taken.n;
-    log_put_taken(plan->log, batch->data, batch->len, taken);
+    recording->taken = taken;
+    recording_publish(recording, 0, batch);
     buf_clear(batch);
 }
 

@@ -16,7 +16,10 @@ struct recording {
     atomic_uint refs;
     struct recording_plan plan;
     struct recorder *recorder;
-    uint64_t sums;       /* arena block with the totals of exits.h */
+    /* Arena blocks for the totals of exits.h. The log publishes which of them is valid together
+     * with the records that it includes: log_taken.source is totals[0] + published. */
+    uint64_t totals[2];
+    bool published;
     struct exits *exits; /* the task table, with counts unless the PMC samples */
     unsigned n_execs;    /* processes with an exec whose path is still unknown */
 
@@ -42,6 +45,8 @@ void recording_put(void *arg, const struct record *record);
 void recording_put_found(void *arg, const struct record *record);
 /* Moves the batch to the log, unless the recording is held. */
 void recording_flush(struct recording *recording);
+/* Adds records to the log, and publishes the totals of exits.h with them. */
+void recording_publish(struct recording *recording, uint64_t request, const struct buf *records);
 /* Returns a PID in the attacher's namespace, or 0 if it has none there or is NOBODY. */
 uint32_t recording_shown_pid(const struct recording *recording, uint32_t pid);
 void recording_forget_pid(const struct recording *recording,

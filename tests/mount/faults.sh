@@ -566,6 +566,53 @@ P
     between "$(stat_value restarts)" 12 48
 }
 
+# The worker frees memory while it adds up the counts of threads that exited, before their records are in the log, and
+# after the remainder of a stop is there.
+#@ plain
+t_steps_and_exits_add_up_wherever_the_worker_ends() {
+    with_faults
+    mount_pmcfs
+    exec {held}<"$M/README"
+    with_control <<'P'
+import subprocess, time
+def write(file, text):
+    with open(os.path.join(tree, "a", file), "w") as out: out.write(text)
+def text(file):
+    with open(os.path.join(tree, "a", file)) as of: return of.read()
+os.mkdir(os.path.join(tree, "a"))
+shell = subprocess.Popen(["sh"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+def run(line):
+    print(line, "; echo", file=shell.stdin, flush=True)
+    shell.stdout.readline()
+write("config", "event=page-faults descendants=on log-csw=on log-exit=on target=%d" % shell.pid)
+for n in range(20):
+    run("sh -c : & sh -c : & wait")
+    arm(FREES, n + 1)
+    write("samples", "drains")
+    text("count")
+    disarm()
+for n in range(20):
+    run("sh -c :")
+    arm(FREES, n + 1)
+    write("ctl", "stop")
+    text("count")
+    disarm()
+    write("ctl", "start")
+shell.stdin.close()
+shell.wait()
+until = time.monotonic() + 20
+while text("ctl") != "exited\n" and time.monotonic() < until: time.sleep(0.02)
+counted, log, sums = int(text("count")), text("samples"), {"csw": 0, "exit": 0}
+for line in log.splitlines():
+    fields = line.split()
+    if fields[1] in sums: sums[fields[1]] += sum(int(field[6:]) for field in fields if field.startswith("count="))
+assert sums == {"csw": counted, "exit": counted}, (counted, sums, log[-3000:])
+stops = [line for line in log.splitlines() if line.split()[1] == "stop"]
+assert len(stops) == 20 + (log.splitlines()[-1].split()[1] == "stop"), (len(stops), log[-3000:])
+P
+    between "$(stat_value restarts)" 12 60
+}
+
 upgraded='
 import threading
 asks, programs, prefix = Layer(sys.argv[5]), sys.argv[6:8], sys.argv[8:]

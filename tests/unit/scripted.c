@@ -46,6 +46,8 @@ static int recorder_drain(struct recorder *recorder, bool all, const struct inta
         at += record->size;
     }
     buf_clear(&sc.script);
+    if (sc.kill) /* nothing of this drain goes to the log */
+        recording_hold(sc.recording, true);
     return sc.drain_result;
 }
 

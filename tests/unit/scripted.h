@@ -14,6 +14,7 @@ struct scripted {
     struct sink sink;
     struct buf script; /* the records of the next drain */
     int drain_result;
+    bool kill; /* the drain ends before the log has its records */
     struct log *log;
     struct log_cursor *cursor;
     struct recording *recording;

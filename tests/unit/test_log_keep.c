@@ -229,7 +229,7 @@ TEST(a_batch_is_present_completely_or_not_at_all)
         if (pid == 0) {
             event_log = log_adopt(block);
             for (;;)
-                log_put_all_once(event_log, ++request, made.data, made.len);
+                log_put_all_once(event_log, ++request, NULL, made.data, made.len);
         }
         moment.tv_nsec += i * 7919 % 1000 * 1000;
         nanosleep(&moment, NULL);

@@ -4,6 +4,8 @@
 #include "tests/unit/scripted.h"
 #include "tests/unit/unit.h"
 
+#include "core/base/arena.h"
+
 #include <errno.h>
 
 SUITE_SETUP(recording_life, scripted_setup, scripted_teardown);
@@ -218,6 +220,74 @@ TEST(recording_continues_in_a_later_worker)
     recording_inventory(sc.recording, 100, 5, &found);
     ck_assert_uint_eq(found_types(&found, RECORD_MAP, NOBODY), 0); /* already reported */
     buf_free(&found);
+}
+
+static uint64_t value_of(unsigned type)
+{
+    const struct record_note *note = nth(type, 0);
+
+    return note && note->n == 1 ? note->value[0] : 0;
+}
+
+static void put_rest(uint64_t counted)
+{
+    recording_put_rest(sc.recording, 0, 9, &counted, true);
+    drain();
+}
+
+/* One block with three totals, and no "=" in the line. */
+TEST(totals_of_version_0_2_are_continued)
+{
+    struct recording_plan plan = scripted_plan();
+    const size_t bytes = 3 * sizeof(uint64_t);
+    const uint64_t block = arena_alloc(bytes);
+    struct buf line;
+
+    plan.samples = false;
+    plan.switches = plan.exits = true;
+    ((uint64_t *)arena_at(block, bytes))[0] = 7; /* in SWITCH records */
+    ((uint64_t *)arena_at(block, bytes))[1] = 4; /* in COUNT records */
+    buf_init(&line, NULL, 0);
+    buf_printf(&line, "%llu scripted 0", (unsigned long long)block);
+    ck_assert_int_eq(recording_adopt(&plan, true, buf_text(&line), &sc.recording), 0);
+    buf_free(&line);
+    put_rest(9);
+    ck_assert_uint_eq(value_of(RECORD_SWITCH), 2);
+    ck_assert_uint_eq(value_of(RECORD_COUNT), 5);
+    for (unsigned i = 0; i < 2; i++) { /* the line of this version */
+        reload(&plan);
+        put_rest(10 + i);
+        ck_assert_uint_eq(value_of(RECORD_SWITCH), 1);
+        ck_assert_uint_eq(value_of(RECORD_COUNT), 1);
+    }
+}
+
+/* The worker is killed while records are in the batch: the log does not have them. */
+TEST(counts_that_are_not_in_the_log_yet_are_in_the_remainder_of_a_later_worker)
+{
+    struct recording_plan plan = scripted_plan();
+    struct recording *killed;
+    struct buf line;
+
+    plan.samples = false;
+    plan.switches = plan.exits = true;
+    record_counts(true, true);
+    say_step(1, 100, 100, 5, 0);
+    drain();
+    buf_init(&line, NULL, 0);
+    recording_print(sc.recording, &line);
+    killed = sc.recording;
+    say_step(2, 100, 100, 6, 0);
+    sc.kill = true;
+    drain();
+    sc.kill = false;
+    ck_assert_uint_eq(count_type(RECORD_SWITCH), 0);
+    ck_assert_int_eq(recording_adopt(&plan, true, buf_text(&line), &sc.recording), 0);
+    buf_free(&line);
+    put_rest(11);
+    ck_assert_uint_eq(value_of(RECORD_SWITCH), 6);
+    recording_hold(killed, false);
+    recording_forget(killed);
 }
 
 TEST(a_text_that_was_not_printed_is_not_adopted)
