@@ -26,6 +26,7 @@ struct guard;
 struct log_event;
 struct recorder;
 struct record;
+struct sample;
 
 enum class_capability { /* hwpmc's capabilities that can be found out on Linux */
     CAP_INTERRUPT = 1,
@@ -143,6 +144,11 @@ struct recorder_facts { /* (locked): no system calls */
  */
 struct intake {
     void (*put)(void *arg, const struct record *record);
+    /* The same for a sample that the receiver writes (sample_write()). NULL: samples are skipped. A
+     * backend may also pass them to put(). */
+    void (*sample)(void *arg, const struct sample *sample);
+    /* Called before a backend that calls sample() makes system calls or returns. May be NULL. */
+    void (*end)(void *arg);
     void *arg;
 };
 
@@ -225,7 +231,8 @@ struct backend {
     int (*drain)(struct recorder *recorder, bool all, const struct intake *intake);
     /*
      * Returns the number of records taken so far and commits them: neither this worker nor a later
-     * one takes them again. Called from intake->put, or while no drain runs. NULL: not supported.
+     * one takes them again. Called from the functions of intake, where the record that is passed
+     * does not count yet, or while no drain runs. NULL: not supported.
      */
     uint64_t (*taken)(struct recorder *recorder);
     void (*recorder_print)(const struct recorder *recorder, struct buf *out);

@@ -14,13 +14,17 @@ enum {
     RACE_PROCESSES = 40
 };
 
-static void count_sample(void *arg, const struct record *record)
+static void count_sample(void *arg, const struct sample *sample)
+{
+    (void)sample;
+    ++*(long *)arg;
+}
+
+static void count_lost(void *arg, const struct record *record)
 {
     const struct record_lost *lost = (const void *)record;
 
-    if (record->type == RECORD_SAMPLE)
-        ++*(long *)arg;
-    else if (record->type == RECORD_LOST)
+    if (record->type == RECORD_LOST)
         *(long *)arg += (long)lost->lost;
 }
 
@@ -31,7 +35,8 @@ static bool is_recorded(struct recorder *recorder, struct counter *counter)
 
     perf_stop(counter);
     counted = value(counter);
-    perf_drain(recorder, true, &(struct intake){.put = count_sample, .arg = &samples});
+    perf_drain(recorder, true,
+               &(struct intake){.put = count_lost, .sample = count_sample, .arg = &samples});
     if (samples != counted)
         printf("# %ld samples of %ld\n", samples, counted);
     return samples == counted;

@@ -39,9 +39,18 @@ static void take(void *arg, const struct record *record)
     run->n += record->size;
 }
 
+static void take_sample(void *arg, const struct sample *sample)
+{
+    static uint64_t record[RECORD_MAX / sizeof(uint64_t)];
+
+    sample_write(sample, (void *)record);
+    take(arg, (const void *)record);
+}
+
 void drain(struct run *run, bool all)
 {
-    perf_drain(run->recorder, all, &(struct intake){.put = take, .arg = run});
+    perf_drain(run->recorder, all,
+               &(struct intake){.put = take, .sample = take_sample, .arg = run});
 }
 
 const struct record *first_record(const struct run *run)

@@ -13,6 +13,9 @@
 #include <string.h>
 
 #define DROP_BYTES (sizeof(struct record_note) + 3 * sizeof(uint64_t)) /* 2 values and "log" */
+#define ROOM_MAX   (64u << 10) /* bytes of samples that are published at once */
+/* A full ring is freed in parts, so that samples rarely wait for the publication of a removal. */
+#define OVERWRITE_PART 16
 
 struct log *log_new(uint64_t max_bytes)
 {
@@ -167,14 +170,9 @@ static void give_up(struct log *log, const struct log_sums *sums, bool refused)
     log->first++;
 }
 
-/* Removes the oldest record. Returns false if the log is empty. */
-static bool log_overwrite(struct log *log)
+/* Removes the oldest record, which is not a sample. */
+static void overwrite_other(struct log *log, const struct record *record)
 {
-    const struct record *record;
-
-    if (log->first > log->last)
-        return false;
-    record = (const struct record *)ring_at(&log->ring, log->ring.tail);
     if (spaces_wants(record))
         fold_oldest(log, record);
     const bool refused = is_refused(record);
@@ -182,8 +180,24 @@ static bool log_overwrite(struct log *log)
 
     log_sums_add(&sums, &log->ring, log->ring.tail);
     give_up(log, &sums, refused);
-    ring_drop(&log->ring, record->size);
-    return true;
+}
+
+/* Removes the oldest records until the ring has room for `bytes`, or is empty. */
+static void overwrite(struct log *log, uint64_t bytes)
+{
+    while (ring_room(&log->ring) < bytes && log->first <= log->last) {
+        const struct record *record =
+            (const struct record *)ring_at(&log->ring, log->ring.tail);
+        const size_t size = record->size;
+
+        if (record->type != RECORD_SAMPLE) {
+            overwrite_other(log, record);
+        } else { /* the sums have no samples */
+            log->missed += log->first >= log_unread(log);
+            log->first++;
+        }
+        ring_drop(&log->ring, size);
+    }
 }
 
 void log_missed_again(struct log *log, const struct log_mark *mark)
@@ -317,8 +331,7 @@ static uint64_t make_room(struct log *log, const char *records, size_t len)
             log_grow(log, largest, bytes);
         if (log->ring.size > size)
             continue;
-        while (ring_room(&log->ring) < bytes && log_overwrite(log))
-            ;
+        overwrite(log, bytes);
         return bytes;
     }
 }
@@ -418,6 +431,39 @@ int log_put_all_once(struct log *log, uint64_t request, const struct log_taken *
     piece_publish(log);
     pthread_mutex_unlock(&log->mutex);
     return rc;
+}
+
+bool log_begin(struct log *log, size_t size)
+{
+    struct ring *ring = &log->ring;
+    uint64_t room;
+
+    size += LOG_LOSSES;
+    pthread_mutex_lock(&log->mutex);
+    while (ring_room(ring) < size && log_grow(log, size, size))
+        ;
+    if (ring_room(ring) < size && ring->size >= size)
+        overwrite(log, ring->size / OVERWRITE_PART > size ? ring->size / OVERWRITE_PART : size);
+    if (ring->tail > log->sure)
+        log_publish(log);
+    room = ring_room(ring) < ROOM_MAX ? ring_room(ring) : ROOM_MAX;
+    if (room >= size && ring_together(ring, ring->head) < room)
+        room = ring_together(ring, ring->head);
+    if (room < size) {
+        pthread_mutex_unlock(&log->mutex);
+        return false;
+    }
+    log->room = ring_at(ring, ring->head);
+    log->room_end = ring->head + room - LOG_LOSSES;
+    return true;
+}
+
+void log_end(struct log *log, const struct log_taken *taken, const struct buf *losses)
+{
+    put_piece(log, losses->data, losses->len); /* log_begin() has left room for them */
+    log->taken = *taken;
+    piece_publish(log);
+    pthread_mutex_unlock(&log->mutex);
 }
 
 int log_put_all(struct log *log, const void *records, size_t len)

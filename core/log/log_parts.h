@@ -75,6 +75,8 @@ struct log {
     struct facts replaced;     /* while putting: the facts block that the published copy uses */
     struct log_request before; /* batches of the last request of an earlier worker */
     uint64_t sure;             /* tail in the published copy: bytes before it may be overwritten */
+    char *room;                /* between log_begin() and log_end(): the next record goes here */
+    uint64_t room_end;         /* place that records in `room` may reach */
 
     uint64_t grow_place; /* after a refusal: the head at which the ring may try to grow */
     int short_of;        /* result of the last growth: 0, -EDQUOT or -ENOMEM */
@@ -87,6 +89,35 @@ struct log {
     bool unread_known;
     struct log_sums read_sums; /* sums before most_read; 0 in a new worker */
 };
+
+/*
+ * Adds samples by writing them in the memory of the log, instead of copying them. log_begin() locks
+ * the log until log_end(); in between the thread makes no system call and uses the log for nothing
+ * else. `size` is the size of the first sample. Returns false, and does not lock the log, if there
+ * is no contiguous room for it.
+ */
+bool log_begin(struct log *log, size_t size);
+/* Adds records about losses, at most LOG_LOSSES bytes, publishes all records since log_begin(), and
+ * unlocks the log. */
+void log_end(struct log *log, const struct log_taken *taken, const struct buf *losses);
+#define LOG_LOSSES 256u
+
+/* Returns the room for a sample of at most this size, or NULL: call log_end(). */
+static inline void *log_room(const struct log *log, size_t size)
+{
+    return log->ring.head + size <= log->room_end ? log->room : NULL;
+}
+
+/* Adds the valid sample that was written in the room. */
+static inline void log_add(struct log *log, struct record_sample *sample)
+{
+    if (sample->time < log->last_time)
+        sample->time = log->last_time;
+    log->last_time = sample->time;
+    log->ring.head += sample->head.size;
+    log->room += sample->head.size;
+    __atomic_store_n(&log->last, log->last + 1, __ATOMIC_RELEASE);
+}
 
 uint64_t log_ring_max(const struct log *log);
 /* Publishes the present state of the log for a new worker. */

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 enum record_type {
     /* types of perf, in its binary format */
@@ -131,6 +132,31 @@ struct sample_parts {
 bool sample_parts(const struct record_sample *sample, struct sample_parts *out);
 /* Returns the number of frames, limited to the size of the record. */
 uint64_t sample_frames(const struct record_sample *sample);
+
+/* The parts of a sample that is not written as a record yet. */
+struct sample {
+    const struct record_sample *head; /* valid: ip, pid, tid, time, cpu and reserved */
+    unsigned misc;
+    uint64_t id, period;
+    const void *rest; /* the fields after the period */
+    size_t rest_len;  /* 0: no call chain and no other parts */
+};
+/* Writes the record, of SAMPLE_SHORT + rest_len bytes. */
+static inline void sample_write(const struct sample *sample, struct record_sample *to)
+{
+    to->head = (struct record){RECORD_SAMPLE, (uint16_t)sample->misc,
+                               (uint16_t)(SAMPLE_SHORT + sample->rest_len)};
+    to->id = sample->id;
+    to->ip = sample->head->ip;
+    to->pid = sample->head->pid;
+    to->tid = sample->head->tid;
+    to->time = sample->head->time;
+    to->cpu = sample->head->cpu;
+    to->reserved = sample->head->reserved;
+    to->period = sample->period;
+    if (sample->rest_len)
+        memcpy((char *)to + SAMPLE_SHORT, sample->rest, sample->rest_len);
+}
 
 struct record_lost {
     struct record head;

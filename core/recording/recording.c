@@ -161,7 +161,10 @@ void recording_hold(struct recording *recording, bool held)
 bool recording_drain(struct recording *recording, bool all, bool *any)
 {
     const struct recording_plan *plan = &recording->plan;
-    const struct intake intake = {.put = recording_put, .arg = recording};
+    const struct intake intake = {.put = recording_put,
+                                  .sample = recording_sample,
+                                  .end = recording_end,
+                                  .arg = recording};
     uint64_t before;
 
     *any = false;
@@ -215,35 +218,39 @@ void recording_inventory(struct recording *recording, pid_t pid, uint64_t time_n
     pthread_mutex_unlock(&recording->lock);
 }
 
-void recording_publish(struct recording *recording, uint64_t request, const struct buf *records)
+struct log_taken recording_store(struct recording *recording)
 {
     const struct recording_plan *plan = &recording->plan;
     const bool other = !recording->published;
-    const struct log_taken taken = {.source = recording->totals[0] + other, .n = recording->taken};
 
     if (!plan->samples)
         memcpy(arena_at(recording->totals[other], totals_bytes(plan)),
                exits_totals(recording->exits), totals_bytes(plan));
-    log_put_all_once(plan->log, request, &taken, records->data, records->len);
     recording->published = other;
+    return (struct log_taken){.source = recording->totals[0] + other, .n = recording->taken};
 }
 
 void recording_put_rest(struct recording *recording, uint64_t request, uint64_t time_ns,
                         const uint64_t *counted, bool over)
 {
+    struct log_taken taken;
     struct buf records;
 
     buf_init(&records, NULL, 0);
     exits_rest(recording->exits, time_ns, counted, over, &records);
     recording->dropped += records.failed;
-    recording_publish(recording, request, &records);
+    taken = recording_store(recording);
+    log_put_all_once(recording->plan.log, request, &taken, records.data, records.len);
     buf_free(&records);
 }
 
 void recording_reset(struct recording *recording, uint64_t request)
 {
+    struct log_taken taken;
+
     exits_reset(recording->exits);
-    recording_publish(recording, request, &(const struct buf){.data = NULL});
+    taken = recording_store(recording);
+    log_put_all_once(recording->plan.log, request, &taken, NULL, 0);
 }
 
 /* ---- move to a new worker ---- */

@@ -3,6 +3,8 @@
  */
 #include "core/recording/recording_state.h"
 
+#include <string.h>
+
 uint32_t recording_shown_pid(const struct recording *recording, uint32_t pid)
 {
     const struct recording_plan *plan = &recording->plan;
@@ -12,12 +14,14 @@ uint32_t recording_shown_pid(const struct recording *recording, uint32_t pid)
     return plan->view ? (uint32_t)plan->host->view_pid(plan->view, (pid_t)pid) : pid;
 }
 
-void recording_forget_pid(const struct recording *recording, uint32_t pid)
+void recording_forget_pid(struct recording *recording, uint32_t pid)
 {
     const struct recording_plan *plan = &recording->plan;
 
-    if (plan->view && pid != 0 && pid != NOBODY)
-        plan->host->view_forget(plan->view, (pid_t)pid);
+    if (!plan->view || pid == 0 || pid == NOBODY)
+        return;
+    plan->host->view_forget(plan->view, (pid_t)pid);
+    memset(&recording->last, 0, sizeof(recording->last));
 }
 
 static void translate_pair(const struct recording *recording, uint32_t *pid, uint32_t *tid)

@@ -14,19 +14,28 @@
 #define FRAME_HYPERVISOR  ((uint64_t)-32)
 #define KERNEL_HALF(addr) ((addr) >> 63 != 0)
 
-/* ---- the batch ---- */
+/* ---- records for the log ---- */
+
+/* Publishes samples that were added before: they come first in the log. Returns the offset of the
+ * next record in the batch. */
+static size_t batch_begin(struct recording *recording)
+{
+    if (recording->adding)
+        recording_flush(recording);
+    return recording->batch.len;
+}
 
 /* Returns the record that starts at `begun`. On ENOMEM it removes the record and returns NULL. */
 static struct record *batch_added(struct recording *recording, size_t begun)
 {
     struct buf *batch = &recording->batch;
 
-    recording->put++;
-    if (!batch->failed)
+    if (!batch->failed) {
+        recording->put++;
         return (struct record *)(batch->data + begun);
+    }
     batch->len = begun;
     batch->failed = false;
-    recording->put--;
     recording->dropped++;
     return NULL;
 }
@@ -34,7 +43,7 @@ static struct record *batch_added(struct recording *recording, size_t begun)
 /* Appends a copy with translated PIDs. */
 static void batch_copy(struct recording *recording, const struct record *record)
 {
-    const size_t begun = recording->batch.len;
+    const size_t begun = batch_begin(recording);
     struct record *copy;
 
     buf_add(&recording->batch, record, record->size);
@@ -46,7 +55,7 @@ static void batch_copy(struct recording *recording, const struct record *record)
 /* Appends a note. Its PIDs are those of the worker's namespace and get translated. */
 static void batch_note(struct recording *recording, const struct note *note)
 {
-    const size_t begun = recording->batch.len;
+    const size_t begun = batch_begin(recording);
     struct record *added;
 
     record_add_note(&recording->batch, note);
@@ -55,50 +64,72 @@ static void batch_note(struct recording *recording, const struct note *note)
         recording_translate(recording, added);
 }
 
-/* Appends a DROP record: n records were left out, for the reason `where`. */
-static void batch_drop(struct recording *recording, uint64_t n, const char *where, unsigned misc)
+/* Appends DROP records for records that were left out, and resets their numbers. */
+static void losses_take(struct recording *recording, struct buf *out)
 {
-    const uint64_t time = recording->last_time;
+    const struct {
+        uint64_t *n;
+        const char *where;
+        unsigned misc;
+    } losses[] = {
+        {&recording->hidden, "hidden", RECORD_WITHHELD},
+        {&recording->dropped, "memory", RECORD_REFUSED},
+        {&recording->replaced, "replaced", RECORD_REFUSED},
+    };
 
-    if (n == 0)
-        return;
-    batch_note(recording, &(struct note){.type = RECORD_DROP,
-                                         .misc = misc,
-                                         .time = time,
-                                         .cpu = UINT32_MAX,
-                                         .n = 1,
-                                         .value = &n,
-                                         .text = where,
-                                         .text_len = strlen(where)});
-}
-
-static void put_losses(struct recording *recording)
-{
-    const uint64_t hidden = recording->hidden, dropped = recording->dropped;
-
-    recording->hidden = recording->dropped = 0;
-    batch_drop(recording, hidden, "hidden", RECORD_WITHHELD);
-    batch_drop(recording, dropped, "memory", RECORD_REFUSED);
-    batch_drop(recording, recording->replaced, "replaced", RECORD_REFUSED);
-    recording->replaced = 0;
+    for (size_t i = 0; i < sizeof(losses) / sizeof(losses[0]); i++) {
+        if (!*losses[i].n)
+            continue;
+        record_add_note(out, &(struct note){.type = RECORD_DROP,
+                                            .misc = losses[i].misc,
+                                            .time = recording->last_time,
+                                            .cpu = UINT32_MAX,
+                                            .n = 1,
+                                            .value = losses[i].n,
+                                            .text = losses[i].where,
+                                            .text_len = strlen(losses[i].where)});
+        *losses[i].n = 0;
+        recording->put++;
+    }
 }
 
 void recording_flush(struct recording *recording)
 {
     const struct recording_plan *plan = &recording->plan;
-    struct buf *batch = &recording->batch;
+    _Alignas(uint64_t) char room[LOG_LOSSES];
+    struct buf *batch = &recording->batch, losses;
+    struct log_taken numbers;
     uint64_t taken;
 
     /* the batch can wait: its records are older than the hold */
-    if (atomic_load(&recording->held))
+    if (!recording->adding && atomic_load(&recording->held))
         return;
-    put_losses(recording); /* lost records are included in `taken` */
+    buf_init(&losses, room, sizeof(room));
+    losses_take(recording, &losses); /* lost records are included in `taken` */
     taken = plan->backend->taken ? plan->backend->taken(recording->recorder) : 0;
+    if (recording->adding) {
+        recording->taken = taken;
+        numbers = recording_store(recording);
+        log_end(plan->log, &numbers, &losses);
+        recording->adding = false;
+        return;
+    }
+    buf_add(batch, losses.data, losses.len);
+    if (batch->failed) {
+        recording->dropped++;
+        batch->failed = false;
+    }
     if (batch->len == 0 && taken == recording->taken)
         return;
     recording->taken = taken;
-    recording_publish(recording, 0, batch);
+    numbers = recording_store(recording);
+    log_put_all_once(plan->log, 0, &numbers, batch->data, batch->len);
     buf_clear(batch);
+}
+
+void recording_end(void *arg)
+{
+    recording_flush(arg);
 }
 
 /* ---- execs ---- */
@@ -197,9 +228,8 @@ static bool mode_is_hidden(unsigned mode, uint64_t ip)
     return mode == RECORD_KERNEL || mode == MODE_HYPERVISOR || KERNEL_HALF(ip);
 }
 
-/* Removes kernel frames from the sample at the end of the batch, and keeps the fields after them.
- */
-static void frames_cut(struct recording *recording, struct record_sample *sample)
+/* Removes kernel frames from a sample, and keeps the fields after them. */
+static void frames_cut(struct record_sample *sample)
 {
     const uint64_t all = sample->n_frames, *rest = &sample->frame[all];
     const size_t len = sample->head.size - sizeof(*sample) - all * sizeof(*rest);
@@ -217,27 +247,76 @@ static void frames_cut(struct recording *recording, struct record_sample *sample
             sample->frame[n++] = frame;
     }
     memmove(&sample->frame[n], rest, len);
-    recording->batch.len -= (all - n) * sizeof(*rest);
     sample->n_frames = n;
     sample->head.size = (uint16_t)(sample->head.size - (all - n) * sizeof(*rest));
 }
 
-static void put_sample(struct recording *recording, const struct record *record)
+/* Translates the PIDs of a sample. A view may read /proc, which the lock of the log forbids. */
+static void sample_translate(struct recording *recording, const struct record_sample *head)
 {
-    const struct record_sample *sample = (const struct record_sample *)record;
-    const unsigned mode = record->misc & RECORD_MODE;
-    const size_t begun = recording->batch.len;
+    if (recording->last.pid == head->pid && recording->last.tid == head->tid)
+        return;
+    if (recording->adding && recording->plan.view)
+        recording_flush(recording);
+    recording->last.pid = head->pid;
+    recording->last.tid = head->tid;
+    recording->last.shown_pid = recording_shown_pid(recording, head->pid);
+    recording->last.shown_tid = recording_shown_pid(recording, head->tid);
+}
 
+/* Returns room for a sample in the log, or else in the batch; NULL on ENOMEM. */
+static struct record_sample *sample_room(struct recording *recording, size_t size)
+{
+    struct log *log = recording->plan.log;
+    struct record_sample *room = recording->adding ? log_room(log, size) : NULL;
+
+    if (room)
+        return room;
+    if (recording->adding)
+        recording_flush(recording);
+    recording->adding =
+        !recording->batch.len && !atomic_load(&recording->held) && log_begin(log, size);
+    if (recording->adding)
+        return log_room(log, size);
+    room = (struct record_sample *)buf_reserve(&recording->batch, size);
+    recording->batch.failed = false;
+    return room;
+}
+
+void recording_sample(void *arg, const struct sample *sample)
+{
+    struct recording *recording = arg;
+    const struct record_sample *head = sample->head;
+    const size_t size = SAMPLE_SHORT + sample->rest_len;
+    const unsigned mode = sample->misc & RECORD_MODE;
+    struct record_sample *to;
+
+    if (recording->batch.len)
+        recording_flush(recording);
+    recording->last_time = head->time;
     /* before the first map only kernel code runs, so no path follows a user sample */
-    if (mode == RECORD_USERMODE)
-        exec_settle(recording, sample->pid);
-    if (!recording->plan.kernel && mode_is_hidden(mode, sample->ip)) {
+    if (recording->n_execs && mode == RECORD_USERMODE)
+        exec_settle(recording, head->pid);
+    if (!recording->plan.kernel && mode_is_hidden(mode, head->ip)) {
         recording->hidden++;
         return;
     }
-    batch_copy(recording, record);
-    if (!recording->plan.kernel && record->size > SAMPLE_SHORT && recording->batch.len > begun)
-        frames_cut(recording, (struct record_sample *)(recording->batch.data + begun));
+    sample_translate(recording, head);
+    to = sample_room(recording, size);
+    if (!to) {
+        recording->dropped++;
+        return;
+    }
+    sample_write(sample, to);
+    to->pid = recording->last.shown_pid;
+    to->tid = recording->last.shown_tid;
+    if (!recording->plan.kernel && sample->rest_len)
+        frames_cut(to);
+    recording->put++;
+    if (recording->adding)
+        log_add(recording->plan.log, to);
+    else
+        recording->batch.len += to->head.size;
 }
 
 /* ---- maps ---- */
@@ -379,12 +458,20 @@ static void put_comm(struct recording *recording, const struct record *record)
 
 void recording_put(void *arg, const struct record *record)
 {
+    const struct record_sample *sample = (const struct record_sample *)record;
     struct recording *recording = arg;
 
+    if (recording->adding || recording->batch.len >= BATCH_BYTES)
+        recording_flush(recording);
     recording->last_time = record_time(record);
     switch ((enum record_type)record->type) {
     case RECORD_SAMPLE:
-        put_sample(recording, record);
+        recording_sample(recording, &(struct sample){.head = sample,
+                                                     .misc = record->misc,
+                                                     .id = sample->id,
+                                                     .period = sample->period,
+                                                     .rest = &sample->n_frames,
+                                                     .rest_len = record->size - SAMPLE_SHORT});
         break;
     case RECORD_COMM:
         put_comm(recording, record);
@@ -414,8 +501,6 @@ void recording_put(void *arg, const struct record *record)
         batch_copy(recording, record);
         break;
     }
-    if (recording->batch.len >= BATCH_BYTES)
-        recording_flush(recording);
 }
 
 void recording_put_found(void *arg, const struct record *record)

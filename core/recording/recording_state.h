@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "core/log/spaces.h"
+#include "core/log/log_parts.h"
 #include "core/recording/recording.h"
 
 #include <pthread.h>
@@ -26,30 +26,37 @@ struct recording {
     pthread_mutex_t lock; /* protects the recorder, exits and the fields below */
     atomic_bool held;
     bool kernel_told;
-    struct buf batch;   /* records for the log */
+    bool adding;        /* samples are written in the log: between log_begin() and log_end() */
+    struct buf batch;   /* other records for the log; empty while `adding` */
     size_t found_end;   /* limit of the batch length during an inventory */
     struct buf scratch; /* output of exits_take() */
-    uint64_t put;       /* records added to the batch, never reset */
+    uint64_t put;       /* records added to log or batch, never reset */
     uint64_t taken;     /* records read from the recorder, as stored in the log */
     uint64_t replaced;  /* read by an earlier worker but not logged; no DROP record yet */
     uint64_t dropped;   /* dropped on ENOMEM; no DROP record yet */
     uint64_t hidden;    /* hidden samples; no DROP record yet */
     uint64_t last_time; /* time of the last record */
+    struct {
+        uint32_t pid, tid, shown_pid, shown_tid;
+    } last; /* numbers of the last sample, translated with a view */
 
     bool keep; /* on free, keep file descriptors open for a new worker */
 };
 
-/* Callback of the backend's drain: processes a record into the batch, and flushes a full batch. */
+/* Callbacks of the backend's drain: process a record or a sample, or move all records to the log.
+ * The first two flush before they process the record, because recorder.taken() does not include it
+ * yet. */
 void recording_put(void *arg, const struct record *record);
+void recording_sample(void *arg, const struct sample *sample);
+void recording_end(void *arg);
 /* Callback of the host's inventory: appends a record to the batch without any derived records. */
 void recording_put_found(void *arg, const struct record *record);
-/* Moves the batch to the log, unless the recording is held. */
+/* Publishes the samples in the log, or moves the batch there, unless the recording is held. */
 void recording_flush(struct recording *recording);
-/* Adds records to the log, and publishes the totals of exits.h with them. */
-void recording_publish(struct recording *recording, uint64_t request, const struct buf *records);
+/* Stores the totals of exits.h. They are valid when the log publishes the returned numbers. */
+struct log_taken recording_store(struct recording *recording);
 /* Returns a PID in the attacher's namespace, or 0 if it has none there or is NOBODY. */
 uint32_t recording_shown_pid(const struct recording *recording, uint32_t pid);
-void recording_forget_pid(const struct recording *recording,
-                          uint32_t pid); /* the task has exited */
+void recording_forget_pid(struct recording *recording, uint32_t pid); /* the task has exited */
 /* Translates all PIDs of a record in place. */
 void recording_translate(const struct recording *recording, struct record *record);

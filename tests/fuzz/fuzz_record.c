@@ -32,6 +32,16 @@ static void put(void *arg, const struct record *record)
     n_put++;
 }
 
+static void put_sample(void *arg, const struct sample *sample)
+{
+    static uint64_t record[RECORD_MAX / sizeof(uint64_t)];
+
+    FUZZ_CHECK(SAMPLE_SHORT + sample->rest_len <= RECORD_MAX);
+    sample_write(sample, (void *)record);
+    FUZZ_CHECK(record_fits((const void *)record, SAMPLE_SHORT + sample->rest_len));
+    put(arg, (const void *)record);
+}
+
 static void read_all(void)
 {
     struct log_cursor *cursor = log_open(log_of);
@@ -74,7 +84,7 @@ static void take(const uint8_t *data, size_t size)
                                      .kind = (uint8_t)i,
                                      .parts = (uint8_t)(data[1] & (RECORD_RAW | RECORD_STACK)),
                                      .has_period = data[1] & 8});
-    recorder_take(&recorder, &(struct intake){.put = put});
+    recorder_take(&recorder, &(struct intake){.put = put, .sample = put_sample});
     recorder_drop_ids(&recorder, &origin);
 }
 

@@ -67,21 +67,24 @@ static void ring_release(const struct recorder *recorder, struct ring *ring)
     ring->released = ring->tail;
 }
 
+/* Passes the next record. It counts as taken afterwards: see struct backend. */
 static void ring_take(struct recorder *recorder, struct ring *ring, const struct intake *intake)
 {
-    uint64_t at = ring->tail & (ring->size - 1);
+    uint64_t at = ring->tail & (ring->size - 1), n = 1;
     const struct record *record = (const void *)(ring->data + at);
     size_t size = record->size, first = ring->size - at < size ? ring->size - at : size;
 
-    memcpy(recorder->scratch, record, first);
-    memcpy(recorder->scratch + first, ring->data, size - first);
+    if (first < size || !kernel_sample_take(recorder, record, intake)) {
+        memcpy(recorder->scratch, record, first);
+        memcpy(recorder->scratch + first, ring->data, size - first);
+        record = (const void *)recorder->scratch;
+        /* A LOST record counts as the records that were lost. */
+        if (record->type == PERF_RECORD_LOST && size >= 24)
+            n = ((const uint64_t *)(const void *)(record + 1))[1];
+        kernel_record_take(recorder, (void *)recorder->scratch, intake);
+    }
     ring->tail += size;
-    /* A LOST record counts as the records that were lost. */
-    record = (const void *)recorder->scratch;
-    ring->n += record->type == PERF_RECORD_LOST && size >= 24
-                   ? ((const uint64_t *)(const void *)(record + 1))[1]
-                   : 1;
-    kernel_record_take(recorder, (void *)recorder->scratch, intake);
+    ring->n += n;
     if (ring->tail - ring->released >= RELEASE_BYTES)
         ring_release(recorder, ring);
     ring_look(ring);
@@ -153,6 +156,8 @@ static void rings_take(struct recorder *recorder, uint64_t until_ns, const struc
             ring_take(recorder, ring, intake);
         while (ring->tail < ring->head && ring->next_ns <= limit);
     }
+    if (intake->end)
+        intake->end(intake->arg);
     rings_release(recorder);
     recorder->taking = false;
 }

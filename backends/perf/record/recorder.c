@@ -19,6 +19,7 @@
 #include <linux/perf_event.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -230,12 +231,13 @@ int rings_open(struct recorder *recorder, uint64_t bytes)
 
 /* ---- ids ---- */
 
-struct id *recorder_find_id(const struct recorder *recorder, uint64_t kernel)
+struct id *recorder_find_id(struct recorder *recorder, uint64_t kernel)
 {
-    struct id *id;
+    struct id **recent = &recorder->recent[kernel % RECENT_IDS];
 
-    HASH_FIND(hh, recorder->ids, &kernel, sizeof kernel, id);
-    return id;
+    if (!*recent || (*recent)->kernel != kernel)
+        HASH_FIND(hh, recorder->ids, &kernel, sizeof kernel, *recent);
+    return *recent;
 }
 
 int recorder_add_id(struct recorder *recorder, const struct id *like)
@@ -262,6 +264,7 @@ void recorder_drop_id(struct recorder *recorder, uint64_t kernel)
 
     if (!id)
         return;
+    recorder->recent[kernel % RECENT_IDS] = NULL;
     HASH_DEL(recorder->ids, id);
     free(id);
 }
@@ -270,6 +273,7 @@ void recorder_drop_ids(struct recorder *recorder, const struct origin *origin)
 {
     struct id *id, *next;
 
+    memset(recorder->recent, 0, sizeof recorder->recent);
     HASH_ITER (hh, recorder->ids, id, next) {
         if (origin && id->origin != origin)
             continue;

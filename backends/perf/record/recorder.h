@@ -91,6 +91,8 @@ struct ring {
     struct ring_taken *taken; /* NULL: the sideband's */
 };
 
+#define RECENT_IDS 16
+
 struct recorder {
     LIST_ENTRY(recorder) along; /* in state->recorders; needs the state's setup lock */
     struct backend_state *state;
@@ -111,6 +113,7 @@ struct recorder {
     struct origin everywhere; /* of the rings' events while they track */
     struct origin *origins;   /* needs lock, like the next fields */
     struct id *ids;           /* by struct id.kernel */
+    struct id *recent[RECENT_IDS]; /* elements of ids that were found last, or NULL */
     char *scratch;            /* RECORD_SPACE bytes: a copy of the record that is converted */
 };
 
@@ -151,7 +154,7 @@ int recorder_redirect(const struct recorder *recorder, int fd, unsigned cpu);
 /* Meaning of ids; all need lock. Adds or replaces an id. Returns 0 or -ENOMEM. */
 int recorder_add_id(struct recorder *recorder, const struct id *like);
 /* Returns NULL if the id is unknown or was dropped. */
-struct id *recorder_find_id(const struct recorder *recorder, uint64_t kernel);
+struct id *recorder_find_id(struct recorder *recorder, uint64_t kernel);
 void recorder_drop_id(struct recorder *recorder, uint64_t kernel);
 /* Drops all ids of this origin; NULL: all ids. */
 void recorder_drop_ids(struct recorder *recorder, const struct origin *origin);

@@ -38,23 +38,12 @@ static struct record_tail *kernel_tail(struct record *record)
     return (void *)((char *)record + record->size - sizeof(struct record_tail));
 }
 
+/* Bits of misc that the log stores for a sample. */
+#define SAMPLE_MISC (RECORD_MODE | PERF_RECORD_MISC_EXACT_IP)
+
 static uint64_t log_id(const struct id *id)
 {
     return LOG_ID(id->origin->set, id->place);
-}
-
-/* Corrects the size of a sample that was prepared for another event too (sampling_shares_id()): it
- * can have the larger size of the other event's sample. */
-static void sample_cut(const struct origin *origin, struct record_sample *sample)
-{
-    uint64_t room = (uint64_t)sample->head.size - SAMPLE_SHORT;
-
-    if (sample->head.size <= SAMPLE_SHORT)
-        return;
-    if (!origin->chains)
-        sample->head.size = SAMPLE_SHORT;
-    else if (room >= sizeof(uint64_t) && sample->n_frames < room / sizeof(uint64_t))
-        sample->head.size = (uint16_t)(SAMPLE_SHORT + (1 + sample->n_frames) * sizeof(uint64_t));
 }
 
 static void sample_lose(const struct record_sample *sample, const struct intake *intake)
@@ -155,37 +144,75 @@ static void long_sample_take(const struct id *id, struct record_sample *sample,
     if (!origin->chains)
         sample->n_frames = 0;
     size = parts_take(id->parts, sample, size);
-    sample->head.misc |= id->parts;
-    sample->head.size = (uint16_t)size;
     if (size)
-        intake->put(intake->arg, &sample->head);
+        intake->sample(intake->arg,
+                       &(struct sample){.head = sample,
+                                        .misc = (sample->head.misc & SAMPLE_MISC) | id->parts,
+                                        .id = log_id(id),
+                                        .period = sample->period,
+                                        .rest = &sample->n_frames,
+                                        .rest_len = size - SAMPLE_SHORT});
     else
         sample_lose(sample, intake);
 }
 
-/* Inserts the period, after the CPU, if it is missing: scratch is larger than a record. */
+/*
+ * Passes a sample without parts after the frames. If it was prepared for another event too
+ * (sampling_shares_id()), it can have the larger size of the other event's sample, and is cut.
+ */
+static void short_sample_take(const struct id *id, const struct record_sample *sample,
+                              const struct intake *intake)
+{
+    const struct origin *origin = id->origin;
+    const size_t before = id->has_period ? SAMPLE_SHORT : PERIOD_IN_SAMPLE;
+    const uint64_t *const rest = (const void *)((const char *)sample + before);
+    struct sample out = {.head = sample,
+                         .misc = sample->head.misc & SAMPLE_MISC,
+                         .id = log_id(id),
+                         .period = origin->period,
+                         .rest = rest};
+
+    if (sample->head.size < before)
+        return;
+    if (id->has_period)
+        out.period = sample->period;
+    /* origin->samples is false for a counter that was closed long ago */
+    if ((origin->chains || !origin->samples) && sample->head.size > before) {
+        const uint64_t room = (sample->head.size - before) / sizeof *rest;
+
+        if (*rest >= room || SAMPLE_SHORT + (1 + *rest) * sizeof *rest > RECORD_MAX) {
+            sample_lose(sample, intake);
+            return;
+        }
+        out.rest_len = (1 + *rest) * sizeof *rest;
+    }
+    intake->sample(intake->arg, &out);
+}
+
+/* Passes a sample of an event. Changes it if it has parts after the frames. */
 static void event_sample_take(const struct id *id, struct record_sample *sample,
                               const struct intake *intake)
 {
-    char *period = (char *)&sample->period;
-
-    sample->id = log_id(id);
-    sample->head.misc &= RECORD_MODE | PERF_RECORD_MISC_EXACT_IP;
-    if (id->parts) {
+    if (id->parts)
         long_sample_take(id, sample, intake);
-        return;
-    }
-    if (!id->has_period) {
-        if (sample->head.size > RECORD_MAX - sizeof sample->period)
-            return;
-        memmove(period + sizeof sample->period, period,
-                sample->head.size - (size_t)PERIOD_IN_SAMPLE);
-        sample->period = id->origin->period;
-        sample->head.size = (uint16_t)(sample->head.size + sizeof sample->period);
-    }
-    if (id->origin->samples) /* false for a counter that was closed long ago */
-        sample_cut(id->origin, sample);
-    intake->put(intake->arg, &sample->head);
+    else
+        short_sample_take(id, sample, intake);
+}
+
+bool kernel_sample_take(struct recorder *recorder, const struct record *record,
+                        const struct intake *intake)
+{
+    const struct record_sample *sample = (const void *)record;
+    const struct id *id;
+
+    if (record->type != PERF_RECORD_SAMPLE || record->size < (size_t)PERIOD_IN_SAMPLE ||
+        !intake->sample)
+        return false;
+    id = recorder_find_id(recorder, sample->id);
+    if (!id || id->kind != ID_EVENT || id->parts)
+        return false;
+    short_sample_take(id, sample, intake);
+    return true;
 }
 
 static bool is_own_clock(const struct recorder *recorder, uint64_t kernel)
@@ -360,7 +387,8 @@ void kernel_record_take(struct recorder *recorder, struct record *record,
         return;
     switch (record->type) {
     case PERF_RECORD_SAMPLE:
-        any_sample_take(recorder, record, intake);
+        if (intake->sample)
+            any_sample_take(recorder, record, intake);
         break;
     case PERF_RECORD_LOST:
         loss_take(recorder, record, word[1], intake);
