@@ -1,7 +1,7 @@
 /*
  * Writes to the log: adds records, overwrites the oldest, counts losses, and moves overwritten
- * records into the address spaces. log_keep.c stores the log for a new worker, log_read.c has the
- * readers, log_memory.c the memory limits.
+ * records into the address spaces. log_read.c has the
+ * readers, log_memory.c the ring, the memory limits and the storage for a new worker.
  */
 #include "core/log/log.h"
 
@@ -186,8 +186,7 @@ static void overwrite_other(struct log *log, const struct record *record)
 static void overwrite(struct log *log, uint64_t bytes)
 {
     while (ring_room(&log->ring) < bytes && log->first <= log->last) {
-        const struct record *record =
-            (const struct record *)ring_at(&log->ring, log->ring.tail);
+        const struct record *record = (const struct record *)ring_at(&log->ring, log->ring.tail);
         const size_t size = record->size;
 
         if (record->type != RECORD_SAMPLE) {

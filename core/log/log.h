@@ -18,7 +18,7 @@
 
 #include "core/base/buf.h"
 #include "core/log/record.h"
-#include "core/log/spaces.h"
+#include "core/log/tasks.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,6 @@
 /*
- * A task table: the processes and threads of one stream of records, from FORK, COMM and EXIT. Used
- * by exits.h for counts, by spaces.h for mappings, and by the perf backend for its groups of single
- * threads.
+ * A task table: the processes and threads of one stream of records, from FORK, COMM and EXIT, with
+ * their names and mappings. exits.h and the perf backend use it for counts of tasks.
  *
  * A process exits with its last thread. Threads are added by FORK and COMM, or by the first other
  * record with their number. If an exit record is lost, the task stays until its number is reused.
@@ -9,10 +8,53 @@
 #pragma once
 
 #include "core/base/hash.h"
-#include "core/log/maps.h"
 #include "core/log/record.h"
 
+#include <stdbool.h>
+#include <stdint.h>
 #include <sys/queue.h>
+
+/* ---- mappings ---- */
+
+/*
+ * The mappings of a process, sorted by address, without overlaps. After a fork, parent and child
+ * share them until one of the two changes them, which makes fork and exec cheap. Functions add the
+ * memory that they allocate to *bytes, and subtract it on free.
+ */
+#define BLOCK_BYTES(size) ((size) + 16u) /* memory of an allocation, with overhead */
+
+void *block_alloc(uint64_t *bytes, size_t size); /* zeroed; NULL on ENOMEM */
+void block_free(uint64_t *bytes, void *block, size_t size);
+
+/* A mapping, shared by any number of processes. Its record has the PID of the first. */
+struct held_map {
+    uint64_t refs;
+    uint64_t record[]; /* contains a struct record_map */
+};
+
+struct maps {
+    unsigned refs, n, size;
+    struct held_map *held[];
+};
+
+static inline const struct record_map *map_of(const struct held_map *held)
+{
+    return (const struct record_map *)held->record;
+}
+
+static inline uint64_t map_end(const struct record_map *map)
+{
+    return map->length <= UINT64_MAX - map->start ? map->start + map->length : UINT64_MAX;
+}
+
+/* Returns the index of the first mapping that ends after this address, or n. maps may be NULL. */
+unsigned maps_search(const struct maps *maps, uint64_t address);
+/* Adds a mapping, which replaces all that it overlaps. Returns false on ENOMEM. */
+bool maps_add(uint64_t *bytes, struct maps **maps, const struct record_map *map);
+struct maps *maps_share(struct maps *maps); /* maps may be NULL */
+void maps_drop(uint64_t *bytes, struct maps **maps);
+
+/* ---- tasks ---- */
 
 #define TASKS_KERNEL UINT32_MAX /* pid of the kernel, which is stored as a process */
 
@@ -78,3 +120,57 @@ void tasks_drop(struct tasks *tasks, struct logged_process *process);
 void tasks_leave(struct tasks *tasks, struct logged_process *process);
 /* Returns the memory of the table in bytes, including its hash tables. */
 uint64_t tasks_bytes(const struct tasks *tasks);
+
+/*
+ * ---- address spaces and names ----
+ *
+ * The state after all COMM, MAP, FORK and EXIT records up to some record.
+ */
+
+/* Returns true for record types that contribute to address spaces and names. */
+static inline bool spaces_wants(const struct record *record)
+{
+    switch ((enum record_type)record->type) {
+    case RECORD_COMM:
+    case RECORD_MAP:
+    case RECORD_FORK:
+    case RECORD_EXIT:
+    case RECORD_PROCESS:
+    case RECORD_THREAD:
+        return true;
+    default:
+        return false;
+    }
+}
+/* Removes processes until the table uses at most max_bytes. */
+void spaces_bound(struct tasks *tasks, uint64_t max_bytes);
+/* Removes mappings, of the least recently updated processes first, until the table uses at most
+ * max_bytes. */
+void tasks_bound_maps(struct tasks *tasks, uint64_t max_bytes);
+/*
+ * A walk prints the address spaces as COMM and MAP records (RECORD_FOUND), a few processes per
+ * call, while the table may change between calls. Order: the kernel, then processes from the least
+ * recently updated to the latest. A process that is updated during the walk is printed again. A
+ * walk prints at most twice the number of processes at its start, so it terminates.
+ */
+struct spaces_walk {
+    uint64_t time; /* time of all records; set by the caller */
+    bool begun;
+    uint64_t left;         /* limit of processes that are still printed */
+    uint64_t kernel, next; /* update numbers below these are printed: of the kernel, of others */
+};
+/* Prints about max bytes, at least one process, and sets *n to the number of records. Returns true
+ * if processes are left. */
+bool spaces_tell(const struct tasks *tasks, struct spaces_walk *walk, size_t max, struct buf *out,
+                 size_t *n);
+/* Prints all processes and returns the number of records. */
+size_t spaces_print(const struct tasks *tasks, uint64_t time, struct buf *out);
+
+/* Returns the mapping of a process (TASKS_KERNEL: the kernel) that contains this address, or NULL.
+ */
+const struct record_map *spaces_find(const struct tasks *tasks, uint32_t pid, uint64_t address);
+/* Returns the first mapping of the process that overlaps this range, or NULL. */
+const struct record_map *tasks_overlap(const struct tasks *tasks, uint32_t pid, uint64_t start,
+                                       uint64_t end);
+/* Returns the name of a thread, or else of its process, or NULL. */
+const char *spaces_name(const struct tasks *tasks, uint32_t pid, uint32_t tid);

@@ -11,7 +11,7 @@
 #include "core/pmc/parts.h"
 #include "core/pmc/settings.h"
 #include "core/pmc/target.h"
-#include "core/recording/recording.h"
+#include "core/log/recording.h"
 
 #include <stdatomic.h>
 

@@ -7,7 +7,7 @@
 #include "core/base/hash.h"
 #include "core/base/scan.h"
 #include "core/pmc/parts.h"
-#include "core/recording/recording.h"
+#include "core/log/recording.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -3,7 +3,7 @@
  * time, counts equal stacks, and sorts them at the end.
  */
 #include "core/base/hash.h"
-#include "core/log/spaces.h"
+#include "core/log/tasks.h"
 #include "core/read/folded.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /*
- * Prints all records except samples. Fields and their order come from record_table.c. A field in
+ * Prints all records except samples. Fields and their order come from record_table. A field in
  * brackets is omitted if it has no value.
  */
 #include "core/read/logtext.h"

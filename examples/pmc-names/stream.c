@@ -6,7 +6,7 @@
 #include "examples/pmc-names/names.h"
 
 #include "core/base/vec.h"
-#include "core/log/spaces.h"
+#include "core/log/tasks.h"
 #include "core/read/folded.h"
 
 #include <errno.h>

@@ -5,7 +5,7 @@
  */
 #include "examples/pmc-names/names.h"
 
-#include "core/log/maps.h"
+#include "core/log/tasks.h"
 
 #include <gelf.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  */
 #include "backends/perf/record/drain.h"
 #include "core/log/log.h"
-#include "core/log/spaces.h"
+#include "core/log/tasks.h"
 
 #include "tests/fuzz/fuzz.h"
 

@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "core/recording/recording.h"
+#include "core/log/recording.h"
 #include "tests/unit/fake_host.h"
 
 #define NOBODY UINT32_MAX

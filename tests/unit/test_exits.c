@@ -2,9 +2,8 @@
  * Switch and exit records: made from forks, exits and context switches, and their sums.
  */
 #include "core/base/event.h"
-#include "core/recording/exits.h"
+#include "core/log/exits.h"
 
-#include "core/base/event.h"
 
 #include "tests/unit/unit.h"
 

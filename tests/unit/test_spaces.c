@@ -1,7 +1,7 @@
 /*
  * Address spaces, built from COMM, MAP, FORK and EXIT records.
  */
-#include "core/log/spaces.h"
+#include "core/log/tasks.h"
 
 #include "tests/unit/memory.h"
 #include "tests/unit/unit.h"

@@ -3,7 +3,7 @@
  * the totals of all SWITCH and COUNT records so far. Uncertain parts are left out: the sum of a
  * thread's steps never exceeds its count.
  */
-#include "core/recording/exits.h"
+#include "core/log/exits.h"
 
 #include "core/base/event.h"
 #include "core/base/vec.h"

@@ -1,11 +1,11 @@
 /*
- * Shared by recording.c (creation and drains), recording_put.c (processing of a record) and
- * recording_pids.c (PIDs). All functions need the recording's lock unless noted otherwise.
+ * Shared by recording.c (creation and drains) and recording_put.c (processing of a record). All
+ * functions need the recording's lock unless noted otherwise.
  */
 #pragma once
 
 #include "core/log/log_parts.h"
-#include "core/recording/recording.h"
+#include "core/log/recording.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -2,7 +2,7 @@
  * Creates, drains and frees recordings, and moves them to a new worker.
  */
 #include "core/base/arena.h"
-#include "core/recording/recording_state.h"
+#include "core/log/recording_parts.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -161,10 +161,8 @@ void recording_hold(struct recording *recording, bool held)
 bool recording_drain(struct recording *recording, bool all, bool *any)
 {
     const struct recording_plan *plan = &recording->plan;
-    const struct intake intake = {.put = recording_put,
-                                  .sample = recording_sample,
-                                  .end = recording_end,
-                                  .arg = recording};
+    const struct intake intake = {
+        .put = recording_put, .sample = recording_sample, .end = recording_end, .arg = recording};
     uint64_t before;
 
     *any = false;

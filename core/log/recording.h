@@ -7,8 +7,8 @@
 #pragma once
 
 #include "core/backend.h"
+#include "core/log/exits.h"
 #include "core/log/log.h"
-#include "core/recording/exits.h"
 
 struct recording;
 
