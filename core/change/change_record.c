@@ -246,7 +246,7 @@ static void put_rest(struct change *change, bool over)
         return;
     for (unsigned i = 0; i < pmc_events(pmc); i++)
         counted[i] = change->diff.total->value[i] - pmc->counted_before[i];
-    recording_put_rest(pmc->recording, change->engine->request, change->log.held_ns, counted, over);
+    recording_put_remainder(pmc->recording, change->engine->request, change->log.held_ns, counted, over);
 }
 
 /* Stores the total without the counts of live counters since their opening. */

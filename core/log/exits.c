@@ -15,7 +15,7 @@
 struct values {
     uint64_t source;     /* id of the event group that counted them; a new group starts at zero */
     uint32_t cpu;        /* the thread's last CPU */
-    bool ended;          /* VALUES with RECORD_LAST were read */
+    bool last;           /* VALUES with RECORD_LAST were read */
     bool all;            /* the last VALUES were complete (RECORD_EXACT) */
     bool lacks;          /* pending[] is incomplete: part of the step was lost */
     VEC(uint64_t) slots; /* per CPU: its number, then the last n values on it */
@@ -26,18 +26,18 @@ struct exits {
     struct tasks tasks;
     unsigned n;
     bool switches, exits;
-    struct buf *out; /* output of the current call */
-    uint64_t id;     /* the last VALUES record's set id, for new records */
-    uint64_t *told;  /* n totals of all SWITCH records */
-    uint64_t *given; /* n totals of all COUNT records */
-    uint64_t
-        *debt; /* n: reported in remainders; later steps of the same threads leave this much out */
-    uint64_t rest_at,
-        reset_at; /* value of tasks.news at the last remainder, and at the one before the reset */
-    uint64_t totals[]; /* told, given and debt */
+    struct buf *out;      /* output of the current call */
+    uint64_t id;          /* the last VALUES record's set id, for new records */
+    uint64_t *reported;   /* n totals of all SWITCH records */
+    uint64_t *credited;   /* n totals of all COUNT records */
+    uint64_t *uncredited; /* n: reported in remainders; later steps of the same threads leave this
+                             much out */
+    uint64_t remainder_at, reset_at; /* value of tasks.updates at the last remainder, and at the one
+                                        before the reset */
+    uint64_t totals[];               /* reported, credited and uncredited */
 };
 
-static bool some(const uint64_t *value, unsigned n)
+static bool any_value(const uint64_t *value, unsigned n)
 {
     for (unsigned i = 0; i < n; i++)
         if (value[i])
@@ -47,7 +47,7 @@ static bool some(const uint64_t *value, unsigned n)
 
 /* ---- process exits ---- */
 
-static void add_count(struct exits *exits, uint64_t time, uint32_t pid, unsigned misc,
+static void count_add(struct exits *exits, uint64_t time, uint32_t pid, unsigned misc,
                       const uint64_t *value)
 {
     if (!exits->exits)
@@ -62,29 +62,29 @@ static void add_count(struct exits *exits, uint64_t time, uint32_t pid, unsigned
                                                .n = exits->n,
                                                .value = value});
     for (unsigned i = 0; i < exits->n; i++)
-        exits->given[i] += value[i];
+        exits->credited[i] += value[i];
 }
 
-static void process_over(void *arg, const struct logged_process *process, uint32_t pid,
-                         uint64_t time)
+static void process_exited(void *arg, const struct logged_process *process, uint32_t pid,
+                           uint64_t time)
 {
     static const uint64_t none[SET_MAX];
 
     const struct exits *exits = arg;
     const bool exact = exits->n && process && !process->inexact;
 
-    add_count(arg, time, pid, exact ? RECORD_EXACT : 0, process ? process->value : none);
+    count_add(arg, time, pid, exact ? RECORD_EXACT : 0, process ? process->value : none);
 }
 
 /* ---- steps ---- */
 
-static void add_switch(struct exits *exits, uint64_t time, const struct task *task, unsigned misc,
+static void switch_add(struct exits *exits, uint64_t time, const struct task *task, unsigned misc,
                        const uint64_t *value)
 {
     const struct values *values = task ? task->own : NULL;
 
     for (unsigned i = 0; i < exits->n; i++)
-        exits->told[i] += value[i];
+        exits->reported[i] += value[i];
     if (!exits->switches)
         return;
     record_add_note(exits->out, &(struct note){.type = RECORD_SWITCH,
@@ -98,15 +98,6 @@ static void add_switch(struct exits *exits, uint64_t time, const struct task *ta
                                                .value = value});
 }
 
-/* Returns a step minus the part that remainders have reported already. */
-static uint64_t step_owed(struct exits *exits, unsigned i, uint64_t step)
-{
-    uint64_t known = step < exits->debt[i] ? step : exits->debt[i];
-
-    exits->debt[i] -= known;
-    return step - known;
-}
-
 /*
  * Writes the pending step of a thread. The first step after a remainder may be part of the
  * remainder already, so that part is subtracted. The first step after a reset may include counts
@@ -115,33 +106,37 @@ static uint64_t step_owed(struct exits *exits, unsigned i, uint64_t step)
 static void step_put(struct exits *exits, struct task *task, uint64_t time, unsigned misc)
 {
     struct values *values = task->own;
-    const bool spans = task->since < exits->reset_at, owes = task->since < exits->rest_at;
+    const bool spans = task->since < exits->reset_at, owes = task->since < exits->remainder_at;
     uint64_t step[SET_MAX] = {0};
 
     for (unsigned i = 0; i < exits->n && !spans; i++) {
         task->process->value[i] += values->pending[i];
-        step[i] = owes ? step_owed(exits, i, values->pending[i]) : values->pending[i];
+        step[i] = values->pending[i];
+        if (!owes)
+            continue;
+        step[i] -= step[i] < exits->uncredited[i] ? step[i] : exits->uncredited[i];
+        exits->uncredited[i] -= values->pending[i] - step[i];
     }
     task->process->inexact |= spans;
-    task->since = exits->tasks.news;
-    if (!owes || misc & RECORD_LAST || some(step, exits->n))
-        add_switch(exits, time, task, misc | (values->lacks ? RECORD_LACKS : 0), step);
+    task->since = exits->tasks.updates;
+    if (!owes || misc & RECORD_LAST || any_value(step, exits->n))
+        switch_add(exits, time, task, misc | (values->lacks ? RECORD_LACKS : 0), step);
     values->lacks = false;
     memset(values->pending, 0, exits->n * sizeof(values->pending[0]));
 }
 
-static void task_ended(void *arg, struct task *task, uint64_t time)
+static void thread_exited(void *arg, struct task *task, uint64_t time)
 {
     struct exits *exits = arg;
     struct values *values = task->own;
 
     task->process->inexact |= !task_is_whole(&exits->tasks, task);
-    task->process->inexact |= exits->n && !(values && values->ended && values->all);
-    if (values && (values->ended || some(values->pending, exits->n)))
+    task->process->inexact |= exits->n && !(values && values->last && values->all);
+    if (values && (values->last || any_value(values->pending, exits->n)))
         step_put(exits, task, time, RECORD_LAST);
 }
 
-static void task_freed(void *arg, struct task *task)
+static void thread_removed(void *arg, struct task *task)
 {
     struct values *values = task->own;
 
@@ -183,7 +178,7 @@ static bool went_back(const uint64_t *value, const uint64_t *before, unsigned n)
     return false;
 }
 
-static void add_values(const struct exits *exits, struct task *task, const uint64_t *value)
+static void values_add(const struct exits *exits, struct task *task, const uint64_t *value)
 {
     struct values *values = task->own;
     bool made, whole = task_is_whole(&exits->tasks, task);
@@ -220,37 +215,33 @@ static void take_values(struct exits *exits, const struct record_note *note)
     }
     if (values->source != note->value[0]) {
         values->slots.n = 0;
-        values->ended = false;
+        values->last = false;
     }
     values->source = note->value[0];
     values->cpu = note->cpu;
     exits->id = note->id;
-    add_values(exits, task, note->value + 1);
-    values->ended |= note->head.misc & RECORD_LAST;
+    values_add(exits, task, note->value + 1);
+    values->last |= note->head.misc & RECORD_LAST;
     values->all = note->head.misc & RECORD_EXACT;
     if (!(note->head.misc & RECORD_LAST)) /* every switch gets a record, even with a step of 0 */
         step_put(exits, task, note->time, 0);
 }
 
-/* A throttled thread has no switch records until the next tick, so values per CPU may be missing.
- */
-static void take_throttle(struct exits *exits, const struct record *record)
-{
-    struct task *task = tasks_find(&exits->tasks, record_tail(record)->tid);
-
-    if (task)
-        task->losses = UINT64_MAX;
-}
-
 void exits_take(struct exits *exits, const struct record *record, struct buf *out)
 {
+    struct task *task = NULL;
+
     exits->out = out;
     if (record->type == RECORD_VALUES)
         take_values(exits, (const struct record_note *)record);
     else if (record->type == RECORD_THROTTLE)
-        take_throttle(exits, record);
+        task = tasks_find(&exits->tasks, record_tail(record)->tid);
     else
         tasks_take(&exits->tasks, record);
+    /* a throttled thread has no switch records until the next tick: values of a CPU may be missing
+     */
+    if (task)
+        task->losses = UINT64_MAX;
 }
 
 void exits_leave(struct exits *exits, uint32_t pid)
@@ -263,52 +254,52 @@ void exits_leave(struct exits *exits, uint32_t pid)
 
 /* ---- remainders ---- */
 
-/* Sets rest[] to counted minus reported values, at least 0: records may be newer than the count.
- * Returns false if all are 0. */
-static bool rest_of(const struct exits *exits, const uint64_t *counted, const uint64_t *said,
-                    uint64_t *rest)
+/* Sets remainder[] to counted minus reported values, at least 0: records may be newer than the
+ * count. Returns false if all are 0. */
+static bool remainder_of(const struct exits *exits, const uint64_t *counted,
+                         const uint64_t *reported, uint64_t *remainder)
 {
     for (unsigned i = 0; i < exits->n; i++)
-        rest[i] = (int64_t)(counted[i] - said[i]) > 0 ? counted[i] - said[i] : 0;
-    return some(rest, exits->n);
+        remainder[i] = (int64_t)(counted[i] - reported[i]) > 0 ? counted[i] - reported[i] : 0;
+    return any_value(remainder, exits->n);
 }
 
-void exits_rest(struct exits *exits, uint64_t time, const uint64_t *counted, bool over,
-                struct buf *out)
+void exits_remainder(struct exits *exits, uint64_t time, const uint64_t *counted, bool over,
+                     struct buf *out)
 {
     const unsigned lacks = exits->tasks.losses ? RECORD_LACKS : 0;
-    uint64_t rest[SET_MAX];
+    uint64_t remainder[SET_MAX];
     struct logged_process *process;
 
     exits->out = out;
-    if (rest_of(exits, counted, exits->told, rest)) {
-        add_switch(exits, time, NULL, RECORD_LAST | lacks, rest);
+    if (remainder_of(exits, counted, exits->reported, remainder)) {
+        switch_add(exits, time, NULL, RECORD_LAST | lacks, remainder);
         for (unsigned i = 0; i < exits->n; i++)
-            exits->debt[i] += rest[i];
-        exits->rest_at = ++exits->tasks.news;
+            exits->uncredited[i] += remainder[i];
+        exits->remainder_at = ++exits->tasks.updates;
     }
     if (!over)
         return;
-    if (rest_of(exits, counted, exits->given, rest))
-        add_count(exits, time, 0, lacks, rest);
-    TAILQ_FOREACH (process, &exits->tasks.by_news, by_news)
+    if (remainder_of(exits, counted, exits->credited, remainder))
+        count_add(exits, time, 0, lacks, remainder);
+    TAILQ_FOREACH (process, &exits->tasks.by_update, by_update)
         tasks_leave(&exits->tasks, process);
-    memset(exits->debt, 0, exits->n * sizeof(exits->debt[0]));
-    exits->rest_at = exits->reset_at = 0;
+    memset(exits->uncredited, 0, exits->n * sizeof(exits->uncredited[0]));
+    exits->remainder_at = exits->reset_at = 0;
 }
 
 void exits_reset(struct exits *exits)
 {
     struct logged_process *process, *next;
 
-    for (process = TAILQ_FIRST(&exits->tasks.by_news); process; process = next) {
-        next = TAILQ_NEXT(process, by_news);
+    for (process = TAILQ_FIRST(&exits->tasks.by_update); process; process = next) {
+        next = TAILQ_NEXT(process, by_update);
         memset(process->value, 0, exits->n * sizeof(process->value[0]));
         if (TAILQ_EMPTY(&process->threads)) /* no thread is left, and its count is obsolete */
             tasks_drop(&exits->tasks, process);
     }
-    memset(exits->told, 0, 3 * exits->n * sizeof(exits->told[0]));
-    exits->reset_at = exits->rest_at;
+    memset(exits->reported, 0, 3 * exits->n * sizeof(exits->reported[0]));
+    exits->reset_at = exits->remainder_at;
 }
 
 /* ---- creation and destruction ---- */
@@ -325,13 +316,13 @@ struct exits *exits_new(unsigned n, bool switches, bool want_exits)
     exits->exits = want_exits;
     tasks_init(&exits->tasks);
     exits->tasks.n_values = n;
-    exits->tasks.ended = task_ended;
-    exits->tasks.over = process_over;
-    exits->tasks.freed = task_freed;
+    exits->tasks.thread_exited = thread_exited;
+    exits->tasks.process_exited = process_exited;
+    exits->tasks.thread_removed = thread_removed;
     exits->tasks.arg = exits;
-    exits->told = exits->totals;
-    exits->given = exits->told + n;
-    exits->debt = exits->given + n;
+    exits->reported = exits->totals;
+    exits->credited = exits->reported + n;
+    exits->uncredited = exits->credited + n;
     return exits;
 }
 
@@ -356,5 +347,6 @@ const uint64_t *exits_totals(const struct exits *exits)
 void exits_again(struct exits *exits, const uint64_t *totals)
 {
     exits->tasks.losses = 1; /* earlier counts of the tasks are unknown */
-    memcpy(exits->totals, totals, 2 * exits->n * sizeof(exits->totals[0])); /* no debt is left */
+    memcpy(exits->totals, totals,
+           2 * exits->n * sizeof(exits->totals[0])); /* no uncredited is left */
 }

@@ -42,11 +42,11 @@ void exits_leave(struct exits *exits, uint32_t pid);
  * after a remainder leaves out the counts that may be in the remainder, so that no count is
  * reported twice.
  */
-void exits_rest(struct exits *exits, uint64_t time, const uint64_t *counted, bool over,
-                struct buf *out);
+void exits_remainder(struct exits *exits, uint64_t time, const uint64_t *counted, bool over,
+                     struct buf *out);
 /*
  * Zeroes all totals, also per process, after the PMC's count was reset or written. Call
- * exits_rest() first. The first step of a thread after that remainder may include counts from
+ * exits_remainder() first. The first step of a thread after that remainder may include counts from
  * before the reset and is not added to its process.
  */
 void exits_reset(struct exits *exits);

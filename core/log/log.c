@@ -75,15 +75,6 @@ static __attribute__((noinline)) void fold_parted(struct log *log, size_t size)
     log_fold(log, (const struct record *)record);
 }
 
-static void fold_oldest(struct log *log, const struct record *record)
-{
-    log->spaces_changed = log->first;
-    if (record->size <= ring_together(&log->ring, log->ring.tail))
-        log_fold(log, record);
-    else
-        fold_parted(log, record->size);
-}
-
 /* Returns the serial of the first unread record. Overwriting it or a later one counts as a loss. */
 static uint64_t log_unread(struct log *log)
 {
@@ -157,7 +148,7 @@ void log_sums_add(struct log_sums *sums, const struct ring *ring, uint64_t place
  * exceptions: a refused record counted as lost before, and for each kind of loss the first unread
  * record does not count, because readers receive one record with the sum instead.
  */
-static void give_up(struct log *log, const struct log_sums *sums, bool refused)
+static void remove_oldest(struct log *log, const struct log_sums *sums, bool refused)
 {
     const bool unread = log->first >= log_unread(log);
     bool repeated = false;
@@ -173,13 +164,18 @@ static void give_up(struct log *log, const struct log_sums *sums, bool refused)
 /* Removes the oldest record, which is not a sample. */
 static void overwrite_other(struct log *log, const struct record *record)
 {
-    if (spaces_wants(record))
-        fold_oldest(log, record);
+    if (spaces_wants(record)) {
+        log->spaces_changed = log->first;
+        if (record->size <= ring_together(&log->ring, log->ring.tail))
+            log_fold(log, record);
+        else
+            fold_parted(log, record->size);
+    }
     const bool refused = is_refused(record);
     struct log_sums sums = log->gone;
 
     log_sums_add(&sums, &log->ring, log->ring.tail);
-    give_up(log, &sums, refused);
+    remove_oldest(log, &sums, refused);
 }
 
 /* Removes the oldest records until the ring has room for `bytes`, or is empty. */
@@ -246,7 +242,7 @@ static void record_pass(struct log *log, const struct record *record)
     }
     if (record->type != RECORD_SAMPLE)
         sums_add(&sums, record);
-    give_up(log, &sums, is_refused(record) || !log->ring.size);
+    remove_oldest(log, &sums, is_refused(record) || !log->ring.size);
 }
 
 /* Stores a DROP record instead of a record that is too large for the ring. Its data for address

@@ -109,7 +109,7 @@ struct log_cursor {
     uint64_t place;         /* place of that record in the ring, while it is stored */
     struct log_sums before; /* sums of the records before `next` */
     bool begun;             /* the reader has received its first records */
-    bool told;              /* a walk through the address spaces is in progress */
+    bool walking;           /* a walk through the address spaces is in progress */
     struct spaces_walk walk;
     uint64_t first, missed; /* in copies: see struct log_mark */
     LIST_ENTRY(log_cursor) of_log;

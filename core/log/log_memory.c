@@ -340,14 +340,6 @@ static bool ring_adopt(struct log *log)
     return n == log->last + 1 - log->first;
 }
 
-static bool numbers_adopt(struct log *log, const struct log_numbers *numbers)
-{
-    log->numbers = *numbers;
-    log->before = numbers->request;
-    log->sure = log->ring.tail;
-    return log->max_bytes <= LOG_MOST && ring_adopt(log) && facts_adopt(log);
-}
-
 struct log *log_adopt(uint64_t block)
 {
     const struct log_head *head = arena_at(block, sizeof *head);
@@ -359,7 +351,10 @@ struct log *log_adopt(uint64_t block)
         return NULL;
     log->block = block;
     arena_keep(block, sizeof *head);
-    if (numbers_adopt(log, &head->numbers[__atomic_load_n(&head->current, __ATOMIC_ACQUIRE)]))
+    log->numbers = head->numbers[__atomic_load_n(&head->current, __ATOMIC_ACQUIRE)];
+    log->before = log->request;
+    log->sure = log->ring.tail;
+    if (log->max_bytes <= LOG_MOST && ring_adopt(log) && facts_adopt(log))
         return log;
     log->keep = true;
     log_unref(log);

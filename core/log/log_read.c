@@ -53,7 +53,7 @@ static uint64_t log_first_time(const struct log *log)
 
 /* Appends a DROP record for the missed records, and one for each kind of loss that they reported.
  * Returns the number of appended records. */
-static size_t tell_missed(const struct log_cursor *cursor, struct buf *out)
+static size_t losses_add(const struct log_cursor *cursor, struct buf *out)
 {
     static const struct {
         const char *where;
@@ -114,15 +114,15 @@ static size_t take_missed(struct log_cursor *cursor, struct buf *out, size_t max
     struct log *log = cursor->log;
     size_t n = 0;
 
-    if (!cursor->told) {
+    if (!cursor->walking) {
         cursor->walk = (struct spaces_walk){.time = log_first_time(log)};
-        cursor->told = !cursor->begun || log->spaces_changed >= cursor->next;
+        cursor->walking = !cursor->begun || log->spaces_changed >= cursor->next;
     }
-    if (cursor->told)
-        cursor->told = spaces_tell(&log->spaces, &cursor->walk, max, out, &n);
-    if (cursor->told)
+    if (cursor->walking)
+        cursor->walking = spaces_print_some(&log->spaces, &cursor->walk, max, out, &n);
+    if (cursor->walking)
         return n;
-    return n + tell_missed(cursor, out);
+    return n + losses_add(cursor, out);
 }
 
 /* Returns the place after the records that fit in max bytes, at least one record if any is left.
@@ -173,7 +173,7 @@ static size_t cursor_take(struct log_cursor *cursor, struct buf *out, size_t max
 {
     const struct log *log = cursor->log;
     const struct spaces_walk walk = cursor->walk;
-    const bool told = cursor->told, missed = cursor->next < log->first;
+    const bool walking = cursor->walking, missed = cursor->next < log->first;
     const uint64_t serial = missed ? log->first : cursor->next;
     const uint64_t place = missed ? log->ring.tail : cursor->place;
     size_t begun = out->len, n = 0, used;
@@ -181,12 +181,12 @@ static size_t cursor_take(struct log_cursor *cursor, struct buf *out, size_t max
     if (missed)
         n = take_missed(cursor, out, max);
     used = out->len - begun;
-    if (!cursor->told)
+    if (!cursor->walking)
         n += take_records(cursor, serial, place, used < max ? max - used : 0, out);
     if (!out->failed)
         return n;
     out->len = begun;
-    cursor->told = told;
+    cursor->walking = walking;
     cursor->walk = walk;
     return 0;
 }
@@ -220,7 +220,7 @@ void log_back(struct log_cursor *cursor, const struct log_cursor *copy)
     cursor->before = copy->before;
     cursor->place = copy->place;
     cursor->begun = copy->begun;
-    cursor->told = copy->told;
+    cursor->walking = copy->walking;
     cursor->walk = copy->walk;
     cursor->log->unread_known = false;
     log_missed_again(cursor->log, &(struct log_mark){.next = copy->next,

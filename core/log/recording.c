@@ -87,16 +87,6 @@ static void put_nowhere(void *arg, const struct record *record)
     (void)arg, (void)record;
 }
 
-/* Has the host find the kernel's mappings now. The first time is slow, and the counters do not run
- * yet. */
-static void kernel_find(const struct recording_plan *plan)
-{
-    const struct intake intake = {.put = put_nowhere};
-
-    if (plan->samples && plan->kernel && plan->host->kernel_maps)
-        plan->host->kernel_maps(plan->host_state, 0, &intake);
-}
-
 int recording_new(const struct recording_plan *plan, struct recording **out, struct err *err)
 {
     const struct recorder_plan wanted = recorder_plan(plan);
@@ -115,7 +105,9 @@ int recording_new(const struct recording_plan *plan, struct recording **out, str
         return rc;
     }
     recording->plan.view = plan->view;
-    kernel_find(plan);
+    /* find the kernel's mappings now: the first time is slow, and the counters do not run yet */
+    if (plan->samples && plan->kernel && plan->host->kernel_maps)
+        plan->host->kernel_maps(plan->host_state, 0, &(const struct intake){.put = put_nowhere});
     *out = recording;
     return 0;
 }
@@ -184,28 +176,22 @@ bool recording_drain(struct recording *recording, bool all, bool *any)
     return true;
 }
 
-/* Limits the inventory to the size of the log: an observed program can have any number of mappings.
- */
-static uint64_t inventory_max(const struct recording *recording)
-{
-    const uint64_t max = log_max_bytes(recording->plan.log);
-
-    return max > INVENTORY_LEAST ? max : INVENTORY_LEAST;
-}
-
 void recording_inventory(struct recording *recording, pid_t pid, uint64_t time_ns,
                          struct buf *records)
 {
     const struct recording_plan *plan = &recording->plan;
     const struct intake intake = {.put = recording_put_found, .arg = recording};
-    const uint64_t max = inventory_max(recording);
+    uint64_t max = log_max_bytes(plan->log);
     size_t begun;
+
+    /* an observed program can have any number of mappings */
+    max = max > INVENTORY_LEAST ? max : INVENTORY_LEAST;
 
     pthread_mutex_lock(&recording->lock);
     begun = recording->batch.len; /* records that a hold delayed */
     recording->found_end = begun + (records->len < max ? max - records->len : 0);
-    if (plan->samples && plan->kernel && !recording->kernel_told && plan->host->kernel_maps) {
-        recording->kernel_told = true;
+    if (plan->samples && plan->kernel && !recording->kernel_found && plan->host->kernel_maps) {
+        recording->kernel_found = true;
         plan->host->kernel_maps(plan->host_state, time_ns, &intake);
     }
     plan->host->inventory(plan->host_state, pid, plan->stacks, time_ns, &intake);
@@ -228,14 +214,14 @@ struct log_taken recording_store(struct recording *recording)
     return (struct log_taken){.source = recording->totals[0] + other, .n = recording->taken};
 }
 
-void recording_put_rest(struct recording *recording, uint64_t request, uint64_t time_ns,
-                        const uint64_t *counted, bool over)
+void recording_put_remainder(struct recording *recording, uint64_t request, uint64_t time_ns,
+                             const uint64_t *counted, bool over)
 {
     struct log_taken taken;
     struct buf records;
 
     buf_init(&records, NULL, 0);
-    exits_rest(recording->exits, time_ns, counted, over, &records);
+    exits_remainder(recording->exits, time_ns, counted, over, &records);
     recording->dropped += records.failed;
     taken = recording_store(recording);
     log_put_all_once(recording->plan.log, request, &taken, records.data, records.len);
@@ -280,7 +266,7 @@ static int adopt_parts(struct recording *recording, const char *recorder, const 
     return rc;
 }
 
-int recording_adopt(const struct recording_plan *plan, bool told, const char *printed,
+int recording_adopt(const struct recording_plan *plan, bool kernel_found, const char *printed,
                     struct recording **out)
 {
     const char *end = strchrnul(printed, ';'), *begin = strchrnul(printed, ' ');
@@ -297,7 +283,7 @@ int recording_adopt(const struct recording_plan *plan, bool told, const char *pr
     if (rc == 0) {
         const struct log_taken taken = log_taken(plan->log);
 
-        recording->kernel_told = told;
+        recording->kernel_found = kernel_found;
         recording->published = taken.source == totals[0] + 1;
         if (taken.source == totals[0] + recording->published)
             recording->taken = taken.n;

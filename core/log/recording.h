@@ -54,19 +54,19 @@ void recording_hold(struct recording *recording, bool held);
  * arrive during the call go to the log with the next drain. Makes system calls. */
 void recording_inventory(struct recording *recording, pid_t pid, uint64_t time_ns,
                          struct buf *records);
-/* Puts the remainders of steps and exit counts into the log: see exits_rest(), and
+/* Puts the remainders of steps and exit counts into the log: see exits_remainder(), and
  * log_put_all_once() for `request`. Needs a hold. */
-void recording_put_rest(struct recording *recording, uint64_t request, uint64_t time_ns,
-                        const uint64_t *counted, bool over);
+void recording_put_remainder(struct recording *recording, uint64_t request, uint64_t time_ns,
+                             const uint64_t *counted, bool over);
 /* Zeroes the totals: see exits_reset(). Needs a hold. */
 void recording_reset(struct recording *recording, uint64_t request);
 
 /*
  * Moves a recording to a new worker: the old one prints it, the new one adopts it. The caller makes
  * a new inventory, because processes are unknown; COUNT records of running processes are not exact.
- * told: the kernel's mappings are in the log already.
+ * kernel_found: the kernel's mappings are in the log already.
  */
 void recording_print(const struct recording *recording, struct buf *out);
-int recording_adopt(const struct recording_plan *plan, bool told, const char *printed,
+int recording_adopt(const struct recording_plan *plan, bool kernel_found, const char *printed,
                     struct recording **out);
 void recording_forget(struct recording *recording); /* frees memory, keeps file descriptors */

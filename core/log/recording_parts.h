@@ -25,7 +25,7 @@ struct recording {
 
     pthread_mutex_t lock; /* protects the recorder, exits and the fields below */
     atomic_bool held;
-    bool kernel_told;
+    bool kernel_found;
     bool adding;        /* samples are written in the log: between log_begin() and log_end() */
     struct buf batch;   /* other records for the log; empty while `adding` */
     size_t found_end;   /* limit of the batch length during an inventory */

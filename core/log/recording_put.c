@@ -187,7 +187,7 @@ void recording_end(void *arg)
 /* ---- execs ---- */
 
 /* Appends the EXEC record, with the path, or else the name, of the program. */
-static void exec_tell(struct recording *recording, struct logged_process *process, const char *path)
+static void exec_put(struct recording *recording, struct logged_process *process, const char *path)
 {
     const char *text = path ? path : process->name ? process->name : "";
 
@@ -212,73 +212,48 @@ static struct logged_process *exec_of(const struct recording *recording, uint32_
 }
 
 /* Writes the EXEC record without a path if it is still pending: no path can follow now. */
-static void exec_settle(struct recording *recording, uint32_t pid)
+static void exec_finish(struct recording *recording, uint32_t pid)
 {
     struct logged_process *process = exec_of(recording, pid);
 
     if (process)
-        exec_tell(recording, process, NULL);
+        exec_put(recording, process, NULL);
 }
 
 /* Writes all pending EXEC records after a loss, because their paths may be lost. A later EXIT is
  * then a real exit. */
-static void execs_settle(struct recording *recording)
+static void execs_finish(struct recording *recording)
 {
     struct logged_process *process;
 
-    TAILQ_FOREACH (process, &exits_tasks(recording->exits)->by_news, by_news)
+    TAILQ_FOREACH (process, &exits_tasks(recording->exits)->by_update, by_update)
         if (process->executed)
-            exec_tell(recording, process, NULL);
+            exec_put(recording, process, NULL);
     recording->n_execs = 0;
-}
-
-/* ---- processes that the kernel stops observing ---- */
-
-/*
- * Returns true if an EXIT record only means that observation stopped: the process executed a
- * program that the user may not observe, so the kernel removed the events and wrote EXIT for a
- * running process. Such an EXIT comes right after the exec, before the first mapping of the new
- * program. A process that really exits has mapped its program before.
- */
-static bool end_is_of_observation(const struct recording *recording, const struct record_task *task)
-{
-    return task->head.type == RECORD_EXIT && task->pid == task->tid && task->pid != 0 &&
-           exec_of(recording, task->pid);
 }
 
 /* ---- steps and exit counts ---- */
 
-/* Returns true for COUNT records without counts of processes outside the reader's PID namespace. */
-static bool end_is_idle(const struct recording *recording, const struct record_note *note)
-{
-    return note->head.type == RECORD_COUNT && note->n == 0 &&
-           recording_shown_pid(recording, note->pid) == 0;
-}
-
-/* Passes a record to exits_take() and appends the records that result. */
+/* Passes a record to exits_take() and appends the records that result, except COUNT records without
+ * counts of processes outside the reader's PID namespace. */
 static void account(struct recording *recording, const struct record *record)
 {
-    struct buf *told = &recording->scratch;
+    struct buf *made = &recording->scratch;
 
-    exits_take(recording->exits, record, told);
-    for (size_t at = 0; at < told->len;) {
-        const struct record *next = (const struct record *)(told->data + at);
+    exits_take(recording->exits, record, made);
+    for (size_t at = 0; at < made->len;) {
+        const struct record_note *note = (const struct record_note *)(made->data + at);
 
-        if (!end_is_idle(recording, (const struct record_note *)next))
-            batch_copy(recording, next);
-        at += next->size;
+        if (note->head.type != RECORD_COUNT || note->n || recording_shown_pid(recording, note->pid))
+            batch_copy(recording, &note->head);
+        at += note->head.size;
     }
-    if (told->failed)
+    if (made->failed)
         recording->dropped++;
-    buf_clear(told);
+    buf_clear(made);
 }
 
 /* ---- samples ---- */
-
-static bool mode_is_hidden(unsigned mode, uint64_t ip)
-{
-    return mode == RECORD_KERNEL || mode == MODE_HYPERVISOR || KERNEL_HALF(ip);
-}
 
 /* Removes kernel frames from a sample, and keeps the fields after them. */
 static void frames_cut(struct record_sample *sample)
@@ -348,8 +323,9 @@ void recording_sample(void *arg, const struct sample *sample)
     recording->last_time = head->time;
     /* before the first map only kernel code runs, so no path follows a user sample */
     if (recording->n_execs && mode == RECORD_USERMODE)
-        exec_settle(recording, head->pid);
-    if (!recording->plan.kernel && mode_is_hidden(mode, head->ip)) {
+        exec_finish(recording, head->pid);
+    if (!recording->plan.kernel &&
+        (mode == RECORD_KERNEL || mode == MODE_HYPERVISOR || KERNEL_HALF(head->ip))) {
         recording->hidden++;
         return;
     }
@@ -417,19 +393,13 @@ static bool is_file(const struct record_map *map)
     return map->path[0] == '/' && map->path[1] != '/';
 }
 
-/* Returns true for read-only file mappings if samples have user stacks: unwinders need the data
- * next to the code in those files. */
-static bool data_is_wanted(const struct recording *recording, const struct record_map *map)
-{
-    return recording->plan.stacks && is_file(map) && map->protection == PROT_READ &&
-           map->flags & MAP_PRIVATE;
-}
-
-/* Returns true if the user may see this map and the PMC samples. */
+/* Returns true if the user may see this map and the PMC samples. With user stacks also for data of
+ * read-only file mappings: unwinders need the data next to the code in those files. */
 static bool map_is_wanted(const struct recording *recording, const struct record_map *map)
 {
     if (map->head.misc & RECORD_DATA)
-        return data_is_wanted(recording, map);
+        return recording->plan.stacks && is_file(map) && map->protection == PROT_READ &&
+               map->flags & MAP_PRIVATE;
     return recording->plan.samples && (map->pid != NOBODY || recording->plan.kernel);
 }
 
@@ -447,7 +417,7 @@ static void put_map(struct recording *recording, const struct record *record)
     struct logged_process *process = is_file(map) && !data ? exec_of(recording, map->pid) : NULL;
 
     if (process)
-        exec_tell(recording, process, map->path);
+        exec_put(recording, process, map->path);
     if (!map_is_wanted(recording, map))
         return;
     if (map->pid != NOBODY && !data) {
@@ -459,7 +429,7 @@ static void put_map(struct recording *recording, const struct record *record)
 
 /* ---- tasks, and all types ---- */
 
-static void put_birth(struct recording *recording, const struct record *record)
+static void put_fork(struct recording *recording, const struct record *record)
 {
     const struct record_task *task = (const struct record_task *)record;
 
@@ -470,14 +440,20 @@ static void put_birth(struct recording *recording, const struct record *record)
     account(recording, record);
 }
 
-/* Forgets the PIDs of tasks that exited: they can be reused. */
-static void put_end(struct recording *recording, const struct record *record)
+/*
+ * Forgets the PIDs of tasks that exited: they can be reused. EXIT can also mean that observation
+ * stopped: the process executed a program that the user may not observe, so the kernel removed the
+ * events and wrote EXIT for a running process. Such an EXIT comes right after the exec, before the
+ * first mapping of the new program. A process that really exits has mapped its program before.
+ */
+static void put_exit(struct recording *recording, const struct record *record)
 {
     const struct record_task *task = (const struct record_task *)record;
-    const bool left = end_is_of_observation(recording, task);
+    const bool left =
+        task->pid == task->tid && task->pid != 0 && exec_of(recording, task->pid) != NULL;
 
     if (task->pid == task->tid)
-        exec_settle(recording, task->pid);
+        exec_finish(recording, task->pid);
     if (left) {
         exits_leave(recording->exits, task->pid); /* its counts go to the remainder */
         return;
@@ -496,7 +472,7 @@ static void put_comm(struct recording *recording, const struct record *record)
     struct logged_process *process;
 
     if (record->misc & RECORD_EXECUTED)
-        exec_settle(recording, comm->pid);
+        exec_finish(recording, comm->pid);
     batch_copy(recording, record);
     account(recording, record);
     process = record->misc & RECORD_EXECUTED
@@ -529,16 +505,16 @@ void recording_put(void *arg, const struct record *record)
         put_comm(recording, record);
         break;
     case RECORD_FORK:
-        put_birth(recording, record);
+        put_fork(recording, record);
         break;
     case RECORD_EXIT:
-        put_end(recording, record);
+        put_exit(recording, record);
         break;
     case RECORD_MAP:
         put_map(recording, record);
         break;
     case RECORD_LOST:
-        execs_settle(recording);
+        execs_finish(recording);
         batch_copy(recording, record);
         account(recording, record);
         break;

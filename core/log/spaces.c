@@ -96,14 +96,14 @@ unsigned maps_search(const struct maps *maps, uint64_t address)
 static void maps_put(uint64_t *bytes, struct maps *maps, struct held_map *held)
 {
     uint64_t end = map_end(map_of(held));
-    unsigned first = maps_search(maps, map_of(held)->start), behind = first;
+    unsigned first = maps_search(maps, map_of(held)->start), after = first;
 
-    while (behind < maps->n && map_of(maps->held[behind])->start < end)
-        held_unref(bytes, maps->held[behind++]);
-    memmove(&maps->held[first + 1], &maps->held[behind],
-            (maps->n - behind) * sizeof(struct held_map *));
+    while (after < maps->n && map_of(maps->held[after])->start < end)
+        held_unref(bytes, maps->held[after++]);
+    memmove(&maps->held[first + 1], &maps->held[after],
+            (maps->n - after) * sizeof(struct held_map *));
     maps->held[first] = held;
-    maps->n = maps->n + 1 - (behind - first);
+    maps->n = maps->n + 1 - (after - first);
 }
 
 bool maps_add(uint64_t *bytes, struct maps **at, const struct record_map *map)
@@ -121,7 +121,7 @@ bool maps_add(uint64_t *bytes, struct maps **at, const struct record_map *map)
 
 /* ---- memory limit ---- */
 
-static bool give_up_maps(struct tasks *tasks, struct logged_process *process)
+static bool drop_maps(struct tasks *tasks, struct logged_process *process)
 {
     if (!process || !process->maps)
         return false;
@@ -129,29 +129,22 @@ static bool give_up_maps(struct tasks *tasks, struct logged_process *process)
     return true;
 }
 
-/* Returns true if no other process, except the kernel, was updated later. */
-static bool is_last(const struct logged_process *process)
-{
-    const struct logged_process *newer = TAILQ_NEXT(process, by_news);
-
-    return !newer || (newer->pid == TASKS_KERNEL && !TAILQ_NEXT(newer, by_news));
-}
-
 /*
  * Removes the least recently updated process, the kernel last. The last process first loses its
  * mappings, then the kernel does, because a log that is too small for mappings may still hold
  * names. Returns false if there is no process.
  */
-static bool give_up_oldest(struct tasks *tasks)
+static bool drop_oldest(struct tasks *tasks)
 {
-    struct logged_process *process = TAILQ_FIRST(&tasks->by_news);
+    struct logged_process *process = TAILQ_FIRST(&tasks->by_update), *newer;
 
-    if (process && process->pid == TASKS_KERNEL && TAILQ_NEXT(process, by_news))
-        process = TAILQ_NEXT(process, by_news);
+    if (process && process->pid == TASKS_KERNEL && TAILQ_NEXT(process, by_update))
+        process = TAILQ_NEXT(process, by_update);
     if (!process)
         return false;
-    if (is_last(process) &&
-        (give_up_maps(tasks, process) || give_up_maps(tasks, tasks_process(tasks, TASKS_KERNEL))))
+    newer = TAILQ_NEXT(process, by_update);
+    if ((!newer || (newer->pid == TASKS_KERNEL && !TAILQ_NEXT(newer, by_update))) &&
+        (drop_maps(tasks, process) || drop_maps(tasks, tasks_process(tasks, TASKS_KERNEL))))
         return true;
     tasks_drop(tasks, process);
     return true;
@@ -159,19 +152,19 @@ static bool give_up_oldest(struct tasks *tasks)
 
 void spaces_bound(struct tasks *tasks, uint64_t max_bytes)
 {
-    while (tasks_bytes(tasks) > max_bytes && give_up_oldest(tasks))
+    while (tasks_bytes(tasks) > max_bytes && drop_oldest(tasks))
         ;
 }
 
 void tasks_bound_maps(struct tasks *tasks, uint64_t max_bytes)
 {
-    const struct logged_process *last = TAILQ_LAST(&tasks->by_news, process_list);
+    const struct logged_process *last = TAILQ_LAST(&tasks->by_update, process_list);
     struct logged_process *oldest;
 
-    while (tasks->bytes > max_bytes && (oldest = TAILQ_FIRST(&tasks->by_news)) != last) {
+    while (tasks->bytes > max_bytes && (oldest = TAILQ_FIRST(&tasks->by_update)) != last) {
         maps_drop(&tasks->bytes, &oldest->maps);
-        TAILQ_REMOVE(&tasks->by_news, oldest, by_news);
-        TAILQ_INSERT_TAIL(&tasks->by_news, oldest, by_news);
+        TAILQ_REMOVE(&tasks->by_update, oldest, by_update);
+        TAILQ_INSERT_TAIL(&tasks->by_update, oldest, by_update);
     }
 }
 
@@ -210,16 +203,16 @@ static const struct logged_process *walk_next(const struct tasks *tasks,
 {
     const struct logged_process *kernel = tasks_process(tasks, TASKS_KERNEL);
 
-    if (kernel && kernel->news >= walk->kernel)
+    if (kernel && kernel->update >= walk->kernel)
         return kernel;
-    while (from && (from == kernel || from->news < walk->next))
-        from = TAILQ_NEXT(from, by_news);
+    while (from && (from == kernel || from->update < walk->next))
+        from = TAILQ_NEXT(from, by_update);
     return from;
 }
 
 /* Prints the names, then the mappings. The COMM records have no RECORD_EXECUTED, so they do not
  * clear mappings. Returns the number of records. */
-static size_t tell_process(const struct logged_process *process, uint64_t time, struct buf *out)
+static size_t process_print(const struct logged_process *process, uint64_t time, struct buf *out)
 {
     const struct maps *maps = process->maps;
     uint32_t pid = process->pid, tid = pid;
@@ -244,19 +237,19 @@ static size_t tell_process(const struct logged_process *process, uint64_t time, 
     return n;
 }
 
-bool spaces_tell(const struct tasks *tasks, struct spaces_walk *walk, size_t max, struct buf *out,
-                 size_t *n)
+bool spaces_print_some(const struct tasks *tasks, struct spaces_walk *walk, size_t max,
+                       struct buf *out, size_t *n)
 {
-    const struct logged_process *oldest = TAILQ_FIRST(&tasks->by_news), *at = oldest;
+    const struct logged_process *oldest = TAILQ_FIRST(&tasks->by_update), *at = oldest;
     const size_t begun = out->len;
 
     if (!walk->begun)
         walk->left = 2 * HASH_COUNT(tasks->processes);
     walk->begun = true;
     for (*n = 0; (at = walk_next(tasks, walk, at)) && (*n == 0 || out->len - begun < max);) {
-        *n += tell_process(at, walk->time, out);
+        *n += process_print(at, walk->time, out);
         walk->left -= walk->left > 0;
-        *(at->pid == TASKS_KERNEL ? &walk->kernel : &walk->next) = at->news + 1;
+        *(at->pid == TASKS_KERNEL ? &walk->kernel : &walk->next) = at->update + 1;
         if (at->pid == TASKS_KERNEL)
             at = oldest;
     }
@@ -268,6 +261,6 @@ size_t spaces_print(const struct tasks *tasks, uint64_t time, struct buf *out)
     struct spaces_walk walk = {.time = time};
     size_t n;
 
-    spaces_tell(tasks, &walk, SIZE_MAX, out, &n);
+    spaces_print_some(tasks, &walk, SIZE_MAX, out, &n);
     return n;
 }

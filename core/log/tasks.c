@@ -15,7 +15,7 @@ enum {
 void tasks_init(struct tasks *tasks)
 {
     *tasks = (struct tasks){.processes = NULL};
-    TAILQ_INIT(&tasks->by_news);
+    TAILQ_INIT(&tasks->by_update);
 }
 
 struct logged_process *tasks_process(const struct tasks *tasks, uint32_t pid)
@@ -71,8 +71,8 @@ const char *task_name(const struct logged_process *process, const struct task *t
 
 static void thread_free(struct tasks *tasks, struct task *task)
 {
-    if (tasks->freed)
-        tasks->freed(tasks->arg, task);
+    if (tasks->thread_removed)
+        tasks->thread_removed(tasks->arg, task);
     HASH_DEL(tasks->threads, task);
     TAILQ_REMOVE(&task->process->threads, task, along);
     name_free(tasks, &task->name);
@@ -95,21 +95,21 @@ void tasks_drop(struct tasks *tasks, struct logged_process *process)
     threads_free(tasks, process);
     maps_drop(&tasks->bytes, &process->maps);
     name_free(tasks, &process->name);
-    TAILQ_REMOVE(&tasks->by_news, process, by_news);
+    TAILQ_REMOVE(&tasks->by_update, process, by_update);
     HASH_DEL(tasks->processes, process);
     block_free(&tasks->bytes, process, process_bytes(tasks));
 }
 
 void tasks_free(struct tasks *tasks)
 {
-    while (!TAILQ_EMPTY(&tasks->by_news))
-        tasks_drop(tasks, TAILQ_FIRST(&tasks->by_news));
+    while (!TAILQ_EMPTY(&tasks->by_update))
+        tasks_drop(tasks, TAILQ_FIRST(&tasks->by_update));
 }
 
 static void process_end(struct tasks *tasks, struct logged_process *process, uint64_t time)
 {
-    if (tasks->over)
-        tasks->over(tasks->arg, process, process->pid, time);
+    if (tasks->process_exited)
+        tasks->process_exited(tasks->arg, process, process->pid, time);
     tasks_drop(tasks, process);
 }
 
@@ -145,18 +145,18 @@ void tasks_leave(struct tasks *tasks, struct logged_process *process)
 
 /* ---- new tasks ---- */
 
-static void process_news(struct tasks *tasks, struct logged_process *process)
+static void process_update(struct tasks *tasks, struct logged_process *process)
 {
-    TAILQ_REMOVE(&tasks->by_news, process, by_news);
-    TAILQ_INSERT_TAIL(&tasks->by_news, process, by_news);
-    process->news = ++tasks->news;
+    TAILQ_REMOVE(&tasks->by_update, process, by_update);
+    TAILQ_INSERT_TAIL(&tasks->by_update, process, by_update);
+    process->update = ++tasks->updates;
 }
 
 /* Limits the number of processes. Exits are unknown if records are lost, or if a process exits on
  * another CPU or in another cgroup. */
 static void processes_bound(struct tasks *tasks, uint64_t time)
 {
-    struct logged_process *oldest = TAILQ_FIRST(&tasks->by_news);
+    struct logged_process *oldest = TAILQ_FIRST(&tasks->by_update);
 
     if (HASH_COUNT(tasks->processes) <= STALE_MAX)
         return;
@@ -166,7 +166,7 @@ static void processes_bound(struct tasks *tasks, uint64_t time)
         tasks_drop(tasks, oldest);
 }
 
-static struct logged_process *process_make(struct tasks *tasks, uint32_t pid, uint64_t time)
+static struct logged_process *process_new(struct tasks *tasks, uint32_t pid, uint64_t time)
 {
     struct logged_process *process = block_alloc(&tasks->bytes, process_bytes(tasks));
 
@@ -179,13 +179,13 @@ static struct logged_process *process_make(struct tasks *tasks, uint32_t pid, ui
         block_free(&tasks->bytes, process, process_bytes(tasks));
         return NULL;
     }
-    TAILQ_INSERT_TAIL(&tasks->by_news, process, by_news);
+    TAILQ_INSERT_TAIL(&tasks->by_update, process, by_update);
     processes_bound(tasks, time);
     return process;
 }
 
-static struct task *thread_make(struct tasks *tasks, struct logged_process *process, uint32_t tid,
-                                bool born)
+static struct task *thread_new(struct tasks *tasks, struct logged_process *process, uint32_t tid,
+                               bool born)
 {
     struct task *task = block_alloc(&tasks->bytes, sizeof(*task));
 
@@ -202,7 +202,7 @@ static struct task *thread_make(struct tasks *tasks, struct logged_process *proc
     }
     task->process = process;
     task->losses = born ? tasks->losses : 0;
-    task->since = born ? tasks->news : 0;
+    task->since = born ? tasks->updates : 0;
     TAILQ_INSERT_TAIL(&process->threads, task, along);
     return task;
 }
@@ -212,20 +212,20 @@ static struct task *thread_make(struct tasks *tasks, struct logged_process *proc
  * exec in another thread, after all other threads exited. Records with the new number come before
  * the exec's COMM.
  */
-static struct task *take_lead(struct tasks *tasks, struct logged_process *process)
+static struct task *become_leader(struct tasks *tasks, struct logged_process *process)
 {
-    struct task *heir = TAILQ_FIRST(&process->threads), *other;
+    struct task *thread = TAILQ_FIRST(&process->threads), *other;
 
-    while ((other = TAILQ_NEXT(heir, along))) { /* its exit was lost */
+    while ((other = TAILQ_NEXT(thread, along))) { /* its exit was lost */
         process->inexact = true;
         thread_free(tasks, other);
     }
     process->leader_ended = false;
-    HASH_DEL(tasks->threads, heir);
-    heir->tid = process->pid;
-    HASH_ADD(hh, tasks->threads, tid, sizeof(heir->tid), heir);
-    if (hash_has(heir))
-        return heir;
+    HASH_DEL(tasks->threads, thread);
+    thread->tid = process->pid;
+    HASH_ADD(hh, tasks->threads, tid, sizeof(thread->tid), thread);
+    if (hash_has(thread))
+        return thread;
     tasks_drop(tasks, process); /* ENOMEM */
     return NULL;
 }
@@ -244,13 +244,13 @@ static struct task *thread_get(struct tasks *tasks, uint32_t pid, uint32_t tid, 
     }
     process = tasks_process(tasks, pid);
     if (!process)
-        process = process_make(tasks, pid, time);
+        process = process_new(tasks, pid, time);
     if (!process)
         return NULL;
-    process_news(tasks, process);
+    process_update(tasks, process);
     if (!task && !born && tid == pid && process->leader_ended)
-        return take_lead(tasks, process);
-    return task ? task : thread_make(tasks, process, tid, born);
+        return become_leader(tasks, process);
+    return task ? task : thread_new(tasks, process, tid, born);
 }
 
 struct task *tasks_thread(struct tasks *tasks, uint32_t pid, uint32_t tid, uint64_t time)
@@ -303,14 +303,14 @@ static bool take_exit(struct tasks *tasks, const struct record_task *end)
     }
     process = tasks_process(tasks, end->pid);
     if (!process) {
-        if (tasks->over && end->tid == end->pid)
-            tasks->over(tasks->arg, NULL, end->pid, end->time);
+        if (tasks->process_exited && end->tid == end->pid)
+            tasks->process_exited(tasks->arg, NULL, end->pid, end->time);
         return true;
     }
-    process_news(tasks, process);
+    process_update(tasks, process);
     process->inexact |= !task;
-    if (task && tasks->ended)
-        tasks->ended(tasks->arg, task, end->time);
+    if (task && tasks->thread_exited)
+        tasks->thread_exited(tasks->arg, task, end->time);
     if (task)
         thread_free(tasks, task);
     process->leader_ended |= end->tid == end->pid;
@@ -356,14 +356,6 @@ static bool take_comm(struct tasks *tasks, const struct record_comm *comm)
     return take_name(tasks, task, comm->name, strlen(comm->name));
 }
 
-static bool take_note(struct tasks *tasks, const struct record_note *note)
-{
-    uint32_t tid = note->head.type == RECORD_PROCESS || !note->tid ? note->pid : note->tid;
-
-    return take_name(tasks, thread_get(tasks, note->pid, tid, true, note->time), note_text(note),
-                     note->text_len);
-}
-
 static bool take_map(struct tasks *tasks, const struct record_map *map)
 {
     struct task *task;
@@ -377,6 +369,9 @@ static bool take_map(struct tasks *tasks, const struct record_map *map)
 
 bool tasks_take(struct tasks *tasks, const struct record *record)
 {
+    const struct record_note *note = (const struct record_note *)record;
+    uint32_t tid;
+
     switch ((enum record_type)record->type) {
     case RECORD_COMM:
         return take_comm(tasks, (const struct record_comm *)record);
@@ -388,7 +383,9 @@ bool tasks_take(struct tasks *tasks, const struct record *record)
         return take_exit(tasks, (const struct record_task *)record);
     case RECORD_PROCESS:
     case RECORD_THREAD:
-        return take_note(tasks, (const struct record_note *)record);
+        tid = record->type == RECORD_PROCESS || !note->tid ? note->pid : note->tid;
+        return take_name(tasks, thread_get(tasks, note->pid, tid, true, note->time),
+                         note_text(note), note->text_len);
     case RECORD_LOST:
         tasks->losses += ((const struct record_lost *)record)->lost > 0;
         return true;

@@ -71,13 +71,13 @@ struct task {
 
 struct logged_process {
     UT_hash_handle hh; /* in tasks.processes, by pid */
-    TAILQ_ENTRY(logged_process) by_news;
+    TAILQ_ENTRY(logged_process) by_update;
     TAILQ_HEAD(task_list, task) threads; /* in order of creation, or of their first records */
     uint32_t pid;
     bool inexact;      /* value[] may be incomplete */
     bool leader_ended; /* another thread may get its number, by an exec */
     bool executed;     /* the path of its last exec is still unknown */
-    uint64_t news;     /* update number of its last record: see tasks.news */
+    uint64_t update;   /* update number of its last record: see tasks.updates */
     char *name;
     struct maps *maps;
     uint64_t value[]; /* n_values, used by the table's user */
@@ -86,20 +86,21 @@ struct logged_process {
 struct tasks {
     struct logged_process *processes;
     struct task *threads;
-    TAILQ_HEAD(process_list, logged_process) by_news; /* least recently updated first */
-    uint64_t news, losses; /* number of updates; number of LOST records */
-    uint64_t bytes;        /* memory of processes, threads, names and mappings */
+    TAILQ_HEAD(process_list, logged_process) by_update; /* least recently updated first */
+    uint64_t updates, losses; /* number of updates; number of LOST records */
+    uint64_t bytes;           /* memory of processes, threads, names and mappings */
     unsigned n_values;
-    /* Callbacks, each may be NULL. ended: a thread exited. over: a process exited; process is NULL
-     * if `pid` had no records before. freed: a thread is removed; free task->own. */
-    void (*ended)(void *arg, struct task *task, uint64_t time);
-    void (*over)(void *arg, const struct logged_process *process, uint32_t pid, uint64_t time);
-    void (*freed)(void *arg, struct task *task);
+    /* Callbacks, each may be NULL. process_exited: process is NULL if `pid` had no records before.
+     * thread_removed: free task->own. */
+    void (*thread_exited)(void *arg, struct task *task, uint64_t time);
+    void (*process_exited)(void *arg, const struct logged_process *process, uint32_t pid,
+                           uint64_t time);
+    void (*thread_removed)(void *arg, struct task *task);
     void *arg;
 };
 
 void tasks_init(struct tasks *tasks);
-void tasks_free(struct tasks *tasks); /* calls only freed() */
+void tasks_free(struct tasks *tasks); /* calls only thread_removed() */
 /* Applies a COMM, FORK, EXIT, MAP, LOST, PROCESS or THREAD record; other types are ignored. Returns
  * false if the record was not applied completely, on ENOMEM. */
 bool tasks_take(struct tasks *tasks, const struct record *record);
@@ -113,7 +114,7 @@ bool task_is_whole(const struct tasks *tasks, const struct task *task);
 /* Returns the thread's name, or else its process's, or NULL. */
 const char *task_name(const struct logged_process *process, const struct task *task);
 
-/* Removes a process without calling ended() and over(). */
+/* Removes a process without calling thread_exited() and process_exited(). */
 void tasks_drop(struct tasks *tasks, struct logged_process *process);
 /* Removes the threads of a process that still runs but is not observed. The process stays, inexact
  * in case it is observed again. */
@@ -161,8 +162,8 @@ struct spaces_walk {
 };
 /* Prints about max bytes, at least one process, and sets *n to the number of records. Returns true
  * if processes are left. */
-bool spaces_tell(const struct tasks *tasks, struct spaces_walk *walk, size_t max, struct buf *out,
-                 size_t *n);
+bool spaces_print_some(const struct tasks *tasks, struct spaces_walk *walk, size_t max,
+                       struct buf *out, size_t *n);
 /* Prints all processes and returns the number of records. */
 size_t spaces_print(const struct tasks *tasks, uint64_t time, struct buf *out);
 

@@ -158,7 +158,7 @@ static void last(uint32_t pid, uint32_t tid, uint64_t value)
 
 static void rest(uint64_t counted, bool over)
 {
-    exits_rest(exits, now++, &counted, over, &out);
+    exits_remainder(exits, now++, &counted, over, &out);
 }
 
 static void anew(unsigned n, bool switches, bool want_exits)

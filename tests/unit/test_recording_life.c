@@ -231,7 +231,7 @@ static uint64_t value_of(unsigned type)
 
 static void put_rest(uint64_t counted)
 {
-    recording_put_rest(sc.recording, 0, 9, &counted, true);
+    recording_put_remainder(sc.recording, 0, 9, &counted, true);
     drain();
 }
 

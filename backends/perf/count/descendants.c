@@ -75,7 +75,7 @@ struct covered *covered_new(struct sideband *sideband, const struct counter *cou
     covered->filling = true;
     fill(covered, arg);
     covered->filling = false;
-    TAILQ_FOREACH (process, &covered->tasks.by_news, by_news)
+    TAILQ_FOREACH (process, &covered->tasks.by_update, by_update)
         covered_choose(covered, process->pid, 0);
     while (ids_next(&covered->suspects, suspect, &suspect))
         covered_choose(covered, (uint32_t)suspect, 0);
@@ -117,7 +117,7 @@ void covered_each(struct covered *covered, void (*fn)(void *arg, pid_t pid), voi
     const struct logged_process *process;
 
     covered_enter(covered);
-    TAILQ_FOREACH (process, &covered->tasks.by_news, by_news)
+    TAILQ_FOREACH (process, &covered->tasks.by_update, by_update)
         fn(arg, (pid_t)process->pid);
     covered_leave(covered);
 }
