@@ -8,7 +8,7 @@
 #include "core/pmc/instance.h"
 #include "core/pmc/rights.h"
 #include "core/pmc/user.h"
-#include "core/read/reader_state.h"
+#include "core/read/reader.h"
 #include "core/show/series.h"
 
 #include <stdlib.h>

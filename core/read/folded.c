@@ -2,9 +2,9 @@
  * Converts samples to folded lines: prints the stack of each sample, using the mappings at its
  * time, counts equal stacks, and sorts them at the end.
  */
+#include "core/read/folded.h"
 #include "core/base/hash.h"
 #include "core/log/tasks.h"
-#include "core/read/folded.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -4,12 +4,14 @@
  */
 #include "core/base/buf.h"
 #include "core/call.h"
-#include "core/log/form.h"
-#include "core/read/logtext.h"
+#include "core/read/reader.h"
 
 #include <string.h>
 
-void put_pid(struct buf *out, uint32_t pid)
+#define TEXT_MAX 32768 /* bytes shown of one text that a program or caller supplied */
+
+/* Prints a PID or TID; UINT32_MAX is the kernel, printed as -1. */
+static void put_pid(struct buf *out, uint32_t pid)
 {
     if (pid == UINT32_MAX)
         BUF_LITERAL(out, "-1");
@@ -17,7 +19,9 @@ void put_pid(struct buf *out, uint32_t pid)
         buf_u64(out, pid);
 }
 
-void put_text(struct buf *out, const char *text, size_t len)
+/* Prints text of a program or a caller as one escaped word. Longer text is cut after TEXT_MAX
+ * bytes, with "…" at the end. */
+static void put_text(struct buf *out, const char *text, size_t len)
 {
     size_t shown = len < TEXT_MAX ? len : TEXT_MAX;
 
@@ -28,7 +32,8 @@ void put_text(struct buf *out, const char *text, size_t len)
         BUF_LITERAL(out, "…");
 }
 
-void put_events(struct buf *out, const char *text, size_t len)
+/* Prints the events of a set, separated by blanks in text, with commas. "-" if there are none. */
+static void put_events(struct buf *out, const char *text, size_t len)
 {
     for (size_t at = 0, n; at < len; at += n + 1) {
         for (n = 0; at + n < len && text[at + n] != ' ' && text[at + n] != ',';)
@@ -43,9 +48,9 @@ void put_events(struct buf *out, const char *text, size_t len)
 
 /* ---- the form ---- */
 
-static void text_head(uint64_t *told, const struct log_facts *facts, struct buf *out)
+static void text_head(uint64_t *state, const struct log_facts *facts, struct buf *out)
 {
-    (void)told;
+    (void)state;
     buf_seconds(out, facts->monotonic_ns);
     BUF_LITERAL(out, " initialize version=" PMCFS_VERSION " machine=");
     put_text(out, facts->machine, strlen(facts->machine));
@@ -122,14 +127,319 @@ static void put_sample(struct buf *out, const struct log_facts *facts,
     buf_char(out, '\n');
 }
 
+/*
+ * ---- other records ----
+ *
+ * Fields and their order come from record_table. A field in brackets is omitted if it has no value.
+ */
+
+/* The field values of a line. */
+struct fields {
+    enum record_type type;
+    uint64_t time;
+    uint32_t pid, tid, child, cpu; /* unused: 0, cpu UINT32_MAX */
+    unsigned n;                    /* number of values */
+    const uint64_t *value;
+    const char *text;
+    size_t text_len;
+    unsigned misc;
+};
+
+/* ---- fields: print a value, or return false if there is none ---- */
+
+/* 0 means no process in these record types; in others it is an unknown number. */
+static bool put_number(struct buf *out, const struct fields *fields, uint32_t number)
+{
+    put_pid(out, number);
+    return number || (fields->type != RECORD_SWITCH && fields->type != RECORD_COUNT &&
+                      fields->type != RECORD_ATTACH && fields->type != RECORD_DETACH);
+}
+
+static bool put_process(struct buf *out, const struct fields *fields)
+{
+    return put_number(out, fields, fields->pid);
+}
+
+static bool put_thread(struct buf *out, const struct fields *fields)
+{
+    return put_number(out, fields, fields->tid);
+}
+
+static bool put_child(struct buf *out, const struct fields *fields)
+{
+    put_pid(out, fields->child);
+    return true;
+}
+
+static bool put_on(struct buf *out, const struct fields *fields)
+{
+    if (fields->cpu != UINT32_MAX)
+        buf_u64(out, fields->cpu);
+    return fields->cpu != UINT32_MAX;
+}
+
+static bool put_values(struct buf *out, const struct fields *fields)
+{
+    for (unsigned i = 0; i < fields->n; i++) {
+        if (i)
+            buf_char(out, ',');
+        buf_u64(out, fields->value[i]);
+    }
+    return fields->n;
+}
+
+/* The samples of a RECORD_DROP: its last value. */
+static bool put_lost(struct buf *out, const struct fields *fields)
+{
+    if (fields->n)
+        buf_u64(out, fields->value[fields->n - 1]);
+    return fields->n;
+}
+
+/* The records of all types of a RECORD_DROP that has two values. */
+static bool put_records(struct buf *out, const struct fields *fields)
+{
+    if (fields->n > 1)
+        buf_u64(out, fields->value[0]);
+    return fields->n > 1;
+}
+
+static bool put_last(struct buf *out, const struct fields *fields)
+{
+    BUF_LITERAL(out, "yes");
+    return fields->misc & RECORD_LAST;
+}
+
+/* SWITCH, and COUNT of unknown processes, have this field only if counts may be missing. */
+static bool put_exact(struct buf *out, const struct fields *fields)
+{
+    buf_str(out, fields->misc & RECORD_EXACT ? "yes" : "no");
+    return fields->misc & RECORD_LACKS ||
+           (fields->type == RECORD_COUNT && fields->n && fields->pid);
+}
+
+static bool put_place(struct buf *out, const struct fields *fields, unsigned i)
+{
+    if (i < fields->n)
+        buf_hex(out, fields->value[i]);
+    return i < fields->n;
+}
+
+static bool put_start(struct buf *out, const struct fields *fields)
+{
+    return put_place(out, fields, 0);
+}
+
+static bool put_end(struct buf *out, const struct fields *fields)
+{
+    return put_place(out, fields, 1);
+}
+
+static bool put_offset(struct buf *out, const struct fields *fields)
+{
+    return put_place(out, fields, 2);
+}
+
+static bool put_set(struct buf *out, const struct fields *fields)
+{
+    put_events(out, fields->text, fields->text_len);
+    return true;
+}
+
+/* The last word of a detach is its reason. */
+static const char *reason_of(const struct fields *fields)
+{
+    return fields->type == RECORD_DETACH ? memrchr(fields->text, ' ', fields->text_len) : NULL;
+}
+
+static bool put_reason(struct buf *out, const struct fields *fields)
+{
+    const char *reason = reason_of(fields);
+
+    if (reason)
+        put_text(out, reason + 1, (size_t)(fields->text + fields->text_len - (reason + 1)));
+    return reason;
+}
+
+static bool put_words(struct buf *out, const struct fields *fields)
+{
+    const char *reason = reason_of(fields);
+
+    if (fields->type == RECORD_THREAD && !fields->text_len)
+        return false;
+    put_text(out, fields->text, reason ? (size_t)(reason - fields->text) : fields->text_len);
+    return true;
+}
+
+static const struct key {
+    const char *word;
+    bool (*put)(struct buf *out, const struct fields *fields);
+} keys[] = {
+    /* frequent fields first */
+    {"pid", put_process},   {"tid", put_thread},    {"cpu", put_on},      {"count", put_values},
+    {"last", put_last},     {"exact", put_exact},   {"start", put_start}, {"end", put_end},
+    {"offset", put_offset}, {"child", put_child},   {"lost", put_lost},   {"records", put_records},
+    {"event", put_set},     {"reason", put_reason}, {"", put_words}, /* path, name, text, where,
+                                                                        target */
+};
+
+static const struct key *key_of(const char *word, size_t len)
+{
+    const struct key *key = keys;
+
+    while (*key->word && (strncmp(key->word, word, len) != 0 || key->word[len]))
+        key++;
+    return key;
+}
+
+/* Prints a field. Without a value an optional field is omitted and others get `-`. */
+static void put_field(struct buf *out, const struct fields *fields, const char *word, size_t len,
+                      bool optional)
+{
+    const size_t begun = out->len;
+    size_t value;
+
+    buf_char(out, ' ');
+    buf_add(out, word, len);
+    buf_char(out, '=');
+    value = out->len;
+    if (key_of(word, len)->put(out, fields))
+        return;
+    out->len = optional ? begun : value;
+    if (!optional)
+        BUF_LITERAL(out, "-");
+}
+
+static void put_fields(struct buf *out, const struct fields *fields)
+{
+    const struct record_row *row = record_table + 1; /* the first row has no record */
+
+    while (row < record_table + record_rows && row->type != fields->type)
+        row++;
+    if (row == record_table + record_rows) /* a type of a later version */
+        return;
+    buf_seconds(out, fields->time);
+    buf_char(out, ' ');
+    buf_str(out, row->word);
+    for (const char *at = row->fields; *at;) {
+        const bool optional = *at == '[';
+        const char *word = at + optional;
+        const size_t len = strcspn(word, " ]");
+
+        put_field(out, fields, word, len, optional);
+        at = word + len + optional;
+        at += *at == ' ';
+    }
+    BUF_LITERAL(out, "\n");
+}
+
+/* ---- records ---- */
+
+/* Sets the text, which ends at a NUL or at the end of the record. */
+static void text_of(struct fields *fields, const struct record *record, const char *text)
+{
+    fields->text = text;
+    fields->text_len = strnlen(text, (size_t)((const char *)record + record->size - text));
+}
+
+static void put_comm(struct buf *out, const struct record_comm *comm)
+{
+    struct fields fields = {.type = comm->pid == comm->tid ? RECORD_PROCESS : RECORD_THREAD,
+                            .time = record_time(&comm->head),
+                            .pid = comm->pid,
+                            .tid = comm->tid};
+
+    if (comm->head.misc & RECORD_EXECUTED)
+        return; /* an EXEC record follows */
+    text_of(&fields, &comm->head, comm->name);
+    put_fields(out, &fields);
+}
+
+static void put_fork(struct buf *out, const struct record_task *task)
+{
+    const bool thread = task->pid == task->ppid;
+
+    put_fields(out, &(struct fields){.type = thread ? RECORD_THREAD : RECORD_FORK,
+                                     .time = task->time,
+                                     .pid = task->ppid,
+                                     .tid = task->tid,
+                                     .child = task->pid});
+}
+
+static void put_map(struct buf *out, const struct record_map *map)
+{
+    const uint64_t place[] = {map->start, map->start + map->length, map->offset};
+    struct fields fields = {.type = RECORD_MAP,
+                            .time = record_time(&map->head),
+                            .pid = map->pid,
+                            .n = 3,
+                            .value = place};
+
+    text_of(&fields, &map->head, map->path);
+    put_fields(out, &fields);
+}
+
+static void put_drop(struct buf *out, uint64_t time, const uint64_t *lost, const char *where)
+{
+    put_fields(out, &(struct fields){.type = RECORD_DROP,
+                                     .time = time,
+                                     .n = lost != NULL,
+                                     .value = lost,
+                                     .text = where,
+                                     .text_len = strlen(where)});
+}
+
+static void put_note(struct buf *out, const struct record_note *note)
+{
+    put_fields(out, &(struct fields){.type = note->head.type,
+                                     .time = note->time,
+                                     .pid = note->pid,
+                                     .tid = note->tid,
+                                     .cpu = note->cpu,
+                                     .n = note->n,
+                                     .value = note->value,
+                                     .text = note_text(note),
+                                     .text_len = note->text_len,
+                                     .misc = note->head.misc});
+}
+
+/* Prints the line of a record that is not a sample; nothing for a type without a line. */
+static void put_line(struct buf *out, const struct record *record)
+{
+    switch (record->type) {
+    case RECORD_COMM:
+        put_comm(out, (const struct record_comm *)record);
+        break;
+    case RECORD_FORK:
+        put_fork(out, (const struct record_task *)record);
+        break;
+    case RECORD_MAP:
+        if (!(record->misc & RECORD_DATA)) /* data mappings are only for perf */
+            put_map(out, (const struct record_map *)record);
+        break;
+    case RECORD_LOST:
+        put_drop(out, record_time(record), &((const struct record_lost *)record)->lost, "kernel");
+        break;
+    case RECORD_THROTTLE:
+        put_drop(out, ((const struct record_throttle *)record)->time, NULL, "throttle");
+        break;
+    case RECORD_EXIT:       /* processes have a COUNT record */
+    case RECORD_UNTHROTTLE: /* the THROTTLE record has a line */
+        break;
+    default:
+        if (record_is_note(record))
+            put_note(out, (const struct record_note *)record);
+    }
+}
+
 /* ---- all of them ---- */
 
-static void text_records(uint64_t *told, const struct log_facts *facts, const void *records,
+static void text_records(uint64_t *state, const struct log_facts *facts, const void *records,
                          size_t len, struct buf *out)
 {
     const char *at = records, *end = at + len;
 
-    (void)told;
+    (void)state;
     for (; at < end; at += ((const struct record *)at)->size) {
         const struct record *record = (const struct record *)at;
 

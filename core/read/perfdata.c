@@ -1,8 +1,10 @@
 /*
- * samples.perf: the log as perf.data in pipe format, for perf report and perf script. Records of
- * perf types are copied. perfdata_head.c writes the records that perf needs first.
+ * samples.perf: the log as perf.data in pipe format, for perf report and perf script. The head has
+ * the records that perf needs first: attributes and name of each event, formats of tracepoints, the
+ * processor and the clock. Records of perf types are copied.
  */
-#include "core/read/perfdata.h"
+#include "core/base/event.h"
+#include "core/read/reader.h"
 
 #include <string.h>
 
@@ -11,6 +13,310 @@
 #define STREAM_ROUND        68
 
 #define BATCH_BYTES (112 * 1024)
+
+/* The form's state per reader, in one number: the last set written, and the last set whose
+ * tracepoint formats were written (0: no formats). */
+#define STATE(sets, fields)  ((uint64_t)(fields) << 32 | (sets))
+#define STATE_SETS(number)   ((number)&UINT32_MAX)
+#define STATE_FIELDS(number) ((number) >> 32)
+
+/* The arguments of a call of the form. */
+struct stream {
+    uint64_t *number;
+    const struct log_facts *facts;
+    struct buf *out;
+};
+
+/* Returns true if the reader may see user stacks of this event. perf then unwinds them; otherwise
+ * samples have frames. */
+static inline bool stream_stack(const struct stream *stream, const struct log_event *event)
+{
+    return event->stack && memory_right_covers(&stream->facts->reader, &event->observer);
+}
+
+/* Returns true if the reader may see the tracepoint fields of this event, which can describe other
+ * tasks. */
+static inline bool stream_fields(const struct stream *stream, const struct log_event *event,
+                                 uint64_t id)
+{
+    return event->raw && LOG_ID_SET(id) <= STATE_FIELDS(*stream->number) &&
+           memory_right_covers(&stream->facts->reader, &event->observer);
+}
+
+/* Record types of the stream. */
+#define STREAM_ATTR    64
+#define STREAM_TRACING 66
+#define STREAM_UPDATE  78
+#define STREAM_FEATURE 80
+
+#define UPDATE_NAME   2
+#define FEATURE_CPU   8  /* name of the processor */
+#define FEATURE_CLOCK 29 /* one time in CLOCK_REALTIME and in the clock of the records */
+#define CLOCK_LAYOUT  1
+#define CLOCK_ID      1 /* CLOCK_MONOTONIC */
+
+/* Bits of sample_type. */
+#define HAS_IP         (1u << 0)
+#define HAS_TID        (1u << 1)
+#define HAS_TIME       (1u << 2)
+#define HAS_CALLCHAIN  (1u << 5)
+#define HAS_CPU        (1u << 7)
+#define HAS_PERIOD     (1u << 8)
+#define HAS_RAW        (1u << 10)
+#define HAS_REGISTERS  (1u << 12)
+#define HAS_STACK      (1u << 13)
+#define HAS_IDENTIFIER (1u << 16)
+#define HAS_ALWAYS     (HAS_IDENTIFIER | HAS_IP | HAS_TID | HAS_TIME | HAS_CPU | HAS_PERIOD)
+
+/* Types of events, and configs of software events. */
+#define TYPE_SOFTWARE   1u
+#define TYPE_TRACEPOINT 2u
+#define TYPE_BREAKPOINT 5u
+#define CPU_CLOCK       0u
+#define DUMMY           9u
+
+#define DUMMY_ID     UINT64_MAX
+#define TEXT_LONGEST 4095
+
+/*
+ * perf_event_attr, with the size of most perf versions. Some versions expect the ids at the size of
+ * their own struct, and older versions reject files with a longer one (perf inject).
+ */
+struct stream_attr {
+    uint32_t type, size;
+    uint64_t config;
+    uint64_t period_or_freq;
+    uint64_t sample_type, read_format;
+    uint64_t disabled : 1, inherit : 1, pinned : 1, exclusive : 1, exclude_user : 1,
+        exclude_kernel : 1, exclude_hv : 1, exclude_idle : 1, mmap : 1, comm : 1, freq : 1,
+        inherit_stat : 1, enable_on_exec : 1, task : 1, watermark : 1, precise : 2, mmap_data : 1,
+        sample_id_all : 1, exclude_host : 1, exclude_guest : 1, exclude_chain_kernel : 1,
+        exclude_chain_user : 1, mmap2 : 1, comm_exec : 1, use_clockid : 1, flags : 38;
+    uint32_t wakeup, bp_type;
+    uint64_t config1, config2, branches, user_registers;
+    uint32_t user_stack;
+    int32_t clockid;
+    uint64_t not_used[4];
+};
+_Static_assert(sizeof(struct stream_attr) == 128, "PERF_ATTR_SIZE_VER7");
+
+/* ---- events ---- */
+
+/* Appends the head of a record of the stream. */
+static void perfdata_record(struct buf *out, unsigned type, size_t size)
+{
+    struct record head = {.type = type, .size = (uint16_t)size};
+
+    buf_add(out, &head, sizeof(head));
+}
+
+static size_t text_len(const char *text)
+{
+    size_t len = strlen(text);
+
+    return len < TEXT_LONGEST ? len : TEXT_LONGEST;
+}
+
+/* Appends a text, padded with NULs to `room` bytes. */
+static void add_text(struct buf *out, const char *text, size_t room)
+{
+    size_t len = text_len(text);
+
+    buf_add(out, text, len);
+    for (; len < room; len++)
+        buf_char(out, '\0');
+}
+
+/*
+ * Returns true if perf can read the event with its type. Other events are declared as a clock and
+ * keep their name: dynamic PMU numbers differ between hosts, tracepoints need fields that the
+ * reader may not see, and perf handles a few software events specially.
+ */
+static bool type_is_plain(const struct log_event *event)
+{
+    if (event->type == TYPE_SOFTWARE)
+        return event->config < DUMMY;
+    return event->type < TYPE_BREAKPOINT && event->type != TYPE_TRACEPOINT;
+}
+
+/* Returns true if the event has this mode suffix. perf needs kernel symbols only for kernel events.
+ */
+static bool counts_only(const struct log_event *event, const char *mode)
+{
+    size_t len = strlen(event->resolved);
+
+    return len >= strlen(mode) && strcmp(event->resolved + len - strlen(mode), mode) == 0;
+}
+
+static void add_attr(const struct stream *stream, const struct log_event *event, uint64_t id)
+{
+    bool stack = stream_stack(stream, event), raw = stream_fields(stream, event, id);
+    bool plain = raw || type_is_plain(event);
+    struct stream_attr attr = {
+        .type = plain ? event->type : TYPE_SOFTWARE,
+        .size = sizeof(attr),
+        .config = plain ? event->config : CPU_CLOCK,
+        .period_or_freq = event->freq ? event->freq : event->period,
+        .sample_type = HAS_ALWAYS | (event->chains ? HAS_CALLCHAIN : 0) |
+                       (stack ? HAS_REGISTERS | HAS_STACK : 0) | (raw ? HAS_RAW : 0),
+        .exclude_user = counts_only(event, ":k"),
+        .exclude_kernel = counts_only(event, ":u"),
+        .exclude_chain_user = stack,
+        .freq = event->freq != 0,
+        .mmap = 1,
+        .comm = 1,
+        .task = 1,
+        .sample_id_all = 1,
+        .mmap2 = 1,
+        .comm_exec = 1,
+        .use_clockid = 1,
+        .clockid = CLOCK_ID,
+        .user_registers = stack ? event->registers : 0,
+        .user_stack = stack ? event->stack : 0,
+    };
+
+    perfdata_record(stream->out, STREAM_ATTR, sizeof(struct record) + sizeof(attr) + sizeof(id));
+    buf_add(stream->out, &attr, sizeof(attr));
+    buf_add(stream->out, &id, sizeof(id));
+}
+
+static void add_name(struct buf *out, const struct log_event *event, uint64_t id)
+{
+    uint64_t update[] = {UPDATE_NAME, id};
+    size_t room = record_padded(text_len(event->name) + 1);
+
+    perfdata_record(out, STREAM_UPDATE, sizeof(struct record) + sizeof(update) + room);
+    buf_add(out, update, sizeof(update));
+    add_text(out, event->name, room);
+}
+
+static void add_event(const struct stream *stream, const struct log_event *event, uint64_t id)
+{
+    add_attr(stream, event, id);
+    add_name(stream->out, event, id);
+}
+
+/* ---- formats of tracepoints ---- */
+
+/* Finds the tracepoints of sets from..to whose fields the reader may see, without duplicates.
+ * Returns their number, or 0 if there are too many. */
+static unsigned fields_find(const struct stream *stream, uint64_t from, uint64_t to,
+                            const struct log_event *events[SET_MAX])
+{
+    unsigned n = 0, same;
+
+    for (uint64_t set = from; set <= to; set++)
+        for (unsigned i = 0; i < log_sets_events(stream->facts->sets, set); i++) {
+            const struct log_event *event = log_sets_event(stream->facts->sets, set, i);
+
+            if (!event->raw || !memory_right_covers(&stream->facts->reader, &event->observer))
+                continue;
+            for (same = 0; same < n && events[same]->config != event->config; same++)
+                ;
+            if (same == SET_MAX)
+                return 0;
+            events[same] = event;
+            n += same == n;
+        }
+    return n;
+}
+
+/*
+ * Prints the tracepoint formats. perf reads formats only once per stream and aborts at fields
+ * without a format, so only sets known at that time have fields. Returns false if there are no
+ * formats.
+ */
+static bool formats_make(const struct stream *stream, uint64_t from, uint64_t to, struct buf *out)
+{
+    const struct log_event *events[SET_MAX];
+    const struct log_facts *facts = stream->facts;
+    const unsigned n = STATE_FIELDS(*stream->number) || !facts->formats
+                           ? 0
+                           : fields_find(stream, from, to, events);
+
+    if (!n || !facts->formats(facts->backend_state, events, n, out))
+        return false;
+    while (out->len % 8 && !out->failed)
+        buf_char(out, '\0');
+    return !out->failed;
+}
+
+static void add_formats(struct buf *out, const struct buf *formats)
+{
+    const uint32_t size = (uint32_t)formats->len;
+
+    perfdata_record(out, STREAM_TRACING, sizeof(struct record) + sizeof(size));
+    buf_add(out, &size, sizeof(size));
+    buf_add(out, formats->data, formats->len);
+}
+
+/* Appends the events of all sets that are not written yet. */
+static void perfdata_sets(struct stream *stream)
+{
+    const struct log_sets *sets = stream->facts->sets;
+    const uint64_t before = STATE_SETS(*stream->number), last = sets ? log_sets_last(sets) : 0;
+    struct buf formats;
+
+    if (before >= last)
+        return;
+    buf_init(&formats, NULL, 0);
+    const bool fields = formats_make(stream, before + 1, last, &formats);
+    *stream->number = STATE(last, fields ? last : STATE_FIELDS(*stream->number));
+    for (uint64_t set = before + 1; set <= last; set++)
+        for (unsigned place = 0; place < log_sets_events(sets, set); place++)
+            add_event(stream, log_sets_event(sets, set, place), LOG_ID(set, place));
+    if (fields)
+        add_formats(stream->out, &formats);
+    stream->out->failed |= formats.failed;
+    buf_free(&formats);
+}
+
+/* ---- processor and clock ---- */
+
+static void add_feature_cpu(struct buf *out, const char *machine)
+{
+    uint64_t feature = FEATURE_CPU;
+    uint32_t room = (uint32_t)(record_padded(sizeof(room) + text_len(machine) + 1) - sizeof(room));
+
+    perfdata_record(out, STREAM_FEATURE,
+                    sizeof(struct record) + sizeof(feature) + sizeof(room) + room);
+    buf_add(out, &feature, sizeof(feature));
+    buf_add(out, &room, sizeof(room));
+    add_text(out, machine, room);
+}
+
+/* Lets perf script -F +tod print times of day. */
+static void add_feature_clock(struct buf *out, const struct log_facts *facts)
+{
+    uint64_t feature = FEATURE_CLOCK;
+    uint32_t form[] = {CLOCK_LAYOUT, CLOCK_ID};
+    uint64_t moment[] = {facts->realtime_ns, facts->monotonic_ns};
+
+    perfdata_record(out, STREAM_FEATURE,
+                    sizeof(struct record) + sizeof(feature) + sizeof(form) + sizeof(moment));
+    buf_add(out, &feature, sizeof(feature));
+    buf_add(out, form, sizeof(form));
+    buf_add(out, moment, sizeof(moment));
+}
+
+static void perfdata_head(uint64_t *number, const struct log_facts *facts, struct buf *out)
+{
+    static const uint64_t size = 16;
+    struct stream stream = {.number = number, .facts = facts, .out = out};
+
+    *number = 0;
+    buf_add(out, "PERFILE2", 8);
+    buf_add(out, &size, sizeof(size));
+    perfdata_sets(&stream);
+    if (*number == 0) { /* perf needs at least one event to read names */
+        char name[] = "dummy", resolved[] = "dummy:u";
+        struct log_event dummy = {.name = name, .resolved = resolved, .type = TYPE_SOFTWARE};
+
+        add_event(&stream, &dummy, DUMMY_ID);
+    }
+    add_feature_cpu(out, facts->machine);
+    add_feature_clock(out, facts);
+}
 
 /* ---- records ---- */
 
@@ -36,7 +342,7 @@ static void add_begin(struct buf *out, const struct record *record, size_t len, 
 }
 
 /* Returns the number of frames before the user frames. */
-static uint64_t frames_of_kernel(const struct record_sample *sample, uint64_t n)
+static uint64_t kernel_frames(const struct record_sample *sample, uint64_t n)
 {
     uint64_t i = 0;
 
@@ -66,7 +372,7 @@ static void add_with_parts(struct buf *out, const struct log_event *event, bool 
                                       .stack = &none,
                                       .stack_bytes = sizeof(none)};
     if (stack)
-        n = frames_of_kernel(sample, n);
+        n = kernel_frames(sample, n);
     const size_t chain = event->chains ? (1 + n) * sizeof(n) : 0;
     const size_t registers = (1 + parts.n_registers) * sizeof(n);
     add_begin(out, &sample->head, SAMPLE_SHORT,
@@ -99,56 +405,57 @@ static void add_one_frame(struct buf *out, const struct record_sample *sample)
  * Appends a sample with the parts that the attributes of its event declare. Skips samples of
  * unknown events, because perf would abort.
  */
-static void add_sample(struct told *told, const struct record_sample *sample)
+static void add_sample(struct stream *stream, const struct record_sample *sample)
 {
-    const struct log_event *event = event_of(told->facts->sets, sample->id);
+    const struct log_event *event = event_of(stream->facts->sets, sample->id);
     const uint64_t n = sample_frames(sample);
     const size_t size = sizeof(*sample) + n * sizeof(sample->frame[0]);
 
     if (!event)
         return;
-    const bool raw = told_fields(told, event, sample->id), stack = told_stack(told, event);
+    const bool raw = stream_fields(stream, event, sample->id), stack = stream_stack(stream, event);
     if (raw || stack)
-        add_with_parts(told->out, event, raw, stack, sample);
+        add_with_parts(stream->out, event, raw, stack, sample);
     else if (!event->chains)
-        add_begin(told->out, &sample->head, SAMPLE_SHORT, SAMPLE_SHORT);
+        add_begin(stream->out, &sample->head, SAMPLE_SHORT, SAMPLE_SHORT);
     else if (n == 0)
-        add_one_frame(told->out, sample);
+        add_one_frame(stream->out, sample);
     else
-        add_begin(told->out, &sample->head, size, size);
+        add_begin(stream->out, &sample->head, size, size);
 }
 
 /* Appends a record other than a sample. perf aborts at unknown ids, so these become 0 (no event).
  */
-static void add_fact(struct told *told, const struct record *record)
+static void add_fact(struct stream *stream, const struct record *record)
 {
     size_t before_id = record->size - sizeof(uint64_t);
     uint64_t id = record_tail(record)->id;
 
-    if (!event_of(told->facts->sets, id))
+    if (!event_of(stream->facts->sets, id))
         id = 0;
-    add_begin(told->out, record, before_id, record->size);
-    buf_add(told->out, &id, sizeof(id));
+    add_begin(stream->out, record, before_id, record->size);
+    buf_add(stream->out, &id, sizeof(id));
 }
 
 /*
  * Appends a LOST_SAMPLES record. perf record writes LOST and LOST_SAMPLES too: perf script shows
  * the time of LOST, and perf report adds up the numbers in LOST_SAMPLES.
  */
-static void add_lost_samples(struct told *told, uint64_t time, uint64_t id, uint64_t lost)
+static void add_lost_samples(struct stream *stream, uint64_t time, uint64_t id, uint64_t lost)
 {
-    const struct record_tail tail = {.time = time, .id = event_of(told->facts->sets, id) ? id : 0};
+    const struct record_tail tail = {.time = time,
+                                     .id = event_of(stream->facts->sets, id) ? id : 0};
 
-    perfdata_record(told->out, STREAM_LOST_SAMPLES,
+    perfdata_record(stream->out, STREAM_LOST_SAMPLES,
                     sizeof(struct record) + sizeof(lost) + sizeof(tail));
-    buf_add(told->out, &lost, sizeof(lost));
-    buf_add(told->out, &tail, sizeof(tail));
+    buf_add(stream->out, &lost, sizeof(lost));
+    buf_add(stream->out, &tail, sizeof(tail));
 }
 
-static void add_lost(struct told *told, const struct record_lost *lost)
+static void add_lost(struct stream *stream, const struct record_lost *lost)
 {
-    add_fact(told, &lost->head);
-    add_lost_samples(told, lost->tail.time, lost->tail.id, lost->lost);
+    add_fact(stream, &lost->head);
+    add_lost_samples(stream, lost->tail.time, lost->tail.id, lost->lost);
 }
 
 /* Returns false for drops of the inventory: they count processes. */
@@ -160,25 +467,25 @@ static bool drop_has_samples(const struct record_note *note)
            memcmp(note_text(note), processes, note->text_len) != 0;
 }
 
-static void add_drop(struct told *told, const struct record_note *note)
+static void add_drop(struct stream *stream, const struct record_note *note)
 {
     const uint64_t samples = note->n > 1 ? note->value[1] : note->n ? note->value[0] : 0;
 
     if (!note->n)
         return;
-    record_add_lost(told->out, note->time, 0, samples ? samples : note->value[0]);
+    record_add_lost(stream->out, note->time, 0, samples ? samples : note->value[0]);
     if (samples && drop_has_samples(note))
-        add_lost_samples(told, note->time, 0, samples);
+        add_lost_samples(stream, note->time, 0, samples);
 }
 
 /* Returns true for samples that can be copied unchanged. */
-static bool goes_as_it_is(struct told *told, const struct record *record)
+static bool is_copied(struct stream *stream, const struct record *record)
 {
     const struct record_sample *sample = (const struct record_sample *)record;
     const struct log_event *event;
 
     if (record->type != RECORD_SAMPLE || record->misc != misc_of(record) ||
-        !(event = event_of(told->facts->sets, sample->id)))
+        !(event = event_of(stream->facts->sets, sample->id)))
         return false;
     if (event->stack || event->raw)
         return false;
@@ -187,24 +494,25 @@ static bool goes_as_it_is(struct told *told, const struct record *record)
     return record->size != SAMPLE_SHORT && sample->n_frames > 0;
 }
 
-static void add_record(struct told *told, const struct record *record)
+static void add_record(struct stream *stream, const struct record *record)
 {
     switch ((enum record_type)record->type) {
     case RECORD_SAMPLE:
-        add_sample(told, (const struct record_sample *)record);
+        add_sample(stream, (const struct record_sample *)record);
         break;
     case RECORD_LOST:
-        add_lost(told, (const struct record_lost *)record);
+        add_lost(stream, (const struct record_lost *)record);
         break;
     case RECORD_DROP:
-        add_drop(told, (const struct record_note *)record);
+        add_drop(stream, (const struct record_note *)record);
         break;
     default:
         if (!record_is_note(record))
-            add_fact(told, record);
+            add_fact(stream, record);
     }
 }
 
+/* Appends the end of a round. */
 void perfdata_round(struct buf *out)
 {
     perfdata_record(out, STREAM_ROUND, sizeof(struct record));
@@ -224,19 +532,19 @@ static void add_rounds(struct buf *out)
 static void perfdata_records(uint64_t *number, const struct log_facts *facts, const void *records,
                              size_t len, struct buf *out)
 {
-    struct told told = {.number = number, .facts = facts, .out = out};
+    struct stream stream = {.number = number, .facts = facts, .out = out};
     const char *at = records, *end = len ? at + len : at,
                *run = at; /* run: samples that are copied at once */
 
-    perfdata_sets(&told);
+    perfdata_sets(&stream);
     while (at < end) {
         const struct record *record = (const struct record *)at;
 
         at += record->size;
-        if (goes_as_it_is(&told, record))
+        if (is_copied(&stream, record))
             continue;
         buf_add(out, run, (size_t)((const char *)record - run));
-        add_record(&told, record);
+        add_record(&stream, record);
         run = at;
     }
     buf_add(out, run, (size_t)(at - run));

@@ -3,7 +3,7 @@
  */
 #include "tests/unit/unit.h"
 
-#include "core/log/form.h"
+#include "core/read/reader.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * samples.perf: the header, and the form of each record. Numbers are those of perf's pipe format
  * and of perf_event_attr. tests/mount/perf.sh reads the stream with perf.
  */
-#include "core/log/form.h"
+#include "core/read/reader.h"
 #include "tests/unit/unit.h"
 
 #define ATTR_BYTES 128
