@@ -2,7 +2,7 @@
  * Arbitrary bytes as the contents of a ring buffer: the records made from it are well-formed, and
  * can be put into a table of tasks and a log and read again.
  */
-#include "backends/perf/record/drain.h"
+#include "backends/perf/record/recorder.h"
 #include "core/log/log.h"
 #include "core/log/tasks.h"
 

@@ -4,7 +4,7 @@
  */
 #include "backends/perf/count/counter.h"
 
-#include "backends/perf/record/drain.h"
+#include "backends/perf/record/recorder.h"
 #include "backends/perf/record/sampling.h"
 #include "backends/proc.h"
 

@@ -5,7 +5,7 @@
  * full that records may be lost, and no record came since, a drain of all records opens a clock
  * event on that CPU that writes one sample.
  */
-#include "backends/perf/record/drain.h"
+#include "backends/perf/record/recorder.h"
 
 #include "backends/perf/probe/open.h"
 #include "backends/perf/record/sampling.h"
@@ -103,14 +103,6 @@ static void rings_begin(struct recorder *recorder)
             ring->doubt = false;
         ring_look(ring);
     }
-}
-
-static bool some_ring_is_half_full(const struct recorder *recorder)
-{
-    for (unsigned i = 0; i < recorder->n_rings; i++)
-        if (recorder->rings[i].head - recorder->rings[i].tail > recorder->rings[i].size / 2)
-            return true;
-    return false;
 }
 
 /* Returns the ring whose next record is the oldest, or NULL if all are empty. Stores the time of
@@ -253,8 +245,13 @@ int perf_drain(struct recorder *recorder, bool all, const struct intake *intake)
         if (rings_provoke(recorder))
             recorder_take(recorder, intake);
     } else {
+        uint64_t young = YOUNG_NS;
+
         rings_begin(recorder);
-        until -= some_ring_is_half_full(recorder) ? HASTY_NS : YOUNG_NS;
+        for (unsigned i = 0; i < recorder->n_rings; i++)
+            if (recorder->rings[i].head - recorder->rings[i].tail > recorder->rings[i].size / 2)
+                young = HASTY_NS;
+        until -= young;
         rings_take(recorder, until, intake);
     }
     recorder_purge(recorder, until);

@@ -110,11 +110,11 @@ struct recorder {
     unsigned n_cpus;      /* possible ones */
     unsigned n_stand_ins; /* atomic */
     unsigned n_tracks;    /* counters that are on and use tracking, see track_begin() */
-    struct origin everywhere; /* of the rings' events while they track */
-    struct origin *origins;   /* needs lock, like the next fields */
-    struct id *ids;           /* by struct id.kernel */
+    struct origin everywhere;      /* of the rings' events while they track */
+    struct origin *origins;        /* needs lock, like the next fields */
+    struct id *ids;                /* by struct id.kernel */
     struct id *recent[RECENT_IDS]; /* elements of ids that were found last, or NULL */
-    char *scratch;            /* RECORD_SPACE bytes: a copy of the record that is converted */
+    char *scratch;                 /* RECORD_SPACE bytes: a copy of the record that is converted */
 };
 
 /* Size of a buffer for the largest record and the fields that are added to it. */
@@ -160,3 +160,20 @@ void recorder_drop_id(struct recorder *recorder, uint64_t kernel);
 void recorder_drop_ids(struct recorder *recorder, const struct origin *origin);
 /* Frees origins that were closed at or before time_ns, and their ids. */
 void recorder_purge(struct recorder *recorder, uint64_t time_ns);
+
+/* ---- records (drain.c, sample.c) ---- */
+
+/* Puts all records that are in the rings now, in order of time. Needs the recorder's lock. */
+void recorder_take(struct recorder *recorder, const struct intake *intake);
+/* Returns the time of the record at position `at` of the ring, or 0 if it is malformed. */
+uint64_t kernel_record_time(const struct ring *ring, uint64_t at);
+/* Passes a sample that has no other parts after its frames. Returns false if it is not such a
+ * sample. */
+bool kernel_sample_take(struct recorder *recorder, const struct record *record,
+                        const struct intake *intake);
+/* Converts any other record of the kernel and passes the result, if there is one. Changes the
+ * record, which must be in a buffer of RECORD_SPACE bytes. */
+void kernel_record_take(struct recorder *recorder, struct record *record,
+                        const struct intake *intake);
+/* Puts a RECORD_VALUES. */
+void values_put(const struct note *note, const struct intake *intake);

@@ -3,7 +3,7 @@
  * record, and the period in every sample. Samples of a group's values become RECORD_VALUES. Records
  * that the log does not use are skipped.
  */
-#include "backends/perf/record/drain.h"
+#include "backends/perf/record/recorder.h"
 #include "backends/perf/record/sampling.h"
 
 #include <linux/perf_event.h>
@@ -215,14 +215,6 @@ bool kernel_sample_take(struct recorder *recorder, const struct record *record,
     return true;
 }
 
-static bool is_own_clock(const struct recorder *recorder, uint64_t kernel)
-{
-    for (unsigned i = 0; i < recorder->n_rings; i++)
-        if (recorder->rings[i].clock_id == kernel)
-            return true;
-    return false;
-}
-
 /* Returns the origin of a sample with an unknown id; an open one is preferred. Returns NULL if
  * there is none or more than one. *samples: an origin that samples exists. */
 static const struct origin *origin_of_stray(const struct recorder *recorder, bool *samples)
@@ -252,8 +244,9 @@ static void stray_take(struct recorder *recorder, struct record_sample *sample,
     const struct origin *origin;
     bool samples;
 
-    if (is_own_clock(recorder, sample->id))
-        return;
+    for (unsigned i = 0; i < recorder->n_rings; i++)
+        if (recorder->rings[i].clock_id == sample->id)
+            return;
     origin = origin_of_stray(recorder, &samples);
     if (origin) {
         struct id id = {.origin = origin,

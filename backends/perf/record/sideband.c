@@ -6,7 +6,6 @@
 #include "backends/perf/record/sideband.h"
 
 #include "backends/perf/probe/open.h"
-#include "backends/perf/record/drain.h"
 #include "backends/perf/record/recorder.h"
 
 #include <assert.h>
