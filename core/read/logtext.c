@@ -145,151 +145,97 @@ struct fields {
     unsigned misc;
 };
 
-/* ---- fields: print a value, or return false if there is none ---- */
-
-/* 0 means no process in these record types; in others it is an unknown number. */
-static bool put_number(struct buf *out, const struct fields *fields, uint32_t number)
-{
-    put_pid(out, number);
-    return number || (fields->type != RECORD_SWITCH && fields->type != RECORD_COUNT &&
-                      fields->type != RECORD_ATTACH && fields->type != RECORD_DETACH);
-}
-
-static bool put_process(struct buf *out, const struct fields *fields)
-{
-    return put_number(out, fields, fields->pid);
-}
-
-static bool put_thread(struct buf *out, const struct fields *fields)
-{
-    return put_number(out, fields, fields->tid);
-}
-
-static bool put_child(struct buf *out, const struct fields *fields)
-{
-    put_pid(out, fields->child);
-    return true;
-}
-
-static bool put_on(struct buf *out, const struct fields *fields)
-{
-    if (fields->cpu != UINT32_MAX)
-        buf_u64(out, fields->cpu);
-    return fields->cpu != UINT32_MAX;
-}
-
-static bool put_values(struct buf *out, const struct fields *fields)
-{
-    for (unsigned i = 0; i < fields->n; i++) {
-        if (i)
-            buf_char(out, ',');
-        buf_u64(out, fields->value[i]);
-    }
-    return fields->n;
-}
-
-/* The samples of a RECORD_DROP: its last value. */
-static bool put_lost(struct buf *out, const struct fields *fields)
-{
-    if (fields->n)
-        buf_u64(out, fields->value[fields->n - 1]);
-    return fields->n;
-}
-
-/* The records of all types of a RECORD_DROP that has two values. */
-static bool put_records(struct buf *out, const struct fields *fields)
-{
-    if (fields->n > 1)
-        buf_u64(out, fields->value[0]);
-    return fields->n > 1;
-}
-
-static bool put_last(struct buf *out, const struct fields *fields)
-{
-    BUF_LITERAL(out, "yes");
-    return fields->misc & RECORD_LAST;
-}
-
-/* SWITCH, and COUNT of unknown processes, have this field only if counts may be missing. */
-static bool put_exact(struct buf *out, const struct fields *fields)
-{
-    buf_str(out, fields->misc & RECORD_EXACT ? "yes" : "no");
-    return fields->misc & RECORD_LACKS ||
-           (fields->type == RECORD_COUNT && fields->n && fields->pid);
-}
-
-static bool put_place(struct buf *out, const struct fields *fields, unsigned i)
-{
-    if (i < fields->n)
-        buf_hex(out, fields->value[i]);
-    return i < fields->n;
-}
-
-static bool put_start(struct buf *out, const struct fields *fields)
-{
-    return put_place(out, fields, 0);
-}
-
-static bool put_end(struct buf *out, const struct fields *fields)
-{
-    return put_place(out, fields, 1);
-}
-
-static bool put_offset(struct buf *out, const struct fields *fields)
-{
-    return put_place(out, fields, 2);
-}
-
-static bool put_set(struct buf *out, const struct fields *fields)
-{
-    put_events(out, fields->text, fields->text_len);
-    return true;
-}
-
-/* The last word of a detach is its reason. */
-static const char *reason_of(const struct fields *fields)
-{
-    return fields->type == RECORD_DETACH ? memrchr(fields->text, ' ', fields->text_len) : NULL;
-}
-
-static bool put_reason(struct buf *out, const struct fields *fields)
-{
-    const char *reason = reason_of(fields);
-
-    if (reason)
-        put_text(out, reason + 1, (size_t)(fields->text + fields->text_len - (reason + 1)));
-    return reason;
-}
-
-static bool put_words(struct buf *out, const struct fields *fields)
-{
-    const char *reason = reason_of(fields);
-
-    if (fields->type == RECORD_THREAD && !fields->text_len)
-        return false;
-    put_text(out, fields->text, reason ? (size_t)(reason - fields->text) : fields->text_len);
-    return true;
-}
-
-static const struct key {
-    const char *word;
-    bool (*put)(struct buf *out, const struct fields *fields);
-} keys[] = {
-    /* frequent fields first */
-    {"pid", put_process},   {"tid", put_thread},    {"cpu", put_on},      {"count", put_values},
-    {"last", put_last},     {"exact", put_exact},   {"start", put_start}, {"end", put_end},
-    {"offset", put_offset}, {"child", put_child},   {"lost", put_lost},   {"records", put_records},
-    {"event", put_set},     {"reason", put_reason}, {"", put_words}, /* path, name, text, where,
-                                                                        target */
+enum line_word {
+    WORD_PID,
+    WORD_TID,
+    WORD_CPU,
+    WORD_COUNT,
+    WORD_LAST,
+    WORD_EXACT,
+    WORD_START,
+    WORD_END,
+    WORD_OFFSET,
+    WORD_CHILD,
+    WORD_LOST,
+    WORD_RECORDS,
+    WORD_EVENT,
+    WORD_REASON,
+    WORD_TEXT /* path, name, text, where, target */
 };
 
-static const struct key *key_of(const char *word, size_t len)
+static enum line_word key_of(const char *word, size_t len)
 {
-    const struct key *key = keys;
+    static const char *const words[WORD_TEXT] = {"pid",   "tid",     "cpu",   "count",  "last",
+                                                 "exact", "start",   "end",   "offset", "child",
+                                                 "lost",  "records", "event", "reason"};
+    unsigned key = 0;
 
-    while (*key->word && (strncmp(key->word, word, len) != 0 || key->word[len]))
+    while (key < WORD_TEXT && (strncmp(words[key], word, len) != 0 || words[key][len]))
         key++;
     return key;
+}
+
+/* Prints the value of a field. Returns false if it has none; the output is invalid then. */
+static bool put_value(struct buf *out, const struct fields *fields, enum line_word key)
+{
+    const enum record_type type = fields->type;
+    const uint32_t number = key == WORD_TID ? fields->tid : fields->pid;
+    /* the last word of a detach is its reason */
+    const char *reason =
+        type == RECORD_DETACH ? memrchr(fields->text, ' ', fields->text_len) : NULL;
+
+    switch (key) {
+    case WORD_PID:
+    case WORD_TID:
+        put_pid(out, number);
+        /* 0 means no process in these record types; in others it is an unknown number */
+        return number || (type != RECORD_SWITCH && type != RECORD_COUNT && type != RECORD_ATTACH &&
+                          type != RECORD_DETACH);
+    case WORD_CPU:
+        buf_u64(out, fields->cpu);
+        return fields->cpu != UINT32_MAX;
+    case WORD_COUNT:
+        for (unsigned i = 0; i < fields->n; i++) {
+            if (i)
+                buf_char(out, ',');
+            buf_u64(out, fields->value[i]);
+        }
+        return fields->n;
+    case WORD_LAST:
+        BUF_LITERAL(out, "yes");
+        return fields->misc & RECORD_LAST;
+    case WORD_EXACT: /* SWITCH, and COUNT of unknown processes: only if counts may be missing */
+        buf_str(out, fields->misc & RECORD_EXACT ? "yes" : "no");
+        return fields->misc & RECORD_LACKS || (type == RECORD_COUNT && fields->n && fields->pid);
+    case WORD_START:
+    case WORD_END:
+    case WORD_OFFSET:
+        if (fields->n > key - WORD_START)
+            buf_hex(out, fields->value[key - WORD_START]);
+        return fields->n > key - WORD_START;
+    case WORD_CHILD:
+        put_pid(out, fields->child);
+        return true;
+    case WORD_LOST: /* the samples of a DROP: its last value */
+        if (fields->n)
+            buf_u64(out, fields->value[fields->n - 1]);
+        return fields->n;
+    case WORD_RECORDS: /* the records of all types of a DROP that has two values */
+        if (fields->n > 1)
+            buf_u64(out, fields->value[0]);
+        return fields->n > 1;
+    case WORD_EVENT:
+        put_events(out, fields->text, fields->text_len);
+        return true;
+    case WORD_REASON:
+        if (reason)
+            put_text(out, reason + 1, fields->text_len - (size_t)(reason + 1 - fields->text));
+        return reason;
+    case WORD_TEXT:
+        break;
+    }
+    put_text(out, fields->text, reason ? (size_t)(reason - fields->text) : fields->text_len);
+    return type != RECORD_THREAD || fields->text_len;
 }
 
 /* Prints a field. Without a value an optional field is omitted and others get `-`. */
@@ -303,7 +249,7 @@ static void put_field(struct buf *out, const struct fields *fields, const char *
     buf_add(out, word, len);
     buf_char(out, '=');
     value = out->len;
-    if (key_of(word, len)->put(out, fields))
+    if (put_value(out, fields, key_of(word, len)))
         return;
     out->len = optional ? begun : value;
     if (!optional)
