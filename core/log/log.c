@@ -437,8 +437,10 @@ bool log_begin(struct log *log, size_t size)
     pthread_mutex_lock(&log->mutex);
     while (ring_room(ring) < size && log_grow(log, size, size))
         ;
-    if (ring_room(ring) < size && ring->size >= size)
-        overwrite(log, ring->size / OVERWRITE_PART > size ? ring->size / OVERWRITE_PART : size);
+    if (ring_room(ring) < size && ring->size >= size) {
+        room = ring->size / OVERWRITE_PART < ROOM_MAX ? ring->size / OVERWRITE_PART : ROOM_MAX;
+        overwrite(log, room > size ? room : size);
+    }
     if (ring->tail > log->sure)
         log_publish(log);
     room = ring_room(ring) < ROOM_MAX ? ring_room(ring) : ROOM_MAX;
