@@ -433,7 +433,6 @@ bool log_begin(struct log *log, size_t size)
     struct ring *ring = &log->ring;
     uint64_t room;
 
-    size += LOG_LOSSES;
     pthread_mutex_lock(&log->mutex);
     while (ring_room(ring) < size && log_grow(log, size, size))
         ;
@@ -451,13 +450,12 @@ bool log_begin(struct log *log, size_t size)
         return false;
     }
     log->room = ring_at(ring, ring->head);
-    log->room_end = ring->head + room - LOG_LOSSES;
+    log->room_end = ring->head + room;
     return true;
 }
 
-void log_end(struct log *log, const struct log_taken *taken, const struct buf *losses)
+void log_end(struct log *log, const struct log_taken *taken)
 {
-    put_piece(log, losses->data, losses->len); /* log_begin() has left room for them */
     log->taken = *taken;
     piece_publish(log);
     pthread_mutex_unlock(&log->mutex);

@@ -172,11 +172,8 @@ struct log {
  * is no contiguous room for it.
  */
 bool log_begin(struct log *log, size_t size);
-/* Adds records about losses, at most LOG_LOSSES bytes, publishes all records since log_begin(), and
- * unlocks the log. */
-void log_end(struct log *log, const struct log_taken *taken, const struct buf *losses);
-#define LOG_LOSSES 256u
-
+/* Publishes all samples since log_begin(), and unlocks the log. */
+void log_end(struct log *log, const struct log_taken *taken);
 /* Returns the room for a sample of at most this size, or NULL: call log_end(). */
 static inline void *log_room(const struct log *log, size_t size)
 {

@@ -36,9 +36,6 @@ struct recording {
     uint64_t dropped;   /* dropped on ENOMEM; no DROP record yet */
     uint64_t hidden;    /* hidden samples; no DROP record yet */
     uint64_t last_time; /* time of the last record */
-    struct {
-        uint32_t pid, tid, shown_pid, shown_tid;
-    } last; /* numbers of the last sample, translated with a view */
 
     bool keep; /* on free, keep file descriptors open for a new worker */
 };
@@ -57,6 +54,7 @@ void recording_flush(struct recording *recording);
 struct log_taken recording_store(struct recording *recording);
 /* Returns a PID in the attacher's namespace, or 0 if it has none there or is NOBODY. */
 uint32_t recording_shown_pid(const struct recording *recording, uint32_t pid);
-void recording_forget_pid(struct recording *recording, uint32_t pid); /* the task has exited */
+void recording_forget_pid(const struct recording *recording,
+                          uint32_t pid); /* the task has exited */
 /* Translates all PIDs of a record in place. */
 void recording_translate(const struct recording *recording, struct record *record);

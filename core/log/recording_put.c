@@ -25,14 +25,12 @@ uint32_t recording_shown_pid(const struct recording *recording, uint32_t pid)
     return plan->view ? (uint32_t)plan->host->view_pid(plan->view, (pid_t)pid) : pid;
 }
 
-void recording_forget_pid(struct recording *recording, uint32_t pid)
+void recording_forget_pid(const struct recording *recording, uint32_t pid)
 {
     const struct recording_plan *plan = &recording->plan;
 
-    if (!plan->view || pid == 0 || pid == NOBODY)
-        return;
-    plan->host->view_forget(plan->view, (pid_t)pid);
-    memset(&recording->last, 0, sizeof(recording->last));
+    if (plan->view && pid != 0 && pid != NOBODY)
+        plan->host->view_forget(plan->view, (pid_t)pid);
 }
 
 static void translate_pair(const struct recording *recording, uint32_t *pid, uint32_t *tid)
@@ -116,66 +114,50 @@ static void batch_note(struct recording *recording, const struct note *note)
         recording_translate(recording, added);
 }
 
-/* Appends DROP records for records that were left out, and resets their numbers. */
-static void losses_take(struct recording *recording, struct buf *out)
+/* Appends a DROP record for *n records that were left out, and resets *n. */
+static void batch_drop(struct recording *recording, uint64_t *n, const char *where, unsigned misc)
 {
-    const struct {
-        uint64_t *n;
-        const char *where;
-        unsigned misc;
-    } losses[] = {
-        {&recording->hidden, "hidden", RECORD_WITHHELD},
-        {&recording->dropped, "memory", RECORD_REFUSED},
-        {&recording->replaced, "replaced", RECORD_REFUSED},
-    };
+    const uint64_t lost = *n;
 
-    for (size_t i = 0; i < sizeof(losses) / sizeof(losses[0]); i++) {
-        if (!*losses[i].n)
-            continue;
-        record_add_note(out, &(struct note){.type = RECORD_DROP,
-                                            .misc = losses[i].misc,
-                                            .time = recording->last_time,
-                                            .cpu = UINT32_MAX,
-                                            .n = 1,
-                                            .value = losses[i].n,
-                                            .text = losses[i].where,
-                                            .text_len = strlen(losses[i].where)});
-        *losses[i].n = 0;
-        recording->put++;
-    }
+    *n = 0;
+    if (lost)
+        batch_note(recording, &(struct note){.type = RECORD_DROP,
+                                             .misc = misc,
+                                             .time = recording->last_time,
+                                             .cpu = UINT32_MAX,
+                                             .n = 1,
+                                             .value = &lost,
+                                             .text = where,
+                                             .text_len = strlen(where)});
 }
 
 void recording_flush(struct recording *recording)
 {
     const struct recording_plan *plan = &recording->plan;
-    _Alignas(uint64_t) char room[LOG_LOSSES];
-    struct buf *batch = &recording->batch, losses;
+    struct buf *batch = &recording->batch;
     struct log_taken numbers;
     uint64_t taken;
 
     /* the batch can wait: its records are older than the hold */
     if (!recording->adding && atomic_load(&recording->held))
         return;
-    buf_init(&losses, room, sizeof(room));
-    losses_take(recording, &losses); /* lost records are included in `taken` */
+    if (!recording->adding) {
+        batch_drop(recording, &recording->hidden, "hidden", RECORD_WITHHELD);
+        batch_drop(recording, &recording->dropped, "memory", RECORD_REFUSED);
+        batch_drop(recording, &recording->replaced, "replaced", RECORD_REFUSED);
+    }
+    /* losses without a DROP record yet do not count: a later worker would report them */
     taken = plan->backend->taken ? plan->backend->taken(recording->recorder) : 0;
-    if (recording->adding) {
-        recording->taken = taken;
-        numbers = recording_store(recording);
-        log_end(plan->log, &numbers, &losses);
-        recording->adding = false;
-        return;
-    }
-    buf_add(batch, losses.data, losses.len);
-    if (batch->failed) {
-        recording->dropped++;
-        batch->failed = false;
-    }
-    if (batch->len == 0 && taken == recording->taken)
+    taken -= recording->hidden + recording->dropped + recording->replaced;
+    if (!recording->adding && batch->len == 0 && taken == recording->taken)
         return;
     recording->taken = taken;
     numbers = recording_store(recording);
-    log_put_all_once(plan->log, 0, &numbers, batch->data, batch->len);
+    if (recording->adding)
+        log_end(plan->log, &numbers);
+    else
+        log_put_all_once(plan->log, 0, &numbers, batch->data, batch->len);
+    recording->adding = false;
     buf_clear(batch);
 }
 
@@ -278,20 +260,8 @@ static void frames_cut(struct record_sample *sample)
     sample->head.size = (uint16_t)(sample->head.size - (all - n) * sizeof(*rest));
 }
 
-/* Translates the PIDs of a sample. A view may read /proc, which the lock of the log forbids. */
-static void sample_translate(struct recording *recording, const struct record_sample *head)
-{
-    if (recording->last.pid == head->pid && recording->last.tid == head->tid)
-        return;
-    if (recording->adding && recording->plan.view)
-        recording_flush(recording);
-    recording->last.pid = head->pid;
-    recording->last.tid = head->tid;
-    recording->last.shown_pid = recording_shown_pid(recording, head->pid);
-    recording->last.shown_tid = recording_shown_pid(recording, head->tid);
-}
-
-/* Returns room for a sample in the log, or else in the batch; NULL on ENOMEM. */
+/* Returns room for a sample in the log, or else in the batch; NULL on ENOMEM. Samples of a view go
+ * to the batch: a translation may read /proc, which the lock of the log forbids. */
 static struct record_sample *sample_room(struct recording *recording, size_t size)
 {
     struct log *log = recording->plan.log;
@@ -301,8 +271,8 @@ static struct record_sample *sample_room(struct recording *recording, size_t siz
         return room;
     if (recording->adding)
         recording_flush(recording);
-    recording->adding =
-        !recording->batch.len && !atomic_load(&recording->held) && log_begin(log, size);
+    recording->adding = !recording->plan.view && !recording->batch.len &&
+                        !atomic_load(&recording->held) && log_begin(log, size);
     if (recording->adding)
         return log_room(log, size);
     room = (struct record_sample *)buf_reserve(&recording->batch, size);
@@ -318,7 +288,7 @@ void recording_sample(void *arg, const struct sample *sample)
     const unsigned mode = sample->misc & RECORD_MODE;
     struct record_sample *to;
 
-    if (recording->batch.len)
+    if (recording->batch.len >= (recording->plan.view ? BATCH_BYTES : 1))
         recording_flush(recording);
     recording->last_time = head->time;
     /* before the first map only kernel code runs, so no path follows a user sample */
@@ -329,15 +299,14 @@ void recording_sample(void *arg, const struct sample *sample)
         recording->hidden++;
         return;
     }
-    sample_translate(recording, head);
     to = sample_room(recording, size);
     if (!to) {
         recording->dropped++;
         return;
     }
     sample_write(sample, to);
-    to->pid = recording->last.shown_pid;
-    to->tid = recording->last.shown_tid;
+    to->pid = recording_shown_pid(recording, head->pid);
+    to->tid = recording_shown_pid(recording, head->tid);
     if (!recording->plan.kernel && sample->rest_len)
         frames_cut(to);
     recording->put++;
