@@ -10,9 +10,9 @@
 #include "core/pmc/rights.h"
 #include "core/pmc/settings.h"
 #include "core/pmc/target.h"
-#include "fs/requests/readers.h"
+#include "fs/requests/caller.h"
+#include "fs/requests/message.h"
 #include "fs/requests/request.h"
-#include "fs/requests/say.h"
 #include "fs/tree/files.h"
 
 #include <errno.h>
@@ -26,18 +26,8 @@
 
 /* ---- sections as they are read ---- */
 
-static const struct section *section_find(const sections_t *sections, const struct section *like)
-{
-    for (size_t i = 0; i < sections->n; i++)
-        if (sections->items[i].kind == like->kind &&
-            strcmp(sections->items[i].name, like->name) == 0)
-            return &sections->items[i];
-    return NULL;
-}
-
 static int header_check(const sections_t *sections, const struct section *section, struct err *err)
 {
-    const struct section *other;
     int rc = 0;
 
     if (section->kind != SECTION_PMC && section->kind != SECTION_INSTANCE)
@@ -45,8 +35,12 @@ static int header_check(const sections_t *sections, const struct section *sectio
     rc = name_check(section->name, err);
     if (rc == 0 && section->kind == SECTION_PMC && file_reserved(section->name))
         rc = err_set(err, P23, "%s is a name of pmcfs itself", section->name);
-    if (rc == 0 && (other = section_find(sections, section)))
-        rc = err_set(err, P23, "%s:%u has a section with this name", other->file, other->line);
+    for (size_t i = 0; rc == 0 && i < sections->n; i++) {
+        const struct section *other = &sections->items[i];
+
+        if (other->kind == section->kind && strcmp(other->name, section->name) == 0)
+            rc = err_set(err, P23, "%s:%u has a section with this name", other->file, other->line);
+    }
     return rc;
 }
 
@@ -95,8 +89,9 @@ void sections_clear(sections_t *sections)
 void section_refuse(struct section *section, unsigned line, const struct err *err)
 {
     section->refused = true;
-    say(LOG_WARNING, "%s:%u: [%s] %s %s: %s", section->file, line, text_shown(section->title),
-        err_errno_name(err_table[err->id].code), err_table[err->id].id, err->text);
+    message_log(LOG_WARNING, "%s:%u: [%s] %s %s: %s", section->file, line,
+                text_shown(section->title), err_errno_name(err_table[err->id].code),
+                err_table[err->id].id, err->text);
 }
 
 /* ---- keys ---- */

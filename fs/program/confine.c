@@ -5,7 +5,7 @@
  */
 #include "fs/program/confine.h"
 
-#include "fs/requests/say.h"
+#include "fs/requests/message.h"
 
 #include <cap-ng.h>
 #include <ctype.h>
@@ -61,14 +61,6 @@ static bool has(int capability)
     return capng_have_capability(CAPNG_PERMITTED, (unsigned)capability) != 0;
 }
 
-static bool is_used(int capability)
-{
-    for (size_t i = 0; i < N_USED; i++)
-        if (used[i].capability == capability)
-            return true;
-    return false;
-}
-
 static void without(int capability, const char *what)
 {
     char name[32] = "";
@@ -76,7 +68,7 @@ static void without(int capability, const char *what)
 
     for (size_t i = 0; lower && lower[i] && i + 1 < sizeof name; i++)
         name[i] = (char)toupper((unsigned char)lower[i]);
-    say(LOG_WARNING, "without CAP_%s: %s", name, what);
+    message_log(LOG_WARNING, "without CAP_%s: %s", name, what);
 }
 
 /* Logs a small limit of descriptors: each event of each target's thread needs one. */
@@ -85,7 +77,8 @@ static void descriptors_report(void)
     struct rlimit limit;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_max < 16384)
-        say(LOG_WARNING,
+        message_log(
+            LOG_WARNING,
             "without CAP_SYS_RESOURCE: at most %llu file descriptors, and each event needs one for "
             "each thread or CPU",
             (unsigned long long)limit.rlim_max);
@@ -110,10 +103,15 @@ void capabilities_report(void)
         else
             descriptors_report();
     }
-    for (size_t i = 0; i < N_USUAL; i++)
-        if (!has(usual[i]) && !is_used(usual[i]))
+    for (size_t i = 0; i < N_USUAL; i++) {
+        bool reported = false;
+
+        for (size_t j = 0; j < N_USED; j++)
+            reported |= used[j].capability == usual[i];
+        if (!has(usual[i]) && !reported)
             without(usual[i],
                     "only users with CAP_SYS_PTRACE can attach to processes that have it");
+    }
 }
 
 /* Collects the sets first, because capng_clear() clears the known ones. */
@@ -143,18 +141,15 @@ static bool capabilities_drop(void)
  * Forbids core dumps. A limit of 0 does not stop a piped core handler (core(5)); the kernel treats
  * 1 as "no handler either".
  */
-static bool core_forbid(void)
-{
-    struct rlimit one = {1, 1}, none = {0, 0};
-
-    return setrlimit(RLIMIT_CORE, &one) == 0 || setrlimit(RLIMIT_CORE, &none) == 0;
-}
-
 bool confine_process(void)
 {
-    if (capabilities_drop() && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && core_forbid() &&
+    const struct rlimit one = {1, 1}, none = {0, 0};
+
+    if (capabilities_drop() && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+        (setrlimit(RLIMIT_CORE, &one) == 0 || setrlimit(RLIMIT_CORE, &none) == 0) &&
         prctl(PR_SET_DUMPABLE, 0) == 0)
         return true;
-    say(LOG_ERR, "cannot drop the capabilities that pmcfs does not use: %s", strerror(errno));
+    message_log(LOG_ERR, "cannot drop the capabilities that pmcfs does not use: %s",
+                strerror(errno));
     return false;
 }

@@ -1,23 +1,28 @@
 /*
- * pmcfs: the order of start and stop. The only file here that names a backend.
+ * pmcfs: the order of start and stop, and the program's tables (--print-tables, --help), from which
+ * documents are generated and against which tests check them. The only file here that names a
+ * backend.
  */
 #include "backends/backends.h"
 #include "core/base/arena.h"
 #include "core/base/fds.h"
 #include "core/base/journal.h"
+#include "core/change/change.h"
+#include "core/log/record.h"
+#include "core/pmc/settings.h"
 #include "fs/program/confine.h"
-#include "fs/program/supervise.h"
-#include "fs/program/tables.h"
 #include "fs/program/upgrade.h"
 #include "fs/program/worker.h"
-#include "fs/requests/device.h"
 #include "fs/requests/inflight.h"
-#include "fs/requests/say.h"
-#include "fs/tree/readme.h"
+#include "fs/requests/message.h"
+#include "fs/requests/serve.h"
+#include "fs/tree/files.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <fuse_lowlevel.h>
+#include <inttypes.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
@@ -104,7 +109,7 @@ static int background_begin(void)
     char byte = 0;
 
     if (pipe2(ends, O_CLOEXEC) < 0 || (child = fork()) < 0) {
-        say(LOG_ERR, "cannot go into the background: %s", strerror(errno));
+        message_log(LOG_ERR, "cannot go into the background: %s", strerror(errno));
         exit(1);
     }
     if (child > 0) {
@@ -116,6 +121,163 @@ static int background_begin(void)
     close(ends[0]);
     setsid();
     return ends[1];
+}
+
+/* ---- tables ---- */
+
+static struct tunables standard; /* all tunables with their defaults */
+
+static void print_tunables(struct buf *out)
+{
+    for (int i = 0; i < TUNABLE_COUNT; i++) {
+        const struct tunable_row *row = tunable_row((enum tunable)i);
+        buf_printf(out, "%s\t", row->name);
+        tunable_print(&standard, (enum tunable)i, out);
+        buf_char(out, '\t');
+        tunable_range_print(&standard, (enum tunable)i, out);
+        buf_printf(out, "\t%s\t%s\t%s\n", row->at_start ? "mount" : "any time", row->help,
+                   row->effect);
+    }
+}
+
+static void print_files(struct buf *out)
+{
+    files_print(false, false, out);
+}
+
+static void print_conf(struct buf *out)
+{
+    buf_str(out,
+            "# Configuration of pmcfs(8). Each line shows a default; remove the # to change it.\n"
+            "# pmcfs(5), TUNABLES, describes the tunables. Options of -o take precedence.\n"
+            "# After a change: send SIGHUP to pmcfs. Check this file with: pmcfs --check\n"
+            "# Files *.conf in pmcfs.conf.d/ next to this file are read after it.\n"
+            "\n"
+            "[pmcfs]\n"
+            "\n"
+            "# Backend: perf (the kernel's perf_events) or sim (a simulated PMU, for tests).\n"
+            "#backend = perf\n");
+    for (int i = 0; i < TUNABLE_COUNT; i++) {
+        const struct tunable_row *row = tunable_row((enum tunable)i);
+        buf_printf(out, "\n# %c%s.\n# ", toupper((unsigned char)row->help[0]), row->help + 1);
+        tunable_range_print(&standard, (enum tunable)i, out);
+        buf_printf(out, "; can be changed %s; effect: %s\n#%s = ",
+                   row->at_start ? "at mount only" : "at any time", row->effect, row->name);
+        tunable_print(&standard, (enum tunable)i, out);
+        buf_char(out, '\n');
+    }
+    buf_str(out, "\n"
+                 "# PMCs and instances to create at mount: see pmcfs(8), COUNTERS AT BOOT.\n"
+                 "# Keys of a [pmc NAME]: the settings of its file config, owner and mode-bits.\n"
+                 "# [pmc system]\n"
+                 "# event = page-faults,context-switches\n"
+                 "# target = all\n"
+                 "# metrics = cpu\n"
+                 "# owner = prometheus:\n"
+                 "# mode-bits = 0750\n"
+                 "\n"
+                 "# Keys of an [instance NAME]: its limits, owner and mode-bits.\n"
+                 "# [instance web]\n"
+                 "# owner = 1000:1000\n"
+                 "# max_pmcs = 20\n");
+}
+
+static void print_errors(struct buf *out)
+{
+    for (int i = 1; i < ERR_COUNT; i++)
+        buf_printf(out, "%s\t%s\t%s\t%s\n", err_table[i].id, err_errno_name(err_table[i].code),
+                   err_table[i].where, err_table[i].condition);
+}
+
+/* Columns: name, values, default, range of numbers, modes, help, the reference features. */
+static void print_settings(struct buf *out)
+{
+    static const char *const places[] = {[PLACE_ANY] = "",
+                                         [PLACE_PROCESS] = "process",
+                                         [PLACE_CPUS] = "system",
+                                         [PLACE_SAMPLING] = "sampling"};
+
+    for (int i = 0; i < KEYS; i++) {
+        const struct key_row *row = &key_table[i];
+        buf_printf(out, "%s\t%s\t%s\t", row->name, row->values, row->standard);
+        if (row->shape == SHAPE_OFF_NUMBER)
+            buf_printf(out, "%" PRIu64 " to %" PRIu64, row->min, row->max);
+        buf_printf(out, "\t%s\t%s\t%s\n", places[row->place], row->help,
+                   row->reference ? row->reference : "");
+    }
+}
+
+static void print_modes(struct buf *out)
+{
+    for (int i = 0; i < MODE_COUNT; i++)
+        buf_printf(out, "%s\t%s\t%s\n", mode_table[i].name, mode_table[i].short_name,
+                   mode_table[i].help);
+}
+
+static void print_states(struct buf *out)
+{
+    for (int i = 0; i < PMC_STATES; i++)
+        buf_printf(out, "%s\t%s\n", state_table[i].name, state_table[i].help);
+}
+
+static void print_verbs(struct buf *out)
+{
+    for (int i = 1; i < VERBS; i++)
+        buf_printf(out, "%s\t%s\t%s\n", verb_table[i].name, verb_table[i].help,
+                   verb_table[i].reference);
+}
+
+static void print_records(struct buf *out)
+{
+    for (unsigned i = 0; i < record_rows; i++)
+        buf_printf(out, "%s\t%s\t%s\t%s\n", record_table[i].word, record_table[i].fields,
+                   record_table[i].help, record_table[i].reference);
+}
+
+static void print_help(struct buf *out)
+{
+    buf_str(out,
+            "usage: pmcfs [options] [SOURCE] MOUNTPOINT\n"
+            "       pmcfs --upgrade MOUNTPOINT\n"
+            "Mounts performance counters as a file system.\n\n"
+            "  -f, --foreground      stay in the foreground and write messages to stderr\n"
+            "  -o KEY=VALUE[,...]    set a tunable, backend=perf|sim, or an option of mount(8)\n"
+            "     single             serve in one process, without supervisor (for debuggers)\n"
+            "  -c, --config FILE     read FILE instead of " CONF_DEFAULT "\n"
+            "      --check           check the configuration, report errors, and exit\n"
+            "      --print-tables T  print table T: settings, tunables, conf, errors, files,\n"
+            "                        modes, states, verbs, records or help\n"
+            "      --upgrade         replace the program that serves MOUNTPOINT by this one\n"
+            "  -V, --version         print the version and the number of the interface\n"
+            "  -h, --help            print this text\n\n"
+            "All tunables with default and range: pmcfs --print-tables tunables\n"
+            "Manual: pmcfs(8) to mount and run, pmcfs(5) for the files and settings,\n"
+            "pmcfs-log(5) for samples and records, pmcfs-access(7) for permissions, quotas and\n"
+            "containers, pmcfs-compat(7) for users of hwpmc, perfmon, pmcstat and cpc.\n");
+}
+
+static const struct {
+    const char *name;
+    void (*print)(struct buf *out);
+} print_tables[] = {
+    {"files", print_files},   {"tunables", print_tunables}, {"conf", print_conf},
+    {"errors", print_errors}, {"settings", print_settings}, {"modes", print_modes},
+    {"states", print_states}, {"verbs", print_verbs},       {"records", print_records},
+    {"help", print_help},
+};
+
+/* Returns false if there is no such table, with the names of all tables in out. */
+static bool tables_print(const char *what, struct buf *out)
+{
+    tunables_init(&standard);
+    for (size_t i = 0; i < sizeof print_tables / sizeof print_tables[0]; i++)
+        if (strcmp(what, print_tables[i].name) == 0) {
+            print_tables[i].print(out);
+            return true;
+        }
+    for (size_t i = 0; i < sizeof print_tables / sizeof print_tables[0]; i++)
+        buf_printf(out, "%s%s", i > 0 ? " " : "", print_tables[i].name);
+    return false;
 }
 
 /* ---- one process, or a worker below a supervisor ---- */
@@ -137,7 +299,7 @@ static bool init_read(struct inflight *inflight)
         n = read(inflight->fuse_fd, request, sizeof request);
     while (n < 0 && errno == EINTR);
     if (n <= 0 || (size_t)n > sizeof inflight->init) {
-        say(LOG_ERR, "no FUSE_INIT from the kernel: not mounted");
+        message_log(LOG_ERR, "no FUSE_INIT from the kernel: not mounted");
         mount_end(&worker.place);
         return false;
     }
@@ -155,7 +317,7 @@ static struct inflight *inflight_make(int *fd)
 
     journal = inflight ? journal_new() : NULL;
     if (!journal || arena_fd() < 0) {
-        say(LOG_ERR, "cannot start: %s", strerror(errno));
+        message_log(LOG_ERR, "cannot start: %s", strerror(errno));
         return NULL;
     }
     clock_gettime(CLOCK_REALTIME, &now);
@@ -168,51 +330,28 @@ static struct inflight *inflight_make(int *fd)
 
 static bool began; /* the old program of an upgrade cannot come back */
 
+/* Goes into the background, mounts the tree or takes over its mount, and serves it. Returns the
+ * exit status. */
 static int mount_run(void)
 {
+    const bool foreground = options.foreground || options.resume;
     struct inflight *inflight;
     int fd = options.resume;
 
-    inflight = options.resume ? supervisor_resume(&options, &worker.place) : inflight_make(&fd);
-    if (!inflight)
-        return 1;
-    say_keep(NULL, 0);
-    began = true;
-    return options.single ? work(inflight, -1) : supervise(inflight, fd, &options, &worker.place, work);
-}
-
-static int background_run(void)
-{
-    const bool foreground = options.foreground || options.resume;
-
     worker.ready_fd = foreground ? -1 : background_begin();
     if (worker.ready_fd >= 0 && !fd_mine(worker.ready_fd)) {
-        say(LOG_ERR, "cannot start: %s", strerror(errno));
+        message_log(LOG_ERR, "cannot start: %s", strerror(errno));
         return 1;
     }
     if (chdir("/") < 0)
-        say(LOG_WARNING, "cannot change to /: %s", strerror(errno));
-    return mount_run();
-}
-
-static int text_out(struct buf *text)
-{
-    fwrite(text->data, 1, text->len, stdout);
-    buf_free(text);
-    if (fflush(stdout) == 0)
-        return 0;
-    say(LOG_ERR, "cannot write to standard output: %s", strerror(errno));
-    return 1;
-}
-
-/* --check. In an upgrade also checks that this program can read the shared state. */
-static int check_answer(void)
-{
-    if (options.complaints || !options.resume || inflight_open(options.resume))
-        return options.complaints > 0;
-    say(LOG_ERR, "this version cannot continue the requests of the running version%s%s",
-        errno == EPROTO ? "" : ": ", errno == EPROTO ? "" : strerror(errno));
-    return 1;
+        message_log(LOG_WARNING, "cannot change to /: %s", strerror(errno));
+    inflight = options.resume ? supervisor_resume(&options, &worker.place) : inflight_make(&fd);
+    if (!inflight)
+        return 1;
+    messages_keep(NULL, 0);
+    began = true;
+    return options.single ? work(inflight, -1)
+                          : supervise(inflight, fd, &options, &worker.place, work);
 }
 
 /* Handles --help and similar options. Returns the exit status, or -1 to mount the tree. */
@@ -228,16 +367,28 @@ static int questions_answer(void)
                    fuse_pkgversion());
     } else if (options.print_tables) {
         if (!tables_print(options.print_tables, &text)) {
-            say(LOG_ERR, "no table %s: give one of %s", options.print_tables, buf_text(&text));
+            message_log(LOG_ERR, "no table %s: give one of %s", options.print_tables,
+                        buf_text(&text));
             buf_free(&text);
             return 2;
         }
     } else if (options.upgrade) {
-        return upgrade_ask(options.mountpoint);
-    } else {
-        return options.check ? check_answer() : -1;
+        return upgrade_request(options.mountpoint);
+    } else if (!options.check) {
+        return -1;
+    } else { /* in an upgrade, can this program read the shared state? */
+        if (options.complaints || !options.resume || inflight_open(options.resume))
+            return options.complaints > 0;
+        message_log(LOG_ERR, "this version cannot continue the requests of the running version%s%s",
+                    errno == EPROTO ? "" : ": ", errno == EPROTO ? "" : strerror(errno));
+        return 1;
     }
-    return text_out(&text);
+    fwrite(text.data, 1, text.len, stdout);
+    buf_free(&text);
+    if (fflush(stdout) == 0)
+        return 0;
+    message_log(LOG_ERR, "cannot write to standard output: %s", strerror(errno));
+    return 1;
 }
 
 static int run(int argc, char **argv)
@@ -249,7 +400,7 @@ static int run(int argc, char **argv)
     /* The main loop returns memory of large replies to the system, not each free(). */
     mallopt(M_MMAP_THRESHOLD, 8 << 20);
     mallopt(M_TRIM_THRESHOLD, 8 << 20);
-    say_for_fuse();
+    messages_of_fuse();
     status = options_read(&options, &linux_host, argc, argv);
     if (status == 0)
         status = questions_answer();
@@ -261,7 +412,7 @@ static int run(int argc, char **argv)
                          ? &sim_backend
                          : &perf_backend;
     if (geteuid() != 0) {
-        say(LOG_ERR, "cannot mount on \"%s\": start pmcfs as root", options.mountpoint);
+        message_log(LOG_ERR, "cannot mount on \"%s\": start pmcfs as root", options.mountpoint);
         status = 1;
     } else if (!options.resume && !mount_prepare(&worker.place)) {
         status = 1;
@@ -277,7 +428,7 @@ static int run(int argc, char **argv)
             capabilities_report();
         if (worker.backend->prepare)
             worker.backend->prepare();
-        status = confine_process() ? background_run() : 1;
+        status = confine_process() ? mount_run() : 1;
     }
     return status;
 }
@@ -287,7 +438,7 @@ int main(int argc, char **argv)
     static char why[400] = "it printed no reason";
     int status;
 
-    say_keep(why, sizeof why);
+    messages_keep(why, sizeof why);
     status = run(argc, argv);
     if (!began)
         upgrade_back(&options, argv, why);

@@ -5,7 +5,7 @@
 #include "fs/program/mount.h"
 
 #include "fs/program/confine.h"
-#include "fs/requests/say.h"
+#include "fs/requests/message.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -57,16 +57,19 @@ static int mount_refused(const struct mount_settings *settings, int code)
     const char *path = settings->mountpoint;
 
     if (code == EPERM)
-        say(LOG_ERR, "cannot mount on \"%s\": only the superuser can (CAP_SYS_ADMIN)", path);
+        message_log(LOG_ERR, "cannot mount on \"%s\": only the superuser can (CAP_SYS_ADMIN)",
+                    path);
     else if (code == ENODEV)
-        say(LOG_ERR, "cannot mount on \"%s\": this kernel has no FUSE (modprobe fuse)", path);
+        message_log(LOG_ERR, "cannot mount on \"%s\": this kernel has no FUSE (modprobe fuse)",
+                    path);
     else if (code == EINVAL && settings->labels[0])
-        say(LOG_ERR,
+        message_log(
+            LOG_ERR,
             "cannot mount on \"%s\": the kernel refuses %s, which needs SELinux and a label of its "
             "policy",
             path, settings->labels + 1);
     else
-        say(LOG_ERR, "cannot mount on \"%s\": %s", path, strerror(code));
+        message_log(LOG_ERR, "cannot mount on \"%s\": %s", path, strerror(code));
     return -1;
 }
 
@@ -84,21 +87,24 @@ bool mount_prepare(const struct mount_settings *settings)
     /* statfs is a request to the daemon each time; the kernel may answer stat from its cache. */
     while (statfs(path, &statfs_now) < 0 || stat(path, &status) < 0) {
         if (errno != ENOTCONN) {
-            say(LOG_ERR, "cannot mount on \"%s\": %s", path, strerror(errno));
+            message_log(LOG_ERR, "cannot mount on \"%s\": %s", path, strerror(errno));
             return false;
         }
-        say(LOG_NOTICE, "\"%s\" is still mounted by a daemon that has exited: unmounting it", path);
+        message_log(LOG_NOTICE,
+                    "\"%s\" is still mounted by a daemon that has exited: unmounting it", path);
         if (umount2(path, MNT_DETACH) < 0) {
-            say(LOG_ERR, "cannot unmount the old mount on \"%s\": %s", path, strerror(errno));
+            message_log(LOG_ERR, "cannot unmount the old mount on \"%s\": %s", path,
+                        strerror(errno));
             return false;
         }
     }
     if (!S_ISDIR(status.st_mode)) {
-        say(LOG_ERR, "cannot mount on \"%s\": it is not a directory", path);
+        message_log(LOG_ERR, "cannot mount on \"%s\": it is not a directory", path);
         return false;
     }
     if (statfs_now.f_type == FUSE_MAGIC && mount_is_pmcfs(path)) {
-        say(LOG_ERR,
+        message_log(
+            LOG_ERR,
             "pmcfs is mounted on \"%s\" already; unmount it first, or use another directory", path);
         return false;
     }
@@ -147,8 +153,8 @@ int mount_make(const struct mount_settings *settings)
         return fd;
     fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
     if (fd < 0) {
-        say(LOG_ERR, "cannot open /dev/fuse: %s%s", strerror(errno),
-            errno == ENOENT || errno == ENODEV ? " (modprobe fuse)" : "");
+        message_log(LOG_ERR, "cannot open /dev/fuse: %s%s", strerror(errno),
+                    errno == ENOENT || errno == ENODEV ? " (modprobe fuse)" : "");
         return -1;
     }
     snprintf(options, sizeof options,
@@ -167,22 +173,18 @@ int mount_make(const struct mount_settings *settings)
 
 /* The kernel reuses the numbers of a mount soon. Once the connection is broken (unmounted, or
  * umount -f), a mount with these numbers is ours only if no daemon answers there. */
-static bool mount_may_be_another(const char *path)
+void mount_end(const struct mount_settings *settings)
 {
     struct pollfd device = {.fd = mounted.fd};
     struct statfs statfs_now;
-
-    return poll(&device, 1, 0) > 0 && (device.revents & (POLLERR | POLLNVAL)) &&
-           (statfs(path, &statfs_now) == 0 || errno != ENOTCONN);
-}
-
-void mount_end(const struct mount_settings *settings)
-{
     struct statx status;
 
-    if (!mounted.made || mount_may_be_another(settings->mountpoint) ||
-        !mount_identify(settings->mountpoint, &status) || status.stx_mnt_id != mounted.id ||
-        status.stx_dev_major != mounted.dev_major || status.stx_dev_minor != mounted.dev_minor)
+    if (mounted.made && poll(&device, 1, 0) > 0 && (device.revents & (POLLERR | POLLNVAL)) &&
+        (statfs(settings->mountpoint, &statfs_now) == 0 || errno != ENOTCONN))
+        return;
+    if (!mounted.made || !mount_identify(settings->mountpoint, &status) ||
+        status.stx_mnt_id != mounted.id || status.stx_dev_major != mounted.dev_major ||
+        status.stx_dev_minor != mounted.dev_minor)
         return; /* unmounted by someone else, or covered by another mount */
     umount2(settings->mountpoint, MNT_DETACH);
     mounted.made = false;

@@ -4,8 +4,8 @@
  */
 #include "fs/program/options.h"
 
-#include "fs/requests/readers.h"
-#include "fs/requests/say.h"
+#include "fs/requests/caller.h"
+#include "fs/requests/message.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -67,9 +67,9 @@ static void complain(struct options *options, const char *where, const char *sen
 
     options->complaints++;
     if (options->at.line > 0)
-        say(LOG_WARNING, "%s:%u: %.*s", where, options->at.line, len, sentence);
+        message_log(LOG_WARNING, "%s:%u: %.*s", where, options->at.line, len, sentence);
     else
-        say(LOG_WARNING, "%s: %.*s", where, len, sentence);
+        message_log(LOG_WARNING, "%s: %.*s", where, len, sentence);
 }
 
 static const char *unknown_near(struct near *near, struct word key)
@@ -304,10 +304,11 @@ static int conf_file_read(struct options *options, char *path, bool must_exist)
         return 0;
     done = file && conf_parse(options, file);
     if (!done)
-        say(LOG_ERR, "cannot read the configuration \"%s\": %s", path, file ? strerror(EIO) : why);
+        message_log(LOG_ERR, "cannot read the configuration \"%s\": %s", path,
+                    file ? strerror(EIO) : why);
     if (file)
         fclose(file);
-    return done ? 0 : EXIT_FAILURE_SAID;
+    return done ? 0 : EXIT_LOGGED;
 }
 
 static int is_conf(const struct dirent *entry)
@@ -342,8 +343,9 @@ static int conf_read(struct options *options)
         return rc ? rc : conf_file_read(options, NULL, false);
     n = scandir(directory, &entries, is_conf, alphasort);
     if (n < 0 && errno != ENOENT && errno != ENOTDIR) {
-        say(LOG_ERR, "cannot read the configuration \"%s\": %s", directory, strerror(errno));
-        rc = EXIT_FAILURE_SAID;
+        message_log(LOG_ERR, "cannot read the configuration \"%s\": %s", directory,
+                    strerror(errno));
+        rc = EXIT_LOGGED;
     }
     for (int i = 0; i < n; i++) {
         if (rc == 0 && asprintf(&path, "%s/%s", directory, entries[i]->d_name) < 0)
@@ -400,15 +402,15 @@ static int word_apply(struct options *options, const char *text)
     struct near near;
 
     if (strcmp(text, "remount") == 0) {
-        say(LOG_ERR,
-            "a mount of pmcfs cannot be remounted: unmount it and mount it again, or write "
-            "to its admin/tunables");
-        return EXIT_FAILURE_SAID;
+        message_log(LOG_ERR,
+                    "a mount of pmcfs cannot be remounted: unmount it and mount it again, or write "
+                    "to its admin/tunables");
+        return EXIT_LOGGED;
     }
     word_split(word, &key, &value);
     if (mount_word(options, key, value) || key_set(options, "-o", key, value))
         return 0;
-    say(LOG_ERR, "-o %s: unknown option%s", text, unknown_near(&near, key));
+    message_log(LOG_ERR, "-o %s: unknown option%s", text, unknown_near(&near, key));
     return EXIT_USAGE;
 }
 
@@ -461,7 +463,7 @@ static const struct option long_options[] = {
 
 static int usage(const char *sentence, const char *word)
 {
-    say(LOG_ERR, "%s%s (see pmcfs --help)", sentence, word);
+    message_log(LOG_ERR, "%s%s (see pmcfs --help)", sentence, word);
     return EXIT_USAGE;
 }
 
@@ -529,21 +531,9 @@ static int places_read(struct options *options, int n, char **places)
         options->mountpoint = places[n - 1][0] == '/' ? strdup(places[n - 1]) : NULL;
     if (options->mountpoint || !wanted)
         return 0;
-    say(LOG_ERR, "cannot %s \"%s\": %s", options->upgrade ? "upgrade" : "mount on", places[n - 1],
-        strerror(errno));
-    return EXIT_FAILURE_SAID;
-}
-
-/* Reads flags and places; keeps the words of -o for later. Returns 0, or the exit status after a
- * message. */
-static int command_line_read(struct options *options, int argc, char **argv)
-{
-    int c, rc = 0;
-
-    opterr = 0;
-    while (rc == 0 && (c = getopt_long(argc, argv, ":fo:c:hVsvn", long_options, NULL)) != -1)
-        rc = flag_read(options, c, argc, argv);
-    return rc != 0 ? rc : places_read(options, argc - optind, argv + optind);
+    message_log(LOG_ERR, "cannot %s \"%s\": %s", options->upgrade ? "upgrade" : "mount on",
+                places[n - 1], strerror(errno));
+    return EXIT_LOGGED;
 }
 
 /* ---- all options ---- */
@@ -588,13 +578,13 @@ static int settings_read(struct options *options)
     if (rc || (!options->no_memory && !options->words.failed && !options->backend_words.failed &&
                !options->labels.failed))
         return rc;
-    say(LOG_ERR, "no memory for the options and the configuration");
-    return EXIT_FAILURE_SAID;
+    message_log(LOG_ERR, "no memory for the options and the configuration");
+    return EXIT_LOGGED;
 }
 
 int options_read(struct options *options, const struct host *host, int argc, char **argv)
 {
-    int rc;
+    int c, rc = 0;
 
     *options = (struct options){0};
     buf_init(&options->words, NULL, 0);
@@ -603,7 +593,11 @@ int options_read(struct options *options, const struct host *host, int argc, cha
     tunables_init(&options->tunables);
     tunable_limit(&options->tunables, TUNABLE_CALLCHAINDEPTH, host->callchain_max());
     tunable_limit(&options->tunables, TUNABLE_MAX_LOG_PER_USER, host->memory_max() / 4);
-    rc = command_line_read(options, argc, argv);
+    opterr = 0;
+    while (rc == 0 && (c = getopt_long(argc, argv, ":fo:c:hVsvn", long_options, NULL)) != -1)
+        rc = flag_read(options, c, argc, argv); /* keeps the words of -o for later */
+    if (rc == 0)
+        rc = places_read(options, argc - optind, argv + optind);
     if (rc != 0 || options->help || options->version || options->print_tables || options->upgrade)
         return rc;
     conf_resolve(options);

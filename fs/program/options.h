@@ -11,7 +11,7 @@
 #include <stdbool.h>
 
 enum {
-    EXIT_FAILURE_SAID = 1,
+    EXIT_LOGGED = 1,
     EXIT_USAGE = 2
 };
 

@@ -3,7 +3,7 @@
  * it dies. The supervisor does not know PMCs and hardly allocates memory, so that it cannot crash.
  * It logs nothing while a worker runs: syslog's socket would be in the shared descriptor table.
  */
-#include "fs/program/supervise.h"
+#include "fs/program/worker.h"
 
 #include "core/base/arena.h"
 #include "core/base/clock.h"
@@ -14,8 +14,8 @@
 #include "fs/program/options.h"
 #include "fs/program/upgrade.h"
 #include "fs/requests/inflight.h"
-#include "fs/requests/loop.h"
-#include "fs/requests/say.h"
+#include "fs/requests/message.h"
+#include "fs/requests/serve.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -38,7 +38,7 @@
 #include <unistd.h>
 
 enum {
-    ASKER_MS = 10,       /* poll interval while waiting for a worker to serve */
+    POLL_MS = 10,        /* poll interval while waiting for a worker to serve */
     LOADS_MAX = 6,       /* workers that may die before serving until the state is dropped */
     BACK_OFF_MS = 10,    /* pause after a crash; doubled with each crash */
     BACK_OFF_MOST = 1000 /* longest pause */
@@ -53,27 +53,19 @@ static struct {
     int hold_fd, worker_fd; /* the supervisor's and the worker's end of a socket */
     int lock_fd;            /* see upgrade.h */
     pid_t worker;
-    pid_t asker;               /* process that requests an upgrade; 0: none */
+    pid_t requester;           /* process that requests an upgrade; 0: none */
     bool tried;                /* the new program passed its trial */
-    bool took_over;            /* from another program; the asker waits for the answer */
+    bool took_over;            /* from another program; the requester waits for the answer */
     char *argv[UPGRADE_WORDS]; /* arguments of the new program */
     bool ending;
     bool locks;       /* CAP_IPC_LOCK: locked memory is not limited */
     unsigned crashes; /* consecutive crashes of workers */
     unsigned unready; /* consecutive deaths before the worker served */
     struct timespec started;
-    void *rings[INFLIGHT_RINGS]; /* mappings of hand->rings */
+    void *rings[INFLIGHT_RINGS]; /* mappings of inflight->rings */
 } me;
 
 /* ---- rings ---- */
-
-static void ring_drop(unsigned i)
-{
-    struct inflight_ring *ring = &me.inflight->rings[i];
-
-    munmap(me.rings[i], ring->bytes);
-    *ring = (struct inflight_ring){0};
-}
 
 /* Maps a ring a second time, so that its records survive a worker. The kernel charges locked memory
  * again, so this is only done if it is not limited. */
@@ -98,25 +90,16 @@ static bool ring_hold(const struct hold *hold)
 
         if (ring->fd == hold->fd && ring->bytes == hold->bytes)
             return true;
-        if (ring->fd && (ring->fd == hold->fd || (hold->fd < 0 && fcntl(ring->fd, F_GETFD) < 0)))
-            ring_drop(i);
+        if (ring->fd && (ring->fd == hold->fd || (hold->fd < 0 && fcntl(ring->fd, F_GETFD) < 0))) {
+            munmap(me.rings[i], ring->bytes);
+            *ring = (struct inflight_ring){0};
+        }
         if (!ring->fd && at < 0)
             at = (int)i;
     }
     if (hold->fd > 0 && hold->bytes && at >= 0)
         ring_map((unsigned)at, hold->fd, hold->bytes);
     return false;
-}
-
-static void rings_again(void)
-{
-    for (unsigned i = 0; i < INFLIGHT_RINGS; i++) {
-        const struct inflight_ring ring = me.inflight->rings[i];
-
-        me.inflight->rings[i] = (struct inflight_ring){0};
-        if (ring.fd)
-            ring_map(i, ring.fd, ring.bytes);
-    }
 }
 
 /* ---- workers ---- */
@@ -150,7 +133,7 @@ static bool worker_start(void)
         ; /* messages of the last worker */
     me.inflight->ready = false;
     if (me.inflight->serves && !me.options->foreground)
-        say_to_syslog();
+        messages_to_syslog();
     clock_gettime(CLOCK_MONOTONIC, &me.started);
     me.worker = (pid_t)syscall(SYS_clone, (long)(CLONE_FILES | SIGCHLD), NULL, NULL, NULL, NULL);
     if (me.worker == 0)
@@ -182,13 +165,14 @@ static unsigned back_off(int status)
 /* Drops all state: an empty mount is better than one that hangs. */
 static void state_give_up(void)
 {
-    say(LOG_CRIT,
+    message_log(
+        LOG_CRIT,
         "%u workers in a row failed to load the saved state: all PMCs and counts are discarded, "
         "and the mount continues empty",
         me.unready);
     inflight_give_up(me.inflight);
     if (!arena_clear(me.inflight->arena_fd) || !journal_clear(me.inflight->journal_fd))
-        say(LOG_CRIT, "cannot free memory: %s", strerror(errno));
+        message_log(LOG_CRIT, "cannot free memory: %s", strerror(errno));
     me.unready = 0;
 }
 
@@ -232,26 +216,27 @@ static bool arguments_make(const struct options *options)
     return true;
 }
 
-/* Replaces this program by the asker's. Returns only on failure. The worker must be serving,
+/* Replaces this program by the requester's. Returns only on failure. The worker must be serving,
  * because it keeps the rings mapped. */
-static void program_replace(pid_t asker)
+static void program_replace(pid_t requester)
 {
     char why[512];
-    const int program = upgrade_program(asker, why, sizeof why);
+    const int program = upgrade_program(requester, why, sizeof why);
     int error = 0;
 
-    if (program >= 0 && (me.tried || upgrade_try(program, me.inflight_fd, me.argv, why, sizeof why))) {
+    if (program >= 0 &&
+        (me.tried || upgrade_try(program, me.inflight_fd, me.argv, why, sizeof why))) {
         me.tried = true;
         error = upgrade_execute(program, me.worker, me.lock_fd, me.argv);
         snprintf(why, sizeof why, "the new program cannot be started: %s", strerror(error));
     }
     if (program >= 0)
         close(program);
-    me.asker = error == ECHILD ? asker : 0;
-    if (me.asker)
+    me.requester = error == ECHILD ? requester : 0;
+    if (me.requester)
         return; /* again once the next worker serves */
     if (!me.options->foreground)
-        say_to_syslog();
+        messages_to_syslog();
     upgrade_refuse(me.lock_fd, why);
 }
 
@@ -295,13 +280,15 @@ static bool begin(struct inflight *inflight, int inflight_fd, const struct optio
     return arguments_make(options);
 }
 
-struct inflight *supervisor_resume(const struct options *options, const struct mount_settings *place)
+struct inflight *supervisor_resume(const struct options *options,
+                                   const struct mount_settings *place)
 {
     struct inflight *inflight = inflight_open(options->resume);
 
-    if (inflight && mount_adopt(place, inflight->fuse_fd) && begin(inflight, options->resume, options))
+    if (inflight && mount_adopt(place, inflight->fuse_fd) &&
+        begin(inflight, options->resume, options))
         return inflight;
-    say(LOG_ERR, "cannot start the new program: %s", strerror(errno));
+    message_log(LOG_ERR, "cannot start the new program: %s", strerror(errno));
     return NULL;
 }
 
@@ -312,7 +299,13 @@ static void worker_take_over(void)
     prctl(PR_SET_NAME, "pmcfs"); /* execution by descriptor sets another name */
     me.inflight->restarts++;
     me.worker = me.inflight->worker;
-    rings_again();
+    for (unsigned i = 0; i < INFLIGHT_RINGS; i++) {
+        const struct inflight_ring ring = me.inflight->rings[i];
+
+        me.inflight->rings[i] = (struct inflight_ring){0};
+        if (ring.fd)
+            ring_map(i, ring.fd, ring.bytes);
+    }
     kill(me.worker, SIGKILL);
     while (waitpid(me.worker, NULL, 0) < 0 && errno == EINTR)
         ;
@@ -322,24 +315,19 @@ static void worker_take_over(void)
 /* ---- the loop ---- */
 
 /* Returns false if the worker has exited and the mount shall end. */
-static bool children_wait(int *status)
-{
-    pid_t pid;
-
-    while ((pid = waitpid(-1, status, WNOHANG)) > 0)
-        if (pid == me.worker && !worker_ended(*status))
-            return false;
-    return true;
-}
-
 static bool signal_take(const struct signalfd_siginfo *info, int *status)
 {
     const int number = (int)info->ssi_signo;
+    pid_t pid;
 
-    if (number == SIGCHLD)
-        return children_wait(status);
+    if (number == SIGCHLD) {
+        while ((pid = waitpid(-1, status, WNOHANG)) > 0)
+            if (pid == me.worker && !worker_ended(*status))
+                return false;
+        return true;
+    }
     if (number == SIGUSR1) {
-        me.asker = info->ssi_uid == 0 ? (pid_t)info->ssi_pid : me.asker;
+        me.requester = info->ssi_uid == 0 ? (pid_t)info->ssi_pid : me.requester;
         me.tried = false;
         return true;
     }
@@ -348,26 +336,20 @@ static bool signal_take(const struct signalfd_siginfo *info, int *status)
     return true;
 }
 
-static void hold_take(void)
-{
-    struct hold hold;
-
-    if (recv(me.hold_fd, &hold, sizeof hold, MSG_DONTWAIT) != (ssize_t)sizeof hold)
-        return;
-    hold.held = ring_hold(&hold);
-    send(me.hold_fd, &hold, sizeof hold, MSG_DONTWAIT | MSG_NOSIGNAL);
-}
-
 static int serve(void)
 {
     struct pollfd fds[] = {{.fd = me.signal_fd, .events = POLLIN},
                            {.fd = me.hold_fd, .events = POLLIN}};
     struct signalfd_siginfo info;
+    struct hold hold;
     int status = 0;
 
     for (;;) {
-        poll(fds, 2, me.asker || me.took_over ? ASKER_MS : -1);
-        hold_take();
+        poll(fds, 2, me.requester || me.took_over ? POLL_MS : -1);
+        if (recv(me.hold_fd, &hold, sizeof hold, MSG_DONTWAIT) == (ssize_t)sizeof hold) {
+            hold.held = ring_hold(&hold);
+            send(me.hold_fd, &hold, sizeof hold, MSG_DONTWAIT | MSG_NOSIGNAL);
+        }
         while (read(me.signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
             if (!signal_take(&info, &status))
                 return status;
@@ -375,21 +357,14 @@ static int serve(void)
             upgrade_done(me.lock_fd);
             me.took_over = false;
         }
-        if (me.asker && me.inflight->ready)
-            program_replace(me.asker);
+        if (me.requester && me.inflight->ready)
+            program_replace(me.requester);
     }
-}
-
-static void report_exit(int status)
-{
-    if (WIFSIGNALED(status) && !me.ending)
-        say(LOG_CRIT, "worker process %d was killed by signal %d before it started to serve",
-            me.worker, WTERMSIG(status));
 }
 
 static int give_up(const struct mount_settings *place, const char *what)
 {
-    say(LOG_ERR, "%s: %s", what, strerror(errno));
+    message_log(LOG_ERR, "%s: %s", what, strerror(errno));
     mount_end(place);
     return 1;
 }
@@ -407,14 +382,14 @@ static void resume(const struct options *options)
     char why[512];
 
     if (!options->foreground)
-        say_to_syslog();
+        messages_to_syslog();
     worker_take_over();
     offer();
     if (failed) {
         snprintf(why, sizeof why, "the new program could not start: %s", failed);
         upgrade_refuse(me.lock_fd, why);
     } else {
-        say(LOG_NOTICE, "upgrade: this program now serves \"%s\"", options->mountpoint);
+        message_log(LOG_NOTICE, "upgrade: this program now serves \"%s\"", options->mountpoint);
         me.took_over = true;
     }
     while (!worker_start())
@@ -437,7 +412,10 @@ int supervise(struct inflight *inflight, int inflight_fd, const struct options *
             return give_up(place, "cannot start a worker process");
     }
     status = serve();
-    report_exit(status);
+    if (WIFSIGNALED(status) && !me.ending)
+        message_log(LOG_CRIT,
+                    "worker process %d was killed by signal %d before it started to serve",
+                    me.worker, WTERMSIG(status));
     mount_end(place);
     return WIFEXITED(status) ? WEXITSTATUS(status) : me.ending ? 0 : 1;
 }

@@ -3,7 +3,7 @@
 #include "core/base/clock.h"
 #include "fs/program/mount.h"
 #include "fs/program/options.h"
-#include "fs/requests/say.h"
+#include "fs/requests/message.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -23,7 +23,7 @@
 
 #define PLACE   "/run/pmcfs"
 #define WAIT_MS 10000
-#define DONE    "taken over" /* the answer to the asker; any other text is a refusal */
+#define DONE    "taken over" /* the answer to the requester; any other text is a refusal */
 
 /* Opens the lock file of a mount, named after its device number. ENODEV: nothing is mounted.
  * EPERM: other users can write to the directory: who holds the lock receives a signal from root. */
@@ -66,8 +66,8 @@ int upgrade_offer(const char *mountpoint)
         if (fd >= 0 && fcntl(fd, F_SETLK, &lock) == 0)
             return fd;
     }
-    say(LOG_WARNING, "pmcfs --upgrade will not find this mount: " PLACE ": %s",
-        errno == EPERM ? "other users can write to it" : strerror(errno));
+    message_log(LOG_WARNING, "pmcfs --upgrade will not find this mount: " PLACE ": %s",
+                errno == EPERM ? "other users can write to it" : strerror(errno));
     if (fd >= 0)
         close(fd);
     return -1;
@@ -100,9 +100,9 @@ static bool capabilities_of(int dir, const char *key, uint64_t *set)
     return at != NULL;
 }
 
-/* Returns true if the asker has all capabilities of the daemon in the same user namespace. Uid 0 is
- * not enough. */
-static bool asker_may(int dir)
+/* Returns true if the requester has all capabilities of the daemon in the same user namespace. Uid
+ * 0 is not enough. */
+static bool requester_may(int dir)
 {
     const int self = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
     struct stat mine, theirs;
@@ -117,24 +117,24 @@ static bool asker_may(int dir)
     return may;
 }
 
-int upgrade_program(pid_t asker, char *why, size_t size)
+int upgrade_program(pid_t requester, char *why, size_t size)
 {
     char name[32], words[4096];
     int fd = -1;
 
-    snprintf(name, sizeof name, "/proc/%d", asker);
+    snprintf(name, sizeof name, "/proc/%d", requester);
     errno = 0;
     const int dir = open(name, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (dir >= 0 && asker_may(dir) && proc_read(dir, "cmdline", words, sizeof words) &&
+    if (dir >= 0 && requester_may(dir) && proc_read(dir, "cmdline", words, sizeof words) &&
         strstr(words, " --upgrade"))
         fd = openat(dir, "exe", O_RDONLY | O_CLOEXEC);
     if (fd < 0 && errno)
-        snprintf(why, size, "cannot inspect process %d: %s", asker, strerror(errno));
+        snprintf(why, size, "cannot inspect process %d: %s", requester, strerror(errno));
     else if (fd < 0)
         snprintf(why, size,
                  "process %d may not replace it: run pmcfs --upgrade as root, with all "
                  "capabilities of the daemon",
-                 asker);
+                 requester);
     if (dir >= 0)
         close(dir);
     return fd;
@@ -156,21 +156,6 @@ static bool child_wait(pid_t pid, siginfo_t *info, int options)
 #define TRIAL                                                                                      \
     "the new program does not start with the options and the configuration of this mount: "
 
-/* Prints the first line of --check without the program's name, or its exit status. */
-static void trial_print(int output, const siginfo_t *info, char *why, size_t size)
-{
-    char text[400];
-    const ssize_t n = pread(output, text, sizeof text - 1, 0);
-
-    text[n > 0 ? n : 0] = '\0';
-    text[strcspn(text, "\n")] = '\0';
-    if (text[0])
-        snprintf(why, size, TRIAL "%s", text + (strncmp(text, "pmcfs: ", 7) == 0 ? 7 : 0));
-    else
-        snprintf(why, size, TRIAL "its --check exited with %s %d",
-                 info->si_code == CLD_EXITED ? "status" : "signal", info->si_status);
-}
-
 static _Noreturn void trial_run(int program, int inflight_fd, char **argv, int output)
 {
     char *words[UPGRADE_WORDS + 1] = {argv[0], (char *)"--check"};
@@ -188,6 +173,7 @@ bool upgrade_try(int program, int inflight_fd, char **argv, char *why, size_t si
     const int output = memfd_create("pmcfs --check", MFD_CLOEXEC);
     const pid_t pid = output < 0 ? -1 : fork();
     siginfo_t info = {.si_pid = 0};
+    char text[400] = "";
 
     if (pid == 0)
         trial_run(program, inflight_fd, argv, output);
@@ -198,8 +184,12 @@ bool upgrade_try(int program, int inflight_fd, char **argv, char *why, size_t si
         kill(pid, SIGKILL);
         waitpid(pid, NULL, 0);
         snprintf(why, size, TRIAL "its --check did not exit within %d s", WAIT_MS / 2000);
+    } else if (pread(output, text, sizeof text - 1, 0) > 0 && text[0] != '\n') {
+        text[strcspn(text, "\n")] = '\0'; /* the first line, without the program's name */
+        snprintf(why, size, TRIAL "%s", text + (strncmp(text, "pmcfs: ", 7) == 0 ? 7 : 0));
     } else {
-        trial_print(output, &info, why, size);
+        snprintf(why, size, TRIAL "its --check exited with %s %d",
+                 info.si_code == CLD_EXITED ? "status" : "signal", info.si_status);
     }
     if (output >= 0)
         close(output);
@@ -207,18 +197,6 @@ bool upgrade_try(int program, int inflight_fd, char **argv, char *why, size_t si
 }
 
 /* ---- execution of the new program ---- */
-
-/* Stops the worker. Returns an errno; ECHILD: the worker exited. */
-static int worker_stop(pid_t worker)
-{
-    siginfo_t info;
-
-    if (kill(worker, SIGSTOP) < 0)
-        return errno;
-    if (!child_wait(worker, &info, WSTOPPED | WEXITED | WNOWAIT))
-        return ETIMEDOUT;
-    return info.si_code == CLD_STOPPED ? 0 : ECHILD;
-}
 
 /* Starts a process that continues the stopped worker if this process exits before it has taken
  * over. The worker then receives the signal for its parent's death. */
@@ -279,9 +257,16 @@ static void program_execute(int program, pid_t worker, int lock_fd, char **argv)
 
 int upgrade_execute(int program, pid_t worker, int lock_fd, char **argv)
 {
-    int error = worker_stop(worker);
+    siginfo_t info;
+    int error;
 
-    if (!error) {
+    if (kill(worker, SIGSTOP) < 0) {
+        error = errno;
+    } else if (!child_wait(worker, &info, WSTOPPED | WEXITED | WNOWAIT)) {
+        error = ETIMEDOUT;
+    } else if (info.si_code != CLD_STOPPED) {
+        error = ECHILD; /* it exited */
+    } else {
         program_execute(program, worker, lock_fd, argv);
         error = errno;
     }
@@ -316,7 +301,7 @@ static void answer_write(int lock_fd, const char *line)
 
 void upgrade_refuse(int lock_fd, const char *why)
 {
-    say(LOG_ERR, "upgrade refused, this program continues: %s", why);
+    message_log(LOG_ERR, "upgrade refused, this program continues: %s", why);
     answer_write(lock_fd, why);
 }
 
@@ -327,21 +312,9 @@ void upgrade_done(int lock_fd)
 
 /* ---- the command ---- */
 
-/* Reads the supervisor's answer from the lock file. Returns false until the line is complete. */
-static bool answer_read(int fd, char *line, size_t size)
-{
-    const ssize_t n = pread(fd, line, size - 1, 0);
-
-    line[n > 0 ? n : 0] = '\0';
-    char *end = strchr(line, '\n');
-    if (end)
-        *end = '\0';
-    return end != NULL;
-}
-
-/* Signals the supervisor and waits. Returns false with the reason in `why`. The answer has its
- * place before that: on a full file system nothing happens. */
-static bool taken_over(int fd, pid_t pid, char *why, size_t size)
+/* Signals the supervisor and waits. Returns false with the reason in `why`. The answer's place is
+ * allocated before that, so that nothing happens on a full file system. */
+static bool program_replaced(int fd, pid_t pid, char *why, size_t size)
 {
     errno = ftruncate(fd, 0) < 0 ? errno : posix_fallocate(fd, 0, (off_t)size);
     if (errno || kill(pid, SIGUSR1) < 0) {
@@ -350,8 +323,14 @@ static bool taken_over(int fd, pid_t pid, char *why, size_t size)
     }
     for (unsigned i = 0; i < WAIT_MS / 10; i++) {
         pause_ms(10);
-        if (answer_read(fd, why, size))
+        const ssize_t n = pread(fd, why, size - 1, 0);
+
+        why[n > 0 ? n : 0] = '\0';
+        char *end = strchr(why, '\n');
+        if (end) { /* the line is complete */
+            *end = '\0';
             return strcmp(why, DONE) == 0;
+        }
         if (kill(pid, 0) < 0) {
             snprintf(why, size, "process %d has exited, and its mount has ended", (int)pid);
             return false;
@@ -361,47 +340,35 @@ static bool taken_over(int fd, pid_t pid, char *why, size_t size)
     return false;
 }
 
-/* Returns NULL if a supervisor holds the lock (its PID is in *lock), otherwise the reason. */
-static const char *lock_missing(int fd, struct flock *lock)
-{
-    if (fd < 0 ? errno != ENOENT && errno != ENODEV : fcntl(fd, F_GETLK, lock) < 0)
-        return errno == EPERM ? "other users can write to " PLACE : strerror(errno);
-    return fd < 0 || lock->l_type == F_UNLCK || lock->l_pid <= 0
-               ? "no pmcfs that can be upgraded is mounted there (with -o single, none can)"
-               : NULL;
-}
-
-/* Waits until no other command requests an upgrade: the file has room for one answer, and the
- * supervisor does not hold its lock while a program starts. Returns false after a time limit. */
-static bool asks_alone(int fd)
-{
-    for (unsigned i = 0; flock(fd, LOCK_EX | LOCK_NB) < 0; i++) {
-        if (i == 2 * WAIT_MS / 10)
-            return false;
-        pause_ms(10);
-    }
-    return true;
-}
-
-int upgrade_ask(const char *mountpoint)
+int upgrade_request(const char *mountpoint)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     char why[512];
 
     if (geteuid() != 0) {
-        say(LOG_ERR, "cannot upgrade \"%s\": only root may", mountpoint);
+        message_log(LOG_ERR, "cannot upgrade \"%s\": only root may", mountpoint);
         return 1;
     }
     const int fd = lock_open(mountpoint, O_RDWR);
-    const char *missing = fd >= 0 && !asks_alone(fd)
-                              ? "another upgrade of this mount is still running"
-                              : lock_missing(fd, &lock);
-    if (missing) {
-        say(LOG_ERR, "cannot upgrade \"%s\": %s", mountpoint, missing);
+    const char *refusal = NULL;
+
+    /* One command at a time: the file has room for one answer, and the supervisor does not hold its
+     * lock while a program starts. */
+    for (unsigned i = 0; fd >= 0 && !refusal && flock(fd, LOCK_EX | LOCK_NB) < 0; i++) {
+        if (i == 2 * WAIT_MS / 10)
+            refusal = "another upgrade of this mount is still running";
+        pause_ms(10);
+    }
+    if (!refusal && (fd < 0 ? errno != ENOENT && errno != ENODEV : fcntl(fd, F_GETLK, &lock) < 0))
+        refusal = errno == EPERM ? "other users can write to " PLACE : strerror(errno);
+    if (!refusal && (fd < 0 || lock.l_type == F_UNLCK || lock.l_pid <= 0))
+        refusal = "no pmcfs that can be upgraded is mounted there (with -o single, none can)";
+    if (refusal) {
+        message_log(LOG_ERR, "cannot upgrade \"%s\": %s", mountpoint, refusal);
         return 1;
     }
-    if (taken_over(fd, lock.l_pid, why, sizeof why))
+    if (program_replaced(fd, lock.l_pid, why, sizeof why))
         return 0;
-    say(LOG_ERR, "\"%s\" was not upgraded: %s", mountpoint, why);
+    message_log(LOG_ERR, "\"%s\" was not upgraded: %s", mountpoint, why);
     return 1;
 }

@@ -20,13 +20,13 @@ struct options;
 int upgrade_offer(const char *mountpoint);
 /* Opens the program that the asking process executes (the file itself, not its path). Returns a
  * descriptor, or -1 with the reason in `why`. */
-int upgrade_program(pid_t asker, char *why, size_t size);
+int upgrade_program(pid_t requester, char *why, size_t size);
 /* Runs the new program with --check and the arguments of the mount: does it start, accept the
  * options and understand the shared state? Returns false with the reason in `why`. */
 bool upgrade_try(int program, int inflight_fd, char **argv, char *why, size_t size);
-/* Logs the refusal and sends it to the asker through the lock file. */
+/* Logs the refusal and sends it to the requester through the lock file. */
 void upgrade_refuse(int lock_fd, const char *why);
-/* Reports success to the asker. */
+/* Reports success to the requester. */
 void upgrade_done(int lock_fd);
 /*
  * Executes the new program in this process with all descriptors except the lock's. Stops the worker
@@ -47,4 +47,4 @@ const char *upgrade_failed(const struct options *options);
 /* ---- in the command ---- */
 
 /* Requests the upgrade and waits for the answer. Returns the exit status. */
-int upgrade_ask(const char *mountpoint);
+int upgrade_request(const char *mountpoint);

@@ -8,13 +8,11 @@
 #include "core/base/fds.h"
 #include "fs/program/mount.h"
 #include "fs/program/options.h"
-#include "fs/requests/device.h"
+#include "fs/requests/caller.h"
 #include "fs/requests/inflight.h"
-#include "fs/requests/loop.h"
+#include "fs/requests/message.h"
 #include "fs/requests/ops.h"
-#include "fs/requests/readers.h"
 #include "fs/requests/request.h"
-#include "fs/requests/say.h"
 #include "fs/requests/serve.h"
 
 #include <errno.h>
@@ -61,14 +59,6 @@ static void crash_note(struct inflight *inflight)
         sigaction(numbers[i], &action, NULL);
 }
 
-/* Copies the record of the last crash, before this process has a thread that may crash. */
-static void crash_take(struct inflight *inflight)
-{
-    memcpy(taken, inflight->crash.frame, sizeof taken);
-    n_taken = inflight->crash.n;
-    inflight->crash.n = 0;
-}
-
 /* Logs how the last worker died, and its stack. */
 static void crash_report(const struct inflight *inflight)
 {
@@ -78,16 +68,17 @@ static void crash_report(const struct inflight *inflight)
     if (!inflight->last_worker)
         return;
     if (WIFSIGNALED(status))
-        say(LOG_WARNING, "worker process %d was killed by signal %d (%s); a new one continues",
-            (int)inflight->last_worker, WTERMSIG(status), strsignal(WTERMSIG(status)));
+        message_log(LOG_WARNING,
+                    "worker process %d was killed by signal %d (%s); a new one continues",
+                    (int)inflight->last_worker, WTERMSIG(status), strsignal(WTERMSIG(status)));
     else
-        say(LOG_WARNING, "worker process %d exited with status %d; a new one continues",
-            (int)inflight->last_worker, WEXITSTATUS(status));
+        message_log(LOG_WARNING, "worker process %d exited with status %d; a new one continues",
+                    (int)inflight->last_worker, WEXITSTATUS(status));
     if (!n_taken)
         return;
     names = backtrace_symbols(taken, n_taken);
     for (int i = 0; names && i < n_taken; i++)
-        say(LOG_WARNING, "  %s", names[i]);
+        message_log(LOG_WARNING, "  %s", names[i]);
     free(names);
 }
 
@@ -105,15 +96,6 @@ static void engine_empty(struct fs *fs)
     while (engine_task(&call))
         ;
     fs_drain(fs);
-}
-
-/* Frees an open file. Descriptors of its rights stay open: its record refers to them. */
-static void handle_forget(struct handle *handle)
-{
-    const uint64_t kept = handle->open.kept_bytes;
-
-    open_file_leave(&handle->open);
-    handle->open.kept_bytes = kept; /* the handle still owns the text */
 }
 
 static bool file_load(void *arg, const struct journal_record *record)
@@ -154,7 +136,7 @@ static bool fs_load(struct fs *fs, const struct tunables *tunables, struct err *
 /* A state that cannot be loaded ends the process. */
 static void reload_die(const struct err *err)
 {
-    say(LOG_CRIT, "the state cannot be loaded: %s", err->text);
+    message_log(LOG_CRIT, "the state cannot be loaded: %s", err->text);
     abort();
 }
 
@@ -168,7 +150,9 @@ static void fs_reload(struct fs *fs)
     struct handle *handle;
     struct err err = {0};
 
-    pthread_mutex_lock(&fs->lock);
+    fs_lock(fs);
+    while (notify_next(fs)) /* the journal does not contain these names */
+        ;
     fs->reloading = true;
     while (fs->away > 0)
         pthread_cond_wait(&fs->changed, &fs->lock);
@@ -179,8 +163,12 @@ static void fs_reload(struct fs *fs)
     fs_record(fs);
     if (!engine_check(fs->tree.engine, &err))
         reload_die(&err);
-    for (handle = fs->handles; handle; handle = handle->hh.next)
-        handle_forget(handle);
+    for (handle = fs->handles; handle; handle = handle->hh.next) {
+        const uint64_t kept = handle->open.kept_bytes;
+
+        open_file_leave(&handle->open); /* its record refers to the descriptors of its rights */
+        handle->open.kept_bytes = kept; /* the handle still owns the text */
+    }
     wait_forget_charges(&fs->queues);
     engine_forget(fs->tree.engine);
     if (!fs_load(fs, &tunables, &err))
@@ -199,7 +187,7 @@ static void fs_reload(struct fs *fs)
 /* ---- host, backend, engine ---- */
 
 /* Logs one line with the reason if there is no usable PMU. */
-static void say_machine(const struct fs *fs)
+static void machine_report(const struct fs *fs)
 {
     static const char key[] = "hardware_pmu no: ";
     const struct class_info *classes;
@@ -214,8 +202,8 @@ static void say_machine(const struct fs *fs)
     fs->backend->facts(fs->backend_state, &facts);
     const char *why = strstr(buf_text(&facts), key);
     why = why ? why + strlen(key) : "";
-    say(LOG_NOTICE, "no usable PMU%s%.*s; other events work (see info/backend, events/)",
-        *why ? ": " : "", (int)strcspn(why, "\n"), why);
+    message_log(LOG_NOTICE, "no usable PMU%s%.*s; other events work (see info/backend, events/)",
+                *why ? ": " : "", (int)strcspn(why, "\n"), why);
     buf_free(&facts);
 }
 
@@ -237,28 +225,6 @@ static bool engine_open(struct fs *fs, const struct worker *worker, struct err *
            fs_load(fs, &worker->options->tunables, err);
 }
 
-static void engine_close(struct fs *fs)
-{
-    if (fs->tree.engine)
-        engine_free(fs->tree.engine);
-    journal_free(fs->kept.journal);
-    if (fs->backend_state)
-        fs->backend->close(fs->backend_state);
-    if (fs->host_state)
-        fs->host->close(fs->host_state);
-}
-
-/* Opens a FUSE session on the descriptor of the mount. */
-static bool session_open(struct fs *fs)
-{
-    char *arguments[] = {(char *)"pmcfs", NULL};
-    struct fuse_args args = FUSE_ARGS_INIT(1, arguments);
-
-    fs->tree.session = fuse_session_new(&args, &fs_ops, sizeof fs_ops, fs);
-    fuse_opt_free_args(&args);
-    return fs->tree.session && device_use(fs->tree.session, fs->inflight);
-}
-
 /* ---- start and stop ---- */
 
 static struct options *configured; /* for SIGHUP */
@@ -278,7 +244,7 @@ static void conf_again(struct fs *fs)
     fs_drain(fs);
     fs_unlock(fs);
     sections_create(fs, &configured->sections);
-    say(LOG_NOTICE, "the configuration was reread");
+    message_log(LOG_NOTICE, "the configuration was reread");
 }
 
 static void on_signal(struct fs *fs, int number)
@@ -293,17 +259,8 @@ static void on_signal(struct fs *fs, int number)
     fs_unlock(fs);
 }
 
-/* Answers all waiting requests, unmounts, and stops the threads. */
-static void fs_stop(struct fs *fs, const struct mount_settings *place)
-{
-    fs->stopping = true;
-    loop_last_turn(fs->loop);
-    mount_end(place);
-    serve_stop(fs);
-    loop_last_turn(fs->loop);
-}
-
-static void handles_leave(struct fs *fs)
+/* Frees everything; this is the only thread. */
+static void fs_free(struct fs *fs)
 {
     struct handle *handle, *next;
 
@@ -314,13 +271,12 @@ static void handles_leave(struct fs *fs)
         handle_unref(&fs->kept, handle);
     }
     handles_free(&fs->kept.unused);
-}
-
-/* Frees everything; this is the only thread. */
-static void fs_free(struct fs *fs)
-{
-    handles_leave(fs);
-    engine_close(fs);
+    engine_free(fs->tree.engine);
+    journal_free(fs->kept.journal);
+    if (fs->backend_state)
+        fs->backend->close(fs->backend_state);
+    if (fs->host_state)
+        fs->host->close(fs->host_state);
     wait_free(&fs->queues);
     loop_free(fs->loop);
     if (fs->tree.session)
@@ -339,43 +295,46 @@ static void background_ready(int fd)
         dup2(null, i);
     if (null > 2)
         close(null);
-    say_to_syslog();
+    messages_to_syslog();
     if (write(fd, "r", 1) != 1)
-        say(LOG_WARNING, "the process that started pmcfs exited before pmcfs was ready");
+        message_log(LOG_WARNING, "the process that started pmcfs exited before pmcfs was ready");
     close(fd);
-}
-
-/* Notifies all pollers: an earlier worker may have died before it did. */
-static void pollers_notify(struct fs *fs)
-{
-    fs_lock(fs);
-    for (const struct handle *handle = fs->handles; handle; handle = handle->hh.next)
-        if (handle->place.poll_number)
-            poll_notify(fs->inflight->fuse_fd, handle->place.poll_number);
-    fs_unlock(fs);
 }
 
 static bool fs_start(struct fs *fs)
 {
     const unsigned n = (unsigned)tunable_u64(engine_tunables(fs->tree.engine), TUNABLE_THREADS);
+    char *arguments[] = {(char *)"pmcfs", NULL};
+    struct fuse_args args = FUSE_ARGS_INIT(1, arguments);
 
-    crash_take(fs->inflight); /* before another thread can crash */
+    /* The record of the last crash, before this process has a thread that can crash. */
+    memcpy(taken, fs->inflight->crash.frame, sizeof taken);
+    n_taken = fs->inflight->crash.n;
+    fs->inflight->crash.n = 0;
     if (!fs->inflight->begun) /* no request is served before the PMCs of the configuration exist */
         sections_create(fs, &configured->sections);
+    fs->tree.session = fuse_session_new(&args, &fs_ops, sizeof fs_ops, fs);
+    fuse_opt_free_args(&args);
     errno = EINVAL;
-    if (session_open(fs) && serve_init(fs) && serve_start(fs, n))
+    if (fs->tree.session && device_use(fs->tree.session, fs->inflight) && serve_init(fs) &&
+        serve_start(fs, n))
         return true;
-    say(LOG_ERR, "cannot serve: %s", strerror(errno));
+    message_log(LOG_ERR, "cannot serve: %s", strerror(errno));
     return false;
 }
 
+/* Serves until the mount ends. First wakes all pollers: an earlier worker may have died before it
+ * did so. At the end answers all waiting requests, unmounts, and stops the threads. */
 static void fs_serve(struct fs *fs, struct worker *worker)
 {
-    if (fs->inflight->serves)
-        pollers_notify(fs);
+    fs_lock(fs);
+    for (const struct handle *handle = fs->handles; handle; handle = handle->hh.next)
+        if (fs->inflight->serves && handle->place.poll_number)
+            poll_notify(fs->inflight->fuse_fd, handle->place.poll_number);
+    fs_unlock(fs);
     fs->inflight->serves = fs->inflight->ready = true;
     if (!fs->inflight->begun) {
-        say_machine(fs);
+        machine_report(fs);
         background_ready(worker->ready_fd);
         fs->inflight->begun = true;
     }
@@ -383,23 +342,17 @@ static void fs_serve(struct fs *fs, struct worker *worker)
     if (fs->backend->settle)
         fs->backend->settle(fs->backend_state);
     loop_run(fs->loop, on_signal);
-    fs_stop(fs, &worker->place);
-}
-
-/* The lock is held for a microsecond or two, so a thread spins for a moment before it sleeps, which
- * costs less than a wakeup. */
-static void lock_init(struct fs *fs)
-{
-    pthread_mutexattr_t attributes;
-
-    pthread_mutexattr_init(&attributes);
-    pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ADAPTIVE_NP);
-    pthread_mutex_init(&fs->lock, &attributes);
-    pthread_mutexattr_destroy(&attributes);
+    fs->stopping = true;
+    loop_last_turn(fs->loop);
+    mount_end(&worker->place);
+    serve_stop(fs);
+    loop_last_turn(fs->loop);
 }
 
 static bool fs_init(struct fs *fs, const struct worker *worker, int hold_fd)
 {
+    pthread_mutexattr_t adaptive;
+
     fs->tree.started_ns = fs->inflight->started_ns;
     fs->tree.metrics_opened_ns = fs->tree.started_ns;
     fs->armed_ns = fs->trim_ns = UINT64_MAX;
@@ -408,7 +361,12 @@ static bool fs_init(struct fs *fs, const struct worker *worker, int hold_fd)
     fs->host = worker->host;
     fs->backend = worker->backend;
     fs->conf_again = conf_again;
-    lock_init(fs);
+    /* The lock is held for a microsecond or two, so a thread spins for a moment before it sleeps,
+     * which costs less than a wakeup. */
+    pthread_mutexattr_init(&adaptive);
+    pthread_mutexattr_settype(&adaptive, PTHREAD_MUTEX_ADAPTIVE_NP);
+    pthread_mutex_init(&fs->lock, &adaptive);
+    pthread_mutexattr_destroy(&adaptive);
     pthread_cond_init(&fs->changed, NULL);
     wait_init(&fs->queues, fs);
     STAILQ_INIT(&fs->kept.unused);
@@ -416,17 +374,6 @@ static bool fs_init(struct fs *fs, const struct worker *worker, int hold_fd)
     if (fs->loop)
         loop_bind(fs->loop, fs);
     return fs->loop != NULL;
-}
-
-/* Closes descriptors and memory of an earlier worker that no record refers to. */
-static void state_settle(struct fs *fs)
-{
-    inflight_recover(fs->inflight, journal_published(fs->kept.journal));
-    arena_settle();
-    fds_settle();
-    engine_stat_set(fs->tree.engine, STAT_OPEN_FILES, fs->inflight->n_open);
-    engine_stat_set(fs->tree.engine, STAT_PARKED, 0);
-    engine_stat_set(fs->tree.engine, STAT_RESTARTS, fs->inflight->restarts);
 }
 
 int worker_run(struct worker *worker, struct inflight *inflight, int hold_fd)
@@ -439,11 +386,16 @@ int worker_run(struct worker *worker, struct inflight *inflight, int hold_fd)
     configured = worker->options;
     crash_note(inflight);
     if ((hold_fd >= 0 && !fds_begin()) || !fs_init(&fs, worker, hold_fd)) {
-        say(LOG_ERR, "cannot start: %s", strerror(errno));
+        message_log(LOG_ERR, "cannot start: %s", strerror(errno));
     } else if (!engine_open(&fs, worker, &err)) {
-        say(LOG_ERR, "cannot start the %s backend: %s", fs.backend->name, err.text);
+        message_log(LOG_ERR, "cannot start the %s backend: %s", fs.backend->name, err.text);
     } else {
-        state_settle(&fs);
+        inflight_recover(inflight, journal_published(fs.kept.journal));
+        arena_settle(); /* memory and descriptors of an earlier worker that no record refers to */
+        fds_settle();
+        engine_stat_set(fs.tree.engine, STAT_OPEN_FILES, inflight->n_open);
+        engine_stat_set(fs.tree.engine, STAT_PARKED, 0);
+        engine_stat_set(fs.tree.engine, STAT_RESTARTS, inflight->restarts);
         loop.hold(loop.ctx, -1, 0); /* drop rings of closed descriptors before a number is reused */
         started = readers_resolve(&fs) && fs_start(&fs);
     }

@@ -1,12 +1,17 @@
 /*
- * Fills struct call and struct rights from the FUSE context.
+ * The requester's ids and rights, and the group `readers`.
  */
 #include "fs/requests/caller.h"
 
+#include "fs/requests/message.h"
 #include "fs/requests/request.h"
 
 #include <errno.h>
+#include <grp.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <syslog.h>
 
 void caller_fill(struct call *call, fuse_req_t req)
 {
@@ -87,4 +92,69 @@ int caller_rights_read(struct request *rq)
     slow_end(&rq->call);
     rq->reads_rights = false;
     return rc < 0 ? rights_failed(&rq->call, rc) : 0;
+}
+
+/* ---- the group `readers` ---- */
+
+#define GROUP_BYTES_MAX (1 << 20)
+
+int group_find(const char *name, gid_t *gid)
+{
+    struct group group, *found = NULL;
+    char *buffer = NULL;
+    uint64_t number;
+    int rc = ERANGE;
+
+    *gid = (gid_t)-1;
+    if (name[0] == '\0')
+        return 0;
+    if (word_u64(word_of(name), false, 0, UINT32_MAX - 1, &number)) {
+        *gid = (gid_t)number;
+        return 0;
+    }
+    /* A group with many members needs a larger buffer. */
+    for (size_t size = 4096; rc == ERANGE && size <= GROUP_BYTES_MAX; size *= 4) {
+        free(buffer);
+        buffer = malloc(size);
+        rc = buffer ? getgrnam_r(name, &group, buffer, size, &found) : ENOMEM;
+    }
+    if (rc == 0 && found)
+        *gid = found->gr_gid;
+    free(buffer);
+    if (rc == ENOMEM || rc == EMFILE || rc == ENFILE)
+        return -ENOMEM;
+    return rc == 0 && found ? 0 : -ENOENT;
+}
+
+void fs_set_readers(struct fs *fs, gid_t gid)
+{
+    fs->tree.readers = gid;
+    if (gid != (gid_t)-1)
+        fs->had_readers = true;
+    engine_set_readers(fs->tree.engine, gid);
+}
+
+bool readers_resolve(struct fs *fs)
+{
+    char name[sizeof((struct tunable_value *)0)->text];
+    const char *setting;
+    gid_t gid;
+
+    fs_lock(fs);
+    setting = tunable_text(engine_tunables(fs->tree.engine), TUNABLE_READERS);
+    snprintf(name, sizeof name, "%s", setting);
+    fs_unlock(fs);
+    const int rc = group_find(name, &gid);
+    if (rc < 0)
+        message_log(LOG_WARNING,
+                    rc == -ENOENT
+                        ? "readers: no group \"%s\": nobody gets access"
+                        : "readers: no memory or file descriptor to look up the group \"%s\"",
+                    name);
+    fs_lock(fs);
+    setting = tunable_text(engine_tunables(fs->tree.engine), TUNABLE_READERS);
+    if (strcmp(name, setting) == 0) /* otherwise a write has changed and resolved it */
+        fs_set_readers(fs, gid);
+    fs_unlock(fs);
+    return rc == 0 || rc == -ENOENT;
 }

@@ -1,7 +1,7 @@
 #include "fs/requests/inflight.h"
 
 #include "core/base/arena.h"
-#include "fs/requests/say.h"
+#include "fs/requests/message.h"
 
 #include <errno.h>
 #include <linux/fuse.h>
@@ -75,34 +75,23 @@ struct inflight *inflight_open(int fd)
 
 /* ---- in a serving thread ---- */
 
-/* Populates the buffer: if a worker is killed in a page fault of read(2), its request gives EIO. */
-static void populate(char *begin, size_t bytes)
-{
-    if (madvise(begin, bytes, MADV_POPULATE_WRITE) == 0) /* from Linux 5.14 */
-        return;
-    for (size_t at = 0; at < bytes; at += 4096)
-        __atomic_fetch_or(begin + at, 0, __ATOMIC_RELAXED);
-}
-
-/* Sets a signal stack, so that a stack overflow is recorded too. Sanitizers set their own. */
-static void stack_give(unsigned i)
-{
-    static char stacks[INFLIGHT_SLOTS][64 << 10];
-    const stack_t stack = {.ss_sp = stacks[i], .ss_size = sizeof stacks[i]};
-    stack_t there;
-
-    if (sigaltstack(NULL, &there) == 0 && there.ss_flags & SS_DISABLE)
-        sigaltstack(&stack, NULL);
-}
-
 bool inflight_take_slot(struct inflight *inflight, unsigned i)
 {
+    static char stacks[INFLIGHT_SLOTS][64 << 10];
+    stack_t stack, there;
+
     if (i >= INFLIGHT_SLOTS)
         return false;
-    stack_give(i);
-    populate(buffer_of(inflight, i), INFLIGHT_BYTES);
+    /* A signal stack, so that a stack overflow is recorded too. Sanitizers set their own. */
+    stack = (stack_t){.ss_sp = stacks[i], .ss_size = sizeof stacks[i]};
+    if (sigaltstack(NULL, &there) == 0 && there.ss_flags & SS_DISABLE)
+        sigaltstack(&stack, NULL);
     slot = &inflight->slots[i];
     buffer = buffer_of(inflight, i);
+    /* If a worker is killed in a page fault of read(2), its request gives EIO. */
+    if (madvise(buffer, INFLIGHT_BYTES, MADV_POPULATE_WRITE) < 0) /* from Linux 5.14 */
+        for (size_t at = 0; at < INFLIGHT_BYTES; at += 4096)
+            __atomic_fetch_or(buffer + at, 0, __ATOMIC_RELAXED);
     answer_bytes = buffer + INFLIGHT_BYTES;
     return true;
 }
@@ -114,24 +103,21 @@ void *inflight_buffer(void)
     return buffer;
 }
 
-static bool interrupted(struct inflight_request *request, uint64_t number)
-{
-    const bool is = inflight_number(request) == number;
-
-    if (is)
-        request->interrupted = number;
-    return is;
-}
-
 /* Slots first, then places: inflight_keep() moves a request and its mark in this order. */
 bool inflight_interrupt(struct inflight *inflight, uint64_t number)
 {
     bool found = false;
 
-    for (unsigned i = 0; i < INFLIGHT_SLOTS; i++)
-        found |= interrupted(&inflight->slots[i].request, number);
-    for (unsigned i = 0; i < inflight->n_places; i++)
-        found |= interrupted(&inflight->places[i], number);
+    for (unsigned i = 0; i < INFLIGHT_SLOTS + inflight->n_places; i++) {
+        struct inflight_request *request = i < INFLIGHT_SLOTS
+                                               ? &inflight->slots[i].request
+                                               : &inflight->places[i - INFLIGHT_SLOTS];
+
+        if (request->number != number)
+            continue;
+        request->interrupted = number;
+        found = true;
+    }
     return found;
 }
 
@@ -140,16 +126,10 @@ bool inflight_interrupted(const struct inflight_request *request)
     return request->interrupted == request->number;
 }
 
-static uint64_t monotonic_ns(void)
+struct inflight_request *inflight_begin(struct inflight_request *request)
 {
     struct timespec now;
 
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
-struct inflight_request *inflight_begin(struct inflight_request *request)
-{
     if (!request && buffer) {
         const struct fuse_in_header *head = head_of(buffer);
 
@@ -160,8 +140,10 @@ struct inflight_request *inflight_begin(struct inflight_request *request)
         request->since_ns = 0;
         request->number = head->unique;
     }
-    if (request && !request->since_ns)
-        request->since_ns = monotonic_ns();
+    if (request && !request->since_ns) {
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        request->since_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+    }
     current = request;
     return request;
 }
@@ -176,24 +158,9 @@ struct inflight_request *inflight_current(void)
     return current;
 }
 
-uint64_t inflight_number(const struct inflight_request *request)
-{
-    return request->number;
-}
-
 const void *inflight_bytes(const struct inflight_request *request)
 {
     return request->block ? arena_at(request->block, request->bytes) : buffer;
-}
-
-uint64_t inflight_poll_number(void)
-{
-    const struct fuse_in_header *head = current ? inflight_bytes(current) : NULL;
-    struct fuse_poll_in poll = {0};
-
-    if (head && head->len >= sizeof *head + sizeof poll)
-        memcpy(&poll, head + 1, sizeof poll);
-    return poll.kh;
 }
 
 static struct inflight_request *place_take(struct inflight *inflight)
@@ -337,15 +304,6 @@ bool inflight_answer_send(int fd)
 
 /* ---- the next worker ---- */
 
-static bool is_answer_of(const struct inflight *inflight, uint64_t number, uint32_t published)
-{
-    for (unsigned i = 0; i < INFLIGHT_SLOTS; i++)
-        if (inflight->slots[i].answer.number == number &&
-            (int32_t)(published - inflight->slots[i].answer.published) >= 0)
-            return true;
-    return false;
-}
-
 bool inflight_reply(const struct inflight *inflight, uint64_t number, int code)
 {
     const struct fuse_out_header head = {.len = sizeof head, .error = -code, .unique = number};
@@ -366,33 +324,16 @@ static bool settle(struct inflight *inflight, struct inflight_request *request, 
 {
     if (opcode == FUSE_FORGET || opcode == FUSE_BATCH_FORGET || opcode == FUSE_INTERRUPT)
         return true;
-    if (is_answer_of(inflight, request->number, published))
-        return true;
+    for (unsigned i = 0; i < INFLIGHT_SLOTS; i++)
+        if (inflight->slots[i].answer.number == request->number &&
+            (int32_t)(published - inflight->slots[i].answer.published) >= 0)
+            return true;
     if (request->crashes < CRASHES_MAX)
         return false;
-    say(LOG_CRIT, "a request (opcode %u) crashed %u processes in a row: it gets EIO", opcode,
-        request->crashes);
+    message_log(LOG_CRIT, "a request (opcode %u) crashed %u processes in a row: it gets EIO",
+                opcode, request->crashes);
     refuse(inflight, request, EIO);
     return true;
-}
-
-static void answers_send(struct inflight *inflight, uint32_t published)
-{
-    for (unsigned i = 0; i < INFLIGHT_SLOTS; i++) {
-        const struct answer *answer = &inflight->slots[i].answer;
-
-        if (answer->number && answer->bytes <= INFLIGHT_BYTES &&
-            (int32_t)(published - answer->published) >= 0)
-            reply(inflight->fuse_fd, buffer_of(inflight, i) + INFLIGHT_BYTES, answer->bytes);
-    }
-}
-
-static bool has_place(const struct inflight *inflight, uint64_t number)
-{
-    for (unsigned i = 0; i < inflight->n_places; i++)
-        if (inflight->places[i].number == number)
-            return true;
-    return false;
 }
 
 /* Returns the request in a slot, which was read but may not have been started, or NULL. */
@@ -426,11 +367,13 @@ static void slot_settle(struct inflight *inflight, unsigned i, uint32_t publishe
 {
     const struct fuse_in_header *head = head_of(buffer_of(inflight, i));
     struct inflight_request *request = slot_request(inflight, i);
+    bool has_place = false;
 
+    for (unsigned n = 0; n < inflight->n_places; n++)
+        has_place |= inflight->places[n].number == head->unique;
     if (request && head->opcode == FUSE_INTERRUPT)
         inflight_interrupt(inflight, ((const struct fuse_interrupt_in *)(head + 1))->unique);
-    if (request && !settle(inflight, request, head->opcode, published) &&
-        !has_place(inflight, head->unique)) {
+    if (request && !settle(inflight, request, head->opcode, published) && !has_place) {
         struct inflight_request *place = inflight_keep(inflight, request);
 
         if (place)
@@ -464,7 +407,13 @@ static void places_settle(struct inflight *inflight, uint32_t published)
 
 void inflight_recover(struct inflight *inflight, uint32_t published)
 {
-    answers_send(inflight, published);
+    for (unsigned i = 0; i < INFLIGHT_SLOTS; i++) {
+        const struct answer *answer = &inflight->slots[i].answer;
+
+        if (answer->number && answer->bytes <= INFLIGHT_BYTES &&
+            (int32_t)(published - answer->published) >= 0)
+            reply(inflight->fuse_fd, buffer_of(inflight, i) + INFLIGHT_BYTES, answer->bytes);
+    }
     places_settle(inflight, published);
     for (unsigned i = 0; i < INFLIGHT_SLOTS; i++)
         slot_request(inflight, i); /* so that an interrupt in another slot finds it */

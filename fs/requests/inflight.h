@@ -83,7 +83,7 @@ struct inflight {
         _Atomic int32_t opens;
     } counted;
     uint32_t timeout_s; /* the kernel aborts the mount after a request takes longer; 0: no limit */
-    bool timeout_known; /* read at mount time; otherwise device.c reads the present sysctls */
+    bool timeout_known; /* read at mount time; otherwise serve.c reads the present sysctls */
     uint64_t spare[28];
 
     _Atomic uint32_t n_places; /* places from here on were never used */
@@ -113,9 +113,6 @@ struct inflight_request *inflight_keep(struct inflight *inflight, struct infligh
 /* Sets the request on which this thread works; NULL: none. */
 void inflight_work(struct inflight_request *request);
 struct inflight_request *inflight_current(void);
-/* Returns the kernel's poller number of the poll request on which this thread works. */
-uint64_t inflight_poll_number(void);
-uint64_t inflight_number(const struct inflight_request *request);
 /* Returns the kernel's message with its header, of a request in a place or of this thread. */
 const void *inflight_bytes(const struct inflight_request *request);
 /* Marks a request as interrupted. Returns false if no request in flight has this number.

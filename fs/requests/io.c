@@ -2,10 +2,8 @@
  * Reads and writes. Each write is one command. A read at the start makes a new text, and reads at
  * higher offsets return the rest of that text. A read of a stream returns what is available.
  */
-#include "fs/requests/io.h"
-
+#include "fs/requests/caller.h"
 #include "fs/requests/ops.h"
-#include "fs/requests/readers.h"
 #include "fs/requests/request.h"
 
 #include <errno.h>
@@ -13,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BACK_MAX                                                                                   \
-    8192 /* bytes of a stream that can be read again: the buffer of shells and head(1) */
-#define CUT_BEYOND                                                                                 \
-    1024 /* a longer command must end in a newline; otherwise an output buffer cut it */
+/* Bytes of a stream that can be read again: the buffer of shells and head(1). */
+#define BACK_MAX 8192
+/* A longer command must end in a newline; otherwise an output buffer cut it. */
+#define CUT_BEYOND 1024
 
 /* ---- read ---- */
 
@@ -56,7 +54,7 @@ static void text_forget(struct request *rq)
 static bool text_continue(struct request *rq)
 {
     const struct text_place *place = &rq->handle->place;
-    bool snapshot = (rq->node.row->flags & FILE_SNAPSHOT) != 0;
+    const bool snapshot = (rq->node.row->flags & FILE_SNAPSHOT) != 0;
     size_t at, n;
 
     if (!place->has_text || place->written || (rq->off <= place->base && !snapshot))
@@ -72,147 +70,115 @@ static bool text_continue(struct request *rq)
 }
 
 /*
- * Keeps the rest of the text, or notes that there is none. Returns P11 if the rest exceeds the
- * user's quota.
+ * Replies with a part of the new text, and keeps the text unless the reply contains all of it.
+ * Returns P11 if a rest exceeds the user's quota.
  */
-static int text_keep(struct request *rq, off_t base, bool whole)
+static int text_done(struct request *rq)
 {
     struct text_place *place = &rq->handle->place;
-    bool keep = !whole || (rq->node.row->flags & FILE_SNAPSHOT);
+    const off_t base = place->written ? rq->off : 0;
+    const size_t len = rq->out.len, at = at_most((size_t)(rq->off - base), len);
+    const size_t n = at_most(rq->size, len - at);
+    const bool all = at + n == len, keep = !all || (rq->node.row->flags & FILE_SNAPSHOT);
     int rc = 0;
 
-    text_forget(rq);
-    if (keep)
-        rc = text_charge(rq, rq->out.len);
-    if (keep && !rc)
-        text_set(&rq->fs->kept, &place->text, rq->out.data, rq->out.len);
-    place->has_text = whole || place->text.block;
-    place->written = false;
-    place->base = base;
-    place->len = rq->out.len;
-    if (keep && !place->text.block)
-        text_charge(rq, 0);
-    return whole ? 0 : rc;
-}
-
-static int show_done(struct request *rq)
-{
     if (text_continue(rq)) /* another reader of this open file has made the text */
         return CALL_DONE;
-
-    off_t base = rq->handle->place.written ? rq->off : 0;
-    size_t at = at_most((size_t)(rq->off - base), rq->out.len);
-    size_t n = at_most(rq->size, rq->out.len - at);
-    int rc = text_keep(rq, base, at + n == rq->out.len);
-
-    rq->slice = rq->out.len > 0 ? rq->out.data + at : "";
+    text_forget(rq);
+    if (keep)
+        rc = text_charge(rq, len);
+    if (keep && !rc)
+        text_set(&rq->fs->kept, &place->text, rq->out.data, len);
+    place->has_text = all || place->text.block;
+    place->written = false;
+    place->base = base;
+    place->len = len;
+    if (keep && !place->text.block)
+        text_charge(rq, 0);
+    rq->slice = len > 0 ? rq->out.data + at : "";
     rq->slice_len = n;
-    return rc;
-}
-
-/*
- * A reply of a stream consists of complete lines. If the first line is longer than the reply, the
- * rest is kept for the next read.
- */
-static int stream_done(struct request *rq)
-{
-    struct text_place *place = &rq->handle->place;
-    size_t n = at_most(rq->size, rq->out.len), rest = rq->out.len - n;
-    int rc = 0;
-
-    if (rest) {
-        /* replaced by stream_keep() */
-        text_drop(&rq->fs->kept, &place->last);
-        rc = text_charge(rq, rest);
-    }
-    rq->slice = n > 0 ? rq->out.data : "";
-    rq->slice_len = n;
-    if (rc || !rest)
-        return rc;
-    place->len = rest;
-    place->taken = 0;
-    if (!text_set(&rq->fs->kept, &place->text, rq->out.data + n, rest))
-        return err_set(&rq->call.err, E32, "no memory");
-    return CALL_DONE;
-}
-
-static bool stream_continue(struct request *rq)
-{
-    struct text_place *place = &rq->handle->place;
-    size_t n;
-
-    if (!place->text.block)
-        return false;
-    n = at_most(rq->size, place->len - place->taken);
-    slice_copy(rq, text_of(&place->text) + place->taken, n);
-    place->taken += n;
-    if (place->taken == place->len)
-        text_forget(rq);
-    return true;
+    return all ? CALL_DONE : rc;
 }
 
 /*
  * Shells, head(1) and less(1) read more than they need and seek back. They may do so within the
- * last reply; earlier parts of a stream cannot be read again. Returns true if the offset is
- * elsewhere.
+ * last reply; earlier parts of a stream cannot be read again.
  */
-static bool stream_is_elsewhere(const struct request *rq)
-{
-    return rq->off != rq->handle->place.base;
-}
-
-static int stream_again(struct request *rq)
-{
-    const struct text_place *place = &rq->handle->place;
-    off_t begin = place->base - (off_t)place->last.len;
-
-    if (rq->off < begin || rq->off > place->base)
-        return -ESPIPE;
-    slice_copy(rq, text_of(&place->last) + (rq->off - begin),
-               at_most(rq->size, (size_t)(place->base - rq->off)));
-    return CALL_DONE;
-}
-
-/* Keeps the last reply for seeking back, if the quota allows it. */
-static void stream_keep(struct request *rq)
+static int stream_run(struct request *rq)
 {
     struct text_place *place = &rq->handle->place;
+    const struct file_row *row = rq->node.row;
 
-    if (rq->slice_len == 0)
-        return;
-    text_drop(&rq->fs->kept, &place->last);
+    if (rq->off != place->base) {
+        const off_t begin = place->base - (off_t)place->last.len;
+
+        if (rq->off < begin || rq->off > place->base)
+            return -ESPIPE;
+        slice_copy(rq, text_of(&place->last) + (rq->off - begin),
+                   at_most(rq->size, (size_t)(place->base - rq->off)));
+        return CALL_DONE;
+    }
+    if (place->text.block) { /* the rest of the last reply */
+        const size_t n = at_most(rq->size, place->len - place->taken);
+
+        slice_copy(rq, text_of(&place->text) + place->taken, n);
+        place->taken += n;
+        if (place->taken == place->len)
+            text_forget(rq);
+        return CALL_DONE;
+    }
+    if (!rq->call.pmc && !(row->flags & FILE_REST)) /* released: end of the stream */
+        return CALL_DONE;
+    return row->stream(&rq->call);
+}
+
+/*
+ * A reply of a stream consists of complete lines. If the first line is longer than the reply, the
+ * rest is kept for the next read. The reply is kept for seeking back, if the quota allows it.
+ */
+static int stream_done(struct request *rq)
+{
+    struct text_place *place = &rq->handle->place;
+    struct kept *kept = &rq->fs->kept;
+    int rc;
+
+    if (!rq->slice) {
+        const size_t n = at_most(rq->size, rq->out.len), rest = rq->out.len - n;
+
+        rq->slice = n > 0 ? rq->out.data : "";
+        rq->slice_len = n;
+        if (rest) {
+            text_drop(kept, &place->last); /* replaced below */
+            rc = text_charge(rq, rest);
+            if (rc)
+                return rc;
+            place->len = rest;
+            place->taken = 0;
+            if (!text_set(kept, &place->text, rq->out.data + n, rest))
+                return err_set(&rq->call.err, E32, "no memory");
+        }
+    }
+    if (rq->off != place->base || rq->slice_len == 0)
+        return CALL_DONE;
+    text_drop(kept, &place->last);
     if (rq->slice_len <= BACK_MAX && text_charge(rq, rq->slice_len) == 0)
-        text_set(&rq->fs->kept, &place->last, rq->slice, rq->slice_len);
+        text_set(kept, &place->last, rq->slice, rq->slice_len);
     else
         text_charge(rq, 0);
     rq->call.err.id = ERR_NONE;
     place->base = rq->off + (off_t)rq->slice_len;
+    return CALL_DONE;
 }
 
 /*
  * After a short reply io_uring repeats the read for the rest of its buffer at the same offset,
- * because its direct reads do not move the position (Linux 6.18). Returns true for such a read,
- * which gets end of file; otherwise the text would fill the buffer again and again.
+ * because its direct reads do not move the position (Linux 6.18). Such a read gets end of file;
+ * otherwise the text would fill the buffer again and again.
  */
-static bool read_is_repeated(const struct request *rq)
-{
-    const struct text_place *place = &rq->handle->place;
-
-    return place->short_by > 0 && rq->size == place->short_by && rq->off == place->short_at;
-}
-
-static void uring_note(struct request *rq)
-{
-    struct text_place *place = &rq->handle->place;
-
-    place->short_at = place->by_uring ? rq->off : 0;
-    place->short_by = place->by_uring && rq->slice_len > 0 ? rq->size - rq->slice_len : 0;
-    place->by_uring = false;
-}
-
 static int read_run(struct request *rq)
 {
     const struct file_row *row = rq->node.row;
+    struct text_place *place;
     int rc;
 
     if (rq->gone && !row->stream)
@@ -222,61 +188,57 @@ static int read_run(struct request *rq)
     rc = request_remembers(rq);
     if (rc)
         return rc;
-    if (read_is_repeated(rq)) {
+    place = &rq->handle->place;
+    if (place->short_by > 0 && rq->size == place->short_by && rq->off == place->short_at) {
         slice_copy(rq, "", 0);
         return CALL_DONE;
     }
-    /* a poll must not find it readable after this */
-    rq->handle->place.short_by = 0;
-    if (!row->stream)
-        return text_continue(rq) ? CALL_DONE : row->show(&rq->call);
-    if (stream_is_elsewhere(rq))
-        return stream_again(rq);
-    if (stream_continue(rq))
-        return CALL_DONE;
-    if (!rq->call.pmc && !(row->flags & FILE_REST)) /* released: end of the stream */
-        return CALL_DONE;
-    return row->stream(&rq->call);
+    place->short_by = 0; /* a poll must not find it readable after this */
+    if (row->stream)
+        return stream_run(rq);
+    return text_continue(rq) ? CALL_DONE : row->show(&rq->call);
 }
 
 static int read_done(struct request *rq)
 {
+    struct text_place *place = &rq->handle->place;
     int rc = CALL_DONE;
 
     if (rq->out.failed)
         return err_set(&rq->call.err, E32, "no memory");
-    if (!rq->slice)
-        rc = rq->node.row->stream ? stream_done(rq) : show_done(rq);
-    if (rc == CALL_DONE && rq->node.row->stream && !stream_is_elsewhere(rq))
-        stream_keep(rq);
-    if (rc == CALL_DONE)
-        uring_note(rq);
-    return rc;
+    if (rq->node.row->stream)
+        rc = stream_done(rq);
+    else if (!rq->slice)
+        rc = text_done(rq);
+    if (rc)
+        return rc;
+    place->short_at = place->by_uring ? rq->off : 0;
+    place->short_by = place->by_uring && rq->slice_len > 0 ? rq->size - rq->slice_len : 0;
+    place->by_uring = false;
+    return CALL_DONE;
 }
 
 /*
  * Direct reads have a lock owner; reads that fill the page cache (sendfile(2), splice(2), mmap(2))
  * have none. The cache cannot hold a text whose length differs from the shown size: a shorter reply
  * would change the size for later readers, or be filled with NULs. They get EINVAL, after which
- * users of sendfile(2) read instead. Returns true for a direct read.
+ * users of sendfile(2) read instead.
  */
-static bool read_is_direct(const struct fuse_file_info *fi)
-{
-    return fi->lock_owner != 0;
-}
-
-void io_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi)
+void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi)
 {
     static const struct op op = {.counted = true,
                                  .is_quiet = true,
                                  .gone_ok = true,
                                  .run = read_run,
                                  .done = read_done,
-                                 .reply = slice_reply};
-    struct request *rq = read_is_direct(fi) ? op_begin(&op, req, ino) : NULL;
+                                 .reply = REPLY_BYTES};
+    struct request *rq;
 
-    if (!read_is_direct(fi))
+    if (!fi->lock_owner) {
         fuse_reply_err(req, EINVAL);
+        return;
+    }
+    rq = op_begin(&op, req, ino);
     if (!rq)
         return;
     rq->fh = fi->fh;
@@ -289,24 +251,20 @@ void io_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse
 
 /* ---- lseek ---- */
 
-/* Returns false for files open for writing only, whose text is not made. */
-static bool end_may_be_read(const struct request *rq)
-{
-    const struct call *call = &rq->call;
-
-    return !call->rights || !call->pmc || engine_may_read(call->pmc, call->rights);
-}
-
-/* Makes the text to find its end; later reads at higher offsets continue the same text. */
+/*
+ * Makes the text to find its end; later reads at higher offsets continue the same text. The text of
+ * a file that is open for writing only is not made.
+ */
 static int end_run(struct request *rq)
 {
     const struct file_row *row = rq->node.row;
+    const struct call *call = &rq->call;
     int rc;
 
     rq->slice = "";
     if (row->stream)
         return -ESPIPE; /* a stream has no end; tail(1) then reads from the start */
-    if (!row->bound || !end_may_be_read(rq))
+    if (!row->bound || (call->rights && call->pmc && !engine_may_read(call->pmc, call->rights)))
         return CALL_DONE;
     rc = request_remembers(rq);
     if (rc < 0)
@@ -323,7 +281,7 @@ static int end_done(struct request *rq)
     int rc = node_attr(&rq->fs->tree, &rq->node, &rq->entry.attr);
 
     if (rc == CALL_DONE && !rq->slice)
-        rc = show_done(rq);
+        rc = text_done(rq);
     if (rc == CALL_DONE && handle && handle->place.has_text && rq->node.row->bound)
         rq->entry.attr.st_size = handle->place.base + (off_t)handle->place.len;
     if (rq->entry.attr.st_size == 0)
@@ -331,17 +289,33 @@ static int end_done(struct request *rq)
     return rc;
 }
 
-const struct op io_end = {.run = end_run, .done = end_done, .reply = attr_reply};
-
-/* Refuses SEEK_DATA and SEEK_HOLE: no file has holes, and grep(1) and cp(1) would take an answer
- * for the size. */
-void io_lseek(fuse_req_t req, fuse_ino_t ino, off_t off, int whence, struct fuse_file_info *fi)
-{
-    (void)ino, (void)off, (void)whence, (void)fi;
-    fuse_reply_err(req, EINVAL);
-}
+const struct op end_op = {.run = end_run, .done = end_done, .reply = REPLY_ATTR};
 
 /* ---- write ---- */
+
+static bool is_tunable(const struct request *rq, enum tunable which)
+{
+    return rq->node.kind == NODE_TUNABLE && rq->node.object == (uint64_t)which;
+}
+
+/* Looks up the group of a write to `readers` before the lock is taken, because that may be slow. */
+static int write_look(struct request *rq)
+{
+    struct scan scan;
+    struct word word;
+    char *name;
+
+    if (!rq->text || !is_tunable(rq, TUNABLE_READERS))
+        return 0;
+    scan_init(&scan, rq->text, strnlen(rq->text, rq->size));
+    rq->write.group = (gid_t)-1;
+    if (!scan_word(&scan, &word) || word_is(word, "-"))
+        return 0;
+    name = word_dup(word);
+    rq->write.no_group = name ? group_find(name, &rq->write.group) : -ENOMEM;
+    free(name);
+    return 0;
+}
 
 /* Checks the rules of all commands. Sets call->text to the command without its newline. */
 static int command_check(struct request *rq)
@@ -378,72 +352,28 @@ static int command_check(struct request *rq)
     return CALL_DONE;
 }
 
-static bool is_tunable(const struct request *rq, enum tunable which)
-{
-    return rq->node.kind == NODE_TUNABLE && rq->node.object == (uint64_t)which;
-}
-
-/* Looks up the group of a write to `readers` before the lock is taken, because that may be slow. */
-static int write_look(struct request *rq)
-{
-    struct scan scan;
-    struct word word;
-    char *name;
-
-    if (!rq->text || !is_tunable(rq, TUNABLE_READERS))
-        return 0;
-    scan_init(&scan, rq->text, strnlen(rq->text, rq->size));
-    rq->group = (gid_t)-1;
-    if (!scan_word(&scan, &word) || word_is(word, "-"))
-        return 0;
-    name = word_dup(word);
-    rq->no_group = name ? group_find(name, &rq->group) : -ENOMEM;
-    free(name);
-    return 0;
-}
-
-/* Refuses an unknown group. A user without the right to write gets the refusal of the store
- * function. */
-static int group_check(struct request *rq)
-{
-    struct call *call = &rq->call;
-
-    if (!rq->no_group || !call->rights || !call->rights->superuser)
-        return CALL_DONE;
-    if (rq->no_group == -ENOMEM)
-        return err_nomem(&call->err);
-    return err_set(
-        &call->err, P27,
-        "readers cannot be \"%s\": no such group. Write the name or number of a group, or -",
-        text_shown(call->text));
-}
-
-/* Copies the text again from the kernel's message, which stays in memory while the request waits.
+/* Refuses an unknown group, unless the user has no right to write: the store function refuses that.
  */
-static bool write_text(struct request *rq)
-{
-    const char *message = inflight_bytes(rq->inflight);
-
-    rq->text = malloc(rq->size + 1);
-    if (rq->text)
-        memcpy(rq->text, message + sizeof(struct fuse_in_header) + sizeof(struct fuse_write_in),
-               rq->size);
-    return rq->text != NULL;
-}
-
 static int write_run(struct request *rq)
 {
-    int rc = CALL_DONE;
+    struct call *call = &rq->call;
+    const int rc = call->text ? CALL_DONE : command_check(rq);
 
-    if (!rq->call.text)
-        rc = command_check(rq);
+    if (rc < 0)
+        return rc;
 #ifdef PMCFS_DEBUG
-    while (rq->call.text && strcmp(rq->call.text, "debug-crash") == 0)
+    while (strcmp(call->text, "debug-crash") == 0)
         *(volatile char *)alloca(1024) = 0; /* until the stack overflows */
 #endif
-    if (rc == CALL_DONE && rq->no_group)
-        rc = group_check(rq);
-    return rc < 0 ? rc : rq->node.row->store(&rq->call);
+    if (rq->write.no_group && call->rights && call->rights->superuser) {
+        if (rq->write.no_group == -ENOMEM)
+            return err_nomem(&call->err);
+        return err_set(
+            &call->err, P27,
+            "readers cannot be \"%s\": no such group. Write the name or number of a group, or -",
+            text_shown(call->text));
+    }
+    return rq->node.row->store(call);
 }
 
 static int write_done(struct request *rq)
@@ -451,40 +381,38 @@ static int write_done(struct request *rq)
     if (rq->handle)
         rq->handle->place.written = true;
     if (is_tunable(rq, TUNABLE_READERS)) {
-        fs_set_readers(rq->fs, rq->group);
+        fs_set_readers(rq->fs, rq->write.group);
         rq->fs->attributes_stale = true;
     }
     return CALL_DONE;
 }
 
-static int write_reply(struct request *rq)
+static void write_invalidate(struct request *rq)
 {
     if (is_tunable(rq, TUNABLE_ROOTMODE))
         attributes_forget(&rq->fs->tree, NODE_INSTANCE, 0);
-    return fuse_reply_write(rq->req, rq->size);
 }
 
-void io_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size, off_t off,
+/* The offset is ignored: each write is one complete command. */
+void op_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size, off_t off,
               struct fuse_file_info *fi)
 {
     static const struct op op = {.counted = true,
                                  .is_command = true,
                                  .has_text = true,
                                  .look = write_look,
-                                 .text = write_text,
                                  .run = write_run,
                                  .done = write_done,
-                                 .reply = write_reply};
+                                 .invalidate = write_invalidate,
+                                 .reply = REPLY_WRITE};
     struct request *rq = op_begin(&op, req, ino);
 
-    (void)off; /* each write is one complete command at any offset */
+    (void)data, (void)off;
     if (!rq)
         return;
-    rq->text = malloc(size + 1);
-    if (rq->text)
-        memcpy(rq->text, data, size);
     rq->fh = fi->fh;
     rq->size = size;
+    rq->text = request_command(rq);
     rq->call.nonblock = (fi->flags & O_NONBLOCK) != 0;
     rq->call.append = (fi->flags & O_APPEND) != 0;
     request_dispatch(rq);

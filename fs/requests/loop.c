@@ -1,7 +1,7 @@
 /*
  * The main loop. Callbacks of watched descriptors run with the engine's lock.
  */
-#include "fs/requests/loop.h"
+#include "fs/requests/serve.h"
 
 #include "core/pmc/pmc.h"
 
@@ -45,17 +45,6 @@ struct loop_state {
     uint32_t holds;
 };
 
-static void signals_blocked(sigset_t *set)
-{
-    sigemptyset(set);
-    sigaddset(set, SIGTERM);
-    sigaddset(set, SIGINT);
-    sigaddset(set, SIGHUP);
-#ifdef PMCFS_DEBUG
-    sigaddset(set, SIGUSR2);
-#endif
-}
-
 static int loop_add(struct loop_state *loop, int fd)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.u64 = (uint32_t)fd};
@@ -70,7 +59,13 @@ struct loop_state *loop_new(int hold_fd)
 
     if (!loop)
         return NULL;
-    signals_blocked(&signals);
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGHUP);
+#ifdef PMCFS_DEBUG
+    sigaddset(&signals, SIGUSR2);
+#endif
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     pthread_mutex_init(&loop->lock, NULL);
     pthread_mutex_init(&loop->hold_lock, NULL);
@@ -105,31 +100,25 @@ void loop_bind(struct loop_state *loop, struct fs *fs)
     loop->fs = fs;
 }
 
-static bool watches_fit(struct loop_state *loop, int fd)
-{
-    size_t n = (size_t)fd + 64;
-    struct watch *watches;
-
-    if ((size_t)fd < loop->n_watches)
-        return true;
-    watches = reallocarray(loop->watches, n, sizeof *watches);
-    if (!watches)
-        return false;
-    memset(watches + loop->n_watches, 0, (n - loop->n_watches) * sizeof *watches);
-    loop->watches = watches;
-    loop->n_watches = n;
-    return true;
-}
-
 static int loop_watch(void *ctx, int fd, uint32_t events, void (*fn)(void *arg, uint64_t tag),
                       void *arg, uint64_t tag)
 {
     struct loop_state *loop = ctx;
     struct epoll_event event = {.events = events};
+    const size_t n = (size_t)fd + 64;
+    struct watch *watches;
     int rc = -ENOMEM;
 
     pthread_mutex_lock(&loop->lock);
-    if (watches_fit(loop, fd)) {
+    if ((size_t)fd >= loop->n_watches) {
+        watches = reallocarray(loop->watches, n, sizeof *watches);
+        if (watches) {
+            memset(watches + loop->n_watches, 0, (n - loop->n_watches) * sizeof *watches);
+            loop->watches = watches;
+            loop->n_watches = n;
+        }
+    }
+    if ((size_t)fd < loop->n_watches) {
         if (++loop->serial == 0)
             ++loop->serial;
         event.data.u64 = (uint64_t)loop->serial << 32 | (uint32_t)fd;
@@ -221,19 +210,6 @@ void loop_end(struct loop_state *loop)
     loop_kick(loop);
 }
 
-static void loop_arm(struct loop_state *loop, uint64_t deadline_ns)
-{
-    struct itimerspec when = {0};
-
-    if (deadline_ns == 0)
-        deadline_ns = 1; /* 0 would disarm */
-    if (deadline_ns != UINT64_MAX) {
-        when.it_value.tv_sec = (time_t)(deadline_ns / 1000000000);
-        when.it_value.tv_nsec = (long)(deadline_ns % 1000000000);
-    }
-    timerfd_settime(loop->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
-}
-
 /* Invalidates the attributes of all nodes after a tunable has changed them. */
 static void attributes_forget_all(struct fs *fs)
 {
@@ -253,17 +229,11 @@ static void attributes_forget_all(struct fs *fs)
     }
 }
 
-/* Gives free memory back to the system, for example after many PMCs were removed. */
-static void memory_trim(void)
-{
-    if (mallinfo2().fordblks >= TRIM_BYTES)
-        malloc_trim(0);
-}
-
-/* Does all pending work of the main thread without waiting. */
+/* Does all work of the main thread without waiting. */
 static void loop_turn(struct loop_state *loop)
 {
     struct fs *fs = loop->fs;
+    struct itimerspec when = {0};
     uint64_t now_ns, deadline_ns;
     bool stale, trim;
 
@@ -280,9 +250,13 @@ static void loop_turn(struct loop_state *loop)
     fs->attributes_stale = false;
     deadline_ns = fs->armed_ns = fs_deadline(fs);
     fs_unlock(fs);
-    loop_arm(loop, deadline_ns);
-    if (trim)
-        memory_trim();
+    if (deadline_ns != UINT64_MAX) {
+        when.it_value.tv_sec = (time_t)(deadline_ns / 1000000000);
+        when.it_value.tv_nsec = (long)(deadline_ns % 1000000000) + (deadline_ns == 0);
+    } /* a value of 0 disarms the timer */
+    timerfd_settime(loop->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
+    if (trim && mallinfo2().fordblks >= TRIM_BYTES)
+        malloc_trim(0); /* gives memory back, for example after many PMCs were removed */
     if (stale)
         attributes_forget_all(fs);
 }
@@ -299,29 +273,22 @@ void loop_last_turn(struct loop_state *loop)
     loop_turn(loop);
 }
 
-static void loop_signals(struct loop_state *loop, void (*on_signal)(struct fs *fs, int number))
-{
-    struct signalfd_siginfo info;
-
-    while (read(loop->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
-        if (info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT)
-            loop->ended = true;
-        else
-            on_signal(loop->fs, (int)info.ssi_signo);
-    }
-}
-
 /* Handles events of the loop's descriptors. Returns false for other events. */
 static bool loop_own(struct loop_state *loop, const struct epoll_event *event,
                      void (*on_signal)(struct fs *fs, int number))
 {
+    struct signalfd_siginfo info;
     uint64_t ignored;
     int fd = (int)event->data.u64;
 
     if (event->data.u64 >> 32)
         return false;
     if (fd == loop->signal_fd) {
-        loop_signals(loop, on_signal);
+        while (read(fd, &info, sizeof info) == (ssize_t)sizeof info)
+            if (info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT)
+                loop->ended = true;
+            else
+                on_signal(loop->fs, (int)info.ssi_signo);
     } else if (fd == loop->kick_fd) {
         eventfd_read(fd, &ignored); /* reset first: the next turn serves a kick in between */
         loop->kicked = false;

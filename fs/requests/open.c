@@ -1,14 +1,14 @@
 /*
- * FUSE operations on open files: open, poll, release.
+ * FUSE operations on open files: open, release, poll. Reads and writes are in io.c.
  */
 #include "core/pmc/pmc.h"
 #include "fs/requests/caller.h"
-#include "fs/requests/io.h"
-#include "fs/requests/loop.h"
 #include "fs/requests/ops.h"
 #include "fs/requests/request.h"
 
 #include <errno.h>
+#include <linux/fuse.h>
+#include <string.h>
 #include <sys/epoll.h>
 
 /*
@@ -18,35 +18,9 @@
 #define MANY_OPEN 4096
 
 #define ALWAYS_READY (EPOLLIN | EPOLLOUT | EPOLLRDNORM | EPOLLWRNORM)
+#define GONE         (EPOLLHUP | EPOLLIN | EPOLLRDNORM)
 
 /* ---- open and release ---- */
-
-static int open_may(const struct file_row *row, int flags)
-{
-    int mode = flags & O_ACCMODE;
-
-    if ((row->flags & FILE_STREAM) && mode == O_RDWR)
-        return -EINVAL; /* a waiting read holds the file position, which blocks writes */
-    if (mode != O_RDONLY && !row->store)
-        return -EACCES; /* the superuser overrides permission bits */
-    if (mode != O_WRONLY && !row->show && !row->stream)
-        return -EACCES;
-    return 0;
-}
-
-static bool open_wants_rights(const struct fs *fs, const struct file_row *row, int flags)
-{
-    return (row->flags & FILE_RIGHTS) || (flags & O_ACCMODE) != O_RDONLY ||
-           ((row->flags & FILE_READERS) && fs->had_readers);
-}
-
-/* Returns true if the file only looks readable because of the group `readers`. */
-static bool open_is_not_theirs(const struct request *rq)
-{
-    return rq->fs->had_readers && (rq->node.row->flags & FILE_READERS) &&
-           (rq->flags & O_ACCMODE) != O_WRONLY && rq->rights &&
-           !engine_may_read(rq->call.pmc, rq->rights);
-}
 
 /* Refuses an open and records the reason as a failed operation. */
 static int open_refused(struct request *rq, struct handle *handle, int rc)
@@ -68,45 +42,48 @@ static void open_count(struct fs *fs, struct inflight_request *request, int open
     engine_stat_set(fs->tree.engine, STAT_OPEN_FILES, fs->inflight->n_open);
 }
 
-static int open_try(struct request *rq)
+/* Creates the handle of a file that stores state from the start. */
+static int open_remember(struct request *rq)
 {
     struct fs *fs = rq->fs;
-    const struct file_row *row = rq->node.row;
+    struct handle *handle = handle_make(&fs->handles, rq->fh);
+    int rc;
 
-    if (rq->gone)
-        return -ESTALE; /* the kernel looks the name up again */
-    if (open_is_not_theirs(rq))
-        return -EACCES;
-    if (rq->remembers) {
-        struct handle *handle = handle_make(&fs->handles, rq->fh);
-        int rc;
-
-        if (!handle)
-            return -ENOMEM;
-        rq->call.open = &handle->open;
-        handle->open.instance = rq->call.instance->id;
-        rc = open_file_hold(&rq->call, rq->rights);
-        if (rc < 0)
-            return open_refused(rq, handle, rc);
-        rq->rights = NULL;
-        handle->open.opener = rq->opener;
-        if (row->begin && (rq->flags & O_ACCMODE) != O_WRONLY)
-            row->begin(&rq->call);
-        rc = open_file_keep(&rq->call, 0);
-        if (rc < 0)
-            return open_refused(rq, handle, rc);
-        handle_touch(&fs->kept, handle);
-    }
-    if (row->flags & FILE_FRESH)
-        fs->tree.metrics_opened_ns = fs->host->realtime_ns(fs->host_state);
+    if (!handle)
+        return -ENOMEM;
+    rq->call.open = &handle->open;
+    handle->open.instance = rq->call.instance->id;
+    rc = open_file_hold(&rq->call, rq->rights);
+    if (rc < 0)
+        return open_refused(rq, handle, rc);
+    rq->rights = NULL;
+    handle->open.opener = rq->open.opener;
+    if (rq->node.row->begin && (rq->open.flags & O_ACCMODE) != O_WRONLY)
+        rq->node.row->begin(&rq->call);
+    rc = open_file_keep(&rq->call, 0);
+    if (rc < 0)
+        return open_refused(rq, handle, rc);
+    handle_touch(&fs->kept, handle);
     return CALL_DONE;
 }
 
 static int open_run(struct request *rq)
 {
-    const int rc = rq->was_open ? CALL_DONE : open_try(rq);
+    struct fs *fs = rq->fs;
+    const unsigned flags = rq->node.row->flags;
+    const bool was_open = rq->open.was_open;
+    int rc = CALL_DONE;
 
-    open_count(rq->fs, rq->inflight, rc == CALL_DONE);
+    if (rq->gone && !was_open)
+        rc = -ESTALE; /* the kernel looks the name up again */
+    else if (fs->had_readers && (flags & FILE_READERS) && rq->rights &&
+             (rq->open.flags & O_ACCMODE) != O_WRONLY && !engine_may_read(rq->call.pmc, rq->rights))
+        rc = -EACCES; /* it only looks readable because of the group `readers` */
+    else if (rq->open.remembers)
+        rc = open_remember(rq);
+    if (rc == CALL_DONE && !was_open && (flags & FILE_FRESH))
+        fs->tree.metrics_opened_ns = fs->host->realtime_ns(fs->host_state);
+    open_count(fs, rq->inflight, rc == CALL_DONE);
     return rc;
 }
 
@@ -130,126 +107,112 @@ static void file_close(struct fs *fs, struct inflight_request *request, uint64_t
 /* The opener did not wait, so no RELEASE follows, unless an earlier worker's answer reached it. */
 static void open_undo(struct request *rq)
 {
-    if (rq->was_open)
+    if (rq->open.was_open)
         return;
     fs_lock(rq->fs);
     file_close(rq->fs, rq->inflight, rq->fh, 0);
 }
 
-static int open_reply(struct request *rq)
-{
-    struct fuse_file_info fi = {.fh = rq->fh, .direct_io = 1, .noflush = 1};
-
-    return fuse_reply_open(rq->req, &fi);
-}
-
 static int open_look(struct request *rq)
 {
     struct fs *fs = rq->fs;
-    const bool writes = (rq->flags & O_ACCMODE) != O_RDONLY;
-    const bool plain = rq->node.row->flags & FILE_PLAIN && !writes;
-    int rc = open_may(rq->node.row, rq->flags);
+    const struct file_row *row = rq->node.row;
+    const int mode = rq->open.flags & O_ACCMODE;
+    const bool writes = mode != O_RDONLY, plain = row->flags & FILE_PLAIN && !writes;
+    int rc = 0;
 
     rq->fh = ++fs->inflight->last_fh;
-    rq->was_open = plain && rq->inflight->opens > 0;
-    rq->remembers = !rq->was_open && (!plain || fs->inflight->n_open >= MANY_OPEN);
-    if (rq->was_open)
+    rq->open.was_open = plain && rq->inflight->opens > 0;
+    if (rq->open.was_open)
         return 0; /* an earlier worker may have replied success */
-    if (rc == 0 && open_wants_rights(fs, rq->node.row, rq->flags))
+    rq->open.remembers = !plain || fs->inflight->n_open >= MANY_OPEN;
+    if ((row->flags & FILE_STREAM) && mode == O_RDWR)
+        return -EINVAL; /* a waiting read holds the file position, which blocks writes */
+    if ((writes && !row->store) || (mode != O_WRONLY && !row->show && !row->stream))
+        return -EACCES; /* the superuser overrides permission bits */
+    if (writes || (row->flags & FILE_RIGHTS) || ((row->flags & FILE_READERS) && fs->had_readers))
         rc = caller_rights(rq);
-    else if (rc == 0 && rq->remembers)
+    else if (rq->open.remembers)
         caller_payer(rq);
     if (rc == 0 && writes && fs->host->opener)
-        fs->host->opener(fs->host_state, rq->call.tid, &rq->opener);
+        fs->host->opener(fs->host_state, rq->call.tid, &rq->open.opener);
     return rc;
 }
 
-void io_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
     static const struct op op = {.gone_ok = true,
                                  .look = open_look,
                                  .run = open_run,
-                                 .reply = open_reply,
+                                 .reply = REPLY_OPEN,
                                  .undo = open_undo};
     struct request *rq = op_begin(&op, req, ino);
 
     if (!rq)
         return;
-    rq->flags = fi->flags;
+    rq->open.flags = fi->flags;
     request_dispatch(rq);
 }
 
-void io_release(struct fs *fs, struct inflight_request *request, uint64_t fh)
+void file_release(struct fs *fs, struct inflight_request *request, uint64_t fh)
 {
     fs_lock(fs);
     engine_stat_add(fs->tree.engine, STAT_REQUESTS, 1);
     file_close(fs, request, fh, -1);
-    inflight_reply(fs->inflight, inflight_number(request), 0);
+    inflight_reply(fs->inflight, request->number, 0);
 }
 
 /* ---- poll ---- */
 
-/*
- * Returns true for a poll of io_uring before a read and between its parts. poll(2), select(2) and
- * epoll always request POLLHUP; io_uring does not.
- */
-static bool poll_is_of_uring(const struct fuse_file_info *fi, uint64_t number)
-{
-    return (fi->poll_events == EPOLLIN && !number) ||
-           fi->poll_events == (EPOLLIN | EPOLLRDNORM | EPOLLPRI | EPOLLERR);
-}
-
-static int poll_gone(struct request *rq)
-{
-    rq->revents = EPOLLHUP | EPOLLIN | EPOLLRDNORM;
-    return CALL_DONE;
-}
-
 static int poll_run(struct request *rq)
 {
-    struct fs *fs = rq->fs;
-    struct call *call = &rq->call;
+    const struct file_row *row = rq->node.row;
+    unsigned *revents = &rq->poll.revents;
     int rc;
 
-    rq->revents = ALWAYS_READY;
-    if (rq->gone)
-        return poll_gone(rq);
-    if (!rq->node.row->poll && !rq->by_uring)
+    *revents = rq->gone ? GONE : ALWAYS_READY;
+    if (rq->gone || (!row->poll && !rq->poll.by_uring))
         return CALL_DONE;
     rc = request_remembers(rq);
     if (rc)
         return rc;
-    rq->handle->place.by_uring |= rq->by_uring;
-    if (!rq->node.row->poll || (rq->by_uring && rq->handle->place.short_by > 0))
+    rq->handle->place.by_uring |= rq->poll.by_uring;
+    if (!row->poll || (rq->poll.by_uring && rq->handle->place.short_by > 0))
         return CALL_DONE;
-    rq->revents = rq->node.row->poll(call);
-    if (rq->gone)
-        return poll_gone(rq);
-    if (rq->node.row->store) /* a write never waits; io_uring polls before it writes */
-        rq->revents |= EPOLLOUT | EPOLLWRNORM;
-    if (rq->node.row->stream && rq->handle->place.text.block) /* the last reply was full */
-        rq->revents |= EPOLLIN | EPOLLRDNORM;
-    return rq->poll_number ? poll_add(&fs->queues, rq->handle, rq) : CALL_DONE;
+    *revents = row->poll(&rq->call);
+    if (rq->gone) { /* released while the lock was dropped */
+        *revents = GONE;
+        return CALL_DONE;
+    }
+    if (row->store) /* a write never waits; io_uring polls before it writes */
+        *revents |= EPOLLOUT | EPOLLWRNORM;
+    if (row->stream && rq->handle->place.text.block) /* the last reply was full */
+        *revents |= EPOLLIN | EPOLLRDNORM;
+    return rq->poll.number ? poll_add(&rq->fs->queues, rq->handle, rq) : CALL_DONE;
 }
 
-static int poll_reply(struct request *rq)
-{
-    return fuse_reply_poll(rq->req, rq->revents);
-}
-
-void io_poll(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
+void op_poll(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
              struct fuse_pollhandle *poll)
 {
-    static const struct op op = {.gone_ok = true, .run = poll_run, .reply = poll_reply};
+    static const struct op op = {.gone_ok = true, .run = poll_run, .reply = REPLY_POLL};
     struct request *rq = op_begin(&op, req, ino);
-    const uint64_t number = poll ? inflight_poll_number() : 0; /* needs no further decoding */
+    struct fuse_poll_in in = {0};
 
+    if (rq && poll) {
+        const struct fuse_in_header *head = inflight_bytes(rq->inflight);
+
+        if (head->len >= sizeof *head + sizeof in)
+            memcpy(&in, head + 1, sizeof in);
+    }
     if (poll)
         fuse_pollhandle_destroy(poll);
     if (!rq)
         return;
     rq->fh = fi->fh;
-    rq->poll_number = number;
-    rq->by_uring = poll_is_of_uring(fi, number);
+    rq->poll.number = in.kh;
+    /* io_uring polls before a read and between its parts. poll(2), select(2) and epoll always
+     * request POLLHUP; io_uring does not. */
+    rq->poll.by_uring = (fi->poll_events == EPOLLIN && !in.kh) ||
+                        fi->poll_events == (EPOLLIN | EPOLLRDNORM | EPOLLPRI | EPOLLERR);
     request_dispatch(rq);
 }

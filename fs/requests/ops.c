@@ -1,14 +1,10 @@
 /*
- * FUSE operations on the tree: lookup, attributes, mkdir, rmdir, rename, and the table of all
- * operations.
+ * FUSE operations on the tree: lookup, attributes, mkdir, rmdir, rename, listing, and the table of
+ * all operations.
  */
 #include "fs/requests/ops.h"
 
-#include "core/pmc/pmc.h"
-
 #include "fs/requests/caller.h"
-#include "fs/requests/io.h"
-#include "fs/requests/list.h"
 #include "fs/requests/request.h"
 
 #include <errno.h>
@@ -45,7 +41,8 @@ static void op_named(const struct op *op, fuse_req_t req, fuse_ino_t parent, con
     request_dispatch(rq);
 }
 
-int op_entry(struct request *rq)
+/* Sets rq->entry from rq->found. */
+static int entry_fill(struct request *rq)
 {
     struct fuse_entry_param *entry = &rq->entry;
 
@@ -54,11 +51,6 @@ int op_entry(struct request *rq)
     entry->attr_timeout = node_attr_timeout(&rq->found);
     entry->entry_timeout = node_entry_timeout(&rq->found);
     return node_attr(&rq->fs->tree, &rq->found, &entry->attr);
-}
-
-static int entry_reply(struct request *rq)
-{
-    return fuse_reply_entry(rq->req, &rq->entry);
 }
 
 static int lookup_run(struct request *rq)
@@ -75,21 +67,13 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
                                  .has_text = true,
                                  .locks_directory = true,
                                  .run = lookup_run,
-                                 .done = op_entry,
-                                 .reply = entry_reply};
+                                 .done = entry_fill,
+                                 .reply = REPLY_ENTRY};
 
     op_named(&op, req, parent, name, 0);
 }
 
-int attr_reply(struct request *rq)
-{
-    return fuse_reply_attr(rq->req, &rq->entry.attr, node_attr_timeout(&rq->node));
-}
-
-int slice_reply(struct request *rq)
-{
-    return fuse_reply_buf(rq->req, rq->slice, rq->slice_len);
-}
+/* ---- attributes ---- */
 
 static int attr_run(struct request *rq)
 {
@@ -98,8 +82,8 @@ static int attr_run(struct request *rq)
 
 static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-    static const struct op op = {.gone_ok = true, .run = attr_run, .reply = attr_reply};
-    struct request *rq = op_begin(fi ? &io_end : &op, req, ino);
+    static const struct op op = {.gone_ok = true, .run = attr_run, .reply = REPLY_ATTR};
+    struct request *rq = op_begin(fi ? &end_op : &op, req, ino);
 
     if (!rq)
         return;
@@ -110,65 +94,55 @@ static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 #define SET_MODE  FUSE_SET_ATTR_MODE
 #define SET_OWNER (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID)
 
-static bool is_instance(const struct node *node)
-{
-    return node->kind == NODE_INSTANCE && node->object && node->number == NODE_DIR;
-}
-
-/* Returns true if a chmod sets the present mode, as editors do after writing a file. */
-static bool mode_is_there(const struct request *rq)
-{
-    struct stat is;
-
-    return !rq->node.row->is && node_attr(&rq->fs->tree, &rq->node, &is) == 0 &&
-           (rq->entry.attr.st_mode & 07777) == (is.st_mode & 07777);
-}
-
 static int setattr_look(struct request *rq)
 {
-    return rq->to_set & FUSE_SET_ATTR_UID && caller_superuser(rq) < 0 ? -EIO : 0;
+    return rq->setattr.to_set & FUSE_SET_ATTR_UID && caller_superuser(rq) < 0 ? -EIO : 0;
 }
 
 /*
  * The kernel has checked the permission. Times are accepted and ignored. Modes and owners can be
- * set on directories of PMCs and instances only. A truncation means that the next write through
- * this open file starts a new set.
+ * set on directories of PMCs and instances only, but editors set the present mode after writing a
+ * file. A truncation means that the next write through this open file starts a new set.
  */
 static int setattr_run(struct request *rq)
 {
     struct call *call = &rq->call;
+    const struct node *node = &rq->node;
     const struct stat *attr = &rq->entry.attr;
-    uid_t uid = rq->to_set & FUSE_SET_ATTR_UID ? attr->st_uid : (uid_t)-1;
-    gid_t gid = rq->to_set & FUSE_SET_ATTR_GID ? attr->st_gid : (gid_t)-1;
-    bool instance = is_instance(&rq->node);
+    const bool instance = node->kind == NODE_INSTANCE && node->object && node->number == NODE_DIR;
+    const int to_set = rq->setattr.to_set;
+    const mode_t mode = attr->st_mode & 07777;
+    struct stat is;
     int rc = CALL_DONE;
 
-    if ((rq->to_set & FUSE_SET_ATTR_SIZE) && call->open) {
+    if ((to_set & FUSE_SET_ATTR_SIZE) && call->open) {
         call->open->cut = false;
         call->open->began = 0;
     }
-    if ((rq->to_set & SET_MODE) && mode_is_there(rq))
-        rq->to_set &= ~SET_MODE;
-    if (!(rq->to_set & (SET_MODE | SET_OWNER)))
+    if ((to_set & SET_MODE) && !node->row->is && node_attr(&rq->fs->tree, node, &is) == 0 &&
+        mode == (is.st_mode & 07777))
+        rq->setattr.to_set &= ~SET_MODE;
+    if (!(rq->setattr.to_set & (SET_MODE | SET_OWNER)))
         return CALL_DONE;
     if (!call->pmc && !instance)
         return err_set(&call->err, P25, "only PMCs and instances can change mode or owner");
-    if ((rq->to_set & SET_MODE) && !rq->node.row->is)
+    if ((rq->setattr.to_set & SET_MODE) && !node->row->is)
         return err_set(&call->err, P25,
                        "a file has the mode of its directory: chmod the directory");
-    if (rq->to_set & SET_MODE)
-        rc = (instance ? engine_chmod_instance : engine_chmod)(call, attr->st_mode & 07777);
-    if (rc == CALL_DONE && (rq->to_set & SET_OWNER))
-        rc = (instance ? engine_chown_instance : engine_chown)(call, uid, gid);
+    if (rq->setattr.to_set & SET_MODE)
+        rc = (instance ? engine_chmod_instance : engine_chmod)(call, mode);
+    if (rc == CALL_DONE && (to_set & SET_OWNER))
+        rc = (instance ? engine_chown_instance
+                       : engine_chown)(call, to_set & FUSE_SET_ATTR_UID ? attr->st_uid : (uid_t)-1,
+                                       to_set & FUSE_SET_ATTR_GID ? attr->st_gid : (gid_t)-1);
     return rc;
 }
 
-/* Invalidates related attributes before the reply, so that access follows at once. */
-static int setattr_reply(struct request *rq)
+/* Related attributes are invalidated before the reply, so that access follows at once. */
+static void setattr_invalidate(struct request *rq)
 {
-    if ((rq->to_set & (SET_MODE | SET_OWNER)) && rq->node.kind == NODE_PMC)
+    if ((rq->setattr.to_set & (SET_MODE | SET_OWNER)) && rq->node.kind == NODE_PMC)
         attributes_forget(&rq->fs->tree, NODE_PMC, rq->node.object);
-    return attr_reply(rq);
 }
 
 static void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
@@ -179,13 +153,14 @@ static void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to
                                  .look = setattr_look,
                                  .run = setattr_run,
                                  .done = attr_run,
-                                 .reply = setattr_reply};
+                                 .invalidate = setattr_invalidate,
+                                 .reply = REPLY_ATTR};
     struct request *rq = op_begin(&op, req, ino);
 
     if (!rq)
         return;
     rq->entry.attr = *attr;
-    rq->to_set = to_set;
+    rq->setattr.to_set = to_set;
     rq->counted = (to_set & (SET_MODE | SET_OWNER)) != 0;
     if (fi && !rq->counted)
         rq->fh = fi->fh;
@@ -193,6 +168,8 @@ static void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to
         rq->call.file = to_set & SET_MODE ? "chmod" : "chown";
     request_dispatch(rq);
 }
+
+/* ---- directories ---- */
 
 static int mkdir_look(struct request *rq)
 {
@@ -231,8 +208,8 @@ static void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t
                                  .locks_directory = true,
                                  .look = mkdir_look,
                                  .run = mkdir_run,
-                                 .done = op_entry,
-                                 .reply = entry_reply};
+                                 .done = entry_fill,
+                                 .reply = REPLY_ENTRY};
 
     op_named(&op, req, parent, name, mode);
 }
@@ -276,8 +253,6 @@ static int rename_run(struct request *rq)
 {
     unsigned number;
 
-    if (!rq->text2)
-        return err_nomem(&rq->call.err);
     if (rq->node.row->is == DIR_INSTANCES)
         return err_set(&rq->call.err, P25, "an instance cannot be renamed: create another one");
     if (rq->node.row->is == DIR_ROOT && rq->found.row->is == DIR_ROOT &&
@@ -287,7 +262,7 @@ static int rename_run(struct request *rq)
     if (rq->node.row->is != DIR_ROOT || rq->found.row->is != DIR_ROOT ||
         rq->found.object != rq->node.object || file_named(DIR_ROOT, rq->text, &number))
         return refuse(rq);
-    return engine_rename(&rq->call, rq->text, rq->text2);
+    return engine_rename(&rq->call, rq->text, rq->rename.to);
 }
 
 static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t newparent,
@@ -298,6 +273,7 @@ static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_
                                  .has_text = true,
                                  .locks_directory = true,
                                  .run = rename_run};
+    const size_t len = strlen(name) + 1;
     struct request *rq;
 
     if (flags & ~1u) { /* RENAME_NOREPLACE is always implied; exchange and whiteout are refused */
@@ -307,12 +283,105 @@ static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_
     rq = op_begin(&op, req, parent);
     if (!rq)
         return;
-    rq->text = strdup(name);
-    rq->text2 = strdup(newname);
+    rq->text = malloc(len + strlen(newname) + 1);
+    if (rq->text) {
+        memcpy(rq->text, name, len);
+        rq->rename.to = strcpy(rq->text + len, newname);
+    }
     if (!node_decode(newparent, &rq->found))
         rq->found = rq->node;
     request_dispatch(rq);
 }
+
+/* ---- listing ----
+ * Cookies are positions in an order that never changes, so no entry is skipped or repeated while
+ * others are created and removed. Except in events/, if a driver or module adds or removes events
+ * during the listing.
+ */
+
+static int readdir_run(struct request *rq)
+{
+    if (rq->gone)
+        return -ENOENT; /* as in every removed directory */
+    return node_needs_catalog(&rq->node) ? engine_catalog_load(&rq->call, rq->off == 0) : CALL_DONE;
+}
+
+/* Adds an entry to the reply. Returns its length, which is more than `room` if it did not fit. */
+static size_t readdir_add(struct request *rq, const struct node_entry *entry, size_t room)
+{
+    char *to = rq->text + rq->slice_len;
+    const struct node *node = &entry->node;
+
+    if (!rq->list.plus) { /* name, number and type: the object is not needed */
+        struct stat attr = {
+            .st_ino = node_id(node->kind, node->object, node->number),
+            .st_mode = node->row->is ? S_IFDIR : S_IFREG,
+        };
+        return fuse_add_direntry(rq->req, to, room, entry->name, &attr, (off_t)entry->cookie);
+    }
+    rq->found = *node;
+    if (entry_fill(rq) < 0)
+        return 0;
+    if (entry->cookie <= 2) /* . and .. are not looked up: only their number is set */
+        rq->entry = (struct fuse_entry_param){.attr = rq->entry.attr};
+    return fuse_add_direntry_plus(rq->req, to, room, entry->name, &rq->entry, (off_t)entry->cookie);
+}
+
+static int readdir_done(struct request *rq)
+{
+    uint64_t cookie = (uint64_t)rq->off;
+    struct node_entry entry;
+
+    if (rq->gone)
+        return -ENOENT;
+    free(rq->text);
+    rq->slice_len = 0;
+    rq->text = malloc(rq->size);
+    if (!rq->text)
+        return -ENOMEM;
+    while (node_next(&rq->fs->tree, &rq->node, cookie, &entry)) {
+        size_t room = rq->size - rq->slice_len, n = readdir_add(rq, &entry, room);
+        if (n > room)
+            break;
+        rq->slice_len += n;
+        cookie = entry.cookie;
+    }
+    rq->slice = rq->text;
+    return CALL_DONE;
+}
+
+static void readdir_begin(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, bool plus)
+{
+    static const struct op op = {.gone_ok = true,
+                                 .locks_directory = true,
+                                 .run = readdir_run,
+                                 .done = readdir_done,
+                                 .reply = REPLY_BYTES};
+    struct request *rq = op_begin(&op, req, ino);
+
+    if (!rq)
+        return;
+    rq->size = size;
+    rq->off = off;
+    rq->list.plus = plus;
+    request_dispatch(rq);
+}
+
+static void op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
+                       struct fuse_file_info *fi)
+{
+    (void)fi;
+    readdir_begin(req, ino, size, off, false);
+}
+
+static void op_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
+                           struct fuse_file_info *fi)
+{
+    (void)fi;
+    readdir_begin(req, ino, size, off, true);
+}
+
+/* ---- all others ---- */
 
 static void op_refuse(fuse_req_t req, fuse_ino_t ino, const char *what)
 {
@@ -357,14 +426,9 @@ static int statfs_run(struct request *rq)
     return CALL_DONE;
 }
 
-static int statfs_reply(struct request *rq)
-{
-    return fuse_reply_statfs(rq->req, &rq->statvfs);
-}
-
 static void op_statfs(fuse_req_t req, fuse_ino_t ino)
 {
-    static const struct op op = {.gone_ok = true, .run = statfs_run, .reply = statfs_reply};
+    static const struct op op = {.gone_ok = true, .run = statfs_run, .reply = REPLY_STATFS};
     struct request *rq = op_begin(&op, req, ino);
 
     if (rq)
@@ -376,25 +440,27 @@ static void op_statfs(fuse_req_t req, fuse_ino_t ino)
  * the same. max_write is larger than the longest command, so that a longer one arrives and is
  * refused. Without atomic_o_trunc the kernel keeps the size of a file that is written with `>`.
  */
-static const struct {
-    unsigned want, max_write;
-} init_settings = {
-    .want = FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO |
-            FUSE_CAP_ASYNC_READ,
-    .max_write = 2 * WRITE_MAX,
-};
-
 static void op_init(void *userdata, struct fuse_conn_info *conn)
 {
     struct fs *fs = userdata;
 
-    conn->want = conn->capable & init_settings.want;
-    conn->max_write = init_settings.max_write;
+    conn->want = conn->capable & (FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_READDIRPLUS |
+                                  FUSE_CAP_READDIRPLUS_AUTO | FUSE_CAP_ASYNC_READ);
+    conn->max_write = 2 * WRITE_MAX;
     fs->initialised = true;
 }
 
+/* Refuses SEEK_DATA and SEEK_HOLE: no file has holes, and grep(1) and cp(1) would take an answer
+ * for the size. */
+static void op_lseek(fuse_req_t req, fuse_ino_t ino, off_t off, int whence,
+                     struct fuse_file_info *fi)
+{
+    (void)ino, (void)off, (void)whence, (void)fi;
+    fuse_reply_err(req, EINVAL);
+}
+
 /*
- * INTERRUPT and RELEASE are handled in serve.c. libfuse answers the rest: FORGET needs no action,
+ * INTERRUPT and RELEASE are processed in serve.c. libfuse answers the rest: FORGET needs no action,
  * because node ids are computed; requests for extended attributes get ENOSYS, after which the
  * kernel no longer sends them at each write; CREATE gets ENOSYS, and the kernel sends MKNOD
  * instead.
@@ -411,12 +477,12 @@ const struct fuse_lowlevel_ops fs_ops = {
     .unlink = op_unlink,
     .symlink = op_symlink,
     .link = op_link,
-    .open = io_open,
-    .lseek = io_lseek,
-    .read = io_read,
-    .write = io_write,
-    .poll = io_poll,
-    .readdir = list_readdir,
-    .readdirplus = list_readdirplus,
+    .open = op_open,
+    .lseek = op_lseek,
+    .read = op_read,
+    .write = op_write,
+    .poll = op_poll,
+    .readdir = op_readdir,
+    .readdirplus = op_readdirplus,
     .statfs = op_statfs,
 };

@@ -6,12 +6,11 @@
 #include "fs/requests/request.h"
 
 #include "core/pmc/pmc.h"
-
 #include "fs/requests/caller.h"
-#include "fs/requests/loop.h"
 #include "fs/requests/serve.h"
 
 #include <errno.h>
+#include <linux/fuse.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,17 +38,11 @@ struct request *request_new(struct fs *fs, const struct op *op, fuse_req_t req)
     return rq;
 }
 
-static void request_clear(struct request *rq)
+static void request_free(struct request *rq)
 {
     buf_free(&rq->out);
     free(rq->text);
-    free(rq->text2);
     rights_free(rq->rights);
-}
-
-void request_free(struct request *rq)
-{
-    request_clear(rq);
     if (rq->inflight)
         inflight_done(rq->inflight);
     if (spare)
@@ -64,6 +57,8 @@ void request_thread_end(void)
     spare = NULL;
 }
 
+/* ---- the lock ---- */
+
 void fs_lock(struct fs *fs)
 {
     pthread_mutex_lock(&fs->lock);
@@ -73,15 +68,14 @@ void fs_lock(struct fs *fs)
 
 bool fs_record(struct fs *fs)
 {
-    const bool anew = engine_put(fs->tree.engine);
-    const bool fine = handles_record(&fs->kept, anew ? fs->handles : NULL);
+    const bool all = engine_put(fs->tree.engine);
+    const bool fine = handles_record(&fs->kept, all ? fs->handles : NULL);
     const bool answered = fs->answered;
 
     fs->answered = false;
     return engine_publish(fs->tree.engine, fine, answered);
 }
 
-/* Drops the lock. Changes are published for a later worker before any process sees them. */
 void fs_unlock(struct fs *fs)
 {
     struct work_queue unused = STAILQ_HEAD_INITIALIZER(unused);
@@ -90,11 +84,6 @@ void fs_unlock(struct fs *fs)
         STAILQ_CONCAT(&unused, &fs->kept.unused);
     pthread_mutex_unlock(&fs->lock);
     handles_free(&unused);
-}
-
-static uint64_t now_of(const struct fs *fs)
-{
-    return fs->host->now_ns(fs->host_state);
 }
 
 static uint64_t earlier(uint64_t a_ns, uint64_t b_ns)
@@ -121,14 +110,34 @@ void fs_drain(struct fs *fs)
     }
 }
 
-/* Looks up the PMC and the instance of the node. A released PMC's instance is that of the open
- * file. */
-static void objects_refresh(struct request *rq)
+/* ---- running ---- */
+
+/*
+ * Sets all pointers of the call, which are valid while the lock is held. The instance of a released
+ * PMC is that of the open file. This is the only place that removes superuser rights from requests
+ * made through an instance.
+ */
+static void request_refresh(struct request *rq)
 {
-    struct engine *engine = rq->fs->tree.engine;
+    struct fs *fs = rq->fs;
+    struct engine *engine = fs->tree.engine;
     struct call *call = &rq->call;
     const struct node *node = &rq->node;
 
+    call->engine = engine;
+    engine_request(engine, rq->inflight ? rq->inflight->number : 0);
+    call->now_ns = fs->host->now_ns(fs->host_state);
+    if (!rq->req) {
+        call->instance = engine_root(engine);
+        return;
+    }
+    if (rq->fh && !rq->handle) {
+        struct handle *handle = handle_find(fs->handles, rq->fh);
+        rq->handle = handle ? handle_ref(handle) : NULL;
+    }
+    call->open = rq->handle ? &rq->handle->open : NULL;
+    if (call->open && call->open->payer)
+        call->payer = call->open->payer_uid;
     call->pmc = NULL;
     call->instance = engine_instance(engine, node_instance(node));
     rq->gone = !call->instance;
@@ -143,32 +152,6 @@ static void objects_refresh(struct request *rq)
     }
     if (node->kind == NODE_LIMIT)
         rq->gone = !engine_instance(engine, node->object);
-}
-
-/*
- * Sets all pointers of the call, which are valid while the lock is held. This is the only place
- * that removes superuser rights from requests made through an instance.
- */
-static void request_refresh(struct request *rq)
-{
-    struct fs *fs = rq->fs;
-    struct call *call = &rq->call;
-
-    call->engine = fs->tree.engine;
-    engine_request(fs->tree.engine, rq->inflight ? inflight_number(rq->inflight) : 0);
-    call->now_ns = now_of(fs);
-    if (!rq->req) {
-        call->instance = engine_root(fs->tree.engine);
-        return;
-    }
-    if (rq->fh && !rq->handle) {
-        struct handle *handle = handle_find(fs->handles, rq->fh);
-        rq->handle = handle ? handle_ref(handle) : NULL;
-    }
-    call->open = rq->handle ? &rq->handle->open : NULL;
-    if (call->open && call->open->payer)
-        call->payer = call->open->payer_uid;
-    objects_refresh(rq);
     if (rq->rights && (!call->instance || call->instance->id))
         rq->rights->superuser = false;
     call->rights = call->open ? call->open->rights : rq->rights;
@@ -209,6 +192,17 @@ uint64_t request_limit_ns(const struct fs *fs)
     return (uint64_t)fs->inflight->timeout_s * 1000000000 / WAIT_PART;
 }
 
+char *request_command(const struct request *rq)
+{
+    const char *message = inflight_bytes(rq->inflight);
+    char *text = malloc(rq->size + 1);
+
+    if (text)
+        memcpy(text, message + sizeof(struct fuse_in_header) + sizeof(struct fuse_write_in),
+               rq->size);
+    return text;
+}
+
 static int request_run(struct request *rq)
 {
     struct call *call = &rq->call;
@@ -221,40 +215,28 @@ static int request_run(struct request *rq)
     call->err.id = ERR_NONE;
     call->err.text[0] = '\0';
     buf_clear(&rq->out);
-    if (!rq->ran)
-        engine_stat_add(rq->fs->tree.engine, STAT_REQUESTS, 1);
-    rq->ran = true;
     if (rq->reads_rights && (rc = caller_rights_read(rq)))
         return rc;
     if (rq->gone && !rq->op->gone_ok)
         return request_refuse_gone(rq);
-    if (rq->op->has_text && !rq->text && !(rq->op->text && rq->op->text(rq)))
+    if (rq->op->is_command && !rq->text)
+        rq->text = request_command(rq);
+    if (rq->op->has_text && !rq->text)
         return err_nomem(&call->err);
     return rq->op->run(rq);
 }
 
 /*
- * Ends a request that has waited for the longest time. The reader of a stream gets filler text and
- * reads again; other requests get P37.
+ * Returns CALL_WAIT if the request may wait, otherwise its result. If it has waited for the longest
+ * time, the reader of a stream gets filler text and reads again; other requests get P37.
  */
-static int request_is_late(struct request *rq, bool stream)
-{
-    const unsigned timeout_s = rq->fs->inflight->timeout_s;
-
-    buf_clear(&rq->out);
-    if (stream && rq->node.row->idle(&rq->call))
-        return CALL_DONE;
-    return err_set(
-        &rq->call.err, P37,
-        "waited %u s for other requests (a third of fs.fuse.max_request_timeout, %u s): try again",
-        timeout_s / WAIT_PART, timeout_s);
-}
-
-/* Returns CALL_WAIT if the request may wait, otherwise its result. Needs the lock. */
 static int request_may_wait(struct request *rq)
 {
-    const uint64_t limit_ns = request_limit_ns(rq->fs);
+    struct fs *fs = rq->fs;
+    struct call *call = &rq->call;
+    const uint64_t limit_ns = request_limit_ns(fs);
     const uint64_t until_ns = limit_ns ? rq->inflight->since_ns + limit_ns : UINT64_MAX;
+    const unsigned timeout_s = fs->inflight->timeout_s;
     const bool stream = rq->node.row && (rq->node.row->flags & FILE_STREAM) && !rq->op->is_command;
 
     if (rq->op->locks_directory) { /* other users of the directory would wait too */
@@ -263,17 +245,24 @@ static int request_may_wait(struct request *rq)
 #endif
         return -EAGAIN;
     }
-    if (rq->fs->stopping)
+    if (fs->stopping)
         return stream ? CALL_DONE : -ENODEV;
-    if (stream && rq->call.nonblock)
+    if (stream && call->nonblock)
         return -EAGAIN;
     if (inflight_interrupted(rq->inflight))
         return -EINTR;
-    if (rq->call.now_ns >= until_ns)
-        return request_is_late(rq, stream);
-    if (limit_ns && (!rq->call.wait_until_ns || rq->call.wait_until_ns > until_ns))
-        rq->call.wait_until_ns = until_ns;
-    return wait_admit(&rq->fs->queues, rq);
+    if (call->now_ns >= until_ns) {
+        buf_clear(&rq->out);
+        if (stream && rq->node.row->idle(call))
+            return CALL_DONE;
+        return err_set(&call->err, P37,
+                       "waited %u s for other requests (a third of fs.fuse.max_request_timeout, "
+                       "%u s): try again",
+                       timeout_s / WAIT_PART, timeout_s);
+    }
+    if (limit_ns && (!call->wait_until_ns || call->wait_until_ns > until_ns))
+        call->wait_until_ns = until_ns;
+    return wait_admit(&fs->queues, rq);
 }
 
 /* ---- answers ---- */
@@ -288,17 +277,48 @@ static void handle_note(struct request *rq)
     const bool stream = rq->node.row && (rq->node.row->flags & FILE_STREAM);
 
     if (handle &&
-        (rq->op->is_command || stream || rq->poll_number || !handle_is_noted(handle) ||
+        (rq->op->is_command || stream || !handle_is_noted(handle) ||
          handle->swapped != handle->open.swapped || handle->seen != handle->open.has_seen))
         handle_touch(&rq->fs->kept, handle);
 }
 
-/* Sends the reply to the kernel, or stores it (inflight_answer_begin()). */
-static void request_send(struct request *rq, int rc)
+/* Sends the reply to the kernel, or stores it (inflight_answer_begin()). Returns false if the
+ * caller did not wait for it. */
+static bool request_send(struct request *rq, int rc)
 {
-    const int sent = rc < 0 || !rq->op->reply ? fuse_reply_err(rq->req, -rc) : rq->op->reply(rq);
+    struct fuse_file_info fi = {.fh = rq->fh, .direct_io = 1, .noflush = 1};
+    const enum reply reply = rc < 0 ? REPLY_CODE : rq->op->reply;
+    int sent = 0;
 
-    rq->unwanted = sent == -ENOENT;
+    if (rc >= 0 && rq->op->invalidate)
+        rq->op->invalidate(rq);
+    switch (reply) {
+    case REPLY_CODE:
+        sent = fuse_reply_err(rq->req, -rc);
+        break;
+    case REPLY_ENTRY:
+        sent = fuse_reply_entry(rq->req, &rq->entry);
+        break;
+    case REPLY_ATTR:
+        sent = fuse_reply_attr(rq->req, &rq->entry.attr, node_attr_timeout(&rq->node));
+        break;
+    case REPLY_BYTES:
+        sent = fuse_reply_buf(rq->req, rq->slice, rq->slice_len);
+        break;
+    case REPLY_OPEN:
+        sent = fuse_reply_open(rq->req, &fi);
+        break;
+    case REPLY_WRITE:
+        sent = fuse_reply_write(rq->req, rq->size);
+        break;
+    case REPLY_POLL:
+        sent = fuse_reply_poll(rq->req, rq->poll.revents);
+        break;
+    case REPLY_STATFS:
+        sent = fuse_reply_statfs(rq->req, &rq->statvfs);
+        break;
+    }
+    return sent != -ENOENT;
 }
 
 /*
@@ -309,7 +329,7 @@ static void request_answer(struct request *rq, int rc)
 {
     struct fs *fs = rq->fs;
 
-    if (!inflight_answer_begin(inflight_number(rq->inflight)))
+    if (!inflight_answer_begin(rq->inflight->number))
         return;
     request_send(rq, rc);
     inflight_answer_end(journal_published(fs->kept.journal) + 1);
@@ -319,21 +339,11 @@ static void request_answer(struct request *rq, int rc)
 /* Updates statistics and last error, before the reply. */
 static void request_count(struct request *rq, int rc)
 {
-    const bool said = rq->call.err.id != ERR_NONE;
+    const bool has_reason = rq->call.err.id != ERR_NONE;
 
     if (rq->counted)
-        engine_finished(&rq->call, rc, said && (!rq->op->is_quiet || rc == -EIO),
+        engine_finished(&rq->call, rc, has_reason && (!rq->op->is_quiet || rc == -EIO),
                         rq->op->is_command);
-}
-
-/* Stores the answer of a command that is already committed, before a slow part. */
-static void answer_early(struct request *rq)
-{
-    const int rc = rq->op->done ? rq->op->done(rq) : CALL_DONE;
-
-    request_count(rq, rc);
-    handle_note(rq);
-    request_answer(rq, rc);
 }
 
 /* ---- slow parts ---- */
@@ -353,8 +363,13 @@ static void unlock_leave(struct call *call, bool slow)
     struct request *rq = request_of(call);
     struct fs *fs = rq->fs;
 
-    if (call->committed && rq->inflight && !rq->answered)
-        answer_early(rq);
+    if (call->committed && rq->inflight && !rq->answered) { /* must not run again */
+        const int rc = rq->op->done ? rq->op->done(rq) : CALL_DONE;
+
+        request_count(rq, rc);
+        handle_note(rq);
+        request_answer(rq, rc);
+    }
     fs->away += !rq->away;
     rq->away = true;
     fs_drain(fs);
@@ -395,21 +410,11 @@ static void request_comes_back(struct request *rq)
     rq->away = false;
 }
 
-/* Sends the reply. Called without the lock. */
-static void request_reply(struct request *rq, int rc)
-{
-    if (rq->answered)
-        rq->unwanted = !inflight_answer_send(fuse_session_fd(rq->fs->tree.session));
-    else if (rq->req)
-        request_send(rq, rc);
-    if (rq->unwanted && rq->op->undo)
-        rq->op->undo(rq);
-}
-
 /* Finishes a request. Called with the lock, returns without it. */
 static void request_finish(struct request *rq, int rc)
 {
     struct fs *fs = rq->fs;
+    bool wanted = true;
 
     if (rc == CALL_DONE && rq->op->done && !rq->answered)
         rc = rq->op->done(rq);
@@ -427,21 +432,36 @@ static void request_finish(struct request *rq, int rc)
     fs_drain(fs);
     fs_unlock(fs);
 
-    request_reply(rq, rc);
+    if (rq->answered)
+        wanted = inflight_answer_send(fuse_session_fd(fs->tree.session));
+    else if (rq->req)
+        wanted = request_send(rq, rc);
+    if (!wanted && rq->op->undo)
+        rq->op->undo(rq);
     request_free(rq);
 }
 
-/* Lets the request wait; the thread takes another one. Returns false on ENOMEM. */
-static bool request_wait(struct request *rq)
+/* Lets the request wait, so that the thread takes another one, or finishes it. Called with the
+ * lock, returns without it. */
+static void request_settle(struct request *rq, int rc)
 {
     struct fs *fs = rq->fs;
-    struct inflight_request *place = inflight_keep(fs->inflight, rq->inflight);
+    struct inflight_request *place;
 
-    if (!place)
-        return false;
+    if (rc == CALL_WAIT)
+        rc = request_may_wait(rq);
+    if (rc != CALL_WAIT) {
+        request_finish(rq, rc);
+        return;
+    }
+    place = inflight_keep(fs->inflight, rq->inflight);
+    if (!place) {
+        request_finish(rq, err_nomem(&rq->call.err));
+        return;
+    }
     rq->inflight = place;
     inflight_work(NULL);
-    if (rq->op->text) {
+    if (rq->op->is_command) { /* request_run() copies it again */
         free(rq->text);
         rq->text = NULL;
         rq->call.text = NULL;
@@ -450,17 +470,6 @@ static bool request_wait(struct request *rq)
     wait_add(&fs->queues, rq);
     fs_drain(fs);
     fs_unlock(fs);
-    return true;
-}
-
-/* Lets the request wait or finishes it. Called with the lock, returns without it. */
-static void request_settle(struct request *rq, int rc)
-{
-    if (rc == CALL_WAIT)
-        rc = request_may_wait(rq);
-    if (rc == CALL_WAIT && request_wait(rq))
-        return;
-    request_finish(rq, rc == CALL_WAIT ? err_nomem(&rq->call.err) : rc);
 }
 
 void request_dispatch(struct request *rq)
@@ -468,10 +477,12 @@ void request_dispatch(struct request *rq)
     const int rc = rq->op->look ? rq->op->look(rq) : 0;
 
     fs_lock(rq->fs);
-    if (rc < 0)
+    if (rc < 0) {
         request_end(rq, rc);
-    else
-        request_settle(rq, request_run(rq));
+        return;
+    }
+    engine_stat_add(rq->fs->tree.engine, STAT_REQUESTS, 1);
+    request_settle(rq, request_run(rq));
 }
 
 void request_end(struct request *rq, int rc)

@@ -1,14 +1,93 @@
 /*
- * A request: from the FUSE operation through the engine to its reply. It runs in one thread, except
- * if it waits in between.
+ * The mount (struct fs), and a request: from the FUSE operation through the engine to its reply. A
+ * request runs in one thread, except if it waits in between.
  */
 #pragma once
 
 #include "core/call.h"
-#include "fs/requests/fs.h"
+#include "core/engine.h"
+#include "fs/requests/handle.h"
+#include "fs/requests/inflight.h"
+#include "fs/requests/wait.h"
 #include "fs/tree/node.h"
 
 #include <fuse_lowlevel.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define WRITE_MAX (128u << 10) /* the longest command */
+
+struct loop_state;
+struct serve;
+
+/*
+ * The state of the mount: the engine with its lock, host and backend, open files, waiting requests
+ * and threads. There is one; operations find it by fuse_req_userdata().
+ */
+struct fs {
+    pthread_mutex_t lock;   /* the engine's lock; protects all members unless noted */
+    pthread_cond_t changed; /* `away` became 0, or `reloading` false */
+    struct tree tree;
+    unsigned away;  /* unfinished requests that have dropped the lock */
+    bool reloading; /* no request may start */
+    struct handle *handles;
+    struct kept kept;
+    bool answered; /* the next publication validates an answer */
+    struct wait_queues queues;
+    uint64_t armed_ns;     /* next time at which the main loop wakes */
+    uint64_t trim_ns;      /* time at which it gives free memory back; UINT64_MAX: none */
+    bool attributes_stale; /* the main loop shall invalidate all attributes */
+    bool conf_stale;       /* a thread that does not serve shall read the configuration */
+
+    /* set before the first thread starts */
+    const struct host *host;
+    struct host_state *host_state;
+    const struct backend *backend;
+    struct backend_state *backend_state;
+    struct sink sink; /* passed to host and backend */
+    struct loop_state *loop;
+    void (*conf_again)(struct fs *fs); /* without the lock: look-ups of groups may be slow */
+    struct serve *serve;
+    const char *mountpoint;
+    struct inflight *inflight;
+
+    atomic_bool stopping; /* requests must not wait */
+    atomic_bool initialised;
+    atomic_bool had_readers; /* the kernel may have cached mode bits for readers */
+};
+
+/* Takes the lock. Waits while a reload is running. */
+void fs_lock(struct fs *fs);
+/* Drops the lock. Changes are published for a later worker before any process sees them. */
+void fs_unlock(struct fs *fs);
+/* Puts and publishes all changes. Returns false if something did not fit into the journal. */
+bool fs_record(struct fs *fs);
+/* Needs the lock. Wakes the requests and pollers of woken PMCs, and the main loop if its deadline
+ * changed. */
+void fs_drain(struct fs *fs);
+/* Needs the lock. Returns the time at which the main loop must wake; UINT64_MAX: never. */
+uint64_t fs_deadline(const struct fs *fs);
+/*
+ * Runs `task` in the root, without a request of the kernel. Called with the lock. Returns true
+ * without the lock; or false with it, if task returned false or on ENOMEM.
+ */
+bool fs_run(struct fs *fs, bool (*task)(struct call *call, void *arg), void *arg);
+/* The functions by which the engine drops and retakes the lock. */
+extern const struct unlock_ops fs_unlock_ops;
+
+/* ---- requests ---- */
+
+/* The reply of a successful operation. */
+enum reply {
+    REPLY_CODE,  /* 0 */
+    REPLY_ENTRY, /* rq->entry */
+    REPLY_ATTR,  /* rq->entry.attr */
+    REPLY_BYTES, /* rq->slice */
+    REPLY_OPEN,  /* rq->fh */
+    REPLY_WRITE, /* rq->size */
+    REPLY_POLL,
+    REPLY_STATFS
+};
 
 /* An operation. Functions are called in this order; all except `run` may be NULL. */
 struct op {
@@ -19,19 +98,17 @@ struct op {
     bool gone_ok;         /* run even if its PMC or instance is gone */
     bool has_text;        /* needs rq->text; ENOMEM if it is NULL */
     bool locks_directory; /* the kernel holds a directory's lock until the reply: never waits */
+    enum reply reply;
     int (*look)(struct request *rq); /* without the lock: reads rights, looks up groups */
-    /* With the lock: copies the text again, which is freed while the request waits. Returns false
-     * on ENOMEM. */
-    bool (*text)(struct request *rq);
     /*
      * With the lock, except in its slow parts. Returns CALL_… or -errno. Runs again after a wait,
      * so it must leave nothing half done.
      */
     int (*run)(struct request *rq);
-    int (*done)(struct request *rq);  /* with the lock, after run returned CALL_DONE */
-    int (*reply)(struct request *rq); /* without the lock: sends the result; NULL: only success */
-    void (*undo)(
-        struct request *rq); /* without the lock, if the caller did not wait for the reply */
+    int (*done)(struct request *rq); /* with the lock, after run returned CALL_DONE */
+    void (*invalidate)(
+        struct request *rq);          /* attributes in the kernel, before a successful reply */
+    void (*undo)(struct request *rq); /* without the lock: the caller did not wait for the reply */
 };
 
 struct request {
@@ -39,45 +116,59 @@ struct request {
     const struct op *op;
     fuse_req_t req;                    /* NULL: a task of the engine */
     struct inflight_request *inflight; /* its copy for a later worker; NULL: a task */
-    bool answered;         /* the answer is stored with the change and sent at the end */
-    bool unwanted;         /* the caller did not wait for the reply */
-    struct node node;      /* its PMC is looked up before each run */
-    bool gone;             /* its PMC or instance is gone; set before each run */
-    bool counted;          /* op->counted, except for some opens */
-    struct handle *handle; /* a reference, or NULL */
-    struct rights *rights; /* rights read for this request; owned */
-    struct opener opener;  /* set by an open for writing */
-    bool reads_rights;     /* capabilities and groups are read before it runs */
+    bool counted;                      /* op->counted, except for some opens and setattrs */
+    struct node node;                  /* its PMC is looked up before each run */
+    bool gone;                         /* its PMC or instance is gone; set before each run */
+    uint64_t fh;                       /* of the open file; 0: none */
+    struct handle *handle;             /* its handle (a reference), or NULL */
+    struct rights *rights;             /* rights read for this request; owned */
+    bool reads_rights;                 /* capabilities and groups are read before it runs */
 
-    /* arguments and results; each operation uses some */
-    uint64_t fh;
-    off_t off;
+    /* arguments and results of the operation */
+    char *text; /* owned: names, a command, or the entries of a directory */
     size_t size;
-    int flags;          /* of fuse_file_info */
-    bool remembers;     /* open: the handle stores state from the start */
-    bool was_open;      /* open: an earlier worker may have answered it */
-    bool plus;          /* readdirplus */
-    char *text, *text2; /* owned: bytes written, names */
-    int to_set;
-    struct node found;
-    uint64_t poll_number; /* the kernel's number of the poller; 0: nobody sleeps */
-    bool by_uring;        /* poll: by io_uring itself */
-    unsigned revents;
+    off_t off;
     const char *slice; /* data of the reply */
     size_t slice_len;
+    struct node found; /* lookup, mkdir, listing: the entry; rename: the new parent */
+    union {
+        struct {
+            int flags;            /* of fuse_file_info */
+            bool remembers;       /* the handle stores state from the start */
+            bool was_open;        /* an earlier worker may have answered it */
+            struct opener opener; /* if it is open for writing */
+        } open;
+        struct {
+            int no_group; /* tunable `readers`: error of the look-up, or 0 */
+            gid_t group;  /* the group */
+        } write;
+        struct {
+            uint64_t number; /* the kernel's number of the poller; 0: nobody sleeps */
+            bool by_uring;   /* by io_uring itself */
+            unsigned revents;
+        } poll;
+        struct {
+            const char *to; /* the new name, in `text` */
+        } rename;
+        struct {
+            int to_set;
+        } setattr;
+        struct {
+            bool plus; /* readdirplus */
+        } list;
+        struct statvfs statvfs;
+    };
 
     /* the life of the request */
-    bool ran;     /* has run at least once */
-    bool charged; /* counts among the waiting requests of `payer` */
+    bool answered; /* the answer is stored with the change and sent at the end */
+    bool charged;  /* counts among the waiting requests of `payer` */
     uid_t payer;
     struct user *keeper; /* user charged for kept_bytes while it waits, or NULL */
     uint64_t kept_bytes;
-    int no_group;                    /* write to `readers`: error of the look-up, or 0 */
-    gid_t group;                     /* write to `readers`: the group */
     bool away;                       /* has dropped the lock and is not finished: fs->away */
     bool slow;                       /* has a slow slot */
-    bool slow_superuser;             /* uses, or waits for, the superuser's slot */
-    uid_t slow_payer;                /* user of the slow slot */
+    bool superuser;                  /* may use the superuser's slow slot */
+    uid_t slow_payer;                /* user who uses, or waits for, the slow slot */
     LIST_ENTRY(request) slow_entry;  /* while slow */
     TAILQ_ENTRY(request) wait_entry; /* while waiting or ready */
     struct buf out;
@@ -85,14 +176,12 @@ struct request {
 
     /* members from here on are not zeroed */
     struct fuse_entry_param entry; /* also for attributes without an entry */
-    struct statvfs statvfs;
     char label[32];
     char storage[4096]; /* first block of out */
 };
 
 /* Creates a zeroed request; NULL on ENOMEM. Each thread keeps one for reuse. */
 struct request *request_new(struct fs *fs, const struct op *op, fuse_req_t req);
-void request_free(struct request *rq);
 /* Frees the thread's kept request before the thread exits. */
 void request_thread_end(void);
 
@@ -101,6 +190,9 @@ void request_dispatch(struct request *rq);
 /* Returns the longest time for which a request may wait, a third of the kernel's timeout; 0: no
  * limit. */
 uint64_t request_limit_ns(const struct fs *fs);
+/* Returns a copy of the command from the kernel's message, which stays in memory while the request
+ * waits, with room for a NUL; NULL on ENOMEM. */
+char *request_command(const struct request *rq);
 /* Refuses a request whose PMC or instance is gone (P26). */
 int request_refuse_gone(struct request *rq);
 /*
@@ -112,23 +204,5 @@ int request_remembers(struct request *rq);
  * and return without it; if there is none, return false and keep the lock. */
 bool fs_run_ready(struct fs *fs);
 bool fs_run_task(struct fs *fs);
-/*
- * Runs `task` in the root, without a request of the kernel. Called with the lock. Returns true
- * without the lock; or false with it, if task returned false or on ENOMEM.
- */
-bool fs_run(struct fs *fs, bool (*task)(struct call *call, void *arg), void *arg);
-/* The functions by which the engine drops and retakes the lock. */
-extern const struct unlock_ops fs_unlock_ops;
 /* Finishes a request that was removed from its queue. Called with the lock, returns without it. */
 void request_end(struct request *rq, int rc);
-
-/* Takes the lock. Waits while a reload is running. */
-void fs_lock(struct fs *fs);
-void fs_unlock(struct fs *fs);
-/* Puts and publishes all changes. Returns false if something did not fit into the journal. */
-bool fs_record(struct fs *fs);
-/* Needs the lock. Wakes the requests and pollers of woken PMCs, and the main loop if its deadline
- * changed. */
-void fs_drain(struct fs *fs);
-/* Needs the lock. Returns the time at which the main loop must wake; UINT64_MAX: never. */
-uint64_t fs_deadline(const struct fs *fs);

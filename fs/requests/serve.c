@@ -1,13 +1,14 @@
 /*
- * A few serving slots; the thread in a slot reads the FUSE descriptor in blocking reads. (A single
- * thread is often woken on the wrong CPU, which costs ten times more.) A thread with a slow request
- * gives up its slot to a spare thread. Threads without a slot run requests that an earlier worker
- * left, requests that were woken, and the engine's tasks, or wait.
+ * Serving: reads and replies of the FUSE descriptor, and the threads that process requests.
+ *
+ * There are a few serving slots; the thread in a slot reads the FUSE descriptor in blocking reads.
+ * (A single thread is often woken on the wrong CPU, which costs ten times more.) A thread with a
+ * slow request gives up its slot to a spare thread. Threads without a slot run requests that an
+ * earlier worker left, requests that were woken, and the engine's tasks, or wait.
  */
 #include "fs/requests/serve.h"
 
-#include "fs/requests/io.h"
-#include "fs/requests/loop.h"
+#include "fs/requests/ops.h"
 #include "fs/requests/request.h"
 
 #include <errno.h>
@@ -15,13 +16,18 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 enum {
-    TASKS_MAX = 4,    /* engine tasks that run at the same time */
-    THREADS_MORE = 16 /* threads without a slot: slow requests, tasks, and spare ones */
+    TASKS_MAX = 4,      /* engine tasks that run at the same time */
+    THREADS_MORE = 16,  /* threads without a slot: slow requests, tasks, and spare ones */
+    TIMEOUT_LEAST = 15, /* seconds: the kernel rounds up to that */
+    TIMEOUT_MOST = UINT16_MAX
 };
 
 struct server {
@@ -48,6 +54,113 @@ struct serve {
 
 static __thread struct server *self; /* NULL: the main thread */
 
+/* ---- the FUSE descriptor ----
+ * Adds two flags to the INIT reply that libfuse 3.14 does not know. NO_EXPORT: no file can be
+ * opened by a file handle, by which the root would be reached from the mount of an instance.
+ * REQUEST_TIMEOUT: the longest timeout, so that the sysctl fs.fuse.default_request_timeout does not
+ * apply. If a request takes longer than the timeout the kernel ends the mount.
+ */
+
+#define NO_EXPORT_FLAG2       (1U << 6) /* FUSE_NO_EXPORT_SUPPORT, from Linux 6.9; ignored before */
+#define REQUEST_TIMEOUT_FLAG2 (1U << 10) /* FUSE_REQUEST_TIMEOUT, from Linux 6.15 */
+
+/* The reply's timeout follows flags2 and max_stack_depth. */
+static const size_t timeout_at = offsetof(struct fuse_init_out, flags2) + 2 * sizeof(uint32_t);
+
+static const struct inflight *agreement;
+static bool agreed; /* the reply to FUSE_INIT, the first of all, is written */
+
+static bool timeout_is_offered(const struct inflight *inflight)
+{
+    struct fuse_init_in init;
+
+    if (inflight->init_bytes < sizeof(struct fuse_in_header) + sizeof init)
+        return false;
+    memcpy(&init, inflight->init + sizeof(struct fuse_in_header), sizeof init);
+    return init.flags & FUSE_INIT_EXT && init.flags2 & REQUEST_TIMEOUT_FLAG2;
+}
+
+/* Reads a sysctl. Returns 0 (no timeout) if the kernel does not have it. */
+static unsigned timeout_setting(const char *path)
+{
+    FILE *file = fopen(path, "re");
+    unsigned seconds = 0;
+
+    if (file && fscanf(file, "%u", &seconds) != 1)
+        seconds = 0;
+    if (file)
+        fclose(file);
+    return seconds;
+}
+
+void device_learn_timeout(struct inflight *inflight, bool replies)
+{
+    unsigned most = timeout_setting("/proc/sys/fs/fuse/max_request_timeout");
+    unsigned seconds = timeout_setting("/proc/sys/fs/fuse/default_request_timeout");
+
+    if (inflight->timeout_known)
+        return;
+    if (replies && timeout_is_offered(inflight) && (seconds || most))
+        seconds = TIMEOUT_MOST;
+    if (most && (!seconds || seconds > most))
+        seconds = most;
+    inflight->timeout_s = seconds && seconds < TIMEOUT_LEAST ? TIMEOUT_LEAST : seconds;
+    inflight->timeout_known = true;
+}
+
+static ssize_t device_write(int fd, struct iovec *iov, int count, void *userdata)
+{
+    const bool agrees = !agreed && count == 2 && iov[0].iov_len == sizeof(struct fuse_out_header) &&
+                        iov[1].iov_len == sizeof(struct fuse_init_out);
+    struct fuse_out_header header;
+    struct fuse_init_out init;
+    struct iovec changed[2];
+
+    (void)userdata;
+    if (inflight_answer_take(iov, count)) {
+        ssize_t n = 0;
+
+        for (int i = 0; i < count; i++)
+            n += (ssize_t)iov[i].iov_len;
+        return n;
+    }
+    if (agrees)
+        memcpy(&header, iov[0].iov_base, sizeof header);
+    if (!agrees || !header.unique || header.error)
+        return writev(fd, iov, count);
+    agreed = true;
+    memcpy(&init, iov[1].iov_base, sizeof init);
+    init.flags |= FUSE_INIT_EXT;
+    init.flags2 |= NO_EXPORT_FLAG2;
+    if (agreement->timeout_s &&
+        timeout_is_offered(agreement)) { /* otherwise there is no timeout to set */
+        const uint16_t most = TIMEOUT_MOST;
+
+        init.flags2 |= REQUEST_TIMEOUT_FLAG2;
+        memcpy((char *)&init + timeout_at, &most, sizeof most);
+    }
+    changed[0] = iov[0];
+    changed[1] = (struct iovec){.iov_base = &init, .iov_len = sizeof init};
+    return writev(fd, changed, 2);
+}
+
+static ssize_t device_read(int fd, void *buffer, size_t size, void *userdata)
+{
+    (void)userdata;
+    return read(fd, buffer, size);
+}
+
+bool device_use(struct fuse_session *session, struct inflight *inflight)
+{
+    static const struct fuse_custom_io calls = {.writev = device_write, .read = device_read};
+
+    device_learn_timeout(inflight, false);
+    agreement = inflight;
+    return fuse_session_custom_io(session, &calls, inflight->fuse_fd) == 0;
+}
+
+/* ---- requests ---- */
+
 /* Processes a request that was read into the slot, or one (`left`) of an earlier worker. */
 static void serve_process(struct fs *fs, struct inflight_request *left, struct fuse_buf *buf)
 {
@@ -55,44 +168,43 @@ static void serve_process(struct fs *fs, struct inflight_request *left, struct f
     const struct fuse_in_header *head = buf->mem;
 
     if (head->opcode == FUSE_RELEASE)
-        io_release(fs, request, ((const struct fuse_release_in *)(head + 1))->fh);
+        file_release(fs, request, ((const struct fuse_release_in *)(head + 1))->fh);
     else
         fuse_session_process_buf(fs->tree.session, buf);
     if (inflight_current() == request) /* finished: answered at once, or needs no answer */
         inflight_done(request);
 }
 
-/* Interrupts a request: a waiting one ends, a slow one checks for it. If another thread is just
+/*
+ * Reads and processes one request. Returns 0 at the end of the mount, or a negative errno.
+ *
+ * INTERRUPT finishes a waiting request, and a slow one checks for it. If another thread is just
  * reading the request, the kernel repeats the interrupt (EAGAIN). The mark is set without the lock,
- * because a reload holds it while it waits for slow requests. */
-static void serve_interrupt(struct fs *fs, const struct fuse_in_header *head)
-{
-    const struct fuse_interrupt_in *of = (const void *)(head + 1);
-    struct request *rq;
-
-    if (!inflight_interrupt(fs->inflight, of->unique)) {
-        inflight_reply(fs->inflight, head->unique, EAGAIN);
-        return;
-    }
-    fs_lock(fs);
-    rq = wait_take(&fs->queues, of->unique);
-    if (rq)
-        request_end(rq, -EINTR);
-    else
-        fs_unlock(fs);
-}
-
-/* Reads and processes one request. Returns 0 at the end of the mount, or a negative errno. */
+ * because a reload holds it while it waits for slow requests.
+ */
 static int serve_one(struct fs *fs)
 {
     struct fuse_buf buf = {.mem = inflight_buffer()};
     int n = fuse_session_receive_buf(fs->tree.session, &buf);
     const struct fuse_in_header *head = buf.mem;
+    const struct fuse_interrupt_in *interrupt = (const void *)(head + 1);
+    const bool interrupts = n > 0 && head->opcode == FUSE_INTERRUPT;
+    struct request *rq;
 
-    if (n > 0 && head->opcode == FUSE_INTERRUPT)
-        serve_interrupt(fs, head);
-    else if (n > 0)
+    if (n > 0 && !interrupts)
         serve_process(fs, NULL, &buf);
+    if (!interrupts)
+        return n;
+    if (!inflight_interrupt(fs->inflight, interrupt->unique)) {
+        inflight_reply(fs->inflight, head->unique, EAGAIN);
+        return n;
+    }
+    fs_lock(fs);
+    rq = wait_take(&fs->queues, interrupt->unique);
+    if (rq)
+        request_end(rq, -EINTR);
+    else
+        fs_unlock(fs);
     return n;
 }
 
@@ -151,10 +263,10 @@ static bool server_start(struct serve *serve)
     return true;
 }
 
-/* Wakes or starts one thread, which looks for work and calls the next one if there is more. */
+/* If there is work, wakes or starts one thread, which calls the next one if there is more. */
 static void serve_call(struct serve *serve)
 {
-    if (serve->n_called > 0 || serve->ending)
+    if (!serve || !serve_has_more(serve) || serve->n_called > 0 || serve->ending)
         return;
     if (serve->n_idle == 0) {
         server_start(serve);
@@ -166,9 +278,7 @@ static void serve_call(struct serve *serve)
 
 void serve_more(struct serve *serve)
 {
-    bool about_to = self && !self->serving;
-
-    if (serve && !about_to && serve_has_more(serve))
+    if (!self || self->serving) /* otherwise this thread looks for work next */
         serve_call(serve);
 }
 
@@ -178,8 +288,7 @@ void serve_leave(struct serve *serve)
         self->serving = false;
         serve->n_serving--;
     }
-    if (serve && serve_has_more(serve))
-        serve_call(serve);
+    serve_call(serve);
 }
 
 /* ---- a thread ---- */
@@ -206,45 +315,35 @@ static void server_serve(struct server *server)
     loop_end(fs->loop);
 }
 
-static bool server_task(struct serve *serve)
+/* Notifies the kernel, reads the configuration, or runs a task of the engine. Returns false if
+ * there is nothing to do, or other threads do it. */
+static bool server_work(struct serve *serve)
 {
+    struct fs *fs = serve->fs;
     bool ran = false;
 
-    if (serve->n_tasks < TASKS_MAX && engine_has_task(serve->fs->tree.engine)) {
+    if (!serve->notifies) {
+        serve->notifies = true;
+        ran = notify_next(fs);
+        serve->notifies = false;
+    }
+    if (!ran && !serve->configures && fs->conf_stale) {
+        serve->configures = true;
+        fs->conf_stale = false;
+        fs_unlock(fs);
+        fs->conf_again(fs);
+        fs_lock(fs);
+        serve->configures = false;
+        ran = true;
+    }
+    if (!ran && serve->n_tasks < TASKS_MAX && engine_has_task(fs->tree.engine)) {
         serve->n_tasks++;
-        ran = fs_run_task(serve->fs);
+        ran = fs_run_task(fs);
         if (ran)
-            fs_lock(serve->fs);
+            fs_lock(fs);
         serve->n_tasks--;
     }
     return ran;
-}
-
-static bool server_notify(struct serve *serve)
-{
-    bool ran;
-
-    if (serve->notifies)
-        return false;
-    serve->notifies = true;
-    ran = notify_next(serve->fs);
-    serve->notifies = false;
-    return ran;
-}
-
-static bool server_configure(struct serve *serve)
-{
-    struct fs *fs = serve->fs;
-
-    if (serve->configures || !fs->conf_stale)
-        return false;
-    serve->configures = true;
-    fs->conf_stale = false;
-    fs_unlock(fs);
-    fs->conf_again(fs);
-    fs_lock(fs);
-    serve->configures = false;
-    return true;
 }
 
 /* Does one piece of work. Serving slots are filled before anything else. */
@@ -252,14 +351,13 @@ static void server_turn(struct server *server)
 {
     struct serve *serve = server->serve;
     struct fs *fs = serve->fs;
-    bool accepted = serve->n_serving > 0 || serve->n_slots == 0;
+    const bool served = serve->n_serving > 0 || serve->n_slots == 0;
 
-    if (accepted && !serve->taken_up && serve_left(serve)) {
+    if (served && !serve->taken_up && serve_left(serve)) {
         return;
-    } else if (accepted && fs_run_ready(fs)) {
+    } else if (served && fs_run_ready(fs)) {
         fs_lock(fs);
-    } else if (accepted &&
-               (server_notify(serve) || server_configure(serve) || server_task(serve))) {
+    } else if (served && server_work(serve)) {
         return;
     } else if (serve->n_serving < serve->n_slots) {
         server_serve(server);
@@ -292,7 +390,7 @@ static void *serve_main(void *arg)
     return NULL;
 }
 
-/* SIGUSR1 interrupts a read(2). */
+/* SIGUSR1 interrupts read(2). */
 static void on_wake(int signal_number)
 {
     (void)signal_number;

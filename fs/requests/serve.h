@@ -1,12 +1,63 @@
 /*
- * The threads that read requests from the kernel and answer them, and run the engine's tasks.
+ * The threads of the mount: the main loop (loop.c), which waits for every descriptor except FUSE's,
+ * one timer and signals; and the threads that read requests from the kernel, answer them, and run
+ * the engine's tasks (serve.c).
  */
 #pragma once
 
+#include "core/host.h"
+
 #include <stdbool.h>
+#include <stdint.h>
 
 struct fs;
+struct fuse_session;
+struct inflight;
+struct loop_state;
 struct serve;
+
+/* ---- the main loop ---- */
+
+/* Message to the supervisor, which replies with the same: map this memory as well. 0 bytes: unmap.
+ */
+struct hold {
+    int fd; /* -1: unmap the memory of closed descriptors */
+    size_t bytes;
+    bool held; /* reply: it was already mapped */
+    uint32_t number;
+};
+
+/* Creates the loop and blocks its signals in this thread and all later ones. hold_fd: socket to the
+ * supervisor, or -1. Returns NULL and sets errno on failure. */
+struct loop_state *loop_new(int hold_fd);
+void loop_free(struct loop_state *loop);
+/* Must be called before the first callback. */
+void loop_bind(struct loop_state *loop, struct fs *fs);
+/* Returns the interface for host and backend. */
+struct loop loop_interface(struct loop_state *loop);
+/* Wakes the main loop. Thread-safe, with any lock held. */
+void loop_kick(struct loop_state *loop);
+/* Runs until SIGTERM, SIGINT or loop_end(). Other signals call on_signal, without the lock. */
+void loop_run(struct loop_state *loop, void (*on_signal)(struct fs *fs, int number));
+/* Stops the loop. Thread-safe. */
+void loop_end(struct loop_state *loop);
+/* Answers all waiting requests and notifies all pollers. Needs fs->stopping. */
+void loop_last_turn(struct loop_state *loop);
+
+/* ---- the FUSE descriptor ---- */
+
+/*
+ * Sets inflight->timeout_s, the longest time of a request, unless it is known. `replies`: FUSE_INIT
+ * is not answered yet; otherwise an older version of pmcfs, which set no timeout, has answered it.
+ */
+void device_learn_timeout(struct inflight *inflight, bool replies);
+/*
+ * Makes the session use the descriptor inflight->fuse_fd, instead of fuse_session_mount(). The
+ * session closes it when it is destroyed. Returns false on ENOMEM; the caller then keeps it.
+ */
+bool device_use(struct fuse_session *session, struct inflight *inflight);
+
+/* ---- serving threads ---- */
 
 /* Answers FUSE_INIT in this thread. Returns false if the session has ended. */
 bool serve_init(struct fs *fs);

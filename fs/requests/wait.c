@@ -5,7 +5,6 @@
 #include "fs/requests/wait.h"
 
 #include "core/pmc/instance.h"
-#include "core/pmc/rights.h"
 #include "fs/requests/request.h"
 #include "fs/tree/node.h"
 
@@ -51,20 +50,6 @@ static struct wait_user *user_of(struct wait_queues *queues, uid_t uid)
     return user;
 }
 
-static struct wait_user *user_new(struct wait_queues *queues, uid_t uid)
-{
-    struct wait_user *user = calloc(1, sizeof *user);
-
-    if (!user)
-        return NULL;
-    user->uid = uid;
-    HASH_ADD(hh, queues->users, uid, sizeof user->uid, user);
-    if (hash_has(user))
-        return user;
-    free(user);
-    return NULL;
-}
-
 /* Counts a waiting request or poller of a user. P11 if there are too many. */
 static int waiting_charge(struct wait_queues *queues, struct request *rq)
 {
@@ -72,8 +57,17 @@ static int waiting_charge(struct wait_queues *queues, struct request *rq)
         tunable_u64(engine_tunables(queues->fs->tree.engine), TUNABLE_MAX_WAITING_PER_USER);
     struct wait_user *user = user_of(queues, rq->call.payer);
 
-    if (!user && !(user = user_new(queues, rq->call.payer)))
-        return err_nomem(&rq->call.err);
+    if (!user) {
+        user = calloc(1, sizeof *user);
+        if (!user)
+            return err_nomem(&rq->call.err);
+        user->uid = rq->call.payer;
+        HASH_ADD(hh, queues->users, uid, sizeof user->uid, user);
+        if (!hash_has(user)) {
+            free(user);
+            return err_nomem(&rq->call.err);
+        }
+    }
     if (user->waiting >= limit)
         return err_set(&rq->call.err, P11,
                        "user %u has %llu waiting requests, the maximum "
@@ -101,7 +95,7 @@ int wait_admit(struct wait_queues *queues, struct request *rq)
         return rc;
     rq->charged = true;
     rq->payer = rq->call.payer;
-    if (!rq->op->text || rq->keeper)
+    if (!rq->op->is_command || rq->keeper)
         return CALL_WAIT;
     rq->kept_bytes = sizeof *rq + rq->inflight->bytes;
     rc = engine_charge_wait(&rq->call, rq->kept_bytes, &rq->keeper);
@@ -140,11 +134,17 @@ static struct wait_list *wait_list(struct wait_queues *queues, uint64_t id)
     return &queues->waiting[bucket_of(id)];
 }
 
+/* Notes a deadline; 0: none. */
+static void deadline_add(struct wait_queues *queues, uint64_t deadline_ns)
+{
+    if (deadline_ns && deadline_ns < queues->deadline_ns)
+        queues->deadline_ns = deadline_ns;
+}
+
 void wait_add(struct wait_queues *queues, struct request *rq)
 {
     TAILQ_INSERT_TAIL(wait_list(queues, rq->call.wait_for), rq, wait_entry);
-    if (rq->call.wait_until_ns && rq->call.wait_until_ns < queues->deadline_ns)
-        queues->deadline_ns = rq->call.wait_until_ns;
+    deadline_add(queues, rq->call.wait_until_ns);
     engine_stat_add(queues->fs->tree.engine, STAT_PARKED, 1);
 }
 
@@ -175,13 +175,13 @@ struct request *wait_take(struct wait_queues *queues, uint64_t number)
     struct request *rq;
 
     TAILQ_FOREACH (rq, &queues->ready, wait_entry)
-        if (inflight_number(rq->inflight) == number) {
+        if (rq->inflight->number == number) {
             TAILQ_REMOVE(&queues->ready, rq, wait_entry);
             return rq;
         }
     for (unsigned i = 0; i < WAIT_BUCKETS; i++)
         TAILQ_FOREACH (rq, &queues->waiting[i], wait_entry)
-            if (inflight_number(rq->inflight) == number) {
+            if (rq->inflight->number == number) {
                 wait_remove(queues, rq);
                 return rq;
             }
@@ -196,23 +196,6 @@ static bool poll_any(const struct wait_queues *queues, uint64_t id)
         if (h->polled_id == id)
             return true;
     return false;
-}
-
-/* Makes requests ready whose deadline has passed. Returns the earliest deadline of the others. */
-static uint64_t requests_expire(struct wait_queues *queues, unsigned bucket, uint64_t now_ns)
-{
-    uint64_t deadline_ns = UINT64_MAX;
-    struct request *next;
-
-    for (struct request *rq = TAILQ_FIRST(&queues->waiting[bucket]); rq; rq = next) {
-        uint64_t until_ns = rq->call.wait_until_ns ? rq->call.wait_until_ns : UINT64_MAX;
-        next = TAILQ_NEXT(rq, wait_entry);
-        if (until_ns <= now_ns)
-            wait_ready(queues, rq);
-        else if (until_ns < deadline_ns)
-            deadline_ns = until_ns;
-    }
-    return deadline_ns;
 }
 
 void poll_notify(int fd, uint64_t number)
@@ -240,41 +223,35 @@ static void poll_report(struct wait_queues *queues, struct handle *handle)
     poll_notify(queues->fs->inflight->fuse_fd, handle->place.poll_number);
 }
 
-/* Notifies pollers whose deadline has passed. Returns the earliest deadline of the others. */
-static uint64_t pollers_expire(struct wait_queues *queues, unsigned bucket, uint64_t now_ns)
-{
-    uint64_t deadline_ns = UINT64_MAX;
-    struct handle *next;
-
-    for (struct handle *h = LIST_FIRST(&queues->polled[bucket]); h; h = next) {
-        next = LIST_NEXT(h, poll_entry);
-        if (h->due_ns && h->due_ns <= now_ns) {
-            poll_report(queues, h);
-            if (!poll_any(queues, h->polled_id))
-                engine_polled(queues->fs->tree.engine, h->polled_id, false);
-        } else if (h->due_ns && h->due_ns < deadline_ns) {
-            deadline_ns = h->due_ns;
-        }
-    }
-    return deadline_ns;
-}
-
-static uint64_t earlier(uint64_t a_ns, uint64_t b_ns)
-{
-    return a_ns < b_ns ? a_ns : b_ns;
-}
-
 void wait_expire(struct wait_queues *queues, uint64_t now_ns)
 {
-    uint64_t deadline_ns = UINT64_MAX;
+    struct request *rq, *next;
+    struct handle *h, *next_handle;
 
     if (now_ns < queues->deadline_ns)
         return;
+    queues->deadline_ns = UINT64_MAX;
     for (unsigned i = 0; i < WAIT_BUCKETS; i++) {
-        deadline_ns = earlier(deadline_ns, requests_expire(queues, i, now_ns));
-        deadline_ns = earlier(deadline_ns, pollers_expire(queues, i, now_ns));
+        for (rq = TAILQ_FIRST(&queues->waiting[i]); rq; rq = next) {
+            const uint64_t until_ns = rq->call.wait_until_ns;
+
+            next = TAILQ_NEXT(rq, wait_entry);
+            if (now_ns == UINT64_MAX || (until_ns && until_ns <= now_ns))
+                wait_ready(queues, rq);
+            else
+                deadline_add(queues, until_ns);
+        }
+        for (h = LIST_FIRST(&queues->polled[i]); h; h = next_handle) {
+            next_handle = LIST_NEXT(h, poll_entry);
+            if (!h->due_ns || h->due_ns > now_ns) {
+                deadline_add(queues, h->due_ns);
+                continue;
+            }
+            poll_report(queues, h);
+            if (!poll_any(queues, h->polled_id))
+                engine_polled(queues->fs->tree.engine, h->polled_id, false);
+        }
     }
-    queues->deadline_ns = deadline_ns;
 }
 
 int poll_add(struct wait_queues *queues, struct handle *handle, struct request *rq)
@@ -283,10 +260,10 @@ int poll_add(struct wait_queues *queues, struct handle *handle, struct request *
 
     if (rc)
         return rc;
-    handle->place.poll_number = rq->poll_number;
+    handle->place.poll_number = rq->poll.number;
+    handle_touch(&queues->fs->kept, handle);
     handle->due_ns = rq->call.wait_until_ns;
-    if (handle->due_ns)
-        queues->deadline_ns = earlier(queues->deadline_ns, handle->due_ns);
+    deadline_add(queues, handle->due_ns);
     if (handle->polls)
         return 0;
     handle->polls = true;
@@ -348,45 +325,34 @@ enum {
     SLOW_ORDINARY = SLOW_MAX - 1 /* the last slot is the superuser's */
 };
 
-/* Returns true if the request may use the superuser's slot. Uid 0 in an instance is an ordinary
- * user. */
-static bool is_superuser(const struct request *rq)
-{
-    const struct call *call = &rq->call;
-
-    if (call->rights)
-        return call->rights->superuser;
-    return call->payer == 0 && call->instance && call->instance->id == 0;
-}
-
 /* Returns the number of slow requests of the user, or -1 if the request gets no slot now. */
-static int slow_of_user(const struct request *rq, bool superuser)
+static int slow_of_user(const struct request *rq)
 {
     const struct request *other;
     int of_user = 0, ordinary = 0, all = 0;
 
-    LIST_FOREACH (other, &rq->fs->slow, slow_entry) {
+    LIST_FOREACH (other, &rq->fs->queues.slow, slow_entry) {
         all++;
-        ordinary += !other->slow_superuser;
-        of_user += other->slow_superuser == superuser &&
-                   (superuser || other->slow_payer == rq->call.payer);
+        ordinary += !other->superuser;
+        of_user += other->superuser == rq->superuser &&
+                   (rq->superuser || other->slow_payer == rq->slow_payer);
     }
-    if (all >= SLOW_MAX || of_user >= SLOW_PER_USER || (!superuser && ordinary >= SLOW_ORDINARY))
+    if (all >= SLOW_MAX || of_user >= SLOW_PER_USER ||
+        (!rq->superuser && ordinary >= SLOW_ORDINARY))
         return -1;
     return of_user;
 }
 
-static void slow_let_in(struct request *rq, bool superuser)
+static void slow_let_in(struct request *rq)
 {
-    LIST_INSERT_HEAD(&rq->fs->slow, rq, slow_entry);
+    LIST_INSERT_HEAD(&rq->fs->queues.slow, rq, slow_entry);
     rq->slow = true;
-    rq->slow_superuser = superuser;
-    rq->slow_payer = rq->call.payer;
 }
 
+/* Uid 0 in an instance is an ordinary user. Nothing gets a slot while the mount stops. */
 int wait_enter_slow(struct request *rq)
 {
-    struct fs *fs = rq->fs;
+    struct call *call = &rq->call;
 
 #ifdef PMCFS_DEBUG
     if (rq->op->locks_directory)
@@ -394,14 +360,15 @@ int wait_enter_slow(struct request *rq)
 #endif
     if (rq->slow || !rq->req)
         return CALL_DONE;
-    rq->slow_superuser = is_superuser(rq);
-    if (fs->stopping ||
-        slow_of_user(rq, rq->slow_superuser) < 0) { /* nothing waits for a slot while stopping */
-        rq->call.wait_for = SLOW_ID;
-        rq->call.wait_until_ns = 0;
+    rq->superuser = call->rights ? call->rights->superuser
+                                 : call->payer == 0 && call->instance && call->instance->id == 0;
+    rq->slow_payer = call->payer;
+    if (rq->fs->stopping || slow_of_user(rq) < 0) {
+        call->wait_for = SLOW_ID;
+        call->wait_until_ns = 0;
         return CALL_WAIT;
     }
-    slow_let_in(rq, rq->slow_superuser);
+    slow_let_in(rq);
     return CALL_DONE;
 }
 
@@ -409,33 +376,28 @@ int wait_enter_slow(struct request *rq)
  * Gives the free slot to a waiting request, so that no new request takes it: the oldest one of the
  * user with the fewest slow requests.
  */
-static void slow_admit_next(struct fs *fs)
-{
-    struct request *rq, *next = NULL;
-    int fewest = SLOW_MAX;
-
-    TAILQ_FOREACH (rq, wait_list(&fs->queues, SLOW_ID), wait_entry) {
-        const int of_user =
-            rq->call.wait_for == SLOW_ID ? slow_of_user(rq, rq->slow_superuser) : -1;
-
-        if (of_user >= 0 && of_user < fewest) {
-            fewest = of_user;
-            next = rq;
-        }
-    }
-    if (!next)
-        return;
-    slow_let_in(next, next->slow_superuser);
-    wait_ready(&fs->queues, next);
-}
-
 void wait_leave_slow(struct request *rq)
 {
+    struct wait_queues *queues = &rq->fs->queues;
+    struct request *other, *next = NULL;
+    int fewest = SLOW_MAX;
+
     if (!rq->slow)
         return;
     LIST_REMOVE(rq, slow_entry);
     rq->slow = false;
-    slow_admit_next(rq->fs);
+    TAILQ_FOREACH (other, wait_list(queues, SLOW_ID), wait_entry) {
+        const int of_user = other->call.wait_for == SLOW_ID ? slow_of_user(other) : -1;
+
+        if (of_user >= 0 && of_user < fewest) {
+            fewest = of_user;
+            next = other;
+        }
+    }
+    if (!next)
+        return;
+    slow_let_in(next);
+    wait_ready(queues, next);
 }
 
 /* ---- notifications to the kernel ---- */

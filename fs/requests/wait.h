@@ -23,7 +23,6 @@ struct request;
 
 TAILQ_HEAD(wait_list, request);
 LIST_HEAD(poll_list, handle);
-LIST_HEAD(slow_requests, request);
 
 struct wait_queues {
     struct fs *fs;
@@ -32,6 +31,7 @@ struct wait_queues {
     struct poll_list polled[WAIT_BUCKETS];  /* by polled_id */
     uint64_t deadline_ns;                   /* no request or poller has an earlier deadline */
     struct wait_user *users;                /* users with waiting requests or pollers */
+    LIST_HEAD(, request) slow;              /* requests in a slow slot */
 };
 
 void wait_init(struct wait_queues *queues, struct fs *fs);

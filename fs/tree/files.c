@@ -1,15 +1,18 @@
 /*
- * The table of files. A new file needs a row here and its function.
+ * The table of files, and README, which lists it. A new file needs a row here and its function.
  */
 #include "fs/tree/files.h"
 
 #include "core/engine.h"
-#include "fs/tree/readme.h"
+#include "core/pmc/instance.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define PATH_BYTES 64
+
+static int readme_show(struct call *call);
+static uint64_t readme_bound(const struct call *call);
 
 /* A file, a directory, or a row for each object of a kind. The arguments after the mode start with
  * the help text. */
@@ -47,9 +50,8 @@ static const struct file_row instance_rows[] = {
                .flags = FILE_ROOT_ONLY),
     [16] =
         INFO("version", show_info_version, "the version of pmcfs and the number of the interface"),
-    [17] =
-        INFO("backend", show_info_backend,
-             "the backend (perf or sim) and its abilities on this host", .bound = bound_classes),
+    [17] = INFO("backend", show_info_backend,
+                "the backend (perf or sim) and its abilities on this host", .bound = bound_classes),
     [18] = INFO("cpu", show_info_cpu, "the name of the processor"),
     [19] =
         INFO("cpuref", show_info_cpuref, "the documents that describe the events of the processor"),
@@ -166,15 +168,12 @@ unsigned file_rows(enum node_kind kind)
     return tables[kind].n;
 }
 
-/* Returns the kind whose numbers the named files of a directory use. */
-static enum node_kind file_kind(enum dir_kind dir)
-{
-    return dir == DIR_PMC ? NODE_PMC : dir == DIR_LIMIT ? NODE_LIMIT : NODE_INSTANCE;
-}
-
 const struct file_row *file_next(enum dir_kind dir, unsigned after, unsigned *number)
 {
-    enum node_kind kind = file_kind(dir);
+    /* the kind whose numbers the named files of the directory use */
+    const enum node_kind kind = dir == DIR_PMC     ? NODE_PMC
+                                : dir == DIR_LIMIT ? NODE_LIMIT
+                                                   : NODE_INSTANCE;
 
     for (unsigned i = after + 1; i < tables[kind].n; i++) {
         const struct file_row *row = file_row(kind, i);
@@ -233,29 +232,103 @@ static void row_path(const struct file_row *row, char path[PATH_BYTES])
              row->is ? "/" : "");
 }
 
-static bool row_is_root_only(const struct file_row *row)
-{
-    while (row && !(row->flags & FILE_ROOT_ONLY))
-        row = row_above(row);
-    return row != NULL;
-}
-
-static void row_print(const struct file_row *row, bool as_page, struct buf *out)
-{
-    const char *reads = row->show || row->stream ? "r" : "", *writes = row->store ? "w" : "";
-    char path[PATH_BYTES], access[3];
-
-    row_path(row, path);
-    snprintf(access, sizeof access, "%s%s", reads, writes);
-    buf_printf(out, as_page ? "  %-33s %-2s  %s\n" : "%s\t%s\t%s\n", path, access, row->help);
-}
-
 void files_print(bool inside, bool as_page, struct buf *out)
 {
+    char path[PATH_BYTES], access[3];
+
     for (int kind = 0; kind < NODE_KINDS; kind++)
         for (unsigned i = 1; i < tables[kind].n; i++) {
-            const struct file_row *row = file_row((enum node_kind)kind, i);
-            if (row && row->in != DIR_NONE && !(inside && row_is_root_only(row)))
-                row_print(row, as_page, out);
+            const struct file_row *row = file_row((enum node_kind)kind, i), *outer = row;
+
+            while (outer && !(outer->flags & FILE_ROOT_ONLY))
+                outer = row_above(outer);
+            if (!row || row->in == DIR_NONE || (inside && outer))
+                continue;
+            row_path(row, path);
+            snprintf(access, sizeof access, "%s%s", row->show || row->stream ? "r" : "",
+                     row->store ? "w" : "");
+            buf_printf(out, as_page ? "  %-33s %-2s  %s\n" : "%s\t%s\t%s\n", path, access,
+                       row->help);
         }
+}
+
+/* ---- README ---- */
+
+#define README_MAX    8192 /* bytes of the text without the paths of the mount */
+#define README_PLACES 32   /* at most this many paths */
+
+static const char *place = "/pmc";
+
+void readme_place(const char *mountpoint)
+{
+    place = mountpoint;
+}
+
+/* '@' is replaced by the mountpoint. */
+static const char page[] =
+    "pmcfs " PMCFS_VERSION ": performance counters as files.\n"
+    "A directory is a counter (a PMC): mkdir creates it, rmdir releases it. Write to its\n"
+    "files to set it up, and read them to see the counts.\n"
+    "\n"
+    "Count the page faults of a process (here: this shell):\n"
+    "\n"
+    "  mkdir @/i && echo page-faults > @/i/event && echo $$ > @/i/target\n"
+    "  cat @/i/count\n"
+    "  rmdir @/i\n"
+    "\n"
+    "Count the CPU time of a command and all its children, from the first instruction:\n"
+    "\n"
+    "  mkdir @/c && echo event=task-clock start=exec descendants=on > @/c/config\n"
+    "  sh -c 'echo self > @/c/target && exec ls -R /usr/share/doc > /dev/null'\n"
+    "  cat @/c/count; rmdir @/c\n"
+    "\n"
+    "Count several events together on one CPU (>> adds an event; needs system scope):\n"
+    "\n"
+    "  mkdir @/s && echo context-switches,page-faults > @/s/event\n"
+    "  echo task-clock >> @/s/event && echo cpu0 > @/s/target\n"
+    "  paste @/s/event @/s/count; cat @/s/metrics\n"
+    "  rmdir @/s\n"
+    "\n"
+    "Profile a command (flame graph: pmc-flamegraph @/p; report: pmcstat, or\n"
+    "perf report -i - < @/p/samples.perf):\n"
+    "\n"
+    "  mkdir @/p && echo event=cpu-clock callchain=on start=exec freq=997 > @/p/config\n"
+    "  sh -c 'echo self > @/p/target && exec ls -R /usr > /dev/null'\n"
+    "  cat @/p/samples.folded\n"
+    "  rmdir @/p\n"
+    "\n"
+    "All events of this host: ls @/events. Derived values such as instructions per cycle:\n"
+    "ls @/events/metric, and write metric/NAME to event. Live view of all counters: pmctop.\n"
+    "\n"
+    "If a write fails, @/NAME/error or @/info/last_error has the reason. (The echo of dash\n"
+    "always prints \"I/O error\".)\n"
+    "\n"
+    "Each write(2) is one command, which takes effect completely or not at all. Later writes\n"
+    "to the same open file add their events to the set. Manual: man 5 pmcfs.\n"
+    "\n"
+    "Files (r: readable, w: writable):\n"
+    "\n";
+
+static int readme_show(struct call *call)
+{
+    bool inside = call->instance->id != 0;
+    const char *where = inside ? "/pmc" : place; /* the usual path in containers */
+
+    for (const char *p = page; *p;) {
+        size_t n = strcspn(p, "@");
+        buf_add(call->out, p, n);
+        p += n;
+        if (*p == '@') {
+            buf_str(call->out, where);
+            p++;
+        }
+    }
+    files_print(inside, true, call->out);
+    return CALL_DONE;
+}
+
+static uint64_t readme_bound(const struct call *call)
+{
+    (void)call;
+    return README_MAX + README_PLACES * strlen(place);
 }

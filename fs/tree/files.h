@@ -79,3 +79,5 @@ bool file_reserved(const char *name);
 /* Prints path, mode and help of each row, as a page or separated by tabs. inside: only rows that
  * instances have. */
 void files_print(bool inside, bool as_page, struct buf *out);
+/* Sets the path in the examples of README; kept by reference. */
+void readme_place(const char *mountpoint);

@@ -10,9 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define OBJECT_BITS    52
-#define COOKIE_DYNAMIC 4096 /* lower cookies: . .. and named rows; higher ones: objects in order   \
-                             */
+#define OBJECT_BITS 52
+#define COOKIE_DYNAMIC                                                                             \
+    4096 /* lower cookies: . .. and named rows; higher ones: objects in order                      \
+          */
 
 fuse_ino_t node_id(enum node_kind kind, uint64_t object, unsigned number)
 {
@@ -105,20 +106,14 @@ static bool class_next(struct tree *tree, const struct node *dir, uint64_t after
            entry_make(entry, class->name, after + 1, node_of_event(dir, class->id, NODE_DIR));
 }
 
-static bool event_entry(const struct node *dir, const struct catalog_entry *event, uint64_t cookie,
-                        struct node_entry *entry)
-{
-    return event &&
-           entry_make(entry, event->event, cookie, node_of_event(dir, event->id, NODE_LEAF));
-}
-
 static bool event_find(struct tree *tree, const struct node *dir, const char *name,
                        struct node_entry *entry)
 {
     const struct catalog *catalog = engine_catalog(tree->engine);
     const struct catalog_class *class = catalog_class_by_id(catalog, node_index(dir));
+    const struct catalog_entry *event = class ? catalog_event(catalog, class, name) : NULL;
 
-    return class && event_entry(dir, catalog_event(catalog, class, name), 0, entry);
+    return event && entry_make(entry, event->event, 0, node_of_event(dir, event->id, NODE_LEAF));
 }
 
 static bool event_next(struct tree *tree, const struct node *dir, uint64_t after,
@@ -127,8 +122,11 @@ static bool event_next(struct tree *tree, const struct node *dir, uint64_t after
     const struct catalog *catalog = engine_catalog(tree->engine);
     const struct catalog_class *class = catalog_class_by_id(catalog, node_index(dir));
 
-    return class && after < class->n &&
-           event_entry(dir, &catalog->entries[class->first + after], after + 1, entry);
+    const struct catalog_entry *event =
+        class && after < class->n ? &catalog->entries[class->first + after] : NULL;
+
+    return event &&
+           entry_make(entry, event->event, after + 1, node_of_event(dir, event->id, NODE_LEAF));
 }
 
 static bool cpu_next(struct tree *tree, const struct node *dir, uint64_t after,
@@ -233,8 +231,8 @@ int node_lookup(struct tree *tree, struct call *call, const struct node *dir, co
     }
     if (!node_needs_catalog(dir))
         return object_find(tree, dir, name, found);
-    for (int anew = 0; rc == -ENOENT && anew < 2; anew++) {
-        rc = engine_catalog_load(call, anew);
+    for (int again = 0; rc == -ENOENT && again < 2; again++) {
+        rc = engine_catalog_load(call, again);
         if (rc == CALL_DONE)
             rc = object_find(tree, dir, name, found);
     }

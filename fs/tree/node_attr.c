@@ -10,29 +10,12 @@
 
 #define PAGE 4096 /* smallest shown size */
 
-static struct timespec timespec_of(uint64_t ns)
-{
-    return (struct timespec){.tv_sec = (time_t)(ns / 1000000000),
-                             .tv_nsec = (long)(ns % 1000000000)};
-}
-
 static void attr_times(struct stat *attr, uint64_t ns)
 {
-    attr->st_atim = attr->st_mtim = attr->st_ctim = timespec_of(ns);
-}
+    const struct timespec time = {.tv_sec = (time_t)(ns / 1000000000),
+                                  .tv_nsec = (long)(ns % 1000000000)};
 
-/*
- * Attributes of a file whose PMC was released: cat calls fstat before it reads a stream to its end.
- */
-static int held_node_attr(struct tree *tree, const struct node *node, struct stat *attr)
-{
-    if (!node->row->stream)
-        return node->row->is ? -ESTALE : -ENODEV;
-    attr->st_mode = S_IFREG;
-    attr->st_nlink = 0;
-    attr->st_size = PAGE;
-    attr_times(attr, tree->started_ns);
-    return 0;
+    attr->st_atim = attr->st_mtim = attr->st_ctim = time;
 }
 
 /*
@@ -78,14 +61,25 @@ static void attr_size(struct stat *attr, off_t size)
     attr->st_blksize = (blksize_t)size;
 }
 
-/* A PMC's files use the r and w bits of its directory, as far as they can be read and written. */
+/*
+ * A PMC's files use the r and w bits of its directory, as far as they can be read and written. If
+ * the PMC was released, streams still have attributes: cat calls fstat before it reads one to its
+ * end.
+ */
 static int pmc_node_attr(struct tree *tree, const struct node *node, struct stat *attr)
 {
     struct pmc *pmc = engine_pmc(tree->engine, node->object);
     const struct file_row *row = node->row;
 
-    if (!pmc)
-        return held_node_attr(tree, node, attr);
+    if (!pmc && !row->stream)
+        return row->is ? -ESTALE : -ENODEV;
+    if (!pmc) {
+        attr->st_mode = S_IFREG;
+        attr->st_nlink = 0;
+        attr->st_size = PAGE;
+        attr_times(attr, tree->started_ns);
+        return 0;
+    }
     attr->st_uid = pmc->uid;
     attr->st_gid = pmc->gid;
     attr_times(attr, pmc->changed_ns);
@@ -123,24 +117,6 @@ static nlink_t dir_links(struct tree *tree, const struct node *dir, size_t pmcs)
     return row->is == DIR_LIMITS ? 1 : links;
 }
 
-/* The directory of an instance belongs to its owner, the files in it to root. */
-static void instance_node_attr(const struct node *node, const struct instance *of,
-                               struct stat *attr)
-{
-    if (node->number != NODE_DIR)
-        return;
-    attr->st_mode = S_IFDIR | of->mode;
-    attr->st_uid = of->uid;
-    attr->st_gid = of->gid;
-    attr_times(attr, of->changed_ns);
-}
-
-/* Returns -ENODEV or -ESTALE for a node of a removed instance. */
-static int gone_node_attr(const struct node *node)
-{
-    return node->row->is ? -ESTALE : -ENODEV;
-}
-
 int node_attr(struct tree *tree, const struct node *node, struct stat *attr)
 {
     const struct file_row *row = node->row;
@@ -154,7 +130,7 @@ int node_attr(struct tree *tree, const struct node *node, struct stat *attr)
     if (node->kind == NODE_PMC)
         return pmc_node_attr(tree, node, attr);
     if (!instance)
-        return gone_node_attr(node);
+        return row->is ? -ESTALE : -ENODEV;
     attr->st_mode = (row->is ? S_IFDIR : S_IFREG) | row->mode;
     if (row->is)
         attr->st_nlink = dir_links(tree, node, instance->n);
@@ -163,8 +139,12 @@ int node_attr(struct tree *tree, const struct node *node, struct stat *attr)
     if (row->is == DIR_ROOT)
         attr->st_mode = S_IFDIR | (mode_t)tunable_u64(tunables, TUNABLE_ROOTMODE);
     attr_times(attr, row->flags & FILE_FRESH ? tree->metrics_opened_ns : tree->started_ns);
-    if (node->kind == NODE_INSTANCE && node->object)
-        instance_node_attr(node, instance, attr);
+    if (node->kind == NODE_INSTANCE && node->object && node->number == NODE_DIR) {
+        attr->st_mode = S_IFDIR | instance->mode; /* the files in it belong to root */
+        attr->st_uid = instance->uid;
+        attr->st_gid = instance->gid;
+        attr_times(attr, instance->changed_ns);
+    }
     return 0;
 }
 

@@ -4,7 +4,7 @@
 #include "tests/unit/unit.h"
 
 #include "fs/requests/inflight.h"
-#include "fs/requests/say.h"
+#include "fs/requests/message.h"
 
 #include <fcntl.h>
 #include <linux/fuse.h>
@@ -19,7 +19,7 @@ static struct inflight *inflight, *next; /* the next worker's mapping */
 static int inflight_fd, next_fd;
 static struct fuse_in_header *head, *next_head;
 
-void say(int priority, const char *format, ...)
+void message_log(int priority, const char *format, ...)
 {
     (void)priority, (void)format;
 }

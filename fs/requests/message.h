@@ -7,10 +7,10 @@
 
 /* Logs one line. priority: LOG_ERR, LOG_WARNING, LOG_NOTICE, LOG_INFO, LOG_DEBUG of <syslog.h>.
  * Keeps no descriptor open. */
-void say(int priority, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void message_log(int priority, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Logs to syslog from now on. */
-void say_to_syslog(void);
+void messages_to_syslog(void);
 /* Also copies the last error to `to`; NULL: no longer. Call while there is one thread. */
-void say_keep(char *to, size_t size);
+void messages_keep(char *to, size_t size);
 /* Sends libfuse's messages the same way. */
-void say_for_fuse(void);
+void messages_of_fuse(void);

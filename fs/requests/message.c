@@ -1,7 +1,7 @@
 /*
  * Messages: one line each, to stderr or to syslog.
  */
-#include "fs/requests/say.h"
+#include "fs/requests/message.h"
 
 #include <fuse_log.h>
 #include <stdarg.h>
@@ -16,13 +16,13 @@ static atomic_bool in_background;
 static char *kept;
 static size_t kept_size;
 
-void say_keep(char *to, size_t size)
+void messages_keep(char *to, size_t size)
 {
     kept = to;
     kept_size = size;
 }
 
-static void say_line(int priority, const char *text)
+static void line_log(int priority, const char *text)
 {
     if (kept && priority <= LOG_ERR)
         snprintf(kept, kept_size, "%s", text);
@@ -35,7 +35,7 @@ static void say_line(int priority, const char *text)
     closelog();
 }
 
-void say(int priority, const char *format, ...)
+void message_log(int priority, const char *format, ...)
 {
     char text[1024];
     va_list args;
@@ -43,16 +43,16 @@ void say(int priority, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    say_line(priority, text);
+    line_log(priority, text);
 }
 
-void say_to_syslog(void)
+void messages_to_syslog(void)
 {
     in_background = true;
 }
 
-__attribute__((format(printf, 2, 0))) static void say_fuse(enum fuse_log_level level,
-                                                           const char *format, va_list args)
+__attribute__((format(printf, 2, 0))) static void fuse_log_line(enum fuse_log_level level,
+                                                                const char *format, va_list args)
 {
     char text[1024];
     size_t len;
@@ -63,10 +63,10 @@ __attribute__((format(printf, 2, 0))) static void say_fuse(enum fuse_log_level l
     len = strlen(text);
     if (len > 0 && text[len - 1] == '\n')
         text[len - 1] = '\0';
-    say_line((int)level, text);
+    line_log((int)level, text);
 }
 
-void say_for_fuse(void)
+void messages_of_fuse(void)
 {
-    fuse_set_log_func(say_fuse);
+    fuse_set_log_func(fuse_log_line);
 }
