@@ -108,6 +108,7 @@ struct log_cursor {
     uint64_t next;          /* serial of the next record to read; the first ever is 1 */
     uint64_t place;         /* place of that record in the ring, while it is stored */
     struct log_sums before; /* sums of the records before `next` */
+    uint32_t last_type;     /* type of the last record that log_take() appended */
     bool begun;             /* the reader has received its first records */
     bool walking;           /* a walk through the address spaces is in progress */
     struct spaces_walk walk;

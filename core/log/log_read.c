@@ -126,9 +126,9 @@ static size_t take_missed(struct log_cursor *cursor, struct buf *out, size_t max
 }
 
 /* Returns the place after the records that fit in max bytes, at least one record if any is left.
- * Adds them to *n and to sums. */
+ * Adds them to *n and to sums, and stores the type of the last one. */
 static uint64_t take_until(const struct log *log, uint64_t place, size_t max, size_t *n,
-                           struct log_sums *sums)
+                           struct log_sums *sums, uint32_t *last_type)
 {
     uint64_t end = place;
 
@@ -138,6 +138,7 @@ static uint64_t take_until(const struct log *log, uint64_t place, size_t max, si
 
         if (end > place && end + size - place > max)
             break;
+        *last_type = record->type;
         log_sums_add(sums, &log->ring, end);
         end += size;
         ++*n;
@@ -152,7 +153,8 @@ static size_t take_records(struct log_cursor *cursor, uint64_t serial, uint64_t 
     struct log *log = cursor->log;
     struct log_sums sums = cursor->next < log->first ? log->gone : cursor->before;
     size_t n = 0;
-    const uint64_t end = take_until(log, place, max, &n, &sums);
+    uint32_t last_type = 0;
+    const uint64_t end = take_until(log, place, max, &n, &sums, &last_type);
 
     ring_add_to(&log->ring, place, (size_t)(end - place), out);
     if (out->failed)
@@ -160,6 +162,7 @@ static size_t take_records(struct log_cursor *cursor, uint64_t serial, uint64_t 
     cursor->next = serial + n;
     cursor->before = sums;
     cursor->place = end;
+    cursor->last_type = last_type;
     cursor->begun = true;
     if (cursor->next > log->most_read) {
         log->most_read = cursor->next;
@@ -178,6 +181,7 @@ static size_t cursor_take(struct log_cursor *cursor, struct buf *out, size_t max
     const uint64_t place = missed ? log->ring.tail : cursor->place;
     size_t begun = out->len, n = 0, used;
 
+    cursor->last_type = 0;
     if (missed)
         n = take_missed(cursor, out, max);
     used = out->len - begun;

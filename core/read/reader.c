@@ -183,20 +183,6 @@ static size_t records_for(const struct log_form *form, size_t room)
     return (size_t)((uint64_t)room * form->batch / ROOM_OF_BATCH);
 }
 
-/* Converts the records of the batch. */
-static void reply_form(struct reply *reply)
-{
-    struct log_reader *reader = reply->reader;
-    const char *records = reply->records.data;
-    size_t len = reply->records.len;
-
-    reader->form->records(&reader->told_sets, &reader->facts, records, len, &reply->text);
-    for (size_t at = 0, size; at < len; at += size) {
-        size = ((const struct record *)(records + at))->size;
-        reader->closed = ((const struct record *)(records + at))->type == RECORD_CLOSE;
-    }
-}
-
 /*
  * Adds about max bytes of records to the reply, or one record if max is 1. Returns false and
  * changes nothing if no record is left or the text does not fit. A single first record may be too
@@ -213,7 +199,9 @@ static bool reply_take(struct reply *reply, size_t max)
         reply->failed |= reply->records.failed;
         return false;
     }
-    reply_form(reply);
+    reader->form->records(&reader->told_sets, &reader->facts, reply->records.data,
+                          reply->records.len, &reply->text);
+    reader->closed = reader->cursor->last_type == RECORD_CLOSE;
     reply->failed |= reply->text.failed;
     if (!reply->failed && (reply->text.len <= reply->room || (max == 1 && begun == 0)))
         return true;
