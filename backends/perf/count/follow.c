@@ -1,5 +1,6 @@
 /*
- * Groups of single threads: opened, switched, and read at the exit of their thread. The recorder's
+ * Groups of single threads: opened, switched, and read at the exit of their thread. The threads are
+ * a table of tasks (core/log/tasks.h), which FORK, EXIT and COMM records update. The recorder's
  * lock protects all of this.
  */
 #include "backends/perf/count/counter.h"
@@ -9,6 +10,7 @@
 #include "backends/proc.h"
 
 #include "core/base/clock.h"
+#include "core/log/tasks.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>
@@ -21,10 +23,9 @@ enum {
     HELD_UP_NS = 1000000000 /* after a blocked open, no thread is opened for this time */
 };
 
+/* A thread that is followed: the `own` of its struct task. */
 struct followed {
-    UT_hash_handle hh;
-    pid_t tid, pid; /* pid 0: not known */
-    bool begun;     /* counts while the PMC is on; false: waits for an exec */
+    bool begun; /* counts while the PMC is on; false: waits for an exec */
     uint64_t root;
     int groups[]; /* spread × stride */
 };
@@ -36,18 +37,11 @@ struct follow {
     unsigned n_fds; /* atomic */
     bool on, armed;
     uint64_t again_ns; /* no thread is opened before this time; see HELD_UP_NS */
-    struct followed *threads;
+    struct tasks tasks;
+    const struct intake *intake; /* while records are taken */
 };
 
 /* ---- one thread ---- */
-
-static struct followed *followed_find(const struct follow *follow, pid_t tid)
-{
-    struct followed *thread;
-
-    HASH_FIND_INT(follow->threads, &tid, thread);
-    return thread;
-}
 
 /* Returns the group of the CPU shape.cpu[at]. */
 static int *followed_group(const struct follow *follow, struct followed *thread, unsigned at)
@@ -55,34 +49,21 @@ static int *followed_group(const struct follow *follow, struct followed *thread,
     return &thread->groups[at * follow->shape.stride];
 }
 
-static struct followed *followed_make(struct follow *follow, pid_t tid, pid_t pid, bool begun)
+/* Closes the groups of a thread, which is removed from the table or cannot be followed. */
+static void followed_close(void *arg, struct task *task)
 {
-    const size_t bytes = (size_t)follow->shape.spread * follow->shape.stride * sizeof(int);
-    struct followed *thread = calloc(1, sizeof *thread + bytes);
-
-    if (!thread)
-        return NULL;
-    thread->tid = tid;
-    thread->pid = pid;
-    thread->begun = begun;
-    memset(thread->groups, -1, bytes);
-    HASH_ADD_INT(follow->threads, tid, thread);
-    if (hash_has(thread))
-        return thread;
-    free(thread);
-    return NULL;
-}
-
-static void followed_free(struct follow *follow, struct followed *thread)
-{
+    struct follow *follow = arg;
+    struct followed *thread = task->own;
     uint64_t kernel;
 
+    if (!thread)
+        return;
     for (unsigned i = 0; i < follow->shape.spread; i++)
         if (!ioctl(GROUP_FDS(followed_group(follow, thread, i))[0], PERF_EVENT_IOC_ID, &kernel))
             recorder_drop_id(follow->origin->recorder, kernel);
     groups_close(&follow->shape, thread->groups, follow->shape.spread);
     __atomic_sub_fetch(&follow->n_fds, follow->shape.per_task, __ATOMIC_RELAXED);
-    HASH_DEL(follow->threads, thread);
+    task->own = NULL;
     free(thread);
 }
 
@@ -93,50 +74,35 @@ static void followed_switch(const struct follow *follow, struct followed *thread
               on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE, 0);
 }
 
-static void followed_open(struct follow *follow, pid_t tid, pid_t pid, bool begun)
+/* Opens the groups of a task (NULL: unknown). A thread that cannot be opened is not followed. */
+static void followed_open(struct follow *follow, struct task *task, bool begun)
 {
+    const size_t bytes = (size_t)follow->shape.spread * follow->shape.stride * sizeof(int);
     const struct perf_event_attr *failed;
     struct followed *thread;
     int rc;
 
-    if (followed_find(follow, tid) || follow->n_fds + follow->shape.per_task > follow->most_fds ||
-        monotonic_ns() < follow->again_ns || !(thread = followed_make(follow, tid, pid, begun)))
+    if (!task || task->own || follow->n_fds + follow->shape.per_task > follow->most_fds ||
+        monotonic_ns() < follow->again_ns || !(thread = calloc(1, sizeof *thread + bytes)))
         return;
+    thread->begun = begun;
+    memset(thread->groups, -1, bytes);
+    task->own = thread;
     __atomic_add_fetch(&follow->n_fds, follow->shape.per_task, __ATOMIC_RELAXED);
     follow->shape.attr[0].enable_on_exec = !begun;
-    rc = task_open(&follow->shape, tid, thread->groups, &failed);
+    rc = task_open(&follow->shape, (pid_t)task->tid, thread->groups, &failed);
     if (rc == -ETIME) /* the thread is executing a program; other threads may be, too */
         follow->again_ns = monotonic_ns() + HELD_UP_NS;
     for (unsigned i = 0; i < follow->shape.spread && !rc; i++)
         rc = group_output(follow->origin, &follow->shape, followed_group(follow, thread, i), false,
                           &thread->root);
     if (rc)
-        followed_free(follow, thread);
+        followed_close(follow, task);
     else if (follow->on && begun)
         followed_switch(follow, thread, true);
 }
 
 /* ---- records ---- */
-
-/* The thread that executes a program gets the TID of its process's first thread, which has
- * exited. */
-static void follow_exec(struct follow *follow, const struct record_comm *comm)
-{
-    const pid_t tid = (pid_t)comm->tid;
-    struct followed *thread = followed_find(follow, tid);
-
-    for (struct followed *at = follow->threads; at && !thread; at = at->hh.next)
-        if (at->pid == (pid_t)comm->pid)
-            thread = at;
-    if (!thread)
-        return;
-    thread->begun = true;
-    if (thread->tid == tid)
-        return;
-    HASH_DEL(follow->threads, thread);
-    thread->tid = tid;
-    HASH_ADD_INT(follow->threads, tid, thread);
-}
 
 /* Result of read() for a group with both times. */
 struct group_values {
@@ -144,51 +110,62 @@ struct group_values {
     uint64_t value[EXTRAS_MAX + SET_MAX];
 };
 
-/* Puts a LAST record with the final values of one CPU's group. */
-static void put_last(const struct follow *follow, struct followed *thread, const int *group,
-                     const struct record_task *end, const struct intake *intake)
+/* A thread exited: puts a LAST record with the final values of each CPU's group. */
+static void followed_end(void *arg, struct task *task, uint64_t time)
 {
-    const struct origin *origin = follow->origin;
+    const struct follow *follow = arg;
     const struct shape *shape = &follow->shape;
+    struct followed *thread = task->own;
+    uint64_t value[1 + SET_MAX];
     struct group_values now;
-    uint64_t value[1 + SET_MAX] = {thread->root};
-    ssize_t got = read(GROUP_FDS(group)[0], &now, sizeof now);
 
-    if (got < (ssize_t)((3 + shape->members) * sizeof(uint64_t)))
-        return;
-    for (unsigned i = 0; i < shape->n; i++)
-        value[1 + shape_place(shape, i)] = now.value[shape->extra + i];
-    values_put(&(struct note){.misc = RECORD_LAST,
-                              .time = end->time,
-                              .pid = end->pid,
-                              .tid = end->tid,
-                              .cpu = (uint32_t)GROUP_CPU(group),
-                              .id = LOG_ID(origin->set, 0),
-                              .n = 1 + shape->n,
-                              .value = value},
-               intake);
+    for (unsigned i = 0; thread && i < shape->spread; i++) {
+        const int *group = followed_group(follow, thread, i);
+
+        if (read(GROUP_FDS(group)[0], &now, sizeof now) <
+            (ssize_t)((3 + shape->members) * sizeof(uint64_t)))
+            continue;
+        value[0] = thread->root;
+        for (unsigned k = 0; k < shape->n; k++)
+            value[1 + shape_place(shape, k)] = now.value[shape->extra + k];
+        values_put(&(struct note){.misc = RECORD_LAST,
+                                  .time = time,
+                                  .pid = task->process->pid,
+                                  .tid = task->tid,
+                                  .cpu = (uint32_t)GROUP_CPU(group),
+                                  .id = LOG_ID(follow->origin->set, 0),
+                                  .n = 1 + shape->n,
+                                  .value = value},
+                   follow->intake);
+    }
 }
 
 /* Handles every FORK, EXIT and COMM record of the counter, before it is put. */
 static void follow_take(struct follow *follow, const struct record *record,
                         const struct intake *intake)
 {
+    struct tasks *tasks = &follow->tasks;
+    const struct task *task;
+
+    follow->intake = intake;
     if (record->type == RECORD_FORK) {
         const struct record_task *fork = (const void *)record;
-        const struct followed *parent = followed_find(follow, (pid_t)fork->ptid);
 
-        followed_open(follow, (pid_t)fork->tid, (pid_t)fork->pid,
-                      parent ? parent->begun : !follow->armed);
+        task = tasks_find(tasks, fork->tid);
+        if (task && task->own)
+            return; /* follow_begin() listed it before its record was drained */
+        task = tasks_find(tasks, fork->ptid);
+        const struct followed *parent = task ? task->own : NULL;
+        const bool begun = parent ? parent->begun : !follow->armed;
+        tasks_take(tasks, record);
+        followed_open(follow, tasks_find(tasks, fork->tid), begun);
     } else if (record->type == RECORD_EXIT) {
-        const struct record_task *end = (const void *)record;
-        struct followed *thread = followed_find(follow, (pid_t)end->tid);
-
-        for (unsigned i = 0; thread && i < follow->shape.spread; i++)
-            put_last(follow, thread, followed_group(follow, thread, i), end, intake);
-        if (thread)
-            followed_free(follow, thread);
+        tasks_take(tasks, record);
     } else if (record->type == RECORD_COMM && record->misc & RECORD_EXECUTED) {
-        follow_exec(follow, (const void *)record);
+        tasks_take(tasks, record);
+        task = tasks_find(tasks, ((const struct record_comm *)record)->tid);
+        if (task && task->own)
+            ((struct followed *)task->own)->begun = true;
     }
 }
 
@@ -209,8 +186,11 @@ void follow_switch(const struct counter *counter, bool on, bool armed)
     follow->on = on;
     if (on)
         follow->armed = armed;
-    for (struct followed *thread = follow->threads; thread && !(on && armed);
-         thread = thread->hh.next) {
+    for (struct task *task = follow->tasks.threads; task && !(on && armed); task = task->hh.next) {
+        struct followed *thread = task->own;
+
+        if (!thread)
+            continue;
         thread->begun |= on;
         followed_switch(follow, thread, on);
     }
@@ -234,6 +214,10 @@ static struct follow *follow_new(const struct counter *counter, const struct pla
     follow->shape.per_task = follow->shape.members * follow->shape.spread;
     follow->shape.extras[0] = EXTRA_SWITCH;
     sampling_extra_attr(counter->state, EXTRA_SWITCH, follow->shape.attr);
+    tasks_init(&follow->tasks);
+    follow->tasks.thread_exited = followed_end;
+    follow->tasks.thread_removed = followed_close;
+    follow->tasks.arg = follow;
     return follow;
 }
 
@@ -254,8 +238,13 @@ void follow_begin(struct counter *counter, const struct plan *plan, unsigned lon
     counter->origin->follow_take = follow_take;
     counter->origin->follow = follow;
     counter_tids(counter, &tids);
-    for (size_t i = 0; i < tids.list.n; i++)
-        followed_open(follow, tids.list.items[i], proc_tgid(tids.list.items[i]), !follow->armed);
+    for (size_t i = 0; i < tids.list.n; i++) {
+        const pid_t tid = tids.list.items[i], pid = proc_tgid(tid);
+
+        if (pid)
+            followed_open(follow, tasks_thread(&follow->tasks, (uint32_t)pid, (uint32_t)tid, 0),
+                          !follow->armed);
+    }
     pthread_mutex_unlock(&counter->recorder->lock);
     free(tids.list.items);
 }
@@ -264,8 +253,7 @@ void follow_free(struct follow *follow)
 {
     if (!follow)
         return;
-    while (follow->threads)
-        followed_free(follow, follow->threads);
+    tasks_free(&follow->tasks);
     shape_free(&follow->shape);
     free(follow);
 }
