@@ -67,20 +67,6 @@ static void rights_drop(struct rights *rights)
     rights->n_groups = 0;
 }
 
-/* Keeps what both have. The kernel sorts groups. */
-static void rights_intersect(struct rights *rights, const struct rights *with)
-{
-    unsigned n = 0;
-    rights->capabilities &= with->capabilities;
-    for (unsigned i = 0, j = 0; i < rights->n_groups; i++) {
-        while (j < with->n_groups && with->groups[j] < rights->groups[i])
-            j++;
-        if (j < with->n_groups && with->groups[j] == rights->groups[i])
-            rights->groups[n++] = rights->groups[i];
-    }
-    rights->n_groups = n;
-}
-
 /*
  * Limits the rights of an io_uring worker. It has old credentials and works for any thread of the
  * process, so it gets the rights that all threads have now. With very many threads it gets none.
@@ -96,10 +82,20 @@ static void rights_share(pid_t tgid, struct rights *rights)
     for (size_t i = 0; i < n && (rights->capabilities || rights->n_groups); i++) {
         struct rights other = {.groups = NULL};
         char *status = proc_task_text(tids[i], "status");
-        if (status && status_read(status, &other) == 0)
-            rights_intersect(rights, &other);
-        else
+        if (status && status_read(status, &other) == 0) {
+            unsigned kept = 0;
+
+            rights->capabilities &= other.capabilities;
+            for (unsigned k = 0, o = 0; k < rights->n_groups; k++) { /* the kernel sorts groups */
+                while (o < other.n_groups && other.groups[o] < rights->groups[k])
+                    o++;
+                if (o < other.n_groups && other.groups[o] == rights->groups[k])
+                    rights->groups[kept++] = rights->groups[k];
+            }
+            rights->n_groups = kept;
+        } else {
             rights_drop(rights);
+        }
         free(other.groups);
         free(status);
     }

@@ -396,21 +396,6 @@ static int watch_walk(struct cgroup_watch *watch, int root)
     }
 }
 
-static int watch_failed(struct err *err, int rc, const char *name)
-{
-    if (rc == -ENAMETOOLONG)
-        return err_set(err, P14, "reattach=on: a cgroup path may have up to %d parts",
-                       CGROUP_DEPTH_MAX);
-    if (rc == -EBADF)
-        return err_set(err, P14, "reattach=on: cgroups cannot be watched here (inotify)");
-    if (rc == -ENOSPC)
-        return err_set(err, P14,
-                       "reattach=on: no inotify watch is left for cgroup \"%s\": raise "
-                       "fs.inotify.max_user_watches",
-                       text_shown(name));
-    return cgroup_failed(err, rc, name);
-}
-
 int linux_cgroup_watch(struct host_state *state, int root, const char *name, uint64_t tag,
                        struct cgroup_watch **out, int *fd, struct err *err)
 {
@@ -430,12 +415,25 @@ int linux_cgroup_watch(struct host_state *state, int root, const char *name, uin
     int rc = watch_walk(watch, root);
     if (rc >= 0) {
         *fd = rc;
-    } else if ((rc != -ENOENT && rc != -EXDEV && rc != -ENODEV) || cgroup_behind_mount(name)) {
-        linux_cgroup_unwatch(watch);
-        return watch_failed(err, rc, name);
+        *out = watch;
+        return 0;
     }
-    *out = watch;
-    return 0;
+    if ((rc == -ENOENT || rc == -EXDEV || rc == -ENODEV) && !cgroup_behind_mount(name)) {
+        *out = watch; /* the cgroup does not exist yet */
+        return 0;
+    }
+    linux_cgroup_unwatch(watch);
+    if (rc == -ENAMETOOLONG)
+        return err_set(err, P14, "reattach=on: a cgroup path may have up to %d parts",
+                       CGROUP_DEPTH_MAX);
+    if (rc == -EBADF)
+        return err_set(err, P14, "reattach=on: cgroups cannot be watched here (inotify)");
+    if (rc == -ENOSPC)
+        return err_set(err, P14,
+                       "reattach=on: no inotify watch is left for cgroup \"%s\": raise "
+                       "fs.inotify.max_user_watches",
+                       text_shown(name));
+    return cgroup_failed(err, rc, name);
 }
 
 void linux_cgroup_unwatch(struct cgroup_watch *watch)

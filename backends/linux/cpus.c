@@ -241,16 +241,6 @@ static unsigned field_number(const char *text, const char *key)
     return p ? (unsigned)strtoul(p, NULL, 0) : 0;
 }
 
-static void part_print(unsigned implementer, unsigned part, struct buf *out)
-{
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (parts[i].implementer == implementer && parts[i].part == part) {
-            buf_str(out, parts[i].name);
-            return;
-        }
-    buf_printf(out, "arm64 implementer 0x%02x part 0x%03x", implementer, part);
-}
-
 /* Prints one name for each kind of core, in the order of their CPUs. */
 static bool parts_print(const char *text, struct buf *out)
 {
@@ -269,7 +259,14 @@ static bool parts_print(const char *text, struct buf *out)
         if (n > 0)
             buf_str(out, ", ");
         seen[n++] = midr;
-        part_print(implementer, part, out);
+        const char *name = NULL;
+        for (size_t i = 0; i < sizeof parts / sizeof *parts && !name; i++)
+            if (parts[i].implementer == implementer && parts[i].part == part)
+                name = parts[i].name;
+        if (name)
+            buf_str(out, name);
+        else
+            buf_printf(out, "arm64 implementer 0x%02x part 0x%03x", implementer, part);
         buf_printf(out, " (MIDR 0x%08x)", midr);
     }
     return n > 0;

@@ -267,23 +267,10 @@ static bool ids_are(const char *status, const char *key, unsigned id, bool *mixe
     return real == id && effective == id && saved == id;
 }
 
-/* Returns true if all three ids of the thread are the opener's and it has no further capabilities.
- */
-static bool has_rights_of(const struct rights *rights, pid_t tid)
-{
-    bool mixed;
-    char *status = proc_task_text(tid, "status");
-    const char *permitted = status ? proc_field(status, "CapPrm") : NULL;
-    bool has = permitted && ids_are(status, "Uid", rights->uid, &mixed) &&
-               ids_are(status, "Gid", rights->gid, &mixed) &&
-               !(strtoull(permitted, NULL, 16) & ~rights->capabilities);
-    free(status);
-    return has;
-}
-
 /*
  * Returns true if the process is the opener itself, which the kernel always allows. Not true for a
- * descriptor from another process, or from before an exec or a change of rights.
+ * descriptor from another process, or from before an exec or a change of rights: all three ids of
+ * each thread must be the opener's, and no thread may have further capabilities.
  */
 static bool is_itself(struct host_state *state, const struct rights *rights,
                       const struct opener *opener, pid_t pid)
@@ -294,9 +281,16 @@ static bool is_itself(struct host_state *state, const struct rights *rights,
     snprintf(path, sizeof path, "/proc/%d/task", pid);
     if (!caller_is_opener(state, opener, pid) || proc_numbers(AT_FDCWD, path, &tids, &n) < 0)
         return false;
-    bool same = n > 0;
-    for (size_t i = 0; same && i < n; i++)
-        same = has_rights_of(rights, tids[i]);
+    bool same = n > 0, mixed;
+    for (size_t i = 0; same && i < n; i++) {
+        char *status = proc_task_text(tids[i], "status");
+        const char *permitted = status ? proc_field(status, "CapPrm") : NULL;
+
+        same = permitted && ids_are(status, "Uid", rights->uid, &mixed) &&
+               ids_are(status, "Gid", rights->gid, &mixed) &&
+               !(strtoull(permitted, NULL, 16) & ~rights->capabilities);
+        free(status);
+    }
     free(tids);
     return same;
 }

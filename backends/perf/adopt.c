@@ -108,17 +108,6 @@ static int counter_scan(struct counter *counter, const char *text, uint64_t *fol
     return groups_scan(counter, (unsigned)head[1], text) ? 0 : -EINVAL;
 }
 
-/* Returns true if all descriptors of the text are open, and keeps them open. */
-static bool descriptors_are_open(const struct counter *counter)
-{
-    bool open = true;
-
-    for (unsigned i = 0; i < counter->n_groups; i++)
-        for (unsigned k = 0; k < counter->shape.members + 2; k++)
-            open &= counter_fds(counter, i)[k] < 0 || fd_keep(counter_fds(counter, i)[k]);
-    return open;
-}
-
 int perf_adopt(struct backend_state *state, const struct plan *plan, const char *printed,
                struct counter **out)
 {
@@ -130,8 +119,10 @@ int perf_adopt(struct backend_state *state, const struct plan *plan, const char 
     if (!counter)
         return -ENOMEM;
     rc = counter_scan(counter, printed, &follows);
-    if (!rc && !descriptors_are_open(counter))
-        rc = -EBADF;
+    for (unsigned i = 0; !rc && i < counter->n_groups; i++)
+        for (unsigned k = 0; k < counter->shape.members + 2; k++)
+            if (counter_fds(counter, i)[k] >= 0 && !fd_keep(counter_fds(counter, i)[k]))
+                rc = -EBADF; /* not open */
     if (!rc && counter->descendants)
         rc = counter_cover(counter, plan);
     if (!rc)

@@ -24,27 +24,20 @@ static void perf_close(struct backend_state *state)
     free(state);
 }
 
-/* Returns the value of the option perf_root=DIR, a prefix of /sys and /proc for tests, or "". NULL
- * on ENOMEM; the caller frees it. */
-static char *root_of(const char *options)
-{
-    struct word word, key, value;
-    struct scan scan;
-
-    scan_init(&scan, options ? options : "", options ? strlen(options) : 0);
-    while (scan_word(&scan, &word))
-        if (word_split(word, &key, &value) && word_is(key, "perf_root"))
-            return word_dup(value);
-    return strdup("");
-}
-
 static int perf_open(const char *options, const struct host *host, struct host_state *host_state,
                      const struct loop *loop, const struct sink *sink, struct backend_state **out,
                      struct err *err)
 {
     struct backend_state *state = calloc(1, sizeof(*state));
-    char *root = root_of(options);
+    struct word word, key, value, prefix = word_of("");
+    struct scan scan;
 
+    /* perf_root=DIR: a prefix of /sys and /proc, for tests. */
+    scan_init(&scan, options ? options : "", options ? strlen(options) : 0);
+    while (scan_word(&scan, &word))
+        if (word_split(word, &key, &value) && word_is(key, "perf_root"))
+            prefix = value;
+    char *root = word_dup(prefix);
     if (state && root) {
         state->host = host;
         state->host_state = host_state;

@@ -28,16 +28,6 @@ struct recorder {
 
 /* ---- samples ---- */
 
-/* Returns the number of samples that are due since the counter was attached. */
-static uint64_t samples_at(const struct counter *counter, unsigned event)
-{
-    const struct plan *plan = &counter->plan;
-
-    if (plan->period > 0)
-        return counter_value(counter, event) / plan->period;
-    return counter->running_ns / 1000 * plan->freq / 1000000;
-}
-
 /* Makes a call chain of two functions in each mode. */
 static unsigned frames_make(const struct plan *plan, uint64_t ip, bool kernel, uint64_t frame[6])
 {
@@ -90,9 +80,14 @@ static void sample_put(const struct counter *counter, unsigned event, uint64_t t
  * samples beyond MAX_DUE and records the loss. */
 static void samples_step(struct counter *counter, unsigned step, uint64_t time, struct buf *out)
 {
-    for (unsigned i = 0; i < counter->plan.n; i++) {
+    const struct plan *plan = &counter->plan;
+
+    for (unsigned i = 0; i < plan->n; i++) {
         struct tally *tally = &counter->tally[i];
-        const uint64_t due = samples_at(counter, i) - tally->sampled;
+        const uint64_t due =
+            (plan->period > 0 ? counter_value(counter, i) / plan->period
+                              : counter->running_ns / 1000 * plan->freq / 1000000) -
+            tally->sampled;
 
         if (step == 0 && due > MAX_DUE) {
             record_add_lost(out, time, LOG_ID(counter->plan.set, i), due - MAX_DUE);

@@ -195,21 +195,6 @@ static int class_parse(struct shape *shape, struct word text, struct err *err)
                : refuse(err, CLASS, text);
 }
 
-static int classes_make(struct shape *shape, const struct given *given, struct err *err)
-{
-    uint64_t rows = 4;
-    int rc = number_read(given, ROWS, &rows, err);
-
-    if (rc == 0 && given->n_classes > 0 && given->value[ROWS].len > 0)
-        rc = err_set(err, P02, "sim_rows and sim_class cannot both be set: give one of the two");
-    if (rc == 0 && given->n_classes == 0)
-        class_add(shape, word_of("sim"), rows + shape->fixed, 48);
-    for (unsigned i = 0; rc == 0 && i < given->n_classes; i++)
-        rc = class_parse(shape, given->classes[i], err);
-    class_add(shape, word_of("software"), 0, 64);
-    return rc;
-}
-
 /* ---- all options ---- */
 
 static void shape_free(struct shape *shape)
@@ -226,6 +211,7 @@ static void shape_free(struct shape *shape)
 static int shape_parse(struct shape *shape, const char *options, struct err *err)
 {
     struct given given = {.n_classes = 0};
+    uint64_t rows = 4;
     struct scan scan;
     struct word word;
     int rc = 0;
@@ -243,7 +229,14 @@ static int shape_parse(struct shape *shape, const char *options, struct err *err
     if (rc == 0)
         rc = online_make(shape, &given, err);
     if (rc == 0)
-        rc = classes_make(shape, &given, err);
+        rc = number_read(&given, ROWS, &rows, err);
+    if (rc == 0 && given.n_classes > 0 && given.value[ROWS].len > 0)
+        rc = err_set(err, P02, "sim_rows and sim_class cannot both be set: give one of the two");
+    if (rc == 0 && given.n_classes == 0)
+        class_add(shape, word_of("sim"), rows + shape->fixed, 48);
+    for (unsigned i = 0; rc == 0 && i < given.n_classes; i++)
+        rc = class_parse(shape, given.classes[i], err);
+    class_add(shape, word_of("software"), 0, 64);
     if (rc != 0)
         shape_free(shape);
     return rc;

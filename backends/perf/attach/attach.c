@@ -231,19 +231,6 @@ static bool await_births(struct attach *attach)
     return true;
 }
 
-static void leave_process_out(struct attach *attach, pid_t pid)
-{
-    struct census_task *task;
-
-    TAILQ_FOREACH (task, &attach->census.tasks, along) {
-        if (task->pid != pid || task->state == TASK_GONE)
-            continue;
-        close_task(attach, task);
-        task->state = TASK_OUT_ALONE;
-    }
-    attach->census.left_out++;
-}
-
 /*
  * Calls admit() again: a descendant may have executed a privileged program between the first call
  * and the open. (After the open the kernel detaches the events at such an exec.)
@@ -251,7 +238,7 @@ static void leave_process_out(struct attach *attach, pid_t pid)
 static void confirm_descendants(struct attach *attach)
 {
     const struct plan *plan = attach->plan;
-    struct census_task *task;
+    struct census_task *task, *out;
     pid_t asked = plan->target.pid;
 
     TAILQ_FOREACH (task, &attach->census.tasks, along) {
@@ -261,9 +248,15 @@ static void confirm_descendants(struct attach *attach)
         if (task->pid == plan->target.pid || task->pid == asked)
             continue;
         asked = task->pid;
-        if (plan->admit(plan->admit_arg, asked) < 0 &&
-            census_lives(&attach->census, task->pid, task->tid))
-            leave_process_out(attach, asked);
+        if (plan->admit(plan->admit_arg, asked) >= 0 ||
+            !census_lives(&attach->census, task->pid, task->tid))
+            continue;
+        TAILQ_FOREACH (out, &attach->census.tasks, along)
+            if (out->pid == asked && out->state != TASK_GONE) {
+                close_task(attach, out);
+                out->state = TASK_OUT_ALONE;
+            }
+        attach->census.left_out++;
     }
 }
 

@@ -435,27 +435,24 @@ int census_list(struct census *census, struct err *err)
     return rc;
 }
 
-/* Waits for the record of an unknown thread. If it does not come, the first list has missed the
- * thread, or its creator is blocked just before it writes the record. */
-static void newcomer_await(struct census *census, pid_t tid, pid_t pid)
-{
-    for (int i = 0; i < LATE_RECORD_TRIES && census->listening; i++) {
-        if (census_update(census, NULL) || census_find(census, tid) ||
-            !census_lives(census, pid, tid))
-            return;
-        usleep(LATE_RECORD_US);
-    }
-    census->undecided = true;
-}
-
+/* Waits for the records of unknown threads of a process. If one does not come, the first list has
+ * missed the thread, or its creator is blocked just before it writes the record. */
 static void process_complete(struct census *census, pid_t pid)
 {
     pid_t *tids = NULL;
     size_t n = threads_of(census, pid, &tids);
 
-    for (size_t i = 0; i < n; i++)
-        if (!census_find(census, tids[i]))
-            newcomer_await(census, tids[i], pid);
+    for (size_t i = 0; i < n; i++) {
+        bool known = census_find(census, tids[i]);
+
+        for (int k = 0; !known && k < LATE_RECORD_TRIES && census->listening; k++) {
+            known = census_update(census, NULL) || census_find(census, tids[i]) ||
+                    !census_lives(census, pid, tids[i]);
+            if (!known)
+                usleep(LATE_RECORD_US);
+        }
+        census->undecided |= !known;
+    }
     if (!census->listening && !census->plan->descendants)
         census->undecided |= n != HASH_COUNT(census->by_tid);
     free(tids);

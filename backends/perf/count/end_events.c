@@ -49,9 +49,13 @@ static void guard_hup(void *arg, uint64_t tag)
     guard_unref(watch);
 }
 
-/* Maps one ring for all descriptors: poll() reports POLLHUP at once for an event without a ring. */
-static int guard_map(struct guard *watch)
+/*
+ * Maps one ring for all descriptors (poll() reports POLLHUP at once for an event without a ring),
+ * and starts to watch them. Returns 0 or -errno.
+ */
+static int guard_listen(struct guard *watch)
 {
+    const struct loop *loop = watch->state->loop;
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     /* In a ring that is mapped read-only the kernel overwrites the oldest records. */
     int rights = watch->is_exec_guard ? PROT_READ : PROT_READ | PROT_WRITE;
@@ -64,15 +68,8 @@ static int guard_map(struct guard *watch)
     for (unsigned i = 1; i < watch->n; i++)
         if (ioctl(watch->fds[i], PERF_EVENT_IOC_SET_OUTPUT, (long)watch->fds[0]))
             return -errno;
-    return 0;
-}
 
-/* Maps the ring and starts to watch all descriptors. Returns 0 or -errno. */
-static int guard_listen(struct guard *watch)
-{
-    const struct loop *loop = watch->state->loop;
-    int rc = guard_map(watch);
-
+    int rc = 0;
     watch->open = watch->n;
     for (unsigned i = 0; i < watch->n && !rc; i++) {
         __atomic_add_fetch(&watch->refs, 1, __ATOMIC_RELAXED);

@@ -132,17 +132,6 @@ static void load_format(const struct pmus *pmus, struct pmu *pmu, const char *na
     }
 }
 
-static bool is_side_file(const char *name)
-{
-    static const char *const ends[] = {".unit", ".scale", ".snapshot", ".per-pkg"};
-    const char *dot = strrchr(name, '.');
-
-    for (size_t i = 0; dot && i < sizeof(ends) / sizeof(ends[0]); i++)
-        if (strcmp(dot, ends[i]) == 0)
-            return true;
-    return false;
-}
-
 /* Reads a file that describes an event, such as "energy-pkg.unit". Returns its length. */
 static int read_side(const struct pmus *pmus, const struct pmu *pmu, const char *name,
                      const char *what, char text[32])
@@ -152,11 +141,15 @@ static int read_side(const struct pmus *pmus, const struct pmu *pmu, const char 
 
 static void load_event(const struct pmus *pmus, struct pmu *pmu, const char *name)
 {
+    static const char *const side_files[] = {".unit", ".scale", ".snapshot", ".per-pkg"};
     struct pmu_event event = {.scale = 1};
+    const char *dot = strrchr(name, '.');
     char terms[512], text[32];
 
-    if (is_side_file(name) ||
-        pmus_read(pmus, terms, sizeof(terms), DEVICES "/%s/events/%s", pmu->name, name) <= 0)
+    for (size_t i = 0; dot && i < sizeof(side_files) / sizeof(side_files[0]); i++)
+        if (strcmp(dot, side_files[i]) == 0)
+            return;
+    if (pmus_read(pmus, terms, sizeof(terms), DEVICES "/%s/events/%s", pmu->name, name) <= 0)
         return;
     event.name = strdup(name);
     event.terms = strdup(terms);
