@@ -27,7 +27,7 @@ static bool target_alive(const struct counter *counter)
     return target->alive == NULL || target->alive(target->alive_arg);
 }
 
-void counter_look(struct counter *counter, uint64_t now)
+void counter_update(struct counter *counter, uint64_t now)
 {
     uint64_t from = counter->last_ns;
 
@@ -54,7 +54,7 @@ int counter_start(struct counter *counter, struct err *err)
     (void)err;
     pthread_mutex_lock(&counter->state->lock);
     now = begin = sim_now(counter->state);
-    counter_look(counter, now);
+    counter_update(counter, now);
     if (!counter->on) {
         counter->on = true;
         counter->dead = !target_alive(counter);
@@ -73,7 +73,7 @@ int counter_start(struct counter *counter, struct err *err)
 int counter_stop(struct counter *counter)
 {
     pthread_mutex_lock(&counter->state->lock);
-    counter_look(counter, sim_now(counter->state));
+    counter_update(counter, sim_now(counter->state));
     /* As in the kernel, a counter that waits for an exec is started by it even if it was stopped.
      */
     if (!counter->plan.at_exec || counter->execed)
@@ -110,7 +110,7 @@ int counter_read(struct counter *counter, struct reading *out, bool patient)
     (void)patient; /* a simulated read never waits */
     pthread_mutex_lock(&counter->state->lock);
     *out = (struct reading){.time_ns = sim_now(counter->state)};
-    counter_look(counter, out->time_ns);
+    counter_update(counter, out->time_ns);
     out->covered_ns = out->enabled_ns = out->running_ns = counter->covered_ns;
     if (counter->hardware)
         out->running_ns = counter_ran(counter);

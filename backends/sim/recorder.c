@@ -115,7 +115,7 @@ int sim_drain(struct recorder *recorder, bool all, const struct intake *intake)
             if (counter->plan.recorder != recorder || !counter->plan.sampling)
                 continue;
             if (step == 0)
-                counter_look(counter, now);
+                counter_update(counter, now);
             samples_step(counter, step, from + (now - from) * step / STEPS, &records);
         }
     recorder->last_ns = now;

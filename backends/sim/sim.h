@@ -95,7 +95,7 @@ int counter_adopt(struct backend_state *state, const struct plan *plan, const ch
                   struct counter **out);
 void counter_processes(const struct counter *counter, void (*fn)(void *arg, pid_t pid), void *arg);
 /* Updates the counts up to now. Needs the lock of the state. */
-void counter_look(struct counter *counter, uint64_t now);
+void counter_update(struct counter *counter, uint64_t now);
 /* Refuses with P10 or P11 if there are not enough descriptors; the sentence starts with `what`. */
 int descriptors_check(unsigned need, unsigned long fds_free, unsigned long fds_quota,
                       const char *limit, const char *what, struct err *err);

@@ -20,8 +20,8 @@
 
 enum {
     TRIAL_MAX = 64,
-    LOOKS = 16,
-    LOOK_NS = 500000
+    CHECKS = 16,
+    CHECK_NS = 500000
 };
 
 /*
@@ -249,14 +249,14 @@ int perf_check_set(struct backend_state *state, const struct plan_event *events,
 /* Enables the group and returns true if it is on the hardware within that time. */
 static bool trial_runs(const struct trial *trial)
 {
-    const struct timespec pause = {.tv_nsec = LOOK_NS};
+    const struct timespec pause = {.tv_nsec = CHECK_NS};
     struct {
         uint64_t value, enabled_ns, running_ns;
     } seen = {.running_ns = 0};
 
     if (ioctl(trial->fd[0], PERF_EVENT_IOC_ENABLE, 0))
         return false;
-    for (unsigned i = 0; i < LOOKS; i++) {
+    for (unsigned i = 0; i < CHECKS; i++) {
         if (read(trial->fd[0], &seen, sizeof seen) != sizeof seen || seen.running_ns)
             break;
         nanosleep(&pause, NULL);
