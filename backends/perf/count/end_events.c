@@ -192,7 +192,7 @@ int perf_guard(struct backend_state *state, pid_t pid, uint64_t tag, struct guar
     return rc;
 }
 
-/* After POLLHUP the newest record is an exec, ignoring one EXIT record after it. */
+/* If an exec detached the events, the newest record is that exec, or an EXIT record after it. */
 bool perf_guard_left(const struct guard *guard)
 {
     const struct perf_event_mmap_page *page = __atomic_load_n(&guard->map, __ATOMIC_ACQUIRE);
