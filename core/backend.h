@@ -10,7 +10,6 @@
 #pragma once
 
 #include "core/base/buf.h"
-#include "core/base/catalog.h"
 #include "core/base/cpus.h"
 #include "core/base/err.h"
 #include "core/base/event.h"

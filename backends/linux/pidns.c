@@ -5,8 +5,8 @@
  */
 #include "backends/linux/linux.h"
 #include "backends/look.h"
+#include "core/base/arena.h"
 #include "core/base/clock.h"
-#include "core/base/fds.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,7 @@
  */
 #include "backends/linux/linux.h"
 #include "backends/look.h"
-#include "core/base/fds.h"
+#include "core/base/arena.h"
 
 #include <assert.h>
 #include <errno.h>

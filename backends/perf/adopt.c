@@ -6,7 +6,7 @@
  */
 #include "backends/perf/attach/census.h"
 #include "backends/proc.h"
-#include "core/base/fds.h"
+#include "core/base/arena.h"
 
 #include <errno.h>
 #include <inttypes.h>

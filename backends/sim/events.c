@@ -3,7 +3,7 @@
  */
 #include "backends/sim/sim.h"
 
-#include "core/rows/match.h"
+#include "core/rows/row.h"
 
 #include <errno.h>
 #include <inttypes.h>

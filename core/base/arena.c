@@ -1,14 +1,17 @@
 /*
- * A buddy allocator: blocks are powers of two, with a list of free blocks for each size. The file
- * is sparse: only written pages use memory, and pages that have only free blocks are given back.
- * The tables of blocks and pages are in the file too, and sparse as well.
+ * Memory: a buddy allocator. Blocks are powers of two, with a list of free blocks for each size.
+ * The file is sparse: only written pages use memory, and pages that have only free blocks are given
+ * back. The tables of blocks and pages are sparse as well. Descriptors: a table with a state for
+ * each.
  */
 #include "core/base/arena.h"
 
 #include "core/base/vec.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -30,7 +33,7 @@ struct tables {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* a leaf */
-static int fd = -1;
+static int memfd = -1;
 char *arena_base;
 static uint64_t *top; /* end of the used part of the file; stored in its first page */
 static struct tables *tables;
@@ -65,9 +68,9 @@ static bool arena_make(void)
 {
     if (arena_base)
         return true;
-    if (fd < 0)
-        fd = memfd_create("pmcfs-logs", MFD_CLOEXEC);
-    if (fd < 0 || ftruncate(fd, (off_t)WHOLE) || !arena_map(fd))
+    if (memfd < 0)
+        memfd = memfd_create("pmcfs-logs", MFD_CLOEXEC);
+    if (memfd < 0 || ftruncate(memfd, (off_t)WHOLE) || !arena_map(memfd))
         return false;
     *top = PAGE;
     return true;
@@ -80,7 +83,7 @@ int arena_fd(void)
     pthread_mutex_lock(&lock);
     made = arena_make();
     pthread_mutex_unlock(&lock);
-    return made ? fd : -1;
+    return made ? memfd : -1;
 }
 
 /* Returns the exponent of the smallest block that holds this many bytes. */
@@ -101,63 +104,46 @@ static uint8_t units_of(uint64_t block, unsigned bits)
     return (uint8_t)(((1U << n) - 1) << first);
 }
 
-static uint64_t spare_take(unsigned bits)
-{
-    const uint32_t spare = spares[bits];
-
-    if (spare)
-        spares[bits] = tables->next[spare];
-    return (uint64_t)spare << LEAST_BITS;
-}
-
-static uint64_t fresh_take(uint64_t size)
-{
-    const uint64_t block = (*top + size - 1) & ~(size - 1);
-
-    if (size > WHOLE || block > WHOLE - size)
-        return 0;
-    *top = block + size;
-    return block;
-}
-
+/* Takes a free block of this size, or else space after the used part of the file. */
 uint64_t arena_alloc(size_t bytes)
 {
     const unsigned bits = bits_of(bytes);
+    const uint64_t size = UINT64_C(1) << bits;
     uint64_t block = 0;
 
     pthread_mutex_lock(&lock);
-    if (arena_make()) {
-        block = spare_take(bits);
-        if (!block)
-            block = fresh_take(UINT64_C(1) << bits);
+    if (arena_make() && spares[bits]) {
+        block = (uint64_t)spares[bits] << LEAST_BITS;
+        spares[bits] = tables->next[spares[bits]];
+    } else if (arena_base) {
+        const uint64_t fresh = (*top + size - 1) & ~(size - 1);
+
+        if (size <= WHOLE && fresh <= WHOLE - size) {
+            block = fresh;
+            *top = fresh + size;
+        }
     }
-    if (block && UINT64_C(1) << bits < PAGE)
+    if (block && size < PAGE)
         tables->free[block / PAGE] &= (uint8_t)~units_of(block, bits);
     pthread_mutex_unlock(&lock);
     return block;
 }
 
 /* Zeroes the block; memory of complete pages is given back. */
-static void block_clear(uint64_t block, unsigned bits, size_t written)
-{
-    const uint64_t size = UINT64_C(1) << bits, page = block & ~(uint64_t)(PAGE - 1);
-    bool whole = size >= PAGE;
-
-    if (!whole)
-        whole = (tables->free[block / PAGE] |= units_of(block, bits)) == UINT8_MAX;
-    if (!whole || fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)page,
-                            (off_t)(size < PAGE ? PAGE : size)))
-        memset(arena_base + block, 0, written);
-}
-
 void arena_free(uint64_t block, size_t bytes)
 {
     const unsigned bits = bits_of(bytes);
+    const uint64_t size = UINT64_C(1) << bits, page = block & ~(uint64_t)(PAGE - 1);
+    bool whole = size >= PAGE;
 
     if (!block)
         return;
     pthread_mutex_lock(&lock);
-    block_clear(block, bits, bytes);
+    if (!whole)
+        whole = (tables->free[block / PAGE] |= units_of(block, bits)) == UINT8_MAX;
+    if (!whole || fallocate(memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)page,
+                            (off_t)(size < PAGE ? PAGE : size)))
+        memset(arena_base + block, 0, bytes);
     tables->next[block >> LEAST_BITS] = spares[bits];
     spares[bits] = (uint32_t)(block >> LEAST_BITS);
     pthread_mutex_unlock(&lock);
@@ -169,7 +155,7 @@ bool arena_open(int from)
 {
     if (arena_base)
         munmap(arena_base, WHOLE);
-    fd = from;
+    memfd = from;
     if (lseek(from, 0, SEEK_END) != (off_t)WHOLE || !arena_map(from) || *top < PAGE || *top > WHOLE)
         return false;
     old = *top;
@@ -228,7 +214,7 @@ void arena_settle(void)
         at = kept.items[i].end > at ? kept.items[i].end : at;
     }
     if (at < old && *top == old) {
-        fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at, (off_t)(old - at));
+        fallocate(memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at, (off_t)(old - at));
         *top = at;
     } else if (at < old) {
         gap_free(at, old);
@@ -245,4 +231,76 @@ void *arena_at(uint64_t block, size_t bytes)
     if (!arena_base || !block || block % size || size < bytes || block > WHOLE - size)
         return NULL;
     return arena_base + block;
+}
+
+/* ---- descriptors ---- */
+
+/* States of a descriptor: exempt, or of an earlier worker and kept or not. */
+enum {
+    FD_NONE,
+    FD_MINE,
+    FD_OPEN,
+    FD_KEPT
+};
+static uint8_t *fds;
+static int n_fds;
+
+static bool fds_fit(int fd)
+{
+    const int n = 2 * fd + 64;
+    uint8_t *grown = fd < n_fds ? fds : realloc(fds, (size_t)n);
+
+    if (!grown)
+        return false;
+    if (fd >= n_fds) {
+        memset(grown + n_fds, FD_NONE, (size_t)(n - n_fds));
+        n_fds = n;
+    }
+    fds = grown;
+    return true;
+}
+
+bool fd_mine(int fd)
+{
+    const bool fine = fd >= 0 && fds_fit(fd);
+
+    if (fine)
+        fds[fd] = FD_MINE;
+    return fine;
+}
+
+bool fds_begin(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    bool fine = dir != NULL;
+
+    for (struct dirent *entry; fine && (entry = readdir(dir));) {
+        const int fd = (int)strtol(entry->d_name, NULL, 10);
+
+        if (entry->d_name[0] == '.' || fd == dirfd(dir))
+            continue;
+        fine = fds_fit(fd);
+        if (fine && fds[fd] != FD_MINE)
+            fds[fd] = FD_OPEN;
+    }
+    if (dir)
+        closedir(dir);
+    return fine;
+}
+
+bool fd_keep(int fd)
+{
+    if (fd >= 0 && fd < n_fds && fds[fd] == FD_OPEN)
+        fds[fd] = FD_KEPT;
+    return fcntl(fd, F_GETFD) >= 0;
+}
+
+void fds_settle(void)
+{
+    for (int fd = 0; fd < n_fds; fd++)
+        if (fds[fd] == FD_OPEN)
+            close(fd);
+    free(fds);
+    fds = NULL;
+    n_fds = 0;
 }

@@ -1,6 +1,7 @@
 /*
- * Memory that survives the process that wrote it: blocks of one memfd, which is mapped once.
- * Records of the journal refer to blocks by number.
+ * What survives a worker apart from the journal: the arena, which is memory of one memfd that is
+ * mapped once and whose blocks the records refer to by number, and open descriptors, because
+ * workers share a descriptor table.
  */
 #pragma once
 
@@ -26,3 +27,15 @@ void arena_free(uint64_t block, size_t bytes); /* bytes: as allocated; block 0 i
 void *arena_at(uint64_t block, size_t bytes);
 /* The address of block 0, set by the first allocation. */
 extern char *arena_base;
+
+/* ---- descriptors ---- */
+
+/* Exempts a descriptor in this process and its children: fds_settle() does not close it. Returns
+ * false on ENOMEM. */
+bool fd_mine(int fd);
+/* Marks all other open descriptors as an earlier worker's. fds_settle() closes those not kept.
+ * Returns false on ENOMEM. */
+bool fds_begin(void);
+void fds_settle(void);
+/* Keeps a descriptor that a record refers to. Returns false if it is not open. */
+bool fd_keep(int fd);

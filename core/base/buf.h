@@ -136,3 +136,12 @@ void buf_value(struct buf *buf, const char *text, size_t len);
 void buf_quoted(struct buf *buf, const char *text, size_t len);
 /* Returns the text with a NUL, valid until the next call; "" on ENOMEM. */
 const char *buf_text(struct buf *buf);
+
+/*
+ * Returns the length of the printable UTF-8 character at text, of which `left` bytes (at least 1)
+ * remain. Returns 0 for invalid, overlong or surrogate bytes, control characters (U+0080…U+009F
+ * too, which control terminals) and the line separators U+2028, U+2029.
+ */
+size_t utf8_printable(const char *text, size_t left);
+/* Writes the byte as \ooo: four characters without a NUL. */
+void utf8_octal(char to[4], char byte);

@@ -127,22 +127,6 @@ static bool range_add(struct cpus *cpus, unsigned first, unsigned last)
     return true;
 }
 
-/* Adds "3" or "0-3". */
-static int range_parse(struct cpus *cpus, struct word range)
-{
-    struct word rest;
-    const struct word low = word_until(range, '-', &rest);
-    const struct word high = low.len < range.len ? rest : low;
-    uint64_t first, last;
-
-    if (!word_u64(low, false, 0, UINT64_MAX, &first) ||
-        !word_u64(high, false, first, UINT64_MAX, &last))
-        return -EINVAL;
-    if (last >= CPUS_MAX)
-        return -ERANGE;
-    return range_add(cpus, (unsigned)first, (unsigned)last) ? 0 : -ENOMEM;
-}
-
 int cpus_parse(struct cpus *cpus, struct word list)
 {
     int rc = 0;
@@ -150,10 +134,20 @@ int cpus_parse(struct cpus *cpus, struct word list)
     cpus_free(cpus);
     for (bool more = true; rc == 0 && more;) {
         const size_t len = list.len;
-        const struct word range = word_until(list, ',', &list);
+        const struct word range = word_until(list, ',', &list); /* "3" or "0-3" */
+        struct word rest;
+        const struct word low = word_until(range, '-', &rest);
+        const struct word high = low.len < range.len ? rest : low;
+        uint64_t first, last;
 
         more = range.len < len;
-        rc = range_parse(cpus, range);
+        if (!word_u64(low, false, 0, UINT64_MAX, &first) ||
+            !word_u64(high, false, first, UINT64_MAX, &last))
+            rc = -EINVAL;
+        else if (last >= CPUS_MAX)
+            rc = -ERANGE;
+        else if (!range_add(cpus, (unsigned)first, (unsigned)last))
+            rc = -ENOMEM;
     }
     if (rc)
         cpus_free(cpus);

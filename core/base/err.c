@@ -7,7 +7,7 @@
 
 #include "core/base/err.h"
 
-#include "core/base/utf8.h"
+#include "core/base/buf.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -1,9 +1,15 @@
 /*
- * Prints an event of any backend.
+ * Printing an event of any backend; the sorted list of classes and events, and their ids, which are
+ * part of node ids.
  */
 #include "core/base/event.h"
 
 #include "core/base/cpus.h"
+#include "core/base/vec.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
 void event_print(const struct event *event, const char *spelling, const char *about,
                  struct buf *out)
@@ -29,4 +35,211 @@ void event_print(const struct event *event, const char *spelling, const char *ab
     if (event->rows_needed > 1)
         buf_printf(out, " (takes %u)", event->rows_needed);
     buf_char(out, '\n');
+}
+
+/* ---- the catalog ---- */
+
+/* Less than 2^28, so that ids that move after a collision still fit. */
+#define HASH_RANGE ((UINT64_C(1) << CATALOG_ID_BITS) - (UINT64_C(1) << 24))
+
+void catalog_init(struct catalog *catalog)
+{
+    *catalog = (struct catalog){0};
+}
+
+/* Returns the catalog's copy of the name, or NULL on ENOMEM. Searches from the end, because
+ * backends list one class after the other. */
+static const char *class_intern(struct catalog *catalog, const char *name)
+{
+    char *copy;
+
+    for (size_t i = catalog->n_classes; i-- > 0;)
+        if (strcmp(catalog->classes[i].name, name) == 0)
+            return catalog->classes[i].name;
+    if (vec_grow(&catalog->classes, &catalog->classes_size, catalog->n_classes + 1,
+                 sizeof(*catalog->classes)))
+        return NULL;
+    copy = strdup(name);
+    if (copy)
+        catalog->classes[catalog->n_classes++] = (struct catalog_class){.name = copy};
+    return copy;
+}
+
+void catalog_add(struct catalog *catalog, const char *class_name, const char *event)
+{
+    const char *interned = class_intern(catalog, class_name);
+    bool room = interned && vec_grow(&catalog->entries, &catalog->size, catalog->n + 1,
+                                     sizeof(*catalog->entries)) == 0;
+    char *copy = room ? strdup(event) : NULL;
+
+    if (copy)
+        catalog->entries[catalog->n++] = (struct catalog_entry){interned, copy, 0};
+    else
+        catalog->failed = true;
+}
+
+static int entry_compare(const void *a, const void *b)
+{
+    const struct catalog_entry *x = a, *y = b;
+    int order = x->class_name == y->class_name ? 0 : strcmp(x->class_name, y->class_name);
+
+    return order ? order : strcmp(x->event, y->event);
+}
+
+static int class_compare(const void *a, const void *b)
+{
+    const struct catalog_class *x = a, *y = b;
+
+    return strcmp(x->name, y->name);
+}
+
+/* Sorts entries, drops duplicates, and sorts classes. Both lists have the same order, so the
+ * entries of a class follow those of the previous class. */
+static void catalog_sort(struct catalog *catalog)
+{
+    size_t kept = 0, at = 0;
+
+    if (catalog->n)
+        qsort(catalog->entries, catalog->n, sizeof(*catalog->entries), entry_compare);
+    for (size_t i = 0; i < catalog->n; i++) {
+        if (kept && entry_compare(&catalog->entries[kept - 1], &catalog->entries[i]) == 0)
+            free(catalog->entries[i].event);
+        else
+            catalog->entries[kept++] = catalog->entries[i];
+    }
+    catalog->n = kept;
+    if (catalog->n_classes)
+        qsort(catalog->classes, catalog->n_classes, sizeof(*catalog->classes), class_compare);
+    for (size_t i = 0; i < catalog->n_classes; i++) {
+        struct catalog_class *class = &catalog->classes[i];
+
+        class->first = at;
+        while (at < catalog->n && catalog->entries[at].class_name == class->name)
+            at++;
+        class->n = at - class->first;
+    }
+}
+
+/* FNV-1a; continues from the given hash. */
+static uint64_t hash_text(uint64_t hash, const char *text)
+{
+    for (; *text; text++)
+        hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+static uint64_t hash_id(const char *class_name, const char *event)
+{
+    uint64_t hash = hash_text(UINT64_C(0xcbf29ce484222325), class_name);
+
+    if (event)
+        hash = hash_text(hash_text(hash, "/"), event);
+    return (hash ^ hash >> 52) % HASH_RANGE + 1;
+}
+
+/* Gives an item its id. A used number becomes the next free one; items come in order of names, so
+ * the result is the same in every run. */
+static bool id_give(struct catalog *catalog, struct catalog_id *item, size_t at, uint64_t id)
+{
+    struct catalog_id *taken;
+
+    for (;; id++) {
+        HASH_FIND(hh, catalog->by_id, &id, sizeof id, taken);
+        if (!taken)
+            break;
+    }
+    item->id = id;
+    item->at = at;
+    HASH_ADD(hh, catalog->by_id, id, sizeof item->id, item);
+    return hash_has(item);
+}
+
+static bool ids_make(struct catalog *catalog)
+{
+    bool ok = (catalog->ids = calloc(catalog->n + catalog->n_classes + 1, sizeof *catalog->ids));
+
+    for (size_t i = 0; ok && i < catalog->n; i++) {
+        struct catalog_entry *entry = &catalog->entries[i];
+
+        ok = id_give(catalog, &catalog->ids[i], i, hash_id(entry->class_name, entry->event));
+        entry->id = catalog->ids[i].id;
+    }
+    for (size_t i = 0; ok && i < catalog->n_classes; i++) {
+        struct catalog_class *class = &catalog->classes[i];
+        struct catalog_id *item = &catalog->ids[catalog->n + i];
+
+        ok = id_give(catalog, item, catalog->n + i, hash_id(class->name, NULL));
+        class->id = item->id;
+    }
+    return ok;
+}
+
+static void ids_clear(struct catalog *catalog)
+{
+    HASH_CLEAR(hh, catalog->by_id);
+    free(catalog->ids);
+    catalog->ids = NULL;
+}
+
+void catalog_free(struct catalog *catalog)
+{
+    for (size_t i = 0; i < catalog->n; i++)
+        free(catalog->entries[i].event);
+    for (size_t i = 0; i < catalog->n_classes; i++)
+        free(catalog->classes[i].name);
+    ids_clear(catalog);
+    free(catalog->entries);
+    free(catalog->classes);
+    catalog_init(catalog);
+}
+
+int catalog_finish(struct catalog *catalog)
+{
+    catalog_sort(catalog);
+    ids_clear(catalog);
+    if (!catalog->failed)
+        catalog->failed = !ids_make(catalog);
+    return catalog->failed ? -ENOMEM : 0;
+}
+
+const struct catalog_class *catalog_class(const struct catalog *catalog, const char *name)
+{
+    struct catalog_class key = {.name = (char *)name};
+
+    if (!catalog->n_classes)
+        return NULL;
+    return bsearch(&key, catalog->classes, catalog->n_classes, sizeof(key), class_compare);
+}
+
+/* Returns the index of the id, or SIZE_MAX. */
+static size_t index_find(const struct catalog *catalog, uint64_t id)
+{
+    struct catalog_id *found;
+
+    HASH_FIND(hh, catalog->by_id, &id, sizeof id, found);
+    return found ? found->at : SIZE_MAX;
+}
+
+const struct catalog_class *catalog_class_by_id(const struct catalog *catalog, uint64_t id)
+{
+    size_t at = index_find(catalog, id);
+
+    return at != SIZE_MAX && at >= catalog->n ? &catalog->classes[at - catalog->n] : NULL;
+}
+
+const struct catalog_entry *catalog_event(const struct catalog *catalog,
+                                          const struct catalog_class *class, const char *event)
+{
+    struct catalog_entry key = {.class_name = class->name, .event = (char *)event};
+
+    if (!class->n)
+        return NULL;
+    return bsearch(&key, catalog->entries + class->first, class->n, sizeof(key), entry_compare);
+}
+
+const struct catalog_entry *catalog_event_by_id(const struct catalog *catalog, uint64_t id)
+{
+    size_t at = index_find(catalog, id);
+
+    return at < catalog->n ? &catalog->entries[at] : NULL;
 }

@@ -5,7 +5,7 @@
  */
 #include "core/base/journal.h"
 
-#include "core/base/hash.h"
+#include "core/base/vec.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

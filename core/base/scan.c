@@ -109,26 +109,27 @@ bool word_alike(struct word word, const char *text, bool dots)
     return true;
 }
 
-/* Returns the length of the longest prefix of at most max bytes that does not cut a UTF-8
- * character. */
-static size_t cut_at(struct word word, size_t max)
+static bool continues_character(char c) /* in UTF-8 */
 {
-    size_t len = max;
-
-    while (len > max - 3 && ((unsigned char)word.p[len] & 0xc0) == 0x80)
-        len--;
-    return ((unsigned char)word.p[len] & 0xc0) == 0x80 ? max : len;
+    return ((unsigned char)c & 0xc0) == 0x80;
 }
 
 const char *word_shown(struct word word)
 {
     static _Thread_local char texts[SHOWN_AT_ONCE][SHOWN_MAX * 4 + sizeof CUT];
     static _Thread_local unsigned next;
+    size_t len = word.len;
     struct buf shown;
 
+    if (len > SHOWN_MAX) { /* cut between characters */
+        for (len = SHOWN_MAX; len > SHOWN_MAX - 3 && continues_character(word.p[len]);)
+            len--;
+        if (continues_character(word.p[len]))
+            len = SHOWN_MAX;
+    }
     buf_init(&shown, texts[next], sizeof texts[next]);
     next = (next + 1) % SHOWN_AT_ONCE;
-    buf_quoted(&shown, word.p, word.len > SHOWN_MAX ? cut_at(word, SHOWN_MAX) : word.len);
+    buf_quoted(&shown, word.p, len);
     if (word.len > SHOWN_MAX)
         buf_str(&shown, CUT);
     return buf_text(&shown); /* a byte becomes at most four, so the text fits */
@@ -136,7 +137,7 @@ const char *word_shown(struct word word)
 
 const char *text_shown(const char *text)
 {
-    return word_shown((struct word){text, strlen(text)});
+    return word_shown(word_of(text));
 }
 
 char *word_dup(struct word word)
@@ -168,15 +169,6 @@ void text_unescape(char *text)
     *to = '\0';
 }
 
-/* Returns the value of a hexadecimal digit, or 16. */
-static unsigned digit_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return (unsigned)(c - '0');
-    c = fold(c, false);
-    return c >= 'a' && c <= 'f' ? (unsigned)(c - 'a' + 10) : 16;
-}
-
 bool word_u64(struct word word, bool hex, uint64_t min, uint64_t max, uint64_t *value)
 {
     unsigned base = 10;
@@ -190,7 +182,10 @@ bool word_u64(struct word word, bool hex, uint64_t min, uint64_t max, uint64_t *
     if (i == word.len)
         return false;
     for (; i < word.len; i++) {
-        unsigned digit = digit_value(word.p[i]);
+        const char c = fold(word.p[i], false);
+        const unsigned digit = c >= '0' && c <= '9'   ? (unsigned)(c - '0')
+                               : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a' + 10)
+                                                      : 16;
 
         if (digit >= base || __builtin_mul_overflow(number, base, &number) ||
             __builtin_add_overflow(number, digit, &number))

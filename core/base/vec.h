@@ -1,6 +1,5 @@
 /*
- * A growing array: any struct with the members items, n and cap. Starts as zeroes; the owner frees
- * items.
+ * Containers: growing arrays, and hash tables by uthash.
  */
 #pragma once
 
@@ -9,6 +8,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+/*
+ * uthash, configured to survive ENOMEM. If hash_has(element) is false after HASH_ADD, there was no
+ * memory and the table is unchanged.
+ */
+#define HASH_NONFATAL_OOM 1
+/* uthash's default function has fall-throughs that clang warns about. */
+#define HASH_FUNCTION HASH_OAT
+#include <uthash.h>
+
+#define hash_has(element) ((element)->hh.tbl != NULL)
+
+/* A growing array: any struct with the members items, n and cap. Starts as zeroes; the owner frees
+ * items. */
 #define VEC(type)                                                                                  \
     struct {                                                                                       \
         type *items;                                                                               \

@@ -84,7 +84,7 @@ static int add_needed(void *arg, const char *name, struct err *err)
     for (unsigned i = 0; i < change->desired.n_names; i++)
         if (strcmp(change->desired.names[i], name) == 0)
             return 0;
-    return add_name(change, (struct word){name, strlen(name)});
+    return add_name(change, word_of(name));
 }
 
 /* Adds a metric word, unless it is already in the list. */

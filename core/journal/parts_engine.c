@@ -3,7 +3,7 @@
  */
 #include "core/journal/load.h"
 
-#include "core/base/fds.h"
+#include "core/base/arena.h"
 #include "core/pmc/instance.h"
 #include "core/pmc/metric.h"
 
@@ -46,8 +46,7 @@ static bool tunables_io(struct io *io, void *object)
     }
     while (!io->out && (pair = strsep(&io->text, " "))) {
         struct word value = {.p = ""};
-        int which =
-            word_split((struct word){pair, strlen(pair)}, &name, &value) ? tunable_find(name) : -1;
+        int which = word_split(word_of(pair), &name, &value) ? tunable_find(name) : -1;
 
         if (which >= 0 && value.len)
             tunable_set(tunables, (enum tunable)which, value, true, NULL);
@@ -55,17 +54,7 @@ static bool tunables_io(struct io *io, void *object)
     return true;
 }
 
-/* Prints "CPU CLASS ROW" for each disabled slot. */
-static void disabled_print(const struct engine *engine, struct buf *out)
-{
-    for (int cpu = cpus_next(&engine->possible, 0); cpu >= 0;
-         cpu = cpus_next(&engine->possible, cpu + 1))
-        for (unsigned class = 0; class < engine->n_classes; class ++)
-            for (unsigned row = 0; row < engine->classes[class].rows; row++)
-                if (rows_slot(engine->rows, (unsigned)cpu, class, row) == SLOT_DISABLED)
-                    buf_printf(out, "%d %s %u ", cpu, engine->classes[class].name, row);
-}
-
+/* "CPU CLASS ROW" for each disabled slot. */
 static bool disabled_io(struct io *io, void *object)
 {
     struct engine *engine = object;
@@ -73,10 +62,14 @@ static bool disabled_io(struct io *io, void *object)
     struct word class;
     uint64_t cpu, row;
 
-    if (io->out) {
-        disabled_print(engine, io->out);
+    for (int c = cpus_next(&engine->possible, 0); io->out && c >= 0;
+         c = cpus_next(&engine->possible, c + 1))
+        for (unsigned i = 0; i < engine->n_classes; i++)
+            for (unsigned r = 0; r < engine->classes[i].rows; r++)
+                if (rows_slot(engine->rows, (unsigned)c, i, r) == SLOT_DISABLED)
+                    buf_printf(io->out, "%d %s %u ", c, engine->classes[i].name, r);
+    if (io->out)
         return true;
-    }
     scan_init(&scan, io->text, strlen(io->text));
     while (scan_u64(&scan, CPUS_MAX - 1, &cpu)) {
         if (!scan_word(&scan, &class) || !scan_u64(&scan, UINT32_MAX, &row) ||

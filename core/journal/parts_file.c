@@ -4,7 +4,7 @@
  */
 #include "core/journal/load.h"
 
-#include "core/base/fds.h"
+#include "core/base/arena.h"
 #include "core/pmc/instance.h"
 #include "core/pmc/rights.h"
 #include "core/pmc/user.h"
@@ -217,21 +217,12 @@ static void *place_begin(struct loading *load)
     return load->open->reader && !load->open->reader->cursor ? &load->place : NULL;
 }
 
-/* Charges a log to the user of a released PMC again, without checking the limit. */
-static void log_charge_again(struct engine *engine, uid_t uid, struct log *log)
-{
-    struct user *user = user_get(engine, uid, NULL);
-
-    if (user)
-        user_add(user, USED_BYTES, (int64_t)log_set_charge(log, user_charge_log, user));
-    user_unref(user);
-}
-
 /* Finds the log of a reader; NULL if the log is gone. Returns false on ENOMEM. */
 static bool log_again(struct engine *engine, const struct log_reader *reader, uint64_t block,
                       struct log **log)
 {
     const struct pmc *pmc = ids_find(&engine->pmcs, reader->pmc);
+    struct user *user;
 
     if (pmc && pmc->log && log_block(pmc->log) == block) {
         *log = log_ref(pmc->log);
@@ -239,8 +230,13 @@ static bool log_again(struct engine *engine, const struct log_reader *reader, ui
     }
     if (!load_log(engine, block, log))
         return false;
-    if (*log && !pmc)
-        log_charge_again(engine, reader->uid, *log);
+    if (!*log || pmc)
+        return true;
+    /* charged to the user of the released PMC, without checking the limit */
+    user = user_get(engine, reader->uid, NULL);
+    if (user)
+        user_add(user, USED_BYTES, (int64_t)log_set_charge(*log, user_charge_log, user));
+    user_unref(user);
     return true;
 }
 
@@ -258,37 +254,38 @@ static bool place_end(struct loading *load, bool fine)
 }
 
 static const struct field place_fields[] = {
-    FIELD(struct place, log),         FIELD(struct place, mark.next),
-    FLAG(struct place, mark.begun),   FIELD(struct place, mark.first),
-    FIELD(struct place, mark.missed), FIELD(struct place, mark.before.others),
-    FIELD(struct place, mark.before.drops), ARRAY(struct place, mark.before.lost),
+    FIELD(struct place, log),
+    FIELD(struct place, mark.next),
+    FLAG(struct place, mark.begun),
+    FIELD(struct place, mark.first),
+    FIELD(struct place, mark.missed),
+    FIELD(struct place, mark.before.others),
+    FIELD(struct place, mark.before.drops),
+    ARRAY(struct place, mark.before.lost),
 };
 static const struct part part_place = PART(place, place_begin, place_end);
 
-/* Writes a reader. The names of the events are included, because the log of a released PMC stays
- * with its readers. */
-static void reader_put(struct log_reader *reader, struct buf *out)
-{
-    struct engine *engine = reader->engine;
-    const bool ends = !ids_find(&engine->pmcs, reader->pmc);
-    struct place place;
-
-    part_print(&part_reader, engine, reader, out);
-    if (reader->cursor && (!ends || (reader->facts.class && log_ready(reader->cursor)))) {
-        place.log = log_block(reader->cursor->log);
-        log_cursor_mark(reader->cursor, &place.mark);
-        part_print(&part_place, engine, &place, out);
-    }
-    sampled_print(engine, reader->facts.sets, out);
-}
-
 /* ---- the record ---- */
 
+/* The names of the events of a reader are included, because the log of a released PMC stays with
+ * its readers. */
 void open_file_print(struct open_file *open, struct buf *out)
 {
+    struct log_reader *reader = open->reader;
+    struct place place;
+
     part_print(&part_file, NULL, open, out);
-    if (open->reader)
-        reader_put(open->reader, out);
+    if (reader)
+        part_print(&part_reader, reader->engine, reader, out);
+    if (reader && reader->cursor &&
+        (ids_find(&reader->engine->pmcs, reader->pmc) ||
+         (reader->facts.class && log_ready(reader->cursor)))) {
+        place.log = log_block(reader->cursor->log);
+        log_cursor_mark(reader->cursor, &place.mark);
+        part_print(&part_place, reader->engine, &place, out);
+    }
+    if (reader)
+        sampled_print(reader->engine, reader->facts.sets, out);
     if (open->series)
         part_print(&part_series, NULL, open->series, out);
 }

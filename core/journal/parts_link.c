@@ -1,14 +1,244 @@
 /*
- * Journal records of a PMC's links: counts, the rights of the user that attached the target, and
- * the counter.
+ * Journal records of the parts of a PMC: its events, their rows, the meaning of the ids in its log,
+ * and its links.
  */
 #include "core/journal/load.h"
 
-#include "core/base/fds.h"
+#include "core/base/arena.h"
 
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- events ---- */
+
+#define ONE UINT64_C(0x3ff0000000000000) /* the bits of 1.0 */
+
+static bool class_io(struct io *io, void *object)
+{
+    const struct engine *engine = io->engine;
+    struct event *event = object;
+    unsigned i = 0;
+
+    if (io->out) {
+        buf_str(io->out, engine->classes[event->class_index].name);
+        return true;
+    }
+    while (i < engine->n_classes && strcmp(io->text, engine->classes[i].name) != 0)
+        i++;
+    if (i < engine->n_classes)
+        event->class_index = i;
+    return i < engine->n_classes;
+}
+
+/* Adds an event with a count of 0. */
+static void *event_begin(struct loading *load)
+{
+    struct pmc *pmc = load->pmc;
+    const unsigned n = pmc ? pmc_events(pmc) : SET_MAX;
+    struct set *set;
+    struct tally *base;
+
+    if (n == SET_MAX || load->sealed)
+        return NULL;
+    set = realloc(pmc->set, sizeof *set + (n + 1) * sizeof set->event[0]);
+    if (!set)
+        return NULL;
+    *set = (struct set){.refs = 1, .n = n};
+    pmc->set = set;
+    base = tally_new(n + 1);
+    if (!base)
+        return NULL;
+    free(pmc->base);
+    pmc->base = base;
+    set->event[set->n++] = (struct event){.written = NULL};
+    return &set->event[n];
+}
+
+static bool event_end(struct loading *load, bool fine)
+{
+    struct event *event = &load->pmc->set->event[load->pmc->set->n - 1];
+
+    if (event->written && !event->resolved)
+        event->resolved = strdup(event->written);
+    return fine && event->written && event->resolved;
+}
+
+static const struct field event_fields[] = {
+    TEXT(struct event, written),
+    TEXT(struct event, resolved), /* if it differs from `written` */
+    OTHER(class),
+    CHARS(struct event, generic),
+    CHARS(struct event, unit),
+    FIELD_AS(struct event, scale, sizeof(double), 1, 0, ONE),
+    FIELD(struct event, rows),
+    BELOW(struct event, rows_needed, 3),
+    FIELD(struct event, scope),
+    FLAG(struct event, sampling),
+    FLAG(struct event, whole),
+    FLAG(struct event, needs_kernel),
+    FLAG(struct event, needs_superuser),
+    BELOW(struct event, user, SAID_ON + 1),
+    BELOW(struct event, kernel, SAID_ON + 1),
+    ARRAY(struct event, code),
+};
+
+const struct part part_event = PART(event, event_begin, event_end);
+
+/* ---- rows ---- */
+
+static bool cpus_io(struct io *io, void *object)
+{
+    struct cpus *cpus = &((struct claim *)object)->cpus;
+
+    if (!io->out)
+        return cpus_parse(cpus, (struct word){io->text, strlen(io->text)}) == 0;
+    if (cpus_count(cpus))
+        cpus_print(cpus, io->out);
+    return true;
+}
+
+/* The rows of each member. */
+static bool got_io(struct io *io, void *object)
+{
+    struct claim *claim = object;
+    uint64_t got[SET_MAX] = {0};
+    bool fine;
+
+    for (unsigned i = 0; i < claim->n; i++)
+        got[i] = claim->member[i].got;
+    fine = numbers_io(io, got, sizeof *got, claim->n);
+    for (unsigned i = 0; i < claim->n; i++)
+        claim->member[i].got = got[i];
+    return fine;
+}
+
+/* Starts a claim. The rest follows from the PMC; claim_take() books the rows at the end. */
+static void *claim_begin(struct loading *load)
+{
+    struct pmc *pmc = load->pmc;
+    struct claim *claim = load->sealed && pmc->set && !pmc->claim ? calloc(1, sizeof *claim) : NULL;
+
+    if (!claim)
+        return NULL;
+    *claim = (struct claim){.pmc = pmc->id,
+                            .instance = pmc->instance->id,
+                            .uid = pmc->uid,
+                            .system = mode_table[pmc->effective].system};
+    cpus_init(&claim->cpus);
+    claim_members(claim, pmc->set, settings_number(&pmc->settings, KEY_ROW));
+    pmc->claim = claim;
+    return claim;
+}
+
+static const struct field claim_fields[] = {
+    OTHER(cpus),
+    OTHER(got),
+};
+const struct part part_claim = PART(claim, claim_begin, NULL);
+
+/* Books the rows. If that fails the PMC has no claim. */
+bool claim_take(struct loading *load, bool fine)
+{
+    struct claim *claim = load->pmc->claim;
+
+    if (!claim)
+        return fine;
+    if (fine && claim->n > 0 && rows_retake(load->engine->rows, claim))
+        return true;
+    load->pmc->claim = NULL;
+    cpus_free(&claim->cpus);
+    free(claim);
+    return false;
+}
+
+/* ---- the ids in a log ---- */
+
+/* Adds the events read so far as a set. */
+static bool sets_flush(struct loading *load)
+{
+    struct log_event events[SET_MAX];
+    bool fine = true;
+
+    for (unsigned i = 0; i < load->n_sampled; i++)
+        events[i] = load->sampled[i].event;
+    if (load->n_sampled > 0)
+        fine = log_sets_add(load->sets, events, load->n_sampled) > 0;
+    for (unsigned i = 0; i < load->n_sampled; i++) {
+        free(events[i].name);
+        free(events[i].resolved);
+    }
+    load->n_sampled = 0;
+    return fine;
+}
+
+bool load_sets_end(struct loading *load, struct log_sets **sets)
+{
+    bool fine = sets_flush(load);
+
+    *sets = load->sets;
+    load->sets = NULL;
+    return fine;
+}
+
+static void *sampled_begin(struct loading *load)
+{
+    if (!load->sets)
+        load->sets = log_sets_new();
+    if (!load->sets || load->n_sampled == SET_MAX)
+        return NULL;
+    load->sampled[load->n_sampled] = (struct sampled){.first = false};
+    return &load->sampled[load->n_sampled];
+}
+
+static bool sampled_end(struct loading *load, bool fine)
+{
+    const struct sampled sampled = load->sampled[load->n_sampled];
+
+    if (!fine || !sampled.event.name || !sampled.event.resolved) {
+        free(sampled.event.name);
+        free(sampled.event.resolved);
+        return false;
+    }
+    if (sampled.first)
+        fine = sets_flush(load);
+    load->sampled[load->n_sampled++] = sampled;
+    return fine;
+}
+
+static const struct field sampled_fields[] = {
+    FLAG(struct sampled, first),
+    TEXT(struct sampled, event.name),
+    TEXT(struct sampled, event.resolved),
+    FIELD(struct sampled, event.period),
+    FIELD(struct sampled, event.freq),
+    FLAG(struct sampled, event.chains),
+    FIELD(struct sampled, event.type),
+    FIELD(struct sampled, event.config),
+    FLAG(struct sampled, event.raw),
+    FIELD(struct sampled, event.stack),
+    FIELD(struct sampled, event.registers),
+    FIELD(struct sampled, event.observer.capabilities),
+    FIELD(struct sampled, event.observer.userns),
+    FIELD(struct sampled, event.observer.uid),
+    FIELD(struct sampled, event.observer.gid),
+    FIELD(struct sampled, event.observer.superuser),
+    FIELD(struct sampled, event.observer.known),
+};
+const struct part part_sampled = PART(sampled, sampled_begin, sampled_end);
+
+void sampled_print(struct engine *engine, const struct log_sets *sets, struct buf *out)
+{
+    for (uint64_t set = 1; sets && set <= log_sets_last(sets); set++) {
+        for (unsigned i = 0; i < log_sets_events(sets, set); i++) {
+            struct sampled sampled = {i == 0, *log_sets_event(sets, set, i)};
+
+            part_print(&part_sampled, engine, &sampled, out);
+        }
+    }
+}
+
+/* ---- tallies ---- */
 
 /* A tally is printed as its times, then two values for each event. */
 bool tally_io(struct io *io, struct tally *tally, unsigned n)

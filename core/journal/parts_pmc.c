@@ -50,29 +50,22 @@ static bool is_plain(enum key key)
     return key != KEY_EVENT && key != KEY_TARGET;
 }
 
-static void settings_put(const struct settings *settings, struct buf *out)
-{
-    for (unsigned key = 0; key < KEYS; key++) {
-        if (!is_plain((enum key)key) ||
-            (!(settings->given & GIVEN(key)) && settings_standard(settings, (enum key)key)))
-            continue;
-        buf_printf(out, "%s=", key_table[key].name);
-        settings_print(settings, (enum key)key, 0, out);
-        buf_char(out, ' ');
-    }
-}
-
 static bool settings_io(struct io *io, void *object)
 {
     struct settings *settings = &((struct pmc *)object)->settings;
     struct word name, value;
     char *pair;
 
-    if (io->out)
-        settings_put(settings, io->out);
+    for (unsigned key = 0; io->out && key < KEYS; key++) {
+        if (!is_plain((enum key)key) ||
+            (!(settings->given & GIVEN(key)) && settings_standard(settings, (enum key)key)))
+            continue;
+        buf_printf(io->out, "%s=", key_table[key].name);
+        settings_print(settings, (enum key)key, 0, io->out);
+        buf_char(io->out, ' ');
+    }
     while (!io->out && (pair = strsep(&io->text, " "))) {
-        const enum key key =
-            word_split((struct word){pair, strlen(pair)}, &name, &value) ? key_find(name) : KEYS;
+        const enum key key = word_split(word_of(pair), &name, &value) ? key_find(name) : KEYS;
 
         if (key != KEYS && is_plain(key) && settings_set(settings, key, value, NULL) != 0)
             return false;
@@ -92,7 +85,7 @@ static bool given_io(struct io *io, void *object)
         if (settings->given & GIVEN(key))
             buf_printf(io->out, "%s ", key_table[key].name);
     while (!io->out && (name = strsep(&io->text, " "))) {
-        const enum key key = key_find((struct word){name, strlen(name)});
+        const enum key key = key_find(word_of(name));
 
         settings->given |= key == KEYS ? 0 : GIVEN(key);
     }

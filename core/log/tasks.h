@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "core/base/hash.h"
+#include "core/base/vec.h"
 #include "core/log/record.h"
 
 #include <stdbool.h>

@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "core/base/hash.h"
+#include "core/base/vec.h"
 #include "core/pmc/user.h"
 
 #define INSTANCES_MAX   4096

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "core/backend.h"
-#include "core/base/catalog.h"
+#include "core/base/event.h"
 #include "core/base/ids.h"
 #include "core/base/journal.h"
 #include "core/call.h"

@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "core/base/hash.h"
+#include "core/base/vec.h"
 #include "core/log/log.h"
 #include "core/log/log_sets.h"
 #include "core/pmc/instance.h"

@@ -4,8 +4,8 @@
  */
 #pragma once
 
-#include "core/base/hash.h"
 #include "core/base/scan.h"
+#include "core/base/vec.h"
 #include "core/pmc/parts.h"
 #include "core/log/recording.h"
 

@@ -3,7 +3,7 @@
  */
 #include "core/pmc/tunable.h"
 
-#include "core/base/utf8.h"
+#include "core/base/buf.h"
 
 #include <errno.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * time, counts equal stacks, and sorts them at the end.
  */
 #include "core/read/folded.h"
-#include "core/base/hash.h"
+#include "core/base/vec.h"
 #include "core/log/tasks.h"
 
 #include <errno.h>

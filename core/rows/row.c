@@ -273,18 +273,9 @@ static int slot_find(struct rows *rows, unsigned cpu, unsigned class_index, unsi
     return 0;
 }
 
-static int slot_taken(const struct row_class *class, unsigned cpu, unsigned row, struct err *err)
-{
-    if ((class->slots[cpu].taken & row_bit(row)) == 0)
-        return 0;
-    return err_set(
-        err, E04,
-        "row %u of class \"%s\" has a system PMC on cpu%u: release it first (see info/rows)", row,
-        class->info->name, cpu);
-}
-
-int rows_disable(struct rows *rows, unsigned cpu, unsigned class_index, unsigned row,
-                 struct err *err)
+/* Disables or enables a slot. */
+static int slot_set(struct rows *rows, unsigned cpu, unsigned class_index, unsigned row,
+                    bool disabled, struct err *err)
 {
     struct row_class *class = NULL;
     struct cpu_slots next;
@@ -292,36 +283,35 @@ int rows_disable(struct rows *rows, unsigned cpu, unsigned class_index, unsigned
 
     if (rc != 0)
         return rc;
-    if (class->threads[row] > 0)
+    if (disabled && class->threads[row] > 0)
         return err_set(err, E03,
                        "row %u of class \"%s\" is used by %u process PMC%s: release all first "
                        "(info/rows names the oldest)",
                        row, class->info->name, class->threads[row],
                        class->threads[row] == 1 ? "" : "s");
-    rc = slot_taken(class, cpu, row, err);
-    if (rc != 0)
-        return rc;
+    if ((class->slots[cpu].taken & row_bit(row)) != 0)
+        return err_set(
+            err, E04,
+            "row %u of class \"%s\" has a system PMC on cpu%u: release it first (see info/rows)",
+            row, class->info->name, cpu);
     next = class->slots[cpu];
-    next.disabled |= row_bit(row);
+    next.disabled &= ~row_bit(row);
+    if (disabled)
+        next.disabled |= row_bit(row);
     slots_write(class, cpu, next);
     return 0;
+}
+
+int rows_disable(struct rows *rows, unsigned cpu, unsigned class_index, unsigned row,
+                 struct err *err)
+{
+    return slot_set(rows, cpu, class_index, row, true, err);
 }
 
 int rows_enable(struct rows *rows, unsigned cpu, unsigned class_index, unsigned row,
                 struct err *err)
 {
-    struct row_class *class = NULL;
-    struct cpu_slots next;
-    int rc = slot_find(rows, cpu, class_index, row, &class, err);
-
-    if (rc == 0)
-        rc = slot_taken(class, cpu, row, err);
-    if (rc != 0)
-        return rc;
-    next = class->slots[cpu];
-    next.disabled &= ~row_bit(row);
-    slots_write(class, cpu, next);
-    return 0;
+    return slot_set(rows, cpu, class_index, row, false, err);
 }
 
 void rows_set_foreign(struct rows *rows, unsigned cpu, unsigned class_index, uint64_t mask)
@@ -369,13 +359,6 @@ enum slot_state rows_slot(const struct rows *rows, unsigned cpu, unsigned class_
     return (class->slots[cpu].foreign & row_bit(row)) != 0 ? SLOT_FOREIGN : SLOT_ENABLED;
 }
 
-/* Returns true if the claim holds the row on this CPU. */
-static bool claim_is_on(const struct claim *claim, unsigned cpu, unsigned row)
-{
-    return (claim_got(claim) & row_bit(row)) != 0 &&
-           (!claim->system || cpus_has(&claim->cpus, cpu));
-}
-
 unsigned rows_users(const struct rows *rows, unsigned cpu, unsigned class_index, unsigned row,
                     uint64_t *oldest)
 {
@@ -384,16 +367,6 @@ unsigned rows_users(const struct rows *rows, unsigned cpu, unsigned class_index,
     rows_view(rows, 0, cpu, class_index, row, &view);
     *oldest = view.oldest;
     return view.users;
-}
-
-/* Hides the PMCs of other instances. */
-static void view_narrow(const struct row_class *class, unsigned cpu, unsigned row, bool threads,
-                        bool takes, struct slot_view *view)
-{
-    if (view->disposition == ROW_THREAD && !threads)
-        view->disposition = ROW_FREE;
-    if (view->state == SLOT_ENABLED && !takes && (class->slots[cpu].taken & row_bit(row)) != 0)
-        view->state = SLOT_FOREIGN;
 }
 
 void rows_view(const struct rows *rows, uint64_t instance, unsigned cpu, unsigned class_index,
@@ -407,7 +380,9 @@ void rows_view(const struct rows *rows, uint64_t instance, unsigned cpu, unsigne
     for (unsigned i = 0; class != NULL && i < class->claims.n; i++) {
         const struct claim *claim = class->claims.items[i];
 
-        if (!claim_is_on(claim, cpu, row) || (instance && claim->instance != instance))
+        if ((claim_got(claim) & row_bit(row)) == 0 ||
+            (claim->system && !cpus_has(&claim->cpus, cpu)) ||
+            (instance && claim->instance != instance))
             continue;
         view->users++;
         if (view->oldest == 0 || claim->pmc < view->oldest)
@@ -415,8 +390,13 @@ void rows_view(const struct rows *rows, uint64_t instance, unsigned cpu, unsigne
         threads |= !claim->system;
         takes |= claim->system;
     }
-    if (class != NULL && instance && cpus_has(&rows->possible, cpu))
-        view_narrow(class, cpu, row, threads, takes, view);
+    if (class == NULL || !instance || !cpus_has(&rows->possible, cpu))
+        return;
+    /* hide the PMCs of other instances */
+    if (view->disposition == ROW_THREAD && !threads)
+        view->disposition = ROW_FREE;
+    if (view->state == SLOT_ENABLED && !takes && (class->slots[cpu].taken & row_bit(row)) != 0)
+        view->state = SLOT_FOREIGN;
 }
 
 bool rows_overcommitted(const struct rows *rows, unsigned class_index)

@@ -132,14 +132,6 @@ static bool choice_settle(struct search *s, struct choice *choice)
     return done;
 }
 
-static bool choice_uses_busy(const struct choice *choice)
-{
-    for (unsigned i = 0; i < choice->n_taken; i++)
-        if ((choice->busy & row_bit(choice->taken[i])) != 0)
-            return true;
-    return false;
-}
-
 /* Tries every set of rows that fills the wants, with and without order[at]. */
 static bool choice_grow(struct search *s, struct choice *choice, unsigned at)
 {
@@ -147,9 +139,12 @@ static bool choice_grow(struct search *s, struct choice *choice, unsigned at)
         return false;
     s->steps--;
     if (choice->n_taken == choice->needed) {
-        /* the first pass has tried the sets that displace no claim */
-        if (choice_uses_busy(choice) != choice->may_displace)
-            return false;
+        bool displaces = false;
+
+        for (unsigned i = 0; i < choice->n_taken; i++)
+            displaces |= (choice->busy & row_bit(choice->taken[i])) != 0;
+        if (displaces != choice->may_displace)
+            return false; /* the first pass has tried the sets that displace no claim */
         match_rows(choice->wants, choice->needed, choice->taken, choice->n_taken);
         return choice_settle(s, choice);
     }

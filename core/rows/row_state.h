@@ -9,7 +9,6 @@
 #pragma once
 
 #include "core/base/vec.h"
-#include "core/rows/match.h"
 #include "core/rows/row.h"
 
 /* The rows of one class on one CPU, one bit per row. */

@@ -4,8 +4,8 @@
  */
 #include "examples/pmc-names/names.h"
 
-#include "core/base/hash.h"
 #include "core/base/scan.h"
+#include "core/base/vec.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,7 +5,6 @@
  */
 #include "backends/backends.h"
 #include "core/base/arena.h"
-#include "core/base/fds.h"
 #include "core/base/journal.h"
 #include "core/change/change.h"
 #include "core/log/record.h"

@@ -7,7 +7,6 @@
 
 #include "core/base/arena.h"
 #include "core/base/clock.h"
-#include "core/base/fds.h"
 #include "core/base/journal.h"
 #include "fs/program/confine.h"
 #include "fs/program/mount.h"

@@ -5,7 +5,6 @@
 #include "fs/program/worker.h"
 
 #include "core/base/arena.h"
-#include "core/base/fds.h"
 #include "fs/program/mount.h"
 #include "fs/program/options.h"
 #include "fs/requests/caller.h"

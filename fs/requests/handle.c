@@ -4,7 +4,7 @@
 #include "fs/requests/handle.h"
 
 #include "core/engine.h"
-#include "core/journal/fields.h"
+#include "core/journal/load.h"
 #include "core/pmc/rights.h"
 
 #include <assert.h>

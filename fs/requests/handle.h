@@ -6,8 +6,8 @@
 #pragma once
 
 #include "core/base/arena.h"
-#include "core/base/hash.h"
 #include "core/base/journal.h"
+#include "core/base/vec.h"
 #include "core/call.h"
 #include "core/work.h"
 

@@ -1,7 +1,7 @@
 /*
  * The list of events, its order and its ids.
  */
-#include "core/base/catalog.h"
+#include "core/base/event.h"
 
 #include "tests/unit/unit.h"
 

@@ -1,7 +1,6 @@
 /*
  * Containers: a hash table and an array are unchanged after ENOMEM.
  */
-#include "core/base/hash.h"
 #include "core/base/vec.h"
 #include "tests/unit/memory.h"
 #include "tests/unit/unit.h"

@@ -2,7 +2,6 @@
  * Rows compared with a naive model over random operations. The model keeps no counts: each query
  * visits every PMC and slot, and tries by brute force whether a PMC fits.
  */
-#include "core/rows/match.h"
 #include "core/rows/row.h"
 
 #include "tests/unit/unit.h"

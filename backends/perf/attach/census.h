@@ -13,7 +13,6 @@
 
 #include "backends/perf/count/counter.h"
 #include "core/base/clock.h"
-#include "core/base/hash.h"
 #include "core/base/vec.h"
 
 #include <stddef.h>

@@ -8,7 +8,7 @@
 #include "backends/perf/probe/pmu.h"
 #include "backends/perf/state.h"
 
-#include "core/base/catalog.h"
+#include "core/base/event.h"
 
 enum {
     SPELLING_MAX = 512,

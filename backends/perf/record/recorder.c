@@ -10,7 +10,6 @@
 #include "backends/perf/record/sideband.h"
 
 #include "core/base/arena.h"
-#include "core/base/fds.h"
 #include "core/base/vec.h"
 
 #include <assert.h>

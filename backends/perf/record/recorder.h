@@ -11,7 +11,7 @@
 
 #include "backends/perf/state.h"
 
-#include "core/base/hash.h"
+#include "core/base/vec.h"
 #include "core/log/record.h"
 
 #include <pthread.h>
