@@ -1,7 +1,7 @@
 /*
  * The engine: owns instances, PMCs, rows, tunables and statistics. The caller holds the engine's
  * lock for every function, unless noted; core does not take it. Functions that wait, open, close or
- * read /proc drop the lock for that time (core/slow.h).
+ * read /proc drop the lock for that time (slow_begin()).
  */
 #pragma once
 
@@ -10,7 +10,6 @@
 #include "core/call.h"
 #include "core/files.h"
 #include "core/pmc/tunable.h"
-#include "core/slow.h"
 
 #include <sys/types.h>
 
@@ -45,8 +44,6 @@ struct pmc *engine_pmc(struct engine *engine, uint64_t id); /* NULL: released */
 /* Returns the first PMC of the instance with id > after, or NULL. For readdir. */
 struct pmc *engine_pmc_next(struct instance *instance, uint64_t after);
 struct pmc *engine_pmc_after(struct engine *engine, uint64_t after); /* of all instances */
-/* Returns true if permission bits or the group `readers` allow reading the PMC's counts. */
-bool engine_may_read(const struct pmc *pmc, const struct rights *rights);
 size_t engine_pmc_count(const struct engine *engine);
 
 /* Sets the function that recognises names that no PMC may have. Called once by fs. */

@@ -1,10 +1,9 @@
 /*
  * Changes: the order of their parts, and the changes that the engine makes by itself.
  */
+#include "core/call.h"
 #include "core/change/plan.h"
-#include "core/pmc/access.h"
 #include "core/pmc/count.h"
-#include "core/slow.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -23,7 +22,8 @@ static void take_asker(struct change *change)
                                                                        : NULL,
         .may_kernel = access_kernel(pmc->instance, rights),
         .may_system = access_system(pmc->instance, rights),
-        .may_foreign = access_foreign(change->engine, rights),
+        .may_foreign = access_superuser(rights) ||
+                       tunable_bool(&change->engine->tunables, TUNABLE_UNPRIVILEGED_PROC_DEBUG),
         .superuser = access_superuser(rights),
         .inside = !instance_is_root(pmc->instance),
     };
@@ -33,7 +33,6 @@ static void take_asker(struct change *change)
 static int change_begin(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
-    struct buf limit;
 
     if (vec_room(&change->diff.moves, pmc->links->n + 1) ||
         !(change->diff.total = tally_new(pmc_events(pmc))))
@@ -62,9 +61,8 @@ static int change_begin(struct change *change)
     change->attach_ns = tunable_u64(&change->engine->tunables, TUNABLE_ATTACH_MS) * 1000000;
     if (pmc->engine->limit_ns && change->attach_ns > pmc->engine->limit_ns)
         change->attach_ns = pmc->engine->limit_ns;
-    buf_init(&limit, change->limit_name, sizeof change->limit_name);
-    user_limit_print(change->payer, USED_FDS, &limit);
-    buf_text(&limit);
+    snprintf(change->limit_name, sizeof change->limit_name, "%s",
+             user_limit_shown(change->payer, USED_FDS));
     return settings_copy(&change->desired.settings, &pmc->settings) ? 0 : err_nomem(&change->err);
 }
 

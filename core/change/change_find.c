@@ -2,9 +2,9 @@
  * The first part of a change, without the lock: parses the command, resolves names, finds processes
  * and cgroups, and checks that the requester may observe them.
  */
+#include "core/call.h"
 #include "core/change/plan.h"
 #include "core/pmc/metric.h"
-#include "core/slow.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,8 +13,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define REASONS_BYTES 80 /* limit of the reasons for skipped targets; after that only their words  \
-                          */
+#define REASONS_BYTES                                                                              \
+    80 /* limit of the reasons for skipped targets; after that only their words                    \
+        */
 
 int change_goes_on(struct change *change)
 {

@@ -4,7 +4,7 @@
  * an ancestor with descendants=on, except the superuser's. A child has no more than its parent.
  */
 #include "core/change/plan.h"
-#include "core/pmc/rights.h"
+#include "core/users/users.h"
 
 #include <stdlib.h>
 

@@ -3,8 +3,7 @@
  * value with the PMC: which links stay, leave, end, are opened or reopened.
  */
 #include "core/change/plan.h"
-#include "core/pmc/access.h"
-#include "core/pmc/rights.h"
+#include "core/users/users.h"
 
 #include <errno.h>
 #include <fcntl.h>

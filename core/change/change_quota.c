@@ -63,8 +63,6 @@ int quota_links(struct change *change)
     const struct pmc *pmc = change->pmc;
     const unsigned events = change->desired.set ? change->desired.set->n : 0;
     unsigned n = 0;
-    struct buf limit;
-    char room[96];
 
     EACH_MOVE (move, change)
         n += move->next != NULL;
@@ -75,14 +73,10 @@ int quota_links(struct change *change)
         change->bytes += (uint64_t)more;
         return 0;
     }
-    buf_init(&limit, room, sizeof room);
-    user_limit_print(change->payer, USED_BYTES, &limit);
-    int rc = err_set(&change->err, P11,
-                     "the memory for %u targets (exited ones too) is more than %s leaves: write "
-                     "\"reset\" to ctl to drop exited targets",
-                     n, buf_text(&limit));
-    buf_free(&limit);
-    return rc;
+    return err_set(&change->err, P11,
+                   "the memory for %u targets (exited ones too) is more than %s leaves: write "
+                   "\"reset\" to ctl to drop exited targets",
+                   n, user_limit_shown(change->payer, USED_BYTES));
 }
 
 int quota_found(struct change *change, bool removes)

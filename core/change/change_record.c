@@ -48,19 +48,12 @@ struct opening change_opening(const struct change *change)
 
 int refuse_log(struct change *change, const char *what)
 {
-    struct buf limit;
-    char room[96];
-
-    buf_init(&limit, room, sizeof room);
-    user_limit_print(change->payer, USED_BYTES, &limit);
-    int rc = err_set(
+    return err_set(
         &change->err, P11,
         "%s for the log of %s (logsize %llu) would be more than %s leaves: set a smaller logsize, "
         "or release other PMCs",
         what, change->name, (unsigned long long)log_size(change->engine, &change->desired.settings),
-        buf_text(&limit));
-    buf_free(&limit);
-    return rc;
+        user_limit_shown(change->payer, USED_BYTES));
 }
 
 static int make_recording(struct change *change)

@@ -3,7 +3,7 @@
  * of the set, log=on.
  */
 #include "core/change/plan.h"
-#include "core/pmc/rights.h"
+#include "core/users/users.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -4,8 +4,8 @@
  */
 #include "core/change/deaths.h"
 
+#include "core/call.h"
 #include "core/change/plan.h"
-#include "core/slow.h"
 
 #include <stdlib.h>
 

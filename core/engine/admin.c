@@ -1,23 +1,18 @@
 /*
- * The files of admin/: tunables, the probe for foreign slots, enabling and disabling of slots.
+ * The files of admin/: tunables, the probe for foreign slots, enabling and disabling of slots; and
+ * admin/instances/NAME: the limits of an instance, and its release.
  */
-#include "core/engine/admin.h"
-
-#include "core/engine/foreign.h"
+#include "core/engine.h"
 #include "core/files.h"
-#include "core/pmc/access.h"
-#include "core/pmc/parts.h"
+#include "core/pmc/instance.h"
+#include "core/state.h"
+#include "core/users/users.h"
 
 #include <errno.h>
+#include <string.h>
 
-int show_tunable(struct call *call)
-{
-    tunable_print(&call->engine->tunables, (enum tunable)call->index, call->out);
-    buf_char(call->out, '\n');
-    return CALL_DONE;
-}
-
-int admin_may(struct call *call, const char *what)
+/* Returns 0, or E39 if the requester is not the superuser. */
+static int admin_may(struct call *call, const char *what)
 {
     if (access_superuser(call->rights))
         return 0;
@@ -28,6 +23,15 @@ int admin_may(struct call *call, const char *what)
         what,
         call->tid ? ""
                   : "; pmcfs cannot check your rights, because it cannot see your PID namespace");
+}
+
+/* ---- tunables ---- */
+
+int show_tunable(struct call *call)
+{
+    tunable_print(&call->engine->tunables, (enum tunable)call->index, call->out);
+    buf_char(call->out, '\n');
+    return CALL_DONE;
 }
 
 int store_tunable(struct call *call)
@@ -46,10 +50,70 @@ int store_tunable(struct call *call)
     return rc;
 }
 
+/*
+ * ---- foreign slots ----
+ *
+ * Slots that other programs hold, which no PMC gets. A probe cannot distinguish pmcfs's counters
+ * from others', so the rows of pmcfs are subtracted.
+ */
+
+/*
+ * Returns the rows that PMCs may hold on this CPU, including those of process PMCs, whose tasks may
+ * run there at any time.
+ */
+static uint64_t own_rows(const struct engine *engine, unsigned cpu, unsigned class_index)
+{
+    uint64_t own = 0, oldest;
+
+    for (unsigned row = 0; row < engine->classes[class_index].rows && row < 64; row++)
+        if (rows_disposition(engine->rows, class_index, row) != ROW_FREE &&
+            rows_users(engine->rows, cpu, class_index, row, &oldest) > 0)
+            own |= UINT64_C(1) << row;
+    return own;
+}
+
+/* Probes every online CPU. If PMCs changed during the probe of a CPU, its result is dropped. */
+static int foreign_probe(struct call *call)
+{
+    const struct engine *engine = call->engine;
+    int rc = engine->backend->foreign ? slow_admit(call) : CALL_DONE;
+
+    if (rc || !engine->backend->foreign)
+        return rc;
+    for (int c = cpus_next(&engine->online, 0); c >= 0; c = cpus_next(&engine->online, c + 1))
+        for (unsigned i = 0; i < engine->n_classes; i++) {
+            const uint64_t own = own_rows(engine, (unsigned)c, i);
+            uint64_t foreign;
+
+            if (!engine->classes[i].rows)
+                continue;
+            slow_begin(call, true);
+            foreign = engine->backend->foreign(engine->backend_state, i, (unsigned)c, own);
+            slow_end(call);
+            if (own_rows(engine, (unsigned)c, i) == own)
+                rows_set_foreign(engine->rows, (unsigned)c, i, foreign);
+        }
+    return CALL_DONE;
+}
+
+void engine_probe(struct engine *engine)
+{
+    struct call call = {.engine = engine, .instance = engine->root};
+
+    foreign_probe(&call);
+}
+
 /* Shows the number of slots that others held at the last probe. */
 int show_probe(struct call *call)
 {
-    buf_u64(call->out, foreign_slots(call->engine));
+    const struct engine *engine = call->engine;
+    unsigned n = 0;
+
+    for (int c = cpus_next(&engine->possible, 0); c >= 0; c = cpus_next(&engine->possible, c + 1))
+        for (unsigned i = 0; i < engine->n_classes; i++)
+            for (unsigned row = 0; row < engine->classes[i].rows; row++)
+                n += rows_slot(engine->rows, (unsigned)c, i, row) == SLOT_FOREIGN;
+    buf_u64(call->out, n);
     buf_char(call->out, '\n');
     return CALL_DONE;
 }
@@ -70,31 +134,24 @@ int store_probe(struct call *call)
     return foreign_probe(call);
 }
 
-/* Converts the file's number, which counts through all classes with rows. */
-static bool slot_of(const struct call *call, unsigned *cpu, unsigned *class_index, unsigned *row)
-{
-    unsigned number = (unsigned)(call->index & 0xffff);
+/* ---- slots ---- */
 
-    *cpu = (unsigned)(call->index >> 16);
-    for (unsigned i = 0; i < call->engine->n_classes; i++) {
-        if (number < call->engine->classes[i].rows) {
-            *class_index = i;
-            *row = number;
-            return true;
-        }
-        number -= call->engine->classes[i].rows;
-    }
-    return false;
-}
-
-/* Finds the slot of the file. Refuses if its CPU is offline. */
+/* Finds the slot of the file, whose number counts through all classes with rows. Refuses if its CPU
+ * is offline. */
 static int slot_find(struct call *call, unsigned *cpu, unsigned *class_index, unsigned *row)
 {
-    if (!slot_of(call, cpu, class_index, row))
-        return -ENOENT;
-    return cpus_has(&call->engine->online, *cpu)
-               ? 0
-               : err_set(&call->err, E34, "CPU %u is offline", *cpu);
+    const struct engine *engine = call->engine;
+
+    *cpu = (unsigned)(call->index >> 16);
+    *row = (unsigned)(call->index & 0xffff);
+    for (*class_index = 0; *class_index < engine->n_classes; ++*class_index) {
+        if (*row < engine->classes[*class_index].rows)
+            return cpus_has(&engine->online, *cpu)
+                       ? 0
+                       : err_set(&call->err, E34, "CPU %u is offline", *cpu);
+        *row -= engine->classes[*class_index].rows;
+    }
+    return -ENOENT;
 }
 
 int show_slot(struct call *call)
@@ -129,4 +186,83 @@ int store_slot(struct call *call)
     return err_set(&call->err, E17,
                    "\"" WORD_FMT "\" is not a valid state: write enabled or disabled",
                    WORD_ARG(word));
+}
+
+/* ---- instances ---- */
+
+static int refuse_gone(struct call *call)
+{
+    return err_set(&call->err, P26, "the instance was removed");
+}
+
+static int find_limit(const struct call *call)
+{
+    int i = 0;
+
+    while (i < LIMITS && strcmp(limit_table[i].name, call->file) != 0)
+        i++;
+    return i;
+}
+
+int show_limit(struct call *call)
+{
+    const struct instance *instance = engine_instance(call->engine, call->index);
+    int limit = find_limit(call);
+
+    if (!instance || limit == LIMITS)
+        return refuse_gone(call);
+    if (limit_table[limit].words[0])
+        buf_str(call->out, limit_table[limit].words[instance->limit[limit]]);
+    else
+        buf_u64(call->out, instance->limit[limit]);
+    buf_char(call->out, '\n');
+    return CALL_DONE;
+}
+
+int store_limit(struct call *call)
+{
+    struct instance *instance = engine_instance(call->engine, call->index);
+    int limit = find_limit(call);
+    struct word word;
+    uint64_t value;
+    int rc = instance && limit < LIMITS ? admin_may(call, "instances") : refuse_gone(call);
+
+    if (rc == 0)
+        rc = scan_only(call->text, call->len, P27, &word, &call->err);
+    if (rc == 0)
+        rc = limit_read((enum limit)limit, word, &value, &call->err);
+    if (rc)
+        return rc;
+    instance_set_limit(instance, (enum limit)limit, value);
+    instance_touch(instance);
+    if (limit == LIMIT_LIFETIME && !value)
+        instance_let_go(instance);
+    return CALL_DONE;
+}
+
+int show_instance_ctl(struct call *call)
+{
+    if (!engine_instance(call->engine, call->index))
+        return refuse_gone(call);
+    buf_str(call->out, "active\n");
+    return CALL_DONE;
+}
+
+int store_instance_ctl(struct call *call)
+{
+    struct instance *instance = engine_instance(call->engine, call->index);
+    struct word word;
+    int rc = instance ? admin_may(call, "instances") : refuse_gone(call);
+
+    if (rc == 0)
+        rc = scan_only(call->text, call->len, X17, &word, &call->err);
+    if (rc)
+        return rc;
+    if (!word_is(word, "release"))
+        return err_set(&call->err, X17,
+                       "\"" WORD_FMT "\" is not a valid command: the only one is release, which "
+                       "releases the PMCs of the instance and removes it",
+                       WORD_ARG(word));
+    instance_release(instance, true);
+    return CALL_DONE;
 }

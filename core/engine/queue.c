@@ -1,14 +1,154 @@
 /*
- * Deferred work: wakes and names for fs, background tasks of the engine, and ticks.
+ * Events from host and backend, which are noted and defer a change of the affected PMCs; deferred
+ * work: wakes and names for fs, background tasks of the engine, and ticks; and dropping the lock.
  */
 #include "core/engine.h"
 
+#include "core/call.h"
 #include "core/change/change.h"
 #include "core/read/drain.h"
 #include "core/show/poll.h"
+#include "core/state.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- slow parts: without functions of fs (unit tests) the lock is kept ---- */
+
+int slow_admit(struct call *call)
+{
+    const struct unlock_ops *unlock = call->engine->unlock;
+
+    return unlock ? unlock->admit(call) : 0;
+}
+
+void slow_begin(struct call *call, bool slow)
+{
+    if (call->engine->unlock)
+        call->engine->unlock->leave(call, slow);
+}
+
+void slow_end(struct call *call)
+{
+    if (call->engine->unlock)
+        call->engine->unlock->take(call);
+}
+
+bool slow_interrupted(struct call *call)
+{
+    return call->engine->unlock && call->engine->unlock->interrupted(call);
+}
+
+/* ---- events from host and backend ---- */
+
+static void sink_exited(void *ctx, uint64_t tag)
+{
+    struct engine *engine = *(struct engine **)ctx;
+    struct proc *proc = ids_find(&engine->procs, tag);
+    struct link *link;
+    struct pmc *pmc;
+
+    if (!proc || proc->dead)
+        return;
+    proc->dead = true;
+    proc_unindex(proc);
+    engine_touch(proc->engine, JOURNAL_PROCESS, proc->id);
+    LIST_FOREACH (link, &proc->links, of_proc)
+        pmc_defer(link->pmc, WORK_CHANGE);
+    LIST_FOREACH (pmc, &proc->owned, owned)
+        if (!pmc_released(pmc))
+            pmc_vanish(pmc);
+    while (!LIST_EMPTY(&proc->held)) /* the PID namespace ends with its first process */
+        instance_release(LIST_FIRST(&proc->held), true);
+}
+
+static void sink_gone(void *ctx, uint64_t tag)
+{
+    struct engine *engine = *(struct engine **)ctx;
+    struct link *link = ids_find(&engine->links, tag);
+
+    if (!link)
+        return;
+    link->gone = true;
+    pmc_touch(link->pmc);
+    pmc_defer(link->pmc, WORK_CHANGE);
+}
+
+static void sink_dropped(void *ctx, uint64_t tag)
+{
+    struct engine *engine = *(struct engine **)ctx;
+    struct proc *proc = ids_find(&engine->procs, tag);
+    struct link *link;
+
+    if (!proc || proc->dead)
+        return;
+    proc->guarded = false; /* a guard fires once */
+    engine_touch(proc->engine, JOURNAL_PROCESS, proc->id);
+    LIST_FOREACH (link, &proc->links, of_proc) {
+        link->dropped = true;
+        pmc_touch(link->pmc);
+        link->asked = link->below = false;
+        link->drops++;
+        pmc_defer(link->pmc, WORK_CHANGE);
+    }
+}
+
+/* Also covers links that a running change has planned or opened. */
+static void sink_cpu(void *ctx, unsigned cpu, bool online)
+{
+    struct engine *engine = *(struct engine **)ctx;
+    uint64_t id = 0;
+
+    engine->cpus_serial++;
+    cpus_add(&engine->news, cpu);
+    if (!online)
+        cpus_add(&engine->news_went, cpu);
+    if (online)
+        cpus_add(&engine->online, cpu);
+    else
+        cpus_remove(&engine->online, cpu);
+    for (struct link *link; (link = ids_next(&engine->links, id, &id));)
+        link->moved |=
+            link->kind == TARGET_CGROUP ? online : link->kind == TARGET_CPU && link->cpu == cpu;
+    id = 0;
+    for (struct pmc *pmc; (pmc = ids_next(&engine->pmcs, id, &id));) {
+        if (!mode_table[pmc->effective].system || !pmc->links->n)
+            continue;
+        pmc->cpus_stale |= online;
+        pmc->cpus_refused = false;
+        pmc_touch(pmc);
+        pmc_defer(pmc, WORK_CHANGE);
+    }
+}
+
+static void sink_cgroup(void *ctx, uint64_t tag)
+{
+    struct pmc *pmc = engine_pmc(*(struct engine **)ctx, tag);
+
+    if (pmc)
+        pmc_stir(pmc);
+}
+
+static void sink_ready(void *ctx, uint64_t tag)
+{
+    struct engine *engine = *(struct engine **)ctx;
+    struct pmc *pmc = tag ? ids_find(&engine->pmcs, tag) : NULL;
+
+    engine->follow_asked |= !tag;
+    if (pmc)
+        drain_ask(pmc);
+}
+
+struct sink engine_sink(struct engine **engine)
+{
+    return (struct sink){.ctx = engine,
+                         .exited = sink_exited,
+                         .gone = sink_gone,
+                         .dropped = sink_dropped,
+                         .cpu = sink_cpu,
+                         .cgroup = sink_cgroup,
+                         .ready = sink_ready};
+}
 
 /* ---- wakes and names ---- */
 

@@ -1,49 +1,36 @@
 /*
- * The operations of the tree: mkdir, rmdir, rename, chmod, chown, release, and last errors.
+ * The operations of the tree: mkdir, rmdir, rename, chmod, chown of PMCs and instances; open files
+ * and requests that wait, with their charges; and last errors.
  */
 #include "core/engine.h"
 
 #include "core/change/change.h"
-#include "core/engine/instances.h"
-#include "core/pmc/rights.h"
+#include "core/pmc/instance.h"
+#include "core/pmc/pmc.h"
 #include "core/read/reader.h"
 #include "core/show/series.h"
+#include "core/users/users.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+
+/* ---- PMCs: checks ---- */
 
 static int check_user_limit(struct call *call, uid_t uid, struct user *share)
 {
     struct user *user = user_get(call->engine, uid, share);
-    struct buf limit;
-    char room[96];
     int rc = 0;
 
     if (!user)
         return err_nomem(&call->err);
-    buf_init(&limit, room, sizeof room);
-    user_limit_print(user, USED_PMCS, &limit);
     if (user_left(user, USED_PMCS) == 0)
         rc = err_set(&call->err, P11,
                      "uid %u has as many PMCs as %s allows: remove one with rmdir first",
-                     (unsigned)uid, buf_text(&limit));
-    buf_free(&limit);
+                     (unsigned)uid, user_limit_shown(user, USED_PMCS));
     user_unref(user);
     return rc;
-}
-
-/* Checks the limits of PMCs. The limit per user does not apply to the superuser. */
-static int check_limits(struct call *call, bool superuser)
-{
-    const uint64_t all = tunable_u64(&call->engine->tunables, TUNABLE_MAX_PMCS);
-
-    if (call->engine->pmcs.n >= all)
-        return err_set(&call->err, P12,
-                       "all users together have as many PMCs as max_pmcs allows (%llu): remove one "
-                       "with rmdir first",
-                       (unsigned long long)all);
-    return superuser ? 0 : check_user_limit(call, call->payer, call->instance->share);
 }
 
 static int check_name(struct call *call, const char *name)
@@ -59,12 +46,70 @@ static int check_name(struct call *call, const char *name)
     return 0;
 }
 
+/* Checks the name and the limits of PMCs. The limit per user does not apply to the superuser. */
 static int check_new(struct call *call, const char *name)
 {
+    const uint64_t all = tunable_u64(&call->engine->tunables, TUNABLE_MAX_PMCS);
     int rc = check_name(call, name);
 
-    return rc ? rc : check_limits(call, call->rights && call->rights->superuser);
+    if (rc)
+        return rc;
+    if (call->engine->pmcs.n >= all)
+        return err_set(&call->err, P12,
+                       "all users together have as many PMCs as max_pmcs allows (%llu): remove one "
+                       "with rmdir first",
+                       (unsigned long long)all);
+    return access_superuser(call->rights)
+               ? 0
+               : check_user_limit(call, call->payer, call->instance->share);
 }
+
+/* ---- lifetime=namespace ---- */
+
+/* Binds the instance to the process, unless another request has bound it. */
+static int process_hold(struct call *call, struct process *process)
+{
+    struct engine *engine = call->engine;
+    struct instance *instance = call->instance;
+    bool taken = false;
+    struct proc *proc = proc_get(engine, process, &taken);
+    int rc = proc ? proc_watch(proc, &call->err) : err_nomem(&call->err);
+
+    if (proc)
+        proc_ref(proc);
+    if (rc == 0 && instance && !instance->holder && instance->limit[LIMIT_LIFETIME]) {
+        proc_ref(proc);
+        instance_hold(instance, proc);
+    }
+    if (proc)
+        proc_unref(proc, &engine->deferred[WORK_LINK]);
+    if (taken)
+        return rc;
+    slow_begin(call, false);
+    engine->host->process_free(process);
+    slow_end(call);
+    return rc;
+}
+
+/* Finds the first process of the requester's PID namespace without the lock (NULL: the daemon's
+ * namespace), then watches it and binds the instance. */
+static int instance_bind(struct call *call)
+{
+    const struct host *host = call->engine->host;
+    struct process *process = NULL;
+    int rc;
+
+    slow_begin(call, false);
+    rc = host->process_first(call->engine->host_state, call->tid, &process, &call->err);
+    slow_end(call);
+    if (call->err.id == P15)
+        return err_set(&call->err, P15,
+                       "lifetime=namespace needs your PID namespace, and pmcfs cannot see it: run "
+                       "pmcfs in the host's PID namespace");
+    return rc == 0 && process ? process_hold(call, process) : rc;
+}
+
+/* ---- PMCs: operations ---- */
 
 int engine_mkdir(struct call *call, const char *name, mode_t mode, uint64_t *id)
 {
@@ -72,7 +117,7 @@ int engine_mkdir(struct call *call, const char *name, mode_t mode, uint64_t *id)
     mode_t mask = (mode_t)tunable_u64(&engine->tunables, TUNABLE_DIRMODE);
     int rc = check_new(call, name);
 
-    if (rc == 0 && instance_unbound(call->instance)) {
+    if (rc == 0 && call->instance->limit[LIMIT_LIFETIME] && !call->instance->holder) {
         rc = instance_bind(call);
         if (rc == 0) /* check again: the lock was dropped */
             rc = call->instance ? check_new(call, name) : -ESTALE;
@@ -165,7 +210,214 @@ int engine_chown(struct call *call, uid_t uid, gid_t gid)
     return CALL_DONE;
 }
 
-/* ---- open files ---- */
+/* ---- instances ---- */
+
+static int only_superuser(struct call *call)
+{
+    return access_superuser(call->rights)
+               ? 0
+               : err_set(&call->err, E39,
+                         "only the superuser (CAP_PERFMON or CAP_SYS_ADMIN in the initial user "
+                         "namespace) may create and remove instances");
+}
+
+static int check_instance(struct call *call, const char *name)
+{
+    struct engine *engine = call->engine;
+    int rc = only_superuser(call);
+
+    if (rc == 0)
+        rc = name_check(name, &call->err);
+    if (rc)
+        return rc;
+    if (instance_by_name(engine, name))
+        return err_set(&call->err, P23, "the instance %s exists already: choose another name",
+                       name);
+    if (engine->instances.n >= INSTANCES_MAX)
+        return err_set(&call->err, P34, "there are %d instances, the maximum: remove one first",
+                       INSTANCES_MAX);
+    if (engine->next_instance > INSTANCE_ID_MAX)
+        return err_set(
+            &call->err, P34,
+            "%llu instances were created since the mount, and no number is left: mount again",
+            (unsigned long long)INSTANCE_ID_MAX);
+    return 0;
+}
+
+/* Adds the sticky bit: PMCs are removed by their owner or the instance's owner. */
+static mode_t mode_of(mode_t mode)
+{
+    return (mode & 0777) | S_ISVTX;
+}
+
+static uint64_t real_now(const struct engine *engine)
+{
+    return engine->host->realtime_ns(engine->host_state);
+}
+
+int engine_mkinstance(struct call *call, const char *name, mode_t mode, uint64_t *id)
+{
+    struct engine *engine = call->engine;
+    struct instance *instance;
+    int rc = check_instance(call, name);
+
+    if (rc)
+        return rc;
+    instance = instance_make(engine, engine->next_instance, name);
+    if (!instance)
+        return err_nomem(&call->err);
+    engine->next_instance++;
+    instance->uid = call->uid;
+    instance_touch(instance);
+    instance->gid = call->gid;
+    instance->mode = mode_of(mode);
+    instance->changed_ns = real_now(engine);
+    *id = instance->id;
+    return CALL_DONE;
+}
+
+int engine_rminstance(struct call *call, const char *name)
+{
+    struct instance *instance = instance_by_name(call->engine, name);
+    int rc = only_superuser(call);
+
+    if (rc)
+        return rc;
+    if (!instance)
+        return -ENOENT;
+    if (instance->n)
+        return err_set(&call->err, P35,
+                       "instance %s has %zu PMC%s: rmdir them, or write \"release\" to "
+                       "admin/instances/%s/ctl to remove all",
+                       name, instance->n, instance->n == 1 ? "" : "s", name);
+    instance_release(instance, false);
+    return CALL_DONE;
+}
+
+int engine_chmod_instance(struct call *call, mode_t mode)
+{
+    call->instance->mode = mode_of(mode);
+    instance_touch(call->instance);
+    call->instance->changed_ns = real_now(call->engine);
+    return CALL_DONE;
+}
+
+int engine_chown_instance(struct call *call, uid_t uid, gid_t gid)
+{
+    if (uid != (uid_t)-1)
+        call->instance->uid = uid;
+    if (gid != (gid_t)-1)
+        call->instance->gid = gid;
+    instance_touch(call->instance);
+    call->instance->changed_ns = real_now(call->engine);
+    return CALL_DONE;
+}
+
+/* ---- open files: their memory is charged to the user that opened them ---- */
+
+#define OPEN_BYTES 1024 /* the handle, its allocation and its record */
+
+static uint64_t open_file_bytes(const struct open_file *open)
+{
+    return OPEN_BYTES + open->remembers + (open->swap ? strlen(open->swap) + 1 : 0);
+}
+
+/* Charges without a check if it `was_granted` before, or if the charge decreases. */
+static bool open_file_charge(struct open_file *open, uint64_t kept, bool was_granted)
+{
+    const uint64_t bytes = open_file_bytes(open) + kept;
+    const int64_t more = (int64_t)(bytes - open->charged);
+
+    if (open->payer && (was_granted || kept < open->kept_bytes))
+        user_add(open->payer, USED_TEXTS, more);
+    else if (open->payer && !user_charge(open->payer, USED_TEXTS, more))
+        return false;
+    open->charged = bytes;
+    open->kept_bytes = kept;
+    return true;
+}
+
+int open_file_keep(struct call *call, uint64_t bytes)
+{
+    if (open_file_charge(call->open, bytes, false))
+        return 0;
+    return err_set(&call->err, P11,
+                   "this open file needs %llu bytes of memory, and %s leaves less: close other "
+                   "files, release a PMC, or set a smaller logsize",
+                   (unsigned long long)(open_file_bytes(call->open) + bytes),
+                   user_limit_shown(call->open->payer, USED_TEXTS));
+}
+
+static bool payer_set(struct engine *engine, struct open_file *open, uid_t uid)
+{
+    const struct instance *instance = engine_instance(engine, open->instance);
+
+    open->payer = user_get(engine, uid, instance ? instance->share : NULL);
+    open->payer_uid = uid;
+    return open->payer;
+}
+
+void open_file_forget(struct open_file *open)
+{
+    if (!open->payer)
+        return;
+    user_add(open->payer, USED_TEXTS, -(int64_t)open->charged);
+    user_unref(open->payer);
+    open->payer = NULL;
+    open->charged = 0;
+}
+
+int open_file_hold(struct call *call, struct rights *rights)
+{
+    struct open_file *open = call->open;
+    int rc = payer_set(call->engine, open, call->payer) ? 0 : err_nomem(&call->err);
+
+    rc = rc ? rc : open_file_keep(call, 0);
+    if (rc == 0 && rights)
+        rc = rights_keep(call->engine, open->payer, &rights, &call->err);
+    if (rc == 0) {
+        call->rights = open->rights = rights;
+        return 0;
+    }
+    open_file_forget(open);
+    return rc;
+}
+
+bool open_file_again(struct engine *engine, struct open_file *open)
+{
+    return payer_set(engine, open, open->payer_uid) &&
+           open_file_charge(open, open->kept_bytes, true);
+}
+
+/* ---- requests that wait ---- */
+
+int engine_charge_wait(struct call *call, uint64_t bytes, struct user **user)
+{
+    struct user *payer =
+        call->open && call->open->payer
+            ? user_ref(call->open->payer)
+            : user_get(call->engine, call->payer, call->instance ? call->instance->share : NULL);
+
+    *user = NULL;
+    if (!payer)
+        return err_nomem(&call->err);
+    if (user_charge(payer, USED_TEXTS, (int64_t)bytes)) {
+        *user = payer;
+        return 0;
+    }
+    err_set(&call->err, P11,
+            "the command has to wait, and its %llu bytes are more than %s leaves: let other "
+            "commands finish, release a PMC, or set a smaller logsize",
+            (unsigned long long)bytes, user_limit_shown(payer, USED_TEXTS));
+    user_unref(payer);
+    return -EDQUOT;
+}
+
+void engine_uncharge_wait(struct user *user, uint64_t bytes)
+{
+    user_add(user, USED_TEXTS, -(int64_t)bytes);
+    user_unref(user);
+}
 
 void engine_release(struct engine *engine, struct open_file *open)
 {
@@ -193,6 +445,8 @@ void open_file_leave(struct open_file *open)
         log_reader_leave(open->reader);
     open_file_clear(open);
 }
+
+/* ---- the end of a request ---- */
 
 void engine_finished(struct call *call, int rc, bool record, bool command)
 {

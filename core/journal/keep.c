@@ -5,7 +5,7 @@
 #include "core/journal/load.h"
 
 #include "core/pmc/instance.h"
-#include "core/pmc/rights.h"
+#include "core/users/users.h"
 
 #include <stdlib.h>
 #include <string.h>

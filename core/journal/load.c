@@ -5,7 +5,7 @@
  */
 #include "core/journal/load.h"
 
-#include "core/pmc/rights.h"
+#include "core/users/users.h"
 
 #include <errno.h>
 #include <stdlib.h>

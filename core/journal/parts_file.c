@@ -6,9 +6,8 @@
 
 #include "core/base/arena.h"
 #include "core/pmc/instance.h"
-#include "core/pmc/rights.h"
-#include "core/pmc/user.h"
 #include "core/read/reader.h"
+#include "core/users/users.h"
 #include "core/show/series.h"
 
 #include <stdlib.h>

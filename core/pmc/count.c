@@ -3,7 +3,7 @@
  */
 #include "core/pmc/count.h"
 
-#include "core/slow.h"
+#include "core/call.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -59,19 +59,6 @@ unsigned count_cost(const struct pmc *pmc)
     return cost;
 }
 
-/* Updates the state from a reading. ran: the counters have run, without earlier ones. */
-static void note_state(struct pmc *pmc, bool ran, bool off)
-{
-    if (pmc->busy)
-        return;
-    if (pmc->state == PMC_ARMED && ran)
-        pmc_set_state(pmc, PMC_RUNNING);
-    if (pmc->state == PMC_RUNNING && off)
-        pmc_set_state(pmc, PMC_LOST);
-    else if (pmc->state == PMC_LOST && !off)
-        pmc_set_state(pmc, PMC_RUNNING);
-}
-
 static int count_failed(const struct looked *item, struct err *err)
 {
     const struct pmc *pmc = item->pmc;
@@ -106,14 +93,6 @@ static void looked_clear(const struct look *look, struct looked *item)
     item->total = NULL;
     item->set = NULL;
     item->links = NULL;
-}
-
-static void look_end(struct look *look)
-{
-    for (unsigned i = 0; i < look->n; i++) {
-        looked_clear(look, &look->item[i]);
-        pmc_unref(look->item[i].pmc);
-    }
 }
 
 /* Copies the present state of the PMC and takes references. The block is zeroed. */
@@ -158,24 +137,14 @@ static void looked_read(const struct look *look, struct looked *item)
     item->done = true;
 }
 
-static void look_run(struct look *look)
-{
-    const struct engine *engine = look->engine;
-
-    look->time_ns = engine->host->now_ns(engine->host_state);
-    look->tsc = engine->host->tsc(engine->host_state);
-    for (unsigned i = 0; i < look->n; i++)
-        if (!look->item[i].done)
-            looked_read(look, &look->item[i]);
-}
-
 /* Adds up the readings. Needs the lock, because bases change under it. */
 static void looked_sum(struct looked *item)
 {
+    struct pmc *pmc = item->pmc;
     unsigned n = item->set ? item->set->n : 0, live = 0, off = 0;
-    bool ran = false;
+    bool ran = false; /* the counters have run, without earlier ones */
 
-    item->partial = pmc_missed(item->pmc);
+    item->partial = pmc_missed(pmc);
     for (unsigned i = 0; i < item->links->n; i++) {
         struct link *link = item->links->link[i];
 
@@ -196,25 +165,15 @@ static void looked_sum(struct looked *item)
     }
     item->partial |= tally_partial(item->total);
     item->off = live > 0 && off == live;
-    if (pmc_released(item->pmc) || item->epoch != item->pmc->epoch ||
-        item->change != item->pmc->change)
+    if (pmc_released(pmc) || item->epoch != pmc->epoch || item->change != pmc->change || pmc->busy)
         return;
-    note_state(item->pmc, ran, item->off);
-    item->change = item->pmc->change;
-}
-
-/* Completes the snapshot with the lock and prints it. */
-static int look_tell(struct call *call, struct look *look,
-                     int (*print)(struct call *call, struct look *look))
-{
-    for (unsigned i = 0; look->counts && i < look->n; i++)
-        if (!look->item[i].failed)
-            looked_sum(&look->item[i]);
-    if (look->one && pmc_released(look->item[0].pmc))
-        return err_set(&call->err, P26, "the PMC was released");
-    if (look->one && look->item[0].failed)
-        return count_failed(&look->item[0], &call->err);
-    return print(call, look);
+    if (pmc->state == PMC_ARMED && ran)
+        pmc_set_state(pmc, PMC_RUNNING);
+    if (pmc->state == PMC_RUNNING && item->off)
+        pmc_set_state(pmc, PMC_LOST);
+    else if (pmc->state == PMC_LOST && !item->off)
+        pmc_set_state(pmc, PMC_RUNNING);
+    item->change = pmc->change;
 }
 
 /*
@@ -248,6 +207,7 @@ static bool look_again(struct look *look, bool last, bool *failed)
 
 static int look_read(struct call *call, struct look *look)
 {
+    const struct host *host = look->engine->host;
     unsigned passes = 0;
     bool failed = false;
 
@@ -257,7 +217,11 @@ static int look_read(struct call *call, struct look *look)
         if (rc)
             return rc;
         slow_begin(call, look->slow);
-        look_run(look);
+        look->time_ns = host->now_ns(look->engine->host_state);
+        look->tsc = host->tsc(look->engine->host_state);
+        for (unsigned i = 0; i < look->n; i++)
+            if (!look->item[i].done)
+                looked_read(look, &look->item[i]);
         slow_end(call);
         if (!look_again(look, ++passes == PASSES_MAX, &failed))
             break;
@@ -267,26 +231,12 @@ static int look_read(struct call *call, struct look *look)
     return failed ? err_nomem(&call->err) : CALL_DONE;
 }
 
-static void look_begin(struct look *look, struct pmc *const *pmcs, unsigned n, char *block)
-{
-    unsigned cost = 0;
-
-    for (; look->n < n; look->n++) {
-        struct looked *item = &look->item[look->n];
-
-        item->pmc = pmc_ref(pmcs[look->n]);
-        looked_take(item, block);
-        block += looked_bytes(item->pmc);
-        cost += look->counts ? count_cost(item->pmc) : 1;
-    }
-    look->slow = cost > COST_SLOW;
-}
-
 int pmcs_look(struct call *call, struct pmc *const *pmcs, unsigned n, bool counts, bool pids,
               int (*print)(struct call *call, struct look *look))
 {
     uint64_t room[LOOK_ROOM / sizeof(uint64_t)];
     size_t bytes = n * sizeof(struct looked);
+    unsigned cost = 0;
     int rc;
 
     for (unsigned i = 0; i < n; i++)
@@ -300,11 +250,29 @@ int pmcs_look(struct call *call, struct pmc *const *pmcs, unsigned n, bool count
                         .pids = pids,
                         .one = call->pmc != NULL,
                         .item = items};
-    look_begin(&look, pmcs, n, (char *)(items + n));
+    for (char *block = (char *)(items + n); look.n < n; look.n++) {
+        struct looked *item = &items[look.n];
+
+        item->pmc = pmc_ref(pmcs[look.n]);
+        looked_take(item, block);
+        block += looked_bytes(item->pmc);
+        cost += counts ? count_cost(item->pmc) : 1;
+    }
+    look.slow = cost > COST_SLOW;
     rc = look_read(call, &look);
-    if (rc == CALL_DONE)
-        rc = look_tell(call, &look, print);
-    look_end(&look);
+    for (unsigned i = 0; rc == CALL_DONE && counts && i < n; i++)
+        if (!items[i].failed)
+            looked_sum(&items[i]);
+    if (rc == CALL_DONE && look.one && pmc_released(items[0].pmc))
+        rc = err_set(&call->err, P26, "the PMC was released");
+    else if (rc == CALL_DONE && look.one && items[0].failed)
+        rc = count_failed(&items[0], &call->err);
+    else if (rc == CALL_DONE)
+        rc = print(call, &look);
+    for (unsigned i = 0; i < n; i++) {
+        looked_clear(&look, &items[i]);
+        pmc_unref(items[i].pmc);
+    }
     if ((void *)items != room)
         free(items);
     return rc;

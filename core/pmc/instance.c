@@ -249,3 +249,23 @@ const char *instance_error(const struct instance *instance, uid_t uid)
             return instance->errors[i].line;
     return "ok";
 }
+
+/* ---- access ---- */
+
+/* Returns the tunable, or in an instance its limit instead. */
+static bool allowed(const struct instance *instance, enum tunable which, enum limit limit)
+{
+    return instance_is_root(instance) ? tunable_bool(&instance->engine->tunables, which)
+                                      : instance->limit[limit] != 0;
+}
+
+bool access_kernel(const struct instance *instance, const struct rights *rights)
+{
+    return access_superuser(rights) || allowed(instance, TUNABLE_UNPRIVILEGED_KERNEL, LIMIT_KERNEL);
+}
+
+bool access_system(const struct instance *instance, const struct rights *rights)
+{
+    return access_superuser(rights) ||
+           allowed(instance, TUNABLE_UNPRIVILEGED_SYSPMCS, LIMIT_SYSTEM);
+}

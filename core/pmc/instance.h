@@ -5,7 +5,7 @@
 #pragma once
 
 #include "core/base/vec.h"
-#include "core/pmc/user.h"
+#include "core/users/users.h"
 
 #define INSTANCES_MAX   4096
 #define INSTANCE_ID_MAX ((UINT64_C(1) << 24) - 1) /* largest id in a node id */
@@ -84,3 +84,6 @@ bool instance_add(struct instance *instance, struct pmc *pmc);
 void instance_remove(struct instance *instance, struct pmc *pmc);
 void instance_set_error(struct instance *instance, uid_t uid, uint64_t now_ns, const char *line);
 const char *instance_error(const struct instance *instance, uid_t uid); /* "ok" if there is none */
+/* Return true if the rights allow, through this instance: counting kernel mode; system scope. */
+bool access_kernel(const struct instance *instance, const struct rights *rights);
+bool access_system(const struct instance *instance, const struct rights *rights);

@@ -135,12 +135,6 @@ bool metric_needs(const char *event)
 /* Suffixes of the modes in which an event counts. */
 static const char *const modes[] = {":uk", ":u", ":k"};
 
-static bool counts_in(const struct plan_event *plan, const char *mode)
-{
-    return plan->event->whole || (plan->user == (strchr(mode, 'u') != NULL) &&
-                                  plan->kernel == (strchr(mode, 'k') != NULL));
-}
-
 /* Finds the event that counts this in the mode, or in the mode of the name's suffix. */
 static const struct plan_event *member(const struct metric_reading *reading, const char *operand,
                                        const char *mode)
@@ -149,11 +143,13 @@ static const struct plan_event *member(const struct metric_reading *reading, con
     const size_t len = colon ? (size_t)(colon - operand) : strlen(operand);
 
     for (unsigned i = 0; i < reading->n; i++) {
-        const char *generic = reading->events[i].event->generic;
+        const struct plan_event *plan = &reading->events[i];
+        const char *generic = plan->event->generic, *in = colon ? colon : mode;
 
         if (strlen(generic) == len && memcmp(generic, operand, len) == 0 &&
-            counts_in(&reading->events[i], colon ? colon : mode))
-            return &reading->events[i];
+            (plan->event->whole || (plan->user == (strchr(in, 'u') != NULL) &&
+                                    plan->kernel == (strchr(in, 'k') != NULL))))
+            return plan;
     }
     return NULL;
 }
@@ -200,33 +196,10 @@ static void line(const char *name, const char *behind, const struct result *resu
     buf_printf(out, " %s%s\n", unit, partial ? " partial" : "");
 }
 
-/* If a set counts in several modes, the name gets the mode as suffix. */
-static void print_metric(const struct metric *metric, const struct metric_reading *reading,
-                         bool partial, struct buf *out)
-{
-    struct result result;
-    unsigned n = 0;
-
-    for (unsigned m = 0; m < 3; m++)
-        n += compute(metric, reading, modes[m], &result);
-    for (unsigned m = 0; m < 3; m++)
-        if (compute(metric, reading, modes[m], &result))
-            line(metric->name, n > 1 && m ? modes[m] : "", &result, metric->unit, partial, out);
-}
-
 static bool is_cpu_clock(const struct plan_event *plan)
 {
     return strcmp(plan->event->generic, "task-clock") == 0 ||
            strcmp(plan->event->generic, "cpu-clock") == 0;
-}
-
-/* Returns the event that counts CPU time, or NULL. These clocks count in all modes. */
-static const struct plan_event *cpu_clock(const struct metric_reading *reading)
-{
-    for (unsigned i = 0; i < reading->n; i++)
-        if (is_cpu_clock(&reading->events[i]))
-            return &reading->events[i];
-    return NULL;
 }
 
 /* Prints an event's rate: "per" is "s" or "cpu-s", and ns the time that the rate divides by. */
@@ -248,9 +221,22 @@ static void rate(const struct metric_reading *reading, unsigned i, const char *p
 
 void metrics_print(const struct metric_reading *reading, bool partial, struct buf *out)
 {
-    for (unsigned i = 0; metric_at(i); i++)
-        print_metric(&table[i], reading, partial, out);
-    const struct plan_event *clock = cpu_clock(reading);
+    const struct plan_event *clock = NULL; /* counts CPU time, in all modes */
+    const struct metric *metric;
+    struct result result;
+
+    for (unsigned i = 0; (metric = metric_at(i)); i++) {
+        unsigned n = 0; /* if a set counts in several modes, the name gets the mode as suffix */
+
+        for (unsigned m = 0; m < 3; m++)
+            n += compute(metric, reading, modes[m], &result);
+        for (unsigned m = 0; m < 3; m++)
+            if (compute(metric, reading, modes[m], &result))
+                line(metric->name, n > 1 && m ? modes[m] : "", &result, metric->unit, partial, out);
+    }
+    for (unsigned i = 0; i < reading->n && !clock; i++)
+        if (is_cpu_clock(&reading->events[i]))
+            clock = &reading->events[i];
     for (unsigned i = 0; i < reading->n; i++)
         if (!is_cpu_clock(&reading->events[i])) {
             rate(reading, i, "s", (double)reading->elapsed_ns, partial, out);

@@ -1,11 +1,13 @@
 /*
- * Creation and release of PMCs, and events from outside such as exits of targets.
+ * Creation and release of PMCs, their sets of events, and access to their counts.
  */
 #include "core/pmc/pmc.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* Links of exited targets have no descriptor but use memory, which is charged. */
 #define LINKS_FREE  16
@@ -276,6 +278,84 @@ void pmc_set_error(struct pmc *pmc, const char *line)
     pmc->error = copy;
 }
 
+/* ---- sets of events ---- */
+
+struct set *set_new(unsigned n)
+{
+    struct set *set = calloc(1, sizeof *set + n * sizeof set->event[0]);
+
+    if (set) {
+        set->refs = 1;
+        set->n = n;
+    }
+    return set;
+}
+
+struct set *set_ref(struct set *set)
+{
+    if (set)
+        set->refs++;
+    return set;
+}
+
+void set_unref(struct set *set)
+{
+    if (!set || --set->refs > 0)
+        return;
+    if (set->engine)
+        HASH_DEL(set->engine->sets, set);
+    for (unsigned i = 0; i < set->n; i++)
+        event_clear(&set->event[i]);
+    free(set);
+}
+
+/* Compares everything, because the meaning of a spelling may have changed. */
+static bool set_same(const struct set *a, const struct set *b)
+{
+    const size_t facts = offsetof(struct event, class_index);
+    bool same = a->n == b->n;
+
+    for (unsigned i = 0; same && i < a->n; i++) {
+        const struct event *x = &a->event[i], *y = &b->event[i];
+
+        same = strcmp(x->written, y->written) == 0 && strcmp(x->resolved, y->resolved) == 0 &&
+               memcmp((const char *)x + facts, (const char *)y + facts, sizeof *x - facts) == 0;
+    }
+    return same;
+}
+
+struct set *set_share(struct engine *engine, struct set *set)
+{
+    const char *written = set ? set->event[0].written : "";
+    struct set *known;
+
+    HASH_FIND_STR(engine->sets, written, known);
+    if (!set || set->engine || (known && !set_same(known, set)))
+        return set;
+    if (known) {
+        set_unref(set);
+        return set_ref(known);
+    }
+    HASH_ADD_KEYPTR(hh, engine->sets, written, strlen(written), set);
+    set->engine = hash_has(set) ? engine : NULL;
+    return set;
+}
+
+void claim_members(struct claim *claim, const struct set *set, uint64_t row)
+{
+    for (unsigned i = 0; i < set->n; i++) {
+        const struct event *event = &set->event[i];
+
+        if (!event->rows)
+            continue;
+        claim->class_index = event->class_index;
+        claim->member[claim->n++] =
+            (struct claim_member){.fits = event->rows,
+                                  .needed = event->rows_needed,
+                                  .asked = row == UINT64_MAX ? ROW_ANY : (int)row};
+    }
+}
+
 /* ---- modes of events ---- */
 
 struct plan_event pmc_plan_event(const struct event *event, const struct settings *settings,
@@ -390,54 +470,6 @@ void pmc_stir(struct pmc *pmc)
         pmc->stirs = STIRS_MAX;
 }
 
-bool link_target_alive(void *arg)
-{
-    const struct link *link = arg;
-    const struct host *host = link->pmc->engine->host;
-
-    if (link->kind == TARGET_CGROUP)
-        return host->cgroup_alive(link->cgroup_fd);
-    return !link->proc || host->process_alive(link->proc->process);
-}
-
-/* Not checked for threads, because that needs /proc. */
-bool link_dropped(const struct pmc *pmc, const struct link *link)
-{
-    return link->dropped && !link->ended && link->proc && !link->proc->dead &&
-           (link->kind == TARGET_THREAD || pmc->engine->host->process_alive(link->proc->process));
-}
-
-bool link_moved(const struct pmc *pmc, const struct link *link)
-{
-    if (link->ended || link->kind < TARGET_CPU)
-        return false;
-    return link->moved ||
-           (link->kind == TARGET_CPU && link->offline == cpus_has(&pmc->engine->online, link->cpu));
-}
-
-void link_lost_below(struct link *link)
-{
-    if (link->dropped || !link->pmc)
-        return;
-    pmc_touch(link->pmc);
-    link->missed = link->dropped = link->below = true;
-    link->asked = false;
-    link->drops++;
-    pmc_defer(link->pmc, WORK_CHANGE);
-}
-
-bool link_dead(const struct pmc *pmc, const struct link *link)
-{
-    if (link->ended)
-        return false;
-    if (link->kind == TARGET_CGROUP && pmc->settings.word[KEY_REATTACH])
-        return false; /* see pmc_stir() */
-    if (link->gone)   /* or its process executed a privileged program, see link_dropped() */
-        return !link_dropped(pmc, link);
-    /* With descendants the children are still counted after the process has exited. */
-    return link->proc && link->proc->dead && !pmc->settings.word[KEY_DESCENDANTS];
-}
-
 /* ---- lifetime=owner ---- */
 
 void pmc_own(struct pmc *pmc, struct proc *proc)
@@ -453,4 +485,33 @@ void pmc_disown(struct pmc *pmc, struct work_queue *unused)
     LIST_REMOVE(pmc, owned);
     pmc->owner = NULL;
     proc_unref(proc, unused);
+}
+
+/* ---- access ---- */
+
+/* Returns true if the mode gives these bits (S_IROTH | S_IXOTH) to a user with these rights. */
+static bool mode_grants(mode_t mode, uid_t uid, gid_t gid, mode_t need, const struct rights *rights)
+{
+    if (rights_pass_bits(rights, uid, gid))
+        return true;
+    if (rights->uid == uid)
+        need <<= 6;
+    else if (rights_in_group(rights, gid))
+        need <<= 3;
+    return (mode & need) == need;
+}
+
+/* Gives the same answer as path lookup and open of NAME/count. */
+bool access_read(const struct pmc *pmc, const struct instance *from, const struct rights *rights)
+{
+    const struct instance *in = pmc->instance;
+
+    if (!rights || (in != from && !instance_is_root(from)))
+        return false;
+    if ((rights->userns_fd < 0 && rights->superuser) ||
+        (pmc->engine->readers != (gid_t)-1 && rights_in_group(rights, pmc->engine->readers)))
+        return true;
+    if (in != from && !mode_grants(in->mode, in->uid, in->gid, S_IXOTH, rights))
+        return false;
+    return mode_grants(pmc->mode, pmc->uid, pmc->gid, S_IROTH | S_IXOTH, rights);
 }

@@ -8,10 +8,10 @@
 #include "core/log/log.h"
 #include "core/log/log_sets.h"
 #include "core/pmc/instance.h"
-#include "core/pmc/parts.h"
 #include "core/pmc/settings.h"
 #include "core/pmc/target.h"
 #include "core/log/recording.h"
+#include "core/state.h"
 
 #include <stdatomic.h>
 
@@ -286,3 +286,6 @@ void pmc_set_error(struct pmc *pmc, const char *line);
 void pmc_own(struct pmc *pmc, struct proc *proc);
 void pmc_disown(struct pmc *pmc, struct work_queue *unused);
 int name_check(const char *name, struct err *err); /* P22, P24 */
+/* Returns true if tables (counts, metrics, rows) of `from`, the PMC's instance or the root, may
+ * show the PMC's count: permission bits or the group `readers` allow reading it. */
+bool access_read(const struct pmc *pmc, const struct instance *from, const struct rights *rights);

@@ -3,7 +3,7 @@
  */
 #include "core/pmc/target.h"
 
-#include "core/pmc/rights.h"
+#include "core/pmc/pmc.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -431,6 +431,56 @@ void link_spread(struct link *link)
 {
     if (link->proc && link->rights && !link_spreads(link))
         LIST_INSERT_HEAD(&link->proc->engine->spreading, link, of_spreading);
+}
+
+/* ---- what happened to a target ---- */
+
+bool link_target_alive(void *arg)
+{
+    const struct link *link = arg;
+    const struct host *host = link->pmc->engine->host;
+
+    if (link->kind == TARGET_CGROUP)
+        return host->cgroup_alive(link->cgroup_fd);
+    return !link->proc || host->process_alive(link->proc->process);
+}
+
+/* Not checked for threads, because that needs /proc. */
+bool link_dropped(const struct pmc *pmc, const struct link *link)
+{
+    return link->dropped && !link->ended && link->proc && !link->proc->dead &&
+           (link->kind == TARGET_THREAD || pmc->engine->host->process_alive(link->proc->process));
+}
+
+bool link_moved(const struct pmc *pmc, const struct link *link)
+{
+    if (link->ended || link->kind < TARGET_CPU)
+        return false;
+    return link->moved ||
+           (link->kind == TARGET_CPU && link->offline == cpus_has(&pmc->engine->online, link->cpu));
+}
+
+void link_lost_below(struct link *link)
+{
+    if (link->dropped || !link->pmc)
+        return;
+    pmc_touch(link->pmc);
+    link->missed = link->dropped = link->below = true;
+    link->asked = false;
+    link->drops++;
+    pmc_defer(link->pmc, WORK_CHANGE);
+}
+
+bool link_dead(const struct pmc *pmc, const struct link *link)
+{
+    if (link->ended)
+        return false;
+    if (link->kind == TARGET_CGROUP && pmc->settings.word[KEY_REATTACH])
+        return false; /* see pmc_stir() */
+    if (link->gone)   /* or its process executed a privileged program, see link_dropped() */
+        return !link_dropped(pmc, link);
+    /* With descendants the children are still counted after the process has exited. */
+    return link->proc && link->proc->dead && !pmc->settings.word[KEY_DESCENDANTS];
 }
 
 /* ---- text ---- */

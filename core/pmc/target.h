@@ -6,8 +6,8 @@
 
 #include "core/base/scan.h"
 #include "core/base/vec.h"
-#include "core/pmc/parts.h"
 #include "core/log/recording.h"
+#include "core/state.h"
 
 #include <stdbool.h>
 #include <stdint.h>

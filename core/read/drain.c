@@ -6,7 +6,7 @@
 #include "core/read/drain.h"
 
 #include "core/pmc/pmc.h"
-#include "core/slow.h"
+#include "core/call.h"
 
 #include <stdlib.h>
 

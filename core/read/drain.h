@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "core/pmc/parts.h"
+#include "core/state.h"
 
 /* Requests a drain of the PMC. Does nothing if the PMC does not record. */
 void drain_ask(struct pmc *pmc);

@@ -9,9 +9,8 @@
 #include "core/engine.h"
 #include "core/files.h"
 #include "core/pmc/pmc.h"
-#include "core/pmc/rights.h"
 #include "core/read/folded.h"
-#include "core/slow.h"
+#include "core/users/users.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -5,7 +5,6 @@
 #include "core/base/vec.h"
 #include "core/engine.h"
 #include "core/files.h"
-#include "core/pmc/access.h"
 #include "core/pmc/pmc.h"
 
 #include <stdlib.h>

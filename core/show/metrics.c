@@ -4,7 +4,6 @@
  * metrics=cpu.
  */
 #include "core/files.h"
-#include "core/pmc/access.h"
 #include "core/pmc/count.h"
 
 #include <inttypes.h>

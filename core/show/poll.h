@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "core/pmc/parts.h"
+#include "core/state.h"
 
 /* Takes a snapshot of the polled PMCs. Returns false if none is requested. */
 bool poll_task(struct call *call);

@@ -3,7 +3,6 @@
  */
 #include "core/change/deaths.h"
 #include "core/files.h"
-#include "core/pmc/access.h"
 #include "core/pmc/count.h"
 
 #include <errno.h>

@@ -4,10 +4,9 @@
  */
 #include "fs/program/boot.h"
 
+#include "core/base/scan.h"
 #include "core/engine.h"
-#include "core/engine/admin.h"
 #include "core/pmc/pmc.h"
-#include "core/pmc/rights.h"
 #include "core/pmc/settings.h"
 #include "core/pmc/target.h"
 #include "fs/requests/caller.h"

@@ -5,7 +5,7 @@
 
 #include "core/engine.h"
 #include "core/journal/load.h"
-#include "core/pmc/rights.h"
+#include "core/users/users.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -6,6 +6,8 @@
 #include "fs/requests/ops.h"
 #include "fs/requests/request.h"
 
+#include "core/pmc/pmc.h"
+
 #include <errno.h>
 #include <linux/fuse.h>
 #include <stdlib.h>
@@ -264,7 +266,8 @@ static int end_run(struct request *rq)
     rq->slice = "";
     if (row->stream)
         return -ESPIPE; /* a stream has no end; tail(1) then reads from the start */
-    if (!row->bound || (call->rights && call->pmc && !engine_may_read(call->pmc, call->rights)))
+    if (!row->bound ||
+        (call->rights && call->pmc && !access_read(call->pmc, call->pmc->instance, call->rights)))
         return CALL_DONE;
     rc = request_remembers(rq);
     if (rc < 0)

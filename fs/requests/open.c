@@ -77,7 +77,8 @@ static int open_run(struct request *rq)
     if (rq->gone && !was_open)
         rc = -ESTALE; /* the kernel looks the name up again */
     else if (fs->had_readers && (flags & FILE_READERS) && rq->rights &&
-             (rq->open.flags & O_ACCMODE) != O_WRONLY && !engine_may_read(rq->call.pmc, rq->rights))
+             (rq->open.flags & O_ACCMODE) != O_WRONLY &&
+             !access_read(rq->call.pmc, rq->call.pmc->instance, rq->rights))
         rc = -EACCES; /* it only looks readable because of the group `readers` */
     else if (rq->open.remembers)
         rc = open_remember(rq);

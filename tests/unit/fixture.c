@@ -5,7 +5,7 @@
 
 #include "backends/backends.h"
 #include "core/pmc/pmc.h"
-#include "core/pmc/rights.h"
+#include "core/users/users.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -4,8 +4,8 @@
  */
 #include "tests/unit/unit.h"
 
-#include "core/pmc/parts.h"
 #include "core/pmc/pmc.h"
+#include "core/state.h"
 #include "tests/unit/fixture.h"
 
 #include <errno.h>

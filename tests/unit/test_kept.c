@@ -6,7 +6,7 @@
 
 #include "core/engine.h"
 #include "core/pmc/instance.h"
-#include "core/pmc/rights.h"
+#include "core/users/users.h"
 #include "tests/unit/fixture.h"
 
 #include <errno.h>

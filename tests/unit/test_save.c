@@ -4,7 +4,7 @@
 #include "tests/unit/unit.h"
 
 #include "core/pmc/pmc.h"
-#include "core/pmc/rights.h"
+#include "core/users/users.h"
 #include "tests/unit/fixture.h"
 
 #include <errno.h>

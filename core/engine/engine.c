@@ -4,9 +4,8 @@
 #include "core/engine.h"
 
 #include "core/change/change.h"
-#include "core/engine/foreign.h"
 #include "core/pmc/metric.h"
-#include "core/pmc/rights.h"
+#include "core/users/users.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -47,24 +46,12 @@ struct engine *engine_new(const struct tunables *tunables)
     return engine;
 }
 
-/* Returns the name of the processor (free it), or NULL on ENOMEM. */
-static char *machine_name(const struct host *host, struct host_state *host_state)
-{
-    struct buf name;
-    char *text;
-
-    buf_init(&name, NULL, 0);
-    host->cpu_name(host_state, &name);
-    text = strdup(buf_text(&name));
-    buf_free(&name);
-    return text;
-}
-
 int engine_start(struct engine *engine, const struct host *host, struct host_state *host_state,
                  const struct backend *backend, struct backend_state *backend_state,
                  struct err *err)
 {
     struct rlimit limit = {.rlim_cur = 1024};
+    struct buf name;
 
     engine->host = host;
     engine->host_state = host_state;
@@ -78,7 +65,10 @@ int engine_start(struct engine *engine, const struct host *host, struct host_sta
         host->cpus_online(host_state, &engine->online);
     }
     engine->rows = rows_new(engine->classes, engine->n_classes, &engine->possible);
-    engine->machine = machine_name(host, host_state);
+    buf_init(&name, NULL, 0);
+    host->cpu_name(host_state, &name);
+    engine->machine = strdup(buf_text(&name));
+    buf_free(&name);
     if (!engine->rows || !engine->machine)
         return err_nomem(err);
     rows_set_strict(engine->rows, tunable_bool(&engine->tunables, TUNABLE_STRICT_ROWS));
@@ -95,13 +85,6 @@ void engine_set_limit(struct engine *engine, uint64_t limit_ns)
 void engine_set_unlock(struct engine *engine, const struct unlock_ops *unlock)
 {
     engine->unlock = unlock;
-}
-
-void engine_probe(struct engine *engine)
-{
-    struct call call = {.engine = engine, .instance = engine->root};
-
-    foreign_probe(&call);
 }
 
 void engine_free(struct engine *engine)
@@ -147,30 +130,25 @@ void engine_free(struct engine *engine)
     free(engine);
 }
 
-/* Reads the counters for descendants that lost their events, which only this worker can detect. */
-static void links_settle(struct pmc *pmc)
-{
-    struct reading reading;
-
-    for (unsigned i = 0; i < pmc->links->n; i++) {
-        struct link *link = pmc->links->link[i];
-
-        if (link_live(link) && pmc->engine->backend->read(link->counter, &reading, true) == 0 &&
-            reading.dropped)
-            link_lost_below(link);
-    }
-}
-
+/* Reads the counters with descendants too, because only this worker can detect that these lost
+ * their events. */
 void engine_settle(struct engine *engine)
 {
+    struct reading reading;
     uint64_t id = 0;
     bool any;
 
     for (struct pmc *pmc; (pmc = ids_next(&engine->pmcs, id, &id));) {
         if (pmc->recording)
             recording_drain(pmc->recording, true, &any);
-        if (pmc->settings.word[KEY_DESCENDANTS] && pmc->links)
-            links_settle(pmc);
+        for (unsigned i = 0; pmc->settings.word[KEY_DESCENDANTS] && pmc->links && i < pmc->links->n;
+             i++) {
+            struct link *link = pmc->links->link[i];
+
+            if (link_live(link) && engine->backend->read(link->counter, &reading, true) == 0 &&
+                reading.dropped)
+                link_lost_below(link);
+        }
     }
     id = 0;
     engine_touch(engine, JOURNAL_ENGINE, 0); /* statistics */

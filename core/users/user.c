@@ -1,11 +1,12 @@
 /*
  * The table of users, and charging.
  */
-#include "core/pmc/user.h"
+#include "core/users/users.h"
 
 #include <assert.h>
 #include <inttypes.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #define NO_UID     ((uid_t)-1) /* the account of an instance */
@@ -211,16 +212,16 @@ const char *user_limit_name(const struct user *user, enum resource what)
                                              : tunable_row(resources[counted(what)].tunable)->name;
 }
 
-void user_limit_print(const struct user *user, enum resource what, struct buf *out)
+const char *user_limit_shown(const struct user *user, enum resource what)
 {
+    static _Thread_local char text[96];
     const struct user *scarcest = scarce(user, what);
     const uint64_t limit = limit_of(scarcest, counted(what));
+    const bool quarter = what == USED_FDS && limit == user->engine->fd_limit / 4;
 
-    if (scarcest->uid == NO_UID)
-        buf_str(out, "this instance's ");
-    if (what == USED_FDS && limit == user->engine->fd_limit / 4)
-        buf_str(out, "a quarter of RLIMIT_NOFILE");
-    else
-        buf_str(out, user_limit_name(user, what));
-    buf_printf(out, " (%" PRIu64 " %s)", limit, resources[counted(what)].unit);
+    snprintf(text, sizeof text, "%s%s (%" PRIu64 " %s)",
+             scarcest->uid == NO_UID ? "this instance's " : "",
+             quarter ? "a quarter of RLIMIT_NOFILE" : user_limit_name(user, what), limit,
+             resources[counted(what)].unit);
+    return text;
 }

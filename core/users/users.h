@@ -1,10 +1,11 @@
 /*
- * Users and their use of limited resources. Amounts are atomic, because logs grow in any thread;
- * everything else needs the engine's lock.
+ * Users and their use of limited resources, and the rights of open files and targets. Amounts are
+ * atomic, because logs grow in any thread; everything else needs the engine's lock.
  */
 #pragma once
 
-#include "core/pmc/parts.h"
+#include "core/log/log_sets.h"
+#include "core/state.h"
 
 /* Limited resources. Tunables limit each user, the administrator limits an instance. */
 enum resource {
@@ -47,7 +48,31 @@ bool user_charge(struct user *user, enum resource what, int64_t n);
 bool user_charge_log(void *user, int64_t bytes); /* for log_set_charge() */
 /* Returns how much is left. */
 uint64_t user_left(const struct user *user, enum resource what);
-/* Returns the name of the limit with the least left: "max_fds", or "this instance's max_fds (50
- * descriptors)". */
+/* Returns the name of the limit with the least left, as "max_fds". */
 const char *user_limit_name(const struct user *user, enum resource what);
-void user_limit_print(const struct user *user, enum resource what, struct buf *out);
+/* Returns that limit for a sentence, as "this instance's max_fds (50 descriptors)". The next call
+ * in the same thread overwrites it. */
+const char *user_limit_shown(const struct user *user, enum resource what);
+
+/*
+ * ---- rights ----
+ *
+ * Equal rights share one object with a reference count, which is charged to the first user.
+ */
+
+/*
+ * Replaces *at by a reference to a shared object. Returns 0, or P10, P11 or E32, and then the
+ * caller keeps the rights. user NULL: not charged.
+ */
+int rights_keep(struct engine *engine, struct user *user, struct rights **at, struct err *err);
+struct rights *rights_ref(struct rights *rights); /* NULL allowed */
+void rights_unref(struct rights *rights);         /* NULL allowed */
+/* Adds loaded rights with their id and user, without a reference. Returns false on ENOMEM. */
+bool rights_add(struct engine *engine, struct rights *rights);
+/* Frees loaded rights that nothing refers to. */
+void rights_sweep(struct engine *engine);
+/* Returns the rights to the memory of processes; for NULL: none. */
+struct memory_right rights_to_memory(const struct rights *rights);
+/* Frees unused rights after their records were deleted. */
+void rights_end(struct engine *engine);
+bool access_superuser(const struct rights *rights); /* NULL: no rights */

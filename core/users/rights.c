@@ -1,9 +1,7 @@
 /*
  * Shared rights of openers.
  */
-#include "core/pmc/rights.h"
-
-#include "core/pmc/user.h"
+#include "core/users/users.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -74,33 +72,23 @@ static int check_charge(const struct engine *engine, const struct user *user,
                         const struct rights *rights, struct err *err)
 {
     const bool has_fd = rights->userns_fd >= 0;
-    enum resource what = USED_TEXTS;
-    struct buf limit;
-    char room[160];
-    int rc = 0;
 
     if (has_fd && engine->fds_used + FDS_KEPT >= engine->fd_limit)
         return err_set(err, P10,
                        "pmcfs has no file descriptor left for your user namespace: raise "
                        "LimitNOFILE= of pmcfs.service");
     if (user && has_fd && user_left(user, USED_FDS) == 0)
-        what = USED_FDS;
-    else if (!user || user_left(user, USED_TEXTS) >= bytes_of(rights))
+        return err_set(err, P11,
+                       "a file opened from your user namespace needs a file descriptor, and %s "
+                       "leaves none: close other files",
+                       user_limit_shown(user, USED_FDS));
+    if (!user || user_left(user, USED_TEXTS) >= bytes_of(rights))
         return 0;
-    buf_init(&limit, room, sizeof room);
-    user_limit_print(user, what, &limit);
-    if (what == USED_FDS)
-        rc = err_set(err, P11,
-                     "a file opened from your user namespace needs a file descriptor, and %s "
-                     "leaves none: close other files",
-                     buf_text(&limit));
-    else
-        rc = err_set(err, P11,
-                     "your groups need %llu bytes of memory (%u groups), and %s leaves less: close "
-                     "open files, release a PMC, or set a smaller logsize",
-                     (unsigned long long)bytes_of(rights), rights->n_groups, buf_text(&limit));
-    buf_free(&limit);
-    return rc;
+    return err_set(err, P11,
+                   "your groups need %llu bytes of memory (%u groups), and %s leaves less: close "
+                   "open files, release a PMC, or set a smaller logsize",
+                   (unsigned long long)bytes_of(rights), rights->n_groups,
+                   user_limit_shown(user, USED_TEXTS));
 }
 
 bool rights_add(struct engine *engine, struct rights *rights)
@@ -184,6 +172,11 @@ void rights_end(struct engine *engine)
 }
 
 /* ---- queries ---- */
+
+bool access_superuser(const struct rights *rights)
+{
+    return rights && rights->superuser;
+}
 
 /* Returns the rights that ptrace(2) checks, which do not include groups. */
 struct memory_right rights_to_memory(const struct rights *rights)
