@@ -19,7 +19,7 @@ struct host_state;
 
 /*
  * The rights of a process that opened a file, or that made a request such as mkdir. Read once. Open
- * files and targets with equal rights share one object: rights_keep() in core/pmc/rights.h.
+ * files and targets with equal rights share one object: rights_keep() in core/users/users.h.
  */
 struct id_range {
     uint32_t first, count; /* 0: none */

@@ -1,13 +1,32 @@
 /*
- * Changes: the order of their parts, and the changes that the engine makes by itself.
+ * Changes: the order of their parts, commands, the changes that the engine makes by itself, and
+ * exits of targets that were not reported yet.
  */
 #include "core/call.h"
 #include "core/change/plan.h"
+
+#include "core/files.h"
 #include "core/pmc/count.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+const struct verb_row verb_table[VERBS] = {
+    [VERB_START] =
+        {"start",
+         "start or continue counting. Attaches the writing process if there never was a target",
+         "PMCSTART, PMIOSTART, cpc_enable"},
+    [VERB_STOP] = {"stop", "stop counting and keep the value", "PMCSTOP, PMIOSTOP, cpc_disable"},
+    [VERB_RESET] = {"reset",
+                    "set the value back to the initial count and the times to 0. Not while running",
+                    "PMIORESET"},
+    [VERB_RESTART] = {"restart", "reset and start in one step", "cpc_set_restart"},
+    [VERB_FLUSH] = {"flush", "make all records so far readable", "FLUSHLOG"},
+    [VERB_CLOSE] = {"close", "write the last record and close the log", "CLOSELOG"},
+    [VERB_DETACH] = {"detach", "detach from all targets", "PMCDETACH"},
+};
 
 /* ---- creation and freeing ---- */
 
@@ -66,8 +85,11 @@ static int change_begin(struct change *change)
     return settings_copy(&change->desired.settings, &pmc->settings) ? 0 : err_nomem(&change->err);
 }
 
-static void desired_clear(struct desired *desired)
+/* Frees the change with the lock; change_close() has freed the rest without it. */
+static void change_clear(struct change *change)
 {
+    struct desired *desired = &change->desired;
+
     for (unsigned i = 0; i < desired->n_names; i++)
         free(desired->names[i]);
     free(desired->metrics);
@@ -75,12 +97,6 @@ static void desired_clear(struct desired *desired)
     free(desired->events);
     set_unref(desired->set);
     settings_clear(&desired->settings);
-}
-
-/* Frees the change with the lock; change_close() has freed the rest without it. */
-static void change_clear(struct change *change)
-{
-    desired_clear(&change->desired);
     EACH_MOVE (move, change)
         free(move->last);
     free(change->diff.moves.items);
@@ -136,19 +152,25 @@ static void change_end(struct change *change)
     change_clear(change);
 }
 
-/* reattach: targets that are not watched yet. */
-static bool lacks_watch(const struct pmc *pmc)
+static bool any_link(const struct pmc *pmc, bool (*is)(const struct pmc *, const struct link *))
 {
-    for (unsigned i = 0; pmc->settings.word[KEY_REATTACH] && i < pmc->links->n; i++)
-        if (pmc->links->link[i]->kind == TARGET_CGROUP && !pmc->links->link[i]->ended &&
-            !pmc->links->link[i]->watch)
+    for (unsigned i = 0; i < pmc->links->n; i++)
+        if (is(pmc, pmc->links->link[i]))
             return true;
     return false;
 }
 
+static bool link_unwatched(const struct pmc *pmc, const struct link *link)
+{
+    return pmc->settings.word[KEY_REATTACH] && link->kind == TARGET_CGROUP && !link->ended &&
+           !link->watch;
+}
+
 static void change_decide(struct change *change)
 {
-    if (pmc_released(change->pmc) && change->cause != CAUSE_RELEASE)
+    struct pmc *pmc = change->pmc;
+
+    if (pmc_released(pmc) && change->cause != CAUSE_RELEASE)
         change->rc = err_set(&change->err, P26, "the PMC was released while the command waited");
     if (change->rc == 0)
         change_swap(change);
@@ -158,11 +180,11 @@ static void change_decide(struct change *change)
         change_refuse(change);
     }
     change->call->err = change->rc ? change->err : change->note; /* before the reply may be sent */
-    change->pmc->cpus_stale |= change->engine->cpus_serial != change->cpus_serial;
-    if (change->rc == 0 && change->cause == CAUSE_COMMAND && lacks_watch(change->pmc))
-        pmc_stir(change->pmc);
-    if (change->pmc->cpus_stale || change->pmc->stirred)
-        pmc_defer(change->pmc, WORK_CHANGE);
+    pmc->cpus_stale |= change->engine->cpus_serial != change->cpus_serial;
+    if (change->rc == 0 && change->cause == CAUSE_COMMAND && any_link(pmc, link_unwatched))
+        pmc_stir(pmc); /* the engine's own change watches it */
+    if (pmc->cpus_stale || pmc->stirred)
+        pmc_defer(pmc, WORK_CHANGE);
 }
 
 static void unlocked(struct change *change, bool slow, void (*part)(struct change *change))
@@ -207,15 +229,35 @@ int change_run(struct call *call, struct pmc *pmc, enum cause cause, bool slow)
     return rc;
 }
 
-/* ---- changes of the engine ---- */
+/* ---- commands ---- */
 
-static bool any_link(const struct pmc *pmc, bool (*is)(const struct pmc *, const struct link *))
+int change_refuse_held(struct call *call)
 {
-    for (unsigned i = 0; i < pmc->links->n; i++)
-        if (is(pmc, pmc->links->link[i]))
-            return true;
-    return false;
+    const struct pmc *pmc = call->pmc;
+
+    if (pmc->held_by && (!call->open || call->open->holds != pmc->id))
+        return err_set(&call->err, P29,
+                       "lifetime=open: another open file holds %s until it is closed", pmc->name);
+    return 0;
 }
+
+/* Runs the command; CALL_WAIT while the PMC is busy. */
+int store_command(struct call *call)
+{
+    struct pmc *pmc = call->pmc;
+    int rc;
+
+    if (pmc->busy) {
+        call->wait_for = pmc->id;
+        return CALL_WAIT;
+    }
+    rc = change_refuse_held(call);
+    return rc ? rc
+              : change_run(call, pmc, CAUSE_COMMAND,
+                           pmc->links->n > 0 || strcmp(call->file, "count") != 0);
+}
+
+/* ---- changes of the engine ---- */
 
 static bool cpus_differ(const struct pmc *pmc)
 {
@@ -223,18 +265,10 @@ static bool cpus_differ(const struct pmc *pmc)
 }
 
 /* Returns true if counters must be opened, or a recording be drained to its end. */
-bool change_takes_long(const struct pmc *pmc)
+static bool change_takes_long(const struct pmc *pmc)
 {
     return pmc->recording || pmc->links->n > COST_SMALL || count_cost(pmc) > COST_SMALL ||
            any_link(pmc, link_dropped) || pmc->stirred || cpus_differ(pmc);
-}
-
-bool change_deaths(struct call *call, struct pmc *pmc)
-{
-    if (pmc->busy || pmc_released(pmc) || !(pmc->stirred || any_link(pmc, link_dead)))
-        return false;
-    change_run(call, pmc, CAUSE_OWN, change_takes_long(pmc));
-    return true;
 }
 
 /* Always a slow part, because closing a counter waits for the kernel. */
@@ -255,4 +289,95 @@ bool change_deferred(struct call *call, struct pmc *pmc)
         return false;
     change_run(call, pmc, CAUSE_OWN, change_takes_long(pmc));
     return true;
+}
+
+/*
+ * ---- exits that were not reported yet ----
+ *
+ * Some exits of targets are not reported, so targets are checked without the lock before texts
+ * about them are made. Then a change ends the links of dead ones.
+ */
+
+#define ASKED_SOON 50 /* system calls; more are a slow part */
+
+/* Returns true if the death of the target may not be reported yet. */
+static bool link_asked(const struct pmc *pmc, const struct link *link)
+{
+    if (link->ended || link->gone || link->offline || link->kind == TARGET_CPU)
+        return false;
+    if (link->kind == TARGET_CGROUP)
+        return true;
+    return link->proc && !link->proc->dead && !pmc->settings.word[KEY_DESCENDANTS];
+}
+
+/*
+ * Returns true if the engine is just ending links: a text made now would show dead targets as
+ * living. Does not wait for commands, which may take long and have no effect before their swap.
+ */
+static bool deaths_under_way(const struct pmc *pmc)
+{
+    if (!pmc->busy || pmc->busy->cause == CAUSE_COMMAND)
+        return false;
+    return pmc->stirred || any_link(pmc, link_dead);
+}
+
+struct asked {
+    struct link *link; /* kept alive by the links */
+    bool dead;
+};
+
+static int targets_ask(struct call *call, struct pmc *pmc)
+{
+    struct links *links = links_ref(pmc->links);
+    struct asked *asked = calloc(links->n, sizeof *asked);
+    unsigned n = 0;
+
+    for (unsigned i = 0; asked && i < links->n; i++)
+        if (link_asked(pmc, links->link[i]))
+            asked[n++].link = links->link[i];
+    slow_begin(call, links->n > ASKED_SOON);
+    for (unsigned i = 0; i < n; i++)
+        asked[i].dead = !link_target_alive(asked[i].link);
+    slow_end(call);
+    for (unsigned i = 0; i < n; i++)
+        if (asked[i].dead && asked[i].link->kind == TARGET_CGROUP &&
+            pmc->settings.word[KEY_REATTACH]) {
+            pmc->stirred = true;
+        } else if (asked[i].dead) {
+            asked[i].link->gone = true;
+            pmc_touch(asked[i].link->pmc);
+        }
+    links_unref(links, &call->engine->deferred[WORK_LINK]);
+    int rc = asked ? CALL_DONE : err_nomem(&call->err);
+    free(asked);
+    return rc;
+}
+
+int deaths_settled(struct call *call)
+{
+    struct pmc *pmc = call->pmc;
+    bool slow = pmc->links->n > ASKED_SOON || change_takes_long(pmc);
+    int rc;
+
+    if (!any_link(pmc, link_asked) && !any_link(pmc, link_dead))
+        return CALL_DONE;
+    call->wait_for = pmc->id;
+    if (deaths_under_way(pmc))
+        return CALL_WAIT;
+    rc = slow ? slow_admit(call) : CALL_DONE;
+    if (rc)
+        return rc;
+    pmc_ref(pmc); /* it may be released without the lock */
+    rc = targets_ask(call, pmc);
+    if (rc == CALL_DONE) {
+        if (!pmc->busy && !pmc_released(pmc) && (pmc->stirred || any_link(pmc, link_dead)))
+            change_run(call, pmc, CAUSE_OWN, change_takes_long(pmc));
+        call->err = (struct err){.id = ERR_NONE};
+        if (pmc_released(pmc))
+            rc = err_set(&call->err, P26, "the PMC was released");
+        else if (deaths_under_way(pmc))
+            rc = CALL_WAIT;
+    }
+    pmc_unref(pmc);
+    return rc;
 }

@@ -32,6 +32,6 @@ bool change_deferred(struct call *call, struct pmc *pmc);
 /* Releases the objects of a PMC that was removed from the tree. Returns false if a running change
  * will do it. */
 bool change_release(struct call *call, struct pmc *pmc);
-/* Ends links whose targets are known to be dead. */
-bool change_deaths(struct call *call, struct pmc *pmc);
-bool change_takes_long(const struct pmc *pmc); /* returns true if ending links is a slow part */
+/* Ends the links of call->pmc to dead targets. Returns CALL_DONE, an errno, or CALL_WAIT while the
+ * engine is ending them. */
+int deaths_settled(struct call *call);

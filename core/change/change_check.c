@@ -7,14 +7,6 @@
 
 /* ---- settings ---- */
 
-static bool key_changes(const struct change *change, enum key key)
-{
-    if (key == KEY_EVENT)
-        return change->desired.new_set;
-    return key != KEY_TARGET &&
-           !settings_same(&change->desired.settings, &change->pmc->settings, key);
-}
-
 /* Returns true for a write to `count`. */
 static bool puts_count(const struct change *change)
 {
@@ -34,7 +26,12 @@ static int check_open(struct change *change)
                        "%s is %s: write \"stop\" to ctl before you write its count", pmc->name,
                        state->name);
     for (unsigned key = 0; key < KEYS; key++) {
-        if (!(change->desired.given & GIVEN(key)) || !key_changes(change, key))
+        const bool differs =
+            key == KEY_EVENT ? change->desired.new_set
+                             : key != KEY_TARGET && !settings_same(&change->desired.settings,
+                                                                   &pmc->settings, (enum key)key);
+
+        if (!(change->desired.given & GIVEN(key)) || !differs)
             continue;
         if (key == KEY_LOG)
             return err_set(&change->err, P06,
@@ -80,13 +77,6 @@ static int check_counts(struct change *change)
     return 0;
 }
 
-static enum err_id misplaced_id(const struct settings *settings, unsigned key)
-{
-    if (key_table[key].place == PLACE_PROCESS)
-        return X05;
-    return key == KEY_CALLCHAIN && settings->word[key] == CALLCHAIN_USER ? X04 : P07;
-}
-
 /* Refuses settings that are not valid in this mode. */
 static int check_places(struct change *change)
 {
@@ -106,9 +96,13 @@ static int check_places(struct change *change)
             continue;
         buf_init(&value, room, sizeof room);
         settings_print(settings, key, 0, &value);
+        const enum err_id id = key_table[key].place == PLACE_PROCESS ? X05
+                               : key == KEY_CALLCHAIN && settings->word[key] == CALLCHAIN_USER
+                                   ? X04
+                                   : P07;
         int rc =
-            err_set(&change->err, misplaced_id(settings, key), "%s=%s cannot be used in mode %s%s",
-                    key_table[key].name, buf_text(&value), mode->name,
+            err_set(&change->err, id, "%s=%s cannot be used in mode %s%s", key_table[key].name,
+                    buf_text(&value), mode->name,
                     key_table[key].place == PLACE_SAMPLING
                         ? ": it needs sampling, so set period= or freq= too"
                     : key_table[key].place == PLACE_CPUS

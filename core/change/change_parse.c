@@ -131,22 +131,18 @@ static const char *find(const char *from, const char *end, char c)
     return from < end ? memchr(from, c, (size_t)(end - from)) : NULL;
 }
 
-/* Returns true for a slash that does not open a list of terms: generic/cycles, mem:0x1234/4. */
-static bool slash_is_single(struct word before)
-{
-    return word_alike(before, "generic", false) || word_alike(before, "metric", false) ||
-           find(before.p, before.p + before.len, ':');
-}
-
 /* Skips the terms of cpu/event=0xc0,umask=1/, which contain commas. Returns `begin` if there are
  * none. */
 static const char *behind_terms(const char *begin, const char *end)
 {
     const char *slash = find(begin, end, '/'), *comma = find(begin, end, ',');
     const char *second = slash ? find(slash + 1, end, '/') : NULL;
+    const struct word before = {begin, slash ? (size_t)(slash - begin) : 0};
 
-    if (!second || (comma && comma < slash) ||
-        slash_is_single((struct word){begin, (size_t)(slash - begin)}))
+    if (!second || (comma && comma < slash))
+        return begin;
+    if (word_alike(before, "generic", false) || word_alike(before, "metric", false) ||
+        find(begin, slash, ':')) /* a single slash: generic/cycles, mem:0x1234/4 */
         return begin;
     return second + 1;
 }
@@ -315,23 +311,20 @@ static int parse_config(struct change *change, struct scan *scan)
     return rc;
 }
 
-static bool behind_cgroup(const struct change *change)
-{
-    const struct desired *desired = &change->desired;
-
-    return desired->targets.n &&
-           desired->targets.items[desired->targets.n - 1].word.kind == TARGET_CGROUP;
-}
-
 static int parse_words(struct change *change, struct scan *scan)
 {
+    const struct desired *desired = &change->desired;
     struct word word;
     int rc = 0;
 
     while (rc == 0 && scan_setting(scan, &word)) {
+        const bool after_cgroup =
+            desired->targets.n &&
+            desired->targets.items[desired->targets.n - 1].word.kind == TARGET_CGROUP;
+
         if (strcmp(change->file, "event") == 0)
             rc = add_list(change, scan, word);
-        else if (!word_is(word, "waiting") || !behind_cgroup(change)) /* as `target` lists it */
+        else if (!word_is(word, "waiting") || !after_cgroup) /* as `target` lists it */
             rc = add_targets(change, word);
     }
     /* A shell may write each line of a list by itself: comments, and blank lines after events. */
@@ -340,15 +333,6 @@ static int parse_words(struct change *change, struct scan *scan)
         !(change->call->open && change->call->open->began))
         rc = err_set(&change->err, P05, "the text has only blanks: write a command");
     return rc;
-}
-
-static int parse_mode(struct change *change)
-{
-    struct word word;
-    int rc = scan_only(change->call->text, change->call->len, E20, &word, &change->err);
-
-    change->desired.given |= GIVEN(KEY_MODE);
-    return rc ? rc : settings_set(&change->desired.settings, KEY_MODE, word, &change->err);
 }
 
 /* Parses a verb. `start` attaches the requester if the PMC never had a target. */
@@ -416,18 +400,24 @@ static int parse_count(struct change *change)
 
 int change_parse(struct change *change)
 {
+    const struct call *call = change->call;
     struct scan scan;
+    struct word word;
+    int rc;
 
-    scan_init(&scan, change->call->text, change->call->len);
-    if (change->call->len >= strlen(BYTE_ORDER_MARK) &&
+    scan_init(&scan, call->text, call->len);
+    if (call->len >= strlen(BYTE_ORDER_MARK) &&
         memcmp(scan.p, BYTE_ORDER_MARK, strlen(BYTE_ORDER_MARK)) == 0)
         scan.p += strlen(BYTE_ORDER_MARK);
     if (strcmp(change->file, "ctl") == 0)
         return parse_verb(change);
     if (strcmp(change->file, "count") == 0)
         return parse_count(change);
-    if (strcmp(change->file, "mode") == 0)
-        return parse_mode(change);
+    if (strcmp(change->file, "mode") == 0) {
+        change->desired.given |= GIVEN(KEY_MODE);
+        rc = scan_only(call->text, call->len, E20, &word, &change->err);
+        return rc ? rc : settings_set(&change->desired.settings, KEY_MODE, word, &change->err);
+    }
     return strcmp(change->file, "config") == 0 ? parse_config(change, &scan)
                                                : parse_words(change, &scan);
 }

@@ -400,23 +400,17 @@ static int plan_memory(struct change *change)
                                                                          : err_nomem(&change->err);
 }
 
-/* Plans a release. A log with readers gets the last records, unless there is no memory. */
-static int plan_release(struct change *change)
-{
-    struct difference *diff = &change->diff;
-
-    diff->read = diff->total && change->pmc->recording && !change->engine->forgetting;
-    diff->stop = diff->read && plan_memory(change) == 0;
-    return 0;
-}
-
 int change_plan(struct change *change)
 {
     struct difference *diff = &change->diff;
     int rc;
 
-    if (change->cause == CAUSE_RELEASE)
-        return plan_release(change);
+    if (change->cause == CAUSE_RELEASE) {
+        /* a log with readers gets the last records, unless there is no memory */
+        diff->read = diff->total && change->pmc->recording && !change->engine->forgetting;
+        diff->stop = diff->read && plan_memory(change) == 0;
+        return 0;
+    }
     if (pmc_released(change->pmc))
         return -ENODEV; /* the decision says so */
     change->cpus_serial = change->engine->cpus_serial;

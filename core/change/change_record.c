@@ -257,15 +257,6 @@ static void count_before(struct pmc *pmc)
     }
 }
 
-/* Starts the count again from the present readings. */
-static void begin_anew(const struct pmc *pmc)
-{
-    for (unsigned i = 0; i < pmc_events(pmc); i++)
-        pmc->counted_before[i] = i < pmc->settings.n_counts ? pmc->settings.counts[i] : 0;
-    if (pmc->recorded & (RECORDED_SWITCHES | RECORDED_EXITS))
-        recording_reset(pmc->recording, pmc->engine->request);
-}
-
 void record_swap(struct change *change)
 {
     struct pmc *pmc = change->pmc;
@@ -286,7 +277,11 @@ void record_swap(struct change *change)
         pmc->recorded = 0;
     } else if (pmc->recording &&
                (change->desired.put || verb == VERB_RESET || verb == VERB_RESTART)) {
-        begin_anew(pmc);
+        /* the count starts again from the present readings */
+        for (unsigned i = 0; i < pmc_events(pmc); i++)
+            pmc->counted_before[i] = i < pmc->settings.n_counts ? pmc->settings.counts[i] : 0;
+        if (pmc->recorded & (RECORDED_SWITCHES | RECORDED_EXITS))
+            recording_reset(pmc->recording, pmc->engine->request);
     }
     if (change->cause == CAUSE_COMMAND) {
         pmc->set_number = log->set_number;

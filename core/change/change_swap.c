@@ -209,29 +209,6 @@ static void swap_counts(struct change *change)
 
 /* ---- links ---- */
 
-static void count_attach(struct pmc *pmc, const struct link *link)
-{
-    pmc_hold_link(pmc, link, true);
-    pmc->engine->work.attaches++;
-    pmc->engine->work.raced += link->facts.raced;
-    pmc->instance->work.attaches++;
-    pmc->instance->work.raced += link->facts.raced;
-    pmc->raced |= link->facts.raced;
-    pmc->left_out += link->facts.left_out;
-    pmc->had_target = true;
-}
-
-/* Fills the new vector, without links that could not be attached. */
-static void fill_links(struct change *change)
-{
-    struct links *links = change->diff.links;
-
-    links->n = 0;
-    EACH_MOVE (move, change)
-        if (move->next && (!move->opens || move->next->counter))
-            links->link[links->n++] = move->next;
-}
-
 /* The watch follows the target; the one that is replaced is freed with the change. */
 static void swap_watch(const struct change *change, struct move *move)
 {
@@ -268,7 +245,15 @@ static void swap_links(struct change *change)
         swap_watch(change, move);
         if (!move->opens || !move->next->counter)
             continue;
-        count_attach(pmc, move->next);
+        const struct counter_facts *facts = &move->next->facts;
+        pmc_hold_link(pmc, move->next, true);
+        pmc->engine->work.attaches++;
+        pmc->engine->work.raced += facts->raced;
+        pmc->instance->work.attaches++;
+        pmc->instance->work.raced += facts->raced;
+        pmc->raced |= facts->raced;
+        pmc->left_out += facts->left_out;
+        pmc->had_target = true;
         if (change->desired.settings.word[KEY_DESCENDANTS])
             link_spread(move->next);
     }
@@ -294,14 +279,6 @@ static void retire_links(struct change *change)
 }
 
 /* ---- state and settings ---- */
-
-static bool changes_links(const struct change *change)
-{
-    EACH_MOVE (move, change)
-        if (move->next != move->old)
-            return true;
-    return false;
-}
 
 /* Every target that is left is waited for. */
 static bool all_wait(const struct pmc *pmc)
@@ -426,16 +403,22 @@ static void swap_release(struct change *change)
 void change_swap(struct change *change)
 {
     struct pmc *pmc = change->pmc;
-    const bool links_change = changes_links(change);
-    /* A change of the engine without effect must not wake readers. */
-    const bool idle = change->cause == CAUSE_OWN && !links_change;
+    struct links *links = change->diff.links;
+    bool links_change = false;
 
     pmc_touch(pmc);
     if (change->cause == CAUSE_RELEASE) {
         swap_release(change);
         return;
     }
-    fill_links(change);
+    links->n = 0;
+    EACH_MOVE (move, change) { /* without links that could not be attached */
+        links_change |= move->next != move->old;
+        if (move->next && (!move->opens || move->next->counter))
+            links->link[links->n++] = move->next;
+    }
+    /* A change of the engine without effect must not wake readers. */
+    const bool idle = change->cause == CAUSE_OWN && !links_change;
     change->rc = load_below(change);
     if (change->rc == 0)
         change->rc = change_rows(change);

@@ -42,14 +42,6 @@ static bool link_matches(const struct engine *engine, const struct link *link,
            engine->backend->covers(link->counter, wanted->pid);
 }
 
-static struct move *find_kept(struct change *change, const struct wanted *wanted)
-{
-    EACH_MOVE (move, change)
-        if (move->next == move->old && link_matches(change->engine, move->old, wanted, false))
-            return move;
-    return NULL;
-}
-
 #define THERE 1 /* already attached, which is accepted */
 
 /* Checks whether the target is attached or written twice. Returns 0 (no), THERE, or an error. */
@@ -274,16 +266,15 @@ static int unwant_cpus(struct change *change, const struct wanted *wanted)
 
 static int unwant(struct change *change, const struct wanted *wanted)
 {
-    struct move *move = NULL;
-
     if (wanted->word.kind == TARGET_CPU)
         return unwant_cpus(change, wanted);
     if (wanted->word.kind == TARGET_CGROUP || wanted->process)
-        move = find_kept(change, wanted);
-    if (!move)
-        return refuse_unattached(change, wanted);
-    plan_leave(move);
-    return 0;
+        EACH_MOVE (move, change)
+            if (move->next == move->old && link_matches(change->engine, move->old, wanted, false)) {
+                plan_leave(move);
+                return 0;
+            }
+    return refuse_unattached(change, wanted);
 }
 
 static int want(struct change *change, struct wanted *wanted)

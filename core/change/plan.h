@@ -190,7 +190,7 @@ static inline bool wanted_is_system(const struct wanted *wanted)
     return wanted->word.kind == TARGET_CPU || wanted->word.kind == TARGET_CGROUP;
 }
 
-/* change_load.c: limit of events on one process by all PMCs. P11. */
+/* change_quota.c: limit of events on one process by all PMCs. P11. */
 int load_targets(struct change *change); /* after all moves are planned */
 int load_below(struct change *change);   /* after the attach, for descendants */
 

@@ -55,7 +55,8 @@ struct instance {
         char *line;
     } * errors;
     size_t n_errors;
-    uint64_t bound, bound_at; /* cached bound of its tables (bound.c), valid at engine->touches */
+    uint64_t bound,
+        bound_at; /* cached bound of its tables (bound_counts()), valid at engine->touches */
 };
 
 struct instance *instance_new(struct engine *engine, uint64_t id);

@@ -391,6 +391,17 @@ void pmc_print_resolved(const struct pmc *pmc, unsigned i, struct buf *out)
     plan_event_print(&plan, out);
 }
 
+uint64_t pmc_names_bytes(const struct pmc *pmc)
+{
+    uint64_t bytes = 0;
+
+    for (unsigned i = 0; i < pmc_events(pmc); i++) {
+        const struct event *event = &pmc->set->event[i];
+        bytes += 2 * strlen(event->written) + strlen(event->resolved);
+    }
+    return bytes;
+}
+
 void pmc_print_path(const struct pmc *pmc, const struct instance *from, struct buf *out)
 {
     if (pmc->instance != from)

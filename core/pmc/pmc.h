@@ -221,6 +221,9 @@ struct plan_event pmc_plan_event(const struct event *event, const struct setting
                                  bool kernel);
 /* Prints the path of the PMC from an instance: "i", or from the root "instances/NAME/i". */
 void pmc_print_path(const struct pmc *pmc, const struct instance *from, struct buf *out);
+/* Returns an upper bound of the length of the names of all events, each printed twice as written
+ * and once in its canonical form. */
+uint64_t pmc_names_bytes(const struct pmc *pmc);
 /* Prints the canonical form of event i with its modes: "cycles:u". */
 void pmc_print_resolved(const struct pmc *pmc, unsigned i, struct buf *out);
 
@@ -273,7 +276,8 @@ bool link_dropped(const struct pmc *pmc, const struct link *link);
 bool link_moved(const struct pmc *pmc, const struct link *link);
 /* Notes that a descendant lost its events: the target is attached again if it lives. */
 void link_lost_below(struct link *link);
-/* Returns true if the target is known to be dead and the link is not ended. See also deaths.h. */
+/* Returns true if the target is known to be dead and the link is not ended. See also
+ * deaths_settled(). */
 bool link_dead(const struct pmc *pmc, const struct link *link);
 /* reattach: a cgroup target may have been created or removed; the engine compares them soon. */
 void pmc_stir(struct pmc *pmc);

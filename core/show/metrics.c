@@ -116,28 +116,20 @@ static void number(struct buf *out, const char *name, const char *type, const ch
     buf_printf(out, "%s %" PRIu64 "\n", name, value);
 }
 
-/* Prints the event label. Repeated events in a set get an index label. */
-static void event_labels(struct buf *out, const struct set *set, unsigned at)
-{
-    const char *written = set->event[at].written;
-    unsigned before = 0;
-
-    for (unsigned i = 0; i < at; i++)
-        before += strcmp(set->event[i].written, written) == 0;
-    label_next(out, "event", written);
-    if (before)
-        buf_printf(out, ",index=\"%u\"", before);
-}
-
-/* Prints a line. cpu is -1 for no CPU label. */
+/* Prints a line. Repeated events in a set get an index label. cpu is -1 for no CPU label. */
 static void print_value(struct buf *out, const struct looked *item, unsigned i, int cpu,
                         uint64_t value)
 {
     const struct event *event = &item->set->event[i];
+    unsigned before = 0;
 
+    for (unsigned k = 0; k < i; k++)
+        before += strcmp(item->set->event[k].written, event->written) == 0;
     buf_str(out, "pmcfs_count_total{");
     label(out, "pmc", item->pmc->name);
-    event_labels(out, item->set, i);
+    label_next(out, "event", event->written);
+    if (before)
+        buf_printf(out, ",index=\"%u\"", before);
     label_next(out, "scope", mode_table[item->pmc->effective].system ? "system" : "process");
     label_subtree(out, item->pmc);
     if (event->unit[0])
@@ -149,29 +141,10 @@ static void print_value(struct buf *out, const struct looked *item, unsigned i, 
     buf_char(out, '\n');
 }
 
-/* Returns the sum of all links on this CPU. A CPU can have several if it was detached and attached
- * again. */
-static uint64_t cpu_value(const struct looked *item, unsigned cpu, unsigned i)
-{
-    uint64_t sum = 0;
-
-    for (unsigned l = 0; l < item->links->n; l++)
-        if (item->links->link[l]->kind == TARGET_CPU && item->links->link[l]->cpu == cpu)
-            sum += count_shown(item->pmc, item->link[l], i);
-    return sum;
-}
-
-static bool cpu_is_first(const struct links *links, unsigned at)
-{
-    for (unsigned l = 0; l < at; l++)
-        if (links->link[l]->kind == TARGET_CPU && links->link[l]->cpu == links->link[at]->cpu)
-            return false;
-    return links->link[at]->kind == TARGET_CPU;
-}
-
 /*
  * Prints a line per CPU, and one without the label for counts of no CPU: the initial value, cgroups
- * and detached CPUs. The lines add up to the count.
+ * and detached CPUs. The lines add up to the count. A CPU has several links if it was detached and
+ * attached again.
  */
 static void print_cpus(struct buf *out, const struct looked *item, unsigned i)
 {
@@ -179,12 +152,21 @@ static void print_cpus(struct buf *out, const struct looked *item, unsigned i)
     bool any = false;
 
     for (unsigned l = 0; l < item->links->n; l++) {
-        unsigned cpu = item->links->link[l]->cpu;
+        const struct link *link = item->links->link[l];
+        bool first = link->kind == TARGET_CPU;
+        uint64_t value = 0;
 
-        if (!cpu_is_first(item->links, l))
+        for (unsigned k = 0; first && k < item->links->n; k++) {
+            const struct link *other = item->links->link[k];
+
+            if (other->kind != TARGET_CPU || other->cpu != link->cpu)
+                continue;
+            first = k >= l;
+            value += count_shown(item->pmc, item->link[k], i);
+        }
+        if (!first)
             continue;
-        uint64_t value = cpu_value(item, cpu, i);
-        print_value(out, item, i, (int)cpu, value);
+        print_value(out, item, i, (int)link->cpu, value);
         rest -= value;
         any = true;
     }
@@ -256,21 +238,6 @@ static const struct per_pmc {
     {"pmcfs_state", "gauge", "1 for the present state of a PMC.", value_state, true},
 };
 
-/* Prints the labels that all lines of a PMC share, one line per PMC. Skips released PMCs. */
-static void print_labels(const struct look *look, struct buf *out)
-{
-    for (unsigned p = 0; p < look->n; p++) {
-        const struct pmc *pmc = look->item[p].pmc;
-
-        if (pmc_released(pmc))
-            continue;
-        buf_char(out, '{');
-        label(out, "pmc", pmc->name);
-        label_subtree(out, pmc);
-        buf_char(out, '\n');
-    }
-}
-
 static void print_family(const struct per_pmc *of, const struct look *look, const char *labels,
                          struct buf *out)
 {
@@ -293,10 +260,19 @@ static void print_family(const struct per_pmc *of, const struct look *look, cons
 
 static void print_families(struct buf *out, const struct look *look)
 {
-    struct buf labels;
+    struct buf labels; /* that all lines of a PMC share, one line per PMC */
 
     buf_init(&labels, NULL, 0);
-    print_labels(look, &labels);
+    for (unsigned p = 0; p < look->n; p++) {
+        const struct pmc *pmc = look->item[p].pmc;
+
+        if (pmc_released(pmc))
+            continue;
+        buf_char(&labels, '{');
+        label(&labels, "pmc", pmc->name);
+        label_subtree(&labels, pmc);
+        buf_char(&labels, '\n');
+    }
     const char *text = buf_text(&labels);
     for (unsigned f = 0; !labels.failed && f < sizeof per_pmc / sizeof per_pmc[0]; f++)
         print_family(&per_pmc[f], look, text, out);
@@ -339,4 +315,34 @@ static int print_metrics(struct call *call, struct look *look)
 int show_metrics(struct call *call)
 {
     return look_all(call, print_metrics);
+}
+
+/* ---- upper bound ---- */
+
+#define CELLS_MAX 192  /* numbers in a line */
+#define LINES     6    /* lines of a PMC in metrics.prom in addition to its counts */
+#define HEADS     4096 /* lines that do not depend on PMCs */
+
+/* metrics.prom has a line for each event, or for each event and CPU, and some for the PMC. Cached,
+ * because each listing of the directory needs it. */
+uint64_t bound_counts(const struct call *call)
+{
+    struct engine *engine = call->engine;
+    struct instance *instance = call->instance;
+    struct ids *pmcs = instance_is_root(instance) ? &engine->pmcs : &instance->pmcs;
+    uint64_t id = 0;
+
+    if (instance->bound && instance->bound_at == engine->touches)
+        return instance->bound;
+    instance->bound = HEADS;
+    for (struct pmc *pmc; (pmc = ids_next(pmcs, id, &id));) {
+        const char *in = pmc->instance->name; /* NULL: the root */
+        const uint64_t names = strlen(pmc->name) + (in ? strlen(in) : 0),
+                       targets = pmc->links->n + 1;
+
+        instance->bound += (pmc_events(pmc) * targets + LINES) * (names + CELLS_MAX) +
+                           targets * pmc_names_bytes(pmc);
+    }
+    instance->bound_at = engine->touches;
+    return instance->bound;
 }

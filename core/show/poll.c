@@ -24,43 +24,25 @@ static bool is_notified(const struct pmc *pmc)
     return settings_number(&pmc->settings, KEY_NOTIFY) != UINT64_MAX;
 }
 
-static void polled_is(struct pmc *pmc, uint64_t count, uint64_t now_ns)
-{
-    bool moved = pmc->polled_count != count || pmc->polled_resets != pmc->resets;
-
-    pmc->polled_count = count;
-    pmc->polled_ns = now_ns;
-    pmc->polled_resets = pmc->resets;
-    if ((moved && is_notified(pmc)) || pmc->poll_tells)
-        pmc_wake(pmc);
-    pmc->poll_tells = false;
-}
-
 static int look_polled(struct call *call, struct look *look)
 {
     (void)call;
     for (unsigned i = 0; i < look->n; i++) {
         const struct looked *item = &look->item[i];
+        struct pmc *pmc = item->pmc;
 
-        if (item->failed || !item->set || pmc_released(item->pmc) || item->pmc->set != item->set)
+        if (item->failed || !item->set || pmc_released(pmc) || pmc->set != item->set)
             continue;
-        polled_is(item->pmc, count_shown(item->pmc, item->total, 0), look->time_ns);
+        const uint64_t count = count_shown(pmc, item->total, 0);
+        const bool moved = pmc->polled_count != count || pmc->polled_resets != pmc->resets;
+        pmc->polled_count = count;
+        pmc->polled_ns = look->time_ns;
+        pmc->polled_resets = pmc->resets;
+        if ((moved && is_notified(pmc)) || pmc->poll_tells)
+            pmc_wake(pmc);
+        pmc->poll_tells = false;
     }
     return CALL_DONE;
-}
-
-/* Takes the PMCs for which a snapshot is requested. */
-static unsigned asked_take(struct engine *engine, struct pmc **pmcs)
-{
-    struct pmc *pmc;
-    unsigned n = 0;
-
-    while ((pmc = pmc_deferred(engine, WORK_LOOK))) {
-        if (!pmc_released(pmc) && pmc->set)
-            pmcs[n++] = pmc; /* the tree has a reference too */
-        pmc_unref(pmc);
-    }
-    return n;
 }
 
 /* Returns true if a snapshot is requested and none is running. */
@@ -73,8 +55,14 @@ bool poll_task(struct call *call)
 {
     struct engine *engine = call->engine;
     struct pmc **pmcs = poll_wanted(engine) ? calloc(engine->pmcs.n + 1, sizeof *pmcs) : NULL;
-    unsigned n = pmcs ? asked_take(engine, pmcs) : 0;
+    struct pmc *pmc;
+    unsigned n = 0;
 
+    while (pmcs && (pmc = pmc_deferred(engine, WORK_LOOK))) {
+        if (!pmc_released(pmc) && pmc->set)
+            pmcs[n++] = pmc; /* the tree has a reference too */
+        pmc_unref(pmc);
+    }
     if (n) { /* on ENOMEM the next tick requests it again */
         engine->polling = true;
         pmcs_look(call, pmcs, n, true, false, look_polled);

@@ -1,7 +1,7 @@
 /*
  * The texts of one PMC: config, event, mode, target, ctl, count, detail, status, error.
  */
-#include "core/change/deaths.h"
+#include "core/change/change.h"
 #include "core/files.h"
 #include "core/pmc/count.h"
 
@@ -41,17 +41,6 @@ static void print_event_words(const struct pmc *pmc, const char *before, struct 
         buf_printf(out, "%s%s\n", before, pmc->set->event[i].written);
 }
 
-/* Prints metric words after the events. Their events are already in the set, so a copy is equal. */
-static void print_metric_words(const struct pmc *pmc, struct buf *out)
-{
-    struct scan scan;
-    struct word word;
-
-    scan_init(&scan, pmc->metrics ? pmc->metrics : "", pmc->metrics ? strlen(pmc->metrics) : 0);
-    while (scan_word(&scan, &word))
-        buf_printf(out, "event=" WORD_FMT "\n", WORD_ARG(word));
-}
-
 int show_event(struct call *call)
 {
     print_event_words(call->pmc, "", call->out);
@@ -68,12 +57,6 @@ int show_error(struct call *call)
 {
     buf_printf(call->out, "%s\n", call->pmc->error ? call->pmc->error : "ok");
     return CALL_DONE;
-}
-
-/* Returns true for settings with a value, defaults included, so that a copy sets all of them. */
-static bool key_is_shown(enum key key)
-{
-    return key != KEY_EVENT && key != KEY_TARGET && key != KEY_LIFETIME && key != KEY_FORCE;
 }
 
 /* nameless: also prints targets without a number in the reader's PID namespace. */
@@ -106,29 +89,30 @@ static int print_target(struct call *call, struct look *look)
     return CALL_DONE;
 }
 
-/* Without an event kernel= is not decided: prints the value that the reader would get. */
-static void print_kernel(const struct call *call, const struct pmc *pmc)
-{
-    bool decided = pmc->set || (pmc->settings.given & GIVEN(KEY_KERNEL));
-    bool on = decided ? pmc->settings.word[KEY_KERNEL] : access_kernel(pmc->instance, call->rights);
-
-    buf_str(call->out, on ? "on" : "off");
-}
-
+/* Prints settings with their defaults, so that a copy sets all of them. */
 static int print_config(struct call *call, struct look *look)
 {
     const struct pmc *pmc = look->item[0].pmc;
+    /* without an event kernel= is not decided: show the value that the reader would get */
+    const bool decided = pmc->set || (pmc->settings.given & GIVEN(KEY_KERNEL));
+    const bool kernel =
+        decided ? pmc->settings.word[KEY_KERNEL] : access_kernel(pmc->instance, call->rights);
+    struct scan scan;
+    struct word word;
 
+    scan_init(&scan, pmc->metrics ? pmc->metrics : "", pmc->metrics ? strlen(pmc->metrics) : 0);
     for (unsigned key = 0; key < KEYS; key++) {
         if (key == KEY_EVENT) {
             print_event_words(pmc, "event=", call->out);
-            print_metric_words(pmc, call->out);
+            /* the events of metrics are already in the set, so a copy is equal */
+            while (scan_word(&scan, &word))
+                buf_printf(call->out, "event=" WORD_FMT "\n", WORD_ARG(word));
         }
-        if (!key_is_shown(key))
+        if (key == KEY_EVENT || key == KEY_TARGET || key == KEY_LIFETIME || key == KEY_FORCE)
             continue;
         buf_printf(call->out, "%s=", key_table[key].name);
         if (key == KEY_KERNEL)
-            print_kernel(call, pmc);
+            buf_str(call->out, kernel ? "on" : "off");
         else
             settings_print(&pmc->settings, key, pmc_events(pmc), call->out);
         buf_char(call->out, '\n');
@@ -149,16 +133,13 @@ int show_target(struct call *call)
 
 /* ---- the state ---- */
 
-static int print_ctl(struct call *call, const struct pmc *pmc)
+static int print_ctl(struct call *call, struct look *look)
 {
+    const struct pmc *pmc = look ? look->item[0].pmc : call->pmc;
+
     change_seen(call, pmc->change);
     buf_printf(call->out, "%s\n", state_table[pmc->state].name);
     return CALL_DONE;
-}
-
-static int print_ctl_look(struct call *call, struct look *look)
-{
-    return print_ctl(call, look->item[0].pmc);
 }
 
 /* Takes a snapshot, because armed and lost are detected by reading. */
@@ -168,8 +149,8 @@ int show_ctl(struct call *call)
     int rc = deaths_settled(call);
 
     if (rc || (pmc->state != PMC_ARMED && pmc->state != PMC_RUNNING && pmc->state != PMC_LOST))
-        return rc ? rc : print_ctl(call, pmc);
-    return pmcs_look(call, &call->pmc, 1, true, false, print_ctl_look);
+        return rc ? rc : print_ctl(call, NULL);
+    return pmcs_look(call, &call->pmc, 1, true, false, print_ctl);
 }
 
 static void status_line(struct buf *out, const char *name, const char *value)
@@ -209,25 +190,6 @@ static void status_rows(const struct pmc *pmc, struct buf *out)
                 before = ",";
             }
     buf_str(out, *before ? "\n" : "-\n");
-}
-
-static void status_log(const struct log_stats *stats, struct buf *out)
-{
-    status_number(out, "log_bytes", stats->bytes);
-    status_number(out, "log_records", stats->records);
-    status_number(out, "log_lost", stats->lost + stats->refused);
-    status_number(out, "kernel_lost", stats->kernel_lost);
-    status_number(out, "throttled", stats->throttled);
-    status_number(out, "hidden", stats->hidden);
-}
-
-/* Prints the limit that keeps the log below its logsize, or "-". */
-static void status_room(const struct pmc *pmc, const struct log_stats *stats, struct buf *out)
-{
-    status_line(out, "log_short",
-                stats->short_of == -EDQUOT ? user_limit_name(pmc->user, USED_BYTES)
-                : stats->short_of          ? "memory"
-                                           : "-");
 }
 
 /* Prints "period 1000 (asked 10, mincount)", "freq 997" or "-": the value in use and, if it
@@ -295,11 +257,19 @@ static int print_status(struct call *call, struct look *look)
     status_number(out, "running_ns", item->total->running_ns);
     status_line(out, "partial", item->partial ? "yes" : "no");
     status_line(out, "attach", !pmc->had_target ? "-" : pmc->raced ? "raced" : "exact");
-    status_log(&stats, out);
+    status_number(out, "log_bytes", stats.bytes);
+    status_number(out, "log_records", stats.records);
+    status_number(out, "log_lost", stats.lost + stats.refused);
+    status_number(out, "kernel_lost", stats.kernel_lost);
+    status_number(out, "throttled", stats.throttled);
+    status_number(out, "hidden", stats.hidden);
     status_number(out, "gap_ns", gap_ns);
     status_number(out, "left_out", pmc->left_out);
     status_sampling(pmc, out);
-    status_room(pmc, &stats, out);
+    status_line(out, "log_short", /* the limit that keeps the log below its logsize */
+                stats.short_of == -EDQUOT ? user_limit_name(pmc->user, USED_BYTES)
+                : stats.short_of          ? "memory"
+                                          : "-");
     return CALL_DONE;
 }
 
@@ -309,19 +279,6 @@ int show_status(struct call *call)
 }
 
 /* ---- counts ---- */
-
-static void print_values(struct call *call, const struct pmc *pmc, const struct tally *tally)
-{
-    for (unsigned i = 0; i < pmc->set->n; i++) {
-        buf_u64(call->out, count_shown(pmc, tally, i));
-        buf_char(call->out, '\n');
-    }
-    if (call->open) {
-        call->open->has_seen = true;
-        call->open->seen_count = count_shown(pmc, tally, 0);
-        call->open->seen_resets = pmc->resets;
-    }
-}
 
 static int count_refused(struct call *call, const struct pmc *pmc, const struct tally *tally)
 {
@@ -342,11 +299,21 @@ static int count_refused(struct call *call, const struct pmc *pmc, const struct 
 static int print_count(struct call *call, struct look *look)
 {
     const struct looked *item = &look->item[0];
-    int rc = count_refused(call, item->pmc, item->total);
+    const struct pmc *pmc = item->pmc;
+    int rc = count_refused(call, pmc, item->total);
 
-    if (rc == 0)
-        print_values(call, item->pmc, item->total);
-    return rc;
+    if (rc)
+        return rc;
+    for (unsigned i = 0; i < pmc->set->n; i++) {
+        buf_u64(call->out, count_shown(pmc, item->total, i));
+        buf_char(call->out, '\n');
+    }
+    if (call->open) {
+        call->open->has_seen = true;
+        call->open->seen_count = count_shown(pmc, item->total, 0);
+        call->open->seen_resets = pmc->resets;
+    }
+    return CALL_DONE;
 }
 
 int show_count(struct call *call)
@@ -431,4 +398,47 @@ int show_detail(struct call *call)
     if (!call->pmc->set)
         return no_event(call);
     return pmcs_look(call, &call->pmc, 1, true, true, print_detail);
+}
+
+/*
+ * ---- upper bounds ----
+ *
+ * For the sizes of files. Computed without making the text, and usually larger.
+ */
+
+#define CELLS_MAX  192  /* numbers, unit and scale in a line of `detail` */
+#define ESCAPED    4    /* a byte of a name, escaped as \ooo */
+#define ONE        2048 /* parts of a PMC's texts that do not depend on events and targets */
+#define WORD       16
+#define SERIES_MAX (1u << 20)
+
+/* `detail` is the longest text: a line for each event and target, and sums. */
+uint64_t bound_pmc(const struct call *call)
+{
+    const struct pmc *pmc = call->pmc;
+    const struct links *links = pmc->links;
+    uint64_t labels = 0;
+
+    for (unsigned i = 0; i < links->n; i++)
+        if (links->link[i]->cgroup)
+            labels += ESCAPED * strlen(links->link[i]->cgroup);
+    return ONE + (links->n + 1) * (pmc_names_bytes(pmc) + pmc_events(pmc) * CELLS_MAX) +
+           pmc_events(pmc) * labels;
+}
+
+/* Each number of the log may become a word of text: a frame becomes a file and an offset. */
+uint64_t bound_log(const struct call *call)
+{
+    const struct pmc *pmc = call->pmc;
+    bool goes_on = !state_table[pmc->state].settable && pmc->settings.word[KEY_LOG];
+    struct log_stats stats;
+
+    pmc_log_stats(pmc, &stats);
+    return ONE + WORD * (goes_on ? log_size(pmc->engine, &pmc->settings) : stats.bytes);
+}
+
+/* The length of a stream is not known; less(1) shows no more than this. */
+uint64_t bound_series(const struct call *call)
+{
+    return state_table[call->pmc->state].settable ? bound_pmc(call) : SERIES_MAX;
 }

@@ -1,6 +1,6 @@
 /*
  * The daemon's own rights: capabilities, core dumps, ptrace. The rights of openers are in
- * core/pmc/access.h and backends/linux.
+ * core/users, core/pmc and backends/linux.
  */
 #pragma once
 
