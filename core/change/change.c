@@ -64,9 +64,11 @@ static int change_begin(struct change *change)
             .next = link,
             .cgroup_fd = -1,
             .root_fd = -1,
-            .verdict = {.asked = change->cause == CAUSE_OWN && link_dropped(pmc, link),
-                        .below = link->below,
-                        .drops = link->drops}};
+            /* the backend checks descendants when it finds them */
+            .verdict = change->cause != CAUSE_OWN || !link_dropped(pmc, link) ? VERDICT_NONE
+                       : link->loss == LOSS_DESCENDANT                        ? VERDICT_RENEW
+                                                                              : VERDICT_CHECK,
+            .drops = link->drops};
     }
     if (change->cause == CAUSE_RELEASE)
         return 0;
@@ -127,8 +129,8 @@ static void note_failure(struct change *change)
         pmc->cpus_refused =
             mode_table[pmc->effective].system && change->cpus_serial == change->engine->cpus_serial;
         EACH_MOVE (move, change)
-            if (move->verdict.asked && move->verdict.drops == move->old->drops)
-                move->old->asked = true;
+            if (move->verdict >= VERDICT_CHECK && move->drops == move->old->drops)
+                move->old->noted |= NOTE_FAILED;
     }
     pmc_touch(pmc);
     pmc_change_later(pmc, change->call->now_ns);
@@ -162,8 +164,8 @@ static bool any_link(const struct pmc *pmc, bool (*is)(const struct pmc *, const
 
 static bool link_unwatched(const struct pmc *pmc, const struct link *link)
 {
-    return pmc->settings.word[KEY_REATTACH] && link->kind == TARGET_CGROUP && !link->ended &&
-           !link->watch;
+    return pmc->settings.word[KEY_REATTACH] && link->kind == TARGET_CGROUP &&
+           link->state != LINK_ENDED && !link->watch;
 }
 
 static void change_decide(struct change *change)
@@ -303,7 +305,7 @@ bool change_deferred(struct call *call, struct pmc *pmc)
 /* Returns true if the death of the target may not be reported yet. */
 static bool link_asked(const struct pmc *pmc, const struct link *link)
 {
-    if (link->ended || link->gone || link->offline || link->kind == TARGET_CPU)
+    if (link->state != LINK_ATTACHED || (link->noted & NOTE_GONE) || link->kind == TARGET_CPU)
         return false;
     if (link->kind == TARGET_CGROUP)
         return true;
@@ -344,7 +346,7 @@ static int targets_ask(struct call *call, struct pmc *pmc)
             pmc->settings.word[KEY_REATTACH]) {
             pmc->stirred = true;
         } else if (asked[i].dead) {
-            asked[i].link->gone = true;
+            asked[i].link->noted |= NOTE_GONE;
             pmc_touch(asked[i].link->pmc);
         }
     links_unref(links, &call->engine->deferred[WORK_LINK]);

@@ -361,8 +361,8 @@ static bool all_offline(const struct pmc *pmc)
     for (unsigned i = 0; i < pmc->links->n; i++) {
         const struct link *link = pmc->links->link[i];
 
-        cpus += link->kind == TARGET_CPU && !link->ended;
-        offline += link->offline;
+        cpus += link->kind == TARGET_CPU && link->state != LINK_ENDED;
+        offline += link->state == LINK_OFFLINE;
     }
     return cpus > 0 && cpus == offline;
 }

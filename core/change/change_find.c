@@ -347,19 +347,22 @@ static int ask_cgroup(struct change *change, struct move *move)
     const struct engine *engine = change->engine;
     const struct host *host = engine->host;
     const struct link *link = move->old;
+    const bool waits = link_waits(link);
+    bool strayed = false;
 
-    if (link->watch && !link->offline && host->cgroup_alive(link->cgroup_fd))
+    if (link->watch && !waits && host->cgroup_alive(link->cgroup_fd))
         return 0;
-    move->root_fd = link->offline ? fcntl(link->cgroup_fd, F_DUPFD_CLOEXEC, 0)
-                                  : host->cgroup_above(link->cgroup_fd, link->cgroup);
+    move->root_fd = waits ? fcntl(link->cgroup_fd, F_DUPFD_CLOEXEC, 0)
+                          : host->cgroup_above(link->cgroup_fd, link->cgroup);
     if (move->root_fd < 0)
         return err_set(&change->err, P14, "the root of cgroup \"%s\" cannot be opened",
                        text_shown(link->cgroup));
     int rc = host->cgroup_watch(engine->host_state, move->root_fd, link->cgroup, change->pmc->id,
                                 &move->watch, &move->cgroup_fd, &change->err);
     if (rc == 0)
-        move->verdict.strayed =
-            link->offline ? move->cgroup_fd >= 0 : !host->cgroup_alive(link->cgroup_fd);
+        strayed = waits ? move->cgroup_fd >= 0 : !host->cgroup_alive(link->cgroup_fd);
+    if (strayed)
+        move->verdict = VERDICT_STRAYED;
     return rc;
 }
 
@@ -372,22 +375,26 @@ static int ask_verdicts(struct change *change)
 
     EACH_MOVE (move, change) {
         const struct link *link = move->old;
-        struct verdict *verdict = &move->verdict;
-        int rc = change->stirred && link->kind == TARGET_CGROUP && !link->ended
+        const struct process *process = link->proc ? link->proc->process : NULL;
+        int rc = change->stirred && link->kind == TARGET_CGROUP && link->state != LINK_ENDED
                      ? ask_cgroup(change, move)
                      : 0;
 
         if (rc)
             return rc;
-        if (!verdict->asked)
+        if (move->verdict < VERDICT_CHECK)
             continue;
-        verdict->dead = link->kind == TARGET_THREAD && !host->process_alive(link->proc->process);
-        if (verdict->dead || verdict->below)
-            continue; /* the backend checks descendants when it finds them */
-        verdict->headless = host->process_headless && host->process_headless(link->proc->process);
-        verdict->refused = !verdict->headless && link->rights &&
-                           host->may_observe(engine->host_state, link->rights, NULL,
-                                             link->proc->process, NULL) != 0;
+        if (link->kind == TARGET_THREAD && !host->process_alive(process))
+            move->verdict = VERDICT_DEAD;
+        if (move->verdict != VERDICT_CHECK)
+            continue;
+        if (host->process_headless && host->process_headless(process))
+            move->verdict = VERDICT_HEADLESS;
+        else if (link->rights &&
+                 host->may_observe(engine->host_state, link->rights, NULL, process, NULL) != 0)
+            move->verdict = VERDICT_REFUSED;
+        else
+            move->verdict = VERDICT_RENEW;
     }
     return 0;
 }

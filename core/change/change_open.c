@@ -25,7 +25,7 @@ static int admit(void *arg, pid_t pid)
     EACH_MOVE (move, admission->change) {
         const struct link *link = move->next;
 
-        if (link && link->pid == pid && !link->ended)
+        if (link && link->pid == pid && link->state != LINK_ENDED)
             return link->kind == TARGET_THREAD ? -EPERM : 0;
     }
     int rc = engine->host->may_observe_pid(engine->host_state, admission->rights,

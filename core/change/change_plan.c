@@ -51,7 +51,7 @@ int change_desire_set(struct change *change)
 void plan_leave(struct move *move)
 {
     move->next = NULL;
-    move->reason = move->old->ended || move->old->offline ? NULL : "command";
+    move->reason = move->old->state == LINK_ATTACHED ? "command" : NULL;
 }
 
 /* Creates a link for the change. Returns NULL on ENOMEM. */
@@ -75,7 +75,7 @@ static struct link *link_fresh(struct change *change, enum target_kind kind)
 /* Its cgroup does not exist: the link holds the descriptor of the root where the path starts. */
 static void link_wait(struct link *link)
 {
-    link->offline = true;
+    link->state = LINK_OFFLINE;
     link->facts.descriptors = 1;
 }
 
@@ -176,7 +176,7 @@ static int plan_offline(struct change *change, struct move *move)
     int rc = plan_end(change, move);
 
     if (rc == 0)
-        move->next->offline = true;
+        move->next->state = LINK_OFFLINE;
     return rc;
 }
 
@@ -209,13 +209,13 @@ int plan_reopen(struct change *change)
     EACH_MOVE (move, change) {
         const struct link *link = move->old;
 
-        if (rc || move->next != link || ((link->ended || link->offline) && !new_set))
+        if (rc || move->next != link || (link->state != LINK_ATTACHED && !new_set))
             continue;
-        if (link->ended) {
+        if (link->state == LINK_ENDED) {
             plan_leave(move);
         } else if (link_waits(link)) {
             rc = plan_wait(change, move, rights);
-        } else if (link->offline) {
+        } else if (link->state == LINK_OFFLINE) {
             rc = plan_offline(change, move);
         } else {
             rc = plan_renew(change, move, rights);
@@ -238,9 +238,9 @@ static int plan_death(struct change *change, struct move *move)
     if (rc)
         return rc;
     move->reason = left ? "exec-privileged" : "exited";
-    move->next->ended = true;
+    move->next->state = LINK_ENDED;
     move->next->missed |= left;
-    move->next->dropped = left;
+    move->next->loss = left ? LOSS_TARGET : LOSS_NONE;
     return 0;
 }
 
@@ -266,24 +266,27 @@ static void thread_ended(struct proc *proc)
 static int plan_dropped(struct change *change, struct move *move)
 {
     struct link *link = move->old;
-    const bool ends = move->verdict.refused || link->asked;
+    const bool ends = move->verdict == VERDICT_REFUSED || (link->noted & NOTE_FAILED);
 
-    if (link->drops != move->verdict.drops)
+    if (link->drops != move->drops)
         return 0; /* changed since the check: decided next time */
-    if (move->verdict.dead) {
+    if (move->verdict == VERDICT_DEAD) {
         thread_ended(link->proc);
         return 0;
     }
-    if (move->verdict.headless) {
-        link->dropped = false;
+    if (move->verdict == VERDICT_HEADLESS) {
+        link->loss = LOSS_NONE;
         return 0;
     }
     int rc = ends ? plan_end(change, move) : plan_renew(change, move, link->rights);
     if (rc)
         return rc;
-    move->reason = link->below ? NULL : "exec-privileged";
+    move->reason = link->loss == LOSS_DESCENDANT ? NULL : "exec-privileged";
     move->next->missed = true; /* counts are missing */
-    move->next->ended = move->next->dropped = ends;
+    if (ends) {
+        move->next->state = LINK_ENDED;
+        move->next->loss = LOSS_TARGET;
+    }
     return 0;
 }
 
@@ -298,7 +301,7 @@ static int plan_moved(struct change *change, struct move *move)
 
     if (!cpu && link->rights && !access_system(change->pmc->instance, link->rights))
         return refuse_system(change);
-    move->reason = cpu && !link->offline ? "cpu-offline" : NULL;
+    move->reason = cpu && link->state != LINK_OFFLINE ? "cpu-offline" : NULL;
     if (cpu && !cpus_has(&change->engine->online, link->cpu))
         return plan_offline(change, move);
     int rc = plan_renew(change, move, link->rights);
@@ -313,10 +316,10 @@ static int plan_strayed(struct change *change, struct move *move)
     struct link *link = move->old;
     const bool may = !link->rights || access_system(change->pmc->instance, link->rights);
 
-    move->reason = link->offline ? NULL : "removed";
+    move->reason = link->state == LINK_OFFLINE ? NULL : "removed";
     if (move->cgroup_fd >= 0 && may)
         return plan_renew(change, move, link->rights);
-    return link->offline ? 0 : plan_wait(change, move, link->rights);
+    return link->state == LINK_OFFLINE ? 0 : plan_wait(change, move, link->rights);
 }
 
 static int plan_own(struct change *change)
@@ -328,11 +331,11 @@ static int plan_own(struct change *change)
     EACH_MOVE (move, change) {
         if (rc)
             return rc;
-        if (move->verdict.strayed && pmc->settings.word[KEY_REATTACH])
+        if (move->verdict == VERDICT_STRAYED && pmc->settings.word[KEY_REATTACH])
             rc = plan_strayed(change, move);
         else if (link_dead(pmc, move->old))
             rc = plan_death(change, move);
-        else if (move->verdict.asked && link_dropped(pmc, move->old))
+        else if (move->verdict >= VERDICT_CHECK && link_dropped(pmc, move->old))
             rc = plan_dropped(change, move);
         else if (!pmc->cpus_refused && link_moved(pmc, move->old))
             rc = plan_moved(change, move);
@@ -357,10 +360,10 @@ static int plan_command(struct change *change)
     EACH_MOVE (move, change)
         if (rc == 0 && !change->desired.settings.word[KEY_REATTACH] && move->old &&
             move->next == move->old && link_waits(move->old) && (rc = plan_end(change, move)) == 0)
-            move->next->ended = true; /* nothing waits for it now */
+            move->next->state = LINK_ENDED; /* nothing waits for it now */
     EACH_MOVE (move, change)
         if ((verb == VERB_RESET || verb == VERB_RESTART) && move->old && move->next == move->old &&
-            move->old->ended)
+            move->old->state == LINK_ENDED)
             plan_leave(move); /* a reset removes exited targets */
     return rc;
 }

@@ -159,7 +159,7 @@ static void add_inherited(struct loads *loads, const struct engine *engine,
 
     LIST_FOREACH (link, &engine->spreading, of_spreading) {
         /* a user without capabilities observes no process of another one */
-        if (link->replaced ||
+        if ((link->noted & NOTE_REPLACED) ||
             (link->rights->payer != fresh->rights->payer && !link->rights->capabilities))
             continue;
         loads->adds = link->n_events;
@@ -181,7 +181,7 @@ static uint64_t attached_to(const struct engine *engine, pid_t pid)
 
     for (const struct proc *proc = procs_of(engine, pid); proc; proc = proc->peer)
         LIST_FOREACH (link, &proc->links, of_proc)
-            n += link->replaced || link_spreads(link) ? 0 : link->n_events;
+            n += (link->noted & NOTE_REPLACED) || link_spreads(link) ? 0 : link->n_events;
     return n;
 }
 
@@ -210,7 +210,7 @@ int load_targets(struct change *change)
 {
     EACH_MOVE (move, change)
         if (move->old && move->next != move->old)
-            move->old->replaced = true;
+            move->old->noted |= NOTE_REPLACED;
     if (change->cause != CAUSE_COMMAND || change->asker.superuser)
         return 0;
     EACH_MOVE (move, change) {

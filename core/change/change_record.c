@@ -317,7 +317,7 @@ void record_begin(struct change *change, bool starts)
         note_allocated(pmc, change->log.held_ns);
     EACH_MOVE (move, change)
         if (move->opens && move->next->counter &&
-            (!move->old || move->reason || move->old->offline))
+            (!move->old || move->reason || move->old->state == LINK_OFFLINE))
             note(pmc, RECORD_ATTACH, move->next, "", change->log.held_ns);
     if (starts)
         note(pmc, RECORD_START, NULL, "", change->log.held_ns);
@@ -333,7 +333,7 @@ void record_last_end(struct change *change)
         return;
     put_rest(change, true);
     for (unsigned i = 0; pmc->log && i < pmc->links->n; i++)
-        if (!pmc->links->link[i]->ended)
+        if (pmc->links->link[i]->state != LINK_ENDED)
             note(pmc, RECORD_DETACH, pmc->links->link[i], "released", 0);
     if (runs)
         note(pmc, RECORD_STOP, NULL, "", 0);

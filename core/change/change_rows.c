@@ -21,7 +21,7 @@ static bool claim_cpus(const struct change *change, struct claim *claim)
     for (unsigned i = 0; i < links->n; i++) {
         const struct link *link = links->link[i];
 
-        if (link->ended)
+        if (link->state == LINK_ENDED)
             continue;
         if (link->kind == TARGET_CPU)
             ok &= cpus_add(&claim->cpus, link->cpu);
@@ -93,7 +93,8 @@ static int claim_make(struct change *change, struct claim **out)
 static bool covers_link(struct engine *engine, const struct link *link, bool descendants,
                         const struct link *other)
 {
-    if (link->ended || other->ended || link->kind > TARGET_THREAD || other->kind > TARGET_THREAD)
+    if (link->state == LINK_ENDED || other->state == LINK_ENDED || link->kind > TARGET_THREAD ||
+        other->kind > TARGET_THREAD)
         return false;
     if (link->pid == other->pid)
         return link->kind == TARGET_PROCESS || other->kind == TARGET_PROCESS ||

@@ -90,7 +90,7 @@ static void swap_count(struct change *change, struct move *move)
     next->missed |= missed;
     if (!move->opens) {
         memcpy(next->base, last, TALLY_SIZE(n));
-        next->gone_since_ns = next->offline ? now(change) : next->gone_since_ns;
+        next->gone_since_ns = next->state == LINK_OFFLINE ? now(change) : next->gone_since_ns;
         return;
     }
     pmc->left_out -= link->facts.left_out; /* skipped descendants are counted again */
@@ -126,11 +126,11 @@ static void swap_reset(struct change *change)
 
         if (!link)
             continue;
-        if (move->opens || link->offline)
+        if (move->opens || link->state == LINK_OFFLINE)
             memset(link->base, 0, TALLY_SIZE(n));
         else if (move->was_read)
             memcpy(link->base, move->last, TALLY_SIZE(n));
-        if (link->offline)
+        if (link->state == LINK_OFFLINE)
             link->gone_since_ns = now(change);
         link->gap_ns = 0;
         link->missed = false;
@@ -454,7 +454,7 @@ void change_refuse(struct change *change)
         log_set_max(change->pmc->log, log_size(change->engine, &change->pmc->settings));
     EACH_MOVE (move, change) {
         if (move->old)
-            move->old->replaced = false;
+            move->old->noted &= ~(unsigned)NOTE_REPLACED;
         if (move->opens)
             retire(change, move->next);
         else if (move->next && move->next != move->old)

@@ -13,7 +13,7 @@
 static bool link_matches(const struct engine *engine, const struct link *link,
                          const struct wanted *wanted, bool overlaps)
 {
-    if (link->ended)
+    if (link->state == LINK_ENDED)
         return false;
     if (wanted->word.kind == TARGET_CGROUP) {
         if (link->kind != TARGET_CGROUP)
@@ -23,7 +23,8 @@ static bool link_matches(const struct engine *engine, const struct link *link,
             strncmp(link->cgroup, wanted->cgroup, a < b ? a : b) == 0 &&
             (a == b || a == 1 || b == 1 || (a < b ? wanted->cgroup[a] : link->cgroup[b]) == '/');
         /* with reattach the name is the target, whether the cgroup exists or not */
-        if (a == b && inside && (link->offline || link->pmc->settings.word[KEY_REATTACH]))
+        if (a == b && inside &&
+            (link->state == LINK_OFFLINE || link->pmc->settings.word[KEY_REATTACH]))
             return true;
         return (!wanted->absent &&
                 link->cgroup_key == engine->host->cgroup_key(wanted->cgroup_fd)) ||
@@ -214,8 +215,8 @@ static bool was_attached(const struct change *change, const struct wanted *wante
         struct link *link = change->pmc->links->link[i];
 
         if (link->kind == word->kind && (uint64_t)(link->tid ? link->tid : link->pid) == number &&
-            (wanted->process ? link->ended && link->dropped
-                             : link->ended || !link_target_alive(link)))
+            (wanted->process ? link->state == LINK_ENDED && link->loss
+                             : link->state == LINK_ENDED || !link_target_alive(link)))
             return true;
     }
     return false;
@@ -239,7 +240,7 @@ static int refuse_unattached(struct change *change, const struct wanted *wanted)
 static void leave_all(struct change *change)
 {
     EACH_MOVE (move, change)
-        if (!move->old->ended)
+        if (move->old->state != LINK_ENDED)
             plan_leave(move);
     change->desired.wants_all = false;
 }
@@ -298,7 +299,7 @@ static int check_mixture(struct change *change)
     unsigned kinds = 0;
 
     EACH_MOVE (move, change)
-        if (move->next && !move->next->ended)
+        if (move->next && move->next->state != LINK_ENDED)
             kinds |= 1u << move->next->kind;
     if (!(kinds & 1u << TARGET_CPU) || !(kinds & 1u << TARGET_CGROUP))
         return 0;

@@ -44,6 +44,18 @@ struct desired {
     bool put; /* settings.counts are the new values of `count` */
 };
 
+/* The result of the check without the lock of a link that lost its events, or whose cgroup was
+ * created or removed. */
+enum verdict {
+    VERDICT_NONE,     /* no check */
+    VERDICT_STRAYED,  /* its cgroup was created or removed */
+    VERDICT_CHECK,    /* lost its events, not checked yet; the next values are results */
+    VERDICT_RENEW,    /* attach it again */
+    VERDICT_HEADLESS, /* nothing was lost: only the first thread has exited */
+    VERDICT_DEAD,     /* a thread, which has exited */
+    VERDICT_REFUSED   /* the rights of the attach are no longer sufficient */
+};
+
 /* A link of the PMC before and after the change. */
 struct move {
     struct link *old; /* NULL: a new target */
@@ -56,18 +68,12 @@ struct move {
     pid_t said;             /* the number in the command; 0: self, or none */
     const char *reason;     /* reason in the log's detach record; NULL: no record */
     struct tally *last;     /* reading, valid if `was_read` */
-    int cgroup_fd, root_fd; /* verdict.strayed: the cgroup (-1: none) and the root of its path */
+    int cgroup_fd, root_fd; /* VERDICT_STRAYED: the cgroup (-1: none) and the root of its path */
     struct cgroup_watch *watch; /* new, for `next`; after the swap the old one, to be freed */
     bool was_read;
     bool stopped, started; /* by this change */
-    struct verdict {       /* result of the check without the lock, if it lost its events */
-        bool asked, below; /* below: a descendant lost its events; no check needed */
-        bool headless;     /* nothing was lost: only the first thread has exited */
-        bool dead;         /* it was a thread, which has exited */
-        bool strayed;      /* its cgroup was removed or created */
-        bool refused;      /* the rights of the attach are no longer sufficient */
-        unsigned drops;
-    } verdict;
+    enum verdict verdict;
+    unsigned drops; /* old->drops at the check */
 };
 
 /* The difference between present and desired value. */

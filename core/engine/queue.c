@@ -69,7 +69,7 @@ static void sink_gone(void *ctx, uint64_t tag)
 
     if (!link)
         return;
-    link->gone = true;
+    link->noted |= NOTE_GONE;
     pmc_touch(link->pmc);
     pmc_defer(link->pmc, WORK_CHANGE);
 }
@@ -85,9 +85,9 @@ static void sink_dropped(void *ctx, uint64_t tag)
     proc->guarded = false; /* a guard fires once */
     engine_touch(proc->engine, JOURNAL_PROCESS, proc->id);
     LIST_FOREACH (link, &proc->links, of_proc) {
-        link->dropped = true;
+        link->loss = LOSS_TARGET;
         pmc_touch(link->pmc);
-        link->asked = link->below = false;
+        link->noted &= ~(unsigned)NOTE_FAILED;
         link->drops++;
         pmc_defer(link->pmc, WORK_CHANGE);
     }
@@ -108,8 +108,8 @@ static void sink_cpu(void *ctx, unsigned cpu, bool online)
     else
         cpus_remove(&engine->online, cpu);
     for (struct link *link; (link = ids_next(&engine->links, id, &id));)
-        link->moved |=
-            link->kind == TARGET_CGROUP ? online : link->kind == TARGET_CPU && link->cpu == cpu;
+        if (link->kind == TARGET_CGROUP ? online : link->kind == TARGET_CPU && link->cpu == cpu)
+            link->noted |= NOTE_MOVED;
     id = 0;
     for (struct pmc *pmc; (pmc = ids_next(&engine->pmcs, id, &id));) {
         if (!mode_table[pmc->effective].system || !pmc->links->n)

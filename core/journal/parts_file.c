@@ -9,6 +9,7 @@
 #include "core/read/reader.h"
 #include "core/users/users.h"
 #include "core/show/series.h"
+#include "core/users/users.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -284,6 +284,26 @@ static bool rights_io(struct io *io, void *object)
     return rights_id_io(io, &((struct link *)object)->rights);
 }
 
+/* States and notes are written as flags, which earlier versions read. */
+#define AS_FLAG(name, is_set, set)                                                                 \
+    static bool name##_io(struct io *io, void *object)                                             \
+    {                                                                                              \
+        struct link *link = object;                                                                \
+        uint64_t flag = (is_set) != 0;                                                             \
+        const bool fine = numbers_io(io, &flag, sizeof flag, 1);                                   \
+                                                                                                   \
+        if (!io->out && flag)                                                                      \
+            (set);                                                                                 \
+        return fine && flag < 2;                                                                   \
+    }
+AS_FLAG(offline, link->state == LINK_OFFLINE, link->state = LINK_OFFLINE)
+AS_FLAG(ended, link->state == LINK_ENDED, link->state = LINK_ENDED)
+AS_FLAG(gone, link->noted &NOTE_GONE, link->noted |= NOTE_GONE)
+AS_FLAG(moved, link->noted &NOTE_MOVED, link->noted |= NOTE_MOVED)
+AS_FLAG(asked, link->noted &NOTE_FAILED, link->noted |= NOTE_FAILED)
+AS_FLAG(dropped, link->loss, link->loss = LOSS_TARGET)
+AS_FLAG(below, link->loss == LOSS_DESCENDANT, link->loss = LOSS_DESCENDANT)
+
 static void *link_begin(struct loading *load)
 {
     struct pmc *pmc = load->pmc;
@@ -311,7 +331,7 @@ static bool link_end(struct loading *load, bool fine)
     if (fine && link_waits(link))
         pmc_hold_link(load->pmc, link, true);
     return fine && (link->kind != TARGET_CGROUP || link->cgroup) &&
-           (link->kind >= TARGET_CPU || link->ended || link->proc);
+           (link->kind >= TARGET_CPU || link->state == LINK_ENDED || link->proc);
 }
 
 static const struct field link_fields[] = {
@@ -321,17 +341,17 @@ static const struct field link_fields[] = {
     FIELD(struct link, pid),
     FIELD(struct link, tid),
     BELOW(struct link, cpu, CPUS_MAX),
-    FLAG(struct link, offline),
+    OTHER(offline),
     OR_NONE(struct link, cgroup_fd),
     FIELD(struct link, cgroup_key),
     TEXT(struct link, cgroup),
-    FLAG(struct link, ended),
-    FLAG(struct link, gone),
-    FLAG(struct link, moved),
+    OTHER(ended),
+    OTHER(gone),
+    OTHER(moved),
     FLAG(struct link, armed),
-    FLAG(struct link, dropped),
-    FLAG(struct link, below),
-    FLAG(struct link, asked),
+    OTHER(dropped),
+    OTHER(below),
+    OTHER(asked),
     FLAG(struct link, missed),
     OTHER(rights),
     FIELD(struct link, shown_pid),

@@ -53,7 +53,7 @@ unsigned count_cost(const struct pmc *pmc)
     for (unsigned i = 0; i < pmc->links->n && cost <= COST_SLOW; i++) {
         const struct link *link = pmc->links->link[i];
 
-        if (link->counter && !link->ended)
+        if (link->counter && link->state != LINK_ENDED)
             cost += pmc->engine->backend->cost(link->counter);
     }
     return cost;

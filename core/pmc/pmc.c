@@ -262,7 +262,7 @@ unsigned pmc_live_links(const struct pmc *pmc)
     unsigned n = 0;
 
     for (unsigned i = 0; i < pmc->links->n; i++)
-        n += !pmc->links->link[i]->ended;
+        n += pmc->links->link[i]->state != LINK_ENDED;
     return n;
 }
 

@@ -448,36 +448,39 @@ bool link_target_alive(void *arg)
 /* Not checked for threads, because that needs /proc. */
 bool link_dropped(const struct pmc *pmc, const struct link *link)
 {
-    return link->dropped && !link->ended && link->proc && !link->proc->dead &&
+    return link->loss && link->state != LINK_ENDED && link->proc && !link->proc->dead &&
            (link->kind == TARGET_THREAD || pmc->engine->host->process_alive(link->proc->process));
 }
 
 bool link_moved(const struct pmc *pmc, const struct link *link)
 {
-    if (link->ended || link->kind < TARGET_CPU)
+    if (link->state == LINK_ENDED || link->kind < TARGET_CPU)
         return false;
-    return link->moved ||
-           (link->kind == TARGET_CPU && link->offline == cpus_has(&pmc->engine->online, link->cpu));
+    return (link->noted & NOTE_MOVED) ||
+           (link->kind == TARGET_CPU &&
+            (link->state == LINK_OFFLINE) == cpus_has(&pmc->engine->online, link->cpu));
 }
 
 void link_lost_below(struct link *link)
 {
-    if (link->dropped || !link->pmc)
+    if (link->loss || !link->pmc)
         return;
     pmc_touch(link->pmc);
-    link->missed = link->dropped = link->below = true;
-    link->asked = false;
+    link->missed = true;
+    link->loss = LOSS_DESCENDANT;
+    link->noted &= ~(unsigned)NOTE_FAILED;
     link->drops++;
     pmc_defer(link->pmc, WORK_CHANGE);
 }
 
 bool link_dead(const struct pmc *pmc, const struct link *link)
 {
-    if (link->ended)
+    if (link->state == LINK_ENDED)
         return false;
     if (link->kind == TARGET_CGROUP && pmc->settings.word[KEY_REATTACH])
         return false; /* see pmc_stir() */
-    if (link->gone)   /* or its process executed a privileged program, see link_dropped() */
+    if (link->noted &
+        NOTE_GONE) /* or its process executed a privileged program, see link_dropped() */
         return !link_dropped(pmc, link);
     /* With descendants the children are still counted after the process has exited. */
     return link->proc && link->proc->dead && !pmc->settings.word[KEY_DESCENDANTS];

@@ -75,6 +75,28 @@ void tally_take(struct tally *tally, const struct reading *reading, unsigned n);
 void tally_add(struct tally *to, const struct tally *from, unsigned n);
 void tally_subtract(struct tally *to, const struct tally *from, unsigned n);
 
+enum link_state {
+    LINK_ATTACHED, /* has a counter, or a running change is opening it */
+    LINK_OFFLINE,  /* its CPU or cgroup does not exist now; the count stays in `base` */
+    LINK_ENDED     /* the target has ended: `base` is the final count */
+};
+
+/* The living process that lost its events, because the kernel removed them when it executed a
+ * privileged program. */
+enum link_loss {
+    LOSS_NONE,
+    LOSS_TARGET,
+    LOSS_DESCENDANT
+};
+
+/* Events that the next change handles, and the progress of changes. */
+enum link_note {
+    NOTE_GONE = 1,    /* the backend reports that all tasks have exited */
+    NOTE_MOVED = 2,   /* its CPU changed since it was planned; cgroup: a CPU came online */
+    NOTE_FAILED = 4,  /* attaching again has failed once; the second failure is final */
+    NOTE_REPLACED = 8 /* a running change detaches or reopens it */
+};
+
 /* A link. References are held by the PMC's vector and by running reads. */
 struct link {
     unsigned refs;
@@ -86,17 +108,12 @@ struct link {
     struct work work; /* once unused */
     pid_t pid, tid;   /* in the daemon's namespace; kept after the end */
     unsigned cpu;
-    bool offline;  /* its CPU or cgroup does not exist now; the count stays */
-    bool ended;    /* the target has ended: `base` is the final tally, counter is NULL */
-    bool gone;     /* the backend reports that all tasks have exited */
-    bool moved;    /* its CPU changed since it was planned; cgroup: a CPU came online */
-    bool armed;    /* start=exec: counts from the target's next exec */
-    bool dropped;  /* the kernel removed the events of the living process */
-    bool below;    /* dropped: a descendant's events, not the process's */
-    bool asked;    /* attaching again has failed once; the second failure is final */
-    bool missed;   /* attached again: some counts are missing */
-    bool replaced; /* a running change detaches or reopens it */
-    int cgroup_fd; /* -1 unless TARGET_CGROUP; if link_waits(), the root of its path */
+    enum link_state state;
+    enum link_loss loss;        /* of an ended link: why it ended */
+    unsigned noted;             /* mask of enum link_note */
+    bool armed;                 /* start=exec: counts from the target's next exec */
+    bool missed;                /* attached again: some counts are missing */
+    int cgroup_fd;              /* -1 unless TARGET_CGROUP; if link_waits(), the root of its path */
     struct cgroup_watch *watch; /* reattach: reports creation and removal of the cgroup; or NULL */
     uint64_t cgroup_key;
     char *cgroup; /* normalised path as written */
@@ -136,12 +153,12 @@ void targets_destroy(const struct engine *engine, struct work_queue *unused);
 void recording_leave(struct recording *recording, bool forgetting);
 static inline bool link_live(const struct link *link)
 {
-    return !link->ended && !link->offline && link->counter;
+    return link->state == LINK_ATTACHED && link->counter;
 }
 /* Returns true if reattach waits for the cgroup, which does not exist now. */
 static inline bool link_waits(const struct link *link)
 {
-    return link->offline && link->kind == TARGET_CGROUP;
+    return link->state == LINK_OFFLINE && link->kind == TARGET_CGROUP;
 }
 /* Returns the last good reading, or the base if that is newer. */
 const struct tally *link_seen(const struct link *link);

@@ -68,7 +68,7 @@ static void print_targets(const struct looked *item, const char *before, bool na
     for (unsigned i = 0; i < item->links->n; i++) {
         const struct link *link = item->links->link[i];
 
-        if (link->ended || (pmc->wants_all && link->kind == TARGET_CPU))
+        if (link->state == LINK_ENDED || (pmc->wants_all && link->kind == TARGET_CPU))
             continue;
         if (!nameless && link->kind <= TARGET_THREAD && !item->shown[i])
             continue;
@@ -235,9 +235,9 @@ static int print_status(struct call *call, struct look *look)
         const struct link *link = item->links->link[i];
 
         gap_ns += link->gap_ns;
-        if (link->offline)
+        if (link->state == LINK_OFFLINE)
             gap_ns += look->time_ns - link->gone_since_ns;
-        if (link->ended)
+        if (link->state == LINK_ENDED)
             continue;
         threads += link->facts.threads;
         descriptors += link->facts.descriptors;

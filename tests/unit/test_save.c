@@ -327,13 +327,13 @@ TEST(the_state_after_a_refusal_is_saved)
 {
     pmc_with("a", "cycles", "cgroup:/a");
     pmc_with("b", "instructions", "100");
-    pmc_of("a")->links->link[0]->moved = true;
-    pmc_of("b")->links->link[0]->asked = true;
+    pmc_of("a")->links->link[0]->noted = NOTE_MOVED;
+    pmc_of("b")->links->link[0]->noted = NOTE_FAILED;
     char *text = journal_text();
     ck_true(strstr(text, "\nmoved=1\n") && strstr(text, "\nasked=1\n"));
     engine_reload();
-    ck_true(pmc_of("a")->links->link[0]->moved && !pmc_of("a")->links->link[0]->asked);
-    ck_true(pmc_of("b")->links->link[0]->asked && !pmc_of("b")->links->link[0]->moved);
+    ck_assert_uint_eq(pmc_of("a")->links->link[0]->noted, NOTE_MOVED);
+    ck_assert_uint_eq(pmc_of("b")->links->link[0]->noted, NOTE_FAILED);
     free(text);
 }
 
