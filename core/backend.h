@@ -63,7 +63,7 @@ struct target_ref {
     enum target_kind kind;
     pid_t pid;     /* process and thread: in the daemon's PID namespace */
     pid_t tid;     /* thread only */
-    pid_t said;    /* the number in the requester's namespace, for sentences; 0: pid or tid */
+    pid_t shown;   /* the number in the requester's namespace, for sentences; 0: pid or tid */
     unsigned cpu;  /* CPU only */
     int cgroup_fd; /* cgroup only; the counter duplicates it if needed */
     bool (*alive)(void *arg); /* process and thread: false if the number was reused */
@@ -73,7 +73,9 @@ struct target_ref {
 /* Returns the number of a process or thread for sentences. */
 static inline pid_t target_said(const struct target_ref *target)
 {
-    return target->said ? target->said : target->kind == TARGET_THREAD ? target->tid : target->pid;
+    return target->shown                   ? target->shown
+           : target->kind == TARGET_THREAD ? target->tid
+                                           : target->pid;
 }
 
 struct plan_event {

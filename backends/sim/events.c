@@ -339,11 +339,11 @@ static int event_find(const struct shape *shape, const struct spelling *spelling
 /* ---- resolving ---- */
 
 /* If only one mode is written, the other is off. */
-static enum event_said mode_said(const struct spelling *spelling, enum qualifier mode)
+static enum event_modifier mode_said(const struct spelling *spelling, enum qualifier mode)
 {
     if (!spelling->value[USR] && !spelling->value[OS])
-        return SAID_NOTHING;
-    return spelling->value[mode] ? SAID_ON : SAID_OFF;
+        return MODIFIER_NONE;
+    return spelling->value[mode] ? MODIFIER_ON : MODIFIER_OFF;
 }
 
 /* Fills an event, with the canonical form CLASS::NAME,qualifiers. */

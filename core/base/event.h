@@ -21,10 +21,10 @@ enum event_scope {
     EVENT_PACKAGE = 4
 };
 
-enum event_said {
-    SAID_NOTHING,
-    SAID_OFF,
-    SAID_ON
+enum event_modifier {
+    MODIFIER_NONE,
+    MODIFIER_OFF,
+    MODIFIER_ON
 }; /* a modifier of the spelling */
 
 struct event {
@@ -38,7 +38,7 @@ struct event {
     bool whole;           /* user and kernel mode cannot be counted separately */
     bool needs_kernel;    /* needs the right to kernel mode (tracepoints) */
     bool needs_superuser; /* only the superuser may count it */
-    enum event_said user, kernel;
+    enum event_modifier user, kernel;
     char generic[32];                /* the kernel's generic name of the event, or "" */
     char unit[16];                   /* "" for a plain count */
     double scale;                    /* value * scale is in unit; 1 without one */

@@ -284,7 +284,7 @@ static bool counts_nothing(const struct change *change, const struct plan_event 
 
     if (!event->whole)
         return !plan->user && !plan->kernel;
-    return event->user == SAID_NOTHING && event->kernel == SAID_NOTHING &&
+    return event->user == MODIFIER_NONE && event->kernel == MODIFIER_NONE &&
            !change->desired.settings.word[KEY_USER] && !change->desired.kernel;
 }
 
@@ -305,7 +305,7 @@ static int check_event(struct change *change, const struct plan_event *plan)
 {
     const struct event *event = plan->event;
     /* Every user may count events that always count both modes, unless the spelling has :k. */
-    bool kernel = event->whole ? event->kernel == SAID_ON : plan->kernel;
+    bool kernel = event->whole ? event->kernel == MODIFIER_ON : plan->kernel;
 
     if (counts_nothing(change, plan))
         return err_set(&change->err, P07,

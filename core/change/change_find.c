@@ -190,11 +190,11 @@ static int find_process(struct change *change, struct wanted *wanted)
     if (rc != -EPERM || !word->self)
         return rc;
     /* A user can make a privileged program write "self" to the user's descriptor. */
-    struct err said = change->err;
+    struct err before = change->err;
     return err_set(&change->err, E40,
                    "%s (self is the process that opened this file: let the process that it names "
                    "open and write the file)",
-                   said.text);
+                   before.text);
 }
 
 /* reattach: the cgroup may be absent. It is looked for again once it is watched. */

@@ -36,13 +36,13 @@ static int admit(void *arg, pid_t pid)
 }
 
 /* Returns the number of the process or thread for the requester; 0: not visible. */
-static pid_t number_said(const struct change *change, const struct move *move)
+static pid_t number_shown(const struct change *change, const struct move *move)
 {
     const struct engine *engine = change->engine;
     const struct link *link = move->next;
 
-    if (move->said || link->kind > TARGET_THREAD || change->cause != CAUSE_COMMAND)
-        return move->said;
+    if (move->number || link->kind > TARGET_THREAD || change->cause != CAUSE_COMMAND)
+        return move->number;
     return engine->host->process_seen_by(engine->host_state, change->call->tid,
                                          link->kind == TARGET_THREAD ? link->tid : link->pid);
 }
@@ -61,7 +61,7 @@ static int observable(struct change *change, const struct move *move)
         return err_set(&change->err, E40,
                        "process %d: unprivileged_proc_debug is 0: only the superuser may observe "
                        "other processes. Write self",
-                       (int)number_said(change, move));
+                       (int)number_shown(change, move));
     return engine->host->may_observe(engine->host_state, asker->rights, asker->opener,
                                      link->proc->process, &change->err);
 }
@@ -75,7 +75,7 @@ static int open_counter(struct change *change, const struct move *move)
     struct plan plan = link_plan(link, &opening);
     int rc;
 
-    plan.target.said = number_said(change, move);
+    plan.target.shown = number_shown(change, move);
     plan.deadline_ns = change->deadline_ns;
     plan.attach_ms = change->attach_ns / 1000000;
     plan.fds_free = fds_free(engine);

@@ -147,7 +147,7 @@ static bool claim_alike(const struct claim *a, const struct claim *b)
         return false;
     for (unsigned i = 0; i < a->n; i++)
         if (a->member[i].fits != b->member[i].fits || a->member[i].needed != b->member[i].needed ||
-            a->member[i].asked != b->member[i].asked)
+            a->member[i].wanted != b->member[i].wanted)
             return false;
     return true;
 }

@@ -349,7 +349,7 @@ static void swap_settings(struct change *change, bool links_change)
     struct pmc *pmc = change->pmc;
     struct desired *desired = &change->desired;
     struct settings before = pmc->settings;
-    bool looked = change->cause == CAUSE_OWN || (desired->wants_all && !pmc->wants_all);
+    bool covers_cpus = change->cause == CAUSE_OWN || (desired->wants_all && !pmc->wants_all);
 
     pmc->settings = desired->settings;
     desired->settings = before; /* freed with the change */
@@ -358,7 +358,7 @@ static void swap_settings(struct change *change, bool links_change)
     if (desired->set)
         pmc->settings.word[KEY_KERNEL] = desired->kernel;
     pmc->wants_all = desired->wants_all;
-    if (looked)
+    if (covers_cpus)
         pmc->cpus_stale = false;
     else if (desired->wants_all && links_change)
         pmc->cpus_stale = true; /* -all and `all` in one command: a CPU may be new */

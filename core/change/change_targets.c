@@ -88,7 +88,7 @@ static int want_process(struct change *change, struct wanted *wanted)
     link_set_proc(link, proc);
     link->pid = wanted->pid;
     link->tid = wanted->tid;
-    move->said = wanted->word.self ? 0 : (pid_t)wanted->word.number;
+    move->number = wanted->word.self ? 0 : (pid_t)wanted->word.number;
     take_rights(change, link);
     plan_guard(change, move);
     return proc_watch(proc, &change->err);

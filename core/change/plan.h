@@ -65,7 +65,7 @@ struct move {
     bool recheck;           /* reopened: check that the writer may observe the process */
     bool guards;            /* open an exec guard for the proc of `next` */
     struct guard *guard;    /* the new exec guard, until the proc owns it */
-    pid_t said;             /* the number in the command; 0: self, or none */
+    pid_t number;           /* the number in the command; 0: self, or none */
     const char *reason;     /* reason in the log's detach record; NULL: no record */
     struct tally *last;     /* reading, valid if `was_read` */
     int cgroup_fd, root_fd; /* VERDICT_STRAYED: the cgroup (-1: none) and the root of its path */

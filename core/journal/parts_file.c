@@ -7,7 +7,6 @@
 #include "core/base/arena.h"
 #include "core/pmc/instance.h"
 #include "core/read/reader.h"
-#include "core/users/users.h"
 #include "core/show/series.h"
 #include "core/users/users.h"
 

@@ -78,8 +78,8 @@ static const struct field event_fields[] = {
     FLAG(struct event, whole),
     FLAG(struct event, needs_kernel),
     FLAG(struct event, needs_superuser),
-    BELOW(struct event, user, SAID_ON + 1),
-    BELOW(struct event, kernel, SAID_ON + 1),
+    BELOW(struct event, user, MODIFIER_ON + 1),
+    BELOW(struct event, kernel, MODIFIER_ON + 1),
     ARRAY(struct event, code),
 };
 
@@ -427,11 +427,11 @@ const struct part part_counter = PART(counter, counter_begin, counter_end);
 /* Writes a link. Members that follow from the counter are left out. */
 void link_put(struct engine *engine, struct link *link, struct buf *out)
 {
-    struct link told = *link;
+    struct link printed = *link;
 
     if (link->counter)
-        told.facts = (struct counter_facts){0};
-    part_print(&part_link, engine, &told, out);
+        printed.facts = (struct counter_facts){0};
+    part_print(&part_link, engine, &printed, out);
     if (link->counter)
         part_print(&part_counter, engine, link, out);
 }

@@ -11,9 +11,9 @@
 #include <string.h>
 
 enum {
-    COST_SLOW = 100, /* system calls; more are a slow part */
-    PASSES_MAX = 8,  /* then a count that changes each time is left out */
-    LOOK_ROOM = 1024 /* bytes within the struct, enough for one PMC with few links */
+    COST_SLOW = 100,     /* system calls; more are a slow part */
+    PASSES_MAX = 8,      /* then a count that changes each time is left out */
+    SNAPSHOT_ROOM = 1024 /* bytes within the struct, enough for one PMC with few links */
 };
 
 bool tally_partial(const struct tally *tally)
@@ -59,7 +59,7 @@ unsigned count_cost(const struct pmc *pmc)
     return cost;
 }
 
-static int count_failed(const struct looked *item, struct err *err)
+static int count_failed(const struct snapshot_item *item, struct err *err)
 {
     const struct pmc *pmc = item->pmc;
 
@@ -74,8 +74,8 @@ static int count_failed(const struct looked *item, struct err *err)
 
 /* ---- snapshots ---- */
 
-/* Returns the bytes that a PMC needs in addition to its struct looked: tallies and PIDs. */
-static size_t looked_bytes(const struct pmc *pmc)
+/* Returns the bytes that a PMC needs in addition to its struct snapshot_item: tallies and PIDs. */
+static size_t item_bytes(const struct pmc *pmc)
 {
     const size_t links = pmc->links->n;
     const size_t bytes = (links + 1) * TALLY_SIZE(pmc_events(pmc)) +
@@ -84,11 +84,11 @@ static size_t looked_bytes(const struct pmc *pmc)
     return (bytes + sizeof(uint64_t) - 1) & ~(sizeof(uint64_t) - 1);
 }
 
-static void looked_clear(const struct look *look, struct looked *item)
+static void item_clear(const struct snapshot *snapshot, struct snapshot_item *item)
 {
     free(item->own);
     set_unref(item->set);
-    links_unref(item->links, &look->engine->deferred[WORK_LINK]);
+    links_unref(item->links, &snapshot->engine->deferred[WORK_LINK]);
     item->own = NULL;
     item->total = NULL;
     item->set = NULL;
@@ -96,7 +96,7 @@ static void looked_clear(const struct look *look, struct looked *item)
 }
 
 /* Copies the present state of the PMC and takes references. The block is zeroed. */
-static void looked_take(struct looked *item, char *block)
+static void item_begin(struct snapshot_item *item, char *block)
 {
     struct pmc *pmc = item->pmc;
     const unsigned n = pmc_events(pmc), links = pmc->links->n;
@@ -114,21 +114,22 @@ static void looked_take(struct looked *item, char *block)
         item->link[i] = (struct tally *)(block + (i + 1) * TALLY_SIZE(n));
 }
 
-static void looked_read(const struct look *look, struct looked *item)
+static void item_read(const struct snapshot *snapshot, struct snapshot_item *item)
 {
-    const struct engine *engine = look->engine;
+    const struct engine *engine = snapshot->engine;
     unsigned n = item->set ? item->set->n : 0;
     struct reading reading;
 
     for (unsigned i = 0; i < item->links->n; i++) {
         const struct link *link = item->links->link[i];
 
-        if (look->pids && link->kind <= TARGET_THREAD)
-            item->shown[i] = engine->host->process_seen_by(
-                engine->host_state, look->tid, link->kind == TARGET_THREAD ? link->tid : link->pid);
-        if (!look->counts || item->failed || !link_live(link))
+        if (snapshot->pids && link->kind <= TARGET_THREAD)
+            item->shown[i] =
+                engine->host->process_seen_by(engine->host_state, snapshot->tid,
+                                              link->kind == TARGET_THREAD ? link->tid : link->pid);
+        if (!snapshot->counts || item->failed || !link_live(link))
             continue;
-        int rc = engine->backend->read(link->counter, &reading, look->slow);
+        int rc = engine->backend->read(link->counter, &reading, snapshot->slow);
         item->failed = rc != 0;
         item->hurried = rc == -EAGAIN;
         if (rc == 0)
@@ -138,7 +139,7 @@ static void looked_read(const struct look *look, struct looked *item)
 }
 
 /* Adds up the readings. Needs the lock, because bases change under it. */
-static void looked_sum(struct looked *item)
+static void item_sum(struct snapshot_item *item)
 {
     struct pmc *pmc = item->pmc;
     unsigned n = item->set ? item->set->n : 0, live = 0, off = 0;
@@ -181,12 +182,12 @@ static void looked_sum(struct looked *item)
  * again, so that a user who writes a count all the time does not delay others. Returns true if
  * there are any.
  */
-static bool look_again(struct look *look, bool last, bool *failed)
+static bool snapshot_repeat(struct snapshot *snapshot, bool last, bool *failed)
 {
     bool again = false;
 
-    for (unsigned i = 0; look->counts && i < look->n; i++) {
-        struct looked *item = &look->item[i];
+    for (unsigned i = 0; snapshot->counts && i < snapshot->n; i++) {
+        struct snapshot_item *item = &snapshot->item[i];
 
         if ((item->epoch == item->pmc->epoch && !item->hurried) || pmc_released(item->pmc))
             continue;
@@ -194,36 +195,36 @@ static bool look_again(struct look *look, bool last, bool *failed)
             item->failed = item->moved = true;
             continue;
         }
-        look->slow |= item->hurried;
-        looked_clear(look, item);
-        item->own = calloc(1, looked_bytes(item->pmc));
+        snapshot->slow |= item->hurried;
+        item_clear(snapshot, item);
+        item->own = calloc(1, item_bytes(item->pmc));
         if (item->own)
-            looked_take(item, item->own);
+            item_begin(item, item->own);
         *failed |= !item->own;
         again = true;
     }
     return again;
 }
 
-static int look_read(struct call *call, struct look *look)
+static int snapshot_read(struct call *call, struct snapshot *snapshot)
 {
-    const struct host *host = look->engine->host;
+    const struct host *host = snapshot->engine->host;
     unsigned passes = 0;
     bool failed = false;
 
     do {
-        int rc = look->slow ? slow_admit(call) : CALL_DONE;
+        int rc = snapshot->slow ? slow_admit(call) : CALL_DONE;
 
         if (rc)
             return rc;
-        slow_begin(call, look->slow);
-        look->time_ns = host->now_ns(look->engine->host_state);
-        look->tsc = host->tsc(look->engine->host_state);
-        for (unsigned i = 0; i < look->n; i++)
-            if (!look->item[i].done)
-                looked_read(look, &look->item[i]);
+        slow_begin(call, snapshot->slow);
+        snapshot->time_ns = host->now_ns(snapshot->engine->host_state);
+        snapshot->tsc = host->tsc(snapshot->engine->host_state);
+        for (unsigned i = 0; i < snapshot->n; i++)
+            if (!snapshot->item[i].done)
+                item_read(snapshot, &snapshot->item[i]);
         slow_end(call);
-        if (!look_again(look, ++passes == PASSES_MAX, &failed))
+        if (!snapshot_repeat(snapshot, ++passes == PASSES_MAX, &failed))
             break;
         if (slow_interrupted(call))
             return -EINTR;
@@ -231,46 +232,46 @@ static int look_read(struct call *call, struct look *look)
     return failed ? err_nomem(&call->err) : CALL_DONE;
 }
 
-int pmcs_look(struct call *call, struct pmc *const *pmcs, unsigned n, bool counts, bool pids,
-              int (*print)(struct call *call, struct look *look))
+int snapshot_take(struct call *call, struct pmc *const *pmcs, unsigned n, bool counts, bool pids,
+                  int (*print)(struct call *call, struct snapshot *snapshot))
 {
-    uint64_t room[LOOK_ROOM / sizeof(uint64_t)];
-    size_t bytes = n * sizeof(struct looked);
+    uint64_t room[SNAPSHOT_ROOM / sizeof(uint64_t)];
+    size_t bytes = n * sizeof(struct snapshot_item);
     unsigned cost = 0;
     int rc;
 
     for (unsigned i = 0; i < n; i++)
-        bytes += looked_bytes(pmcs[i]);
-    struct looked *items = bytes <= sizeof room ? memset(room, 0, bytes) : calloc(1, bytes);
+        bytes += item_bytes(pmcs[i]);
+    struct snapshot_item *items = bytes <= sizeof room ? memset(room, 0, bytes) : calloc(1, bytes);
     if (!items)
         return err_nomem(&call->err);
-    struct look look = {.engine = call->engine,
-                        .tid = call->tid,
-                        .counts = counts,
-                        .pids = pids,
-                        .one = call->pmc != NULL,
-                        .item = items};
-    for (char *block = (char *)(items + n); look.n < n; look.n++) {
-        struct looked *item = &items[look.n];
+    struct snapshot snapshot = {.engine = call->engine,
+                                .tid = call->tid,
+                                .counts = counts,
+                                .pids = pids,
+                                .one = call->pmc != NULL,
+                                .item = items};
+    for (char *block = (char *)(items + n); snapshot.n < n; snapshot.n++) {
+        struct snapshot_item *item = &items[snapshot.n];
 
-        item->pmc = pmc_ref(pmcs[look.n]);
-        looked_take(item, block);
-        block += looked_bytes(item->pmc);
+        item->pmc = pmc_ref(pmcs[snapshot.n]);
+        item_begin(item, block);
+        block += item_bytes(item->pmc);
         cost += counts ? count_cost(item->pmc) : 1;
     }
-    look.slow = cost > COST_SLOW;
-    rc = look_read(call, &look);
+    snapshot.slow = cost > COST_SLOW;
+    rc = snapshot_read(call, &snapshot);
     for (unsigned i = 0; rc == CALL_DONE && counts && i < n; i++)
         if (!items[i].failed)
-            looked_sum(&items[i]);
-    if (rc == CALL_DONE && look.one && pmc_released(items[0].pmc))
+            item_sum(&items[i]);
+    if (rc == CALL_DONE && snapshot.one && pmc_released(items[0].pmc))
         rc = err_set(&call->err, P26, "the PMC was released");
-    else if (rc == CALL_DONE && look.one && items[0].failed)
+    else if (rc == CALL_DONE && snapshot.one && items[0].failed)
         rc = count_failed(&items[0], &call->err);
     else if (rc == CALL_DONE)
-        rc = print(call, &look);
+        rc = print(call, &snapshot);
     for (unsigned i = 0; i < n; i++) {
-        looked_clear(&look, &items[i]);
+        item_clear(&snapshot, &items[i]);
         pmc_unref(items[i].pmc);
     }
     if ((void *)items != room)

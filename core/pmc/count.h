@@ -24,7 +24,7 @@ void count_for_metrics(const struct pmc *pmc, const struct tally *tally, const u
                        uint64_t now_ns, struct counted *out);
 
 /* A PMC in a snapshot. */
-struct looked {
+struct snapshot_item {
     struct pmc *pmc;     /* a reference; may be released during the snapshot */
     struct links *links; /* a reference */
     struct set *set;     /* a reference, or NULL */
@@ -42,7 +42,7 @@ struct looked {
     bool hurried; /* failed because the kernel would have made the reader wait */
 };
 
-struct look {
+struct snapshot {
     struct engine *engine;
     pid_t tid;   /* thread whose PID namespace is used */
     bool counts; /* read the counters */
@@ -51,7 +51,7 @@ struct look {
     uint64_t time_ns, tsc;
     bool one; /* for a file of one PMC: ENODEV if released, EIO if unreadable */
     unsigned n;
-    struct looked *item;
+    struct snapshot_item *item;
 };
 
 /*
@@ -59,5 +59,5 @@ struct look {
  * calls print with the lock and returns its result, or CALL_WAIT, or an errno. For a file of one
  * PMC print is not called after its release.
  */
-int pmcs_look(struct call *call, struct pmc *const *pmcs, unsigned n, bool counts, bool pids,
-              int (*print)(struct call *call, struct look *look));
+int snapshot_take(struct call *call, struct pmc *const *pmcs, unsigned n, bool counts, bool pids,
+                  int (*print)(struct call *call, struct snapshot *snapshot));

@@ -352,7 +352,7 @@ void claim_members(struct claim *claim, const struct set *set, uint64_t row)
         claim->member[claim->n++] =
             (struct claim_member){.fits = event->rows,
                                   .needed = event->rows_needed,
-                                  .asked = row == UINT64_MAX ? ROW_ANY : (int)row};
+                                  .wanted = row == UINT64_MAX ? ROW_ANY : (int)row};
     }
 }
 
@@ -365,12 +365,12 @@ struct plan_event pmc_plan_event(const struct event *event, const struct setting
 
     if (event->whole)
         return plan;
-    if (event->user == SAID_NOTHING && event->kernel == SAID_NOTHING) {
+    if (event->user == MODIFIER_NONE && event->kernel == MODIFIER_NONE) {
         plan.user = settings->word[KEY_USER];
         plan.kernel = kernel;
     } else { /* the event's modifiers override the settings */
-        plan.user = event->user == SAID_ON;
-        plan.kernel = event->kernel == SAID_ON;
+        plan.user = event->user == MODIFIER_ON;
+        plan.kernel = event->kernel == MODIFIER_ON;
     }
     return plan;
 }

@@ -33,7 +33,7 @@ struct claim {
     struct claim_member {
         uint64_t fits;   /* rows that can count the event */
         unsigned needed; /* 1 or 2 */
-        int asked;       /* setting row=, or ROW_ANY */
+        int wanted;      /* setting row=, or ROW_ANY */
         uint64_t got;    /* rows that it holds: `needed` bits of fits */
     } member[SET_MAX];
 };

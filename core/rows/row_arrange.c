@@ -52,7 +52,7 @@ struct search {
 static bool claim_movable(const struct claim *claim)
 {
     for (unsigned i = 0; i < claim->n; i++)
-        if (claim->member[i].asked != ROW_ANY)
+        if (claim->member[i].wanted != ROW_ANY)
             return false;
     return true;
 }

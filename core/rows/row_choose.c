@@ -76,14 +76,15 @@ unsigned claim_wants(const struct claim *claim, uint64_t allowed, struct want wa
         return 0;
     for (unsigned i = 0; i < claim->n; i++) {
         const struct claim_member *member = &claim->member[i];
-        const uint64_t asked =
-            member->asked < 0 || member->asked >= MATCH_ROWS ? 0 : row_bit((unsigned)member->asked);
+        const uint64_t wanted = member->wanted < 0 || member->wanted >= MATCH_ROWS
+                                    ? 0
+                                    : row_bit((unsigned)member->wanted);
 
         /* row= is the first row; an event of two rows may take any second one */
         for (unsigned k = 0; k < member->needed; k++) {
-            const uint64_t rows = member->asked < 0 ? member->fits
-                                  : k == 0          ? member->fits & asked
-                                                    : member->fits & ~asked;
+            const uint64_t rows = member->wanted < 0 ? member->fits
+                                  : k == 0           ? member->fits & wanted
+                                                     : member->fits & ~wanted;
 
             wants[n++] = (struct want){.rows = rows & allowed, .got = -1};
         }
@@ -243,26 +244,26 @@ static void rows_reasons(const struct rows *rows, const struct claim *claim,
 }
 
 /* Refuses a row= that cannot count the event, free or not. */
-static int claim_check_asked(const struct row_class *class, const struct claim *claim,
-                             const char *what, struct err *err)
+static int claim_check_wanted(const struct row_class *class, const struct claim *claim,
+                              const char *what, struct err *err)
 {
     for (unsigned i = 0; i < claim->n; i++) {
         const struct claim_member *member = &claim->member[i];
 
-        if (member->asked == ROW_ANY)
+        if (member->wanted == ROW_ANY)
             continue;
-        if (i > 0 && member->asked == claim->member[0].asked)
+        if (i > 0 && member->wanted == claim->member[0].wanted)
             return err_set(
                 err, E19,
                 "row=%d is a single row, and \"%s\" need one for each of %u events: write row=any",
-                member->asked, what, claim->n);
-        if (member->asked < 0 || (unsigned)member->asked >= class->n)
-            return err_set(err, E19, "row=%d for \"%s\": class \"%s\" has rows 0-%u", member->asked,
-                           what, class->info->name, class->n - 1);
-        if ((member->fits & row_bit((unsigned)member->asked)) == 0)
+                member->wanted, what, claim->n);
+        if (member->wanted < 0 || (unsigned)member->wanted >= class->n)
+            return err_set(err, E19, "row=%d for \"%s\": class \"%s\" has rows 0-%u",
+                           member->wanted, what, class->info->name, class->n - 1);
+        if ((member->fits & row_bit((unsigned)member->wanted)) == 0)
             return err_set(err, E19,
                            "row=%d cannot count \"%s\": write row=any, which chooses one that can",
-                           member->asked, what);
+                           member->wanted, what);
     }
     return 0;
 }
@@ -272,9 +273,9 @@ static int claim_refuse(const struct rows *rows, const struct claim *claim, cons
                         const char *what, bool disabled, struct err *err)
 {
     const struct row_class *class = &rows->classes[claim->class_index];
-    const bool asked = claim->n == 1 && claim->member[0].asked >= 0;
+    const bool wanted = claim->n == 1 && claim->member[0].wanted >= 0;
     const uint64_t set =
-        asked ? row_bit((unsigned)claim->member[0].asked) : claim_fits(claim) & class_all(class);
+        wanted ? row_bit((unsigned)claim->member[0].wanted) : claim_fits(claim) & class_all(class);
     char storage[384];
     struct buf buf;
     int rc;
@@ -298,7 +299,7 @@ static int claim_fill(const struct rows *rows, struct claim *claim, const struct
 {
     const struct row_class *class = &rows->classes[claim->class_index];
     struct claim trial = *claim;
-    int rc = claim_check_asked(class, claim, what, err);
+    int rc = claim_check_wanted(class, claim, what, err);
 
     if (rc != 0)
         return rc;

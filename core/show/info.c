@@ -26,7 +26,8 @@ int show_info_version(struct call *call)
 
 /* ---- texts that read the system's files, without the lock ---- */
 
-static int look_up(struct call *call, void (*print)(const struct engine *engine, struct buf *out))
+static int print_unlocked(struct call *call,
+                          void (*print)(const struct engine *engine, struct buf *out))
 {
     struct buf text;
 
@@ -47,7 +48,7 @@ static void print_backend(const struct engine *engine, struct buf *out)
 
 int show_info_backend(struct call *call)
 {
-    return look_up(call, print_backend);
+    return print_unlocked(call, print_backend);
 }
 
 int show_info_cpu(struct call *call)
@@ -63,7 +64,7 @@ static void print_cpuref(const struct engine *engine, struct buf *out)
 
 int show_info_cpuref(struct call *call)
 {
-    return look_up(call, print_cpuref);
+    return print_unlocked(call, print_cpuref);
 }
 
 /* ---- texts from the engine's state ---- */
@@ -361,7 +362,7 @@ static bool makers_list(const struct call *call, struct makers *makers)
     return true;
 }
 
-static void makers_look(const struct call *call, struct makers *makers)
+static void makers_translate(const struct call *call, struct makers *makers)
 {
     const struct host *host = call->engine->host;
     struct host_state *state = call->engine->host_state;
@@ -385,7 +386,7 @@ int show_info_rows(struct call *call)
         rc = slow_admit(call);
     if (rc == CALL_DONE && makers.of.n) {
         slow_begin(call, true);
-        makers_look(call, &makers);
+        makers_translate(call, &makers);
         slow_end(call);
     }
     if (rc == CALL_DONE && !call->instance)

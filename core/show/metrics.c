@@ -11,7 +11,8 @@
 #include <string.h>
 
 /* Takes a snapshot of all PMCs that the reader may read, and prints it. */
-static int look_all(struct call *call, int (*print)(struct call *call, struct look *look))
+static int snapshot_all(struct call *call,
+                        int (*print)(struct call *call, struct snapshot *snapshot))
 {
     bool all = instance_is_root(call->instance);
     struct ids *from = all ? &call->engine->pmcs : &call->instance->pmcs;
@@ -24,14 +25,14 @@ static int look_all(struct call *call, int (*print)(struct call *call, struct lo
     for (struct pmc *pmc; (pmc = ids_next(from, id, &id));)
         if (access_read(pmc, call->instance, call->rights))
             pmcs[n++] = pmc;
-    int rc = pmcs_look(call, pmcs, n, true, false, print);
+    int rc = snapshot_take(call, pmcs, n, true, false, print);
     free(pmcs);
     return rc;
 }
 
 /* Returns false if the values cannot be read. Such a PMC is omitted, because an error would hide
  * all others. */
-static bool item_valid(const struct looked *item)
+static bool item_valid(const struct snapshot_item *item)
 {
     return item->set && !item->failed && !pmc_released(item->pmc) && item->pmc->set == item->set;
 }
@@ -42,14 +43,14 @@ static int say_gone(struct call *call)
     return err_set(&call->err, P26, "the instance of this file was removed");
 }
 
-static int print_counts(struct call *call, struct look *look)
+static int print_counts(struct call *call, struct snapshot *snapshot)
 {
     struct buf *out = call->out;
 
     if (!call->instance)
         return say_gone(call);
-    for (unsigned p = 0; p < look->n; p++) {
-        const struct looked *item = &look->item[p];
+    for (unsigned p = 0; p < snapshot->n; p++) {
+        const struct snapshot_item *item = &snapshot->item[p];
 
         for (unsigned i = 0; item_valid(item) && i < item->set->n; i++) {
             pmc_print_path(item->pmc, call->instance, out);
@@ -71,7 +72,7 @@ static int print_counts(struct call *call, struct look *look)
 
 int show_counts(struct call *call)
 {
-    return look_all(call, print_counts);
+    return snapshot_all(call, print_counts);
 }
 
 /* ---- metrics.prom ---- */
@@ -117,7 +118,7 @@ static void number(struct buf *out, const char *name, const char *type, const ch
 }
 
 /* Prints a line. Repeated events in a set get an index label. cpu is -1 for no CPU label. */
-static void print_value(struct buf *out, const struct looked *item, unsigned i, int cpu,
+static void print_value(struct buf *out, const struct snapshot_item *item, unsigned i, int cpu,
                         uint64_t value)
 {
     const struct event *event = &item->set->event[i];
@@ -146,7 +147,7 @@ static void print_value(struct buf *out, const struct looked *item, unsigned i, 
  * and detached CPUs. The lines add up to the count. A CPU has several links if it was detached and
  * attached again.
  */
-static void print_cpus(struct buf *out, const struct looked *item, unsigned i)
+static void print_cpus(struct buf *out, const struct snapshot_item *item, unsigned i)
 {
     uint64_t rest = count_shown(item->pmc, item->total, i);
     bool any = false;
@@ -174,12 +175,12 @@ static void print_cpus(struct buf *out, const struct looked *item, unsigned i)
         print_value(out, item, i, -1, rest);
 }
 
-static void print_values(struct buf *out, struct look *look)
+static void print_values(struct buf *out, struct snapshot *snapshot)
 {
     family(out, "pmcfs_count_total", "counter",
            "Events counted by a PMC. The value times the scale in detail is in the label unit.");
-    for (unsigned p = 0; p < look->n; p++) {
-        const struct looked *item = &look->item[p];
+    for (unsigned p = 0; p < snapshot->n; p++) {
+        const struct snapshot_item *item = &snapshot->item[p];
 
         for (unsigned i = 0; item_valid(item) && i < item->set->n; i++) {
             if (item->pmc->settings.word[KEY_METRICS] == METRICS_CPU)
@@ -190,24 +191,24 @@ static void print_values(struct buf *out, struct look *look)
     }
 }
 
-static void value_enabled(const struct looked *item, struct buf *out)
+static void value_enabled(const struct snapshot_item *item, struct buf *out)
 {
     buf_str(out, "} ");
     buf_seconds(out, item->total->enabled_ns);
 }
 
-static void value_running(const struct looked *item, struct buf *out)
+static void value_running(const struct snapshot_item *item, struct buf *out)
 {
     buf_str(out, "} ");
     buf_seconds(out, item->total->running_ns);
 }
 
-static void value_partial(const struct looked *item, struct buf *out)
+static void value_partial(const struct snapshot_item *item, struct buf *out)
 {
     buf_str(out, item->partial ? "} 1" : "} 0");
 }
 
-static void value_lost(const struct looked *item, struct buf *out)
+static void value_lost(const struct snapshot_item *item, struct buf *out)
 {
     struct log_stats stats;
 
@@ -216,7 +217,7 @@ static void value_lost(const struct looked *item, struct buf *out)
     buf_u64(out, stats.lost + stats.refused + stats.kernel_lost);
 }
 
-static void value_state(const struct looked *item, struct buf *out)
+static void value_state(const struct snapshot_item *item, struct buf *out)
 {
     label_next(out, "state", state_table[item->pmc->state].name);
     buf_str(out, "} 1");
@@ -224,7 +225,7 @@ static void value_state(const struct looked *item, struct buf *out)
 
 static const struct per_pmc {
     const char *name, *type, *help;
-    void (*value)(const struct looked *item, struct buf *out);
+    void (*value)(const struct snapshot_item *item, struct buf *out);
     bool always; /* print a line even if the count cannot be read */
 } per_pmc[] = {
     {"pmcfs_enabled_seconds_total", "counter",
@@ -238,12 +239,12 @@ static const struct per_pmc {
     {"pmcfs_state", "gauge", "1 for the present state of a PMC.", value_state, true},
 };
 
-static void print_family(const struct per_pmc *of, const struct look *look, const char *labels,
-                         struct buf *out)
+static void print_family(const struct per_pmc *of, const struct snapshot *snapshot,
+                         const char *labels, struct buf *out)
 {
     family(out, of->name, of->type, of->help);
-    for (unsigned p = 0; p < look->n; p++) {
-        const struct looked *item = &look->item[p];
+    for (unsigned p = 0; p < snapshot->n; p++) {
+        const struct snapshot_item *item = &snapshot->item[p];
 
         if (pmc_released(item->pmc))
             continue;
@@ -258,13 +259,13 @@ static void print_family(const struct per_pmc *of, const struct look *look, cons
     }
 }
 
-static void print_families(struct buf *out, const struct look *look)
+static void print_families(struct buf *out, const struct snapshot *snapshot)
 {
     struct buf labels; /* that all lines of a PMC share, one line per PMC */
 
     buf_init(&labels, NULL, 0);
-    for (unsigned p = 0; p < look->n; p++) {
-        const struct pmc *pmc = look->item[p].pmc;
+    for (unsigned p = 0; p < snapshot->n; p++) {
+        const struct pmc *pmc = snapshot->item[p].pmc;
 
         if (pmc_released(pmc))
             continue;
@@ -275,7 +276,7 @@ static void print_families(struct buf *out, const struct look *look)
     }
     const char *text = buf_text(&labels);
     for (unsigned f = 0; !labels.failed && f < sizeof per_pmc / sizeof per_pmc[0]; f++)
-        print_family(&per_pmc[f], look, text, out);
+        print_family(&per_pmc[f], snapshot, text, out);
     out->failed |= labels.failed;
     buf_free(&labels);
 }
@@ -301,12 +302,12 @@ static void print_health(const struct engine *engine, struct buf *out)
     number(out, "pmcfs_instances", "gauge", "Instances.", engine->instances.n);
 }
 
-static int print_metrics(struct call *call, struct look *look)
+static int print_metrics(struct call *call, struct snapshot *snapshot)
 {
     if (!call->instance)
         return say_gone(call);
-    print_values(call->out, look);
-    print_families(call->out, look);
+    print_values(call->out, snapshot);
+    print_families(call->out, snapshot);
     if (instance_is_root(call->instance))
         print_health(call->engine, call->out);
     return CALL_DONE;
@@ -314,7 +315,7 @@ static int print_metrics(struct call *call, struct look *look)
 
 int show_metrics(struct call *call)
 {
-    return look_all(call, print_metrics);
+    return snapshot_all(call, print_metrics);
 }
 
 /* ---- upper bound ---- */

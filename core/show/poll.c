@@ -24,11 +24,11 @@ static bool is_notified(const struct pmc *pmc)
     return settings_number(&pmc->settings, KEY_NOTIFY) != UINT64_MAX;
 }
 
-static int look_polled(struct call *call, struct look *look)
+static int poll_update(struct call *call, struct snapshot *snapshot)
 {
     (void)call;
-    for (unsigned i = 0; i < look->n; i++) {
-        const struct looked *item = &look->item[i];
+    for (unsigned i = 0; i < snapshot->n; i++) {
+        const struct snapshot_item *item = &snapshot->item[i];
         struct pmc *pmc = item->pmc;
 
         if (item->failed || !item->set || pmc_released(pmc) || pmc->set != item->set)
@@ -36,7 +36,7 @@ static int look_polled(struct call *call, struct look *look)
         const uint64_t count = count_shown(pmc, item->total, 0);
         const bool moved = pmc->polled_count != count || pmc->polled_resets != pmc->resets;
         pmc->polled_count = count;
-        pmc->polled_ns = look->time_ns;
+        pmc->polled_ns = snapshot->time_ns;
         pmc->polled_resets = pmc->resets;
         if ((moved && is_notified(pmc)) || pmc->poll_tells)
             pmc_wake(pmc);
@@ -48,7 +48,7 @@ static int look_polled(struct call *call, struct look *look)
 /* Returns true if a snapshot is requested and none is running. */
 bool poll_wanted(const struct engine *engine)
 {
-    return !STAILQ_EMPTY(&engine->deferred[WORK_LOOK]) && !engine->polling;
+    return !STAILQ_EMPTY(&engine->deferred[WORK_SNAPSHOT]) && !engine->polling;
 }
 
 bool poll_task(struct call *call)
@@ -58,14 +58,14 @@ bool poll_task(struct call *call)
     struct pmc *pmc;
     unsigned n = 0;
 
-    while (pmcs && (pmc = pmc_deferred(engine, WORK_LOOK))) {
+    while (pmcs && (pmc = pmc_deferred(engine, WORK_SNAPSHOT))) {
         if (!pmc_released(pmc) && pmc->set)
             pmcs[n++] = pmc; /* the tree has a reference too */
         pmc_unref(pmc);
     }
     if (n) { /* on ENOMEM the next tick requests it again */
         engine->polling = true;
-        pmcs_look(call, pmcs, n, true, false, look_polled);
+        snapshot_take(call, pmcs, n, true, false, poll_update);
         engine->polling = false;
     }
     free(pmcs);
@@ -91,7 +91,7 @@ void poll_tick(struct engine *engine, uint64_t now_ns)
         bool finds_out = is_notified(pmc) || !state_table[pmc->state].settable;
 
         if (pmc->pollers && pmc->set && !pmc->busy && finds_out)
-            pmc_defer(pmc, WORK_LOOK);
+            pmc_defer(pmc, WORK_SNAPSHOT);
     }
 }
 
@@ -161,8 +161,9 @@ unsigned poll_count(struct call *call)
     bool fresh = polled_known(pmc) && call->now_ns - pmc->polled_ns < notify_ns(pmc->engine);
     if (costly && !fresh && !pmc->busy) {
         pmc->poll_tells = true;
-        pmc_defer(pmc, WORK_LOOK);
-    } else if (!costly && !pmc->busy && pmcs_look(call, &call->pmc, 1, true, false, look_polled)) {
+        pmc_defer(pmc, WORK_SNAPSHOT);
+    } else if (!costly && !pmc->busy &&
+               snapshot_take(call, &call->pmc, 1, true, false, poll_update)) {
         return level; /* released, unreadable, or a snapshot is running */
     }
     pmc = call->pmc;

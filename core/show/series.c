@@ -194,15 +194,15 @@ static int series_wait(struct call *call, const struct pmc *pmc)
     return call->nonblock ? -EAGAIN : CALL_WAIT;
 }
 
-static int series_look(struct call *call, struct look *look)
+static int series_print(struct call *call, struct snapshot *snapshot)
 {
-    struct looked *item = &look->item[0];
+    struct snapshot_item *item = &snapshot->item[0];
 
     if (item->pmc->set != item->set)
         return CALL_DONE; /* end of file: the set has changed */
-    if (is_early(call, item->pmc, look->time_ns))
+    if (is_early(call, item->pmc, snapshot->time_ns))
         return series_wait(call, item->pmc); /* another read of this open file got the line */
-    return series_step(call, item->pmc, item->total, item->partial, look->time_ns);
+    return series_step(call, item->pmc, item->total, item->partial, snapshot->time_ns);
 }
 
 /* Reports end of file, after the columns if the reader has had no line yet. */
@@ -237,7 +237,7 @@ int stream_series(struct call *call)
         return nothing_comes(call, cursor, no_interval);
     if (is_early(call, pmc, call->now_ns))
         return series_wait(call, pmc);
-    return pmcs_look(call, &call->pmc, 1, true, false, series_look);
+    return snapshot_take(call, &call->pmc, 1, true, false, series_print);
 }
 
 unsigned poll_series(struct call *call)

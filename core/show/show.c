@@ -25,12 +25,12 @@ static void change_seen(struct call *call, uint64_t change)
 }
 
 /* Takes a snapshot after the exits of targets are processed. */
-static int look_settled(struct call *call, bool counts, bool pids,
-                        int (*print)(struct call *call, struct look *look))
+static int snapshot_settled(struct call *call, bool counts, bool pids,
+                            int (*print)(struct call *call, struct snapshot *snapshot))
 {
     int rc = deaths_settled(call);
 
-    return rc ? rc : pmcs_look(call, &call->pmc, 1, counts, pids, print);
+    return rc ? rc : snapshot_take(call, &call->pmc, 1, counts, pids, print);
 }
 
 /* ---- settings ---- */
@@ -60,7 +60,7 @@ int show_error(struct call *call)
 }
 
 /* nameless: also prints targets without a number in the reader's PID namespace. */
-static void print_targets(const struct looked *item, const char *before, bool nameless,
+static void print_targets(const struct snapshot_item *item, const char *before, bool nameless,
                           struct buf *out)
 {
     const struct pmc *pmc = item->pmc;
@@ -82,17 +82,17 @@ static void print_targets(const struct looked *item, const char *before, bool na
         buf_printf(out, "%sall\n", before);
 }
 
-static int print_target(struct call *call, struct look *look)
+static int print_target(struct call *call, struct snapshot *snapshot)
 {
-    change_seen(call, look->item[0].change);
-    print_targets(&look->item[0], "", true, call->out);
+    change_seen(call, snapshot->item[0].change);
+    print_targets(&snapshot->item[0], "", true, call->out);
     return CALL_DONE;
 }
 
 /* Prints settings with their defaults, so that a copy sets all of them. */
-static int print_config(struct call *call, struct look *look)
+static int print_config(struct call *call, struct snapshot *snapshot)
 {
-    const struct pmc *pmc = look->item[0].pmc;
+    const struct pmc *pmc = snapshot->item[0].pmc;
     /* without an event kernel= is not decided: show the value that the reader would get */
     const bool decided = pmc->set || (pmc->settings.given & GIVEN(KEY_KERNEL));
     const bool kernel =
@@ -117,25 +117,25 @@ static int print_config(struct call *call, struct look *look)
             settings_print(&pmc->settings, key, pmc_events(pmc), call->out);
         buf_char(call->out, '\n');
     }
-    print_targets(&look->item[0], "target=", false, call->out);
+    print_targets(&snapshot->item[0], "target=", false, call->out);
     return CALL_DONE;
 }
 
 int show_config(struct call *call)
 {
-    return look_settled(call, false, true, print_config);
+    return snapshot_settled(call, false, true, print_config);
 }
 
 int show_target(struct call *call)
 {
-    return look_settled(call, false, true, print_target);
+    return snapshot_settled(call, false, true, print_target);
 }
 
 /* ---- the state ---- */
 
-static int print_ctl(struct call *call, struct look *look)
+static int print_ctl(struct call *call, struct snapshot *snapshot)
 {
-    const struct pmc *pmc = look ? look->item[0].pmc : call->pmc;
+    const struct pmc *pmc = snapshot ? snapshot->item[0].pmc : call->pmc;
 
     change_seen(call, pmc->change);
     buf_printf(call->out, "%s\n", state_table[pmc->state].name);
@@ -150,7 +150,7 @@ int show_ctl(struct call *call)
 
     if (rc || (pmc->state != PMC_ARMED && pmc->state != PMC_RUNNING && pmc->state != PMC_LOST))
         return rc ? rc : print_ctl(call, NULL);
-    return pmcs_look(call, &call->pmc, 1, true, false, print_ctl);
+    return snapshot_take(call, &call->pmc, 1, true, false, print_ctl);
 }
 
 static void status_line(struct buf *out, const char *name, const char *value)
@@ -222,9 +222,9 @@ static void status_sampling(const struct pmc *pmc, struct buf *out)
     buf_char(out, '\n');
 }
 
-static int print_status(struct call *call, struct look *look)
+static int print_status(struct call *call, struct snapshot *snapshot)
 {
-    const struct looked *item = &look->item[0];
+    const struct snapshot_item *item = &snapshot->item[0];
     const struct pmc *pmc = item->pmc;
     struct buf *out = call->out;
     uint64_t gap_ns = 0, threads = 0, descriptors = pmc->recorded_fds;
@@ -236,7 +236,7 @@ static int print_status(struct call *call, struct look *look)
 
         gap_ns += link->gap_ns;
         if (link->state == LINK_OFFLINE)
-            gap_ns += look->time_ns - link->gone_since_ns;
+            gap_ns += snapshot->time_ns - link->gone_since_ns;
         if (link->state == LINK_ENDED)
             continue;
         threads += link->facts.threads;
@@ -275,7 +275,7 @@ static int print_status(struct call *call, struct look *look)
 
 int show_status(struct call *call)
 {
-    return look_settled(call, true, false, print_status);
+    return snapshot_settled(call, true, false, print_status);
 }
 
 /* ---- counts ---- */
@@ -296,9 +296,9 @@ static int count_refused(struct call *call, const struct pmc *pmc, const struct 
     return 0;
 }
 
-static int print_count(struct call *call, struct look *look)
+static int print_count(struct call *call, struct snapshot *snapshot)
 {
-    const struct looked *item = &look->item[0];
+    const struct snapshot_item *item = &snapshot->item[0];
     const struct pmc *pmc = item->pmc;
     int rc = count_refused(call, pmc, item->total);
 
@@ -327,7 +327,7 @@ int show_count(struct call *call)
     }
     if (!call->pmc->set)
         return no_event(call);
-    return pmcs_look(call, &call->pmc, 1, true, false, print_count);
+    return snapshot_take(call, &call->pmc, 1, true, false, print_count);
 }
 
 static void detail_line(struct buf *out, const struct pmc *pmc, const struct event *event,
@@ -346,16 +346,16 @@ static void detail_line(struct buf *out, const struct pmc *pmc, const struct eve
         buf_str(out, "-\t-\n");
 }
 
-static int print_detail(struct call *call, struct look *look)
+static int print_detail(struct call *call, struct snapshot *snapshot)
 {
-    const struct looked *item = &look->item[0];
+    const struct snapshot_item *item = &snapshot->item[0];
     const struct pmc *pmc = item->pmc;
     struct buf *out = call->out;
 
     buf_printf(out,
                "# time_ns %" PRIu64 " tsc %" PRIu64 "\nevent\ttarget\tvalue\tenabled_ns\t"
                "running_ns\testimate\tpartial\tunit\tscale\n",
-               look->time_ns, look->tsc);
+               snapshot->time_ns, snapshot->tsc);
     for (unsigned l = 0; l <= item->links->n; l++) {
         for (unsigned i = 0; i < pmc->set->n; i++) {
             const struct event *event = &pmc->set->event[i];
@@ -376,12 +376,12 @@ static int print_detail(struct call *call, struct look *look)
     return CALL_DONE;
 }
 
-static int print_ratios(struct call *call, struct look *look)
+static int print_ratios(struct call *call, struct snapshot *snapshot)
 {
-    const struct looked *item = &look->item[0];
+    const struct snapshot_item *item = &snapshot->item[0];
     struct counted counted;
 
-    count_for_metrics(item->pmc, item->total, NULL, look->time_ns, &counted);
+    count_for_metrics(item->pmc, item->total, NULL, snapshot->time_ns, &counted);
     metrics_print(&counted.reading, item->partial, call->out);
     return CALL_DONE;
 }
@@ -390,14 +390,14 @@ int show_ratios(struct call *call)
 {
     if (!call->pmc->set)
         return no_event(call);
-    return pmcs_look(call, &call->pmc, 1, true, false, print_ratios);
+    return snapshot_take(call, &call->pmc, 1, true, false, print_ratios);
 }
 
 int show_detail(struct call *call)
 {
     if (!call->pmc->set)
         return no_event(call);
-    return pmcs_look(call, &call->pmc, 1, true, true, print_detail);
+    return snapshot_take(call, &call->pmc, 1, true, true, print_detail);
 }
 
 /*

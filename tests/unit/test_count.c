@@ -554,19 +554,19 @@ TEST(a_cheap_pmc_is_read_by_poll_itself)
 TEST(a_pmc_is_released_while_it_is_looked_at_for_pollers)
 {
     struct open_file open;
-    struct held look;
+    struct held snapshot;
 
     ck_assert_int_eq(pmc_make("i"), 0);
     accepted("i", "config", "event=task-clock notify=12000000");
     accepted("i", "target", many);
     file_open(&open);
     level(poll_count, &open);
-    held_task(&look);
-    ck_assert_int_eq(look.rc, HELD);
-    held_run(&look);
+    held_task(&snapshot);
+    ck_assert_int_eq(snapshot.rc, HELD);
+    held_run(&snapshot);
     fx.lazy = true;
     ck_assert_int_eq(pmc_remove("i"), 0);
-    ck_assert_int_eq(held_step(&look), CALL_DONE);
+    ck_assert_int_eq(held_step(&snapshot), CALL_DONE);
     fx.lazy = false;
     file_close(&open);
 }

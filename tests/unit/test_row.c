@@ -54,7 +54,7 @@ static struct claim *claim_make(uid_t uid, uint64_t fits)
 
     ck_assert_uint_lt(n_pool, 64);
     *claim = (struct claim){.pmc = n_pool, .uid = uid, .n = 1};
-    claim->member[0] = (struct claim_member){.fits = fits, .needed = 1, .asked = ROW_ANY};
+    claim->member[0] = (struct claim_member){.fits = fits, .needed = 1, .wanted = ROW_ANY};
     cpus_init(&claim->cpus);
     return claim;
 }
@@ -72,7 +72,7 @@ static struct claim *claim_on(const char *cpus, uint64_t fits)
 static void member_add(struct claim *claim, uint64_t fits, unsigned needed)
 {
     claim->member[claim->n++] =
-        (struct claim_member){.fits = fits, .needed = needed, .asked = ROW_ANY};
+        (struct claim_member){.fits = fits, .needed = needed, .wanted = ROW_ANY};
 }
 
 static int reserve(struct claim *claim)

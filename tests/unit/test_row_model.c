@@ -92,7 +92,7 @@ static bool model_allows(const struct claim *claim, unsigned row, bool disabled_
 /* Returns the rows that a row= setting requires. */
 static unsigned model_asked(const struct claim *claim)
 {
-    return claim->member[0].asked == ROW_ANY ? 0 : 1u << claim->member[0].asked;
+    return claim->member[0].wanted == ROW_ANY ? 0 : 1u << claim->member[0].wanted;
 }
 
 /* Tries every assignment of rows to the one or two members, each of `needed` bits. */
@@ -127,9 +127,9 @@ static void model_claim(struct claim *claim, uint64_t serial)
             cpus_add(&claim->cpus, cpu);
     for (unsigned i = 0; i < claim->n; i++)
         claim->member[i] = (struct claim_member){
-            .fits = 1 + dice(15), .needed = 1 + (dice(4) == 0), .asked = ROW_ANY};
+            .fits = 1 + dice(15), .needed = 1 + (dice(4) == 0), .wanted = ROW_ANY};
     if (claim->n == 1 && dice(4) == 0)
-        claim->member[0].asked = (int)dice(N_ROWS + 1);
+        claim->member[0].wanted = (int)dice(N_ROWS + 1);
 }
 
 static void model_reserve(uint64_t serial)

@@ -73,7 +73,7 @@ static struct plan plan_for(const char *text)
 {
     const struct event *event = resolve(text);
 
-    planned[0] = (struct plan_event){event, event->user != SAID_OFF, event->kernel != SAID_OFF};
+    planned[0] = (struct plan_event){event, event->user != MODIFIER_OFF, event->kernel != MODIFIER_OFF};
     return (struct plan){.events = planned,
                          .n = 1,
                          .fds_free = 100,

@@ -190,7 +190,7 @@ static int apply(struct spec *spec, struct word word, struct err *err)
         return err_set(err, CS04, "qualifier %s takes %s, not \"" WORD_FMT "\"", qualifier->name,
                        takes[qualifier->takes], WORD_ARG(value));
     if (qualifier->takes == MODE) { /* adds to the modifiers of the spelling */
-        *(qualifier->name[0] == 'u' ? &event->user : &event->kernel) = SAID_ON;
+        *(qualifier->name[0] == 'u' ? &event->user : &event->kernel) = MODIFIER_ON;
         spec_one_mode(spec);
     }
     return qualifier->fields[0] ? put_field(spec, qualifier, number, err) : 0;

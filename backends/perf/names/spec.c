@@ -44,7 +44,7 @@ static int parse_spelling(struct spec *spec, struct word text, struct err *err)
 /* Refuses modifiers of a mode that the event cannot count separately. */
 static int check_split(const struct spec *spec, struct word text, struct err *err)
 {
-    bool user = spec->event.user == SAID_ON, kernel = spec->event.kernel == SAID_ON;
+    bool user = spec->event.user == MODIFIER_ON, kernel = spec->event.kernel == MODIFIER_ON;
 
     if (user == kernel)
         return 0;
@@ -267,11 +267,11 @@ static int take_letter(struct event *event, const char *letter, struct word part
     switch (*letter) {
     case 'u':
     case 'U':
-        event->user = SAID_ON;
+        event->user = MODIFIER_ON;
         return 0;
     case 'k':
     case 'K':
-        event->kernel = SAID_ON;
+        event->kernel = MODIFIER_ON;
         return 0;
     case 'P':
         *precise = PRECISE_MOST;
@@ -315,10 +315,10 @@ void spec_one_mode(struct spec *spec)
 {
     struct event *event = &spec->event;
 
-    if (event->user == SAID_ON && event->kernel != SAID_ON)
-        event->kernel = SAID_OFF;
-    if (event->kernel == SAID_ON && event->user != SAID_ON)
-        event->user = SAID_OFF;
+    if (event->user == MODIFIER_ON && event->kernel != MODIFIER_ON)
+        event->kernel = MODIFIER_OFF;
+    if (event->kernel == MODIFIER_ON && event->user != MODIFIER_ON)
+        event->user = MODIFIER_OFF;
 }
 
 /*
@@ -377,9 +377,9 @@ void spec_finish(struct spec *spec)
 
 static void attr_of(const struct event *event, struct perf_event_attr *attr)
 {
-    bool kernel = event->whole || event->needs_kernel || event->kernel == SAID_ON;
+    bool kernel = event->whole || event->needs_kernel || event->kernel == MODIFIER_ON;
 
-    code_to_attr(event, event->user != SAID_OFF, kernel, attr);
+    code_to_attr(event, event->user != MODIFIER_OFF, kernel, attr);
 }
 
 /* Opens the event, disabled, on a thread of the daemon or on a CPU of the PMU. Clears exclude_guest
