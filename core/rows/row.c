@@ -273,9 +273,8 @@ static int slot_find(struct rows *rows, unsigned cpu, unsigned class_index, unsi
     return 0;
 }
 
-/* Disables or enables a slot. */
-static int slot_set(struct rows *rows, unsigned cpu, unsigned class_index, unsigned row,
-                    bool disabled, struct err *err)
+int rows_disable(struct rows *rows, unsigned cpu, unsigned class_index, unsigned row, bool disabled,
+                 struct err *err)
 {
     struct row_class *class = NULL;
     struct cpu_slots next;
@@ -300,18 +299,6 @@ static int slot_set(struct rows *rows, unsigned cpu, unsigned class_index, unsig
         next.disabled |= row_bit(row);
     slots_write(class, cpu, next);
     return 0;
-}
-
-int rows_disable(struct rows *rows, unsigned cpu, unsigned class_index, unsigned row,
-                 struct err *err)
-{
-    return slot_set(rows, cpu, class_index, row, true, err);
-}
-
-int rows_enable(struct rows *rows, unsigned cpu, unsigned class_index, unsigned row,
-                struct err *err)
-{
-    return slot_set(rows, cpu, class_index, row, false, err);
 }
 
 void rows_set_foreign(struct rows *rows, unsigned cpu, unsigned class_index, uint64_t mask)

@@ -75,12 +75,10 @@ void rows_release(struct rows *rows, struct claim *claim); /* ignores a claim wi
 int rows_arrange(struct rows *rows, struct claim *claim,
                  bool (*conflict)(void *ctx, uint64_t a, uint64_t b), void *ctx, struct err *err);
 
-/* Administration (hwpmc's PMCADMIN), with the order of checks of hwpmc. The caller has checked
- * privilege and CPU state. */
-int rows_disable(struct rows *rows, unsigned cpu, unsigned class_index, unsigned row,
+/* Disables or enables a slot (hwpmc's PMCADMIN), with the order of checks of hwpmc. The caller has
+ * checked privilege and CPU state. */
+int rows_disable(struct rows *rows, unsigned cpu, unsigned class_index, unsigned row, bool disabled,
                  struct err *err);
-int rows_enable(struct rows *rows, unsigned cpu, unsigned class_index, unsigned row,
-                struct err *err);
 void rows_set_foreign(struct rows *rows, unsigned cpu, unsigned class_index, uint64_t mask);
 
 /* Queries for info/rows, info/classes and the journal. */

@@ -27,44 +27,35 @@ int show_info_version(struct call *call)
 /* ---- texts that read the system's files, without the lock ---- */
 
 static int print_unlocked(struct call *call,
-                          void (*print)(const struct engine *engine, struct buf *out))
+                          void (*print)(struct backend_state *state, struct buf *out))
 {
     struct buf text;
 
     buf_init(&text, NULL, 0);
     slow_begin(call, false);
-    print(call->engine, &text);
+    print(call->engine->backend_state, &text);
     slow_end(call);
-    buf_free(call->out);
-    *call->out = text;
+    buf_add(call->out, text.data, text.len);
+    call->out->failed |= text.failed;
+    buf_free(&text);
     return CALL_DONE;
-}
-
-static void print_backend(const struct engine *engine, struct buf *out)
-{
-    buf_printf(out, "%s\n", engine->backend->name);
-    engine->backend->facts(engine->backend_state, out);
 }
 
 int show_info_backend(struct call *call)
 {
-    return print_unlocked(call, print_backend);
+    buf_printf(call->out, "%s\n", call->engine->backend->name);
+    return print_unlocked(call, call->engine->backend->facts);
+}
+
+int show_info_cpuref(struct call *call)
+{
+    return print_unlocked(call, call->engine->backend->cpuref);
 }
 
 int show_info_cpu(struct call *call)
 {
     buf_printf(call->out, "%s\n", call->engine->machine);
     return CALL_DONE;
-}
-
-static void print_cpuref(const struct engine *engine, struct buf *out)
-{
-    engine->backend->cpuref(engine->backend_state, out);
-}
-
-int show_info_cpuref(struct call *call)
-{
-    return print_unlocked(call, print_cpuref);
 }
 
 /* ---- texts from the engine's state ---- */

@@ -191,55 +191,62 @@ static void print_values(struct buf *out, struct snapshot *snapshot)
     }
 }
 
-static void value_enabled(const struct snapshot_item *item, struct buf *out)
-{
-    buf_str(out, "} ");
-    buf_seconds(out, item->total->enabled_ns);
-}
+/* Families with one line for each PMC. */
+static const struct family {
+    const char *name, *type, *help;
+    enum {
+        VALUE_ENABLED,
+        VALUE_RUNNING,
+        VALUE_PARTIAL,
+        VALUE_LOST,
+        VALUE_STATE
+    } value;
+    bool always; /* print a line even if the count cannot be read */
+} families[] = {
+    {"pmcfs_enabled_seconds_total", "counter",
+     "Time during which a PMC was enabled, over all threads and CPUs.", VALUE_ENABLED, false},
+    {"pmcfs_running_seconds_total", "counter",
+     "Time that a PMC was on the hardware, over all threads and CPUs.", VALUE_RUNNING, false},
+    {"pmcfs_partial", "gauge",
+     "1 if a PMC missed time on the hardware: its count is a lower bound.", VALUE_PARTIAL, false},
+    {"pmcfs_lost_records_total", "counter", "Records of a PMC's log that were lost.", VALUE_LOST,
+     true},
+    {"pmcfs_state", "gauge", "1 for the present state of a PMC.", VALUE_STATE, true},
+};
 
-static void value_running(const struct snapshot_item *item, struct buf *out)
-{
-    buf_str(out, "} ");
-    buf_seconds(out, item->total->running_ns);
-}
-
-static void value_partial(const struct snapshot_item *item, struct buf *out)
-{
-    buf_str(out, item->partial ? "} 1" : "} 0");
-}
-
-static void value_lost(const struct snapshot_item *item, struct buf *out)
+/* Prints a line: its first labels, which are complete except for the brace, and the value. */
+static void print_line(const struct family *of, const struct snapshot_item *item,
+                       const char *labels, size_t len, struct buf *out)
 {
     struct log_stats stats;
 
-    pmc_log_losses(item->pmc, &stats);
+    buf_str(out, of->name);
+    buf_add(out, labels, len);
+    if (of->value == VALUE_STATE)
+        label_next(out, "state", state_table[item->pmc->state].name);
     buf_str(out, "} ");
-    buf_u64(out, stats.lost + stats.refused + stats.kernel_lost);
+    switch (of->value) {
+    case VALUE_ENABLED:
+        buf_seconds(out, item->total->enabled_ns);
+        break;
+    case VALUE_RUNNING:
+        buf_seconds(out, item->total->running_ns);
+        break;
+    case VALUE_PARTIAL:
+        buf_u64(out, item->partial);
+        break;
+    case VALUE_LOST:
+        pmc_log_losses(item->pmc, &stats);
+        buf_u64(out, stats.lost + stats.refused + stats.kernel_lost);
+        break;
+    case VALUE_STATE:
+        buf_u64(out, 1);
+        break;
+    }
+    buf_char(out, '\n');
 }
 
-static void value_state(const struct snapshot_item *item, struct buf *out)
-{
-    label_next(out, "state", state_table[item->pmc->state].name);
-    buf_str(out, "} 1");
-}
-
-static const struct per_pmc {
-    const char *name, *type, *help;
-    void (*value)(const struct snapshot_item *item, struct buf *out);
-    bool always; /* print a line even if the count cannot be read */
-} per_pmc[] = {
-    {"pmcfs_enabled_seconds_total", "counter",
-     "Time during which a PMC was enabled, over all threads and CPUs.", value_enabled, false},
-    {"pmcfs_running_seconds_total", "counter",
-     "Time that a PMC was on the hardware, over all threads and CPUs.", value_running, false},
-    {"pmcfs_partial", "gauge",
-     "1 if a PMC missed time on the hardware: its count is a lower bound.", value_partial, false},
-    {"pmcfs_lost_records_total", "counter", "Records of a PMC's log that were lost.", value_lost,
-     true},
-    {"pmcfs_state", "gauge", "1 for the present state of a PMC.", value_state, true},
-};
-
-static void print_family(const struct per_pmc *of, const struct snapshot *snapshot,
+static void print_family(const struct family *of, const struct snapshot *snapshot,
                          const char *labels, struct buf *out)
 {
     family(out, of->name, of->type, of->help);
@@ -249,12 +256,8 @@ static void print_family(const struct per_pmc *of, const struct snapshot *snapsh
         if (pmc_released(item->pmc))
             continue;
         size_t len = strcspn(labels, "\n");
-        if (of->always || item_valid(item)) {
-            buf_str(out, of->name);
-            buf_add(out, labels, len);
-            of->value(item, out);
-            buf_char(out, '\n');
-        }
+        if (of->always || item_valid(item))
+            print_line(of, item, labels, len, out);
         labels += len + 1;
     }
 }
@@ -275,8 +278,8 @@ static void print_families(struct buf *out, const struct snapshot *snapshot)
         buf_char(&labels, '\n');
     }
     const char *text = buf_text(&labels);
-    for (unsigned f = 0; !labels.failed && f < sizeof per_pmc / sizeof per_pmc[0]; f++)
-        print_family(&per_pmc[f], snapshot, text, out);
+    for (unsigned f = 0; !labels.failed && f < sizeof families / sizeof families[0]; f++)
+        print_family(&families[f], snapshot, text, out);
     out->failed |= labels.failed;
     buf_free(&labels);
 }

@@ -171,7 +171,7 @@ static void model_administer(unsigned cpu, unsigned row, bool disable)
 {
     const bool busy = model_taken(cpu, row) || (disable && model_threads(row) > 0);
     const int rc =
-        disable ? rows_disable(rows, cpu, 0, row, &err) : rows_enable(rows, cpu, 0, row, &err);
+        rows_disable(rows, cpu, 0, row, disable, &err);
 
     ck_assert_int_eq(rc, busy ? -EBUSY : 0);
     if (!busy)
