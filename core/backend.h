@@ -244,7 +244,7 @@ struct backend {
     void (*recorder_forget)(struct recorder *recorder);
     void (*recorder_free)(struct recorder *recorder); /* NULL allowed */
     void (*sample_limits)(struct backend_state *state, struct sample_limits *out);
-    /* Takes what the system has reported about processes, after sink.ready(0). In any thread, one
+    /* Processes the system's reports about processes, after sink.ready(0). In any thread, one
      * at a time, without the engine's lock. May be NULL if that is never called. */
     void (*follow)(struct backend_state *state);
 

@@ -43,7 +43,7 @@ struct engine {
     struct rows *rows;
     struct cpus possible, online; /* online: as last reported */
     struct cpus news,
-        news_went; /* CPUs that changed, and those that went offline, to report to the backend */
+        news_went; /* CPUs that changed, and CPUs that went offline, to report to the backend */
     uint64_t cpus_serial;                   /* incremented when a CPU goes online or offline */
     char *machine;                          /* name of the processor */
     uint64_t next_serial, kept_serial;      /* a later worker starts with the second */

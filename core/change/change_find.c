@@ -217,7 +217,7 @@ static int find_root(struct change *change, struct wanted *wanted, const char *p
     else
         return rc;
     if (watch)
-        host->cgroup_unwatch(watch); /* the engine's own change makes one that stays */
+        host->cgroup_unwatch(watch); /* the engine's own change watches the cgroup permanently */
     if (rc || root < 0)
         return rc;
     close(wanted->cgroup_fd);

@@ -72,7 +72,7 @@ static struct link *link_fresh(struct change *change, enum target_kind kind)
     return link;
 }
 
-/* Its cgroup does not exist: the link holds the descriptor of the root where the path starts. */
+/* Makes the link wait for its cgroup. It holds the descriptor of the root where the path starts. */
 static void link_wait(struct link *link)
 {
     link->state = LINK_OFFLINE;
@@ -180,7 +180,7 @@ static int plan_offline(struct change *change, struct move *move)
     return rc;
 }
 
-/* Its cgroup was removed, or does not exist yet: it is opened with these rights when it does. */
+/* Replaces the link by one that waits for its cgroup, which will be opened with these rights. */
 static int plan_wait(struct change *change, struct move *move, struct rights *rights)
 {
     int rc = plan_end(change, move);
@@ -310,7 +310,8 @@ static int plan_moved(struct change *change, struct move *move)
     return rc;
 }
 
-/* Its cgroup was created or removed, or both. It is attached if its attacher may still count it. */
+/* Handles a link whose cgroup was created or removed, or both. The cgroup is attached if the user
+ * that attached it before may still count it. */
 static int plan_strayed(struct change *change, struct move *move)
 {
     struct link *link = move->old;
@@ -415,7 +416,7 @@ int change_plan(struct change *change)
         return 0;
     }
     if (pmc_released(change->pmc))
-        return -ENODEV; /* the decision says so */
+        return -ENODEV; /* change_decide() sets the sentence */
     change->cpus_serial = change->engine->cpus_serial;
     rc = change->cause == CAUSE_OWN ? plan_own(change) : plan_command(change);
     if (rc == 0)

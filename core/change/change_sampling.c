@@ -111,35 +111,10 @@ int check_sampling(struct change *change)
 /* ---- parameters ---- */
 
 /*
- * Returns true for hardware and clock events. They occur so often that a small period would stop
- * the host, so mincount applies and the default is a rate. Other events (faults, switches,
- * tracepoints) can be sampled at each occurrence.
- */
-static bool is_clock(const struct event *event)
-{
-    return strcmp(event->unit, "ns") == 0;
-}
-
-static bool has_clock(const struct change *change)
-{
-    for (unsigned i = 0; i < change->desired.set->n; i++)
-        if (is_clock(&change->desired.set->event[i]))
-            return true;
-    return false;
-}
-
-static bool comes_fast(const struct change *change)
-{
-    for (unsigned i = 0; i < change->desired.set->n; i++) {
-        if (change->engine->classes[change->desired.set->event[i].class_index].hardware)
-            return true;
-    }
-    return has_clock(change);
-}
-
-/*
- * Finds period or frequency. Clock events are limited for users, because they interrupt the CPU all
- * the time: at 100 kHz it has no time for other work.
+ * Finds period or frequency. Hardware and clock events are frequent, and a small period would stop
+ * the host: mincount applies, and the default is a rate. Other events (faults, switches,
+ * tracepoints) can be sampled at each occurrence. Clock events are limited for users, because they
+ * interrupt the CPU all the time: at 100 kHz it has no time for other work.
  */
 static void find_rate(const struct change *change, struct sampling *sampling)
 {
@@ -147,8 +122,15 @@ static void find_rate(const struct change *change, struct sampling *sampling)
              freq = settings_number(&change->desired.settings, KEY_FREQ);
     uint64_t least = tunable_u64(&change->engine->tunables, TUNABLE_MINCOUNT);
     uint64_t most = change->log.limits.max_freq;
-    bool fast = comes_fast(change), slowed = has_clock(change) && !change->asker.superuser;
+    bool fast = false, slowed = false;
 
+    for (unsigned i = 0; i < change->desired.set->n; i++) {
+        const struct event *event = &change->desired.set->event[i];
+        const bool clock = strcmp(event->unit, "ns") == 0;
+
+        fast |= clock || change->engine->classes[event->class_index].hardware;
+        slowed |= clock && !change->asker.superuser;
+    }
     if (period != UINT64_MAX) {
         sampling->slowed = slowed && least <= CLOCK_LEAST_NS && period < CLOCK_LEAST_NS;
         least = sampling->slowed ? CLOCK_LEAST_NS : least;

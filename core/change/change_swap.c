@@ -209,7 +209,7 @@ static void swap_counts(struct change *change)
 
 /* ---- links ---- */
 
-/* The watch follows the target; the one that is replaced is freed with the change. */
+/* Moves the watch of a cgroup to its new link. The old watch is freed with the change. */
 static void swap_watch(const struct change *change, struct move *move)
 {
     struct link *old = move->old, *next = move->next;

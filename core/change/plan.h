@@ -177,7 +177,7 @@ void plan_leave(struct move *move);
 struct move *plan_fresh(struct change *change, enum target_kind kind, bool opens);
 /* Plans an exec guard for the proc of a move. */
 void plan_guard(struct change *change, struct move *move);
-int plan_reopen(struct change *change); /* every live link is opened anew */
+int plan_reopen(struct change *change); /* replaces every live link by a new one */
 
 /* change_check.c: in hwpmc's order. The first two may be called without the lock. */
 int check_words(struct change *change);        /* before any look-up: E22, E26 */
@@ -225,7 +225,7 @@ void change_close(struct change *change);
 int refuse_log(struct change *change, const char *what); /* P11; with or without the lock */
 int record_open(struct change *change); /* creates the recording, reserves space in the log */
 void record_hold(struct change *change);
-int record_begun(struct change *change); /* started: what is there already; 0 or an error */
+int record_begun(struct change *change); /* after the start: reads the inventory of processes */
 struct opening change_opening(const struct change *change);
 void record_end(struct change *change, bool stops,
                 enum pmc_state after); /* writes the records of the swap */

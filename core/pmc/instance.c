@@ -236,7 +236,7 @@ void instance_set_error(struct instance *instance, uid_t uid, uint64_t now_ns, c
         return;
     }
     if (slot->uid != uid)
-        error_touch(instance, slot->uid); /* another user's, which was the oldest: it ends */
+        error_touch(instance, slot->uid); /* the oldest one, of another user, is replaced */
     error_touch(instance, uid);
     free(slot->line);
     *slot = (struct last_error){.uid = uid, .when = now_ns, .line = copy};
