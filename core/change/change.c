@@ -73,12 +73,12 @@ static int change_begin(struct change *change)
     if (change->cause == CAUSE_RELEASE)
         return 0;
     if (change->cause == CAUSE_OWN) {
-        change->stirred = pmc->stirred;
-        change->pmc->stirred = false; /* what happens from here on is another event */
+        change->stirred = pmc->stir.due;
+        change->pmc->stir.due = false; /* what happens from here on is another event */
     }
     take_asker(change);
     change->desired.kernel = pmc->kernel;
-    change->desired.wants_all = pmc->wants_all;
+    change->desired.wants_all = pmc->cpus.all;
     change->attach_ns = tunable_u64(&change->engine->tunables, TUNABLE_ATTACH_MS) * 1000000;
     if (pmc->engine->limit_ns && change->attach_ns > pmc->engine->limit_ns)
         change->attach_ns = pmc->engine->limit_ns;
@@ -122,11 +122,11 @@ static void note_failure(struct change *change)
 
     if (change->cause == CAUSE_COMMAND)
         return;
-    if (change->stirred && (pmc->stir_tries < STIR_TRIES || change->rc == -ENOMEM)) {
-        pmc->stirred = true;
-        pmc->stir_tries++;
+    if (change->stirred && (pmc->stir.tries < STIR_TRIES || change->rc == -ENOMEM)) {
+        pmc->stir.due = true;
+        pmc->stir.tries++;
     } else if (change->rc != -ENOMEM) {
-        pmc->cpus_refused =
+        pmc->cpus.refused =
             mode_table[pmc->effective].system && change->cpus_serial == change->engine->cpus_serial;
         EACH_MOVE (move, change)
             if (move->verdict >= VERDICT_CHECK && move->drops == move->old->drops)
@@ -182,10 +182,10 @@ static void change_decide(struct change *change)
         change_refuse(change);
     }
     change->call->err = change->rc ? change->err : change->note; /* before the reply may be sent */
-    pmc->cpus_stale |= change->engine->cpus_serial != change->cpus_serial;
+    pmc->cpus.stale |= change->engine->cpus_serial != change->cpus_serial;
     if (change->rc == 0 && change->cause == CAUSE_COMMAND && any_link(pmc, link_unwatched))
         pmc_stir(pmc); /* the engine's own change watches it */
-    if (pmc->cpus_stale || pmc->stirred)
+    if (pmc->cpus.stale || pmc->stir.due)
         pmc_defer(pmc, WORK_CHANGE);
 }
 
@@ -263,14 +263,14 @@ int store_command(struct call *call)
 
 static bool cpus_differ(const struct pmc *pmc)
 {
-    return !pmc->cpus_refused && (any_link(pmc, link_moved) || (pmc->wants_all && pmc->cpus_stale));
+    return !pmc->cpus.refused && (any_link(pmc, link_moved) || (pmc->cpus.all && pmc->cpus.stale));
 }
 
 /* Returns true if counters must be opened, or a recording be drained to its end. */
 static bool change_takes_long(const struct pmc *pmc)
 {
     return pmc->recording || pmc->links->n > COST_SMALL || count_cost(pmc) > COST_SMALL ||
-           any_link(pmc, link_dropped) || pmc->stirred || cpus_differ(pmc);
+           any_link(pmc, link_dropped) || pmc->stir.due || cpus_differ(pmc);
 }
 
 /* Always a slow part, because closing a counter waits for the kernel. */
@@ -286,7 +286,7 @@ bool change_deferred(struct call *call, struct pmc *pmc)
 {
     if (pmc_released(pmc))
         return change_release(call, pmc);
-    if (pmc->busy || !(any_link(pmc, link_dropped) || any_link(pmc, link_dead) || pmc->stirred ||
+    if (pmc->busy || !(any_link(pmc, link_dropped) || any_link(pmc, link_dead) || pmc->stir.due ||
                        cpus_differ(pmc)))
         return false;
     change_run(call, pmc, CAUSE_OWN, change_takes_long(pmc));
@@ -320,7 +320,7 @@ static bool deaths_under_way(const struct pmc *pmc)
 {
     if (!pmc->busy || pmc->busy->cause == CAUSE_COMMAND)
         return false;
-    return pmc->stirred || any_link(pmc, link_dead);
+    return pmc->stir.due || any_link(pmc, link_dead);
 }
 
 struct asked {
@@ -344,7 +344,7 @@ static int targets_ask(struct call *call, struct pmc *pmc)
     for (unsigned i = 0; i < n; i++)
         if (asked[i].dead && asked[i].link->kind == TARGET_CGROUP &&
             pmc->settings.word[KEY_REATTACH]) {
-            pmc->stirred = true;
+            pmc->stir.due = true;
         } else if (asked[i].dead) {
             asked[i].link->noted |= NOTE_GONE;
             pmc_touch(asked[i].link->pmc);
@@ -372,7 +372,7 @@ int deaths_settled(struct call *call)
     pmc_ref(pmc); /* it may be released without the lock */
     rc = targets_ask(call, pmc);
     if (rc == CALL_DONE) {
-        if (!pmc->busy && !pmc_released(pmc) && (pmc->stirred || any_link(pmc, link_dead)))
+        if (!pmc->busy && !pmc_released(pmc) && (pmc->stir.due || any_link(pmc, link_dead)))
             change_run(call, pmc, CAUSE_OWN, change_takes_long(pmc));
         call->err = (struct err){.id = ERR_NONE};
         if (pmc_released(pmc))

@@ -374,7 +374,7 @@ static int check_start(struct change *change)
     bool runs = !state_table[pmc->state].settable && pmc->state != PMC_LOST;
 
     if (pmc_live_links(pmc) == 0 && change->desired.targets.n == 0) {
-        if (pmc->had_target)
+        if (pmc->attached.any)
             return err_set(
                 &change->err, E43,
                 "%s cannot start: all its targets have exited. Write another one to target",
@@ -408,7 +408,7 @@ static int check_stop(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
 
-    if (pmc->state == PMC_ALLOCATED || !pmc->first_start_ns)
+    if (pmc->state == PMC_ALLOCATED || !pmc->run.first_start_ns)
         return err_set(&change->err, X02, "%s was never started", pmc->name);
     if (all_offline(pmc))
         return err_set(&change->err, E38, "every CPU of %s is offline", pmc->name);

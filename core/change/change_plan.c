@@ -338,10 +338,10 @@ static int plan_own(struct change *change)
             rc = plan_death(change, move);
         else if (move->verdict >= VERDICT_CHECK && link_dropped(pmc, move->old))
             rc = plan_dropped(change, move);
-        else if (!pmc->cpus_refused && link_moved(pmc, move->old))
+        else if (!pmc->cpus.refused && link_moved(pmc, move->old))
             rc = plan_moved(change, move);
     }
-    if (rc || !pmc->wants_all || pmc->cpus_refused)
+    if (rc || !pmc->cpus.all || pmc->cpus.refused)
         return rc;
     change->desired.wants_all = false;
     return plan_want_cpus(change, &all);

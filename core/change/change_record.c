@@ -234,12 +234,13 @@ static void put_rest(struct change *change, bool over)
     struct pmc *pmc = change->pmc;
     uint64_t counted[SET_MAX];
 
-    if (!pmc->recording || !pmc->counted_before ||
-        !(pmc->recorded & (RECORDED_SWITCHES | RECORDED_EXITS)))
+    if (!pmc->recording || !pmc->recorded.before ||
+        !(pmc->recorded.kinds & (RECORDED_SWITCHES | RECORDED_EXITS)))
         return;
     for (unsigned i = 0; i < pmc_events(pmc); i++)
-        counted[i] = change->diff.total->value[i] - pmc->counted_before[i];
-    recording_put_remainder(pmc->recording, change->engine->request, change->log.held_ns, counted, over);
+        counted[i] = change->diff.total->value[i] - pmc->recorded.before[i];
+    recording_put_remainder(pmc->recording, change->engine->request, change->log.held_ns, counted,
+                            over);
 }
 
 /* Stores the total without the counts of live counters since their opening. */
@@ -247,12 +248,12 @@ static void count_before(struct pmc *pmc)
 {
     unsigned n = pmc_events(pmc);
 
-    memcpy(pmc->counted_before, pmc->base->value, n * sizeof *pmc->counted_before);
+    memcpy(pmc->recorded.before, pmc->base->value, n * sizeof *pmc->recorded.before);
     for (unsigned l = 0; l < pmc->links->n; l++) {
         const struct link *link = pmc->links->link[l];
 
         for (unsigned i = 0; i < n; i++)
-            pmc->counted_before[i] +=
+            pmc->recorded.before[i] +=
                 link_live(link) ? -link->base->value[i] : link->base->value[i];
     }
 }
@@ -266,21 +267,21 @@ void record_swap(struct change *change)
     if (log->made) {
         log->old = pmc_record(pmc, log->made);
         log->made = NULL;
-        free(pmc->counted_before);
-        pmc->counted_before = log->counted_before;
+        free(pmc->recorded.before);
+        pmc->recorded.before = log->counted_before;
         log->counted_before = NULL;
-        pmc->recorded = (uint8_t)log->recorded;
-        pmc->recorded_kernel = change->asker.may_kernel;
+        pmc->recorded.kinds = (uint8_t)log->recorded;
+        pmc->recorded.kernel = change->asker.may_kernel;
         count_before(pmc);
     } else if (pmc->recording && (change->desired.new_set || !log->recorded)) {
         log->old = pmc_record(pmc, NULL);
-        pmc->recorded = 0;
+        pmc->recorded.kinds = 0;
     } else if (pmc->recording &&
                (change->desired.put || verb == VERB_RESET || verb == VERB_RESTART)) {
         /* the count starts again from the present readings */
         for (unsigned i = 0; i < pmc_events(pmc); i++)
-            pmc->counted_before[i] = i < pmc->settings.n_counts ? pmc->settings.counts[i] : 0;
-        if (pmc->recorded & (RECORDED_SWITCHES | RECORDED_EXITS))
+            pmc->recorded.before[i] = i < pmc->settings.n_counts ? pmc->settings.counts[i] : 0;
+        if (pmc->recorded.kinds & (RECORDED_SWITCHES | RECORDED_EXITS))
             recording_reset(pmc->recording, pmc->engine->request);
     }
     if (change->cause == CAUSE_COMMAND) {

@@ -298,8 +298,8 @@ static bool needs_recording(const struct change *change)
     const struct pmc *pmc = change->pmc;
     bool alone = change->diff.reopen || !pmc_live_links(pmc);
 
-    return !pmc->recording || change->desired.new_set || pmc->recorded != change->log.recorded ||
-           (alone && change->cause == CAUSE_COMMAND);
+    return !pmc->recording || change->desired.new_set ||
+           pmc->recorded.kinds != change->log.recorded || (alone && change->cause == CAUSE_COMMAND);
 }
 
 /* Refuses a target from a user who may not see the kernel if the recording shows it. */
@@ -308,7 +308,7 @@ static int check_kernel_seen(struct change *change)
     const struct pmc *pmc = change->pmc;
 
     if (change->cause != CAUSE_COMMAND || change->log.anew || !change->diff.n_opens ||
-        !(change->log.recorded & RECORDED_SAMPLES) || !pmc->recorded_kernel ||
+        !(change->log.recorded & RECORDED_SAMPLES) || !pmc->recorded.kernel ||
         change->asker.may_kernel)
         return 0;
     return err_set(&change->err, P18,

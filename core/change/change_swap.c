@@ -93,7 +93,7 @@ static void swap_count(struct change *change, struct move *move)
         next->gone_since_ns = next->state == LINK_OFFLINE ? now(change) : next->gone_since_ns;
         return;
     }
-    pmc->left_out -= link->facts.left_out; /* skipped descendants are counted again */
+    pmc->attached.left_out -= link->facts.left_out; /* skipped descendants are counted again */
     /* so that reading - base = reading + earlier count */
     memset(next->base, 0, TALLY_SIZE(n));
     tally_subtract(next->base, last, n);
@@ -113,7 +113,7 @@ static void begin_count(struct change *change)
     for (unsigned i = 0; i < n && i < settings->n_counts; i++)
         base->value[i] = base->value[n + i] = settings->counts[i];
     pmc_miss_nothing(pmc);
-    pmc->ran_ns = 0;
+    pmc->run.ran_ns = 0;
 }
 
 /* reset and restart: makes the present reading the base of every link. */
@@ -181,9 +181,9 @@ static void swap_set(struct change *change)
     change->diff.base = NULL;
     begin_count(change);
     pmc->state = PMC_ALLOCATED;
-    pmc->had_target = pmc->raced = false;
-    pmc->first_start_ns = pmc->started_ns = 0;
-    pmc->left_out = 0;
+    pmc->attached.any = pmc->attached.raced = false;
+    pmc->run.first_start_ns = pmc->run.started_ns = 0;
+    pmc->attached.left_out = 0;
 }
 
 static void swap_counts(struct change *change)
@@ -251,9 +251,9 @@ static void swap_links(struct change *change)
         pmc->engine->work.raced += facts->raced;
         pmc->instance->work.attaches++;
         pmc->instance->work.raced += facts->raced;
-        pmc->raced |= facts->raced;
-        pmc->left_out += facts->left_out;
-        pmc->had_target = true;
+        pmc->attached.raced |= facts->raced;
+        pmc->attached.left_out += facts->left_out;
+        pmc->attached.any = true;
         if (change->desired.settings.word[KEY_DESCENDANTS])
             link_spread(move->next);
     }
@@ -305,7 +305,7 @@ static enum pmc_state state_after(const struct change *change)
     if (change->cause == CAUSE_COMMAND && live && diff->start)
         return change->desired.settings.word[KEY_START] ? PMC_ARMED : PMC_RUNNING; /* new links */
     if (pmc->state == PMC_EXITED) /* attached, not started */
-        return pmc->first_start_ns ? PMC_STOPPED : PMC_ALLOCATED;
+        return pmc->run.first_start_ns ? PMC_STOPPED : PMC_ALLOCATED;
     return pmc->state;
 }
 
@@ -314,12 +314,12 @@ static void swap_state(struct change *change, enum pmc_state after, bool starts)
     struct pmc *pmc = change->pmc;
 
     if (state_table[after].settable)
-        pmc->ran_ns = pmc_elapsed_ns(pmc, now(change));
+        pmc->run.ran_ns = pmc_elapsed_ns(pmc, now(change));
     if (starts) {
-        pmc->started_ns = now(change);
+        pmc->run.started_ns = now(change);
         pmc->epoch++; /* earlier readings do not apply to this run */
-        if (!pmc->first_start_ns)
-            pmc->first_start_ns = pmc->started_ns;
+        if (!pmc->run.first_start_ns)
+            pmc->run.first_start_ns = pmc->run.started_ns;
     }
     pmc->state = after;
     pmc_changed(pmc);
@@ -349,7 +349,7 @@ static void swap_settings(struct change *change, bool links_change)
     struct pmc *pmc = change->pmc;
     struct desired *desired = &change->desired;
     struct settings before = pmc->settings;
-    bool covers_cpus = change->cause == CAUSE_OWN || (desired->wants_all && !pmc->wants_all);
+    bool covers_cpus = change->cause == CAUSE_OWN || (desired->wants_all && !pmc->cpus.all);
 
     pmc->settings = desired->settings;
     desired->settings = before; /* freed with the change */
@@ -357,11 +357,11 @@ static void swap_settings(struct change *change, bool links_change)
     pmc->kernel = desired->kernel;
     if (desired->set)
         pmc->settings.word[KEY_KERNEL] = desired->kernel;
-    pmc->wants_all = desired->wants_all;
+    pmc->cpus.all = desired->wants_all;
     if (covers_cpus)
-        pmc->cpus_stale = false;
+        pmc->cpus.stale = false;
     else if (desired->wants_all && links_change)
-        pmc->cpus_stale = true; /* -all and `all` in one command: a CPU may be new */
+        pmc->cpus.stale = true; /* -all and `all` in one command: a CPU may be new */
     swap_lifetime(change);
     if (desired->n_names == 0 || desired->joins)
         return;

@@ -114,8 +114,8 @@ static void sink_cpu(void *ctx, unsigned cpu, bool online)
     for (struct pmc *pmc; (pmc = ids_next(&engine->pmcs, id, &id));) {
         if (!mode_table[pmc->effective].system || !pmc->links->n)
             continue;
-        pmc->cpus_stale |= online;
-        pmc->cpus_refused = false;
+        pmc->cpus.stale |= online;
+        pmc->cpus.refused = false;
         pmc_touch(pmc);
         pmc_defer(pmc, WORK_CHANGE);
     }

@@ -66,7 +66,13 @@ struct part {
 #define BELOW(type, member, most) FIELD_AS(type, member, SIZE_OF(type, member), 1, most, 0)
 #define FIELD(type, member)       BELOW(type, member, 0)
 #define FLAG(type, member)        BELOW(type, member, 2)
-#define OR_NONE(type, member)     FIELD_AS(type, member, SIZE_OF(type, member), 1, 0, UINT32_MAX)
+/* A number below `most` (0: any) under a name that is not its member's. */
+#define NAMED(text, type, member, most)                                                            \
+    {                                                                                              \
+        .name = text, .offset = offsetof(type, member), .size = SIZE_OF(type, member), .n = 1,     \
+        .limit = most                                                                              \
+    }
+#define OR_NONE(type, member) FIELD_AS(type, member, SIZE_OF(type, member), 1, 0, UINT32_MAX)
 /* A range of members of the same size. */
 #define SPAN(type, member, last)                                                                   \
     FIELD_AS(type, member, SIZE_OF(type, last),                                                    \

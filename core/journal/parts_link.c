@@ -381,7 +381,7 @@ static bool opened_io(struct io *io, void *object)
         .sampling = &pmc->sampling,
         .set = pmc->set_number,
         .recording = pmc->recording,
-        .recorded = pmc->recording ? pmc->recorded : 0,
+        .recorded = pmc->recording ? pmc->recorded.kinds : 0,
     };
 
     if (io->out) {

@@ -34,7 +34,7 @@ static bool named_end(struct loading *load, bool fine)
         proc_ref(owner);
         pmc_own(pmc, owner);
     }
-    pmc->cpus_stale = true;
+    pmc->cpus.stale = true;
     pmc_defer(pmc, WORK_CHANGE); /* look for changes since the last worker */
     return true;
 }
@@ -109,18 +109,18 @@ static const struct field pmc_fields[] = {
     BELOW(struct pmc, state, PMC_STATES),
     BELOW(struct pmc, effective, MODE_COUNT),
     FLAG(struct pmc, kernel),
-    FLAG(struct pmc, had_target),
+    NAMED("had_target", struct pmc, attached.any, 2),
     FIELD(struct pmc, epoch),
     FIELD(struct pmc, resets),
     FIELD(struct pmc, change),
-    FIELD(struct pmc, first_start_ns),
-    FIELD(struct pmc, started_ns),
-    FIELD(struct pmc, ran_ns),
+    NAMED("first_start_ns", struct pmc, run.first_start_ns, 0),
+    NAMED("started_ns", struct pmc, run.started_ns, 0),
+    NAMED("ran_ns", struct pmc, run.ran_ns, 0),
     TEXT(struct pmc, metrics),
-    FLAG(struct pmc, wants_all),
+    NAMED("wants_all", struct pmc, cpus.all, 2),
     FLAG(struct pmc, held_by),
-    FIELD(struct pmc, left_out),
-    FLAG(struct pmc, raced),
+    NAMED("left_out", struct pmc, attached.left_out, 0),
+    NAMED("raced", struct pmc, attached.raced, 2),
     FLAG(struct pmc, missed),
     FIELD(struct pmc, throttled),
     TEXT(struct pmc, error),
@@ -143,8 +143,8 @@ static const struct field pmc_fields[] = {
     FIELD(struct pmc, sampling.observer.gid),
     FIELD(struct pmc, sampling.observer.superuser),
     FIELD(struct pmc, sampling.observer.known),
-    BELOW(struct pmc, recorded, 2 * RECORDED_EXITS),
-    FLAG(struct pmc, recorded_kernel),
+    NAMED("recorded", struct pmc, recorded.kinds, 2 * RECORDED_EXITS),
+    NAMED("recorded_kernel", struct pmc, recorded.kernel, 2),
     OTHER(settings),
     OTHER(given),
 };
@@ -203,23 +203,23 @@ static bool before_io(struct io *io, void *object)
 {
     const struct pmc *pmc = object;
 
-    return numbers_io(io, pmc->counted_before, sizeof(uint64_t), pmc_events(pmc));
+    return numbers_io(io, pmc->recorded.before, sizeof(uint64_t), pmc_events(pmc));
 }
 
 static bool buffers_io(struct io *io, void *object)
 {
     struct pmc *pmc = object;
-    struct recording_plan plan = pmc_recording_plan(pmc, pmc_events(pmc), pmc->recorded);
+    struct recording_plan plan = pmc_recording_plan(pmc, pmc_events(pmc), pmc->recorded.kinds);
     struct recording *recording;
 
     if (io->out) {
         recording_print(pmc->recording, io->out);
         return true;
     }
-    plan.kernel = pmc->recorded_kernel;
+    plan.kernel = pmc->recorded.kernel;
     plan.stacks = pmc->sampling.stack > 0;
     if (pmc->recording ||
-        recording_adopt(&plan, pmc->first_start_ns > 0, io->text, &recording) != 0)
+        recording_adopt(&plan, pmc->run.first_start_ns > 0, io->text, &recording) != 0)
         return false;
     pmc_record(pmc, recording);
     pmc_follow(pmc);
@@ -230,11 +230,11 @@ static void *recording_begin(struct loading *load)
 {
     struct pmc *pmc = load->sealed ? load->pmc : NULL;
 
-    if (!pmc || pmc->counted_before || !pmc->recorded || !load->engine->backend->recorder_new ||
-        !pmc_keeps_log(pmc))
+    if (!pmc || pmc->recorded.before || !pmc->recorded.kinds ||
+        !load->engine->backend->recorder_new || !pmc_keeps_log(pmc))
         return NULL;
-    pmc->counted_before = calloc(SET_MAX, sizeof *pmc->counted_before);
-    return pmc->counted_before ? pmc : NULL;
+    pmc->recorded.before = calloc(SET_MAX, sizeof *pmc->recorded.before);
+    return pmc->recorded.before ? pmc : NULL;
 }
 
 static const struct field recording_fields[] = {
@@ -282,7 +282,7 @@ static bool record_done(struct loading *load, bool fine)
     struct pmc *pmc = load->pmc;
 
     if (!pmc || !claim_take(load, fine) || !load->sealed || (pmc->state == PMC_NEW) != !pmc->set ||
-        (!pmc->set && pmc->wants_all))
+        (!pmc->set && pmc->cpus.all))
         return false;
     pmc->set = set_share(load->engine, pmc->set);
     pmc_hold_links(pmc);

@@ -96,7 +96,7 @@ void pmc_unref(struct pmc *pmc)
         assert(pmc->links->n == 0);
         free(pmc->links);
     }
-    assert(!pmc->recording && !pmc->records.le_prev);
+    assert(!pmc->recording && !pmc->drain.entry.le_prev);
     struct log_stats stats;
     pmc_log_stats(pmc, &stats);
     log_add(&pmc->engine->work.released, &stats);
@@ -105,7 +105,7 @@ void pmc_unref(struct pmc *pmc)
     if (pmc->user)
         user_add(pmc->user, USED_BYTES, -(int64_t)pmc->sets_bytes);
     user_unref(pmc->user);
-    free(pmc->counted_before);
+    free(pmc->recorded.before);
     set_unref(pmc->set);
     free(pmc->metrics);
     settings_clear(&pmc->settings);
@@ -122,7 +122,7 @@ static void charge_all(const struct pmc *pmc, struct user *user, int64_t times)
     user_add(user, USED_PMCS, times);
     user_add(user, USED_FDS, times * (int64_t)pmc->fds);
     user_add(user, USED_BYTES,
-             times * (int64_t)(pmc->sets_bytes + pmc->recorded_bytes + pmc->links_bytes));
+             times * (int64_t)(pmc->sets_bytes + pmc->recorded.bytes + pmc->links_bytes));
 }
 
 bool pmc_charge(struct pmc *pmc, uid_t uid, uid_t payer)
@@ -203,8 +203,8 @@ void pmc_take_off(struct pmc *pmc)
     instance_remove(pmc->instance, pmc);
     ids_remove(&pmc->instance->pmcs, pmc->id);
     ids_remove(&pmc->engine->pmcs, pmc->id);
-    pmc->engine->n_polled -= pmc->pollers != 0;
-    pmc->pollers = 0;
+    pmc->engine->n_polled -= pmc->poll.pollers != 0;
+    pmc->poll.pollers = 0;
     pmc->instance = NULL;
     atomic_store(&pmc->taken_off, true);
     pmc_follow(pmc);
@@ -243,9 +243,9 @@ void pmc_changed(struct pmc *pmc)
 
 uint64_t pmc_elapsed_ns(const struct pmc *pmc, uint64_t now_ns)
 {
-    bool runs = !state_table[pmc->state].settable && now_ns > pmc->started_ns;
+    bool runs = !state_table[pmc->state].settable && now_ns > pmc->run.started_ns;
 
-    return pmc->ran_ns + (runs ? now_ns - pmc->started_ns : 0);
+    return pmc->run.ran_ns + (runs ? now_ns - pmc->run.started_ns : 0);
 }
 
 void pmc_set_state(struct pmc *pmc, enum pmc_state state)
@@ -467,18 +467,18 @@ void pmc_stir(struct pmc *pmc)
 {
     const uint64_t now_ns = pmc->engine->host->now_ns(pmc->engine->host_state);
 
-    pmc->stirred = true;
-    pmc->stir_tries = 0;
-    if (now_ns - pmc->stirs_ns > 1000000000) {
-        pmc->stirs_ns = now_ns;
-        pmc->stirs = 0;
+    pmc->stir.due = true;
+    pmc->stir.tries = 0;
+    if (now_ns - pmc->stir.since_ns > 1000000000) {
+        pmc->stir.since_ns = now_ns;
+        pmc->stir.n = 0;
     }
-    if (pmc->stirs++ < STIRS_MAX)
+    if (pmc->stir.n++ < STIRS_MAX)
         pmc_defer(pmc, WORK_CHANGE);
     else
         pmc_change_later(pmc, now_ns);
-    if (pmc->stirs > STIRS_MAX)
-        pmc->stirs = STIRS_MAX;
+    if (pmc->stir.n > STIRS_MAX)
+        pmc->stir.n = STIRS_MAX;
 }
 
 /* ---- lifetime=owner ---- */

@@ -91,31 +91,39 @@ struct pmc {
     atomic_bool taken_off;           /* released, for readers without the lock */
     struct work deferred[PMC_WORKS - 1]; /* pmc_work() */
     bool later;                          /* its change was refused: retry at engine->retry_ns */
-    bool had_target;                     /* was attached since the event was set */
-    bool raced;
-    struct change *busy;     /* running change, for which others wait; or NULL */
-    uint64_t vanished_from;  /* id of the instance from which it vanished */
-    struct user *user;       /* charged user (a reference); NULL during a load */
-    unsigned long fds;       /* descriptors of its links and its recording */
-    uint64_t links_bytes;    /* memory charged for the links */
-    uint64_t epoch;          /* incremented when bases change: a snapshot starts over */
-    uint64_t resets;         /* incremented by reset, write of count, new event */
-    uint64_t change;         /* incremented by each change of state or targets */
-    uint64_t first_start_ns; /* CLOCK_MONOTONIC of the first start, 0: never */
-    uint64_t started_ns;     /* start of the present run; origin of the steps of series */
-    uint64_t ran_ns;         /* time from start to stop of earlier runs */
+    struct change *busy;                 /* running change, for which others wait; or NULL */
+    uint64_t vanished_from;              /* id of the instance from which it vanished */
+    struct user *user;                   /* charged user (a reference); NULL during a load */
+    unsigned long fds;                   /* descriptors of its links and its recording */
+    uint64_t links_bytes;                /* memory charged for the links */
+    uint64_t epoch;                      /* incremented when bases change: a snapshot starts over */
+    uint64_t resets;                     /* incremented by reset, write of count, new event */
+    uint64_t change;                     /* incremented by each change of state or targets */
+    struct {
+        uint64_t first_start_ns; /* CLOCK_MONOTONIC of the first start, 0: never */
+        uint64_t started_ns;     /* start of the present run; origin of the steps of series */
+        uint64_t ran_ns;         /* time from start to stop of earlier runs */
+    } run;
     struct settings settings;
     enum pmc_state state;
-    enum mode effective; /* mode in use: settings.mode unless a command implies another */
-    bool kernel;         /* count kernel mode, for events without a modifier */
-    bool wants_all;      /* target `all` */
-    bool cpus_stale;     /* with `all`: a new CPU may not be counted yet */
-    bool cpus_refused;   /* following CPUs failed: retry at the next change */
-    bool stirred;        /* reattach: a cgroup target may have been created or removed */
-    uint8_t stir_tries;  /* failed attempts to attach since then */
-    uint8_t stirs;       /* events since stirs_ns, to limit the attaches per second */
-    uint64_t stirs_ns;
-    unsigned left_out;   /* descendants that were skipped in all attaches */
+    enum mode effective;   /* mode in use: settings.mode unless a command implies another */
+    bool kernel;           /* count kernel mode, for events without a modifier */
+    struct {               /* since the event was set */
+        bool any;          /* was attached */
+        bool raced;        /* an attach may have missed a thread */
+        unsigned left_out; /* descendants that were skipped in all attaches */
+    } attached;
+    struct {
+        bool all;     /* target `all` */
+        bool stale;   /* with `all`: a new CPU may not be counted yet */
+        bool refused; /* following CPUs failed: retry at the next change */
+    } cpus;
+    struct {           /* reattach */
+        bool due;      /* a cgroup target may have been created or removed */
+        uint8_t tries; /* failed attempts to attach since then */
+        uint8_t n;     /* events since since_ns, to limit the attaches per second */
+        uint64_t since_ns;
+    } stir;
     struct set *set;     /* NULL: new */
     char *metrics;       /* words "metric/…" of `event`, or NULL */
     uint64_t began;      /* number of commands that started a set */
@@ -125,13 +133,15 @@ struct pmc {
     char *error;         /* line of the last failed command, or NULL */
     uint64_t throttled;  /* log_stats.throttled at the last reset of `missed` */
     bool missed;         /* a detached target had missed counts; until reset */
-    bool poll_tells;     /* notify pollers after the next snapshot in any case */
-    bool held_by;        /* lifetime=open: only its holder may change it */
-    unsigned pollers;
-    uint64_t polled_count;  /* count at the last snapshot for pollers */
-    uint64_t polled_ns;     /* time of that snapshot; 0: never */
-    uint64_t polled_resets; /* `resets` at that snapshot */
-    struct proc *owner;     /* lifetime=owner */
+    struct {
+        bool notify; /* notify pollers after the next snapshot in any case */
+        unsigned pollers;
+        uint64_t count;  /* count at the last snapshot for pollers */
+        uint64_t ns;     /* time of that snapshot; 0: never */
+        uint64_t resets; /* pmc.resets at that snapshot */
+    } poll;
+    bool held_by;       /* lifetime=open: only its holder may change it */
+    struct proc *owner; /* lifetime=owner */
     LIST_ENTRY(pmc) owned;
 
     /* the log and its recording */
@@ -142,13 +152,17 @@ struct pmc {
     uint64_t set_number;   /* id of the present set; 0: not recorded */
     struct sampling sampling;
     struct recording *recording; /* of the newest counters; NULL: counting only */
-    uint8_t recorded;            /* mask of enum recorded for `recording` */
-    bool recorded_kernel;        /* its kernel samples are visible */
-    bool draining;
-    unsigned recorded_fds; /* its descriptors and locked memory */
-    uint64_t recorded_bytes;
-    uint64_t *counted_before; /* totals when it started: SET_MAX values, or NULL */
-    LIST_ENTRY(pmc) records;  /* on engine->recorders; drained periodically */
+    struct {                     /* of `recording` */
+        uint8_t kinds;           /* mask of enum recorded */
+        bool kernel;             /* kernel samples are visible */
+        unsigned fds;            /* its descriptors and locked memory */
+        uint64_t bytes;
+        uint64_t *before; /* totals when it started: SET_MAX values, or NULL */
+    } recorded;
+    struct {
+        bool running;
+        LIST_ENTRY(pmc) entry; /* on engine->recorders; drained periodically */
+    } drain;
 };
 
 /* Returns the kinds of records for this mode and settings; 0: counting only. */

@@ -168,12 +168,12 @@ void pmc_record_fds(struct pmc *pmc)
 
     if (pmc->recording)
         pmc->engine->backend->recorder_facts(recording_recorder(pmc->recording), &facts);
-    if (fds != pmc->recorded_fds)
+    if (fds != pmc->recorded.fds)
         pmc_touch(pmc);
-    pmc_hold_fds(pmc, (long)fds - (long)pmc->recorded_fds);
-    user_add(pmc->user, USED_BYTES, (int64_t)(facts.bytes - pmc->recorded_bytes));
-    pmc->recorded_fds = fds;
-    pmc->recorded_bytes = facts.bytes;
+    pmc_hold_fds(pmc, (long)fds - (long)pmc->recorded.fds);
+    user_add(pmc->user, USED_BYTES, (int64_t)(facts.bytes - pmc->recorded.bytes));
+    pmc->recorded.fds = fds;
+    pmc->recorded.bytes = facts.bytes;
 }
 
 struct recording *pmc_record(struct pmc *pmc, struct recording *recording)
@@ -191,16 +191,16 @@ void pmc_follow(struct pmc *pmc)
     struct engine *engine = pmc->engine;
     bool follows = pmc->recording && !pmc_released(pmc) && !state_table[pmc->state].settable;
 
-    if (follows == (pmc->records.le_prev != NULL))
+    if (follows == (pmc->drain.entry.le_prev != NULL))
         return;
     if (!follows) {
-        LIST_REMOVE(pmc, records);
-        pmc->records.le_prev = NULL;
+        LIST_REMOVE(pmc, drain.entry);
+        pmc->drain.entry.le_prev = NULL;
         return;
     }
     if (LIST_EMPTY(&engine->recorders))
         engine->drain_due_ns = engine->host->now_ns(engine->host_state) + DRAIN_NS;
-    LIST_INSERT_HEAD(&engine->recorders, pmc, records);
+    LIST_INSERT_HEAD(&engine->recorders, pmc, drain.entry);
 }
 
 /* Notes have no losses. */

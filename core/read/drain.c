@@ -5,8 +5,8 @@
  */
 #include "core/read/drain.h"
 
-#include "core/pmc/pmc.h"
 #include "core/call.h"
+#include "core/pmc/pmc.h"
 
 #include <stdlib.h>
 
@@ -14,7 +14,7 @@
 
 void drain_ask(struct pmc *pmc)
 {
-    if (!pmc->draining && pmc->recording)
+    if (!pmc->drain.running && pmc->recording)
         pmc_defer(pmc, WORK_DRAIN);
 }
 
@@ -30,7 +30,7 @@ void drain_tick(struct engine *engine, uint64_t now_ns)
     if (LIST_EMPTY(&engine->recorders) || now_ns < engine->drain_due_ns)
         return;
     engine->drain_due_ns = now_ns + DRAIN_NS;
-    LIST_FOREACH (pmc, &engine->recorders, records)
+    LIST_FOREACH (pmc, &engine->recorders, drain.entry)
         drain_ask(pmc);
 }
 
@@ -63,7 +63,7 @@ static void drain_add(struct drain *drain, struct pmc *pmc)
 {
     if (!drain->user)
         drain->user = user_ref(pmc->user);
-    pmc->draining = true;
+    pmc->drain.running = true;
     drain->item[drain->n++] =
         (struct drained){.pmc = pmc, .recording = recording_ref(pmc->recording)};
 }
@@ -101,7 +101,7 @@ static void drained_end(struct engine *engine, const struct drained *item)
 {
     struct pmc *pmc = item->pmc;
 
-    pmc->draining = false;
+    pmc->drain.running = false;
     pmc_record_fds(pmc);
     engine->work.drained += item->any;
     if (pmc->instance)

@@ -34,13 +34,13 @@ static int poll_update(struct call *call, struct snapshot *snapshot)
         if (item->failed || !item->set || pmc_released(pmc) || pmc->set != item->set)
             continue;
         const uint64_t count = count_shown(pmc, item->total, 0);
-        const bool moved = pmc->polled_count != count || pmc->polled_resets != pmc->resets;
-        pmc->polled_count = count;
-        pmc->polled_ns = snapshot->time_ns;
-        pmc->polled_resets = pmc->resets;
-        if ((moved && is_notified(pmc)) || pmc->poll_tells)
+        const bool moved = pmc->poll.count != count || pmc->poll.resets != pmc->resets;
+        pmc->poll.count = count;
+        pmc->poll.ns = snapshot->time_ns;
+        pmc->poll.resets = pmc->resets;
+        if ((moved && is_notified(pmc)) || pmc->poll.notify)
             pmc_wake(pmc);
-        pmc->poll_tells = false;
+        pmc->poll.notify = false;
     }
     return CALL_DONE;
 }
@@ -90,7 +90,7 @@ void poll_tick(struct engine *engine, uint64_t now_ns)
         /* armed, running and lost are detected by reading */
         bool finds_out = is_notified(pmc) || !state_table[pmc->state].settable;
 
-        if (pmc->pollers && pmc->set && !pmc->busy && finds_out)
+        if (pmc->poll.pollers && pmc->set && !pmc->busy && finds_out)
             pmc_defer(pmc, WORK_SNAPSHOT);
     }
 }
@@ -99,9 +99,9 @@ void engine_polled(struct engine *engine, uint64_t pmc_id, bool polled)
 {
     struct pmc *pmc = ids_find(&engine->pmcs, pmc_id);
 
-    if (!pmc || (pmc->pollers != 0) == polled)
+    if (!pmc || (pmc->poll.pollers != 0) == polled)
         return;
-    pmc->pollers = polled;
+    pmc->poll.pollers = polled;
     engine->n_polled += polled ? 1 : (unsigned)-1;
     if (polled)
         engine->poll_due_ns = engine->host->now_ns(engine->host_state) + notify_ns(engine);
@@ -135,7 +135,7 @@ static void seen_follow(struct open_file *open, const struct pmc *pmc)
 {
     if (!open->has_seen) {
         open->has_seen = true;
-        open->seen_count = pmc->polled_count;
+        open->seen_count = pmc->poll.count;
     } else if (open->seen_resets != pmc->resets) {
         open->seen_count = pmc->settings.n_counts ? pmc->settings.counts[0] : 0;
     }
@@ -145,7 +145,7 @@ static void seen_follow(struct open_file *open, const struct pmc *pmc)
 /* Returns true if there was a snapshot since the last reset. */
 static bool polled_known(const struct pmc *pmc)
 {
-    return pmc->polled_ns && pmc->polled_resets == pmc->resets;
+    return pmc->poll.ns && pmc->poll.resets == pmc->resets;
 }
 
 unsigned poll_count(struct call *call)
@@ -158,9 +158,9 @@ unsigned poll_count(struct call *call)
 
     if (!open || !pmc->set || !is_notified(pmc))
         return level;
-    bool fresh = polled_known(pmc) && call->now_ns - pmc->polled_ns < notify_ns(pmc->engine);
+    bool fresh = polled_known(pmc) && call->now_ns - pmc->poll.ns < notify_ns(pmc->engine);
     if (costly && !fresh && !pmc->busy) {
-        pmc->poll_tells = true;
+        pmc->poll.notify = true;
         pmc_defer(pmc, WORK_SNAPSHOT);
     } else if (!costly && !pmc->busy &&
                snapshot_take(call, &call->pmc, 1, true, false, poll_update)) {
@@ -171,6 +171,6 @@ unsigned poll_count(struct call *call)
     if (!polled_known(pmc) || (costly && !fresh && !open->has_seen))
         return level;
     seen_follow(open, pmc);
-    int64_t more = (int64_t)(pmc->polled_count - open->seen_count); /* estimates may fall */
+    int64_t more = (int64_t)(pmc->poll.count - open->seen_count); /* estimates may fall */
     return more > 0 && (uint64_t)more >= notify ? level | EPOLLPRI : level;
 }

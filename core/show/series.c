@@ -28,14 +28,14 @@ static bool goes_on(const struct pmc *pmc)
 /* Returns true before the first start: readers wait for lines, as in samples. */
 static bool not_yet(const struct pmc *pmc)
 {
-    return pmc->state == PMC_ALLOCATED && !pmc->first_start_ns;
+    return pmc->state == PMC_ALLOCATED && !pmc->run.first_start_ns;
 }
 
 /* Returns true if the reader has had lines of the present run. */
 static bool same_run(const struct pmc *pmc, const struct series_cursor *cursor)
 {
     return goes_on(pmc) && cursor->begun && !cursor->ended &&
-           pmc->started_ns == cursor->pmc_start && pmc->resets == cursor->resets;
+           pmc->run.started_ns == cursor->pmc_start && pmc->resets == cursor->resets;
 }
 
 /* Returns true if a finished run has counts since its last line. After a reset they are unknown. */
@@ -61,9 +61,9 @@ static struct series_cursor *cursor_of(struct open_file *open, const struct pmc 
 /* Returns the time of the next line: the first multiple of the interval after now. */
 static uint64_t next_due(const struct pmc *pmc, uint64_t now_ns)
 {
-    uint64_t step = interval_ns(pmc), since = now_ns - pmc->started_ns;
+    uint64_t step = interval_ns(pmc), since = now_ns - pmc->run.started_ns;
 
-    return pmc->started_ns + (since / step + 1) * step;
+    return pmc->run.started_ns + (since / step + 1) * step;
 }
 
 /* Prints a column for each metric in `event`: its name if reading is NULL, or else its value. */
@@ -114,7 +114,7 @@ static void line(struct call *call, const struct pmc *pmc, struct series_cursor 
 {
     uint64_t last[SET_MAX];
 
-    buf_seconds(call->out, now_ns - pmc->first_start_ns);
+    buf_seconds(call->out, now_ns - pmc->run.first_start_ns);
     for (unsigned i = 0; i < cursor->n; i++) {
         uint64_t value = count_shown(pmc, tally, i);
 
@@ -150,7 +150,7 @@ static void sequence_begin(struct call *call, const struct pmc *pmc, struct seri
         cursor->elapsed_ns = 0;
     cursor->begun = true;
     cursor->ended = false;
-    cursor->pmc_start = pmc->started_ns;
+    cursor->pmc_start = pmc->run.started_ns;
     cursor->resets = pmc->resets;
     cursor->due_ns = next_due(pmc, now_ns);
 }

@@ -68,7 +68,7 @@ static void print_targets(const struct snapshot_item *item, const char *before, 
     for (unsigned i = 0; i < item->links->n; i++) {
         const struct link *link = item->links->link[i];
 
-        if (link->state == LINK_ENDED || (pmc->wants_all && link->kind == TARGET_CPU))
+        if (link->state == LINK_ENDED || (pmc->cpus.all && link->kind == TARGET_CPU))
             continue;
         if (!nameless && link->kind <= TARGET_THREAD && !item->shown[i])
             continue;
@@ -78,7 +78,7 @@ static void print_targets(const struct snapshot_item *item, const char *before, 
             buf_str(out, " waiting");
         buf_char(out, '\n');
     }
-    if (pmc->wants_all)
+    if (pmc->cpus.all)
         buf_printf(out, "%sall\n", before);
 }
 
@@ -227,7 +227,7 @@ static int print_status(struct call *call, struct snapshot *snapshot)
     const struct snapshot_item *item = &snapshot->item[0];
     const struct pmc *pmc = item->pmc;
     struct buf *out = call->out;
-    uint64_t gap_ns = 0, threads = 0, descriptors = pmc->recorded_fds;
+    uint64_t gap_ns = 0, threads = 0, descriptors = pmc->recorded.fds;
     struct log_stats stats;
 
     pmc_log_stats(pmc, &stats);
@@ -256,7 +256,7 @@ static int print_status(struct call *call, struct snapshot *snapshot)
     status_number(out, "enabled_ns", item->total->enabled_ns);
     status_number(out, "running_ns", item->total->running_ns);
     status_line(out, "partial", item->partial ? "yes" : "no");
-    status_line(out, "attach", !pmc->had_target ? "-" : pmc->raced ? "raced" : "exact");
+    status_line(out, "attach", !pmc->attached.any ? "-" : pmc->attached.raced ? "raced" : "exact");
     status_number(out, "log_bytes", stats.bytes);
     status_number(out, "log_records", stats.records);
     status_number(out, "log_lost", stats.lost + stats.refused);
@@ -264,7 +264,7 @@ static int print_status(struct call *call, struct snapshot *snapshot)
     status_number(out, "throttled", stats.throttled);
     status_number(out, "hidden", stats.hidden);
     status_number(out, "gap_ns", gap_ns);
-    status_number(out, "left_out", pmc->left_out);
+    status_number(out, "left_out", pmc->attached.left_out);
     status_sampling(pmc, out);
     status_line(out, "log_short", /* the limit that keeps the log below its logsize */
                 stats.short_of == -EDQUOT ? user_limit_name(pmc->user, USED_BYTES)

@@ -110,11 +110,11 @@ TEST(a_user_without_the_right_gets_no_kernel_frames)
     as_user(100, 1000);
     sampler("i", "event=cycles freq=99 callchain=on target=101");
     ck_true(fx.plan.chain_user && !fx.plan.chain_kernel);
-    ck_true(!pmc_of("i")->recorded_kernel);
+    ck_true(!pmc_of("i")->recorded.kernel);
     as_root();
     sampler("j", "event=cycles freq=99 callchain=on target=101");
     ck_true(fx.plan.chain_user && fx.plan.chain_kernel);
-    ck_true(pmc_of("j")->recorded_kernel);
+    ck_true(pmc_of("j")->recorded.kernel);
 }
 
 /* ---- refusals ---- */
@@ -176,7 +176,7 @@ TEST(kernel_addresses_are_not_passed_on_with_another_target)
     accepted("i", "ctl", "detach");
     as_user(100, 1000);
     accepted("i", "target", "101");
-    ck_true(!pmc_of("i")->recorded_kernel);
+    ck_true(!pmc_of("i")->recorded.kernel);
 }
 
 /* ---- records of the engine ---- */

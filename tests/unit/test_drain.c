@@ -110,7 +110,7 @@ static void drain_of(struct held *held, const char *name)
 {
     held_task(held);
     ck_assert_int_eq(held->rc, HELD);
-    ck_true(pmc_of(name)->draining);
+    ck_true(pmc_of(name)->drain.running);
 }
 
 static void drain_end(struct held *held)
@@ -131,11 +131,11 @@ TEST(nobody_waits_for_the_drain_of_another_user)
     engine_tick(fx.engine, now());
     held_task(&first);
     ck_assert_int_eq(first.rc, HELD);
-    ck_assert_uint_ne(pmc_of("a")->draining, pmc_of("r1")->draining);
-    ck_assert_uint_eq(pmc_of("r1")->draining, pmc_of("r2")->draining);
+    ck_assert_uint_ne(pmc_of("a")->drain.running, pmc_of("r1")->drain.running);
+    ck_assert_uint_eq(pmc_of("r1")->drain.running, pmc_of("r2")->drain.running);
     held_task(&second);
     ck_assert_int_eq(second.rc, HELD);
-    ck_true(pmc_of("a")->draining && pmc_of("r1")->draining);
+    ck_true(pmc_of("a")->drain.running && pmc_of("r1")->drain.running);
     drain_end(&second);
     drain_end(&first);
     ck_true(!task());
