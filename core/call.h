@@ -123,7 +123,7 @@ typedef unsigned (*poll_fn)(struct call *call); /* returns EPOLLIN | EPOLLPRI | 
  * call->pmc and call->instance are looked up again and may be NULL.
  */
 
-/* Functions of fs that drop and retake the lock; see engine_set_unlock(). */
+/* Functions of fs that drop and retake the lock (engine->unlock). */
 struct unlock_ops {
     int (*admit)(struct call *call);
     void (*leave)(struct call *call, bool slow);

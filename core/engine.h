@@ -1,7 +1,7 @@
 /*
- * The engine: owns instances, PMCs, rows, tunables and statistics. The caller holds the engine's
- * lock for every function, unless noted; core does not take it. Functions that wait, open, close or
- * read /proc drop the lock for that time (slow_begin()).
+ * The engine: owns instances, PMCs, rows, tunables and statistics (struct engine is in state.h).
+ * The caller holds the engine's lock for every function, unless noted; core does not take it.
+ * Functions that wait, open, close or read /proc drop the lock for that time (slow_begin()).
  */
 #pragma once
 
@@ -10,6 +10,7 @@
 #include "core/call.h"
 #include "core/files.h"
 #include "core/pmc/tunable.h"
+#include "core/state.h"
 
 #include <sys/types.h>
 
@@ -26,28 +27,15 @@ int engine_start(struct engine *engine, const struct host *host, struct host_sta
 /* Frees the engine with all PMCs and counters. No request may be running. The caller closes host
  * and backend. */
 void engine_free(struct engine *engine);
-/* Limits the time of an attach in addition to attach_ms; 0: no limit. */
-void engine_set_limit(struct engine *engine, uint64_t limit_ns);
-/* Sets the functions that drop and retake the lock around slow parts; they must outlive the engine.
- * NULL (the default): the lock is kept. */
-void engine_set_unlock(struct engine *engine, const struct unlock_ops *unlock);
 
 /* ---- objects ---- */
 
-struct instance *engine_root(struct engine *engine);
 struct instance *engine_instance(struct engine *engine, uint64_t id); /* NULL: none */
-/* Instances below instances/, without the root. Next: the first one with id > after. */
+/* Returns the first instance below instances/ with id > after, or NULL. */
 struct instance *engine_instance_next(struct engine *engine, uint64_t after);
-size_t engine_instance_count(const struct engine *engine);
 
-struct pmc *engine_pmc(struct engine *engine, uint64_t id); /* NULL: released */
 /* Returns the first PMC of the instance with id > after, or NULL. For readdir. */
 struct pmc *engine_pmc_next(struct instance *instance, uint64_t after);
-struct pmc *engine_pmc_after(struct engine *engine, uint64_t after); /* of all instances */
-size_t engine_pmc_count(const struct engine *engine);
-
-/* Sets the function that recognises names that no PMC may have. Called once by fs. */
-void engine_reserve_names(struct engine *engine, bool (*reserved)(const char *name));
 
 /* ---- operations of the tree; call->uid, gid and tid are the requester's ---- */
 
@@ -130,8 +118,6 @@ bool engine_put(struct engine *engine);
  * even without changes, to validate an answer. Returns false if a record did not fit: the last
  * publication stays valid until the next full snapshot. */
 bool engine_publish(struct engine *engine, bool fine, bool answered);
-/* Sets the number of the request that is running, until the lock is dropped. */
-void engine_request(struct engine *engine, uint64_t number);
 /* Returns true if there are changes to write. */
 bool engine_has_news(const struct engine *engine);
 /* Compares every object with its record. Returns false with a sentence about the first difference.
@@ -152,12 +138,6 @@ void engine_probe(struct engine *engine);
 
 /* ---- statistics and settings ---- */
 
-void engine_stat_add(struct engine *engine, enum statistic which, int64_t n);
-void engine_stat_set(struct engine *engine, enum statistic which, uint64_t n);
-
-const struct tunables *engine_tunables(const struct engine *engine);
-/* Sets the gid of the tunable `readers`; -1: none. */
-void engine_set_readers(struct engine *engine, gid_t gid);
 /* SIGHUP: takes over the tunables that can change at run time. */
 void engine_retune(struct engine *engine, const struct tunables *fresh);
 /* Returns the catalog of events/, or NULL before engine_catalog_load(). */
@@ -167,7 +147,6 @@ const struct catalog *engine_catalog(struct engine *engine);
 int engine_catalog_load(struct call *call, bool anew);
 /* The existing CPUs, and the number of rows of all classes, for admin/cpuN/ROW. Rows are numbered
  * through all classes with rows, in the order of info/classes. */
-const struct cpus *engine_cpus(const struct engine *engine);
 unsigned engine_rows(const struct engine *engine);
 /* Returns true if the row exists on this CPU. */
 bool engine_row_is_on(const struct engine *engine, unsigned cpu, unsigned number);

@@ -32,7 +32,7 @@ struct totals {
 };
 
 struct engine {
-    const struct unlock_ops *unlock; /* or NULL */
+    const struct unlock_ops *unlock; /* set by fs; NULL: the lock is kept */
     const struct host *host;
     struct host_state *host_state;
     const struct backend *backend;
@@ -61,10 +61,10 @@ struct engine {
     uint64_t next_instance;          /* next serial; never 0, never reused */
     uint64_t limit_ns;               /* limit of an attach in addition to attach_ms; 0: none */
     struct catalog catalog;
-    bool has_catalog, loads_catalog; /* loaded; a request is checking it */
-    uint64_t catalog_mark;           /* backend.look() when it was loaded; 0: unknown */
-    bool (*reserved)(const char *name);
-    uint64_t stats[STAT_COUNT];
+    bool has_catalog, loads_catalog;    /* loaded; a request is checking it */
+    uint64_t catalog_mark;              /* backend.look() when it was loaded; 0: unknown */
+    bool (*reserved)(const char *name); /* returns true for names that no PMC may have; set by fs */
+    uint64_t stats[STAT_COUNT];         /* counted by fs */
     struct totals work;
     struct work_queue deferred[ENGINE_WORKS]; /* by kind; PMCs are references */
     uint64_t retry_ns;                        /* time to retry refused changes; 0: none */

@@ -77,16 +77,6 @@ int engine_start(struct engine *engine, const struct host *host, struct host_sta
     return 0;
 }
 
-void engine_set_limit(struct engine *engine, uint64_t limit_ns)
-{
-    engine->limit_ns = limit_ns;
-}
-
-void engine_set_unlock(struct engine *engine, const struct unlock_ops *unlock)
-{
-    engine->unlock = unlock;
-}
-
 void engine_free(struct engine *engine)
 {
     struct gone_name gone;
@@ -178,26 +168,11 @@ void engine_forget(struct engine *engine)
 
 /* ---- objects ---- */
 
-struct instance *engine_root(struct engine *engine)
-{
-    return engine->root;
-}
-
 struct instance *engine_instance_next(struct engine *engine, uint64_t after)
 {
     uint64_t id;
 
     return ids_next(&engine->instances, after, &id);
-}
-
-size_t engine_instance_count(const struct engine *engine)
-{
-    return engine->instances.n;
-}
-
-struct pmc *engine_pmc(struct engine *engine, uint64_t id)
-{
-    return ids_find(&engine->pmcs, id);
 }
 
 struct pmc *engine_pmc_next(struct instance *instance, uint64_t after)
@@ -207,33 +182,6 @@ struct pmc *engine_pmc_next(struct instance *instance, uint64_t after)
     return ids_next(&instance->pmcs, after, &id);
 }
 
-struct pmc *engine_pmc_after(struct engine *engine, uint64_t after)
-{
-    uint64_t id;
-
-    return ids_next(&engine->pmcs, after, &id);
-}
-
-size_t engine_pmc_count(const struct engine *engine)
-{
-    return engine->pmcs.n;
-}
-
-void engine_reserve_names(struct engine *engine, bool (*reserved)(const char *name))
-{
-    engine->reserved = reserved;
-}
-
-const struct tunables *engine_tunables(const struct engine *engine)
-{
-    return &engine->tunables;
-}
-
-void engine_set_readers(struct engine *engine, gid_t gid)
-{
-    engine->readers = gid;
-}
-
 void engine_retune(struct engine *engine, const struct tunables *fresh)
 {
     for (unsigned i = 0; i < TUNABLE_COUNT; i++)
@@ -241,21 +189,6 @@ void engine_retune(struct engine *engine, const struct tunables *fresh)
             tunable_put(&engine->tunables, (enum tunable)i, &fresh->value[i]);
     engine_touch(engine, JOURNAL_ENGINE, 0);
     rows_set_strict(engine->rows, tunable_bool(&engine->tunables, TUNABLE_STRICT_ROWS));
-}
-
-const struct cpus *engine_cpus(const struct engine *engine)
-{
-    return &engine->possible;
-}
-
-void engine_stat_add(struct engine *engine, enum statistic which, int64_t n)
-{
-    engine->stats[which] += (uint64_t)n;
-}
-
-void engine_stat_set(struct engine *engine, enum statistic which, uint64_t n)
-{
-    engine->stats[which] = n;
 }
 
 /* ---- events/ ---- */

@@ -123,7 +123,7 @@ static void sink_cpu(void *ctx, unsigned cpu, bool online)
 
 static void sink_cgroup(void *ctx, uint64_t tag)
 {
-    struct pmc *pmc = engine_pmc(*(struct engine **)ctx, tag);
+    struct pmc *pmc = ids_find(&(*(struct engine **)ctx)->pmcs, tag);
 
     if (pmc)
         pmc_stir(pmc);

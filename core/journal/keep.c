@@ -134,11 +134,6 @@ static void all_put(struct engine *engine)
         errors_put(engine, instance);
 }
 
-void engine_request(struct engine *engine, uint64_t number)
-{
-    engine->request = number;
-}
-
 bool engine_put(struct engine *engine)
 {
     const bool anew = engine->touch_failed;

@@ -303,12 +303,12 @@ static int pmc_create(struct call *call, const struct creation *creation)
 
     if (rc)
         return rc;
-    call->pmc = engine_pmc(call->engine, id);
+    call->pmc = ids_find(&call->engine->pmcs, id);
     call->file = "config";
     call->text = buf_text(&section->config);
     call->len = section->config.len;
     rc = call->len ? store_command(call) : CALL_DONE;
-    call->pmc = engine_pmc(call->engine, id); /* the command may have dropped the lock */
+    call->pmc = ids_find(&call->engine->pmcs, id); /* the command may have dropped the lock */
     if (rc == CALL_DONE && call->pmc)
         rc = attributes_set(call, creation);
     if (rc == CALL_WAIT) /* another process writes to the new PMC */

@@ -88,10 +88,10 @@ static void crash_report(const struct inflight *inflight)
 static void engine_empty(struct fs *fs)
 {
     struct call call = {.engine = fs->tree.engine,
-                        .instance = engine_root(fs->tree.engine),
+                        .instance = fs->tree.engine->root,
                         .now_ns = fs->host->now_ns(fs->host_state)};
 
-    engine_set_unlock(fs->tree.engine, NULL);
+    fs->tree.engine->unlock = NULL;
     while (engine_task(&call))
         ;
     fs_drain(fs);
@@ -114,15 +114,15 @@ static bool fs_load(struct fs *fs, const struct tunables *tunables, struct err *
         err_set(err, E32, "no memory");
         return false;
     }
-    engine_reserve_names(fs->tree.engine, file_reserved);
-    engine_set_readers(fs->tree.engine, fs->tree.readers);
-    engine_set_limit(fs->tree.engine, request_limit_ns(fs));
+    fs->tree.engine->reserved = file_reserved;
+    fs->tree.engine->readers = fs->tree.readers;
+    fs->tree.engine->limit_ns = request_limit_ns(fs);
     if (engine_start(fs->tree.engine, fs->host, fs->host_state, fs->backend, fs->backend_state,
                      err) ||
         engine_load(fs->tree.engine, journal, err))
         return false;
     engine_probe(fs->tree.engine);
-    engine_set_unlock(fs->tree.engine, &fs_unlock_ops);
+    fs->tree.engine->unlock = &fs_unlock_ops;
     if (!journal_each(journal, JOURNAL_OPEN_FILE, file_load, fs)) {
         err_set(err, P14, "an open file's record cannot be read");
         return false;
@@ -157,7 +157,7 @@ static void fs_reload(struct fs *fs)
         pthread_cond_wait(&fs->changed, &fs->lock);
     engine_empty(fs);
 
-    tunables = *engine_tunables(fs->tree.engine);
+    tunables = fs->tree.engine->tunables;
     engine_settle(fs->tree.engine);
     fs_record(fs);
     if (!engine_check(fs->tree.engine, &err))
@@ -172,7 +172,7 @@ static void fs_reload(struct fs *fs)
     engine_forget(fs->tree.engine);
     if (!fs_load(fs, &tunables, &err))
         reload_die(&err);
-    engine_stat_add(fs->tree.engine, STAT_RELOADS, 1);
+    fs->tree.engine->stats[STAT_RELOADS]++;
     poll_announce(&fs->queues);
     wait_expire(&fs->queues, UINT64_MAX);
 
@@ -302,7 +302,7 @@ static void background_ready(int fd)
 
 static bool fs_start(struct fs *fs)
 {
-    const unsigned n = (unsigned)tunable_u64(engine_tunables(fs->tree.engine), TUNABLE_THREADS);
+    const unsigned n = (unsigned)tunable_u64(&fs->tree.engine->tunables, TUNABLE_THREADS);
     char *arguments[] = {(char *)"pmcfs", NULL};
     struct fuse_args args = FUSE_ARGS_INIT(1, arguments);
 
@@ -392,9 +392,9 @@ int worker_run(struct worker *worker, struct inflight *inflight, int hold_fd)
         inflight_recover(inflight, journal_published(fs.kept.journal));
         arena_settle(); /* memory and descriptors of an earlier worker that no record refers to */
         fds_settle();
-        engine_stat_set(fs.tree.engine, STAT_OPEN_FILES, inflight->n_open);
-        engine_stat_set(fs.tree.engine, STAT_PARKED, 0);
-        engine_stat_set(fs.tree.engine, STAT_RESTARTS, inflight->restarts);
+        fs.tree.engine->stats[STAT_OPEN_FILES] = inflight->n_open;
+        fs.tree.engine->stats[STAT_PARKED] = 0;
+        fs.tree.engine->stats[STAT_RESTARTS] = inflight->restarts;
         loop.hold(loop.ctx, -1, 0); /* drop rings of closed descriptors before a number is reused */
         started = readers_resolve(&fs) && fs_start(&fs);
     }

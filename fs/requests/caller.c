@@ -131,7 +131,7 @@ void fs_set_readers(struct fs *fs, gid_t gid)
     fs->tree.readers = gid;
     if (gid != (gid_t)-1)
         fs->had_readers = true;
-    engine_set_readers(fs->tree.engine, gid);
+    fs->tree.engine->readers = gid;
 }
 
 bool readers_resolve(struct fs *fs)
@@ -141,7 +141,7 @@ bool readers_resolve(struct fs *fs)
     gid_t gid;
 
     fs_lock(fs);
-    setting = tunable_text(engine_tunables(fs->tree.engine), TUNABLE_READERS);
+    setting = tunable_text(&fs->tree.engine->tunables, TUNABLE_READERS);
     snprintf(name, sizeof name, "%s", setting);
     fs_unlock(fs);
     const int rc = group_find(name, &gid);
@@ -152,7 +152,7 @@ bool readers_resolve(struct fs *fs)
                         : "readers: no memory or file descriptor to look up the group \"%s\"",
                     name);
     fs_lock(fs);
-    setting = tunable_text(engine_tunables(fs->tree.engine), TUNABLE_READERS);
+    setting = tunable_text(&fs->tree.engine->tunables, TUNABLE_READERS);
     if (strcmp(name, setting) == 0) /* otherwise a write has changed and resolved it */
         fs_set_readers(fs, gid);
     fs_unlock(fs);

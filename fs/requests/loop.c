@@ -217,13 +217,12 @@ static void attributes_forget_all(struct fs *fs)
 
     attributes_forget(&fs->tree, NODE_INSTANCE, 0);
     for (;;) {
-        struct pmc *pmc;
+        bool any;
 
         fs_lock(fs);
-        pmc = engine_pmc_after(fs->tree.engine, id);
-        id = pmc ? pmc->id : 0;
+        any = ids_next(&fs->tree.engine->pmcs, id, &id) != NULL;
         fs_unlock(fs);
-        if (!id)
+        if (!any)
             return;
         attributes_forget(&fs->tree, NODE_PMC, id);
     }

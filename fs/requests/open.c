@@ -39,7 +39,7 @@ static int open_refused(struct request *rq, struct handle *handle, int rc)
 static void open_count(struct fs *fs, struct inflight_request *request, int opens)
 {
     inflight_count(fs->inflight, request, opens);
-    engine_stat_set(fs->tree.engine, STAT_OPEN_FILES, fs->inflight->n_open);
+    fs->tree.engine->stats[STAT_OPEN_FILES] = fs->inflight->n_open;
 }
 
 /* Creates the handle of a file that stores state from the start. */
@@ -158,7 +158,7 @@ void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 void file_release(struct fs *fs, struct inflight_request *request, uint64_t fh)
 {
     fs_lock(fs);
-    engine_stat_add(fs->tree.engine, STAT_REQUESTS, 1);
+    fs->tree.engine->stats[STAT_REQUESTS]++;
     file_close(fs, request, fh, -1);
     inflight_reply(fs->inflight, request->number, 0);
 }

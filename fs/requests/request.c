@@ -125,10 +125,10 @@ static void request_refresh(struct request *rq)
     const struct node *node = &rq->node;
 
     call->engine = engine;
-    engine_request(engine, rq->inflight ? rq->inflight->number : 0);
+    engine->request = rq->inflight ? rq->inflight->number : 0;
     call->now_ns = fs->host->now_ns(fs->host_state);
     if (!rq->req) {
-        call->instance = engine_root(engine);
+        call->instance = engine->root;
         return;
     }
     if (rq->fh && !rq->handle) {
@@ -142,7 +142,7 @@ static void request_refresh(struct request *rq)
     call->instance = engine_instance(engine, node_instance(node));
     rq->gone = !call->instance;
     if (node->kind == NODE_PMC) {
-        call->pmc = engine_pmc(engine, node->object);
+        call->pmc = ids_find(&engine->pmcs, node->object);
         rq->gone = !call->pmc;
         call->instance = call->pmc    ? call->pmc->instance
                          : call->open ? engine_instance(engine, call->open->instance)
@@ -374,7 +374,7 @@ static void unlock_leave(struct call *call, bool slow)
     rq->away = true;
     fs_drain(fs);
     if (slow) {
-        engine_stat_add(fs->tree.engine, STAT_WORKS, 1);
+        fs->tree.engine->stats[STAT_WORKS]++;
         serve_leave(fs->serve);
     }
     fs_unlock(fs);
@@ -481,7 +481,7 @@ void request_dispatch(struct request *rq)
         request_end(rq, rc);
         return;
     }
-    engine_stat_add(rq->fs->tree.engine, STAT_REQUESTS, 1);
+    rq->fs->tree.engine->stats[STAT_REQUESTS]++;
     request_settle(rq, request_run(rq));
 }
 

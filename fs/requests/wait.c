@@ -54,7 +54,7 @@ static struct wait_user *user_of(struct wait_queues *queues, uid_t uid)
 static int waiting_charge(struct wait_queues *queues, struct request *rq)
 {
     uint64_t limit =
-        tunable_u64(engine_tunables(queues->fs->tree.engine), TUNABLE_MAX_WAITING_PER_USER);
+        tunable_u64(&queues->fs->tree.engine->tunables, TUNABLE_MAX_WAITING_PER_USER);
     struct wait_user *user = user_of(queues, rq->call.payer);
 
     if (!user) {
@@ -145,14 +145,14 @@ void wait_add(struct wait_queues *queues, struct request *rq)
 {
     TAILQ_INSERT_TAIL(wait_list(queues, rq->call.wait_for), rq, wait_entry);
     deadline_add(queues, rq->call.wait_until_ns);
-    engine_stat_add(queues->fs->tree.engine, STAT_PARKED, 1);
+    queues->fs->tree.engine->stats[STAT_PARKED]++;
 }
 
 /* Removes a waiting request from its queue. */
 static void wait_remove(struct wait_queues *queues, struct request *rq)
 {
     TAILQ_REMOVE(wait_list(queues, rq->call.wait_for), rq, wait_entry);
-    engine_stat_add(queues->fs->tree.engine, STAT_PARKED, -1);
+    queues->fs->tree.engine->stats[STAT_PARKED]--;
 }
 
 static void wait_ready(struct wait_queues *queues, struct request *rq)

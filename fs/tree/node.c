@@ -132,7 +132,7 @@ static bool event_next(struct tree *tree, const struct node *dir, uint64_t after
 static bool cpu_next(struct tree *tree, const struct node *dir, uint64_t after,
                      struct node_entry *entry)
 {
-    const int cpu = cpus_next(engine_cpus(tree->engine), (int)after);
+    const int cpu = cpus_next(&tree->engine->possible, (int)after);
 
     (void)dir;
     snprintf(entry->scratch, sizeof entry->scratch, "cpu%d", cpu);
@@ -247,7 +247,7 @@ static fuse_ino_t node_parent(struct tree *tree, const struct node *dir)
         [DIR_LIMITS] = NODE_ADMIN, [DIR_LIMIT] = NODE_LIMITS,
     };
     unsigned number = above[dir->row->is];
-    struct pmc *pmc = dir->kind == NODE_PMC ? engine_pmc(tree->engine, dir->object) : NULL;
+    struct pmc *pmc = dir->kind == NODE_PMC ? ids_find(&tree->engine->pmcs, dir->object) : NULL;
 
     if (pmc)
         return node_id(NODE_INSTANCE, pmc->instance->id, NODE_DIR);

@@ -68,7 +68,7 @@ static void attr_size(struct stat *attr, off_t size)
  */
 static int pmc_node_attr(struct tree *tree, const struct node *node, struct stat *attr)
 {
-    struct pmc *pmc = engine_pmc(tree->engine, node->object);
+    struct pmc *pmc = ids_find(&tree->engine->pmcs, node->object);
     const struct file_row *row = node->row;
 
     if (!pmc && !row->stream)
@@ -109,9 +109,9 @@ static nlink_t dir_links(struct tree *tree, const struct node *dir, size_t pmcs)
     if (row->is == DIR_ROOT)
         links += (nlink_t)pmcs;
     else if (row->is == DIR_INSTANCES)
-        links += (nlink_t)engine_instance_count(tree->engine);
+        links += (nlink_t)tree->engine->instances.n;
     else if (row->is == DIR_ADMIN)
-        links += cpus_count(engine_cpus(tree->engine));
+        links += cpus_count(&tree->engine->possible);
     else if (row->is == DIR_EVENTS && engine_catalog(tree->engine))
         links += (nlink_t)engine_catalog(tree->engine)->n_classes;
     return row->is == DIR_LIMITS ? 1 : links;
@@ -120,7 +120,7 @@ static nlink_t dir_links(struct tree *tree, const struct node *dir, size_t pmcs)
 int node_attr(struct tree *tree, const struct node *node, struct stat *attr)
 {
     const struct file_row *row = node->row;
-    const struct tunables *tunables = engine_tunables(tree->engine);
+    const struct tunables *tunables = &tree->engine->tunables;
     uint64_t id = node->kind == NODE_LIMIT ? node->object : node_instance(node);
     struct instance *instance = engine_instance(tree->engine, id);
 

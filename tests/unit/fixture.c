@@ -348,7 +348,7 @@ static void unlock_take(struct call *call)
     runs_slow = false;
     if (here_held) {
         held_stop(here_held, true);
-        call->pmc = here_held->pmc ? engine_pmc(fx.engine, here_held->pmc) : NULL;
+        call->pmc = here_held->pmc ? ids_find(&fx.engine->pmcs, here_held->pmc) : NULL;
         call->instance = engine_instance(fx.engine, fx.instance);
     }
     call->now_ns = fx.host.now_ns;
@@ -375,11 +375,11 @@ static void engine_begin(void)
 {
     fx.engine = engine_new(&fx.tunables);
     must(fx.engine, "no engine");
-    engine_reserve_names(fx.engine, is_reserved);
+    fx.engine->reserved = is_reserved;
     fx.sink = engine_sink(&fx.engine);
     must(engine_start(fx.engine, &fake_host, &fx.host, &backend, fx.sim, &fx.err) == 0,
          "engine_start");
-    engine_set_unlock(fx.engine, &unlock);
+    fx.engine->unlock = &unlock;
 }
 
 static void people(void)
@@ -553,7 +553,7 @@ void pass_ms(uint64_t ms)
 
 void tune(enum tunable which, const char *value)
 {
-    struct tunables tunables = *engine_tunables(fx.engine);
+    struct tunables tunables = fx.engine->tunables;
 
     must(tunable_set(&tunables, which, (struct word){value, strlen(value)}, true, &fx.err) == 0,
          "tune");
@@ -706,7 +706,7 @@ static int task_operation(struct held *held)
 void held_task(struct held *held)
 {
     memset(held, 0, sizeof *held);
-    held->call = (struct call){.engine = fx.engine, .instance = engine_root(fx.engine)};
+    held->call = (struct call){.engine = fx.engine, .instance = fx.engine->root};
     held_start(held, task_operation);
 }
 
@@ -716,7 +716,7 @@ static int held_end(struct held *held)
     struct call *call = &held->call;
     bool said;
 
-    call->pmc = held->pmc ? engine_pmc(fx.engine, held->pmc) : NULL;
+    call->pmc = held->pmc ? ids_find(&fx.engine->pmcs, held->pmc) : NULL;
     fx.rc = held->rc;
     fx.err = call->err;
     said = call->err.id != ERR_NONE;
@@ -904,7 +904,7 @@ void file_close(struct open_file *open)
 void works_run(void)
 {
     struct call call = {
-        .engine = fx.engine, .instance = engine_root(fx.engine), .now_ns = fx.host.now_ns};
+        .engine = fx.engine, .instance = fx.engine->root, .now_ns = fx.host.now_ns};
     struct gone_name gone;
     uint64_t id;
 
@@ -945,7 +945,7 @@ const char *all_texts(void)
     uint64_t id = 0;
 
     buf_init(&texts, NULL, 0);
-    for (struct pmc *pmc; (pmc = engine_pmc_next(engine_root(fx.engine), id));) {
+    for (struct pmc *pmc; (pmc = engine_pmc_next(fx.engine->root, id));) {
         struct pmc attr;
 
         attr = *pmc;

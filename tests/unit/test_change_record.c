@@ -455,7 +455,7 @@ TEST(a_log_somebody_holds_counts_until_it_is_gone)
 
 TEST(a_log_is_charged_to_its_new_owner)
 {
-    struct call call = {.engine = fx.engine, .instance = engine_root(fx.engine)};
+    struct call call = {.engine = fx.engine, .instance = fx.engine->root};
 
     pmc_with("i", "cycles", "101");
     ck_true(pmc_keeps_log(pmc_of("i")));

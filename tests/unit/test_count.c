@@ -434,7 +434,7 @@ TEST(a_long_read_runs_at_the_same_time_as_changes)
 static unsigned level(poll_fn fn, struct open_file *open)
 {
     struct call call = {.engine = fx.engine,
-                        .instance = engine_root(fx.engine),
+                        .instance = fx.engine->root,
                         .pmc = pmc_of("i"),
                         .open = open,
                         .now_ns = fx.host.now_ns};
@@ -444,7 +444,7 @@ static unsigned level(poll_fn fn, struct open_file *open)
 /* Runs one of the engine's tasks. Returns false if none is queued. */
 static bool task(void)
 {
-    struct call call = {.engine = fx.engine, .instance = engine_root(fx.engine)};
+    struct call call = {.engine = fx.engine, .instance = fx.engine->root};
 
     return engine_task(&call);
 }

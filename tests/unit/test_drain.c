@@ -23,7 +23,7 @@ static uint64_t now(void)
 
 static bool task(void)
 {
-    struct call call = {.engine = fx.engine, .instance = engine_root(fx.engine)};
+    struct call call = {.engine = fx.engine, .instance = fx.engine->root};
 
     return engine_task(&call);
 }

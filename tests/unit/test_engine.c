@@ -14,8 +14,8 @@ SUITE_SETUP(engine, fixture_setup, fixture_close);
 
 TEST(nothing_is_left_of_an_empty_engine)
 {
-    ck_assert_uint_eq(engine_pmc_count(fx.engine), 0);
-    ck_assert_ptr_eq(engine_pmc_next(engine_root(fx.engine), 0), NULL);
+    ck_assert_uint_eq(fx.engine->pmcs.n, 0);
+    ck_assert_ptr_eq(engine_pmc_next(fx.engine->root, 0), NULL);
     ck_assert_uint_eq(engine_deadline(fx.engine), UINT64_MAX);
 }
 
@@ -29,7 +29,7 @@ TEST(serials_are_never_used_again)
     ck_assert_int_eq(pmc_make("a"), 0);
     second = *pmc_of("a");
     ck_assert_uint_gt(second.id, first.id);
-    ck_assert_ptr_eq(engine_pmc(fx.engine, first.id), NULL);
+    ck_assert_ptr_eq(ids_find(&fx.engine->pmcs, first.id), NULL);
     engine_reload();
     ck_assert_int_eq(pmc_make("b"), 0);
     first = *pmc_of("b");
@@ -66,7 +66,7 @@ TEST(readdir_walks_in_order_while_others_come_and_go)
 
     for (unsigned i = 0; i < 5; i++, name[1]++)
         ck_assert_int_eq(pmc_make(name), 0);
-    for (struct pmc *pmc; (pmc = engine_pmc_next(engine_root(fx.engine), attr.id)); n++) {
+    for (struct pmc *pmc; (pmc = engine_pmc_next(fx.engine->root, attr.id)); n++) {
         attr = *pmc;
         if (n == 1) {
             ck_assert_int_eq(pmc_remove("a0"), 0);
@@ -111,7 +111,7 @@ TEST(the_catalogue_is_made_once)
 
     for (unsigned i = 0; i < 2; i++) {
         memset(&held[i], 0, sizeof held[i]);
-        held[i].call = (struct call){.engine = fx.engine, .instance = engine_root(fx.engine)};
+        held[i].call = (struct call){.engine = fx.engine, .instance = fx.engine->root};
         held_start(&held[i], catalog_operation);
         ck_assert_int_eq(held[i].rc, HELD);
         held_run(&held[i]);

@@ -17,7 +17,7 @@ static struct call call_here(const char *file, const char *text)
 {
     fx.err = (struct err){.id = ERR_NONE};
     return (struct call){.engine = fx.engine,
-                         .instance = engine_root(fx.engine),
+                         .instance = fx.engine->root,
                          .rights = fx.rights,
                          .uid = fx.rights->uid,
                          .gid = fx.rights->gid,
@@ -325,7 +325,7 @@ static unsigned error_records(void)
 
 TEST(a_forgotten_error_has_no_record)
 {
-    struct instance *root = engine_root(fx.engine);
+    struct instance *root = fx.engine->root;
 
     for (uid_t uid = 1; uid <= 1030; uid++) {
         instance_set_error(root, uid, uid, "EINVAL P27 x: y");

@@ -32,7 +32,7 @@ static uint64_t charged(uid_t uid)
 static struct call call_of(struct open_file *open)
 {
     return (struct call){
-        .engine = fx.engine, .instance = engine_root(fx.engine), .payer = 7, .open = open};
+        .engine = fx.engine, .instance = fx.engine->root, .payer = 7, .open = open};
 }
 
 /* Opens a file as uid 7 with this number of groups. */

@@ -149,7 +149,7 @@ TEST(a_reader_continues_after_a_reload)
 static void rest_of(struct open_file *open, struct buf *out)
 {
     struct call call = {.engine = fx.engine,
-                        .instance = engine_root(fx.engine),
+                        .instance = fx.engine->root,
                         .open = open,
                         .out = out,
                         .room = 1 << 17};
