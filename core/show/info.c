@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,13 +27,15 @@ int show_info_version(struct call *call)
 
 /* ---- texts that read the system's files, without the lock ---- */
 
-static int print_unlocked(struct call *call,
+/* Prints `head` and the backend's text. */
+static int print_unlocked(struct call *call, const char *head,
                           void (*print)(struct backend_state *state, struct buf *out))
 {
     struct buf text;
 
     buf_init(&text, NULL, 0);
     slow_begin(call, false);
+    buf_str(&text, head);
     print(call->engine->backend_state, &text);
     slow_end(call);
     buf_add(call->out, text.data, text.len);
@@ -43,13 +46,15 @@ static int print_unlocked(struct call *call,
 
 int show_info_backend(struct call *call)
 {
-    buf_printf(call->out, "%s\n", call->engine->backend->name);
-    return print_unlocked(call, call->engine->backend->facts);
+    char head[64];
+
+    snprintf(head, sizeof head, "%s\n", call->engine->backend->name);
+    return print_unlocked(call, head, call->engine->backend->facts);
 }
 
 int show_info_cpuref(struct call *call)
 {
-    return print_unlocked(call, call->engine->backend->cpuref);
+    return print_unlocked(call, "", call->engine->backend->cpuref);
 }
 
 int show_info_cpu(struct call *call)
