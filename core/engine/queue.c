@@ -7,7 +7,7 @@
 #include "core/call.h"
 #include "core/change/change.h"
 #include "core/read/drain.h"
-#include "core/show/poll.h"
+#include "core/show/series.h"
 #include "core/state.h"
 
 #include <stdlib.h>

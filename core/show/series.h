@@ -1,10 +1,11 @@
 /*
- * The stream of a PMC's counts, one line per interval. For each run a reader gets the column names,
- * the lines, and end of file when the run stops. A new run starts a new sequence.
+ * Sleeping pollers, and the stream of a PMC's counts, one line per interval. For each run a reader
+ * gets the column names, the lines, and end of file when the run stops. A new run starts a new
+ * sequence.
  */
 #pragma once
 
-#include "core/base/event.h"
+#include "core/state.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,3 +21,12 @@ struct series_cursor {
     unsigned n;             /* number of events in last[] */
     uint64_t last[SET_MAX]; /* values at the previous line */
 };
+
+/* ---- pollers; the levels of files are in files.h ---- */
+
+/* Takes a snapshot of the polled PMCs. Returns false if none is requested. */
+bool poll_task(struct call *call);
+bool poll_wanted(const struct engine *engine);
+/* Returns when poll_tick() must be called; UINT64_MAX: never. */
+uint64_t poll_deadline(const struct engine *engine);
+void poll_tick(struct engine *engine, uint64_t now_ns);
