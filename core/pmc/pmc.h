@@ -15,7 +15,9 @@
 
 #include <stdatomic.h>
 
-#define DRAIN_NS 50000000 /* interval between drains */
+/* Interval between drains. With the last 10 ms, which may wait for the next drain, a record is
+ * readable within 100 ms. */
+#define DRAIN_NS 80000000
 
 enum pmc_state {
     PMC_NEW,

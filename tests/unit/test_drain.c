@@ -42,7 +42,7 @@ TEST(what_runs_is_drained_at_each_tick_and_readers_are_woken)
     sampler("i", "event=cycles freq=99 target=100");
     works_run();
     tell_sample(now(), 100, 0x66);
-    pass_ms(50);
+    pass_ms(100);
     ck_assert_uint_le(engine_deadline(fx.engine), now());
     engine_tick(fx.engine, now());
     ck_true(task());
@@ -59,7 +59,7 @@ TEST(nobody_is_woken_for_nothing)
 
     sampler("i", "event=cycles freq=99 target=100");
     works_run();
-    pass_ms(50);
+    pass_ms(100);
     engine_tick(fx.engine, now());
     ck_true(task());
     ck_true(!engine_next_wake(fx.engine, &id));
@@ -98,7 +98,7 @@ TEST(many_are_drained_by_few_tasks)
         sampler(name, "event=task-clock freq=99 logsize=65536 target=100");
     }
     works_run();
-    pass_ms(50);
+    pass_ms(100);
     engine_tick(fx.engine, now());
     while (task())
         tasks++;
@@ -127,7 +127,7 @@ TEST(nobody_waits_for_the_drain_of_another_user)
     as_user(100, 1000);
     sampler("a", "event=task-clock freq=99 target=100");
     works_run();
-    pass_ms(50);
+    pass_ms(100);
     engine_tick(fx.engine, now());
     held_task(&first);
     ck_assert_int_eq(first.rc, HELD);
@@ -161,7 +161,7 @@ TEST(released_while_it_is_drained)
 {
     sampler("i", "event=cycles freq=99 target=100");
     works_run();
-    pass_ms(50);
+    pass_ms(100);
     engine_tick(fx.engine, now());
     struct held drain;
     drain_of(&drain, "i");

@@ -4,7 +4,6 @@
 #include "core/base/event.h"
 #include "core/log/exits.h"
 
-
 #include "tests/unit/unit.h"
 
 #include <inttypes.h>
