@@ -59,15 +59,6 @@ bool drain_wanted(const struct engine *engine)
     return work || (engine->follow_asked && !engine->following);
 }
 
-static void drain_add(struct drain *drain, struct pmc *pmc)
-{
-    if (!drain->user)
-        drain->user = user_ref(pmc->user);
-    pmc->drain.running = true;
-    drain->item[drain->n++] =
-        (struct drained){.pmc = pmc, .recording = recording_ref(pmc->recording)};
-}
-
 /* Takes the PMCs of one user: the first user in the queue without a running drain. */
 static void drain_take(struct engine *engine, struct drain *drain)
 {
@@ -76,25 +67,20 @@ static void drain_take(struct engine *engine, struct drain *drain)
     struct pmc *pmc;
 
     while (drain->n < BATCH && (pmc = pmc_deferred(engine, WORK_DRAIN))) {
-        if (drain_must_wait(pmc) || (pmc->recording && drain->user && pmc->user != drain->user))
+        if (drain_must_wait(pmc) || (pmc->recording && drain->user && pmc->user != drain->user)) {
             work_add(&others, pmc_work(pmc, WORK_DRAIN), WORK_DRAIN);
-        else if (pmc->recording)
-            drain_add(drain, pmc);
-        else
+        } else if (!pmc->recording) {
             pmc_unref(pmc);
+        } else {
+            if (!drain->user)
+                drain->user = user_ref(pmc->user);
+            pmc->drain.running = true;
+            drain->item[drain->n++] =
+                (struct drained){.pmc = pmc, .recording = recording_ref(pmc->recording)};
+        }
     }
     STAILQ_CONCAT(&others, queue);
     STAILQ_CONCAT(queue, &others);
-}
-
-/* Drops the recording references here, without the engine's lock: dropping the last one of a
- * released PMC makes system calls. */
-static void drain_run(struct drain *drain)
-{
-    for (unsigned i = 0; i < drain->n; i++)
-        recording_drain(drain->item[i].recording, false, &drain->item[i].any);
-    for (unsigned i = 0; i < drain->n; i++)
-        recording_unref(drain->item[i].recording);
 }
 
 static void drained_end(struct engine *engine, const struct drained *item)
@@ -140,7 +126,12 @@ bool drain_task(struct call *call)
         return false;
     drain.user->draining = true;
     slow_begin(call, true);
-    drain_run(&drain);
+    for (unsigned i = 0; i < drain.n; i++)
+        recording_drain(drain.item[i].recording, false, &drain.item[i].any);
+    /* without the engine's lock: dropping the last reference of a released PMC makes system calls
+     */
+    for (unsigned i = 0; i < drain.n; i++)
+        recording_unref(drain.item[i].recording);
     slow_end(call);
     for (unsigned i = 0; i < drain.n; i++)
         drained_end(engine, &drain.item[i]);

@@ -241,15 +241,6 @@ static bool formats_make(const struct stream *stream, uint64_t from, uint64_t to
     return !out->failed;
 }
 
-static void add_formats(struct buf *out, const struct buf *formats)
-{
-    const uint32_t size = (uint32_t)formats->len;
-
-    perfdata_record(out, STREAM_TRACING, sizeof(struct record) + sizeof(size));
-    buf_add(out, &size, sizeof(size));
-    buf_add(out, formats->data, formats->len);
-}
-
 /* Appends the events of all sets that are not written yet. */
 static void perfdata_sets(struct stream *stream)
 {
@@ -265,8 +256,13 @@ static void perfdata_sets(struct stream *stream)
     for (uint64_t set = before + 1; set <= last; set++)
         for (unsigned place = 0; place < log_sets_events(sets, set); place++)
             add_event(stream, log_sets_event(sets, set, place), LOG_ID(set, place));
-    if (fields)
-        add_formats(stream->out, &formats);
+    if (fields) {
+        const uint32_t size = (uint32_t)formats.len;
+
+        perfdata_record(stream->out, STREAM_TRACING, sizeof(struct record) + sizeof(size));
+        buf_add(stream->out, &size, sizeof(size));
+        buf_add(stream->out, formats.data, formats.len);
+    }
     stream->out->failed |= formats.failed;
     buf_free(&formats);
 }
@@ -341,23 +337,13 @@ static void add_begin(struct buf *out, const struct record *record, size_t len, 
     buf_add(out, record + 1, len - sizeof(head));
 }
 
-/* Returns the number of frames before the user frames. */
-static uint64_t kernel_frames(const struct record_sample *sample, uint64_t n)
-{
-    uint64_t i = 0;
-
-    while (i < n && sample->frame[i] != FRAME_USER)
-        i++;
-    return i;
-}
-
 /* Appends a sample with tracepoint fields or a stack. User frames are left out if there is a stack:
  * perf unwinds it and adds them. */
 static void add_with_parts(struct buf *out, const struct log_event *event, bool raw, bool stack,
                            const struct record_sample *sample)
 {
     static const uint64_t none = 0, no_raw = 4; /* four bytes, all 0 */
-    uint64_t n = sample_frames(sample);
+    uint64_t n = sample_frames(sample), kernel = 0;
     struct sample_parts parts;
 
     if (!sample_parts(sample, &parts))
@@ -371,8 +357,10 @@ static void add_with_parts(struct buf *out, const struct log_event *event, bool 
                                       .raw_bytes = parts.raw_bytes,
                                       .stack = &none,
                                       .stack_bytes = sizeof(none)};
+    while (kernel < n && sample->frame[kernel] != FRAME_USER)
+        kernel++;
     if (stack)
-        n = kernel_frames(sample, n);
+        n = kernel;
     const size_t chain = event->chains ? (1 + n) * sizeof(n) : 0;
     const size_t registers = (1 + parts.n_registers) * sizeof(n);
     add_begin(out, &sample->head, SAMPLE_SHORT,
@@ -389,16 +377,6 @@ static void add_with_parts(struct buf *out, const struct log_event *event, bool 
     buf_add(out, &parts.abi, sizeof(parts.abi));
     buf_add(out, parts.registers, registers - sizeof(parts.abi));
     buf_add(out, parts.stack, parts.stack_bytes);
-}
-
-/* Appends a sample with its address as the only frame, because perf script prints only frames. */
-static void add_one_frame(struct buf *out, const struct record_sample *sample)
-{
-    bool kernel = (sample->head.misc & RECORD_MODE) == RECORD_KERNEL;
-    uint64_t chain[] = {2, kernel ? FRAME_KERNEL : FRAME_USER, sample->ip};
-
-    add_begin(out, &sample->head, SAMPLE_SHORT, SAMPLE_SHORT + sizeof(chain));
-    buf_add(out, chain, sizeof(chain));
 }
 
 /*
@@ -418,10 +396,15 @@ static void add_sample(struct stream *stream, const struct record_sample *sample
         add_with_parts(stream->out, event, raw, stack, sample);
     else if (!event->chains)
         add_begin(stream->out, &sample->head, SAMPLE_SHORT, SAMPLE_SHORT);
-    else if (n == 0)
-        add_one_frame(stream->out, sample);
-    else
+    else if (n > 0)
         add_begin(stream->out, &sample->head, size, size);
+    else { /* perf script prints only frames: add the address as a frame */
+        const bool kernel = (sample->head.misc & RECORD_MODE) == RECORD_KERNEL;
+        const uint64_t chain[] = {2, kernel ? FRAME_KERNEL : FRAME_USER, sample->ip};
+
+        add_begin(stream->out, &sample->head, SAMPLE_SHORT, SAMPLE_SHORT + sizeof(chain));
+        buf_add(stream->out, chain, sizeof(chain));
+    }
 }
 
 /* Appends a record other than a sample. perf aborts at unknown ids, so these become 0 (no event).
@@ -452,29 +435,16 @@ static void add_lost_samples(struct stream *stream, uint64_t time, uint64_t id, 
     buf_add(stream->out, &tail, sizeof(tail));
 }
 
-static void add_lost(struct stream *stream, const struct record_lost *lost)
-{
-    add_fact(stream, &lost->head);
-    add_lost_samples(stream, lost->tail.time, lost->tail.id, lost->lost);
-}
-
-/* Returns false for drops of the inventory: they count processes. */
-static bool drop_has_samples(const struct record_note *note)
-{
-    static const char processes[] = "inventory";
-
-    return note->text_len != sizeof(processes) - 1 ||
-           memcmp(note_text(note), processes, note->text_len) != 0;
-}
-
 static void add_drop(struct stream *stream, const struct record_note *note)
 {
+    static const char inventory[] = "inventory"; /* counts processes, not samples */
     const uint64_t samples = note->n > 1 ? note->value[1] : note->n ? note->value[0] : 0;
 
     if (!note->n)
         return;
     record_add_lost(stream->out, note->time, 0, samples ? samples : note->value[0]);
-    if (samples && drop_has_samples(note))
+    if (samples && (note->text_len != strlen(inventory) ||
+                    memcmp(note_text(note), inventory, note->text_len) != 0))
         add_lost_samples(stream, note->time, 0, samples);
 }
 
@@ -496,12 +466,15 @@ static bool is_copied(struct stream *stream, const struct record *record)
 
 static void add_record(struct stream *stream, const struct record *record)
 {
+    const struct record_lost *lost = (const struct record_lost *)record;
+
     switch ((enum record_type)record->type) {
     case RECORD_SAMPLE:
         add_sample(stream, (const struct record_sample *)record);
         break;
     case RECORD_LOST:
-        add_lost(stream, (const struct record_lost *)record);
+        add_fact(stream, record);
+        add_lost_samples(stream, lost->tail.time, lost->tail.id, lost->lost);
         break;
     case RECORD_DROP:
         add_drop(stream, (const struct record_note *)record);
@@ -516,17 +489,6 @@ static void add_record(struct stream *stream, const struct record *record)
 void perfdata_round(struct buf *out)
 {
     perfdata_record(out, STREAM_ROUND, sizeof(struct record));
-}
-
-/*
- * Appends two FINISHED_ROUND records. perf shows the records of a round after the next round is
- * finished, so the second one makes it show them now. The log is in order, so no older record
- * follows.
- */
-static void add_rounds(struct buf *out)
-{
-    perfdata_round(out);
-    perfdata_round(out);
 }
 
 static void perfdata_records(uint64_t *number, const struct log_facts *facts, const void *records,
@@ -548,7 +510,10 @@ static void perfdata_records(uint64_t *number, const struct log_facts *facts, co
         run = at;
     }
     buf_add(out, run, (size_t)(at - run));
-    add_rounds(out);
+    /* perf shows the records of a round after the next round is finished, so the second one makes
+     * it show them now. The log is in order, so no older record follows. */
+    perfdata_round(out);
+    perfdata_round(out);
 }
 
 const struct log_form form_perf = {

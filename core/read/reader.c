@@ -176,12 +176,6 @@ static void place_back(struct log_reader *reader, const struct place *place)
     reader->closed = place->closed;
 }
 
-/* Returns the bytes of records that produce about `room` bytes of text. */
-static size_t records_for(const struct log_form *form, size_t room)
-{
-    return (size_t)((uint64_t)room * form->batch / ROOM_OF_BATCH);
-}
-
 /*
  * Adds about max bytes of records to the reply, or one record if max is 1. Returns false and
  * changes nothing if no record is left or the text does not fit. A single first record may be too
@@ -221,7 +215,9 @@ static void reply_run(struct reply *reply)
     reply->failed = reply->text.failed;
     while (reader->cursor && !reply->failed &&
            (!reply->text.len || reply->text.len < reply->room)) {
-        size_t max = records_for(reader->form, reply->room - reply->text.len);
+        /* bytes of records that produce about as much text as fits */
+        const uint64_t room = reply->room - reply->text.len;
+        size_t max = (size_t)(room * reader->form->batch / ROOM_OF_BATCH);
 
         many &= max >= BATCH_LEAST;
         if (reply_take(reply, many ? max : 1))
@@ -232,28 +228,6 @@ static void reply_run(struct reply *reply)
     }
     buf_free(&reply->records);
     reply->text.failed = false;
-}
-
-/* Returns an error on ENOMEM, or if the record is longer than the reply and its tail cannot be
- * stored for the next read. */
-static int reply_check(struct call *call, const struct reply *reply)
-{
-    const size_t len = reply->text.len;
-
-    if (reply->failed && !len)
-        return err_nomem(&call->err);
-    return len > call->room ? open_file_keep(call, len - call->room) : CALL_DONE;
-}
-
-static void reply_make(struct call *call, struct reply *reply)
-{
-    struct log_reader *reader = reply->reader;
-
-    reader->busy = true;
-    slow_begin(call, false);
-    reply_run(reply);
-    slow_end(call);
-    reader->busy = false;
 }
 
 /*
@@ -273,8 +247,15 @@ static int reply_give(struct call *call, struct log_reader *reader)
         return rc;
     buf_init(&reply.records, NULL, 0);
     buf_init(&reply.text, NULL, 0);
-    reply_make(call, &reply);
-    rc = reply_check(call, &reply);
+    reader->busy = true;
+    slow_begin(call, false);
+    reply_run(&reply);
+    slow_end(call);
+    reader->busy = false;
+    if (reply.failed && !reply.text.len)
+        rc = err_nomem(&call->err);
+    else if (reply.text.len > call->room) /* store the tail of a long record for the next read */
+        rc = open_file_keep(call, reply.text.len - call->room);
     if (rc) {
         place_back(reader, &reply.begun);
         buf_free(&reply.text);
@@ -313,13 +294,6 @@ static int stream_rest(struct call *call, struct log_reader *reader)
     return call->nonblock ? -EAGAIN : CALL_WAIT;
 }
 
-static int reader_busy(struct call *call, const struct log_reader *reader)
-{
-    call->wait_for = reader->pmc;
-    call->wait_until_ns = call->now_ns + BUSY_NS;
-    return CALL_WAIT;
-}
-
 /* Updates the reader from the PMC. Returns false on ENOMEM. */
 static bool reader_look(struct call *call, struct log_reader *reader)
 {
@@ -336,8 +310,11 @@ static int stream_log(struct call *call, const struct log_form *form)
 
     if (!reader)
         return call->pmc ? err_nomem(&call->err) : CALL_DONE;
-    if (reader->busy)
-        return reader_busy(call, reader);
+    if (reader->busy) {
+        call->wait_for = reader->pmc;
+        call->wait_until_ns = call->now_ns + BUSY_NS;
+        return CALL_WAIT;
+    }
     reader->facts.reader = rights_to_memory(call->open->rights);
     do {
         struct pmc *pmc = call->pmc; /* read it again after each reply: the PMC may be released */
