@@ -6,6 +6,7 @@
 #include "core/users/users.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,17 +19,22 @@
 
 /* ---- checks ---- */
 
+/* The superuser's logs are limited by the quota of the user who pays for them. */
 static int check_logsize(struct change *change)
 {
-    uint64_t asked = settings_number(&change->desired.settings, KEY_LOGSIZE),
-             max = log_size_max(change->engine);
+    const uint64_t asked = settings_number(&change->desired.settings, KEY_LOGSIZE);
+    const uint64_t quota = user_limit(change->payer, USED_BYTES);
+    uint64_t max = log_size_max(change->engine);
 
+    if (change->asker.superuser && quota > max)
+        max = quota;
     if (!(change->desired.given & GIVEN(KEY_LOGSIZE)) || asked == UINT64_MAX || asked <= max ||
         settings_same(&change->desired.settings, &change->pmc->settings, KEY_LOGSIZE))
         return 0;
-    return err_set(&change->err, P02,
-                   "logsize=%llu: give at most %llu bytes (the tunables nbuffers × logbuffersize)",
-                   (unsigned long long)asked, (unsigned long long)max);
+    return err_set(&change->err, P02, "logsize=%" PRIu64 ": give at most %" PRIu64 " bytes: %s",
+                   asked, max,
+                   max == quota ? user_limit_shown(change->payer, USED_BYTES)
+                                : "the tunables nbuffers × logbuffersize");
 }
 
 /* Refuses an initial count in sampling modes, which have a period instead. */

@@ -29,9 +29,9 @@ uint64_t log_size_max(const struct engine *engine)
 
 uint64_t log_size(const struct engine *engine, const struct settings *settings)
 {
-    uint64_t asked = settings_number(settings, KEY_LOGSIZE), max = log_size_max(engine);
+    const uint64_t asked = settings_number(settings, KEY_LOGSIZE);
 
-    return asked < max ? asked : max; /* "default" is the largest number */
+    return asked == UINT64_MAX ? log_size_max(engine) : asked; /* "default" is UINT64_MAX */
 }
 
 /* ---- notes before the log exists ---- */

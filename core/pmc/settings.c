@@ -100,7 +100,8 @@ const struct key_row key_table[KEYS] = {
     [KEY_LOG] = {"log", "on, off", "on", PLACE_ANY, false,
                  "keep a log of samples and other records", "CONFIGURELOG", SHAPE_SWITCH, 1},
     [KEY_LOGSIZE] = {"logsize", "bytes, default", "nbuffers × logbuffersize", PLACE_ANY, false,
-                     "size of the log in bytes, at most the default", "nbuffers × logbuffersize",
+                     "size of the log in bytes, at most the default; the superuser may give up to the "
+                     "tunable max_log_per_user", "nbuffers × logbuffersize",
                      SHAPE_OFF_NUMBER, 0, 4096, UINT64_C(1) << 40, "default", "bytes",
                      "1 MiB is 1048576"},
     [KEY_NOTIFY] = {"notify", "N, off", "off", PLACE_ANY, false,

@@ -22,14 +22,16 @@ static const struct tunable_row rows[TUNABLE_COUNT] = {
     [TUNABLE_LOGBUFFERSIZE] =
         {"logbuffersize", TUNABLE_NUMBER, true, false, 256, 1, 16384,
          "size of one log buffer in KiB",
-         "the maximum and the default of logsize= are nbuffers x logbuffersize, at most 32 MiB"},
+         "the default of logsize=, and its maximum for ordinary users, are nbuffers x "
+         "logbuffersize, at most 32 MiB"},
     [TUNABLE_MINCOUNT] =
         {"mincount", TUNABLE_NUMBER, false, false, 1000, 1, INT64_MAX,
          "minimum of period= for hardware and clock events; a smaller period is raised to it",
          "periods set later"},
     [TUNABLE_NBUFFERS] =
         {"nbuffers", TUNABLE_NUMBER, true, false, 32, 1, MANY, "number of log buffers of a PMC",
-         "the maximum and the default of logsize= are nbuffers x logbuffersize, at most 32 MiB"},
+         "the default of logsize=, and its maximum for ordinary users, are nbuffers x "
+         "logbuffersize, at most 32 MiB"},
     [TUNABLE_UNPRIVILEGED_PROC_DEBUG] =
         {"unprivileged_proc_debug", TUNABLE_BOOL, false, false, 1, 0, 1,
          "ordinary users may attach to processes that they may observe; 0: only to `self`",

@@ -169,6 +169,11 @@ uint64_t user_left(const struct user *user, enum resource what)
     return left_of(scarce(user, what), what);
 }
 
+uint64_t user_limit(const struct user *user, enum resource what)
+{
+    return limit_of(scarce(user, what), what);
+}
+
 /* Charges one account unless that exceeds its limit. Safe against charges by other threads. */
 static bool charge_within(struct user *user, enum resource what, uint64_t n)
 {

@@ -48,7 +48,8 @@ bool user_charge(struct user *user, enum resource what, int64_t n);
 bool user_charge_log(void *user, int64_t bytes); /* for log_set_charge() */
 /* Returns how much is left. */
 uint64_t user_left(const struct user *user, enum resource what);
-/* Returns the name of the limit with the least left, as "max_fds". */
+/* Returns the limit with the least left; user_limit_name() returns its name, as "max_fds". */
+uint64_t user_limit(const struct user *user, enum resource what);
 const char *user_limit_name(const struct user *user, enum resource what);
 /* Returns that limit for a sentence, as "this instance's max_fds (50 descriptors)". The next call
  * in the same thread overwrites it. */

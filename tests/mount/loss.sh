@@ -351,16 +351,35 @@ t_the_smallest_log_keeps_the_name_of_a_program() {
 
 t_the_tunables_limit_a_log() {
     mount_pmcfs -o nbuffers=4,logbuffersize=16
-    pmc a event=cpu-clock freq=100
-    refused EINVAL P02 "$M/a/config" logsize=65537
-    like "$(cat "$M/a/error")" 'logsize=65537.*65536.*nbuffers'
-    accepted "$M/a/config" logsize=65536
-    refused EINVAL P02 "$M/a/config" logsize=0
+    as $ALICE mkdir "$M/a"
+    is "$(result_as $ALICE write "$M/a/config" logsize=65537)" EINVAL
+    like "$(cat "$M/a/error")" '^EINVAL P02 config: logsize=65537.*65536.*nbuffers'
+    is "$(result_as $ALICE write "$M/a/config" logsize=65536)" ok
+    is "$(result_as $ALICE write "$M/a/config" logsize=0)" EINVAL
     pmc b event=cpu-clock freq=100
     for i in {1..200}; do
         echo "$i-$(printf 'x%.0s' {1..900})" >"$M/b/samples"
     done
     between "$(status b log_bytes)" 30000 65536 "of the usual size"
+}
+
+# Without a mount again, and as far as the quota of who pays.
+t_the_superusers_log_may_be_larger_than_the_tunables() {
+    mount_pmcfs -o nbuffers=4,logbuffersize=16,max_log_per_user=3000000
+    target_start p
+    pmc a event=page-faults period=1 logsize=2900000 "target=${PID_OF[p]}"
+    tell p faults 4000
+    ctl a stop
+    log_of a
+    is "$(setting a logsize)" 2900000
+    is "$(status a log_lost) $(lines a sample)" "0 $(count a)" "lost, and samples in the log"
+    between "$(status a log_bytes)" 200000 2900000
+    refused EINVAL P02 "$M/a/config" logsize=3000001
+    like "$(cat "$M/a/error")" 'logsize=3000001.* 3000000 bytes.*max_log_per_user .3000000'
+    echo 4000000 >"$M/admin/tunables/max_log_per_user"
+    accepted "$M/a/config" logsize=3000001
+    accepted "$M/a/config" logsize=default
+    is "$(setting a logsize)" default
 }
 
 # At a start it has 65536 bytes and the buffers; the rest it takes as records come.
