@@ -273,6 +273,9 @@ struct backend {
      * have. NULL: filters are not supported. */
     int (*check_filter)(struct backend_state *state, const struct event *events, unsigned n,
                         const char *filter, struct err *err);
+    /* Returns the declarations of a tracepoint's fields as in tracefs (free it), or NULL if it is
+     * gone or its format cannot be read. In any thread. NULL: not supported. */
+    char *(*format)(struct backend_state *state, const struct log_event *event);
     /* Writes perf's tracing data, which perf needs to print the fields of these tracepoints.
      * Returns false if a tracepoint is gone or its format cannot be read. NULL: not supported. */
     bool (*formats)(struct backend_state *state, const struct log_event *const *events, unsigned n,

@@ -104,6 +104,7 @@ const struct backend perf_backend = {
     .verify = perf_verify,
     .check_set = perf_check_set,
     .check_filter = perf_check_filter,
+    .format = perf_format,
     .formats = perf_formats,
     .look = perf_look,
     .list = perf_list,

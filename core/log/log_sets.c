@@ -27,6 +27,7 @@ static void set_free(struct log_set *set)
         free(set->event[i].name);
         free(set->event[i].resolved);
         free(set->event[i].word);
+        free(set->event[i].format);
     }
     free(set);
 }
@@ -62,6 +63,7 @@ static bool event_dup(struct log_event *to, const struct log_event *from)
     struct buf word;
 
     *to = *from;
+    to->format = NULL;
     to->name = strdup(from->name);
     to->resolved = strdup(from->resolved);
     buf_init(&word, NULL, 0);
@@ -145,4 +147,21 @@ unsigned log_sets_events(const struct log_sets *sets, uint64_t number)
     const struct log_set *set = set_of(sets, number);
 
     return set ? set->n : 0;
+}
+
+const char *log_event_format(const struct log_event *event)
+{
+    return __atomic_load_n(&event->format, __ATOMIC_ACQUIRE);
+}
+
+/* The only field that changes: readers have pointers to constant events. */
+const char *log_event_keep_format(const struct log_event *event, char *format)
+{
+    char **place = &((struct log_event *)(uintptr_t)event)->format, *before = NULL;
+
+    if (__atomic_compare_exchange_n(place, &before, format, false, __ATOMIC_ACQ_REL,
+                                    __ATOMIC_ACQUIRE))
+        return format;
+    free(format);
+    return before;
 }

@@ -31,6 +31,7 @@ struct log_event {
     struct memory_right observer; /* credentials, if samples contain memory */
     uint32_t type;                /* type and config of perf_event_attr, for perf.data */
     uint64_t config;
+    char *format; /* see log_event_keep_format() */
 };
 struct log_sets;
 struct log_sets *log_sets_new(void);
@@ -44,3 +45,7 @@ uint64_t log_sets_add(struct log_sets *sets, const struct log_event *events, uns
 uint64_t log_sets_last(const struct log_sets *sets);
 const struct log_event *log_sets_event(const struct log_sets *sets, uint64_t set, unsigned place);
 unsigned log_sets_events(const struct log_sets *sets, uint64_t set);
+/* Return the format of a tracepoint that a reader has stored, or NULL; store one, which the set
+ * then owns, unless another reader was faster. */
+const char *log_event_format(const struct log_event *event);
+const char *log_event_keep_format(const struct log_event *event, char *format);

@@ -4,6 +4,7 @@
  */
 #include "core/base/buf.h"
 #include "core/call.h"
+#include "core/log/trace_format.h"
 #include "core/read/reader.h"
 
 #include <string.h>
@@ -93,6 +94,27 @@ static void put_frames(struct buf *out, const struct record_sample *sample, uint
         buf_char(out, '-');
 }
 
+/* Formats are read when they are needed first: a later worker finds them in tracefs again. */
+static void put_raw(struct buf *out, const struct log_facts *facts, const struct log_event *event,
+                    const struct record_sample *sample)
+{
+    const char *format = log_event_format(event);
+    struct sample_parts parts;
+    uint32_t bytes;
+
+    if (!memory_right_covers(&facts->reader, &event->observer) || !sample_parts(sample, &parts) ||
+        !parts.raw)
+        return;
+    if (!format && facts->format) {
+        char *text = facts->format(facts->backend_state, event);
+
+        format = text ? log_event_keep_format(event, text) : NULL;
+    }
+    memcpy(&bytes, parts.raw, sizeof bytes);
+    if (format && bytes <= parts.raw_bytes - sizeof bytes)
+        trace_fields_print(format, (const char *)parts.raw + sizeof bytes, bytes, out);
+}
+
 static void put_sample(struct buf *out, const struct log_facts *facts,
                        const struct record_sample *sample)
 {
@@ -124,6 +146,8 @@ static void put_sample(struct buf *out, const struct log_facts *facts,
     buf_u64(out, sample->period);
     if (chain)
         put_frames(out, sample, sample_frames(sample));
+    if (event && event->raw)
+        put_raw(out, facts, event, sample);
     buf_char(out, '\n');
 }
 

@@ -36,6 +36,7 @@ struct log_reader *log_reader_new(struct engine *engine, const struct log_form *
     reader->form = form;
     reader->pmc = pmc;
     reader->facts.machine = engine->machine;
+    reader->facts.format = engine->backend->format;
     reader->facts.formats = engine->backend->formats;
     reader->facts.backend_state = engine->backend_state;
     return reader;

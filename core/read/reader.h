@@ -32,7 +32,8 @@ struct log_facts {
     uint64_t monotonic_ns, realtime_ns, tsc;
     struct log_sets *sets; /* the events of ids: a reference, or NULL */
     struct memory_right reader;
-    /* Prints the formats of tracepoints (see struct backend), or NULL. */
+    /* Formats of tracepoints (see struct backend), or NULL. */
+    char *(*format)(struct backend_state *state, const struct log_event *event);
     bool (*formats)(struct backend_state *state, const struct log_event *const *events, unsigned n,
                     struct buf *out);
     struct backend_state *backend_state;

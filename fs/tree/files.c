@@ -101,7 +101,7 @@ static const struct file_row pmc_rows[] = {
     [12] = PMC("samples", "a stream with the log as text; text that you write is added to the log",
                .stream = stream_samples, .idle = idle_lines, .bound = bound_log,
                .begin = begin_samples, .store = store_samples, .poll = poll_samples,
-               .flags = FILE_STREAM | FILE_REST),
+               .flags = FILE_STREAM | FILE_REST | FILE_RIGHTS),
     [13] = PMC("samples.perf", "a stream with the log for perf report -i - and perf script -i -",
                .stream = stream_samples_perf, .idle = idle_samples_perf, .bound = bound_log,
                .begin = begin_samples_perf, .poll = poll_samples,

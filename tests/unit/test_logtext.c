@@ -3,6 +3,7 @@
  */
 #include "tests/unit/unit.h"
 
+#include "core/log/trace_format.h"
 #include "core/read/reader.h"
 
 #include <inttypes.h>
@@ -374,4 +375,82 @@ TEST(the_table_names_the_fields_that_are_printed)
         keys_are(lines(), row->word, row->fields);
         ck_true(row->help[0] != '\0');
     }
+}
+
+static const char *fields_shown(const char *format, const void *data, size_t len)
+{
+    buf_clear(&text);
+    trace_fields_print(format, data, len, &text);
+    return buf_text(&text);
+}
+
+#define FIELD(type, at, bytes, sign)                                                               \
+    "\tfield:" type ";\toffset:" #at ";\tsize:" #bytes ";\tsigned:" #sign ";\n"
+
+TEST(fields_of_every_type)
+{
+    static const char format[] =
+        "name: x\nID: 7\nformat:\n" FIELD("unsigned short common_type", 0, 2, 0)
+            FIELD("int common_pid", 4, 4, 1) "\n" FIELD("s8 a", 8, 1, 1) FIELD("u8 b", 9, 1, 0)
+                FIELD("short c", 10, 2, 1) FIELD("pid_t d", 12, 4, 1) FIELD("u64 e", 16, 8, 0)
+                    FIELD("const char * f", 16, 8, 0) FIELD("char g[4]", 24, 4, 0)
+                        FIELD("char h[SOME_LEN]", 28, 4, 1) FIELD("u16 i[2]", 32, 4, 0)
+                            FIELD("int j[2]", 32, 8, 1) FIELD("unsigned char k[3]", 36, 3, 0)
+                                FIELD("__data_loc char[] l", 40, 4, 0)
+                                    FIELD("__rel_loc u32[] m", 44, 4, 0)
+                                        FIELD("struct some n", 36, 3, 0) FIELD("bool o", 8, 1, 0)
+                                            FIELD("long p[]", 56, 0, 1)
+                                                FIELD("__data_loc char[] q", 52, 4, 0)
+                                                    FIELD("int r", 56, 4, 1);
+    struct {
+        uint16_t type;
+        uint8_t flags, preempt;
+        int32_t pid;
+        int8_t a;
+        uint8_t b;
+        int16_t c;
+        int32_t d;
+        uint64_t e;
+        char g[4], h[4];
+        uint16_t i[2];
+        uint8_t k[4];
+        uint32_t l, m;
+        char data[4];
+        uint32_t q;
+    } raw = {
+        .a = -1,
+        .b = 200,
+        .c = -300,
+        .d = -70000,
+        .e = UINT64_C(0xffffffff81000000),
+        .g = "a b",
+        .h = {'f', 'u', 'l', 'l'},
+        .i = {1, 0xffff},
+        .k = {0, 0xab, 0xff, 0xff},
+        .l = 48 | 4 << 16,
+        .m = 0 | 4 << 16,
+        .data = "x=\n",
+        .q = 50 | 100 << 16, /* not within the data */
+    };
+
+    ck_assert_uint_eq(sizeof raw, 56);
+    ck_assert_str_eq(fields_shown(format, &raw, sizeof raw),
+                     " a=-1 b=200 c=-300 d=-70000 e=18446744071578845184 f=0xffffffff81000000"
+                     " g=a\\040b h=full i=0x1,0xffff j=-65535,-21760 k=00abff l=x\\075\\012"
+                     " m=0xa3d78 n=00abff o=255 p= q=- r=-");
+}
+
+TEST(long_fields_are_cut)
+{
+    char data[8192];
+
+    memset(data, 'x', sizeof data);
+    const char *shown = fields_shown(FIELD("char a[8192]", 0, 8192, 0), data, sizeof data);
+    ck_assert_uint_eq(strlen(shown), 3 + 4096 + 3);
+    ck_assert_str_eq(shown + 3 + 4096, "…");
+    data[10] = '\0';
+    ck_assert_uint_eq(strlen(fields_shown(FIELD("char a[8192]", 0, 8192, 0), data, sizeof data)),
+                      13);
+    ck_assert_str_eq(fields_shown("", data, sizeof data), "");
+    ck_assert_str_eq(fields_shown("\tfield:x", data, sizeof data), "");
 }

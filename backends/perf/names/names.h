@@ -13,6 +13,7 @@ uint64_t perf_look(struct backend_state *state);
 int perf_list(struct backend_state *state, struct catalog *out, struct err *err);
 int perf_check_filter(struct backend_state *state, const struct event *events, unsigned n,
                       const char *filter, struct err *err);
+char *perf_format(struct backend_state *state, const struct log_event *event);
 bool perf_formats(struct backend_state *state, const struct log_event *const *events, unsigned n,
                   struct buf *out);
 int perf_describe(struct backend_state *state, const char *class_name, const char *event,

@@ -1,6 +1,6 @@
 /*
  * Tracepoints, the kernel's static probe points: their names (SYSTEM:NAME) and numbers in tracefs,
- * their filters, and their formats for perf.data.
+ * their filters, and their formats.
  */
 #include "backends/perf/names/names.h"
 #include "backends/perf/names/spec.h"
@@ -9,6 +9,7 @@
 #include "backends/proc.h"
 
 #include "core/log/log_sets.h"
+#include "core/log/trace_format.h"
 
 #include <dirent.h>
 #include <endian.h>
@@ -195,28 +196,6 @@ uint64_t perf_look(struct backend_state *state)
     return hash;
 }
 
-/* Finds the field name in "\tfield:char comm[16];\toffset:…": the last word before the semicolon,
- * without "[16]". */
-static struct word field_of(const char *line)
-{
-    static const char before[] = "\tfield:";
-    struct word name = {.len = 0};
-    size_t end;
-
-    if (strncmp(line, before, strlen(before)) != 0)
-        return name;
-    line += strlen(before);
-    end = strcspn(line, ";");
-    if (end > 0 && line[end - 1] == ']')
-        while (end > 0 && line[end] != '[')
-            end--;
-    name.p = line + end;
-    while (name.p > line && name.p[-1] != ' ' && name.p[-1] != '*')
-        name.p--;
-    name.len = (size_t)(line + end - name.p);
-    return name;
-}
-
 /* Prints the fields of a tracepoint, or nothing if its format cannot be read. */
 static void fields_print(const struct backend_state *state, const struct event *event,
                          struct buf *out)
@@ -224,6 +203,7 @@ static void fields_print(const struct backend_state *state, const struct event *
     const int events = tracefs_events(state);
     const char *before = ": its fields are ";
     char path[300], *colon, *format;
+    struct trace_field field;
 
     if (events < 0)
         return;
@@ -232,15 +212,9 @@ static void fields_print(const struct backend_state *state, const struct event *
     if (colon)
         *colon = '/';
     format = proc_text_at(events, path);
-    for (const char *line = format; line; line = strchr(line, '\n')) {
-        line += *line == '\n';
-        const struct word name = field_of(line);
-
-        if (name.len == 0 || strncmp(name.p, "common_", 7) == 0)
-            continue;
+    for (const char *at = format; at && trace_field_next(&at, &field); before = ", ") {
         buf_str(out, before);
-        buf_add(out, name.p, name.len);
-        before = ", ";
+        buf_add(out, field.name.p, field.name.len);
     }
     free(format);
     close(events);
@@ -327,24 +301,45 @@ static bool file_add(int events, const char *path, struct buf *out)
     return there;
 }
 
-/* Adds the format of "system:name" (a modifier such as ":k" may follow) as a group of one format.
- */
-static bool format_add(int events, const struct log_event *event, struct buf *out)
+/* Returns the text of the format of "system:name" (a modifier such as ":k" may follow), or NULL. */
+static char *format_read(int events, const struct log_event *event)
 {
-    const char *system = event->resolved, *name = system + strcspn(system, ":");
+    const char *system = event->resolved, *name = system + strcspn(system, ":"), *id;
     char path[300], *text;
-    const char *id;
-    bool fine;
 
     name += *name == ':';
     snprintf(path, sizeof path, "%.*s/%.*s/format", (int)strcspn(system, ":"), system,
              (int)strcspn(name, ":"), name);
-    buf_add(out, system, strcspn(system, ":"));
-    buf_char(out, '\0');
-    number_add(out, 1);
     text = proc_text_at(events, path);
     id = text ? proc_field(text, "ID") : NULL;
-    fine = id && strtoull(id, NULL, 10) == event->config; /* not a later tracepoint of this name */
+    if (id && strtoull(id, NULL, 10) == event->config) /* not a later tracepoint of this name */
+        return text;
+    free(text);
+    return NULL;
+}
+
+char *perf_format(struct backend_state *state, const struct log_event *event)
+{
+    const int dir = tracefs_events(state);
+    char *text = dir < 0 ? NULL : format_read(dir, event), *end;
+
+    if (dir >= 0)
+        close(dir);
+    end = text ? strstr(text, "\nprint fmt") : NULL;
+    if (end)
+        *end = '\0';
+    return text;
+}
+
+/* Adds the format of a tracepoint as a group of one format. */
+static bool format_add(int events, const struct log_event *event, struct buf *out)
+{
+    char *text = format_read(events, event);
+    const bool fine = text;
+
+    buf_add(out, event->resolved, strcspn(event->resolved, ":"));
+    buf_char(out, '\0');
+    number_add(out, 1);
     if (fine)
         text_add(out, text);
     free(text);

@@ -1,0 +1,199 @@
+/*
+ * Reads the declarations of a tracepoint's fields, such as "char prev_comm[16]", and prints their
+ * values in a sample. Declarations contain no element size, so that comes from the type's name.
+ */
+#include "core/log/trace_format.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SHOWN_BYTES 4096 /* limit of an array or string, which then ends with "…" */
+
+/* ---- declarations ---- */
+
+static bool word_cut(struct word *word, const char *prefix)
+{
+    const size_t len = strlen(prefix);
+
+    if (word->len < len || memcmp(word->p, prefix, len) != 0)
+        return false;
+    *word = word_from(*word, len);
+    return true;
+}
+
+static bool word_has(struct word word, const char *part)
+{
+    return memmem(word.p, word.len, part, strlen(part)) != NULL;
+}
+
+/* Returns the bytes of a type; 1 for unknown types, which are printed as bytes. The first part that
+ * the name contains decides. */
+static unsigned type_bytes(struct word type)
+{
+    static const struct {
+        const char *part;
+        unsigned bytes;
+    } parts[] = {
+        {"*", sizeof(void *)},
+        {"64", 8},
+        {"long long", 8},
+        {"long", sizeof(long)},
+        {"16", 2},
+        {"short", 2},
+        {"8", 1},
+        {"char", 1},
+        {"bool", 1},
+        {"32", 4},
+        {"int", 4},
+        {"unsigned", 4},
+    };
+
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        if (word_has(type, parts[i].part))
+            return parts[i].bytes;
+    return 1;
+}
+
+/* Splits "TYPE name", "TYPE name[N]" or "__data_loc TYPE[] name". */
+static void declared(struct word type, struct trace_field *field)
+{
+    unsigned n = 0;
+    size_t at = type.len;
+
+    if (at && type.p[at - 1] == ']') {
+        while (at && type.p[at - 1] != '[')
+            at--;
+        n = (unsigned)strtoul(type.p + at, NULL, 10);
+        field->array = true;
+        type.len = at ? at - 1 : 0;
+    }
+    for (at = type.len; at && type.p[at - 1] != ' ' && type.p[at - 1] != '*';)
+        at--;
+    field->name = word_from(type, at);
+    type.len = at;
+    while (type.len && (type.p[type.len - 1] == ' '))
+        type.len--;
+    field->relative = word_cut(&type, "__rel_loc ");
+    field->located = word_cut(&type, "__data_loc ") || field->relative;
+    if (field->located && type.len > 2 && type.p[type.len - 1] == ']')
+        type.len -= 2;
+    word_cut(&type, "const ");
+    field->array |= field->located;
+    field->text = field->array && word_is(type, "char");
+    field->pointer = word_has(type, "*");
+    field->unit = !field->array                                  ? field->size
+                  : n && field->size % n == 0 && !field->located ? field->size / n
+                                                                 : type_bytes(type);
+}
+
+static unsigned number_after(const char *text, const char *key)
+{
+    const char *at = strstr(text, key);
+
+    return at ? (unsigned)strtoul(at + strlen(key), NULL, 10) : 0;
+}
+
+bool trace_field_next(const char **format, struct trace_field *field)
+{
+    static const char start[] = "\tfield:";
+    const char *at;
+
+    while ((at = strstr(*format, start))) {
+        struct word type = {.p = at + strlen(start)};
+
+        type.len = strcspn(type.p, ";\n");
+        *format = type.p + type.len;
+        *field = (struct trace_field){
+            .offset = number_after(*format, "offset:"),
+            .size = number_after(*format, "size:"),
+            .is_signed = number_after(*format, "signed:"),
+        };
+        declared(type, field);
+        if (**format == ';' && field->name.len &&
+            !word_cut(&(struct word){field->name.p, field->name.len}, "common_"))
+            return true;
+    }
+    return false;
+}
+
+/* ---- values ---- */
+
+static void bytes_print(const char *data, size_t len, struct buf *out)
+{
+    static const char digits[] = "0123456789abcdef";
+
+    for (size_t i = 0; i < len; i++) {
+        buf_char(out, digits[(unsigned char)data[i] >> 4]);
+        buf_char(out, digits[data[i] & 15]);
+    }
+}
+
+static void number_print(const struct trace_field *field, const char *data, struct buf *out)
+{
+    int64_t number = 0;
+    const unsigned spare = 8 * (unsigned)(sizeof number - field->unit);
+
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    memcpy((char *)&number + sizeof number - field->unit, data, field->unit);
+#else
+    memcpy(&number, data, field->unit);
+#endif
+    if (field->pointer || (field->array && !field->is_signed))
+        buf_hex(out, (uint64_t)number);
+    else if (field->is_signed)
+        buf_i64(out, (int64_t)((uint64_t)number << spare) >> spare);
+    else
+        buf_u64(out, (uint64_t)number);
+}
+
+static void values_print(const struct trace_field *field, const char *data, size_t len,
+                         struct buf *out)
+{
+    const unsigned unit = field->unit;
+    const size_t shown = len < SHOWN_BYTES ? len : SHOWN_BYTES;
+
+    if (field->text)
+        buf_word(out, data, strnlen(data, shown));
+    else if ((unit != 1 || field->array) && unit != 2 && unit != 4 && unit != 8)
+        bytes_print(data, shown, out);
+    else
+        for (size_t at = 0; at + unit <= shown; at += unit) {
+            if (at)
+                buf_char(out, ',');
+            number_print(field, data + at, out);
+        }
+    if (shown < len && (!field->text || !memchr(data, '\0', shown)))
+        buf_str(out, "…");
+}
+
+/* Finds the data of a located array: its offset is in the low and its length in the high half. */
+static bool located_find(const struct trace_field *field, const char *data, size_t *at, size_t *len)
+{
+    uint32_t place;
+
+    if (field->size != sizeof place)
+        return false;
+    memcpy(&place, data + *at, sizeof place);
+    *at = (place & 0xffff) + (field->relative ? *at + sizeof place : 0);
+    *len = place >> 16;
+    return true;
+}
+
+void trace_fields_print(const char *format, const char *data, size_t len, struct buf *out)
+{
+    struct trace_field field;
+
+    while (trace_field_next(&format, &field)) {
+        size_t at = field.offset, bytes = field.size;
+
+        buf_char(out, ' ');
+        buf_add(out, field.name.p, field.name.len);
+        buf_char(out, '=');
+        if (at > len || bytes > len - at ||
+            (field.located && !located_find(&field, data, &at, &bytes)) || at > len ||
+            bytes > len - at)
+            buf_char(out, '-');
+        else
+            values_print(&field, data + at, bytes, out);
+    }
+}
