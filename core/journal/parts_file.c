@@ -149,6 +149,7 @@ static const struct field series_fields[] = {
     FIELD(struct series_cursor, pmc_start),      FIELD(struct series_cursor, resets),
     FIELD(struct series_cursor, due_ns),         FIELD(struct series_cursor, elapsed_ns),
     BELOW(struct series_cursor, n, SET_MAX + 1), ARRAY(struct series_cursor, last),
+    FLAG(struct series_cursor, realtime),
 };
 static const struct part part_series = PART(series, series_begin, NULL);
 

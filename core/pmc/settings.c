@@ -118,6 +118,9 @@ const struct key_row key_table[KEYS] = {
                       "wait for the targets cgroup:/PATH that do not exist or were removed, and "
                       "attach to them when they are created",
                       "", SHAPE_SWITCH, 0},
+    [KEY_REALTIME] = {"realtime", "on, off", "off", PLACE_ANY, false,
+                      "add the column realtime to series: the wall-clock time of each line", "",
+                      SHAPE_SWITCH, 0},
     [KEY_TARGET] = {"target", "see TARGETS", "", PLACE_ANY, false,
                     "attach to a target. Repeat the key to attach to several targets",
                     "PMCATTACH, cpc_bind_*"},

@@ -58,6 +58,7 @@ enum key {
     KEY_METRICS,
     KEY_LIFETIME,
     KEY_REATTACH,
+    KEY_REALTIME,
     KEY_TARGET,
     KEYS
 };

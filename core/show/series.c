@@ -87,9 +87,10 @@ static void metric_columns(struct call *call, const struct pmc *pmc,
     }
 }
 
-static void columns(struct call *call, const struct pmc *pmc)
+static void columns(struct call *call, const struct pmc *pmc, struct series_cursor *cursor)
 {
-    buf_str(call->out, "# seconds");
+    cursor->realtime = pmc->settings.word[KEY_REALTIME];
+    buf_str(call->out, cursor->realtime ? "# seconds\trealtime" : "# seconds");
     for (unsigned i = 0; i < pmc->set->n; i++)
         buf_printf(call->out, "\t%s", pmc->set->event[i].written);
     metric_columns(call, pmc, NULL);
@@ -113,9 +114,15 @@ static void metrics_step(struct call *call, const struct pmc *pmc, struct series
 static void line(struct call *call, const struct pmc *pmc, struct series_cursor *cursor,
                  const struct tally *tally, bool partial, uint64_t now_ns)
 {
+    const struct host *host = pmc->engine->host;
+    struct host_state *state = pmc->engine->host_state;
     uint64_t last[SET_MAX];
 
     buf_seconds(call->out, now_ns - pmc->run.first_start_ns);
+    if (cursor->realtime) {
+        buf_char(call->out, '\t');
+        buf_seconds(call->out, host->realtime_ns(state) - (host->now_ns(state) - now_ns));
+    }
     for (unsigned i = 0; i < cursor->n; i++) {
         uint64_t value = count_shown(pmc, tally, i);
 
@@ -138,7 +145,7 @@ static void sequence_begin(struct call *call, const struct pmc *pmc, struct seri
 {
     const struct settings *settings = &pmc->settings;
 
-    columns(call, pmc);
+    columns(call, pmc, cursor);
     for (unsigned i = 0; i < cursor->n; i++) {
         if (!cursor->begun)
             cursor->last[i] = count_shown(pmc, tally, i);
@@ -210,7 +217,7 @@ static int series_print(struct call *call, struct snapshot *snapshot)
 static int nothing_comes(struct call *call, struct series_cursor *cursor, bool no_interval)
 {
     if (!cursor->begun && !cursor->ended) {
-        columns(call, call->pmc);
+        columns(call, call->pmc, cursor);
         if (no_interval)
             buf_str(call->out, "# no interval is set: echo interval=1000 >config gives a line each "
                                "second\n");

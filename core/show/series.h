@@ -14,6 +14,7 @@
 struct series_cursor {
     bool begun;             /* a sequence was started: last[] is valid */
     bool ended;             /* end of file until the next run starts */
+    bool realtime;          /* its lines have the column realtime */
     uint64_t pmc_start;     /* pmc.run.started_ns of the run of its lines */
     uint64_t resets;        /* pmc.resets at the last line; if it changed, last[] is obsolete */
     uint64_t due_ns;        /* time of the next line */

@@ -213,8 +213,8 @@ t_the_time_of_day_is_known() {
     ctl p stop
     local before now
     now=$(date +%s)
-    perf_reads script -F tod -i - <"$M/p/samples.perf" >"$T/script"
-    before=$(date -d "$(sed -nE '1s/^ *([0-9-]+ [0-9:]+)\..*/\1/p' "$T/script")" +%s)
+    perf_reads script -F +tod -i - <"$M/p/samples.perf" >"$T/script"
+    before=$(date -d "$(sed -nE '1s/.* ([0-9-]+ [0-9:]+)\..*/\1/p' "$T/script")" +%s)
     between $((now - before)) 0 60 'seconds since the first sample'
     kill "$HOT"
 }

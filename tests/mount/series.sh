@@ -116,3 +116,26 @@ t_the_count_of_a_sampling_pmc_is_the_number_of_events() {
     refused EINVAL P31 "$M/a/count" 0
     refused EINVAL P31 "$M/a/config" count=5
 }
+
+# realtime=on: a second column; the lines of a run have it or not, whatever is set later.
+t_lines_have_the_time_of_day_if_wanted() {
+    mount_pmcfs
+    target_start p
+    local before after line reader
+    before=$(date +%s.%N)
+    pmc a event=page-faults,task-clock interval=50 realtime=on "target=${PID_OF[p]}"
+    exec {reader}<"$M/a/series"
+    read -r line <&$reader
+    is "$line" $'# seconds\trealtime\tpage-faults\ttask-clock'
+    read -r line <&$reader
+    after=$(date +%s.%N)
+    awk -F '\t' -v before="$before" -v after="$after" \
+        '{ exit !(NF == 4 && $2 ~ /^[0-9]+[.][0-9]{9}$/ && $2 > before && $2 < after) }' <<<"$line" ||
+        die "not between $before and $after: $line"
+    ctl a stop
+    accepted "$M/a/config" realtime=off
+    cat <&$reader >"$T/rest"
+    is "$(awk -F '\t' '!/^#/ && NF != 4' "$T/rest")" '' "lines of the run without the column"
+    exec {reader}<&-
+    like "$(head -1 "$M/a/series")" $'^# seconds\tpage-faults\ttask-clock$'
+}
