@@ -299,6 +299,9 @@ struct backend {
      * is offline, P09, P10, P13, P14, E05 no hardware counter is free. */
     int (*attach)(struct backend_state *state, const struct plan *plan, struct counter **out,
                   struct err *err);
+    /* For a recorder in system scope: records forks, names, mappings and exits from now on, as
+     * start() does. May be NULL. */
+    void (*track)(struct counter *counter);
     int (*start)(struct counter *counter, struct err *err); /* continues, or arms if at_exec */
     /* 0 or -errno. -ENOMEM, -EMFILE, -ENFILE: tasks that were being born may count on. */
     int (*stop)(struct counter *counter);

@@ -111,6 +111,7 @@ const struct backend perf_backend = {
     .describe = perf_describe,
     .foreign = perf_foreign,
     .attach = perf_attach,
+    .track = perf_track,
     .start = perf_start,
     .stop = perf_stop,
     .read = perf_read,

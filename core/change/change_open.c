@@ -204,15 +204,39 @@ static int stop_and_read(struct change *change)
     return 0;
 }
 
+static bool move_starts(const struct change *change, const struct move *move)
+{
+    return move->next && link_live(move->next) &&
+           (move->opens ? change->diff.start_fresh : change->diff.start);
+}
+
+/*
+ * Tracks processes before the counters of a system start, and reads the inventory of those that
+ * exist. So every process with samples is known, even if it exits at once.
+ */
+static int system_survey(struct change *change)
+{
+    const struct backend *backend = change->engine->backend;
+    bool any = false;
+
+    if (!change->log.held || !mode_table[change->desired.settings.mode].system)
+        return 0;
+    EACH_MOVE (move, change)
+        if (move_starts(change, move)) {
+            if (backend->track)
+                backend->track(move->next->counter);
+            any = move->tracked = true;
+        }
+    return any && change->cause == CAUSE_COMMAND ? record_system(change) : 0;
+}
+
 static int start_all(struct change *change)
 {
     const struct backend *backend = change->engine->backend;
-    const struct difference *diff = &change->diff;
     int rc = 0;
 
     EACH_MOVE (move, change) {
-        if (rc || !move->next || !link_live(move->next) ||
-            !(move->opens ? diff->start_fresh : diff->start))
+        if (rc || !move_starts(change, move))
             continue;
         rc = backend->start(move->next->counter, &change->err);
         move->started = rc == 0;
@@ -235,6 +259,8 @@ void change_open(struct change *change)
     if (rc == 0)
         record_hold(change);
     if (rc == 0)
+        rc = system_survey(change);
+    if (rc == 0)
         rc = start_all(change);
     if (rc == 0)
         rc = record_begun(change);
@@ -250,7 +276,7 @@ static void go_on(struct change *change)
     bool ran = !state_table[change->pmc->state].settable;
 
     EACH_MOVE (move, change) {
-        if (move->started && !ran && !move->opens)
+        if ((move->started || move->tracked) && !ran && !move->opens)
             backend->stop(move->old->counter);
         if (move->stopped && ran)
             backend->start(move->old->counter, &(struct err){.id = ERR_NONE});

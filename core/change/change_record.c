@@ -165,21 +165,18 @@ static void link_inventory(struct change *change, const struct link *link)
     free(processes.list.items);
 }
 
-/* Reads the inventory at each start, because new mappings are not recorded while stopped. */
+/* The inventory is read at each start, because new mappings are not recorded while stopped. */
+int record_system(struct change *change)
+{
+    recording_inventory(change->log.held, 0, change->log.held_ns, &change->log.inventory);
+    return change->log.inventory.failed ? err_nomem(&change->err) : 0;
+}
+
 int record_begun(struct change *change)
 {
-    bool system = mode_table[change->desired.settings.mode].system, any = false;
-
-    EACH_MOVE (move, change) {
-        if (!change->log.held || !move->started)
-            continue;
-        any = true;
-        if (!system)
+    EACH_MOVE (move, change)
+        if (change->log.held && move->started && !mode_table[change->desired.settings.mode].system)
             link_inventory(change, move->next);
-    }
-    if (any && system &&
-        change->cause == CAUSE_COMMAND) /* otherwise it was recorded at the first start */
-        recording_inventory(change->log.held, 0, change->log.held_ns, &change->log.inventory);
     return change->log.inventory.failed ? err_nomem(&change->err) : 0;
 }
 

@@ -71,7 +71,7 @@ struct move {
     int cgroup_fd, root_fd; /* VERDICT_STRAYED: the cgroup (-1: none) and the root of its path */
     struct cgroup_watch *watch; /* new, for `next`; after the swap the old one, to be freed */
     bool was_read;
-    bool stopped, started; /* by this change */
+    bool stopped, tracked, started; /* by this change */
     enum verdict verdict;
     unsigned drops; /* old->drops at the check */
 };
@@ -225,7 +225,10 @@ void change_close(struct change *change);
 int refuse_log(struct change *change, const char *what); /* P11; with or without the lock */
 int record_open(struct change *change); /* creates the recording, reserves space in the log */
 void record_hold(struct change *change);
-int record_begun(struct change *change); /* after the start: reads the inventory of processes */
+/* Read the inventory of all processes before counters of a system start, and that of targets that
+ * were started. Return 0, or an error on ENOMEM. */
+int record_system(struct change *change);
+int record_begun(struct change *change);
 struct opening change_opening(const struct change *change);
 void record_end(struct change *change, bool stops,
                 enum pmc_state after); /* writes the records of the swap */

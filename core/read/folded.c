@@ -14,6 +14,7 @@
 #define SPACES_BYTES (UINT64_C(64) << 20)
 #define STACKS_MAX   (1u << 16)
 #define TEXT_BYTES   (64u << 20) /* limit for all stacks */
+#define EXITS_LATE   64          /* exits that are not applied yet */
 
 struct stack {
     UT_hash_handle hh;
@@ -23,6 +24,8 @@ struct stack {
 
 struct folder {
     struct tasks spaces;
+    struct record_task late[EXITS_LATE]; /* see exit_take(), oldest first */
+    unsigned n_late;
     struct stack *stacks;
     struct buf line; /* text of the current sample */
     size_t bytes;    /* text of all stacks */
@@ -174,6 +177,47 @@ static void sample_take(struct folder *folder, const struct record_sample *sampl
         folder->cut++;
 }
 
+/* ---- exits ---- */
+
+/* Applies the exits of earlier tasks with these numbers. */
+static void exits_apply(struct folder *folder, uint32_t pid, uint32_t tid)
+{
+    unsigned kept = 0;
+
+    for (unsigned i = 0; i < folder->n_late; i++) {
+        const struct record_task *end = &folder->late[i];
+
+        if (end->pid == pid || end->tid == tid)
+            tasks_take(&folder->spaces, &end->head);
+        else
+            folder->late[kept++] = *end;
+    }
+    folder->n_late = kept;
+}
+
+/* A task has samples after its EXIT record, until its last switch, and they need its name. */
+static void exit_take(struct folder *folder, const struct record_task *end)
+{
+    if (folder->n_late == EXITS_LATE)
+        exits_apply(folder, folder->late[0].pid, folder->late[0].tid);
+    folder->late[folder->n_late++] = *end;
+}
+
+static void task_take(struct folder *folder, const struct record *record)
+{
+    const struct record_comm *comm = (const void *)record; /* MAP starts in the same way */
+    const struct record_task *fork = (const void *)record;
+    const struct record_note *note = (const void *)record;
+
+    if (record->type == RECORD_COMM || record->type == RECORD_MAP)
+        exits_apply(folder, comm->pid, comm->tid);
+    else if (record->type == RECORD_FORK)
+        exits_apply(folder, fork->pid == fork->ppid ? fork->tid : fork->pid, fork->tid);
+    else if (record->type == RECORD_PROCESS || record->type == RECORD_THREAD)
+        exits_apply(folder, note->pid, note->tid);
+    tasks_take(&folder->spaces, record);
+}
+
 static void records_take(struct folder *folder, const struct buf *batch)
 {
     const struct record *record;
@@ -182,8 +226,10 @@ static void records_take(struct folder *folder, const struct buf *batch)
         record = (const void *)(batch->data + at);
         if (record->type == RECORD_SAMPLE)
             sample_take(folder, (const void *)record);
+        else if (record->type == RECORD_EXIT)
+            exit_take(folder, (const void *)record);
         else
-            tasks_take(&folder->spaces, record);
+            task_take(folder, record);
         spaces_bound(&folder->spaces, SPACES_BYTES);
     }
 }

@@ -114,3 +114,38 @@ t_who_executed_while_a_cpu_was_not_sampled_has_its_name() {
     done
     is "$(grep -E 'hot_inner [0-9]+$' <(names "$M/a") | grep -cvE '^hot;')" 0 "without a name"
 }
+
+# The last switch of a process comes after its EXIT record.
+t_the_last_sample_of_a_process_has_its_name() {
+    mount_pmcfs
+    cp /bin/true "$T/leaver"
+    pmc a event=context-switches period=1 mode=system-sampling target=all
+    for _ in {1..30}; do
+        "$T/leaver"
+    done
+    ctl a stop
+    log a
+    local pids
+    pids=$(awk -v path="path=$T/leaver" '$2 == "exec" && $4 == path { sub("pid=", "", $3); print $3 }' "$T/a.log" | xargs)
+    is "$(wc -w <<<"$pids")" 30 "programs"
+    for pid in $pids; do
+        between "$(of a sample "pid=$pid")" 1 100
+    done
+    empty grep -E "^:($(tr ' ' '|' <<<"$pids"));" "$M/a/samples.folded"
+    between "$(awk -F ';' '$1 == "leaver" { sub(/.* /, "", $NF); n += $NF } END { print n + 0 }' "$M/a/samples.folded")" 30 3000 "samples of leaver"
+}
+
+#@ slow
+t_processes_that_exit_at_the_start_have_names() {
+    mount_pmcfs
+    cp /bin/true "$T/brief"
+    (while :; do "$T/brief"; done) &
+    pmc a event=context-switches period=1 mode=system-sampling target=all autostart=off
+    for _ in {1..20}; do
+        ctl a restart
+        ctl a stop
+        sed -n '/^:[1-9]/p' "$M/a/samples.folded" >>"$T/unnamed"
+    done
+    kill $!
+    empty cat "$T/unnamed"
+}

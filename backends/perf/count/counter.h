@@ -83,6 +83,7 @@ int counter_watch_exit(struct counter *counter, bool late);
 
 int perf_attach(struct backend_state *state, const struct plan *plan, struct counter **out,
                 struct err *err); /* attach.c */
+void perf_track(struct counter *counter);
 int perf_start(struct counter *counter, struct err *err);
 int perf_stop(struct counter *counter);
 int perf_read(struct counter *counter, struct reading *out, bool patient); /* group.c */
