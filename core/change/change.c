@@ -136,6 +136,21 @@ static void note_failure(struct change *change)
     pmc_change_later(pmc, change->call->now_ns);
 }
 
+/* reattach: stores the reason why a cgroup that exists is not attached, for `status`. */
+static void note_waiting(struct change *change)
+{
+    const struct err *err = &change->err;
+    struct pmc *pmc = change->pmc;
+
+    free(pmc->attach_error);
+    pmc->attach_error = NULL;
+    if (err->id != ERR_NONE &&
+        asprintf(&pmc->attach_error, "%s %s: %s", err_errno_name(err_table[err->id].code),
+                 err_table[err->id].id, err->text) < 0)
+        pmc->attach_error = NULL;
+    pmc_touch(pmc);
+}
+
 static void change_end(struct change *change)
 {
     struct pmc *pmc = change->pmc;
@@ -181,6 +196,8 @@ static void change_decide(struct change *change)
         note_failure(change);
         change_refuse(change);
     }
+    if (change->stirred)
+        note_waiting(change);
     change->call->err = change->rc ? change->err : change->note; /* before the reply may be sent */
     pmc->cpus.stale |= change->engine->cpus_serial != change->cpus_serial;
     if (change->rc == 0 && change->cause == CAUSE_COMMAND && any_link(pmc, link_unwatched))

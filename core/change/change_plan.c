@@ -320,6 +320,8 @@ static int plan_strayed(struct change *change, struct move *move)
     move->reason = link->state == LINK_OFFLINE ? NULL : "removed";
     if (move->cgroup_fd >= 0 && may)
         return plan_renew(change, move, link->rights);
+    if (move->cgroup_fd >= 0)
+        refuse_system(change); /* the reason for `status`; other targets are attached */
     return link->state == LINK_OFFLINE ? 0 : plan_wait(change, move, link->rights);
 }
 

@@ -124,6 +124,7 @@ static const struct field pmc_fields[] = {
     FLAG(struct pmc, missed),
     FIELD(struct pmc, throttled),
     TEXT(struct pmc, error),
+    TEXT(struct pmc, attach_error),
     FIELD(struct pmc, began),
     FIELD(struct pmc, set_number),
     FIELD(struct pmc, sampling.period),

@@ -111,6 +111,7 @@ void pmc_unref(struct pmc *pmc)
     settings_clear(&pmc->settings);
     free(pmc->base);
     free(pmc->error);
+    free(pmc->attach_error);
     free(pmc->notes);
     if (pmc->name != pmc->short_name)
         free(pmc->name);

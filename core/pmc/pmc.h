@@ -133,6 +133,7 @@ struct pmc {
     struct tally *base;  /* initial values plus counts of removed links */
     struct claim *claim; /* NULL: no rows */
     char *error;         /* line of the last failed command, or NULL */
+    char *attach_error;  /* reattach: why an existing cgroup is not attached, or NULL */
     uint64_t throttled;  /* log_stats.throttled at the last reset of `missed` */
     bool missed;         /* a detached target had missed counts; until reset */
     struct {

@@ -229,6 +229,7 @@ static int print_status(struct call *call, struct snapshot *snapshot)
     struct buf *out = call->out;
     uint64_t gap_ns = 0, threads = 0, descriptors = pmc->recorded.fds;
     struct log_stats stats;
+    bool waits = false;
 
     pmc_log_stats(pmc, &stats);
     for (unsigned i = 0; i < item->links->n; i++) {
@@ -237,6 +238,7 @@ static int print_status(struct call *call, struct snapshot *snapshot)
         gap_ns += link->gap_ns;
         if (link->state == LINK_OFFLINE)
             gap_ns += snapshot->time_ns - link->gone_since_ns;
+        waits |= link_waits(link);
         if (link->state == LINK_ENDED)
             continue;
         threads += link->facts.threads;
@@ -270,6 +272,7 @@ static int print_status(struct call *call, struct snapshot *snapshot)
                 stats.short_of == -EDQUOT ? user_limit_name(pmc->user, USED_BYTES)
                 : stats.short_of          ? "memory"
                                           : "-");
+    status_line(out, "attach_error", waits && pmc->attach_error ? pmc->attach_error : "-");
     return CALL_DONE;
 }
 

@@ -11,6 +11,31 @@ t_the_enabled_service_mounts_at_boot() {
     is "$(systemctl list-units --failed --no-legend)" ''
 }
 
+# cgroup:/PATH of a unit that is started three times: its count is the CPU time of the runs.
+t_a_unit_that_is_restarted_keeps_its_count() {
+    cat >/run/systemd/system/runs.service <<'E'
+[Service]
+Type=oneshot
+ExecStart=/bin/sh -c 'i=0; while [ $$i -lt 1000000 ]; do i=$$((i + 1)); done; cat /proc/$$$$/schedstat >>/run/packaging/runs'
+E
+    systemctl daemon-reload
+    mkdir /pmc/runs
+    echo event=task-clock reattach=on target=cgroup:/system.slice/runs.service >/pmc/runs/config
+    is "$(cat /pmc/runs/ctl)" waiting
+    local spent
+    for _ in 1 2 3; do
+        systemctl start runs
+        eventually grep -qx waiting /pmc/runs/ctl
+        is "$(cat /pmc/runs/target)" 'cgroup:/system.slice/runs.service waiting'
+    done
+    is "$(grep -c ' attach ' /pmc/runs/samples)" 3
+    is "$(sed -n 's/^attach_error //p' /pmc/runs/status)" -
+    spent=$(awk '{ n += $1 } END { printf "%.0f", n }' "$T/runs")
+    # within a tenth
+    is "$((($(count runs) * 5 + spent / 2) / spent))" 5 "fifths of the CPU time of the runs ($spent ns, and $(count runs) counted)"
+    rmdir /pmc/runs
+}
+
 # The stream of the reader and the counts of its target continue, and earlier events are counted once.
 t_a_reader_continues_during_an_upgrade() {
     local main version line before

@@ -236,3 +236,44 @@ t_waiting_targets_count_as_descriptors_of_their_user() {
     is "$(result_as "$ALICE" write "$M/a/target" "-cgroup:$GROUP_NAME/1")" ok
     is "$(result_as "$ALICE" write "$M/a/target" "cgroup:$GROUP_NAME/4")" ok
 }
+
+t_the_reason_why_a_cgroup_is_not_attached_is_shown() {
+    cgroup_make
+    mount_pmcfs -o unprivileged_syspmcs=1
+    as "$ALICE" mkdir "$M/a"
+    is "$(result_as "$ALICE" write "$M/a/config" "event=page-faults reattach=on target=cgroup:$GROUP_NAME/b")" ok
+    is "$(status a attach_error)" -
+    echo 0 >"$M/admin/tunables/unprivileged_syspmcs"
+    mkdir "$GROUP/b"
+    eventually 5 '[[ $(status a attach_error) != - ]]'
+    like "$(status a attach_error)" '^EPERM X07: counting CPUs or cgroups '
+    is "$(state a)" waiting
+    is "$(cat "$M/a/error")" ok
+    echo 1 >"$M/admin/tunables/unprivileged_syspmcs"
+    rmdir "$GROUP/b"
+    mkdir "$GROUP/b"
+    eventually 5 '[[ $(state a) == running ]]'
+    is "$(status a attach_error)" -
+}
+
+t_a_cgroup_is_attached_when_there_are_descriptors_again() {
+    cgroup_make
+    RUN_DAEMON+=(prlimit --nofile=200:200 setpriv --bounding-set=-sys_resource --)
+    mount_pmcfs
+    pmc a event=page-faults,minor-faults,major-faults,context-switches,cpu-migrations,emulation-faults \
+        reattach=on "target=cgroup:$GROUP_NAME/b"
+    target_start p
+    for i in {1..200}; do
+        pmc "h$i" event=page-faults
+        [[ $(result write "$M/h$i/target" "${PID_OF[p]}") == ok ]] || break
+    done
+    like "$(cat "$M/h$i/error")" '^EMFILE P10 '
+    mkdir "$GROUP/b"
+    eventually 10 '[[ $(status a attach_error) == EMFILE* ]]'
+    is "$(state a)" waiting
+    rmdir "$M"/h*
+    rmdir "$GROUP/b"
+    mkdir "$GROUP/b"
+    eventually 10 '[[ $(state a) == running ]]'
+    is "$(status a attach_error)" -
+}
