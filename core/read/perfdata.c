@@ -491,6 +491,31 @@ void perfdata_round(struct buf *out)
     perfdata_record(out, STREAM_ROUND, sizeof(struct record));
 }
 
+/* perf shows the records of a round after the next round is finished, so the second one makes it
+ * show them now. The log is in order, so no older record follows. */
+static void add_rounds(struct buf *out)
+{
+    perfdata_round(out);
+    perfdata_round(out);
+}
+
+static bool perfdata_in_place(uint64_t *number, const struct log_facts *facts, size_t begun,
+                              struct buf *out)
+{
+    struct stream stream = {.number = number, .facts = facts, .out = out};
+    const struct record *record;
+
+    if (facts->sets && STATE_SETS(*number) < log_sets_last(facts->sets))
+        return false;
+    for (size_t at = begun; at < out->len; at += record->size) {
+        record = (const struct record *)(out->data + at);
+        if (!is_copied(&stream, record))
+            return false;
+    }
+    add_rounds(out);
+    return true;
+}
+
 static void perfdata_records(uint64_t *number, const struct log_facts *facts, const void *records,
                              size_t len, struct buf *out)
 {
@@ -510,15 +535,13 @@ static void perfdata_records(uint64_t *number, const struct log_facts *facts, co
         run = at;
     }
     buf_add(out, run, (size_t)(at - run));
-    /* perf shows the records of a round after the next round is finished, so the second one makes
-     * it show them now. The log is in order, so no older record follows. */
-    perfdata_round(out);
-    perfdata_round(out);
+    add_rounds(out);
 }
 
 const struct log_form form_perf = {
     .name = "perf",
     .batch = BATCH_BYTES,
     .head = perfdata_head,
+    .in_place = perfdata_in_place,
     .records = perfdata_records,
 };

@@ -185,16 +185,27 @@ static void place_back(struct log_reader *reader, const struct place *place)
 static bool reply_take(struct reply *reply, size_t max)
 {
     struct log_reader *reader = reply->reader;
+    const struct log_form *form = reader->form;
     const struct place before = place_of(reader);
     const size_t begun = reply->text.len;
+    /* records start at a multiple of 8 of the text, except after one that was converted */
+    const bool direct = form->in_place && begun % sizeof(uint64_t) == 0;
+    struct buf *records = direct ? &reply->text : &reply->records;
 
     buf_clear(&reply->records);
-    if (!log_take(reader->cursor, &reply->records, max)) {
-        reply->failed |= reply->records.failed;
+    if (!log_take(reader->cursor, records, max)) {
+        reply->failed |= records->failed;
         return false;
     }
-    reader->form->records(&reader->told_sets, &reader->facts, reply->records.data,
-                          reply->records.len, &reply->text);
+    if (!direct || !form->in_place(&reader->told_sets, &reader->facts, begun, &reply->text)) {
+        if (direct)
+            buf_add(&reply->records, reply->text.data + begun, reply->text.len - begun);
+        if (direct)
+            reply->text.len = begun;
+        reply->failed |= reply->records.failed;
+        form->records(&reader->told_sets, &reader->facts, reply->records.data, reply->records.len,
+                      &reply->text);
+    }
     reader->closed = reader->cursor->last_type == RECORD_CLOSE;
     reply->failed |= reply->text.failed;
     if (!reply->failed && (reply->text.len <= reply->room || (max == 1 && begun == 0)))

@@ -53,6 +53,9 @@ struct log_form {
      * state per reader, 0 at first; the form chooses its meaning.
      */
     void (*head)(uint64_t *state, const struct log_facts *facts, struct buf *out);
+    /* Returns true and completes the batch if the complete records at `begun` of out are the bytes
+     * of the stream already; otherwise records() converts a copy. NULL: never. */
+    bool (*in_place)(uint64_t *state, const struct log_facts *facts, size_t begun, struct buf *out);
     /* Converts complete records, in order. */
     void (*records)(uint64_t *state, const struct log_facts *facts, const void *records, size_t len,
                     struct buf *out);
