@@ -191,20 +191,40 @@ static int value_check(enum key key, struct word value, struct err *err)
     return rc;
 }
 
+/* Copies a list of events without the blanks next to commas and inside of braces. */
+static void events_join(struct buf *out, struct word value)
+{
+    for (size_t i = 0, next; i < value.len; i = next) {
+        const char last = out->len ? out->data[out->len - 1] : ',';
+
+        for (next = i; next < value.len && (value.p[next] == ' ' || value.p[next] == '\t'); next++)
+            ;
+        if (next > i && next < value.len && !strchr(",{", last) && !strchr(",}", value.p[next]))
+            buf_char(out, ' ');
+        if (next < value.len)
+            buf_char(out, value.p[next++]);
+    }
+}
+
 /* Adds "KEY=VALUE" to the command. Events and targets are separated by blanks as well as commas. */
 static int setting_add(struct section *section, struct word name, struct word value,
                        struct err *err)
 {
     const enum key key = key_find(name);
-    struct buf line;
+    struct buf line, events;
     struct scan scan;
     struct word word;
     int rc = 0;
 
     if (key == KEYS)
         return key_unknown(name, err);
-    scan_init(&scan, value.p, value.len);
     buf_init(&line, NULL, 0);
+    buf_init(&events, NULL, 0);
+    if (key == KEY_EVENT) {
+        events_join(&events, value);
+        value = (struct word){events.data, events.len};
+    }
+    scan_init(&scan, value.p, value.len);
     while (key == KEY_EVENT || key == KEY_TARGET ? scan_word(&scan, &word) && rc == 0
                                                  : value.len > 0 && !line.len) {
         if (key == KEY_EVENT || key == KEY_TARGET) {
@@ -227,9 +247,10 @@ static int setting_add(struct section *section, struct word name, struct word va
         rc = err_set(err, P02, "%s= has no value: %s (pmcfs(5))", key_table[key].name,
                      key_table[key].values);
     buf_add(&section->config, line.data, line.len);
-    if (line.failed || section->config.failed)
+    if (line.failed || events.failed || section->config.failed)
         rc = err_nomem(err);
     buf_free(&line);
+    buf_free(&events);
     return rc;
 }
 

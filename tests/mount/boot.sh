@@ -119,6 +119,24 @@ EOF
     [[ -e $M/c ]] || die 'the next one'
 }
 
+t_lists_of_events_in_sections_may_have_blanks_and_braces() {
+    cat >"$T/conf" <<EOF
+[pmc a]
+event = {page-faults, context-switches}
+[pmc b]
+event = { page-faults , context-switches } migrations
+[pmc c]
+event = page-faults ,context-switches
+[pmc d]
+event = {page-faults context-switches
+EOF
+    mount_boot
+    is "$(xargs <"$M/a/event")" 'page-faults context-switches'
+    is "$(xargs <"$M/b/event")" 'page-faults context-switches migrations'
+    is "$(xargs <"$M/c/event")" 'page-faults context-switches'
+    refused_at_start "conf:7: \[pmc d\] EINVAL "
+}
+
 t_a_refused_section_keeps_neither_the_mount_nor_the_others() {
     cat >"$T/conf" <<EOF
 [pmc a]
