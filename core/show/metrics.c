@@ -82,6 +82,13 @@ static void family(struct buf *out, const char *name, const char *type, const ch
     buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
+/* Removes the HELP of a family that has no samples. begin and end: the place of its HELP. */
+static void family_end(struct buf *out, size_t begin, size_t end)
+{
+    if (out->len == end)
+        out->len = begin;
+}
+
 static void label(struct buf *out, const char *name, const char *value)
 {
     buf_str(out, name);
@@ -177,8 +184,11 @@ static void print_cpus(struct buf *out, const struct snapshot_item *item, unsign
 
 static void print_values(struct buf *out, struct snapshot *snapshot)
 {
+    const size_t begin = out->len;
+
     family(out, "pmcfs_count_total", "counter",
            "Events counted by a PMC. The value times the scale in detail is in the label unit.");
+    const size_t end = out->len;
     for (unsigned p = 0; p < snapshot->n; p++) {
         const struct snapshot_item *item = &snapshot->item[p];
 
@@ -189,6 +199,7 @@ static void print_values(struct buf *out, struct snapshot *snapshot)
                 print_value(out, item, i, -1, count_shown(item->pmc, item->total, i));
         }
     }
+    family_end(out, begin, end);
 }
 
 /* Families with one line for each PMC. */
@@ -249,7 +260,10 @@ static void print_line(const struct family *of, const struct snapshot_item *item
 static void print_family(const struct family *of, const struct snapshot *snapshot,
                          const char *labels, struct buf *out)
 {
+    const size_t begin = out->len;
+
     family(out, of->name, of->type, of->help);
+    const size_t end = out->len;
     for (unsigned p = 0; p < snapshot->n; p++) {
         const struct snapshot_item *item = &snapshot->item[p];
 
@@ -260,6 +274,7 @@ static void print_family(const struct family *of, const struct snapshot *snapsho
             print_line(of, item, labels, len, out);
         labels += len + 1;
     }
+    family_end(out, begin, end);
 }
 
 static void print_families(struct buf *out, const struct snapshot *snapshot)

@@ -24,6 +24,7 @@ t_each_metric_of_metrics_prom_has_an_entry() {
     mount_pmcfs
     mkdir "$M/a"
     echo page-faults >"$M/a/event"
+    like "$(cat "$M/metrics.prom")" 'HELP pmcfs_count_total .*HELP pmcfs_state '
     # shellcheck disable=SC2046 # the names
     described pmcfs.5 $(sed -n 's/^# HELP \([a-z_]*\) .*/\1/p' "$M/metrics.prom")
 }

@@ -156,6 +156,19 @@ P
     [[ ! $(type -P promtool) ]] || is "$(promtool check metrics <"$M/metrics.prom" 2>&1)" ''
 }
 
+t_metrics_prom_has_no_help_without_samples() {
+    mount_pmcfs
+    pmc a
+    families() { sed -n 's/^# HELP \([a-z_]*\) .*/\1/p' "$1" | sort; }
+    samples() { sed -n 's/^\([a-z_]*\)[ {].*/\1/p' "$1" | sort -u; }
+    is "$(families "$M/metrics.prom")" "$(samples "$M/metrics.prom")"
+    rmdir "$M/a"
+    is "$(families "$M/metrics.prom")" "$(samples "$M/metrics.prom")"
+    is "$(grep -c 'HELP pmcfs_count_total' "$M/metrics.prom" || :)" 0
+    instance web
+    empty cat "$M/instances/web/metrics.prom"
+}
+
 # lines_of PMC EVENT: the label cpu and the value of each line, "-" for no label.
 lines_of() {
     sed -n "s/^pmcfs_count_total{pmc=\"$1\",event=\"$2\",scope=\"system\"} /- /p
