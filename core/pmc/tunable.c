@@ -18,7 +18,9 @@
 static const struct tunable_row rows[TUNABLE_COUNT] = {
     [TUNABLE_CALLCHAINDEPTH] =
         {"callchaindepth", TUNABLE_NUMBER, true, true, 127, 1, 512,
-         "maximum number of frames in a call chain, and the default of depth=", NEW_TARGETS},
+         "maximum number of frames in a call chain, and the default of depth=; "
+         "at most kernel.perf_event_max_stack",
+         NEW_TARGETS},
     [TUNABLE_LOGBUFFERSIZE] =
         {"logbuffersize", TUNABLE_NUMBER, true, false, 256, 1, 16384,
          "size of one log buffer in KiB",
@@ -264,6 +266,8 @@ void tunable_range_print(const struct tunables *tunables, enum tunable which, st
         buf_u64(out, rows[which].min);
         buf_str(out, " to ");
         buf_u64(out, value->max);
+        if (which == TUNABLE_CALLCHAINDEPTH && value->max < rows[which].max)
+            buf_str(out, " (kernel.perf_event_max_stack)");
         break;
     case TUNABLE_BOOL:
         buf_str(out, "0 or 1");

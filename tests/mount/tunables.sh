@@ -64,7 +64,7 @@ t_callchaindepth_is_within_the_kernels_limit() {
     ((limit <= 512)) || limit=512
     mount_pmcfs -o callchaindepth=$((limit + 1))
     is "$(head -1 "$M/admin/tunables/callchaindepth")" "$limit"
-    grep -q "callchaindepth.*1 to $limit" "$T/daemon"
+    grep -q "callchaindepth.*1 to $limit (kernel.perf_event_max_stack)" "$T/daemon"
 }
 
 t_readers_is_a_group_that_exists() {
