@@ -329,6 +329,24 @@ static struct inflight *inflight_make(int *fd)
 
 static bool began; /* the old program of an upgrade cannot come back */
 
+static int argc;
+static char **argv;
+
+/* Removes --resume from the arguments that ps(1) shows. They are contiguous in memory. */
+static void arguments_show(void)
+{
+    char *end = argv[argc - 1] + strlen(argv[argc - 1]) + 1;
+    char *kept = NULL;
+
+    if (options.resume && argc > 2 && options.resume_words == argv[1] + strlen("--resume="))
+        kept = strdup(options.resume_words);
+    if (!kept)
+        return;
+    options.resume_words = kept;
+    memmove(argv[1], argv[2], (size_t)(end - argv[2]));
+    memset(end - (argv[2] - argv[1]), 0, (size_t)(argv[2] - argv[1]));
+}
+
 /* Goes into the background, mounts the tree or takes over its mount, and serves it. Returns the
  * exit status. */
 static int mount_run(void)
@@ -349,6 +367,7 @@ static int mount_run(void)
         return 1;
     messages_keep(NULL, 0);
     began = true;
+    arguments_show();
     return options.single ? work(inflight, -1)
                           : supervise(inflight, fd, &options, &worker.place, work);
 }
@@ -390,7 +409,7 @@ static int questions_answer(void)
     return 1;
 }
 
-static int run(int argc, char **argv)
+static int run(void)
 {
     int status;
 
@@ -432,13 +451,15 @@ static int run(int argc, char **argv)
     return status;
 }
 
-int main(int argc, char **argv)
+int main(int count, char **words)
 {
     static char why[400] = "it printed no reason";
     int status;
 
     messages_keep(why, sizeof why);
-    status = run(argc, argv);
+    argc = count;
+    argv = words;
+    status = run();
     if (!began)
         upgrade_back(&options, argv, why);
     options_free(&options);

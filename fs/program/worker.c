@@ -333,7 +333,8 @@ static void fs_serve(struct fs *fs, struct worker *worker)
     fs_unlock(fs);
     fs->inflight->serves = fs->inflight->ready = true;
     if (!fs->inflight->begun) {
-        machine_report(fs);
+        if (worker->options->foreground)
+            machine_report(fs);
         background_ready(worker->ready_fd);
         fs->inflight->begun = true;
     }

@@ -120,6 +120,16 @@ t_a_missing_capability_is_reported_and_the_rest_is_served() {
     between "$(count a)" 20 1000
 }
 
+t_a_missing_pmu_is_reported_in_the_foreground_only() {
+    mount_pmcfs
+    grep -q '^hardware_pmu no' "$M/info/backend" || skip 'this machine has a PMU'
+    grep -q 'no usable PMU' "$T/daemon" || die 'not reported with -f'
+    mkdir "$T/d"
+    "$BIN" "$T/d" 2>"$T/said"
+    umount "$T/d"
+    unlike "$(cat "$T/said")" 'PMU'
+}
+
 t_missing_abilities_are_printed_before_going_to_the_background() {
     mkdir "$T/d"
     setpriv --bounding-set=-ipc_lock -- "$BIN" "$T/d" 2>"$T/said"

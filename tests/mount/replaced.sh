@@ -204,6 +204,16 @@ t_an_upgrade_replaces_a_stopped_worker() {
     is "$(count a) $(stat_value restarts)" '7 1'
 }
 
+t_ps_shows_the_arguments_of_the_mount_after_an_upgrade() {
+    SUPERVISED=1 mount_pmcfs -o mincount=2000
+    pmc a event=page-faults count=7
+    for _ in 1 2; do
+        "$BIN" --upgrade "$M"
+        is "$(ps -o args= -p "$DAEMON" | sed 's/ *$//')" "pmcfs -f -omincount=2000 pmcfs $M"
+        is "$(count a)" 7
+    done
+}
+
 #@ slow
 t_upgrades_requested_at_once_run_one_after_the_other() {
     local i pid pids
