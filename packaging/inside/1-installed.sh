@@ -38,6 +38,14 @@ t_the_unit_leaves_the_daemon_its_capabilities() {
     is "$(sed -n 's/^Max open files *\([0-9]*\) .*/\1/p' "/proc/$(main_pid)/limits")" 1048576
 }
 
+t_documents_are_in_the_packages() {
+    cd /usr/share/doc || die "no documents"
+    for file in pmcfs/README.md pmcfs/examples/prometheus/prometheus.yml pmcfs/examples/containers/compose.yaml \
+        pmcfs-tools/TUTORIAL.md pmcfs-tools/examples/readers/stream.sh; do
+        [ -s "$file" ] || [ -s "$file.gz" ] || die "$file is missing"
+    done
+}
+
 t_users_count() {
     target_start t
     counter_start t event=page-faults "target=$PID"
