@@ -14,7 +14,7 @@ case ${1-} in
 esac
 
 packages='gcc meson ninja-build pkg-config libfuse3-dev fuse3 libpfm4-dev libinih-dev libcap-ng-dev
-uthash-dev libdw-dev libncurses-dev'
+uthash-dev libdw-dev libiberty-dev libncurses-dev'
 root=$(cd "$(dirname "$0")/.." && pwd)
 work='' mnt='' busy_pid='' mounted='' no_pmu=''
 

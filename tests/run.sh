@@ -17,7 +17,7 @@ HOME=${HOME:-$(getent passwd "$(id -u)" | cut -d : -f 6)}
 export HOME
 variables=TMPDIR,XDG_CACHE_HOME,PMCFS_SEED,SOAK_LIMIT,SECONDS_MAX,KERNEL_PACKAGE,SOAK_SECONDS,SAYS,KILLS,FAULTS
 
-packages='gcc clang libclang-rt-dev libc6-dev meson ninja-build pkg-config libfuse3-dev libpfm4-dev libinih-dev libdw-dev
+packages='gcc clang libclang-rt-dev libc6-dev meson ninja-build pkg-config libfuse3-dev libpfm4-dev libinih-dev libdw-dev libiberty-dev
 libcap-ng-dev uthash-dev check fuse3 mount util-linux procps python3 mandoc shellcheck bash dash gawk linux-perf
 prometheus prometheus-node-exporter collectd-core python3-prometheus-client bubblewrap bsdextrautils podman runc uidmap
 python3-yaml zsh ksh busybox perl vim-tiny libncurses-dev tmux bash-completion bc libcap2-bin
@@ -315,6 +315,7 @@ copy_programs() {
         [ -e "$builds/$variant/pmcfs" ] || continue
         cp "$builds/$variant/pmcfs" "$WORK/bin/pmcfs-$variant" &&
             cp "$builds/$variant/examples/pmc-names/pmc-names" "$WORK/bin/pmc-names-$variant" &&
+            cp "$builds/$variant/examples/pmc-names/pmc-perfdata" "$WORK/bin/pmc-perfdata-$variant" &&
             cp "$builds/$variant/examples/pmctop/pmctop" "$WORK/bin/pmctop-$variant" || return
     done
 }

@@ -62,11 +62,11 @@ _pmcfs_tools() {
     read -ra words <<<"${COMP_LINE:0:COMP_POINT}"
     [[ ${COMP_LINE:0:COMP_POINT} != *[[:blank:]] ]] || words+=('')
     case $tool in
-    pmc-names | pmc-flamegraph | pmc-plot) kinds=pmc ;;
+    pmc-names | pmc-perfdata | pmc-flamegraph | pmc-plot) kinds=pmc ;;
     perfmon) kinds=counter ;;
     pmcstat | cputrack) kinds='command' ;;
     esac
-    while [[ $tool != pmc-names ]] && IFS= read -r line && [[ $line ]]; do
+    while [[ $tool != pmc-names && $tool != pmc-perfdata ]] && IFS= read -r line && [[ $line ]]; do
         [[ ! $line =~ ^\ \ -([A-Za-z])(\ ([^ ]+))?(\ \ |$) ]] || takes[${BASH_REMATCH[1]}]+="${BASH_REMATCH[3]} "
     done < <("$1" -h 2>/dev/null)
     while ((i + 1 < ${#words[@]})) && [[ ${words[i]} == -?* ]]; do
@@ -100,4 +100,4 @@ _pmcfs_unbroken() {
     COMPREPLY=("${COMPREPLY[@]#"$broken"}")
 }
 
-complete -o default -F _pmcfs_tools pmcstat pmccontrol cpustat cputrack perfmon pmctop pmc-names pmc-flamegraph pmc-plot
+complete -o default -F _pmcfs_tools pmcstat pmccontrol cpustat cputrack perfmon pmctop pmc-names pmc-perfdata pmc-flamegraph pmc-plot

@@ -1,8 +1,10 @@
 /*
- * Functions of programs and libraries, from their symbol tables or from separate debug files.
+ * Functions of programs and libraries, from their symbol tables or from separate debug files,
+ * and the functions that were inlined into them, from DWARF.
  */
 #include "examples/pmc-names/names.h"
 
+#include <dwarf.h>
 #include <elfutils/libdwfl.h>
 #include <gelf.h>
 #include <stdlib.h>
@@ -15,6 +17,7 @@
 static struct file {
     char *path; /* NULL: unused */
     struct child child;
+    bool plain; /* without inlined functions, because a child failed */
     /* The following members are used in the child. */
     bool opened;
     struct found found;
@@ -77,32 +80,78 @@ static bool address_of(Elf *elf, uint64_t offset, GElf_Addr *address)
     return false;
 }
 
-static const char *name_find(const struct file *file, uint64_t offset)
+static const char *name_find(const struct file *file, uint64_t offset, GElf_Addr *address)
 {
-    GElf_Addr address, bias;
+    GElf_Addr bias;
     GElf_Off within;
     GElf_Sym symbol;
     Elf *elf = file->module ? dwfl_module_getelf(file->module, &bias) : NULL;
 
-    if (!elf || !address_of(elf, offset, &address))
+    if (!elf || !address_of(elf, offset, address))
         return NULL;
-    return dwfl_module_addrinfo(file->module, address + bias, &within, &symbol, NULL, NULL, NULL);
+    *address += bias;
+    return dwfl_module_addrinfo(file->module, *address, &within, &symbol, NULL, NULL, NULL);
 }
 
-/* Runs in the child: replaces an offset by the name of the function, or "". */
-static size_t name_answer(void *self)
+/* Returns the symbol of a function, or its name in the source, or NULL. */
+static const char *die_name(Dwarf_Die *die)
+{
+    Dwarf_Attribute at;
+    const char *name = dwarf_formstring(dwarf_attr_integrate(die, DW_AT_linkage_name, &at));
+
+    if (!name)
+        name = dwarf_formstring(dwarf_attr_integrate(die, DW_AT_MIPS_linkage_name, &at));
+    return name ? name : dwarf_formstring(dwarf_attr_integrate(die, DW_AT_name, &at));
+}
+
+/* Adds the names of the functions that are inlined at this address, outermost first. */
+static size_t inlined_add(const struct file *file, GElf_Addr address, char *to, size_t room)
+{
+    Dwarf_Addr bias;
+    Dwarf_Die *unit = dwfl_module_addrdie(file->module, address, &bias), *scopes = NULL, inner;
+    size_t used = 0;
+    int n = unit ? dwarf_getscopes(unit, address - bias, &scopes) : 0;
+
+    if (n <= 0)
+        return 0;
+    inner = scopes[0];
+    free(scopes);
+    scopes = NULL;
+    n = dwarf_getscopes_die(&inner, &scopes);
+    while (n-- > 0) {
+        const char *name = dwarf_tag(&scopes[n]) == DW_TAG_inlined_subroutine
+                               ? die_name(&scopes[n])
+                               : NULL;
+        const size_t bytes = name ? strlen(name) + 1 : 0;
+
+        if (bytes <= 1 || bytes > room - used)
+            continue;
+        memcpy(to + used, name, bytes);
+        used += bytes;
+    }
+    free(scopes);
+    return used;
+}
+
+/* Runs in the child: replaces an offset by the names there, each with its NUL, or by "". */
+static size_t names_answer(void *self)
 {
     struct file *file = self;
     const uint64_t offset = *child_message;
+    GElf_Addr address = 0;
     const char *name;
+    size_t n;
 
     if (!file->opened)
         file_open(file);
-    name = name_find(file, offset);
+    name = name_find(file, offset, &address);
     if (!name || strlen(name) >= MESSAGE_MAX)
         name = "";
-    memcpy(child_message, name, strlen(name) + 1);
-    return strlen(name) + 1;
+    n = strlen(name) + 1;
+    memcpy(child_message, name, n);
+    if (n > 1 && !file->plain)
+        n += inlined_add(file, address, (char *)child_message + n, MESSAGE_MAX - n);
+    return n;
 }
 
 /* Returns the cached file; the least recently used one is replaced. */
@@ -117,17 +166,23 @@ static struct file *file_of(const char *path)
     file = &files[next++ % FILES_MAX];
     file_close(file);
     file->path = strdup(path);
-    file->child = (struct child){.answer = name_answer, .self = file, .seconds = SECONDS};
+    file->child = (struct child){
+        .answer = names_answer, .self = file, .seconds = SECONDS, .again = true};
     return file;
 }
 
-const char *file_name(const char *path, uint64_t offset)
+const char *file_names(const char *path, uint64_t offset, size_t *bytes)
 {
-    static char name[MESSAGE_MAX];
+    static char names[MESSAGE_MAX];
     struct file *file = file_of(path);
-    size_t n;
 
     *child_message = offset;
-    n = file->path ? child_ask(&file->child, sizeof offset) : 0;
-    return n > 1 ? memcpy(name, child_message, n) : NULL;
+    *bytes = file->path ? child_ask(&file->child, sizeof offset) : 0;
+    if (*bytes == 0 && file->path && !file->plain) {
+        file->plain = true;
+        file->child.again = false;
+        *child_message = offset;
+        *bytes = child_ask(&file->child, sizeof offset);
+    }
+    return *bytes > 1 ? memcpy(names, child_message, *bytes) : NULL;
 }

@@ -1,7 +1,6 @@
 /*
- * A filter that replaces frames by names in lines "comm;frame;frame N". [path+0xoffset] is looked
- * up in the file, [kernel+0xaddress] in /proc/kallsyms, [PID:0xaddress] in perf-PID.map. A frame
- * without a name is not changed. perf.data input is first converted into such lines.
+ * A filter: reads lines "comm;frame;frame N" or perf.data, and prints them with names of functions,
+ * or as a profile for pprof. Also prints how many samples are missing.
  */
 #include "examples/pmc-names/names.h"
 
@@ -10,153 +9,84 @@
 #include "core/call.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#define CACHE_SIZE 16384 /* frames with their names; a power of two */
 #define STACKS_MAX 131072
 #define BYTES_MAX  (256u << 20)
 
 static const char usage[] =
-    "usage: pmc-names [PMC] < FOLDED\n"
+    "usage: pmc-names [-o folded | pprof] [PMC [STREAM]]\n"
     "Replaces the addresses of samples.folded by function names. Reads standard input, or the\n"
     "PMC with this directory, which also finds the files of programs in containers. Also reads\n"
     "samples.perf: if samples have a copy of the stack (callchain=dwarf), callers are found\n"
-    "without frame pointers.\n"
-    "  cat /pmc/p/samples.folded | pmc-names\n"
-    "  pmc-names /pmc/p | sort -t ' ' -k 2 -rn\n"
+    "without frame pointers. Prints the numbers of shown, lost and hidden samples on standard error.\n"
+    "  STREAM      a copy of samples.perf of this PMC, instead of the samples that are in its log\n"
+    "  -o folded   print lines \"comm;function;function N\" (the default)\n"
+    "  -o pprof    print a profile for pprof, compressed by gzip\n"
     "  -h, --help  print this text\n"
-    "  --version   print the version\n";
+    "  --version   print the version\n"
+    "Examples:\n"
+    "  pmc-names /pmc/p | awk '{ print $NF, $0 }' | sort -rn | head\n"
+    "  pmc-names -o pprof /pmc/p > p.pb.gz && go tool pprof -top p.pb.gz\n";
 
-/* ---- one frame ---- */
-
-/* Appends a name. ';' separates frames and a blank ends the stack, so both are replaced. */
-static void name_add(struct buf *out, const char *name)
-{
-    char *source = demangled(name);
-    const char *text = source ? source : name;
-
-    for (size_t len; *text; text += len + (text[len] == ';')) {
-        len = strcspn(text, ";");
-        buf_word(out, text, len);
-        if (text[len] == ';')
-            buf_str(out, "\\073");
-    }
-    free(source);
-}
-
-/* Appends the name of a frame. caller: the address is a return address, which may be after the last
- * instruction of the function. */
-static void frame_resolve(struct buf *out, const char *frame, bool caller)
-{
-    char *text = strdup(frame + 1), *end = NULL, *at;
-    const char *name = NULL, *mark = "";
-    uint64_t number = 0;
-
-    at = text ? strrchr(text, 'x') : NULL; /* "+0x" or ":0x", then digits up to the "]" */
-    if (at && at - text > 2 && at[-1] == '0' && (at[-2] == '+' || at[-2] == ':'))
-        number = strtoull(at + 1, &end, 16) - caller;
-    if (end && end > at + 1 && strcmp(end, "]") == 0) {
-        char kind = at[-2];
-
-        at[-2] = '\0';
-        if (kind == '+' && strcmp(text, "kernel") == 0) {
-            name = kernel_name(number);
-            mark = "_[k]";
-        } else if (kind == '+' && *text == '/') {
-            text_unescape(text);
-            name = file_name(text, number);
-        } else if (kind == ':') {
-            name = made_name((uint32_t)strtoul(text, NULL, 10), number);
-            mark = "_[j]";
-        }
-    }
-    if (name)
-        name_add(out, name);
-    buf_str(out, name ? mark : frame);
-    free(text);
-}
-
-static uint64_t text_hash(const char *text)
-{
-    uint64_t hash = 14695981039346656037u;
-
-    for (; *text; text++)
-        hash = (hash ^ (unsigned char)*text) * 1099511628211u;
-    return hash ^ hash >> 32;
-}
-
-static void frame_add(struct buf *out, const char *frame, bool caller)
-{
-    static struct {
-        char *frame, *name;
-    } cache[CACHE_SIZE];
-    const size_t slot = (text_hash(frame) + caller) & (CACHE_SIZE - 1);
-    const size_t begun = out->len;
-
-    if (frame[0] != '[') {
-        buf_str(out, frame);
-        return;
-    }
-    /* the first byte is 'c' for callers */
-    if (cache[slot].frame && cache[slot].frame[0] == (caller ? 'c' : '[') &&
-        strcmp(cache[slot].frame + 1, frame + 1) == 0) {
-        buf_str(out, cache[slot].name);
-        return;
-    }
-    frame_resolve(out, frame, caller);
-    free(cache[slot].frame);
-    free(cache[slot].name);
-    cache[slot].frame = strdup(frame);
-    cache[slot].name = strdup(buf_text(out) + begun);
-    if (!cache[slot].name || !cache[slot].frame) {
-        free(cache[slot].frame);
-        cache[slot].frame = NULL;
-    } else if (caller) {
-        cache[slot].frame[0] = 'c';
-    }
-}
+static bool as_profile;
 
 /* ---- lines ---- */
 
-static bool is_kernel(const char *frame)
+/* The idle task of a CPU has no name. Its stack starts in a kernel function that never returns. */
+static bool is_idle(const char *comm, size_t len, const char *frames)
 {
-    return strncmp(frame, "[kernel+", 8) == 0;
+    return ((len == 9 && strncmp(comm, "[unknown]", len) == 0) ||
+            (len == 2 && strncmp(comm, ":0", len) == 0)) &&
+           (strstr(frames, ";cpu_startup_entry_[k]") || strstr(frames, ";do_idle_[k]"));
 }
 
-/* The last frame is the address of the sample. The last user frame before kernel frames is not a
- * return address either. All other frames are callers. */
-static void stack_add(struct buf *out, char *stack)
+static void stack_add(struct buf *out, const char *line)
 {
-    char *frame = strchr(stack, ';'), *next;
+    const size_t comm = strcspn(line, ";");
+    char *frames = strdup(line + comm), *frame, *next;
+    struct buf names;
 
-    buf_add(out, stack, frame ? (size_t)(frame - stack) : strlen(stack));
-    for (frame = frame ? frame + 1 : NULL; frame; frame = next) {
+    buf_init(&names, NULL, 0);
+    for (frame = frames && *frames ? frames + 1 : NULL; frame; frame = next) {
         next = strchr(frame, ';');
         if (next)
             *next++ = '\0';
-        buf_char(out, ';');
-        frame_add(out, frame, next && (is_kernel(frame) || !is_kernel(next)));
+        buf_char(&names, ';');
+        frame_add(&names, frame, frame_is_caller(frame, next));
     }
+    if (is_idle(line, comm, buf_text(&names)))
+        buf_str(out, "idle");
+    else
+        escaped_add(out, line, comm);
+    buf_str(out, buf_text(&names));
+    out->failed |= !frames || names.failed;
+    buf_free(&names);
+    free(frames);
 }
 
 /* Sums of stacks; stacks that differed only in their addresses have the same text now. */
 static struct {
-    struct stack {
+    struct counted {
         char *text;
         unsigned long long count;
     } stack[STACKS_MAX];
     size_t n, bytes;
 } stacks;
 
+static unsigned long long samples_shown;
+
 static int stack_compare(const void *a, const void *b)
 {
-    return strcmp(((const struct stack *)a)->text, ((const struct stack *)b)->text);
+    return strcmp(((const struct counted *)a)->text, ((const struct counted *)b)->text);
 }
 
 static void stacks_print(void)
 {
-    struct stack *stack = stacks.stack, *end = stack + stacks.n;
+    struct counted *stack = stacks.stack, *end = stack + stacks.n;
 
     qsort(stack, stacks.n, sizeof *stack, stack_compare);
     for (; stack < end; stack++) {
@@ -169,28 +99,31 @@ static void stacks_print(void)
     stacks.n = stacks.bytes = 0;
 }
 
-static bool line_take(char *line)
+static bool folded_take(const struct stack *stack)
 {
-    char *count = strrchr(line, ' ');
     struct buf out;
 
     buf_init(&out, NULL, 0);
-    if (count)
-        *count = '\0';
-    stack_add(&out, line);
+    stack_add(&out, stack->line);
     if (stacks.n == STACKS_MAX || stacks.bytes > BYTES_MAX)
         stacks_print();
     stacks.bytes += out.len;
-    stacks.stack[stacks.n] = (struct stack){out.failed ? NULL : strdup(buf_text(&out)),
-                                            count ? strtoull(count + 1, NULL, 10) : 1};
+    stacks.stack[stacks.n] =
+        (struct counted){out.failed ? NULL : strdup(buf_text(&out)), stack->samples};
     buf_free(&out);
     return stacks.stack[stacks.n].text && ++stacks.n;
 }
 
-/* Reads lines. Control bytes become \ooo, because input of other programs may contain them. */
+static bool stack_take(const struct stack *stack)
+{
+    samples_shown += stack->samples;
+    return as_profile ? profile_take(stack) : folded_take(stack);
+}
+
+/* Control bytes become \ooo: the tree escapes them, other writers of such lines may not. */
 static bool lines_take(FILE *in)
 {
-    char *line = NULL;
+    char *line = NULL, *count;
     size_t size = 0;
     bool done = true;
 
@@ -205,19 +138,49 @@ static bool lines_take(FILE *in)
                 buf_char(&plain, *at);
         }
         buf_char(&plain, '\0');
-        done = !plain.failed && line_take(plain.data);
+        count = plain.failed ? NULL : strrchr(plain.data, ' ');
+        if (count)
+            *count++ = '\0';
+        done = !plain.failed &&
+               stack_take(&(struct stack){.line = plain.data,
+                                          .samples = count ? strtoull(count, NULL, 10) : 1});
         buf_free(&plain);
     }
     free(line);
     return done;
 }
 
-static bool convert(FILE *in, uint64_t until_ns)
-{
-    bool done = stream_begins(in) ? stream_convert(in, until_ns, line_take) : lines_take(in);
+/* ---- losses ---- */
 
-    stacks_print();
-    return done && !ferror(in) && fflush(stdout) == 0 && !ferror(stdout);
+static struct buf events; /* of the PMC, in user mode */
+
+static void event_line(char *line)
+{
+    const size_t len = strcspn(line, "\n");
+
+    if (strncmp(line, "metric/", strlen("metric/")) == 0)
+        return;
+    line[len] = '\0';
+    buf_str(&events, events.len ? "," : "");
+    buf_str(&events, text_shown(line));
+    buf_str(&events, len && line[len - 1] == '/' ? "u" : ":u");
+}
+
+/* "N samples, N lost, N hidden", and the reason. in_stream: lost or hidden; the PMC knows which. */
+static void losses_add(struct buf *out, uint64_t in_stream)
+{
+    uint64_t lost = losses.lost;
+
+    if (in_stream)
+        lost = in_stream > losses.hidden ? in_stream - losses.hidden : 0;
+    buf_printf(out, "%llu samples, %" PRIu64 " lost, %" PRIu64 " hidden", samples_shown, lost,
+               losses.hidden);
+    if (losses.throttled)
+        buf_printf(out, ", %" PRIu64 " times throttled", losses.throttled);
+    if (losses.hidden)
+        buf_printf(out,
+                   ": only the superuser may see samples of the kernel, so these are samples of %s",
+                   buf_text(&events));
 }
 
 static bool has_stacks;
@@ -227,42 +190,80 @@ static void config_line(char *line)
     has_stacks |= strcmp(line, "callchain=dwarf\n") == 0;
 }
 
-/* Opens the file of the PMC that has the stacks. */
-static FILE *stacks_open(const char *directory)
+/* The file of the PMC that has the stacks, or a copy of its stream. */
+static FILE *stacks_open(const char *directory, const char *copy)
 {
     const char *name;
     FILE *file;
 
+    if (copy) {
+        file = fopen(copy, "re");
+        if (!file)
+            fprintf(stderr, "pmc-names: %s: %s\n", text_shown(copy), strerror(errno));
+        return file;
+    }
     pmc_lines(directory, "config", config_line);
-    name = has_stacks ? "samples.perf" : "samples.folded";
+    name = has_stacks || as_profile ? "samples.perf" : "samples.folded";
     file = pmc_open(directory, name);
     if (!file)
         fprintf(stderr, "pmc-names: %s/%s: %s\n", text_shown(directory), name, strerror(errno));
     return file;
 }
 
+static bool convert(FILE *in, uint64_t until_ns, const char *directory)
+{
+    struct stream_facts facts = {.lost = 0};
+    const bool is_stream = stream_begins(in);
+    struct buf text;
+    bool done = is_stream ? stream_convert(in, until_ns, stack_take, &facts) : lines_take(in);
+
+    done = done && !ferror(in);
+    buf_init(&text, NULL, 0);
+    losses_add(&text, facts.lost);
+    if (done && as_profile)
+        done = profile_print(&facts, buf_text(&text));
+    stacks_print();
+    done = done && fflush(stdout) == 0 && !ferror(stdout);
+    if (done && (directory || is_stream) &&
+        (samples_shown || facts.lost || losses.lost || losses.hidden))
+        fprintf(stderr, "pmc-names: %s\n", buf_text(&text));
+    buf_free(&text);
+    return done;
+}
+
 int main(int argc, char **argv)
 {
     uint64_t until_ns = UINT64_MAX;
     FILE *in = stdin;
+    int option;
 
-    if (argc == 2 && (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0)) {
+    if (argc == 2 && (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0))
         return fputs(usage, stdout) < 0 || fflush(stdout) != 0;
-    }
     if (argc == 2 && strcmp(argv[1], "--version") == 0)
         return puts("pmc-names " PMCFS_VERSION) < 0 || fflush(stdout) != 0;
-    if (argc > 2 || (argc == 2 && argv[1][0] == '-')) {
+    opterr = 0;
+    while ((option = getopt(argc, argv, "+o:")) != -1) {
+        as_profile = option == 'o' && strcmp(optarg, "pprof") == 0;
+        if (option != 'o' || (!as_profile && strcmp(optarg, "folded") != 0))
+            optind = argc + 1;
+    }
+    argc -= optind;
+    argv += optind;
+    if (argc < 0 || argc > 2) {
         fputs(usage, stderr);
         return 2;
     }
-    if (argc == 2) {
-        until_ns = monotonic_ns(); /* of a growing log, convert the present records only */
-        in = stacks_open(argv[1]);
+    buf_init(&events, NULL, 0);
+    if (argc > 0) {
+        if (argc == 1)
+            until_ns = monotonic_ns(); /* of a log that grows only its present content */
+        in = stacks_open(argv[0], argv[1]);
         if (!in)
             return 1;
-        places_read(argv[1]);
+        places_read(argv[0]);
+        pmc_lines(argv[0], "event", event_line);
     }
-    if (convert(in, until_ns))
+    if (convert(in, until_ns, argc > 0 ? argv[0] : NULL))
         return 0;
     fprintf(stderr, "pmc-names: %s\n", strerror(errno));
     return 1;

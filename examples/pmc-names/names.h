@@ -45,6 +45,12 @@ FILE *pmc_open(const char *directory, const char *name);
 void pmc_lines(const char *directory, const char *name, void (*take)(char *line));
 void places_read(const char *directory); /* Reads the processes of a PMC. Call it at most once;
                                             without it only the own root is searched. */
+/* Sums of the drop records, set by places_read(). */
+struct losses {
+    uint64_t lost, hidden; /* samples */
+    uint64_t throttled;    /* how often sampling was paused */
+};
+extern struct losses losses;
 /* Opens a regular file for reading; returns -1 for any other file. *name is the path that was
  * opened and *root the root directory above it ("" for the own); the caller frees both. */
 int place_open(const char *path, char **name, char **root);
@@ -63,9 +69,21 @@ struct found {
 Dwfl *debug_begin(void); /* Returns NULL on ENOMEM. */
 void debug_found(Dwfl_Module *module, struct found *found);
 
-/* file.c: returns the symbol of the function at this offset of a file, valid until the next call,
- * or NULL if it is unknown. */
-const char *file_name(const char *path, uint64_t offset);
+/* file.c: returns the symbol of the function at this offset of a file, then the symbols of the
+ * functions that were inlined there, outermost first. Each ends with a NUL; *bytes is the sum of
+ * their sizes. Valid until the next call. Returns NULL if the function is unknown. */
+const char *file_names(const char *path, uint64_t offset, size_t *bytes);
+
+/* frame.c: appends a name to a line "comm;frame;frame N". ';', '\\' and unprintable bytes become
+ * \ooo. escaped_add() takes a text that has such escapes already. */
+void text_add(struct buf *out, const char *text);
+void escaped_add(struct buf *out, const char *text, size_t len);
+/* Appends the name of a frame, or several names if functions were inlined. caller: the address is a
+ * return address, which may be after the last instruction of the function. */
+void frame_add(struct buf *out, const char *frame, bool caller);
+/* Returns false for the last frame, which is the address of the sample, and for the last user frame
+ * before kernel frames. next: the following frame, or NULL. */
+bool frame_is_caller(const char *frame, const char *next);
 
 /* table.c: returns the kernel function at this address (/proc/kallsyms), or NULL. */
 const char *kernel_name(uint64_t address);
@@ -77,13 +95,32 @@ const char *made_name(uint32_t pid, uint64_t address);
  */
 char *demangled(const char *symbol);
 
+/* A line "comm;frame;frame", and how often it was sampled. */
+struct stack {
+    char *line; /* the reader may change it */
+    uint64_t samples;
+    uint64_t events;   /* sum of the periods; 0: unknown */
+    const char *event; /* NULL: unknown */
+};
+typedef bool stack_fn(const struct stack *stack);
+
 /* stream.c: conversion of perf.data in pipe format. */
 #define STREAM_MAGIC "PERFILE2"
+struct stream_facts {
+    uint64_t lost;                  /* samples, hidden ones included */
+    uint64_t first, last;           /* times of samples, by the clock of the records */
+    uint64_t realtime_ns, clock_ns; /* the same moment in both clocks; 0: unknown */
+};
 bool stream_begins(
     FILE *in); /* Returns false, without reading anything, if it is not a perf.data stream. */
-/* Passes a line "comm;frame;frame 1" for each sample up to this time to give(). Returns false on
- * ENOMEM, if give() returned false, or if it is not a perf.data stream. */
-bool stream_convert(FILE *in, uint64_t until_ns, bool (*give)(char *line));
+/* Passes each sample up to this time to give(). Returns false on ENOMEM, if give() returned false,
+ * or if it is not a perf.data stream. */
+bool stream_convert(FILE *in, uint64_t until_ns, stack_fn *give, struct stream_facts *facts);
+
+/* profile.c: collects stacks, and prints them as a profile.proto, compressed by gzip. Both return
+ * false if memory or the output failed. */
+bool profile_take(const struct stack *stack);
+bool profile_print(const struct stream_facts *facts, const char *comment);
 
 /*
  * unwind.c: finds the frames of a user stack, the innermost first. Returns their number, or 0 if

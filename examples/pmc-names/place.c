@@ -32,6 +32,8 @@ static struct {
     unsigned n_targets;
 } places;
 
+struct losses losses;
+
 /* ---- the log ---- */
 
 static void mapped_add(uint32_t pid, char *path)
@@ -53,11 +55,29 @@ static void mapped_add(uint32_t pid, char *path)
         free(one);
 }
 
+/* Parses "TIME drop lost=1 where=kernel". An inventory counts processes, not samples. */
+static void drop_add(const char *line)
+{
+    const char *lost = strstr(line, " lost="), *where = strstr(line, " where=");
+    const uint64_t n = lost ? strtoull(lost + strlen(" lost="), NULL, 10) : 0;
+
+    if (!where || strstr(where, "=inventory"))
+        return;
+    if (strstr(where, "=throttle"))
+        losses.throttled++;
+    else if (strstr(where, "=hidden"))
+        losses.hidden += n;
+    else
+        losses.lost += n;
+}
+
 /* "TIME map-in pid=1 start=… end=… offset=… path=/a" */
 static void log_line(char *line)
 {
     char *path = strstr(line, " path=/"), *pid = line + strcspn(line, " ");
 
+    if (strncmp(pid, " drop ", strlen(" drop ")) == 0)
+        drop_add(pid);
     if (!path || strncmp(pid, " map-in pid=", strlen(" map-in pid=")) != 0)
         return;
     path += strlen(" path=");

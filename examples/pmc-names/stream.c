@@ -16,9 +16,12 @@
 #define IDS_MAX      (1u << 20) /* ids of events */
 
 /* Record types that the log does not have: those of perf.data, and the old MMAP. */
-#define STREAM_MAP     1u
-#define STREAM_ATTR    64u
-#define STREAM_TRACING 66u /* followed by bytes that are not records */
+#define STREAM_MAP          1u
+#define STREAM_LOST_SAMPLES 13u
+#define STREAM_ATTR         64u
+#define STREAM_TRACING      66u /* followed by bytes that are not records */
+#define STREAM_UPDATE       78u
+#define STREAM_FEATURE      80u
 #define MAP_DATA       0x2000u
 
 /* Bits of sample_type, in the order of the fields in a sample, except the last. */
@@ -38,12 +41,16 @@
 #define HAS_STACK      (1u << 13)
 #define HAS_IDENTIFIER (1u << 16) /* the first field */
 
+#define UPDATE_NAME   2u
+#define FEATURE_CLOCK 29u
+
 #define READ_GROUP      8u
 #define BRANCH_HW_INDEX (1u << 17)
 
 /* The form of the samples of an event. */
 struct source {
     uint64_t id, sample_type, read_format, branches, registers;
+    char *name; /* NULL: unknown */
 };
 
 static struct {
@@ -52,6 +59,7 @@ static struct {
     struct buf made, line;
     bool all_have_ids, over;
     uint64_t until_ns;
+    struct stream_facts facts;
     unsigned long long unread;
 } stream;
 
@@ -87,6 +95,12 @@ static uint32_t high(uint64_t word)
     return half[1];
 }
 
+/* Copies the text at the end of a record. */
+static char *text_take(const struct words *words)
+{
+    return strndup((const char *)words->at, (size_t)(words->end - words->at) * sizeof(uint64_t));
+}
+
 /* ---- events ---- */
 
 /* Reads an attribute record: perf_event_attr (with its size member) and the ids. */
@@ -112,6 +126,22 @@ static bool attr_take(struct words words)
         if (stream.sources.n == IDS_MAX || vec_push(&stream.sources, source))
             return false;
     } while (words.at < words.end);
+    return true;
+}
+
+/* Reads the name of an event. */
+static bool name_take(struct words words)
+{
+    const uint64_t *field = take(&words, 2);
+
+    if (!field || words.at == words.end)
+        return false;
+    for (size_t i = 0; low(field[0]) == UPDATE_NAME && i < stream.sources.n; i++) {
+        struct source *source = &stream.sources.items[i];
+
+        if (source->id == field[1] && !source->name)
+            source->name = text_take(&words);
+    }
     return true;
 }
 
@@ -156,6 +186,8 @@ static bool fixed_take(struct words *words, const struct source *source,
             fixed->ip = *word;
         if (word && order[i] == HAS_TIME)
             fixed->time = *word;
+        if (word && order[i] == HAS_PERIOD)
+            fixed->period = *word;
         if (word && order[i] == HAS_TID) {
             fixed->pid = low(*word);
             fixed->tid = high(*word);
@@ -270,7 +302,7 @@ static void sample_make(const struct parts *parts, unsigned mode)
     }
 }
 
-static bool sample_take(const struct record *record, struct words words, bool (*give)(char *line))
+static bool sample_take(const struct record *record, struct words words, stack_fn *give)
 {
     const struct source *source = source_of(&words);
     struct parts parts = {.n_chain = 0};
@@ -282,22 +314,22 @@ static bool sample_take(const struct record *record, struct words words, bool (*
     stream.over = parts.fixed.time > stream.until_ns;
     if (stream.over)
         return true;
+    if (!stream.facts.first)
+        stream.facts.first = parts.fixed.time;
+    stream.facts.last = parts.fixed.time;
     sample_make(&parts, record->misc & RECORD_MODE);
     buf_clear(&stream.line);
     if (stream.made.failed)
         return false;
     folded_line(&stream.line, &stream.spaces, (const void *)stream.made.data);
-    buf_str(&stream.line, " 1");
-    return !stream.line.failed && give((char *)(uintptr_t)buf_text(&stream.line));
+    buf_char(&stream.line, '\0');
+    return !stream.line.failed && give(&(struct stack){.line = stream.line.data,
+                                                       .samples = 1,
+                                                       .events = parts.fixed.period,
+                                                       .event = source->name});
 }
 
 /* ---- processes ---- */
-
-/* Copies the text at the end of a record. */
-static char *text_take(const struct words *words)
-{
-    return strndup((const char *)words->at, (size_t)(words->end - words->at) * sizeof(uint64_t));
-}
 
 static bool made_take(void)
 {
@@ -383,8 +415,20 @@ static void pass(FILE *in, uint64_t bytes)
     }
 }
 
+/* Reads the clock: a layout, then the same moment in CLOCK_REALTIME and in the clock of the records. */
+static bool feature_take(struct words words)
+{
+    const uint64_t *field = take(&words, 4);
+
+    if (field && field[0] == FEATURE_CLOCK) {
+        stream.facts.realtime_ns = field[2];
+        stream.facts.clock_ns = field[3];
+    }
+    return true;
+}
+
 static bool record_take(FILE *in, const struct record *record, struct words words,
-                        bool (*give)(char *line))
+                        stack_fn *give)
 {
     buf_clear(&stream.made);
     switch (record->type) {
@@ -394,6 +438,15 @@ static bool record_take(FILE *in, const struct record *record, struct words word
     case STREAM_TRACING:
         if (words.at < words.end)
             pass(in, ((uint64_t)low(*words.at) + 7) / 8 * 8);
+        return true;
+    case STREAM_UPDATE:
+        stream.unread += !name_take(words);
+        return true;
+    case STREAM_FEATURE:
+        return feature_take(words);
+    case STREAM_LOST_SAMPLES:
+        if (words.at < words.end)
+            stream.facts.lost += *words.at;
         return true;
     case STREAM_MAP:
         return map_take(record, words, true);
@@ -443,7 +496,7 @@ bool stream_begins(FILE *in)
     return is;
 }
 
-bool stream_convert(FILE *in, uint64_t until_ns, bool (*give)(char *line))
+bool stream_convert(FILE *in, uint64_t until_ns, stack_fn *give, struct stream_facts *facts)
 {
     static uint64_t room[UINT16_MAX / 8 + 1];
     const struct record *record = (const struct record *)room;
@@ -466,9 +519,12 @@ bool stream_convert(FILE *in, uint64_t until_ns, bool (*give)(char *line))
             record_take(in, record, (struct words){room + 1, room + (record->size + 7) / 8}, give);
     if (stream.unread)
         fprintf(stderr, "pmc-names: records that could not be read: %llu\n", stream.unread);
+    *facts = stream.facts;
     tasks_free(&stream.spaces);
     buf_free(&stream.made);
     buf_free(&stream.line);
+    for (size_t i = 0; i < stream.sources.n; i++)
+        free(stream.sources.items[i].name);
     free(stream.sources.items);
     return done;
 }
