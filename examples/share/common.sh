@@ -117,6 +117,37 @@ milliseconds() {
     awk -v s="$1" 'BEGIN { printf "%d\n", s * 1000 + 0.5 }'
 }
 
+# Functions for awk programs. shown: text as people read it, in one line and in valid UTF-8. \ooo becomes its byte, except
+# control characters, characters that change the direction of writing, and bytes that are not UTF-8.
+# shellcheck disable=SC2016,SC1003
+text_functions='
+function text_begin(    i, c) {
+    for (i = 1; i < 256; i++) code[sprintf("%c", i)] = i
+    c = "[\200-\277]"
+    letter = "^(\302[\240-\277]|[\303-\337]" c "|\340[\240-\277]" c "|[\341\343-\354\356]" c c \
+        "|\342(\200[\220-\247\257-\277]|\201[\200-\237]|[\202-\277]" c ")|\355[\200-\237]" c \
+        "|\357([\200-\276]" c "|\277[\200-\275])|\360[\220-\277]" c c "|[\361-\363]" c c c \
+        "|\364[\200-\217]" c c ")"
+}
+function shown(text,    at, bytes, digits, out) {
+    if (text !~ /[^ -~]|\\/) return text
+    while (at = match(text, /\\[0-3][0-7][0-7]/)) {
+        digits = substr(text, at + 1, 3)
+        bytes = bytes substr(text, 1, at - 1) \
+            sprintf("%c", 64 * substr(digits, 1, 1) + 8 * substr(digits, 2, 1) + substr(digits, 3))
+        text = substr(text, at + 4)
+    }
+    for (bytes = bytes text; bytes != ""; bytes = substr(bytes, RLENGTH + 1))
+        if (match(bytes, /^[ -~]+/) || match(bytes, letter))
+            out = out substr(bytes, 1, RLENGTH)
+        else {
+            out = out sprintf("\\%03o", code[substr(bytes, 1, 1)])
+            RLENGTH = 1
+        }
+    return out
+}
+'
+
 # ---- the tree ----
 
 # list DIRECTORY: its names, one per line. Names in the tree have no blanks.

@@ -83,9 +83,10 @@ t_a_pmc_becomes_a_flame_graph() {
         END { exit !inside }' "$T/frames" || die "hot_inner is not in hot_outer: $(cat "$T/frames")"
     is "$(sed -n 1p "$T/frames")" "0 0 $(awk '{ n += $NF } END { print n }' "$M/p/samples.folded") all all"
     like "$(cat "$T/p.svg")" '<title>p: cpu-clock</title>'
-    is "$(names "$M/p" | tool pmc-flamegraph -t 'p: cpu-clock')" "$(cat "$T/p.svg")" 'from standard input'
     names "$M/p" >"$T/folded"
-    is "$(tool pmc-flamegraph -t 'p: cpu-clock' "$T/folded")" "$(cat "$T/p.svg")" 'from a file'
+    tool pmc-flamegraph -t 'p: cpu-clock' "$T/folded" >"$T/file.svg"
+    cmp <(frames "$T/p.svg") <(frames "$T/file.svg") || die 'from a file'
+    cmp "$T/file.svg" <(tool pmc-flamegraph -t 'p: cpu-clock' <"$T/folded") || die 'from standard input'
 }
 
 t_a_frame_is_one_box_whatever_its_neighbours() {
@@ -164,6 +165,136 @@ pmc-flamegraph: 1 lines are not \"STACK COUNT\" and are left out
 pmc-flamegraph: there are no stacks in standard input"
     like "$(tool pmc-flamegraph -h)" '^usage: pmc-flamegraph '
     is "$(tool pmc-flamegraph --help)" "$(tool pmc-flamegraph -h)"
+}
+
+# recorded WORDS…: pmc-flamegraph on this tree. pmcs: its PMCs.
+recorded() { PMC=$M tool pmc-flamegraph "$@"; }
+pmcs() { (cd "$M" && compgen -G 'pmc-flamegraph-*') || :; }
+
+# all_samples FILE WORDS: the root of a picture has all the samples of the message.
+all_samples() {
+    like "$(cat "$T/said")" "^pmc-flamegraph: [0-9]+ samples, 0 lost, 0 hidden$"
+    is "$(frames "$1" | sed -n 1p)" "0 0 $(awk '{ print $2 }' "$T/said") all all"
+    grep -q ' samples, 0 lost, 0 hidden[<;]' "$1" || die 'not in the picture'
+}
+
+#@ slow
+t_a_command_becomes_a_flame_graph() {
+    mount_pmcfs
+    local rc=0
+    echo go | recorded -o "$T/x.svg" -- sh -c '"$1" child; exit 7' sh "$HELPERS/hot" >"$T/out" 2>"$T/said" || rc=$?
+    is "$rc" 7 'exit status of the command'
+    is "$(xargs <"$T/out")" 'ready done' 'its output'
+    all_samples "$T/x.svg"
+    like "$(frames "$T/x.svg" | sed 's/.* //' | xargs)" 'hotchild.* main .*hot_outer.* hot_inner'
+    like "$(cat "$T/x.svg")" '<title>sh -c .*: cpu-clock</title>'
+    empty pmcs
+    echo go | recorded -- "$HELPERS/hot" own >"$T/x.svg" 2>"$T/said"
+    is "$(grep -v '^pmc-' "$T/said" | xargs)" 'ready done' 'without -o, on standard error'
+    like "$(frames "$T/x.svg" | sed 's/.* //' | xargs)" 'hot_outer.* hot_inner'
+    rc=0
+    recorded -o "$T/y.svg" -- "$T/nosuch" 2>"$T/said" || rc=$?
+    is "$rc" 127
+    empty pmcs
+}
+
+#@ slow
+t_a_running_process_becomes_a_flame_graph() {
+    mount_pmcfs
+    talker_start own "$HELPERS/hot" own 60000
+    echo go >&"${IN[own]}"
+    recorded -p "${PID_OF[own]}" -d 1 -o "$T/x.svg" 2>"$T/said"
+    all_samples "$T/x.svg"
+    like "$(frames "$T/x.svg" | sed 's/.* //' | xargs)" 'main .*hot_outer.* hot_inner'
+    recorded -a -d 0.5 -e task-clock -o "$T/a.svg" 2>"$T/said"
+    like "$(frames "$T/a.svg" | sed 's/.* //' | xargs)" 'hot_outer.* hot_inner'
+    like "$(cat "$T/a.svg")" '<title>all CPUs: task-clock</title>'
+    # An interrupt ends the recording, and the picture is drawn. Another signal ends it without a picture.
+    env --default-signal=INT PMC="$M" PATH="$T/names:$PATH" "$EXAMPLES/pmc-flamegraph" -p "${PID_OF[own]}" >"$T/x.svg" 2>"$T/said" &
+    local tool=$! rc=0
+    eventually 20 '[[ $(cat "$M"/pmc-flamegraph-*/count 2>/dev/null) -gt 300000000 ]]'
+    kill -INT "$tool"
+    wait "$tool" || die "exit status $?"
+    all_samples "$T/x.svg"
+    PMC="$M" "$EXAMPLES/pmc-flamegraph" -p "${PID_OF[own]}" >"$T/x.svg" 2>"$T/said" &
+    tool=$!
+    eventually 20 '[[ $(cat "$M"/pmc-flamegraph-*/count 2>/dev/null) -gt 0 ]]'
+    kill -TERM "$tool"
+    wait "$tool" || rc=$?
+    is "$rc" 143
+    empty cat "$T/x.svg"
+    eventually 10 '[[ ! $(pmcs) ]]'
+    kill -KILL "${PID_OF[own]}"
+}
+
+# A log has 8 MiB, and a sample 8 KiB.
+#@ slow
+t_a_recording_is_larger_than_the_log() {
+    mount_pmcfs
+    [[ $(pmc s; result write "$M/s/config" 'event=cpu-clock freq=997 callchain=dwarf kernel=off') == ok ]] ||
+        skip "no stacks here: $(cat "$M/s/error")"
+    gcc -O1 -g -fomit-frame-pointer -o "$T/bare" "${TEST_FILE%/*}/hot.c"
+    echo go | recorded --dwarf -o "$T/x.svg" -- "$T/bare" own 5000 >"$T/out" 2>"$T/said"
+    between "$(awk '{ print $2 }' "$T/said")" 1200 5000
+    is "$(frames "$T/x.svg" | sed -n 1p)" "0 0 $(awk '{ print $2 }' "$T/said") all all"
+    like "$(frames "$T/x.svg" | sed 's/.* //' | xargs)" 'main .*hot_outer.* hot_inner'
+}
+
+t_recording_is_refused_with_a_sentence() {
+    mount_pmcfs
+    refuses() {
+        local rc=0
+        recorded "${@:3}" >"$T/out" 2>"$T/said" </dev/null || rc=$?
+        is "$rc" "$1" "exit status of ${*:3}"
+        like "$(head -n 1 "$T/said")" "^pmc-flamegraph: $2"
+        empty cat "$T/out"
+        empty pmcs
+    }
+    refuses 2 '-p and -a: only one of them' -p 1 -a
+    refuses 2 'a command, -p and -a: only one' -a -- true
+    refuses 2 'no command after --' --
+    refuses 2 '.*write -- before a command' -p 1 make
+    refuses 2 '.*write -- before a command' make all
+    refuses 2 'nothing to record: -p, -a or -- command' --dwarf
+    refuses 2 'there is no option --dwarfs' --dwarfs
+    refuses 2 '-d x: not a number of seconds' -a -d x
+    refuses 2 '-d 5: compares two PMCs or files, or is a time' -d 5
+    refuses 1 '-p 999999999: ' -p 999999999
+    refuses 1 '-e nosuchevent: ' -e nosuchevent -- true
+    refuses 1 '-o /nosuch/x: cannot be written' -o /nosuch/x -- true
+}
+
+t_two_recordings_are_compared() {
+    printf 'a;b 10\na;c 10\n' >"$T/before"
+    printf 'a;b 30\na;d 10\n' >"$T/after"
+    tool pmc-flamegraph -d "$T/before" "$T/after" >"$T/x.svg"
+    is "$(sed -n 's/.*<title>\(.*\) (\(.*\))<.title><rect [a-z]*="\([^"]*\)".*/\1: \2: \3/p' "$T/x.svg")" "\
+all: 40 samples, 100.00 %; before: 100.00 %: all
+a: 40 samples, 100.00 %; before: 100.00 %: rgb(255,255,255)
+b: 30 samples, 75.00 %; before: 50.00 %: rgb(255,40,40)
+d: 10 samples, 25.00 %; before: 0.00 %: rgb(255,40,40)"
+    grep -qF "<title>$T/after compared with $T/before</title>" "$T/x.svg" || die 'the title'
+    tool pmc-flamegraph -d "$T/after" "$T/before" >"$T/x.svg"
+    grep -q '<title>b (10 samples.*fill="rgb(148,148,255)"' "$T/x.svg" || die 'not less'
+    misused 1 'there are no stacks' pmc-flamegraph -d "$T/before" /dev/null
+    misused 1 'nosuch: there is no such PMC or file' pmc-flamegraph -d nosuch "$T/after"
+}
+
+t_idle_cpus_are_left_out() {
+    printf 'idle;cpu_startup_entry_[k];do_idle_[k] 5\nidle;main 1\na;b 2\n' >"$T/folded"
+    tool pmc-flamegraph "$T/folded" >"$T/x.svg"
+    is "$(frames "$T/x.svg" | sed 's/.* //' | xargs)" 'all a b idle main'
+    grep -q '>3 samples; 5 of idle CPUs are left out<' "$T/x.svg" || die 'not said'
+    tool pmc-flamegraph -i "$T/folded" >"$T/x.svg"
+    is "$(frames "$T/x.svg" | sed -n 1p)" '0 0 8 all all'
+}
+
+t_a_broken_call_chain_does_not_set_the_height() {
+    { printf 'a;b 999\na'; printf ';f%d' {1..126}; echo ' 1'; } >"$T/folded"
+    tool pmc-flamegraph "$T/folded" >"$T/x.svg"
+    is "$(frames "$T/x.svg" | tail -n 1 | cut -d ' ' -f 1)" 48
+    tool pmc-flamegraph -m 0 "$T/folded" >"$T/x.svg"
+    is "$(frames "$T/x.svg" | tail -n 1 | cut -d ' ' -f 1)" 127
 }
 
 t_a_sort_that_fails_makes_no_picture() {
@@ -250,9 +381,9 @@ t_columns_are_chosen_by_their_names() {
 
 t_rates_are_by_the_second_also_where_lines_were_skipped() {
     plotted "$SERIES" -r >"$T/rates"
-    is "$(labels <"$T/rates" | xargs)" 'page-faults/s task-clock/s cpus-used'
-    is "$(rows <"$T/rates" | awk '{ for (i = 2; i <= NF; i++) printf "%s ", $i == "-" ? "-" : int($i + 0.5) }')" \
-        '- - 1 300 900 - 200 1000 2 '
+    is "$(labels <"$T/rates" | xargs)" 'page-faults/s task-clock (CPUs) cpus-used'
+    is "$(rows <"$T/rates" | awk '{ for (i = 2; i <= NF; i++) printf "%s ", $i == "-" ? "-" : int($i * 1e7 + 0.5) / 1e7 }')" \
+        '- - 0.5 300 9e-07 - 200 1e-06 1.5 '
 }
 
 t_a_curve_has_a_gap_where_a_pmc_was_started_again() {
