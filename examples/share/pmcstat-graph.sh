@@ -3,9 +3,9 @@
 # OUTERMOST;...;INNERMOST<tab>SAMPLES". The name of a frame may be followed by the byte 1 and its object.
 # shellcheck disable=SC2154 # what pmcstat-log.sh and common.sh set
 
-# The callers of each function below it, the most frequent first.
+# The callers of each function below it, the most frequent first, without those below the threshold.
 call_graph() {
-    LC_ALL=C awk -v depth="$log_depth" '
+    LC_ALL=C awk -v depth="$log_depth" -v threshold="$log_threshold" '
     function blanks(n) { return n > 0 ? sprintf("%" n "s", "") : "" }
     function show(node, level, whole,    i, j, k, n, order, words, count) {
         split(name[node], words, "\001")
@@ -18,13 +18,15 @@ call_graph() {
         n = sorted(node, order)
         for (i = 1; i <= n; i++) show(order[i], level + 1, samples[node])
     }
-    function sorted(node, order,    i, j, k) {
+    function sorted(node, order,    i, j, k, n) {
         for (i = 1; i <= callers[node]; i++) {
             k = caller[node, i]
-            for (j = i; j > 1 && samples[order[j - 1]] < samples[k]; j--) order[j] = order[j - 1]
+            if (100 * samples[k] < threshold * all) continue
+            n++
+            for (j = n; j > 1 && samples[order[j - 1]] < samples[k]; j--) order[j] = order[j - 1]
             order[j] = k
         }
-        return callers[node] + 0
+        return n + 0
     }
     function step(node, frame, count,    to) {
         if (!((node, frame) in child)) {
@@ -46,6 +48,7 @@ call_graph() {
         events = sorted(0, event)
         for (e = 1; e <= events; e++) {
             printf "@ %s [%d samples]\n\n", name[event[e]], samples[event[e]]
+            all = samples[event[e]]
             tops = sorted(event[e], top)
             for (t = 1; t <= tops; t++) {
                 last = ""
@@ -99,8 +102,11 @@ call_tree() {
     }'
 }
 
-# call_top LINES: a screen of the functions with most samples, with the functions that called them.
+# call_top LINES COLUMNS: a screen of the functions with most samples, with the functions that called them. On a terminal
+# the functions have half of the width, otherwise 20 columns as in FreeBSD.
 call_top() {
+    functions=20
+    [ ! -t 3 ] || functions=$((($2 - 18) / 2))
     LC_ALL=C awk -v threshold="$log_threshold" '
     BEGIN { FS = "\t" }
     {
@@ -115,16 +121,16 @@ call_top() {
         for (key in count) printf "%d\t0\t%s\n", count[key], key
         for (key in caller) printf "%d\t1\t%s\n", caller[key], key
         printf "%d\t2\n", total
-    }' | LC_ALL=C sort -t "$tab" -k 2,2nr -k 1,1nr -k 3 | LC_ALL=C awk -v threshold="$log_threshold" -v lines="$1" '
+    }' | LC_ALL=C sort -t "$tab" -k 2,2nr -k 1,1nr -k 3 | LC_ALL=C awk -v threshold="$log_threshold" -v lines="$1" -v w="$functions" '
     BEGIN { FS = "\t" }
     $2 == 2 {
         total = $1
-        printf "%5.5s %-10.10s %-20.20s %s\n", "%SAMP", "COMMAND", "FUNCTION", "CALLERS"
+        printf "%5.5s %-10.10s %-" w "." w "s %s\n", "%SAMP", "COMMAND", "FUNCTION", "CALLERS"
         next
     }
     100 * $1 < threshold * total { next }
     { key = $3 FS $4 FS $5 }
     $2 == 1 { called[key] = called[key] " " $6 sprintf(":%.1f", 100 * $1 / total); next }
     ++shown > lines { exit }
-    { printf "%5.1f %-10.10s %-20.20s %s\n", 100 * $1 / total, $4, $5, substr(called[key], 2) }'
+    { printf "%5.1f %-10.10s %-" w "." w "s %s\n", 100 * $1 / total, $4, $5, substr(called[key], 2) }'
 }

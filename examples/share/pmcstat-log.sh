@@ -103,7 +103,13 @@ $2 == "exec" {
     executed[field["path"]]++
     next
 }
-$2 == "drop" { fields(); dropped += field["records" in field ? "records" : "lost"]; next }
+$2 == "drop" {
+    fields()
+    dropped += field["records" in field ? "records" : "lost"]
+    if (field["where"] == "hidden") hidden += field["lost"]
+    else if (field["where"] != "inventory") lost += field["lost"]
+    next
+}
 '
 
 # Names of places in objects and in the kernel.
@@ -306,6 +312,7 @@ END {
     }
     if (statistics == "") exit
     for (path in executed) { elf_load(path); elves[loads[path] > 0] += executed[path] }
+    printf "=%d samples, %d lost, %d hidden\n", total, lost, hidden > statistics
     statistic("exec/elf", elves[1])
     statistic("exec/unknown", elves[0])
     statistic("samples/total", total)

@@ -33,6 +33,7 @@ Switches for the -p -s -P -S options after them (repeat a switch without argumen
   -d         also observe descendants (without any -d: those of the command only)
   -n rate    sample every rate events (default: clock and hardware events 997 times per second)
   -N         sample without call chains
+  --dwarf    find callers without frame pointers, from copies of the stack (-G, -F, -T, -O *.perf)
   -U         no effect: kernel call chains always continue in user mode
   -W         log the count of each thread when it leaves a CPU (-p)
   -E         log the count of each process when it exits (-p)
@@ -51,7 +52,7 @@ Results of samples (default: print the log of -P -S -W -E; file -: the output of
   -m file    each sampled address with name, start and end of its function (- if unknown)
   -a file    with -m: write each sample there, with its call chain in source lines
   -T         show the functions with most samples, updated continuously
-  -f threshold=P  with -T: only functions with at least P percent (default 0.5)
+  -f threshold=P  with -T and -G: only functions with at least P percent (default 0.5)
   -i lwp     only this thread (with -R)
   -I         addresses instead of names
   -r dir     programs are below dir (with -R)
@@ -79,7 +80,12 @@ was_said() {
     letters=$1
     while [ "$letters" ]; do
         letter=${letters%"${letters#?}"} letters=${letters#?}
-        case $said in *"$letter"*) return 0 ;; esac
+        case $said in
+        *"$letter"*)
+            [ "$letter" != - ] || letter=-dwarf
+            return 0
+            ;;
+        esac
     done
     return 1
 }
@@ -125,7 +131,7 @@ once() {
 }
 
 read_options() {
-    while getopts :hp:s:t:c:dCw:l:o:Lu:qvn:P:S:WEO:R:F:G:M:m:NUTD:gk:r:z:a:ef:i:Ijx: option; do
+    while getopts :hp:s:t:c:dCw:l:o:Lu:qvn:P:S:WEO:R:F:G:M:m:NUTD:gk:r:z:a:ef:i:Ijx:-: option; do
         said=$said$option
         case $option in
         h) show_help ;;
@@ -161,6 +167,10 @@ read_options() {
         v) verbose=yes ;;
         T) top=yes ;;
         U) ;;
+        -)
+            [ "$OPTARG" = dwarf ] || misuse "there is no option --$OPTARG"
+            chain=$(flip "$chain" dwarf on)
+            ;;
         g | D | e) misuse "-$option is for gprof's files, which are not made: use -G, -F or perf report" ;;
         M) misuse '-M is for the files of -g, which are not made: see the map-in lines of the log' ;;
         *) bad_option "$option" "$OPTARG" ;;
@@ -206,7 +216,7 @@ check_analysis() {
     [ -z "$addresses" ] || [ -z "$graph$tree" ] || misuse '-m does not go with -G and -F'
     [ -z "$top" ] || [ -z "$graph$tree$addresses$limit$log" ] || misuse '-T does not go with -G, -F, -m, -l and -O'
     ! was_said z || [ "$graph" ] || misuse '-z needs -G'
-    ! was_said f || [ "$top" ] || misuse '-f needs -T'
+    ! was_said f || [ "$top$graph" ] || misuse '-f needs -T or -G'
     [ "$reads" ] || ! was_said Ik || misuse "-$letter needs -G, -F, -m or -T"
     [ "$reads$counts" ] || ! was_said r || misuse '-r needs -G, -F, -m or -T'
     [ "$reads$stored$counts" ] || ! was_said i || misuse '-i needs -R, -G, -F or -m'
@@ -215,7 +225,7 @@ check_analysis() {
 
 check_stored() {
     ! was_said O || misuse '-O and -R exclude each other'
-    ! was_said psPStcdCnNUWElwLujx || misuse "-$letter is for observing; -R reads a log"
+    ! was_said psPStcdCnNUWElwLujx- || misuse "-$letter is for observing; -R reads a log"
     [ $# = 0 ] || misuse '-R reads a log and runs no command'
 }
 
@@ -266,7 +276,7 @@ check_usage() {
     case $kinds in *[ps]*) counted=yes ;; *) counted='' ;; esac
     [ "$counted" ] || ! was_said C || misuse '-C needs a counting PMC: -p or -s'
     [ "$kinds" ] || ! was_said o || misuse '-o needs a PMC, or -R'
-    [ "$sampling" ] || ! was_said nNUGFmT || misuse "-$letter needs a sampling PMC, -P or -S, or a log: -R"
+    [ "$sampling" ] || ! was_said nNUGFmT- || misuse "-$letter needs a sampling PMC, -P or -S, or a log: -R"
     [ "$kinds" ] || misuse 'nothing to observe: a command, -t, -s or -S'
     case $kinds in *[sS]*) ;; *) ! was_said c || misuse '-c needs a system PMC: -s or -S' ;; esac
     [ "$process" ] || ! was_said dEt || misuse "-$letter needs a process PMC: -p or -P"

@@ -219,13 +219,16 @@ graph_is() {
 t_p19_pmcstat_prints_the_callers_of_functions() {
     mount_pmcfs
     copy_tools
-    hot -P cpu-clock -G - -o "$T/graph"
+    hot -P cpu-clock -f threshold=0 -G - -o "$T/graph"
+    like "$(cat "$T/hot.err")" '^pmcstat: cpu-clock: [0-9]+ samples, 0 lost, 0 hidden$'
     graph_is "$T/graph"
     # Each tree is a function, and all samples are in one of them.
     is "$(awk 'NR == 1 { n = substr($3, 2) } NR > 1 && /^[0-9]/ { sub(/\].*/, ""); sub(/.*\[/, ""); n -= $0 } END { print n }' "$T/graph")" 0
     hot -P cpu-clock -O "$T/stored" -G "$T/graph"
     graph_is "$T/graph"
-    tool pmcstat -R "$T/stored" -G - | cmp - "$T/graph"
+    tool pmcstat -R "$T/stored" -G - 2>"$T/said" | cmp - "$T/graph"
+    like "$(cat "$T/said")" '^pmcstat: [0-9]+ samples, 0 lost, 0 hidden$'
+    empty tool pmcstat -R "$T/stored" -q -G /dev/null
     is "$(tool pmcstat -R "$T/stored" -z 2 -G - | grep -c '^  ' || :)" 0
     between "$(tool pmcstat -R "$T/stored" -z 2 -G - | grep -c '^ ')" 1 1000
 }
@@ -325,7 +328,8 @@ t_p25_p26_pmcstat_shows_the_top_again_and_again() {
     between "$(grep -c '^%SAMP COMMAND    FUNCTION             CALLERS$' "$T/hot.out")" 2 1000
     like "$(grep -A 1 '^%SAMP' "$T/hot.out" | tail -1)" '^ *[0-9.]+ hot +hot_inner +hot_outer:[0-9.]+$'
     # Only more samples from one to the next.
-    empty awk '/samples$/ { if ($2 < last) print; last = $2 }' "$T/hot.out"
+    like "$(cat "$T/hot.out")" $'\ncpu-clock, [0-9]+ samples, 0 lost, 0 hidden\n'
+    empty awk '/ samples, / { if ($2 < last) print; last = $2 }' "$T/hot.out"
     hot -P cpu-clock -O "$T/stored"
     tool pmcstat -R "$T/stored" -T -f threshold=0 >"$T/all"
     like "$(sed -n 3p "$T/all")" '^ *[0-9.]+ hot +hot_inner +hot_outer:'
@@ -336,7 +340,7 @@ t_p25_p26_pmcstat_shows_the_top_again_and_again() {
 t_p28_pmcstat_counts_unresolved_samples() {
     stored_log
     tool pmcstat -R "$T/stored" -v -G /dev/null 2>"$T/said"
-    is "$(sed 's/ .*//' "$T/said" | paste -sd ' ')" \
+    is "$(sed 's/ .*//; /^pmcstat:/d' "$T/said" | paste -sd ' ')" \
         '#exec/elf #exec/unknown #samples/total #samples/unclaimed #samples/unknown-object #samples/unknown-function #callchain/dubious-frames #records/dropped'
     is "$(sed -n 's/^#samples.total //p' "$T/said")" "$(lines "$T/stored" callchain)"
     is "$(sed -n 's/^#exec.elf //p' "$T/said")" 1
@@ -382,7 +386,7 @@ t_p28_pmcstat_warns_of_losses() {
     mount_pmcfs -o logbuffersize=4,nbuffers=4
     copy_tools
     hot -P cpu-clock -G /dev/null
-    like "$(cat "$T/hot.err")" '^pmcstat: cpu-clock: [0-9]+ records did not fit into the log: use -O, or raise nbuffers$'
+    like "$(cat "$T/hot.err")" '^pmcstat: cpu-clock: [0-9]+ samples, [1-9][0-9]* lost \(use -O, or raise nbuffers\), 0 hidden$'
     hot -q -P cpu-clock -G /dev/null
     empty cat "$T/hot.err"
 }
@@ -419,7 +423,7 @@ t_p06_p11_p12_p15_p16_pmcstat_usage_rules() {
     refuses 64 '-a needs -m' pmcstat -a f -R f
     refuses 64 '-k needs -G' pmcstat -k f -R f
     refuses 64 '-z needs -G' pmcstat -z 3 -R f
-    refuses 64 '-f needs -T' pmcstat -f threshold=1 -R f
+    refuses 64 '-f needs -T or -G' pmcstat -f threshold=1 -R f
     refuses 64 'only threshold=' pmcstat -T -f skiplink=1 -R f
     refuses 64 '-W needs a process PMC that counts' pmcstat -W -P cpu-clock true
     refuses 64 '-E needs a process PMC' pmcstat -E -S cpu-clock
