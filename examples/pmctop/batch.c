@@ -22,7 +22,10 @@ static void line_print(struct model *model, const struct line *line, struct buf 
         buf_printf(out, "%.3f", line->rate);
     buf_printf(out, "\t%s\t%s\t", line->state, !pmc->metrics.n ? "-" : pmc->partial ? "yes" : "no");
     begun = out->len;
-    metrics_print(pmc, false, out);
+    if (model->choice.targets)
+        targets_print(pmc, false, out);
+    else
+        metrics_print(pmc, false, out);
     buf_str(out, out->len == begun ? "-\n" : "\n");
 }
 
@@ -59,7 +62,8 @@ int batch_run(struct tree *tree, const struct choice *choice, double interval, u
     unsigned long readings = 0;
     bool done;
 
-    puts("# seconds\tname\tevent\tcount\trate\tstate\tpartial\tmetrics");
+    printf("# seconds\tname\tevent\tcount\trate\tstate\tpartial\t%s\n",
+           choice->targets ? "targets" : "metrics");
     while ((done = model_read(&model) && lines_print(&model)) && (!limit || ++readings < limit))
         wait_after(model.now.at_ns, interval);
     model_free(&model);

@@ -152,6 +152,11 @@ static bool choice_key(struct live *live, int key)
     case 'i':
         choice->busy_only = !choice->busy_only;
         break;
+    case 't':
+        choice->targets = !choice->targets;
+        for (size_t i = 0; i < live->model.now.pmcs.n; i++)
+            live->model.now.pmcs.items[i].asked = false;
+        break;
     default:
         return true;
     }

@@ -10,7 +10,7 @@
 #include <string.h>
 
 static const char usage[] =
-    "usage: pmctop [-biR] [-n N] [-d SECONDS] [-s rate|count|name] [-f TEXT]\n"
+    "usage: pmctop [-biRt] [-n N] [-d SECONDS] [-s rate|count|name] [-f TEXT]\n"
     "A live view of the PMCs of a mounted pmcfs that you may read: counts, rates, metrics,\n"
     "and the rows with their owners. The keys are on a page behind h.\n"
     "  -b          print lines with tab separated columns\n"
@@ -20,6 +20,7 @@ static const char usage[] =
     "  -R          reverse the order\n"
     "  -f TEXT     show only lines that contain TEXT\n"
     "  -i          hide idle lines\n"
+    "  -t          show the targets, with names of processes, instead of the metrics\n"
     "  -h, --help  print this text\n"
     "  --version   print the version\n"
     "PMC=DIR is where pmcfs is mounted; without it, /pmc, or else the first mount.\n";
@@ -69,6 +70,9 @@ static int option_take(struct options *options, int option)
     case 'R':
         options->choice.reversed = true;
         return 0;
+    case 't':
+        options->choice.targets = true;
+        return 0;
     case 'n':
         return limit_parse(optarg, &options->limit) ? 0 : misuse("n", optarg, "a number above 0");
     case 'd':
@@ -96,7 +100,7 @@ int main(int argc, char **argv)
     struct tree tree = {0};
     int option, rc;
 
-    while ((option = getopt_long(argc, argv, "bn:d:s:Rf:ih", words, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "bn:d:s:Rf:ith", words, NULL)) != -1) {
         if (option == 'h' || option == 'V')
             return fputs(option == 'h' ? usage : "pmctop " PMCFS_VERSION "\n", stdout) < 0 ||
                    fflush(stdout) != 0;

@@ -13,10 +13,16 @@ const char *const sort_names[SORTS] = {"rate", "count", "name"};
 
 /* ---- a reading ---- */
 
+static void pmc_free(struct pmc *pmc)
+{
+    free(pmc->metrics.items);
+    free(pmc->targets.items);
+}
+
 static void reading_clear(struct reading *reading)
 {
     for (size_t i = 0; i < reading->pmcs.n; i++)
-        free(reading->pmcs.items[i].metrics.items);
+        pmc_free(&reading->pmcs.items[i]);
     reading->pmcs.n = reading->lines.n = 0;
 }
 
@@ -199,7 +205,7 @@ void model_free(struct model *model)
 
 /* ---- metrics ---- */
 
-/* A PMC that was removed since, or may be read only in part, has no metrics. */
+/* A PMC that was removed since, or may be read only in part, has no metrics and targets. */
 const struct pmc *model_pmc(struct model *model, const struct line *line)
 {
     struct pmc *pmc = &model->now.pmcs.items[line->pmc];
@@ -214,6 +220,11 @@ const struct pmc *model_pmc(struct model *model, const struct line *line)
         pmc->partial = strstr(pmc->metrics.items, " partial\n") != NULL;
     else
         pmc->metrics.n = 0;
+    free(name);
+    name = NULL;
+    if (model->choice.targets && asprintf(&name, "%s/target", pmc->name) >= 0 &&
+        !tree_file(model->tree, name, &pmc->targets))
+        pmc->targets.n = 0;
     free(name);
     return pmc;
 }
@@ -249,6 +260,42 @@ void metrics_print(const struct pmc *pmc, bool brief, struct buf *out)
         /* the screen computes rates since the last reading */
         if (!rate)
             metric_print(line, name_len, brief, out->len == begun, out);
+    }
+}
+
+/* Appends the name of a process or thread, if the user can see it. */
+static void process_print(const char *target, char separator, struct buf *out)
+{
+    const char *number = strncmp(target, "tid:", 4) == 0 ? target + 4 : target;
+    char path[64], name[64];
+    FILE *file;
+    size_t n;
+
+    if (!strtoul(number, NULL, 10))
+        return;
+    snprintf(path, sizeof path, "/proc/%lu/comm", strtoul(number, NULL, 10));
+    file = fopen(path, "re");
+    n = file ? fread(name, 1, sizeof name, file) : 0;
+    if (file)
+        fclose(file);
+    if (n && name[n - 1] == '\n')
+        n--;
+    if (n) {
+        buf_char(out, separator);
+        buf_word(out, name, n);
+    }
+}
+
+void targets_print(const struct pmc *pmc, bool brief, struct buf *out)
+{
+    const char *line = pmc->targets.n ? pmc->targets.items : "";
+    const size_t begun = out->len;
+
+    for (; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+        if (out->len > begun)
+            buf_str(out, brief ? ", " : ",");
+        buf_add(out, line, strcspn(line, "\n"));
+        process_print(line, brief ? ' ' : ':', out);
     }
 }
 

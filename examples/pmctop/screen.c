@@ -24,6 +24,7 @@ static const char *const help[] = {
     "R            the other way round",
     "/            show only lines that contain a text (Enter keeps it, Esc ends it)",
     "i            hide idle lines: events at rate 0, rows without a holder",
+    "t            targets with names of processes, or metrics",
     "p  Space     pause: nothing is read",
     "d            seconds between readings",
     "arrows j k   scroll; Page Up, Page Down, Home, End",
@@ -74,7 +75,10 @@ static void pmc_cells(struct model *model, const struct line *line, struct grid 
     grid_word(grid, line->state);
     if (pmc->partial)
         buf_str(&grid->text, "partial ");
-    metrics_print(pmc, true, &grid->text);
+    if (model->choice.targets)
+        targets_print(pmc, true, &grid->text);
+    else
+        metrics_print(pmc, true, &grid->text);
     grid_cell(grid);
 }
 
@@ -93,7 +97,7 @@ static void grid_titles(const struct live *live, struct grid *grid)
     case PAGE_PMCS:
         grid_begin(grid, 6, PMC_NUMBERS);
         for (size_t i = 0; i < 6; i++)
-            grid_word(grid, pmc_titles[i]);
+            grid_word(grid, i == 5 && live->model.choice.targets ? "TARGETS" : pmc_titles[i]);
         break;
     case PAGE_ROWS:
         grid_begin(grid, ROW_COLUMNS, ROW_NUMBERS);

@@ -49,6 +49,7 @@ extern const char *const sort_names[SORTS];
 struct choice {
     enum sort sort;
     bool reversed, busy_only;
+    bool targets; /* show targets instead of metrics */
     char filter[64]; /* "": no filter */
 };
 
@@ -64,6 +65,7 @@ struct pmc {
     const char *name;
     size_t first, n;     /* its range in lines */
     struct text metrics; /* contents of its file `metrics`, read on demand */
+    struct text targets; /* of `target`, if they are shown */
     bool asked, partial;
 };
 
@@ -91,6 +93,9 @@ const struct pmc *model_pmc(struct model *model, const struct line *line);
 /* Prints all metrics of a PMC except rates of events: "ipc=2.000000,cpi=0.500000", or brief for
  * people, "ipc 2.000 cpi 0.500". */
 void metrics_print(const struct pmc *pmc, bool brief, struct buf *out);
+/* Prints the targets of a PMC, with the names of processes: "1234 make, cpu0", or for programs
+ * "1234:make,cpu0". */
+void targets_print(const struct pmc *pmc, bool brief, struct buf *out);
 /* Prints a number with at most six characters, as "1.234k"; "-" if negative. */
 void number_print(double value, struct buf *out);
 /* Returns whether one of these words matches the filter. */

@@ -138,6 +138,24 @@ t_metrics_and_partial_are_those_of_the_pmc() {
     is "$(batch -n 1 | cut -f 1,6,7 | uniq)" $'a\tno\tipc=2.000000,cpi=0.500000\nb\tyes\tipc=2.000000,cpi=0.500000'
 }
 
+t_targets_have_the_names_of_processes() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults "target=${PID_OF[p]}"
+    pmc b event=task-clock target=cpu0
+    pmc c event=page-faults
+    top -b -t -n 1 -s name >"$T/out"
+    is "$(cut -f 2,8 "$T/out")" $'name\ttargets\na\t'"${PID_OF[p]}:target"$'\nb\tcpu0\nc\t-'
+    screen_start 80 24
+    shows_not 'TARGETS'
+    press t
+    shows $' TARGETS *\n'
+    shows $'\na'" +page-faults .*running +${PID_OF[p]} target"
+    press t
+    shows ' METRICS'
+    screen_quit
+}
+
 t_lines_are_sorted_and_filtered() {
     mount_sim
     pmc a10 event=cycles count=5
