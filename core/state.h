@@ -6,7 +6,7 @@
 
 #include "core/backend.h"
 #include "core/base/event.h"
-#include "core/base/ids.h"
+#include "core/base/vec.h"
 #include "core/base/journal.h"
 #include "core/call.h"
 #include "core/host.h"

@@ -1,8 +1,6 @@
 /*
  * Serials in a sorted vector.
  */
-#include "core/base/ids.h"
-
 #include "core/base/vec.h"
 
 #include <assert.h>

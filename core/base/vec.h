@@ -1,9 +1,11 @@
 /*
- * Containers: growing arrays, and hash tables by uthash.
+ * Containers: growing arrays, hash tables by uthash, and objects by serial number.
  */
 #pragma once
 
 #include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,3 +61,30 @@ static inline int vec_grow(void *items, size_t *cap, size_t n, size_t size)
 /* Removes the item at `at`. */
 #define vec_remove(vec, at)                                                                        \
     memmove(&(vec)->items[at], &(vec)->items[(at) + 1], (--(vec)->n - (at)) * sizeof *(vec)->items)
+
+/*
+ * ---- objects by serial number, in order ----
+ *
+ * Serials only grow and are never reused, so adding appends; lookup is a binary search; readdir
+ * walks in order with the serial as its cookie.
+ */
+
+struct ids {
+    struct ids_slot {
+        uint64_t id;
+        void *object;
+    } * slots;
+    size_t n, size;
+    size_t walked; /* position of the last ids_next() */
+};
+
+void ids_init(struct ids *ids);
+void ids_free(struct ids *ids); /* asserts that there are no objects */
+/* Adds an object. The id must be larger than all earlier ones; while a state is loaded, any absent
+ * id. Returns false on ENOMEM. */
+bool ids_add(struct ids *ids, uint64_t id, void *object);
+void *ids_find(const struct ids *ids, uint64_t id); /* NULL: absent */
+void *ids_remove(struct ids *ids, uint64_t id);     /* the object, or NULL */
+/* Returns the first object with an id > after, and its id, or NULL. Objects may be added and
+ * removed during a walk. */
+void *ids_next(struct ids *ids, uint64_t after, uint64_t *id);

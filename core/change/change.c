@@ -5,7 +5,7 @@
 #include "core/call.h"
 #include "core/change/plan.h"
 
-#include "core/files.h"
+#include "core/engine.h"
 #include "core/pmc/count.h"
 
 #include <errno.h>

@@ -1,11 +1,221 @@
 /*
  * The swap: the only place where a change takes effect, with the lock. Rows may still refuse it;
- * then the desired value replaces the old one.
+ * then the desired value replaces the old one. The claim of rows is replaced by the claim of the
+ * new set, and claims are arranged at an attach so that PMCs that cover the same process do not
+ * share a row.
  */
 #include "core/change/plan.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- rows: the claim ---- */
+
+/* Finds the CPUs of all links after the change. `all` and cgroups claim slots of offline CPUs too.
+ */
+static bool claim_cpus(const struct change *change, struct claim *claim)
+{
+    const struct links *links = change->diff.links;
+    const struct cpus *class = &change->engine->classes[claim->class_index].cpus;
+    bool ok = true, whole_machine = false;
+
+    for (unsigned i = 0; i < links->n; i++) {
+        const struct link *link = links->link[i];
+
+        if (link->state == LINK_ENDED)
+            continue;
+        if (link->kind == TARGET_CPU)
+            ok &= cpus_add(&claim->cpus, link->cpu);
+        whole_machine |= link->kind == TARGET_CGROUP;
+    }
+    if (whole_machine)
+        ok &= cpus_copy(&claim->cpus, &change->engine->possible);
+    else if (claim->system && change->desired.wants_all)
+        ok &= cpus_add_all(&claim->cpus, cpus_count(class) ? class : &change->engine->possible);
+    return ok;
+}
+
+static void claim_free(struct claim *claim)
+{
+    if (claim)
+        cpus_free(&claim->cpus);
+    free(claim);
+}
+
+static int check_row(struct change *change)
+{
+    const struct desired *desired = &change->desired;
+    const struct event *event = &desired->set->event[0];
+
+    if (settings_number(&desired->settings, KEY_ROW) == UINT64_MAX ||
+        (!desired->new_set && change->pmc->set && !(desired->given & GIVEN(KEY_ROW))))
+        return 0;
+    return err_set(&change->err, E19,
+                   "row=%llu: \"%s\" belongs to class \"%s\", which has no rows: write row=any",
+                   (unsigned long long)settings_number(&desired->settings, KEY_ROW), event->written,
+                   change->engine->classes[event->class_index].name);
+}
+
+/* Creates the claim of the new set without rows; NULL: it needs none. */
+static int claim_make(struct change *change, struct claim **out)
+{
+    const struct set *set = change->desired.set;
+    const struct pmc *pmc = change->pmc;
+    unsigned n = 0;
+
+    *out = NULL;
+    for (unsigned i = 0; set && i < set->n; i++)
+        n += set->event[i].rows != 0;
+    if (set && n == 0)
+        return check_row(change);
+    if (n == 0 || change->desired.settings.word[KEY_MULTIPLEX])
+        return 0;
+    struct claim *claim = calloc(1, sizeof *claim);
+    if (!claim)
+        return err_nomem(&change->err);
+    claim->pmc = pmc->id;
+    claim->instance = pmc->instance->id;
+    claim->uid = pmc->uid;
+    claim->system = mode_table[change->desired.settings.mode].system;
+    cpus_init(&claim->cpus);
+    claim_members(claim, set, settings_number(&change->desired.settings, KEY_ROW));
+    bool ok = claim_cpus(change, claim);
+    if (ok && (!claim->system || cpus_count(&claim->cpus))) {
+        *out = claim;
+        return 0;
+    }
+    claim_free(claim);
+    return ok ? 0 : err_nomem(&change->err);
+}
+
+/* ---- rows: processes that two PMCs cover ---- */
+
+/* Returns true if both cover, or will cover, the same process. */
+static bool covers_link(struct engine *engine, const struct link *link, bool descendants,
+                        const struct link *other)
+{
+    if (link->state == LINK_ENDED || other->state == LINK_ENDED || link->kind > TARGET_THREAD ||
+        other->kind > TARGET_THREAD)
+        return false;
+    if (link->pid == other->pid)
+        return link->kind == TARGET_PROCESS || other->kind == TARGET_PROCESS ||
+               link->tid == other->tid;
+    return descendants && link->counter && engine->backend->covers(link->counter, other->pid);
+}
+
+/* The links of a PMC; for the changing PMC, its links after the change. */
+struct view {
+    const struct links *links; /* NULL: released */
+    bool descendants;
+};
+
+static struct view view_of(const struct change *change, uint64_t id)
+{
+    const struct pmc *pmc = ids_find(&change->engine->pmcs, id);
+
+    if (!pmc)
+        return (struct view){.links = NULL};
+    if (pmc == change->pmc)
+        return (struct view){change->diff.links, change->desired.settings.word[KEY_DESCENDANTS]};
+    return (struct view){pmc->links, pmc->settings.word[KEY_DESCENDANTS]};
+}
+
+static bool conflict(void *ctx, uint64_t a, uint64_t b)
+{
+    const struct change *change = ctx;
+    struct view va = view_of(change, a), vb = view_of(change, b);
+
+    if (!va.links || !vb.links)
+        return true; /* a released PMC holds its rows until its counters are closed */
+    for (unsigned i = 0; i < va.links->n; i++)
+        for (unsigned j = 0; j < vb.links->n; j++) {
+            const struct link *one = va.links->link[i], *other = vb.links->link[j];
+
+            if (covers_link(change->engine, one, va.descendants, other) ||
+                covers_link(change->engine, other, vb.descendants, one))
+                return true;
+        }
+    return false;
+}
+
+/* ---- rows: replacing the claim ---- */
+
+static bool claim_alike(const struct claim *a, const struct claim *b)
+{
+    if (!a || !b)
+        return a == b;
+    if (a->system != b->system || a->n != b->n || !cpus_equal(&a->cpus, &b->cpus))
+        return false;
+    for (unsigned i = 0; i < a->n; i++)
+        if (a->member[i].fits != b->member[i].fits || a->member[i].needed != b->member[i].needed ||
+            a->member[i].wanted != b->member[i].wanted)
+            return false;
+    return true;
+}
+
+static int claim_arrange(struct change *change, struct claim *claim)
+{
+    if (!claim || claim->system || !change->diff.n_opens)
+        return 0;
+    return rows_arrange(change->engine->rows, claim, conflict, change, &change->err);
+}
+
+/* Reserves rows. A refusal names all events of the claim. */
+static int claim_reserve(struct change *change, struct claim *claim)
+{
+    const struct set *set = change->desired.set;
+    struct buf names;
+    char room[256];
+    int rc;
+
+    buf_init(&names, room, sizeof room);
+    for (unsigned i = 0; i < set->n; i++)
+        if (set->event[i].rows)
+            buf_printf(&names, "%s%s", names.len ? " " : "", set->event[i].written);
+    rc = rows_reserve(change->engine->rows, claim, text_shown(buf_text(&names)), &change->err);
+    buf_free(&names);
+    return rc;
+}
+
+static int change_rows(struct change *change)
+{
+    struct rows *rows = change->engine->rows;
+    struct claim *old = change->pmc->claim, *claim, before = {.pmc = 0};
+    int rc = claim_make(change, &claim);
+
+    if (rc)
+        return rc;
+    if (claim_alike(claim, old) && !change->desired.new_set) {
+        claim_free(claim);
+        return claim_arrange(change, old);
+    }
+    if (old) {
+        before = *old;
+        rows_release(rows, old);
+    }
+    if (claim)
+        rc = claim_reserve(change, claim);
+    if (rc == 0)
+        rc = claim_arrange(change, claim);
+    if (rc == 0) {
+        claim_free(old);
+        change->pmc->claim = claim;
+        return 0;
+    }
+    if (claim)
+        rows_release(rows, claim);
+    claim_free(claim);
+    if (old) { /* cannot fail: the lock was held, so the old rows are free */
+        *old = before;
+        bool retaken = rows_retake(rows, old);
+        assert(retaken);
+        (void)retaken;
+    }
+    return rc;
+}
+
+/* ---- removing links, and guards ---- */
 
 /* Removes a link. Its counter is closed when the last running read has finished. */
 static void retire(struct change *change, struct link *link)

@@ -200,9 +200,6 @@ static inline bool wanted_is_system(const struct wanted *wanted)
 int load_targets(struct change *change); /* after all moves are planned */
 int load_below(struct change *change);   /* after the attach, for descendants */
 
-/* change_rows.c: replaces and arranges the claim. */
-int change_rows(struct change *change);
-
 /* change_quota.c: descriptors and links. All except the last two may be called without the lock. */
 unsigned long quota_left(const struct change *change); /* ULONG_MAX: no limit */
 void quota_hold(struct change *change, unsigned n);    /* descriptors of pmcfs */

@@ -3,8 +3,7 @@
  * admin/instances/NAME: the limits of an instance, and its release.
  */
 #include "core/engine.h"
-#include "core/files.h"
-#include "core/pmc/instance.h"
+#include "core/pmc/pmc.h"
 #include "core/state.h"
 #include "core/users/users.h"
 

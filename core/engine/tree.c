@@ -5,7 +5,6 @@
 #include "core/engine.h"
 
 #include "core/change/change.h"
-#include "core/pmc/instance.h"
 #include "core/pmc/pmc.h"
 #include "core/read/reader.h"
 #include "core/show/series.h"

@@ -4,7 +4,7 @@
  */
 #include "core/journal/load.h"
 
-#include "core/pmc/instance.h"
+#include "core/pmc/pmc.h"
 #include "core/users/users.h"
 
 #include <stdlib.h>

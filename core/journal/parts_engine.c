@@ -4,7 +4,7 @@
 #include "core/journal/load.h"
 
 #include "core/base/arena.h"
-#include "core/pmc/instance.h"
+#include "core/pmc/pmc.h"
 #include "core/pmc/metric.h"
 
 #include <stdlib.h>

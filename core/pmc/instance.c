@@ -1,11 +1,10 @@
 /*
  * PMCs of one instance by name (a sorted vector), and each user's last sentence.
  */
-#include "core/pmc/instance.h"
+#include "core/pmc/pmc.h"
 
 #include "core/base/vec.h"
 #include "core/engine.h"
-#include "core/pmc/pmc.h"
 
 #include <assert.h>
 #include <stdlib.h>

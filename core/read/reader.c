@@ -7,7 +7,6 @@
 
 #include "core/change/change.h"
 #include "core/engine.h"
-#include "core/files.h"
 #include "core/pmc/pmc.h"
 #include "core/read/folded.h"
 #include "core/users/users.h"

@@ -1,7 +1,7 @@
 /*
  * The reader of an open `samples` or `samples.perf`: a position in the log and the state of its
  * form. Protected by the engine's lock; while `busy` is set only the thread that reads may use the
- * other fields. The file operations are in files.h.
+ * other fields. The file operations are in engine.h.
  */
 #pragma once
 

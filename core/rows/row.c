@@ -1,6 +1,6 @@
 /*
  * Rows: the signed numbers, the slots of each CPU, administration and queries. row_choose.c chooses
- * the rows of a PMC, row_arrange.c moves PMCs. (R numbers: rules of hwpmc, in tests/reference-ids.)
+ * the rows of a PMC and moves PMCs. (R numbers: rules of hwpmc, in tests/reference-ids.)
  *
  *   event                        number   condition                                   rule
  *   process PMC created, freed   +1, -1   number >= 0                                 R01 R02

@@ -1,5 +1,5 @@
 /*
- * Private to row.c, row_choose.c and row_arrange.c.
+ * Private to row.c and row_choose.c.
  *
  * hwpmc's signed number of a row is kept as its two halves, one of which is always 0:
  *
@@ -55,8 +55,6 @@ static inline uint64_t slots_closed(const struct cpu_slots *slots)
     return slots->taken | slots->disabled | slots->foreign;
 }
 
-/* ---- row.c ---- */
-
 uint64_t class_all(const struct row_class *class);         /* every row */
 uint64_t class_thread_rows(const struct row_class *class); /* rows > 0 */
 uint64_t class_closed_rows(const struct row_class *class); /* rows < 0 */
@@ -69,16 +67,3 @@ void claim_unbook(struct rows *rows, const struct claim *claim);
 /* Books exactly the probed slots that are neither taken nor on a THREAD row. Call after any change.
  */
 void foreign_settle(struct rows *rows, struct row_class *class);
-
-/* ---- row_choose.c ---- */
-
-/* Lists the rows that each member can have within `allowed`. Returns the number of wants, or 0 if
- * there are more than MATCH_ROWS. */
-unsigned claim_wants(const struct claim *claim, uint64_t allowed, struct want wants[MATCH_ROWS]);
-/* Copies the matched rows to the members. */
-void claim_give(struct claim *claim, const struct want *wants);
-/* Sorts the rows of `allowed` by the order of choice for this claim. Returns their number. */
-unsigned rows_order(const struct rows *rows, const struct claim *claim, uint64_t allowed,
-                    uint8_t order[MATCH_ROWS]);
-/* Returns true if both claims have the same uid and instance. */
-bool claim_same_owner(const struct claim *a, const struct claim *b);

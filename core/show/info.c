@@ -3,7 +3,6 @@
  */
 #include "core/base/vec.h"
 #include "core/engine.h"
-#include "core/files.h"
 #include "core/pmc/metric.h"
 #include "core/pmc/pmc.h"
 

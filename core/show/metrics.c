@@ -3,7 +3,7 @@
  * 0.0.4). Lines have no labels for processes and threads, and a label for the CPU only with
  * metrics=cpu.
  */
-#include "core/files.h"
+#include "core/engine.h"
 #include "core/pmc/count.h"
 
 #include <inttypes.h>

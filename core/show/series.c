@@ -6,7 +6,6 @@
 #include "core/show/series.h"
 
 #include "core/engine.h"
-#include "core/files.h"
 #include "core/pmc/count.h"
 
 #include <errno.h>

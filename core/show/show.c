@@ -2,7 +2,7 @@
  * The texts of one PMC: config, event, mode, target, ctl, count, detail, status, error.
  */
 #include "core/change/change.h"
-#include "core/files.h"
+#include "core/engine.h"
 #include "core/pmc/count.h"
 
 #include <errno.h>

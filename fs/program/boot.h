@@ -8,7 +8,7 @@
 #include "core/base/err.h"
 #include "core/base/scan.h"
 #include "core/base/vec.h"
-#include "core/pmc/instance.h"
+#include "core/pmc/pmc.h"
 
 #include <stdbool.h>
 #include <sys/types.h>

@@ -4,7 +4,7 @@
  */
 #include "fs/requests/wait.h"
 
-#include "core/pmc/instance.h"
+#include "core/pmc/pmc.h"
 #include "fs/requests/request.h"
 #include "fs/tree/node.h"
 

@@ -4,7 +4,7 @@
 #include "fs/tree/files.h"
 
 #include "core/engine.h"
-#include "core/pmc/instance.h"
+#include "core/pmc/pmc.h"
 
 #include <stdio.h>
 #include <string.h>

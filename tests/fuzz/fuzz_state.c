@@ -5,7 +5,7 @@
  */
 #include "tests/fuzz/fuzz.h"
 
-#include "core/pmc/instance.h"
+#include "core/pmc/pmc.h"
 #include "tests/unit/fixture.h"
 
 #include <stdio.h>

@@ -3,7 +3,7 @@
  */
 #include "tests/unit/unit.h"
 
-#include "core/pmc/instance.h"
+#include "core/pmc/pmc.h"
 #include "tests/unit/fixture.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /*
  * Serial numbers and their objects.
  */
-#include "core/base/ids.h"
+#include "core/base/vec.h"
 
 #include "tests/unit/unit.h"
 

@@ -5,7 +5,7 @@
 #include "tests/unit/unit.h"
 
 #include "core/engine.h"
-#include "core/pmc/instance.h"
+#include "core/pmc/pmc.h"
 #include "core/users/users.h"
 #include "tests/unit/fixture.h"
 

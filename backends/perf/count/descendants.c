@@ -5,7 +5,7 @@
 #include "backends/perf/count/counter.h"
 
 #include "backends/proc.h"
-#include "core/base/ids.h"
+#include "core/base/vec.h"
 #include "core/log/tasks.h"
 
 #include <errno.h>
