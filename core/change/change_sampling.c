@@ -153,50 +153,40 @@ static void find_rate(const struct change *change, struct sampling *sampling)
     }
 }
 
-static void find_depth(const struct change *change, struct sampling *sampling)
-{
-    uint64_t most = tunable_u64(&change->engine->tunables, TUNABLE_CALLCHAINDEPTH);
-    uint64_t asked = settings_number(&change->desired.settings, KEY_DEPTH);
-
-    if (most > change->log.limits.max_frames)
-        most = change->log.limits.max_frames;
-    sampling->depth = (unsigned)(asked < most ? asked : most); /* "default" is the largest number */
-    sampling->depth_asked = asked != UINT64_MAX && asked > most ? (unsigned)asked : 0;
-}
-
-/* Finds the stack size. Only users that may read the process's memory get stacks. */
-static void find_stack(const struct change *change, struct sampling *sampling)
-{
-    const uint64_t asked = settings_number(&change->desired.settings, KEY_STACK);
-
-    if (!wants_stack(change))
-        return;
-    sampling->stack = asked == UINT64_MAX ? STACK_STANDARD : (uint32_t)(asked + 7) & ~7u;
-    sampling->registers = change->log.limits.registers;
-}
-
-/* Finds all parameters. Counters that stay open keep theirs. */
+/* Finds all parameters. Counters that stay open keep theirs. Only users that may read the process's
+ * memory get stacks. */
 static void find_sampling(struct change *change)
 {
-    uint64_t chain = change->desired.settings.word[KEY_CALLCHAIN];
+    const struct settings *settings = &change->desired.settings;
+    const uint64_t depth = settings_number(settings, KEY_DEPTH),
+                   stack = settings_number(settings, KEY_STACK);
+    struct sampling *sampling = &change->log.sampling;
+    uint64_t chain = settings->word[KEY_CALLCHAIN],
+             most = tunable_u64(&change->engine->tunables, TUNABLE_CALLCHAINDEPTH);
     bool opens = change->desired.new_set || change->diff.reopen || !pmc_live_links(change->pmc);
 
-    change->log.sampling = change->pmc->sampling;
+    *sampling = change->pmc->sampling;
     if (change->cause != CAUSE_COMMAND || !opens)
         return;
-    change->log.sampling = (struct sampling){.period = 0};
+    *sampling = (struct sampling){.period = 0};
     if (!change->desired.set || !(change->log.recorded & RECORDED_SAMPLES))
         return;
-    find_rate(change, &change->log.sampling);
-    change->log.sampling.raw = change->desired.settings.word[KEY_RAW];
-    if (change->log.sampling.raw || wants_stack(change))
-        change->log.sampling.observer = rights_to_memory(change->asker.rights);
+    find_rate(change, sampling);
+    sampling->raw = settings->word[KEY_RAW];
+    if (sampling->raw || wants_stack(change))
+        sampling->observer = rights_to_memory(change->asker.rights);
     if (chain == CALLCHAIN_OFF)
         return;
-    change->log.sampling.chain_user = chain != CALLCHAIN_KERNEL;
-    change->log.sampling.chain_kernel = chain != CALLCHAIN_USER && change->asker.may_kernel;
-    find_depth(change, &change->log.sampling);
-    find_stack(change, &change->log.sampling);
+    sampling->chain_user = chain != CALLCHAIN_KERNEL;
+    sampling->chain_kernel = chain != CALLCHAIN_USER && change->asker.may_kernel;
+    if (most > change->log.limits.max_frames)
+        most = change->log.limits.max_frames;
+    sampling->depth = (unsigned)(depth < most ? depth : most); /* "default" is the largest number */
+    sampling->depth_asked = depth != UINT64_MAX && depth > most ? (unsigned)depth : 0;
+    if (!wants_stack(change))
+        return;
+    sampling->stack = stack == UINT64_MAX ? STACK_STANDARD : (uint32_t)(stack + 7) & ~7u;
+    sampling->registers = change->log.limits.registers;
 }
 
 /* ---- the id of the set ---- */
@@ -295,19 +285,6 @@ static int find_number(struct change *change)
 
 /* ---- the recording ---- */
 
-/*
- * Returns true if the change needs a new recording with the requester's rights and PIDs. Counters
- * that join existing ones use their recording.
- */
-static bool needs_recording(const struct change *change)
-{
-    const struct pmc *pmc = change->pmc;
-    bool alone = change->diff.reopen || !pmc_live_links(pmc);
-
-    return !pmc->recording || change->desired.new_set ||
-           pmc->recorded.kinds != change->log.recorded || (alone && change->cause == CAUSE_COMMAND);
-}
-
 /* Refuses a target from a user who may not see the kernel if the recording shows it. */
 static int check_kernel_seen(struct change *change)
 {
@@ -357,11 +334,18 @@ static int check_log_kept(struct change *change)
 
 int plan_log(struct change *change)
 {
+    const struct pmc *pmc = change->pmc;
+    const bool alone = change->diff.reopen || !pmc_live_links(pmc);
     int rc;
 
     change->log.recorded = recorded_for(change->desired.settings.mode, &change->desired.settings);
     find_sampling(change);
-    change->log.anew = change->log.recorded && change->diff.n_opens && needs_recording(change);
+    /* A new recording has the requester's rights and PIDs. Counters that join existing ones use
+     * their recording. */
+    change->log.anew =
+        change->log.recorded && change->diff.n_opens &&
+        (!pmc->recording || change->desired.new_set ||
+         pmc->recorded.kinds != change->log.recorded || (alone && change->cause == CAUSE_COMMAND));
     rc = check_log_kept(change);
     if (rc == 0)
         rc = check_kernel_seen(change);
