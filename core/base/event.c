@@ -5,7 +5,6 @@
 #include "core/base/event.h"
 
 #include "core/base/cpus.h"
-#include "core/base/vec.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -2,7 +2,6 @@
  * Changes: the order of their parts, commands, the changes that the engine makes by itself, and
  * exits of targets that were not reported yet.
  */
-#include "core/call.h"
 #include "core/change/plan.h"
 
 #include "core/engine.h"

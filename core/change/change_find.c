@@ -2,7 +2,6 @@
  * The first part of a change, without the lock: parses the command, resolves names, finds processes
  * and cgroups, and checks that the requester may observe them.
  */
-#include "core/call.h"
 #include "core/change/plan.h"
 #include "core/pmc/metric.h"
 

@@ -3,7 +3,6 @@
  * value with the PMC: which links stay, leave, end, are opened or reopened.
  */
 #include "core/change/plan.h"
-#include "core/users/users.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,8 +5,6 @@
  */
 #include "core/change/plan.h"
 
-#include "core/users/users.h"
-
 #include <limits.h>
 #include <stdlib.h>
 

@@ -3,7 +3,6 @@
  * of the set, log=on.
  */
 #include "core/change/plan.h"
-#include "core/users/users.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -3,7 +3,6 @@
  * covered, not attached, or CPUs that do not exist.
  */
 #include "core/change/plan.h"
-#include "core/users/users.h"
 
 #include <errno.h>
 #include <stdlib.h>

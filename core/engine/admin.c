@@ -4,8 +4,6 @@
  */
 #include "core/engine.h"
 #include "core/pmc/pmc.h"
-#include "core/state.h"
-#include "core/users/users.h"
 
 #include <errno.h>
 #include <string.h>

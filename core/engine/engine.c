@@ -5,7 +5,6 @@
 
 #include "core/change/change.h"
 #include "core/pmc/metric.h"
-#include "core/users/users.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -4,11 +4,9 @@
  */
 #include "core/engine.h"
 
-#include "core/call.h"
 #include "core/change/change.h"
 #include "core/read/drain.h"
 #include "core/show/series.h"
-#include "core/state.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,6 @@
 #include "core/pmc/pmc.h"
 #include "core/read/reader.h"
 #include "core/show/series.h"
-#include "core/users/users.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -4,9 +4,6 @@
  */
 #include "core/journal/load.h"
 
-#include "core/pmc/pmc.h"
-#include "core/users/users.h"
-
 #include <stdlib.h>
 #include <string.h>
 

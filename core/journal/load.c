@@ -5,8 +5,6 @@
  */
 #include "core/journal/load.h"
 
-#include "core/users/users.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,6 @@
 #include "core/journal/load.h"
 
 #include "core/base/arena.h"
-#include "core/pmc/pmc.h"
 #include "core/pmc/metric.h"
 
 #include <stdlib.h>

@@ -5,10 +5,8 @@
 #include "core/journal/load.h"
 
 #include "core/base/arena.h"
-#include "core/pmc/pmc.h"
 #include "core/read/reader.h"
 #include "core/show/series.h"
-#include "core/users/users.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,6 @@
  */
 #include "core/pmc/pmc.h"
 
-#include "core/base/vec.h"
 #include "core/engine.h"
 
 #include <assert.h>

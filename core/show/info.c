@@ -1,7 +1,6 @@
 /*
  * The texts of info/ and of events/CLASS/EVENT.
  */
-#include "core/base/vec.h"
 #include "core/engine.h"
 #include "core/pmc/metric.h"
 #include "core/pmc/pmc.h"
