@@ -186,7 +186,7 @@ TEST(the_life_of_a_pmc_is_logged_in_order)
     sampler("i", "event=cycles:u freq=99");
     accepted("i", "target", "100");
     tell_sample(now(), 100, 0x11);
-    tick(50);
+    tick(80);
     accepted("i", "target", "101");
     accepted("i", "target", "-100");
     accepted("i", "ctl", "stop");
@@ -201,7 +201,7 @@ TEST(the_life_of_a_pmc_is_logged_in_order)
 TEST(an_exited_target_is_stopped_before_its_last_records_are_taken)
 {
     sampler("i", "event=cycles:u period=5000 target=100");
-    tick(50);
+    tick(80);
     ck_assert_uint_eq(fx.n_stopped, 0);
     fake_kill(&fx.host, 100, true);
     works_run();
@@ -489,7 +489,7 @@ TEST(losses_of_a_log_are_shown_everywhere)
 {
     sampler("i", "event=cycles freq=99 target=100");
     record_add_lost(&fx.told, now(), 0, 7);
-    tick(50);
+    tick(80);
     ck_assert_str_eq(value_of("i", "status", "kernel_lost"), "7");
     ck_assert_str_eq(value_of(NULL, "info/stats", "kernel_lost"), "7");
     ck_assert_str_eq(value_of(NULL, "info/stats", "intr_bufferfull"), "7");
@@ -506,7 +506,7 @@ TEST(a_later_worker_continues_to_record)
 {
     sampler("i", "event=cycles period=5000 callchain=on target=100");
     tell_sample(now(), 100, 0x99);
-    tick(50);
+    tick(80);
     const char *words = log_words("i");
     const char *status = read_file("i", "status");
     uint64_t bytes = charged(0);
@@ -517,7 +517,7 @@ TEST(a_later_worker_continues_to_record)
     ck_assert_ptr_nonnull(fx.plan.recorder);
     ck_assert_uint_eq(fx.plan.period, 5000);
     tell_sample(now(), 100, 0xaa);
-    tick(50);
+    tick(80);
     ck_assert_ptr_nonnull(strstr(log_words("i"), "sample:aa"));
     accepted("i", "ctl", "stop");
     ck_assert_ptr_nonnull(strstr(log_words("i"), "stop"));
@@ -527,7 +527,7 @@ TEST(switch_records_add_up_in_a_later_worker)
 {
     sampler("i", "event=task-clock log-csw=on count=9 target=100");
     tell_note(RECORD_VALUES, now(), 100, 2000000, 0);
-    tick(50);
+    tick(80);
     engine_reload();
     pass_ms(5);
     accepted("i", "ctl", "stop");
