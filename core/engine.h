@@ -69,10 +69,13 @@ void open_file_forget(struct open_file *open);
  */
 int open_file_keep(struct call *call, uint64_t bytes);
 /*
- * Charges the memory of a request before it waits. Returns 0 and the charged user (a reference) for
- * engine_uncharge_wait(), or P11 or E32.
+ * Charges memory that a request uses while it waits or runs. `what` is the subject of the sentence
+ * of P11. Returns 0 and the charged user (a reference) for engine_uncharge_wait(), or P11 or E32.
  */
-int engine_charge_wait(struct call *call, uint64_t bytes, struct user **user);
+int engine_charge_wait(struct call *call, uint64_t bytes, const char *what, struct user **user);
+/* Sets P11: the user's quota leaves less than `bytes` for `what`. Returns -EDQUOT. */
+int engine_refuse_memory(struct call *call, const struct user *user, uint64_t bytes,
+                         const char *what);
 void engine_uncharge_wait(struct user *user, uint64_t bytes);
 /* Prints the text of the journal record. */
 void open_file_print(struct open_file *open, struct buf *out);
@@ -83,7 +86,8 @@ bool open_file_again(struct engine *engine, struct open_file *open);
 
 /*
  * Counts an operation (info/stats: syscalls, syscall_errors) and stores the line of a failure for
- * `info/last_error`. record: false for failed reads other than EIO, and for requests of attributes.
+ * `info/last_error`. record: false for requests of attributes, and for failed reads except EIO and
+ * EDQUOT.
  * command: a write; the PMC's `error` shows its result, and EIO of reads.
  */
 void engine_finished(struct call *call, int rc, bool record, bool command);

@@ -335,15 +335,21 @@ static bool open_file_charge(struct open_file *open, uint64_t kept, bool was_gra
     return true;
 }
 
+int engine_refuse_memory(struct call *call, const struct user *user, uint64_t bytes,
+                         const char *what)
+{
+    return err_set(&call->err, P11,
+                   "%s needs %llu bytes of memory, and %s leaves less: close other files, release "
+                   "a PMC, or set a smaller logsize",
+                   what, (unsigned long long)bytes, user_limit_shown(user, USED_TEXTS));
+}
+
 int open_file_keep(struct call *call, uint64_t bytes)
 {
     if (open_file_charge(call->open, bytes, false))
         return 0;
-    return err_set(&call->err, P11,
-                   "this open file needs %llu bytes of memory, and %s leaves less: close other "
-                   "files, release a PMC, or set a smaller logsize",
-                   (unsigned long long)(open_file_bytes(call->open) + bytes),
-                   user_limit_shown(call->open->payer, USED_TEXTS));
+    return engine_refuse_memory(call, call->open->payer, open_file_bytes(call->open) + bytes,
+                                "this open file");
 }
 
 static bool payer_set(struct engine *engine, struct open_file *open, uid_t uid)
@@ -389,7 +395,7 @@ bool open_file_again(struct engine *engine, struct open_file *open)
 
 /* ---- requests that wait ---- */
 
-int engine_charge_wait(struct call *call, uint64_t bytes, struct user **user)
+int engine_charge_wait(struct call *call, uint64_t bytes, const char *what, struct user **user)
 {
     struct user *payer =
         call->open && call->open->payer
@@ -403,10 +409,7 @@ int engine_charge_wait(struct call *call, uint64_t bytes, struct user **user)
         *user = payer;
         return 0;
     }
-    err_set(&call->err, P11,
-            "the command has to wait, and its %llu bytes are more than %s leaves: let other "
-            "commands finish, release a PMC, or set a smaller logsize",
-            (unsigned long long)bytes, user_limit_shown(payer, USED_TEXTS));
+    engine_refuse_memory(call, payer, bytes, what);
     user_unref(payer);
     return -EDQUOT;
 }

@@ -15,6 +15,8 @@
 #define STACKS_MAX   (1u << 16)
 #define TEXT_BYTES   (64u << 20) /* limit for all stacks */
 #define EXITS_LATE   64          /* exits that are not applied yet */
+#define STACK_BYTES  (sizeof(struct stack) + 32) /* with the allocator's and the table's share */
+#define CHARGE_STEP  (UINT64_C(1) << 20)
 
 struct stack {
     UT_hash_handle hh;
@@ -31,6 +33,10 @@ struct folder {
     size_t bytes;    /* text of all stacks */
     uint64_t cut;    /* samples beyond the limits */
     bool failed;     /* ENOMEM */
+    bool (*charge)(void *arg, uint64_t bytes);
+    void *arg;
+    uint64_t charged; /* less than CHARGE_STEP below the memory in use */
+    bool refused;
 };
 
 /* ---- texts ---- */
@@ -162,6 +168,19 @@ static struct stack *stack_new(struct folder *folder)
     return stack;
 }
 
+/* Charges the memory in use and `more`. Returns false, and sets refused, if a quota is exceeded. */
+static bool folder_charge(struct folder *folder, uint64_t more)
+{
+    const uint64_t used = tasks_bytes(&folder->spaces) + folder->bytes +
+                          HASH_COUNT(folder->stacks) * STACK_BYTES + more;
+
+    while (!folder->refused && used >= folder->charged + CHARGE_STEP) {
+        folder->refused = !folder->charge(folder->arg, CHARGE_STEP);
+        folder->charged += CHARGE_STEP;
+    }
+    return !folder->refused;
+}
+
 static void sample_take(struct folder *folder, const struct record_sample *sample)
 {
     struct stack *stack;
@@ -222,7 +241,7 @@ static void records_take(struct folder *folder, const struct buf *batch)
 {
     const struct record *record;
 
-    for (size_t at = 0; at < batch->len; at += record->size) {
+    for (size_t at = 0; at < batch->len && folder_charge(folder, 0); at += record->size) {
         record = (const void *)(batch->data + at);
         if (record->type == RECORD_SAMPLE)
             sample_take(folder, (const void *)record);
@@ -245,14 +264,17 @@ static int folder_fill(struct folder *folder, struct log *log)
     if (!cursor)
         return -ENOMEM;
     buf_init(&batch, NULL, 0);
-    while (cursor->next <= last && log_take(cursor, &batch, BATCH_BYTES) > 0 && !batch.failed) {
+    while (!folder->refused && cursor->next <= last &&
+           log_take(cursor, &batch, BATCH_BYTES) > 0 && !batch.failed) {
         records_take(folder, &batch);
         buf_clear(&batch);
     }
     failed = batch.failed || folder->failed || folder->line.failed;
     buf_free(&batch);
     log_close(cursor);
-    return failed ? -ENOMEM : 0;
+    if (failed)
+        return -ENOMEM;
+    return folder->refused ? -EDQUOT : 0;
 }
 
 static int stack_compare(const struct stack *a, const struct stack *b)
@@ -260,8 +282,13 @@ static int stack_compare(const struct stack *a, const struct stack *b)
     return strcmp(a->text, b->text);
 }
 
-static void lines_add(struct buf *out, struct folder *folder)
+static int lines_add(struct buf *out, struct folder *folder)
 {
+    const size_t size = folder->bytes + (HASH_COUNT(folder->stacks) + 2) * (U64_DIGITS + 2);
+
+    if (!folder_charge(folder, size))
+        return -EDQUOT;
+    buf_reserve(out, size); /* so that the text does not double its memory while it grows */
     HASH_SORT(folder->stacks, stack_compare);
     for (const struct stack *stack = folder->stacks; stack; stack = stack->hh.next) {
         buf_str(out, stack->text);
@@ -274,6 +301,7 @@ static void lines_add(struct buf *out, struct folder *folder)
         buf_u64(out, folder->cut);
         buf_char(out, '\n');
     }
+    return out->failed ? -ENOMEM : 0;
 }
 
 static void stacks_free(struct folder *folder)
@@ -286,18 +314,19 @@ static void stacks_free(struct folder *folder)
     }
 }
 
-int folded_text(struct log *log, struct buf *out)
+int folded_text(struct log *log, struct buf *out, bool (*charge)(void *arg, uint64_t bytes),
+                void *arg)
 {
-    struct folder folder = {.failed = false};
+    struct folder folder = {.charge = charge, .arg = arg};
     int rc;
 
     tasks_init(&folder.spaces);
     buf_init(&folder.line, NULL, 0);
     rc = folder_fill(&folder, log);
     if (rc == 0)
-        lines_add(out, &folder);
+        rc = lines_add(out, &folder);
     stacks_free(&folder);
     tasks_free(&folder.spaces);
     buf_free(&folder.line);
-    return rc == 0 && out->failed ? -ENOMEM : rc;
+    return rc;
 }

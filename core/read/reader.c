@@ -494,23 +494,46 @@ int store_samples(struct call *call)
 
 /* ---- samples.folded ---- */
 
+/* The user that is charged while a text is made. */
+struct folded_payer {
+    struct user *user;
+    uint64_t charged, last; /* bytes; the last step may have been refused */
+};
+
+static bool folded_charge(void *arg, uint64_t bytes)
+{
+    struct folded_payer *payer = arg;
+
+    payer->last = bytes;
+    if (!user_charge(payer->user, USED_TEXTS, (int64_t)bytes))
+        return false;
+    payer->charged += bytes;
+    return true;
+}
+
 /* Drains and folds the log. Drops the references to log and recording. */
 static int folded_make(struct call *call, struct log *log, struct recording *recording,
                        struct buf *text)
 {
+    static const char need[] = "counting the stacks of this log";
+    struct folded_payer payer = {.charged = 0};
     bool any = false;
-    int rc;
+    int rc = engine_charge_wait(call, 0, need, &payer.user);
 
     slow_begin(call, true);
     if (recording)
         recording_drain(recording, true, &any);
-    rc = folded_text(log, text);
+    rc = rc ? rc : folded_text(log, text, folded_charge, &payer);
     recording_unref(recording);
     log_unref(log);
     slow_end(call);
+    if (rc == -EDQUOT)
+        engine_refuse_memory(call, payer.user, payer.charged + payer.last, need);
+    if (payer.user)
+        engine_uncharge_wait(payer.user, payer.charged);
     if (slow_interrupted(call))
         return -EINTR; /* the reader was interrupted */
-    return rc || text->failed ? err_nomem(&call->err) : CALL_DONE;
+    return rc == -ENOMEM ? err_nomem(&call->err) : rc;
 }
 
 int show_samples_folded(struct call *call)

@@ -342,7 +342,8 @@ static void request_count(struct request *rq, int rc)
     const bool has_reason = rq->call.err.id != ERR_NONE;
 
     if (rq->counted)
-        engine_finished(&rq->call, rc, has_reason && (!rq->op->is_quiet || rc == -EIO),
+        engine_finished(&rq->call, rc,
+                        has_reason && (!rq->op->is_quiet || rc == -EIO || rc == -EDQUOT),
                         rq->op->is_command);
 }
 

@@ -94,7 +94,7 @@ struct op {
     const char *file;     /* name in sentences; NULL: the name of its file */
     bool counted;         /* counts in statistics and last error */
     bool is_command;      /* a write */
-    bool is_quiet;        /* reads and attributes: of failures only EIO is recorded */
+    bool is_quiet;        /* reads and attributes: of failures only EIO and EDQUOT are recorded */
     bool gone_ok;         /* run even if its PMC or instance is gone */
     bool has_text;        /* needs rq->text; ENOMEM if it is NULL */
     bool locks_directory; /* the kernel holds a directory's lock until the reply: never waits */

@@ -98,7 +98,8 @@ int wait_admit(struct wait_queues *queues, struct request *rq)
     if (!rq->op->is_command || rq->keeper)
         return CALL_WAIT;
     rq->kept_bytes = sizeof *rq + rq->inflight->bytes;
-    rc = engine_charge_wait(&rq->call, rq->kept_bytes, &rq->keeper);
+    rc = engine_charge_wait(&rq->call, rq->kept_bytes, "a command that waits for others",
+                            &rq->keeper);
     return rc ? rc : CALL_WAIT;
 }
 

@@ -117,7 +117,7 @@ t_commands_that_wait_are_charged_to_their_user() {
     stuck_start bobs "$BOB"
     talker_start big as "$ALICE" /usr/bin/python3 -B -I -c "$big_writers" "$M" "${PID_OF[alices]}" 240
     if [[ $GREETING == started ]]; then read -r -t 20 -u "${OUT[big]}" GREETING; fi
-    like "$GREETING" "^EDQUOT P11 (config|target): the command has to wait, .* bytes are more than max_log_per_user"
+    like "$GREETING" "^EDQUOT P11 (config|target): a command that waits for others needs [0-9]+ bytes of memory, and max_log_per_user .* leaves less"
     eventually 20 '(($(stat_value parked) >= 100))'
     between "$(stat_value parked)" 100 137 'commands that wait'
     as "$BOB" mkdir "$M/b"

@@ -548,6 +548,41 @@ t_texts_that_are_not_read_to_their_end_are_charged() {
     like "$(as "$BOB" dd if="$M/metrics.prom" bs=100 2>/dev/null)" 'pmcfs_instances 0$'
 }
 
+# PMC LAST_ERROR: opens samples.folded of PMC and reads one byte, until a read is refused
+folders='
+import os, sys
+path, held, refused = sys.argv[1] + "/samples.folded", [], 0
+def whole():
+    with open(path, "rb", 0) as f: return len(f.readall())
+size = whole()
+while not refused and len(held) < 100:
+    held.append(os.open(path, os.O_RDONLY))
+    try: os.read(held[-1], 1)
+    except OSError as e: refused = e.errno
+print(os.strerror(refused), open(sys.argv[2]).read(), end="")
+for fd in held: os.close(fd)
+for _ in range(30): assert whole() == size'
+
+#@ slow
+t_memory_for_counting_stacks_is_charged_while_they_are_counted() {
+    mount_pmcfs
+    users a "$ALICE" event=page-faults period=1 logsize=8388608
+    as "$ALICE" /usr/bin/python3 -B -I - "$M/a" <<'P'
+import ctypes, mmap, sys
+libc, page = ctypes.CDLL(None), mmap.mmap(-1, 4096)
+with open(sys.argv[1] + "/target", "w") as f: f.write("self")
+for i in range(20000): # each sample has a stack of its own
+    libc.prctl(15, b"%d" % i)
+    page.madvise(mmap.MADV_DONTNEED)
+    page[0] = 1
+P
+    eventually 10 '[[ $(state a) == exited ]]'
+    between "$(wc -l <"$M/a/samples.folded")" 15000 30000 stacks
+    echo 0 >"$M/admin/tunables/max_log_per_user"
+    like "$("${ALICES[@]}" /usr/bin/python3 -B -I -c "$folders" "$M/a" "$M/info/last_error")" \
+        "^${STRERROR[EDQUOT]} EDQUOT P11 samples.folded: counting the stacks of this log needs [0-9]+ bytes of memory, and max_log_per_user .0 bytes of logs. leaves less: close other files"
+}
+
 # dying_start: PIDS, 60 processes of alice
 dying_start() { mapfile -t PIDS < <(as "$ALICE" bash -c 'for _ in {1..60}; do sleep 90 >/dev/null & echo $!; done'); }
 

@@ -84,10 +84,28 @@ static void sample(uint32_t pid, unsigned mode, uint64_t ip, const uint64_t *fra
     sample(pid, mode, 0x1, (const uint64_t[]){__VA_ARGS__},                                        \
            sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
 
-static void fold(void)
+static uint64_t quota, charged; /* bytes */
+
+static bool charge(void *arg, uint64_t bytes)
+{
+    ck_assert_ptr_eq(arg, &charged);
+    if (bytes > quota - charged)
+        return false;
+    charged += bytes;
+    return true;
+}
+
+static int fold_within(uint64_t bytes)
 {
     buf_clear(&text);
-    ck_assert_int_eq(folded_text(book, &text), 0);
+    quota = bytes;
+    charged = 0;
+    return folded_text(book, &text, charge, &charged);
+}
+
+static void fold(void)
+{
+    ck_assert_int_eq(fold_within(UINT64_MAX), 0);
 }
 
 static void program(void)
@@ -199,6 +217,40 @@ TEST(too_many_stacks_are_counted_in_a_separate_line)
     ck_assert_uint_eq(counts(), n);
 }
 
+TEST(memory_is_charged_in_steps_up_to_the_quota)
+{
+    const uint64_t mib = UINT64_C(1) << 20;
+    struct buf records;
+    uint64_t all;
+
+    program();
+    sample(PID, RECORD_USERMODE, 0x10100, NULL, 0);
+    ck_assert_int_eq(fold_within(0), 0);
+    ck_assert_uint_eq(charged, 0);
+
+    log_set_max(book, UINT64_C(1) << 28);
+    buf_init(&records, NULL, 0);
+    for (unsigned i = 0; i < 20000; i++) {
+        struct record_sample fixed = {.ip = 1, .pid = PID, .tid = PID, .time = now};
+        const uint64_t frames[] = {FRAME_USER, 0x10000 + i % 2000, 0x10000 + i / 2000};
+
+        record_add_sample(&records, &fixed, RECORD_USERMODE, frames, 3);
+    }
+    put(&records);
+    fold();
+    all = charged;
+    /* 20,000 stacks of 53 to 58 bytes, and the text. */
+    ck_assert_uint_ge(all, 4 * mib);
+    ck_assert_uint_le(all, 8 * mib);
+    ck_assert_uint_eq(all % mib, 0);
+    ck_assert_int_eq(fold_within(all), 0);
+    ck_assert_uint_eq(counts(), 20001);
+    for (uint64_t less = 0; less < all; less += mib) {
+        ck_assert_int_eq(fold_within(less), -EDQUOT);
+        ck_assert_uint_eq(charged, less);
+    }
+}
+
 TEST(running_out_of_memory_is_reported_and_leaks_nothing)
 {
     bool ended = true;
@@ -210,7 +262,7 @@ TEST(running_out_of_memory_is_reported_and_leaks_nothing)
     for (unsigned n = 1; ended; n++) {
         buf_free(&text);
         memory_end_at(n);
-        int rc = folded_text(book, &text);
+        int rc = fold_within(UINT64_MAX);
         ended = memory_ended();
         memory_end_at(0);
         ck_true(rc == -ENOMEM || rc == 0);
