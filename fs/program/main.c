@@ -395,8 +395,12 @@ static int questions_answer(void)
     } else if (!options.check) {
         return -1;
     } else { /* in an upgrade, can this program read the shared state? */
-        if (options.complaints || !options.resume || inflight_open(options.resume))
+        if (options.complaints || !options.resume)
             return options.complaints > 0;
+        if (inflight_open(options.resume)) {
+            message_log(LOG_INFO, UPGRADE_READY);
+            return 0;
+        }
         message_log(LOG_ERR, "this version cannot continue the requests of the running version%s%s",
                     errno == EPROTO ? "" : ": ", errno == EPROTO ? "" : strerror(errno));
         return 1;

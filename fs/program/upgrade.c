@@ -16,14 +16,16 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <syslog.h>
 #include <unistd.h>
 
-#define PLACE   "/run/pmcfs"
-#define WAIT_MS 10000
-#define DONE    "taken over" /* the answer to the requester; any other text is a refusal */
+#define PLACE       "/run/pmcfs"
+#define WAIT_MS     10000
+#define TRIAL_BYTES 4096 /* limit of the output of --check */
+#define DONE        "taken over" /* the answer to the requester; any other text is a refusal */
 
 /* Opens the lock file of a mount, named after its device number. ENODEV: nothing is mounted.
  * EPERM: other users can write to the directory: who holds the lock receives a signal from root. */
@@ -156,11 +158,38 @@ static bool child_wait(pid_t pid, siginfo_t *info, int options)
 #define TRIAL                                                                                      \
     "the new program does not start with the options and the configuration of this mount: "
 
+/* Returns true if --check has succeeded. Otherwise prints its first line without the program's name,
+ * or its exit status. */
+static bool trial_passed(int output, const siginfo_t *info, char *why, size_t size)
+{
+    char text[TRIAL_BYTES + 1], *line = text;
+    const ssize_t n = pread(output, text, TRIAL_BYTES, 0);
+    const bool fine = info->si_code == CLD_EXITED && info->si_status == 0;
+
+    text[n > 0 ? n : 0] = '\0';
+    if (fine && strstr(text, UPGRADE_READY))
+        return true;
+    line[strcspn(line, "\n")] = '\0';
+    line += strncmp(line, "pmcfs: ", 7) == 0 ? 7 : 0;
+    for (char *at = line; *at; at++)
+        if (*at < ' ' || *at > '~')
+            *at = '?';
+    if (fine)
+        snprintf(why, size, "the new program is not pmcfs, or its version is too old");
+    else if (line[0])
+        snprintf(why, size, TRIAL "%.350s", line);
+    else
+        snprintf(why, size, TRIAL "its --check exited with %s %d",
+                 info->si_code == CLD_EXITED ? "status" : "signal", info->si_status);
+    return false;
+}
+
 static _Noreturn void trial_run(int program, int inflight_fd, char **argv, int output)
 {
     char *words[UPGRADE_WORDS + 1] = {argv[0], (char *)"--check"};
 
     memcpy(words + 2, argv + 1, (UPGRADE_WORDS - 1) * sizeof *words);
+    setrlimit(RLIMIT_FSIZE, &(struct rlimit){TRIAL_BYTES, TRIAL_BYTES});
     fcntl(inflight_fd, F_SETFD, 0);
     dup2(output, STDERR_FILENO);
     execveat(program, "", words, environ, AT_EMPTY_PATH);
@@ -173,27 +202,23 @@ bool upgrade_try(int program, int inflight_fd, char **argv, char *why, size_t si
     const int output = memfd_create("pmcfs --check", MFD_CLOEXEC);
     const pid_t pid = output < 0 ? -1 : fork();
     siginfo_t info = {.si_pid = 0};
-    char text[400] = "";
 
     if (pid == 0)
         trial_run(program, inflight_fd, argv, output);
     const bool exited = pid > 0 && child_wait(pid, &info, WEXITED);
+    bool passed = false;
     if (pid < 0) {
         snprintf(why, size, "cannot try the new program: %s", strerror(errno));
     } else if (!exited) {
         kill(pid, SIGKILL);
         waitpid(pid, NULL, 0);
         snprintf(why, size, TRIAL "its --check did not exit within %d s", WAIT_MS / 2000);
-    } else if (pread(output, text, sizeof text - 1, 0) > 0 && text[0] != '\n') {
-        text[strcspn(text, "\n")] = '\0'; /* the first line, without the program's name */
-        snprintf(why, size, TRIAL "%s", text + (strncmp(text, "pmcfs: ", 7) == 0 ? 7 : 0));
     } else {
-        snprintf(why, size, TRIAL "its --check exited with %s %d",
-                 info.si_code == CLD_EXITED ? "status" : "signal", info.si_status);
+        passed = trial_passed(output, &info, why, size);
     }
     if (output >= 0)
         close(output);
-    return exited && info.si_code == CLD_EXITED && info.si_status == 0;
+    return passed;
 }
 
 /* ---- execution of the new program ---- */

@@ -13,6 +13,8 @@
 struct options;
 
 #define UPGRADE_WORDS 8 /* length of the program's argv with its NULL */
+/* Printed by --check with --resume, so that any other program that exits with 0 is refused. */
+#define UPGRADE_READY "this version can continue the mount"
 
 /* ---- in the supervisor ---- */
 

@@ -8,12 +8,15 @@
  *   io fill FILE BYTES C   one write of BYTES times the character C
  *   io rename FROM TO      rename(2), without the checks of mv(1)
  *   io read FILE [nonblock]  reads to its end or an error
+ *   io --upgrade PID       requests an upgrade of the supervisor PID to this program; its --check
+ *                          then does what IO_CHECK says: "hang", "noise", or an exit status
  *   io flood FILE N        N threads open, read and close it continuously: prints "fast", and after
  *                          a line of input "ok", unless a read returned an incomplete line
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -140,10 +143,32 @@ static int open_mode(const char *file, const char *mode)
     return 2;
 }
 
+static int upgrade(pid_t supervisor)
+{
+    if (kill(supervisor, SIGUSR1) == 0)
+        pause();
+    return 1;
+}
+
+static int upgrade_check(const char *how)
+{
+    if (strcmp(how, "hang") == 0)
+        pause();
+    while (strcmp(how, "noise") == 0)
+        for (int c = 1; c < 256; c++) /* until a limit of its files */
+            if (c != '\n')
+                fputc(c, stderr);
+    return atoi(how);
+}
+
 int main(int argc, char **argv)
 {
     int fd;
 
+    if (argc >= 3 && strcmp(argv[1], "--upgrade") == 0)
+        return upgrade(atoi(argv[2]));
+    if (argc >= 3 && strcmp(argv[1], "--check") == 0 && getenv("IO_CHECK"))
+        return upgrade_check(getenv("IO_CHECK"));
     if (argc >= 3 && strcmp(argv[1], "read") == 0)
         return read_all(argv[2], argc > 3 ? O_NONBLOCK : 0);
     if (argc < 4)

@@ -195,6 +195,37 @@ t_a_program_that_does_not_start_changes_nothing() {
     unmount_pmcfs
 }
 
+# Any program of root can request an upgrade to itself.
+#@ slow
+t_a_program_that_is_not_pmcfs_replaces_nothing() {
+    local how why before run=("${RUN_DAEMON[@]}")
+    declare -A said=([0]='the new program is not pmcfs, or its version is too old'
+        [3]='the new program does not start with .*: its --check exited with status 3'
+        [hang]='the new program does not start with .*: its --check did not exit within 5 s'
+        [noise]='the new program does not start with .*: [?]{30} !".*')
+    for how in "${!said[@]}"; do
+        RUN_DAEMON=("${run[@]}" env "IO_CHECK=$how")
+        SUPERVISED=1 mount_pmcfs
+        target_start "p$how"
+        pmc a event=page-faults "target=${PID_OF[p$how]}"
+        "$HELPERS/io" --upgrade "$DAEMON" &
+        tell "p$how" faults 10
+        before=$(count a)
+        eventually 20 'grep -q "upgrade refused" "$T/daemon"'
+        kill $!
+        why=$(sed -n 's/^pmcfs: upgrade refused, this program continues: //p' "$T/daemon")
+        is "$(grep -c upgrade "$T/daemon")" 1 "lines, $how"
+        like "$why" "^${said[$how]}\$" "$how"
+        is "$(readlink "/proc/$DAEMON/exe") $(stat_value restarts)" "$(readlink -f "$BIN") 0" "$how"
+        tell "p$how" faults 10
+        between "$(count a)" $((before + 10)) $((before + 200)) "count, $how"
+        "$BIN" --upgrade "$M" || die "no upgrade after $how"
+        between "$(count a)" $((before + 10)) $((before + 200)) "count after an upgrade, $how"
+        unmount_pmcfs
+        : >"$T/daemon"
+    done
+}
+
 # The asker reads no file of the tree, which a stopped worker would not answer.
 t_an_upgrade_replaces_a_stopped_worker() {
     SUPERVISED=1 mount_pmcfs
