@@ -102,6 +102,7 @@ static void test_tasks(unsigned races)
     test_adopt();
     test_adopt_cgroup();
     test_switch_race();
+    test_raced();
     test_switch_without_descriptors();
     test_race(300, races / 10, false, NULL);
     test_race(20, races / 10, true, NULL);

@@ -111,6 +111,8 @@ void test_adopt(void)
     counter = attach_started(&plan);
     agrees(counter, &target, "w\n", &off);
     before = value(counter);
+    counter->raced = true;
+    counter->left_out = 3;
     perf_facts_of(counter, &old);
     buf_init(&text, NULL, 0);
     buf_init(&second, NULL, 0);
@@ -124,6 +126,7 @@ void test_adopt(void)
         perf_print(again, &second);
         perf_facts_of(again, &new);
         check(!strcmp(buf_text(&text), buf_text(&second)), "prints the same again", "");
+        check(new.raced && new.left_out == 3, "keeps raced and left_out", "");
         off = value(again) - before;
         check(off == 0, "keeps its count", ": off by %ld", off);
         agrees(again, &target, "w\n", &off);

@@ -6,7 +6,11 @@
 
 #include "core/base/clock.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum {
@@ -124,4 +128,99 @@ void test_switch_race(void)
         target_end(&target);
     }
     check(!wrong, "switched while threads are born", ": %u wrong of 40", wrong);
+}
+
+/* ---- raced and left_out ---- */
+
+/* A target that creates a thread in each of the first `makes` calls of admit(). */
+struct maker {
+    struct target target;
+    unsigned makes, calls;
+};
+
+static int admit_and_make(void *arg, pid_t pid)
+{
+    struct maker *maker = arg;
+
+    (void)pid;
+    maker->calls++;
+    if (maker->makes) {
+        maker->makes--;
+        ask(&maker->target, "t 1\n");
+    }
+    return -EPERM;
+}
+
+/* Attaches without FORK records: a thread that is created after the list was read makes a try
+ * undecided. Sets *calls to the number of tries. */
+static struct counter_facts facts_of_making(unsigned makes, unsigned *calls)
+{
+    struct maker maker = {.target = target_begin(), .makes = makes};
+    struct plan plan = plan_for(&maker.target);
+    struct sideband *sideband = state.sideband;
+    struct counter_facts facts = {0};
+    struct counter *counter;
+
+    ask(&maker.target, "f 1\n");
+    plan.descendants = true;
+    plan.admit = admit_and_make;
+    plan.admit_arg = &maker;
+    state.sideband = NULL;
+    counter = attach_started(&plan);
+    state.sideband = sideband;
+    if (counter) {
+        perf_facts_of(counter, &facts);
+        perf_free(counter);
+    }
+    target_end(&maker.target);
+    *calls = maker.calls;
+    return facts;
+}
+
+/* A process that waits in vfork() for its child. */
+static pid_t vfork_begin(void)
+{
+    pid_t pid = fork();
+
+    if (pid)
+        return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (vfork() == 0)
+        for (;;)
+            pause();
+    _exit(0);
+}
+
+void test_raced(void)
+{
+    struct counter_facts facts;
+    struct target target = {.pid = 0};
+    unsigned calls;
+
+    facts = facts_of_making(0, &calls);
+    check(!facts.raced && facts.left_out == 1 && calls == 1, "no thread is created: exact in one try",
+          ": raced %d, %u left out, %u tries", facts.raced, facts.left_out, calls);
+    facts = facts_of_making(1, &calls);
+    check(!facts.raced && facts.left_out == 1 && calls == 2 && facts.threads == 2,
+          "created during the first try: exact at the second, and one child left out",
+          ": raced %d, %u left out, %u tries", facts.raced, facts.left_out, calls);
+    facts = facts_of_making(100, &calls);
+    check(facts.raced && facts.left_out == 1 && calls == 3, "created during each try: raced",
+          ": raced %d, %u left out, %u tries", facts.raced, facts.left_out, calls);
+
+    target.pid = vfork_begin();
+    while (!child_of(target.pid))
+        usleep(1000);
+    struct plan plan = plan_for(&target);
+    struct counter *counter = attach_started(&plan);
+    const pid_t child = child_of(target.pid);
+    if (counter)
+        perf_facts_of(counter, &facts);
+    check(counter && facts.raced && facts.threads == 1,
+          "a thread that may still be creating a child: raced", "");
+    if (counter)
+        perf_free(counter);
+    if (child)
+        kill(child, SIGKILL);
+    waitpid(target.pid, NULL, 0);
 }

@@ -31,6 +31,7 @@ bool agrees(struct counter *counter, struct target *target, const char *what, lo
 /* attach_race.c; without a recorder it only counts */
 void test_race(unsigned us, unsigned races, bool processes, struct recorder *recorder);
 void test_switch_race(void);
+void test_raced(void);
 
 /* attach_covered.c */
 void test_threads(void);

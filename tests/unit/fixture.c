@@ -286,17 +286,17 @@ static int no_fd(const struct guard *guard)
     return 0;
 }
 
-static bool nobody_left(const struct guard *guard)
+static bool guard_has_fired(const struct guard *guard)
 {
     (void)guard;
-    return false;
+    return fx.guard_fired;
 }
 
 void guards_on(void)
 {
     backend.guard = counted_guard;
     backend.unguard = counted_unguard;
-    backend.guard_left = nobody_left;
+    backend.guard_left = guard_has_fired;
     backend.guard_fd = no_fd;
 }
 

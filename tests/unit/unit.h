@@ -36,6 +36,7 @@
     X(log_readers)                                                                                 \
     X(log_keep)                                                                                    \
     X(log_sets)                                                                                    \
+    X(lost)                                                                                        \
     X(logtext)                                                                                     \
     X(memory)                                                                                      \
     X(perfdata)                                                                                    \
