@@ -45,6 +45,11 @@ static const char *const starts[] = {
     "log=on ",
     "close",
     "flush",
+    "{cycles,instructions}:u ",
+    "event={cycles, branches} ",
+    "cycles,instructions,",
+    "pid:100,101,cpu0,",
+    "target=100,tid:1091,",
 };
 
 static void command(const uint8_t *line, size_t size)

@@ -1,6 +1,6 @@
 /*
- * Arbitrary bytes as the configuration file: reading continues after an error, and the printed
- * tunables set the same values again.
+ * Arbitrary bytes as the configuration file, or as mount options if the first line starts with
+ * "-o": reading continues after an error.
  */
 #include "backends/backends.h"
 #include "fs/program/options.h"
@@ -10,6 +10,8 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -30,13 +32,20 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char *words[] = {(char *)"pmcfs", (char *)"--check", (char *)"-c", path, NULL};
+    char *words[] = {(char *)"pmcfs", (char *)"--check", (char *)"-c", path, NULL, NULL};
+    const uint8_t *end = size > 2 && memcmp(data, "-o", 2) == 0 ? memchr(data, '\n', size) : NULL;
     struct options options = {0};
 
+    if (end) {
+        words[4] = strndup((const char *)data, (size_t)(end - data));
+        size -= (size_t)(end + 1 - data);
+        data = end + 1;
+    }
     FUZZ_CHECK(ftruncate(file, 0) == 0 && pwrite(file, data, size, 0) == (ssize_t)size);
     optind = 0;
-    const int status = options_read(&options, &linux_host, 4, words);
+    const int status = options_read(&options, &linux_host, end ? 5 : 4, words);
     FUZZ_CHECK(status == 0 || status == 1 || status == 2);
     options_free(&options);
+    free(words[4]);
     return 0;
 }

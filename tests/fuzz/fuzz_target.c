@@ -1,6 +1,6 @@
 /*
- * Arbitrary bytes as targets: each word is refused with a sentence, or has a valid kind and its
- * members.
+ * Arbitrary bytes as targets and as lists of targets with commas: each word is refused with a
+ * sentence, or has a valid kind and its members.
  */
 #include "core/base/scan.h"
 #include "core/pmc/target.h"
@@ -18,22 +18,44 @@ static void check_target(const struct target_word *target, const char *end)
         FUZZ_CHECK(target->self || target->number);
 }
 
+static void parse_word(struct word word, const char *end)
+{
+    struct err err = {.id = ERR_NONE};
+    struct target_word target;
+
+    if (target_parse(&target, word, &err) == 0)
+        check_target(&target, end);
+    else
+        FUZZ_CHECK(err.id != ERR_NONE && err.text[0]);
+    target_word_clear(&target);
+}
+
+/* The words of a list, one after the other, are in it, and the list gets shorter with each. */
+static void parse_list(struct word list)
+{
+    const char *const end = list.p + list.len;
+
+    while (list.len > 0) {
+        const char *const before = list.p;
+        const struct word word = target_next(&list);
+
+        FUZZ_CHECK(word.p >= before && word.p + word.len <= end);
+        FUZZ_CHECK(list.p > before && list.p + list.len <= end);
+        if (word.len)
+            parse_word(word, end);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const char *text = (const char *)data;
-    struct target_word target;
     struct scan scan;
     struct word word;
 
     scan_init(&scan, text, size);
     while (scan_word(&scan, &word)) {
-        struct err err = {.id = ERR_NONE};
-
-        if (target_parse(&target, word, &err) == 0)
-            check_target(&target, text + size);
-        else
-            FUZZ_CHECK(err.id != ERR_NONE && err.text[0]);
-        target_word_clear(&target);
+        parse_word(word, text + size);
+        parse_list(word);
     }
     return 0;
 }
