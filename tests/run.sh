@@ -8,7 +8,8 @@
 # through sudo, on Debian 12. The builds are in build-tests/, downloads for the emulated machines in
 # ~/.cache/pmcfs-guest and ~/.cache/pmcfs-packaging; installed packages stay. See tests/README.md.
 # Environment: TMPDIR, XDG_CACHE_HOME; PMCFS_SEED (random tests, 1), SOAK_LIMIT (seconds a mount test may take, 150),
-# SECONDS_MAX (limit of an emulated machine), KERNEL_PACKAGE (kernel of the emulated machines).
+# SECONDS_MAX (limit of an emulated machine), KERNEL_PACKAGE (kernel of the emulated machines). Users other than
+# root need no `sudo` before the command: this script calls it, and keeps these variables.
 set -u
 umask 022
 # Dash has a PATH where the environment has none, but does not pass it on.
@@ -142,6 +143,7 @@ list_programs() {
     echo "sources/includes|wide|command_test sources/includes 60 sh tests/includes.sh"
     echo "sources/security|wide|command_test sources/security 60 sh tests/security.sh"
     echo "sources/words|wide|command_test sources/words 60 sh tests/words.sh"
+    echo "sources/runner|wide|command_test sources/runner 60 sh tests/runner.sh"
     echo "sources/messages|wide|command_test sources/messages 60 sh tests/messages.sh"
     for part in tasks race recorded; do
         echo "asan/attach/$part|wide|command_test asan/attach/$part 600 $builds/asan/tests/attach $part"
@@ -472,7 +474,8 @@ while [ $# != 0 ]; do
 done
 [ "$(id -u)" = 0 ] || {
     command -v sudo >/dev/null || cannot 'run this as root, or install sudo'
-    exec sudo --preserve-env="$variables" sh "$self" ${keep:+"$keep"} ${bare:+"$bare"} "$@"
+    # The dynamic linker removes TMPDIR from the environment of sudo, because sudo is set-user-ID.
+    exec sudo --preserve-env="$variables" ${TMPDIR:+env "TMPDIR=$TMPDIR"} sh "$self" ${keep:+"$keep"} ${bare:+"$bare"} "$@"
 }
 PATTERN=${1-} QUICK=
 [ "$PATTERN" != quick ] || PATTERN='' QUICK=yes
