@@ -260,7 +260,7 @@ t_a_cgroup_is_attached_when_there_are_descriptors_again() {
     cgroup_make
     RUN_DAEMON+=(prlimit --nofile=200:200 setpriv --bounding-set=-sys_resource --)
     mount_pmcfs
-    pmc a event=page-faults,minor-faults,major-faults,context-switches,cpu-migrations,emulation-faults \
+    pmc a event=page-faults,minor-faults,major-faults,context-switches,cpu-migrations,task-clock \
         reattach=on "target=cgroup:$GROUP_NAME/b"
     target_start p
     for i in {1..200}; do
