@@ -571,6 +571,7 @@ P
 #@ plain
 t_steps_and_exits_add_up_wherever_the_worker_ends() {
     with_faults
+    with_tracefs # otherwise threads have no last values
     mount_pmcfs
     exec {held}<"$M/README"
     with_control <<'P'
@@ -585,13 +586,13 @@ def run(line):
     print(line, "; echo", file=shell.stdin, flush=True)
     shell.stdout.readline()
 write("config", "event=page-faults descendants=on log-csw=on log-exit=on target=%d" % shell.pid)
-for n in range(20):
+for n in range(40):
     run("sh -c : & sh -c : & wait")
     arm(FREES, n + 1)
     write("samples", "drains")
     text("count")
     disarm()
-for n in range(20):
+for n in range(40):
     run("sh -c :")
     arm(FREES, n + 1)
     write("ctl", "stop")
@@ -608,9 +609,9 @@ for line in log.splitlines():
     if fields[1] in sums: sums[fields[1]] += sum(int(field[6:]) for field in fields if field.startswith("count="))
 assert sums == {"csw": counted, "exit": counted}, (counted, sums, log[-3000:])
 stops = [line for line in log.splitlines() if line.split()[1] == "stop"]
-assert len(stops) == 20 + (log.splitlines()[-1].split()[1] == "stop"), (len(stops), log[-3000:])
+assert len(stops) == 40 + (log.splitlines()[-1].split()[1] == "stop"), (len(stops), log[-3000:])
 P
-    between "$(stat_value restarts)" 12 60
+    between "$(stat_value restarts)" 40 160
 }
 
 upgraded='
