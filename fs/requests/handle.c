@@ -49,7 +49,7 @@ void handle_unref(struct kept *kept, struct handle *handle)
 {
     if (!handle || --handle->refs > 0)
         return;
-    assert(!handle->polls);
+    assert(!handle->poller.sleeps);
     rights_unref(handle->open.rights); /* their record is deleted with the file's */
     handle->open.rights = NULL;
     work_add(&kept->unused, &handle->work, WORK_HANDLE);

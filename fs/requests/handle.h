@@ -47,12 +47,13 @@ struct handle {
     struct handle *next_touched; /* list kept.touched */
     bool touched;
 
-    /* wait.c: the newest poller. */
-    bool polls;
-    uint64_t polled_id;            /* the object polled */
-    uint64_t due_ns;               /* time of the notification at the latest; 0: no limit */
-    uid_t poll_uid;                /* user whose waiting requests include the poller */
-    LIST_ENTRY(handle) poll_entry; /* while there is a poller */
+    struct {             /* poll_add(): the newest poller */
+        bool sleeps;     /* there is one; members below are valid */
+        uint64_t object; /* the object polled */
+        uint64_t due_ns; /* time of the notification at the latest; 0: no limit */
+        uid_t uid;       /* user whose waiting requests include the poller */
+        LIST_ENTRY(handle) entry;
+    } poller;
 };
 
 /* Creates a zeroed handle, or returns NULL on ENOMEM. */

@@ -160,16 +160,20 @@ struct request {
     };
 
     /* the life of the request */
-    bool answered; /* the answer is stored with the change and sent at the end */
-    bool charged;  /* counts among the waiting requests of `payer` */
-    uid_t payer;
-    struct user *keeper; /* user charged for kept_bytes while it waits, or NULL */
-    uint64_t kept_bytes;
-    bool away;                       /* has dropped the lock and is not finished: fs->away */
-    bool slow;                       /* has a slow slot */
-    bool superuser;                  /* may use the superuser's slow slot */
-    uid_t slow_payer;                /* user who uses, or waits for, the slow slot */
-    LIST_ENTRY(request) slow_entry;  /* while slow */
+    bool answered;    /* the answer is stored with the change and sent at the end */
+    bool away;        /* has dropped the lock and is not finished: fs->away */
+    struct {          /* wait_admit(): while it waits, or has waited */
+        bool counted; /* among the waiting requests of the user */
+        uid_t uid;
+        struct user *charged; /* user charged for the bytes, or NULL */
+        uint64_t bytes;
+    } waiting;
+    struct {            /* wait_enter_slow() */
+        bool has;       /* a slow slot */
+        bool superuser; /* uses, or waits for, the superuser's slot */
+        uid_t uid;      /* user who uses, or waits for, a slot */
+        LIST_ENTRY(request) entry;
+    } slow;
     TAILQ_ENTRY(request) wait_entry; /* while waiting or ready */
     struct buf out;
     struct call call;

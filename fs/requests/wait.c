@@ -53,8 +53,7 @@ static struct wait_user *user_of(struct wait_queues *queues, uid_t uid)
 /* Counts a waiting request or poller of a user. P11 if there are too many. */
 static int waiting_charge(struct wait_queues *queues, struct request *rq)
 {
-    uint64_t limit =
-        tunable_u64(&queues->fs->tree.engine->tunables, TUNABLE_MAX_WAITING_PER_USER);
+    uint64_t limit = tunable_u64(&queues->fs->tree.engine->tunables, TUNABLE_MAX_WAITING_PER_USER);
     struct wait_user *user = user_of(queues, rq->call.payer);
 
     if (!user) {
@@ -89,33 +88,33 @@ static void waiting_discharge(struct wait_queues *queues, uid_t uid)
 
 int wait_admit(struct wait_queues *queues, struct request *rq)
 {
-    int rc = rq->charged ? 0 : waiting_charge(queues, rq);
+    int rc = rq->waiting.counted ? 0 : waiting_charge(queues, rq);
 
     if (rc)
         return rc;
-    rq->charged = true;
-    rq->payer = rq->call.payer;
-    if (!rq->op->is_command || rq->keeper)
+    rq->waiting.counted = true;
+    rq->waiting.uid = rq->call.payer;
+    if (!rq->op->is_command || rq->waiting.charged)
         return CALL_WAIT;
-    rq->kept_bytes = sizeof *rq + rq->inflight->bytes;
-    rc = engine_charge_wait(&rq->call, rq->kept_bytes, "a command that waits for others",
-                            &rq->keeper);
+    rq->waiting.bytes = sizeof *rq + rq->inflight->bytes;
+    rc = engine_charge_wait(&rq->call, rq->waiting.bytes, "a command that waits for others",
+                            &rq->waiting.charged);
     return rc ? rc : CALL_WAIT;
 }
 
 static void wait_uncharge(struct request *rq)
 {
-    if (rq->keeper)
-        engine_uncharge_wait(rq->keeper, rq->kept_bytes);
-    rq->keeper = NULL;
+    if (rq->waiting.charged)
+        engine_uncharge_wait(rq->waiting.charged, rq->waiting.bytes);
+    rq->waiting.charged = NULL;
 }
 
 void wait_leave(struct wait_queues *queues, struct request *rq)
 {
     wait_uncharge(rq);
-    if (rq->charged)
-        waiting_discharge(queues, rq->payer);
-    rq->charged = false;
+    if (rq->waiting.counted)
+        waiting_discharge(queues, rq->waiting.uid);
+    rq->waiting.counted = false;
 }
 
 void wait_forget_charges(struct wait_queues *queues)
@@ -193,8 +192,8 @@ static bool poll_any(const struct wait_queues *queues, uint64_t id)
 {
     const struct handle *h;
 
-    LIST_FOREACH (h, &queues->polled[bucket_of(id)], poll_entry)
-        if (h->polled_id == id)
+    LIST_FOREACH (h, &queues->polled[bucket_of(id)], poller.entry)
+        if (h->poller.object == id)
             return true;
     return false;
 }
@@ -212,9 +211,9 @@ void poll_notify(int fd, uint64_t number)
 
 static void poll_forget(struct wait_queues *queues, struct handle *handle)
 {
-    handle->polls = false;
-    LIST_REMOVE(handle, poll_entry);
-    waiting_discharge(queues, handle->poll_uid);
+    handle->poller.sleeps = false;
+    LIST_REMOVE(handle, poller.entry);
+    waiting_discharge(queues, handle->poller.uid);
 }
 
 /* Removes a poller and has the kernel wake it. */
@@ -243,46 +242,46 @@ void wait_expire(struct wait_queues *queues, uint64_t now_ns)
                 deadline_add(queues, until_ns);
         }
         for (h = LIST_FIRST(&queues->polled[i]); h; h = next_handle) {
-            next_handle = LIST_NEXT(h, poll_entry);
-            if (!h->due_ns || h->due_ns > now_ns) {
-                deadline_add(queues, h->due_ns);
+            next_handle = LIST_NEXT(h, poller.entry);
+            if (!h->poller.due_ns || h->poller.due_ns > now_ns) {
+                deadline_add(queues, h->poller.due_ns);
                 continue;
             }
             poll_report(queues, h);
-            if (!poll_any(queues, h->polled_id))
-                engine_polled(queues->fs->tree.engine, h->polled_id, false);
+            if (!poll_any(queues, h->poller.object))
+                engine_polled(queues->fs->tree.engine, h->poller.object, false);
         }
     }
 }
 
 int poll_add(struct wait_queues *queues, struct handle *handle, struct request *rq)
 {
-    int rc = handle->polls ? 0 : waiting_charge(queues, rq);
+    int rc = handle->poller.sleeps ? 0 : waiting_charge(queues, rq);
 
     if (rc)
         return rc;
     handle->place.poll_number = rq->poll.number;
     handle_touch(&queues->fs->kept, handle);
-    handle->due_ns = rq->call.wait_until_ns;
-    deadline_add(queues, handle->due_ns);
-    if (handle->polls)
+    handle->poller.due_ns = rq->call.wait_until_ns;
+    deadline_add(queues, handle->poller.due_ns);
+    if (handle->poller.sleeps)
         return 0;
-    handle->polls = true;
-    handle->poll_uid = rq->call.payer;
-    handle->polled_id = rq->node.object;
-    if (!poll_any(queues, handle->polled_id))
-        engine_polled(queues->fs->tree.engine, handle->polled_id, true);
-    LIST_INSERT_HEAD(&queues->polled[bucket_of(handle->polled_id)], handle, poll_entry);
+    handle->poller.sleeps = true;
+    handle->poller.uid = rq->call.payer;
+    handle->poller.object = rq->node.object;
+    if (!poll_any(queues, handle->poller.object))
+        engine_polled(queues->fs->tree.engine, handle->poller.object, true);
+    LIST_INSERT_HEAD(&queues->polled[bucket_of(handle->poller.object)], handle, poller.entry);
     return 0;
 }
 
 void poll_drop(struct wait_queues *queues, struct handle *handle)
 {
-    if (!handle->polls)
+    if (!handle->poller.sleeps)
         return;
     poll_forget(queues, handle);
-    if (!poll_any(queues, handle->polled_id))
-        engine_polled(queues->fs->tree.engine, handle->polled_id, false);
+    if (!poll_any(queues, handle->poller.object))
+        engine_polled(queues->fs->tree.engine, handle->poller.object, false);
 }
 
 void poll_announce(struct wait_queues *queues)
@@ -290,8 +289,8 @@ void poll_announce(struct wait_queues *queues)
     struct handle *h;
 
     for (unsigned i = 0; i < WAIT_BUCKETS; i++)
-        LIST_FOREACH (h, &queues->polled[i], poll_entry)
-            engine_polled(queues->fs->tree.engine, h->polled_id, true);
+        LIST_FOREACH (h, &queues->polled[i], poller.entry)
+            engine_polled(queues->fs->tree.engine, h->poller.object, true);
 }
 
 void wait_wake(struct wait_queues *queues, uint64_t id)
@@ -306,8 +305,8 @@ void wait_wake(struct wait_queues *queues, uint64_t id)
             wait_ready(queues, rq);
     }
     for (struct handle *h = LIST_FIRST(&queues->polled[bucket_of(id)]); h; h = next_handle) {
-        next_handle = LIST_NEXT(h, poll_entry);
-        if (h->polled_id != id)
+        next_handle = LIST_NEXT(h, poller.entry);
+        if (h->poller.object != id)
             continue;
         poll_report(queues, h);
         polled = true;
@@ -332,22 +331,22 @@ static int slow_of_user(const struct request *rq)
     const struct request *other;
     int of_user = 0, ordinary = 0, all = 0;
 
-    LIST_FOREACH (other, &rq->fs->queues.slow, slow_entry) {
+    LIST_FOREACH (other, &rq->fs->queues.slow, slow.entry) {
         all++;
-        ordinary += !other->superuser;
-        of_user += other->superuser == rq->superuser &&
-                   (rq->superuser || other->slow_payer == rq->slow_payer);
+        ordinary += !other->slow.superuser;
+        of_user += other->slow.superuser == rq->slow.superuser &&
+                   (rq->slow.superuser || other->slow.uid == rq->slow.uid);
     }
     if (all >= SLOW_MAX || of_user >= SLOW_PER_USER ||
-        (!rq->superuser && ordinary >= SLOW_ORDINARY))
+        (!rq->slow.superuser && ordinary >= SLOW_ORDINARY))
         return -1;
     return of_user;
 }
 
 static void slow_let_in(struct request *rq)
 {
-    LIST_INSERT_HEAD(&rq->fs->queues.slow, rq, slow_entry);
-    rq->slow = true;
+    LIST_INSERT_HEAD(&rq->fs->queues.slow, rq, slow.entry);
+    rq->slow.has = true;
 }
 
 /* Uid 0 in an instance is an ordinary user. Nothing gets a slot while the mount stops. */
@@ -359,11 +358,12 @@ int wait_enter_slow(struct request *rq)
     if (rq->op->locks_directory)
         abort(); /* even if a slot is free */
 #endif
-    if (rq->slow || !rq->req)
+    if (rq->slow.has || !rq->req)
         return CALL_DONE;
-    rq->superuser = call->rights ? call->rights->superuser
-                                 : call->payer == 0 && call->instance && call->instance->id == 0;
-    rq->slow_payer = call->payer;
+    rq->slow.superuser = call->rights
+                             ? call->rights->superuser
+                             : call->payer == 0 && call->instance && call->instance->id == 0;
+    rq->slow.uid = call->payer;
     if (rq->fs->stopping || slow_of_user(rq) < 0) {
         call->wait_for = SLOW_ID;
         call->wait_until_ns = 0;
@@ -383,10 +383,10 @@ void wait_leave_slow(struct request *rq)
     struct request *other, *next = NULL;
     int fewest = SLOW_MAX;
 
-    if (!rq->slow)
+    if (!rq->slow.has)
         return;
-    LIST_REMOVE(rq, slow_entry);
-    rq->slow = false;
+    LIST_REMOVE(rq, slow.entry);
+    rq->slow.has = false;
     TAILQ_FOREACH (other, wait_list(queues, SLOW_ID), wait_entry) {
         const int of_user = other->call.wait_for == SLOW_ID ? slow_of_user(other) : -1;
 

@@ -28,7 +28,7 @@ struct wait_queues {
     struct fs *fs;
     struct wait_list waiting[WAIT_BUCKETS]; /* by call.wait_for */
     struct wait_list ready;                 /* woken requests, in the order in which they run */
-    struct poll_list polled[WAIT_BUCKETS];  /* by polled_id */
+    struct poll_list polled[WAIT_BUCKETS];  /* by poller.object */
     uint64_t deadline_ns;                   /* no request or poller has an earlier deadline */
     struct wait_user *users;                /* users with waiting requests or pollers */
     LIST_HEAD(, request) slow;              /* requests in a slow slot */
