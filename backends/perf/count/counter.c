@@ -194,7 +194,8 @@ int output_begin(struct counter *counter, const struct plan *plan, bool adopted)
     return rc;
 }
 
-void output_end(struct counter *counter)
+/* Called when the descriptors are closed or forgotten. Records that are in the rings stay there. */
+static void output_end(struct counter *counter)
 {
     struct origin *origin = counter->origin;
 
@@ -222,7 +223,8 @@ int output_track(struct counter *counter)
     return rc;
 }
 
-void output_untrack(struct counter *counter, bool forget)
+/* Undoes output_track(). forget: another process continues to use the descriptors. */
+static void output_untrack(struct counter *counter, bool forget)
 {
     if (!counter->tracks)
         return;
@@ -359,7 +361,9 @@ static int tids_settle(const struct tids *now, const struct tids *before)
     return any;
 }
 
-int counter_switch(struct counter *counter, bool on)
+/* Enables or disables all groups. Returns 0, -EIO, or (some threads or children may have been
+ * missed) -ENOMEM, -EMFILE or -ENFILE. */
+static int counter_switch(struct counter *counter, bool on)
 {
     struct tids lists[2] = {{.list = {.n = 0}}, {.list = {.n = 0}}};
     int rc = groups_switch(counter, on), any = 1;

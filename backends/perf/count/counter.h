@@ -98,7 +98,7 @@ int perf_adopt(struct backend_state *state, const struct plan *plan, const char 
 void perf_forget(struct counter *counter);
 void perf_free(struct counter *counter);
 
-/* ---- start and stop in all threads and children that have inherited the groups ---- */
+/* ---- threads of a counter ---- */
 
 struct tids {
     VEC(pid_t) list; /* sorted */
@@ -108,9 +108,6 @@ struct tids {
 /* Lists the threads of the target and of its known descendants. Makes system calls. The caller
  * frees tids->list.items. */
 void counter_tids(const struct counter *counter, struct tids *tids);
-/* Enables or disables all groups. Returns 0, -EIO, or (some threads or children may have been
- * missed) -ENOMEM, -EMFILE or -ENFILE. */
-int counter_switch(struct counter *counter, bool on);
 
 /* ---- output to the rings of a recorder; without a recorder these do nothing ---- */
 
@@ -121,13 +118,9 @@ int output_begin(struct counter *counter, const struct plan *plan, bool adopted)
  * group of a task. */
 int group_output(const struct origin *origin, const struct shape *shape, const int *group,
                  bool adopted, uint64_t *root);
-/* Call when the descriptors are closed or forgotten. Records that are in the rings stay there. */
-void output_end(struct counter *counter);
 /* Starts to record processes and mappings on every CPU, if the target needs that (a CPU or cgroup
  * that is sampled). Call before the start. Returns 0 or -errno. */
 int output_track(struct counter *counter);
-/* Undoes output_track(). forget: another process continues to use the descriptors. */
-void output_untrack(struct counter *counter, bool forget);
 /* Redirects events of this CPU after its ring was created. Needs the recorder's locks. */
 void output_cpu(const struct origin *origin, unsigned cpu);
 
