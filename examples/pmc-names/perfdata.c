@@ -299,6 +299,7 @@ static bool convert(FILE *in)
 {
     struct file_header header = {.magic = MAGIC, .size = sizeof header};
     struct buf end;
+    bool done;
 
     if (fwrite(&header, sizeof header, 1, stdout) != 1 || !stream_take(in))
         return false;
@@ -306,9 +307,11 @@ static bool convert(FILE *in)
     buf_init(&end, NULL, 0);
     features_add(&end, &header);
     attrs_add(&end, &header);
-    return !end.failed && fwrite(end.data, 1, end.len, stdout) == end.len &&
+    done = !end.failed && fwrite(end.data, 1, end.len, stdout) == end.len &&
            fseeko(stdout, 0, SEEK_SET) == 0 && fwrite(&header, sizeof header, 1, stdout) == 1 &&
            fflush(stdout) == 0;
+    buf_free(&end);
+    return done;
 }
 
 /* The present content of the log: no waiting for more. */
