@@ -139,7 +139,8 @@ static uint64_t take_until(const struct log *log, uint64_t place, size_t max, si
         if (end > place && end + size - place > max)
             break;
         *last_type = record->type;
-        log_sums_add(sums, &log->ring, end);
+        if (record->type != RECORD_SAMPLE)
+            log_sums_add(sums, &log->ring, end);
         end += size;
         ++*n;
     }

@@ -170,7 +170,9 @@ bool recording_drain(struct recording *recording, bool all, bool *any)
     before = recording->put - (recording->batch.len > 0);
     if (plan->backend->drain(recording->recorder, all, &intake) != 0)
         recording->dropped++; /* at least one record */
-    recording_flush(recording);
+    if (recording->adding)
+        recording_flush(recording);
+    recording_flush(recording); /* losses follow the samples */
     *any = recording->put != before;
     pthread_mutex_unlock(&recording->lock);
     return true;

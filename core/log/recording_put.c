@@ -458,18 +458,19 @@ void recording_put(void *arg, const struct record *record)
     const struct record_sample *sample = (const struct record_sample *)record;
     struct recording *recording = arg;
 
-    if (recording->adding || recording->batch.len >= BATCH_BYTES)
-        recording_flush(recording);
-    recording->last_time = record_time(record);
-    switch ((enum record_type)record->type) {
-    case RECORD_SAMPLE:
+    if (record->type == RECORD_SAMPLE) {
         recording_sample(recording, &(struct sample){.head = sample,
                                                      .misc = record->misc,
                                                      .id = sample->id,
                                                      .period = sample->period,
                                                      .rest = &sample->n_frames,
                                                      .rest_len = record->size - SAMPLE_SHORT});
-        break;
+        return;
+    }
+    if (recording->adding || recording->batch.len >= BATCH_BYTES)
+        recording_flush(recording);
+    recording->last_time = record_time(record);
+    switch ((enum record_type)record->type) {
     case RECORD_COMM:
         put_comm(recording, record);
         break;
