@@ -531,5 +531,5 @@ TEST(switch_records_add_up_in_a_later_worker)
     engine_reload();
     pass_ms(5);
     accepted("i", "ctl", "stop");
-    ck_assert_ptr_nonnull(strstr(log_words("i"), "csw:2000000 csw:53000000 stop"));
+    ck_assert_ptr_nonnull(strstr(log_words("i"), "csw:2000000 csw:83000000 stop"));
 }
