@@ -122,6 +122,7 @@ struct plan {
      */
     uint32_t stack;
     bool raw;          /* record the fields of tracepoints */
+    bool off_cpu;      /* put RECORD_SCHED, and RECORD_WEIGHED samples: see sample_limits */
     bool steps, lasts; /* counting: records at each context switch; at each thread's exit */
 };
 
@@ -157,6 +158,7 @@ struct sample_limits {
     uint64_t max_freq;   /* current limit of samples per second; UINT64_MAX: none */
     unsigned max_frames; /* limit of frames in a call chain */
     uint64_t registers;  /* registers in a sample with a stack, as perf's mask; 0: not supported */
+    bool off_cpu;        /* off_cpu of a plan is supported, for processes */
 };
 
 /* Totals of a counter over all of its tasks and CPUs since the attach. */

@@ -162,7 +162,8 @@ static int check_mode(struct change *change)
         /* Also without targets the mode stays until another one is implied. */
         bool asked = desired->new_set || asks(desired, false);
         bool system = asks(desired, true) || ((attached || !asked) && was_system);
-        bool samples = settings_number(settings, KEY_PERIOD) != UINT64_MAX ||
+        bool samples = settings->word[KEY_OFFCPU] ||
+                       settings_number(settings, KEY_PERIOD) != UINT64_MAX ||
                        settings_number(settings, KEY_FREQ) != UINT64_MAX;
 
         if (attached && !desired->new_set)

@@ -295,7 +295,7 @@ static int ask_recording(struct change *change)
     if (!recorded_for(settings->mode, settings) &&
         !recorded_for(change->pmc->effective, settings) &&
         settings_number(settings, KEY_PERIOD) == UINT64_MAX &&
-        settings_number(settings, KEY_FREQ) == UINT64_MAX)
+        settings_number(settings, KEY_FREQ) == UINT64_MAX && !settings->word[KEY_OFFCPU])
         return 0;
     if (engine->backend->sample_limits)
         engine->backend->sample_limits(engine->backend_state, &change->log.limits);

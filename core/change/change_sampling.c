@@ -9,12 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TYPE_TRACEPOINT 2   /* PERF_TYPE_TRACEPOINT */
-#define FREQ_STANDARD   997 /* prime, so that it does not follow periodic work */
-#define CLOCK_LEAST_NS  100000
-#define CLOCK_MOST_HZ   (1000000000 / CLOCK_LEAST_NS)
-#define SETS_FREE       16 /* ids of sets that are not charged */
-#define SET_LOOK_BACK   8  /* last sets that are searched for an equal one */
+#define TYPE_SOFTWARE    1   /* PERF_TYPE_SOFTWARE, */
+#define TYPE_TRACEPOINT  2   /* PERF_TYPE_TRACEPOINT */
+#define CONTEXT_SWITCHES 3   /* PERF_COUNT_SW_CONTEXT_SWITCHES */
+#define FREQ_STANDARD    997 /* prime, so that it does not follow periodic work */
+#define CLOCK_LEAST_NS   100000
+#define CLOCK_MOST_HZ    (1000000000 / CLOCK_LEAST_NS)
+#define SETS_FREE        16 /* ids of sets that are not charged */
+#define SET_LOOK_BACK    8  /* last sets that are searched for an equal one */
 
 /* ---- checks ---- */
 
@@ -80,6 +82,30 @@ static int check_raw(struct change *change)
                                         : "needs CAP_PERFMON, whatever the tunables say");
 }
 
+/* Checks offcpu=on: each switch must have a sample. */
+static int check_off_cpu(struct change *change)
+{
+    const struct settings *settings = &change->desired.settings;
+    const struct set *set = change->desired.set;
+    const struct event *event = set ? &set->event[0] : NULL;
+    const uint64_t period = settings_number(settings, KEY_PERIOD);
+
+    if (!settings->word[KEY_OFFCPU])
+        return 0;
+    if (!change->log.limits.off_cpu)
+        return err_set(&change->err, P09,
+                       "offcpu=on: the backend %s does not record when threads run again",
+                       change->engine->backend->name);
+    if (!mode_table[settings->mode].system && (period == UINT64_MAX || period == 1) &&
+        settings_number(settings, KEY_FREQ) == UINT64_MAX &&
+        (!event ||
+         (set->n == 1 && event->code[0] == TYPE_SOFTWARE && event->code[1] == CONTEXT_SWITCHES)))
+        return 0;
+    return err_set(&change->err, P07,
+                   "offcpu=on: it needs context-switches as the only event, processes as targets, "
+                   "and a sample of each switch (period=1)");
+}
+
 int check_sampling(struct change *change)
 {
     const struct backend *backend = change->engine->backend;
@@ -110,6 +136,8 @@ int check_sampling(struct change *change)
     rc = check_stack(change);
     if (rc == 0)
         rc = check_raw(change);
+    if (rc == 0)
+        rc = check_off_cpu(change);
     return rc ? rc : check_no_count(change);
 }
 

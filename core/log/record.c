@@ -337,6 +337,10 @@ const struct record_row record_table[] = {
      "PCSAMPLE"},
     {RECORD_SAMPLE, "callchain", "pid tid cpu ip event period ips",
      "a sample with its call chain. Kernel frames start with k:", "CALLCHAIN"},
+    {RECORD_RUN, "run", "pid tid cpu [off_ns] [reason]",
+     "a thread runs again, the nanoseconds since it left its CPU, and why it left: sleep or "
+     "preempt",
+     ""},
     {RECORD_SWITCH, "csw", "pid tid cpu count [last] [exact]",
      "a thread left a CPU, and its count since its last record", "PROCCSW"},
     {RECORD_COUNT, "exit", "pid [count] [exact]",

@@ -25,6 +25,9 @@ enum record_type {
     RECORD_FORK = 7,   /* struct record_task: new thread (pid == ppid) or process */
     RECORD_SAMPLE = 9, /* struct record_sample */
     RECORD_MAP = 10,   /* struct record_map (MMAP2): executable, or RECORD_DATA; pid -1: kernel */
+    /* Passed from a backend to a recording, never logged: only the tail. A thread runs again, or
+     * with RECORD_OFF it left its CPU. */
+    RECORD_SCHED = 14,
     /* types of pmcfs, all struct record_note */
     RECORD_ALLOCATE = 0x100, /* text: the resolved events */
     RECORD_ATTACH,           /* pid, tid or cpu; text: the target */
@@ -41,6 +44,8 @@ enum record_type {
     RECORD_DROP,    /* value[0]: records lost, value[1]: samples among them, if it is known;
                        text: where ("log", "hidden", "memory", "replaced", "inventory") */
     RECORD_CLOSE,
+    RECORD_RUN, /* pid, tid, cpu: a thread runs again; value[0]: ns since it left its CPU, if that
+                   is known; RECORD_PREEMPTED */
     /* Passed from a backend to a recording, never logged. value[0]: id of the event group; then the
      * thread's cumulative counts on this CPU. RECORD_LAST: the thread exited. RECORD_EXACT: the
      * counts are complete. */
@@ -57,11 +62,17 @@ enum record_type {
  */
 #define RECORD_RAW   0x10u /* tracepoint fields: see struct sample_parts */
 #define RECORD_STACK 0x20u /* user registers and user stack: see struct sample_parts */
+/* misc of SAMPLE: its weight is the time until the next RUN record of its thread */
+#define RECORD_WEIGHED 0x40u
+/* misc of SCHED */
+#define RECORD_OFF     0x2000u
+#define RECORD_PREEMPT 0x4000u /* with RECORD_OFF: the thread could have continued */
 /* misc of notes */
 #define RECORD_LAST  1u /* of SWITCH: the thread exited, or (pid 0) counts of unknown threads */
 #define RECORD_EXACT 2u /* of COUNT, and of VALUES with RECORD_LAST: the counts are complete */
 /* of SWITCH, COUNT: counts may be missing, or include unreported counts of an earlier worker */
-#define RECORD_LACKS 8u
+#define RECORD_LACKS     8u
+#define RECORD_PREEMPTED 16u /* of RUN */
 /* of COMM, MAP: created by pmcfs for existing tasks and mappings, not by the kernel */
 #define RECORD_FOUND 0x8000u
 /* of DROP: replaces records, which count as lost */

@@ -183,6 +183,7 @@ void recording_inventory(struct recording *recording, pid_t pid, uint64_t time_n
 {
     const struct recording_plan *plan = &recording->plan;
     const struct intake intake = {.put = recording_put_found, .arg = recording};
+    const struct logged_process *process;
     uint64_t max = log_max_bytes(plan->log);
     size_t begun;
 
@@ -190,6 +191,9 @@ void recording_inventory(struct recording *recording, pid_t pid, uint64_t time_n
     max = max > INVENTORY_LEAST ? max : INVENTORY_LEAST;
 
     pthread_mutex_lock(&recording->lock);
+    process = tasks_process(exits_tasks(recording->exits), (uint32_t)pid);
+    if (process)
+        recording_forget_off(process);
     begun = recording->batch.len; /* records that a hold delayed */
     recording->found_end = begun + (records->len < max ? max - records->len : 0);
     if (plan->samples && plan->kernel && !recording->kernel_found && plan->host->kernel_maps) {

@@ -52,6 +52,8 @@ void recording_put_found(void *arg, const struct record *record);
 void recording_flush(struct recording *recording);
 /* Stores the totals of exits.h. They are valid when the log publishes the returned numbers. */
 struct log_taken recording_store(struct recording *recording);
+/* Forgets when the threads of a process left their CPUs. */
+void recording_forget_off(const struct logged_process *process);
 /* Returns a PID in the attacher's namespace, or 0 if it has none there or is NOBODY. */
 uint32_t recording_shown_pid(const struct recording *recording, uint32_t pid);
 void recording_forget_pid(const struct recording *recording,

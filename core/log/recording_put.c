@@ -453,10 +453,51 @@ static void put_comm(struct recording *recording, const struct record *record)
     recording->n_execs++;
 }
 
+/* ---- threads that run again ---- */
+
+/* Writes a RUN record when a thread runs again. */
+static void put_sched(struct recording *recording, const struct record *record)
+{
+    const struct record_tail *tail = record_tail(record);
+    struct task *task =
+        tasks_thread(exits_tasks(recording->exits), tail->pid, tail->tid, tail->time);
+    uint64_t off_ns;
+
+    if (!task) {
+        recording->dropped++;
+        return;
+    }
+    off_ns = task->off_ns ? tail->time - task->off_ns : 0;
+    if (record->misc & RECORD_OFF) {
+        task->off_ns = tail->time;
+        task->preempted = record->misc & RECORD_PREEMPT;
+        return;
+    }
+    batch_note(recording, &(struct note){.type = RECORD_RUN,
+                                         .misc = task->preempted ? RECORD_PREEMPTED : 0,
+                                         .time = tail->time,
+                                         .pid = tail->pid,
+                                         .tid = tail->tid,
+                                         .cpu = tail->cpu,
+                                         .n = task->off_ns > 0,
+                                         .value = &off_ns});
+    task->off_ns = 0;
+}
+
+/* After a loss, or at a start: the threads may have run since then. */
+void recording_forget_off(const struct logged_process *process)
+{
+    struct task *task;
+
+    TAILQ_FOREACH (task, &process->threads, along)
+        task->off_ns = 0;
+}
+
 void recording_put(void *arg, const struct record *record)
 {
     const struct record_sample *sample = (const struct record_sample *)record;
     struct recording *recording = arg;
+    const struct logged_process *process;
 
     if (record->type == RECORD_SAMPLE) {
         recording_sample(recording, &(struct sample){.head = sample,
@@ -483,8 +524,13 @@ void recording_put(void *arg, const struct record *record)
     case RECORD_MAP:
         put_map(recording, record);
         break;
+    case RECORD_SCHED:
+        put_sched(recording, record);
+        break;
     case RECORD_LOST:
         execs_finish(recording);
+        TAILQ_FOREACH (process, &exits_tasks(recording->exits)->by_update, by_update)
+            recording_forget_off(process);
         batch_copy(recording, record);
         account(recording, record);
         break;

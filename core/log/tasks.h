@@ -66,7 +66,9 @@ struct task {
     uint64_t since;  /* update number of its creation; 0: unknown, it may have run before */
     uint64_t losses; /* tasks.losses when its records were complete; UINT64_MAX: incomplete */
     char *name;      /* NULL: the name of the process */
-    void *own;       /* data of the table's user */
+    uint64_t off_ns; /* for recording_put.c: when it left its CPU; 0: unknown, or it runs */
+    bool preempted;
+    void *own; /* data of the table's user */
 };
 
 struct logged_process {

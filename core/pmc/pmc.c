@@ -445,6 +445,7 @@ struct plan link_plan(struct link *link, const struct opening *opening)
         .depth = sampling->depth,
         .stack = sampling->stack,
         .raw = sampling->raw,
+        .off_cpu = !counts && settings->word[KEY_OFFCPU],
         .steps = counts && (opening->recorded & RECORDED_SWITCHES),
         .lasts = counts && opening->recorded,
     };

@@ -74,6 +74,10 @@ const struct key_row key_table[KEYS] = {
     [KEY_RAW] = {"raw", "on, off", "off", PLACE_SAMPLING, true,
                  "record the fields of tracepoints in their samples. Only for the superuser", "",
                  SHAPE_SWITCH, 0},
+    [KEY_OFFCPU] = {"offcpu", "on, off", "off", PLACE_SAMPLING, true,
+                    "give each sample of context-switches the time until its thread runs again as "
+                    "its weight",
+                    "", SHAPE_SWITCH, 0},
     [KEY_DESCENDANTS] = {"descendants", "on, off", "off", PLACE_PROCESS, true,
                          "also count the children of the targets, existing and future",
                          "PMC_F_DESCENDANTS", SHAPE_SWITCH, 0},
@@ -99,11 +103,12 @@ const struct key_row key_table[KEYS] = {
                       SHAPE_OFF_NUMBER, 0, 1, 86400000, "off", "milliseconds", "1 s is 1000"},
     [KEY_LOG] = {"log", "on, off", "on", PLACE_ANY, false,
                  "keep a log of samples and other records", "CONFIGURELOG", SHAPE_SWITCH, 1},
-    [KEY_LOGSIZE] = {"logsize", "bytes, default", "nbuffers × logbuffersize", PLACE_ANY, false,
-                     "size of the log in bytes, at most the default; the superuser may give up to the "
-                     "tunable max_log_per_user", "nbuffers × logbuffersize",
-                     SHAPE_OFF_NUMBER, 0, 4096, UINT64_C(1) << 40, "default", "bytes",
-                     "1 MiB is 1048576"},
+    [KEY_LOGSIZE] =
+        {"logsize", "bytes, default", "nbuffers × logbuffersize", PLACE_ANY, false,
+         "size of the log in bytes, at most the default; the superuser may give up to the "
+         "tunable max_log_per_user",
+         "nbuffers × logbuffersize", SHAPE_OFF_NUMBER, 0, 4096, UINT64_C(1) << 40, "default",
+         "bytes", "1 MiB is 1048576"},
     [KEY_NOTIFY] = {"notify", "N, off", "off", PLACE_ANY, false,
                     "poll(2) on count reports POLLPRI once N more events were counted",
                     "CPC_OVF_NOTIFY_EMT", SHAPE_OFF_NUMBER, 0, 1, INT64_MAX, "off", "events"},

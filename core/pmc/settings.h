@@ -45,6 +45,7 @@ enum key {
     KEY_DEPTH,
     KEY_STACK,
     KEY_RAW,
+    KEY_OFFCPU,
     KEY_DESCENDANTS,
     KEY_LOG_CSW,
     KEY_LOG_EXIT,

@@ -13,8 +13,8 @@
 #define BATCH_BYTES  (256u << 10)
 #define SPACES_BYTES (UINT64_C(64) << 20)
 #define STACKS_MAX   (1u << 16)
-#define TEXT_BYTES   (64u << 20) /* limit for all stacks */
-#define EXITS_LATE   64          /* exits that are not applied yet */
+#define TEXT_BYTES   (64u << 20)                 /* limit for all stacks */
+#define EXITS_LATE   64                          /* exits that are not applied yet */
 #define STACK_BYTES  (sizeof(struct stack) + 32) /* with the allocator's and the table's share */
 #define CHARGE_STEP  (UINT64_C(1) << 20)
 
@@ -24,10 +24,20 @@ struct stack {
     char text[];
 };
 
+/* A thread that has left its CPU, and the stack of its sample. */
+struct off_cpu {
+    UT_hash_handle hh;
+    uint32_t tid, pid;
+    uint64_t since_ns;
+    struct stack *stack;
+};
+
 struct folder {
     struct tasks spaces;
     struct record_task late[EXITS_LATE]; /* see exit_take(), oldest first */
     unsigned n_late;
+    struct off_cpu *off_cpu; /* by thread */
+    uint64_t time_ns;        /* of the last record */
     struct stack *stacks;
     struct buf line; /* text of the current sample */
     size_t bytes;    /* text of all stacks */
@@ -172,13 +182,91 @@ static struct stack *stack_new(struct folder *folder)
 static bool folder_charge(struct folder *folder, uint64_t more)
 {
     const uint64_t used = tasks_bytes(&folder->spaces) + folder->bytes +
-                          HASH_COUNT(folder->stacks) * STACK_BYTES + more;
+                          HASH_COUNT(folder->stacks) * STACK_BYTES +
+                          HASH_COUNT(folder->off_cpu) * sizeof(struct off_cpu) + more;
 
     while (!folder->refused && used >= folder->charged + CHARGE_STEP) {
         folder->refused = !folder->charge(folder->arg, CHARGE_STEP);
         folder->charged += CHARGE_STEP;
     }
     return !folder->refused;
+}
+
+/* ---- threads that wait ---- */
+
+static struct off_cpu *off_cpu_find(const struct folder *folder, uint32_t tid)
+{
+    struct off_cpu *off;
+
+    HASH_FIND(hh, folder->off_cpu, &tid, sizeof tid, off);
+    return off;
+}
+
+/* Adds the weight of the sample, and forgets the thread. */
+static void off_cpu_end(struct folder *folder, struct off_cpu *off, uint64_t weight_ns)
+{
+    if (!off)
+        return;
+    off->stack->count += weight_ns;
+    HASH_DEL(folder->off_cpu, off);
+    free(off);
+}
+
+/* Ends the waits of the threads of a process, or of all (pid 0). */
+static void off_cpus_end(struct folder *folder, uint32_t pid, bool lost)
+{
+    struct off_cpu *off, *next;
+
+    HASH_ITER (hh, folder->off_cpu, off, next)
+        if (!pid || off->pid == pid)
+            off_cpu_end(folder, off, lost ? 0 : folder->time_ns - off->since_ns);
+}
+
+static void off_cpu_begin(struct folder *folder, const struct record_sample *sample,
+                          struct stack *stack)
+{
+    struct off_cpu *off;
+
+    off_cpu_end(folder, off_cpu_find(folder, sample->tid), 0);
+    off = calloc(1, sizeof *off);
+    if (off) {
+        *off = (struct off_cpu){
+            .tid = sample->tid, .pid = sample->pid, .since_ns = sample->time, .stack = stack};
+        HASH_ADD(hh, folder->off_cpu, tid, sizeof off->tid, off);
+    }
+    if (off && hash_has(off))
+        return;
+    folder->failed = true;
+    free(off);
+}
+
+/* A wait lasts until the thread runs again, or the PMC stops. An unknown part of it may be missing
+ * after a loss. */
+static void off_cpu_take(struct folder *folder, const struct record *record)
+{
+    const struct record_task *end = (const void *)record;
+    const struct record_note *note = (const void *)record;
+    struct off_cpu *off;
+
+    switch (record->type) {
+    case RECORD_RUN:
+        off = off_cpu_find(folder, note->tid);
+        if (off)
+            off_cpu_end(folder, off, note->n ? note->value[0] : note->time - off->since_ns);
+        break;
+    case RECORD_EXIT:
+        off_cpu_end(folder, off_cpu_find(folder, end->tid), 0);
+        break;
+    case RECORD_STOP:
+    case RECORD_DETACH:
+        off_cpus_end(folder, note->pid, false);
+        break;
+    case RECORD_LOST:
+        off_cpus_end(folder, 0, true);
+        break;
+    default:
+        break;
+    }
 }
 
 static void sample_take(struct folder *folder, const struct record_sample *sample)
@@ -190,10 +278,12 @@ static void sample_take(struct folder *folder, const struct record_sample *sampl
     HASH_FIND(hh, folder->stacks, folder->line.data, folder->line.len, stack);
     if (!stack)
         stack = stack_new(folder);
-    if (stack)
-        stack->count++;
-    else
+    if (!stack)
         folder->cut++;
+    else if (sample->head.misc & RECORD_WEIGHED)
+        off_cpu_begin(folder, sample, stack);
+    else
+        stack->count++;
 }
 
 /* ---- exits ---- */
@@ -243,6 +333,8 @@ static void records_take(struct folder *folder, const struct buf *batch)
 
     for (size_t at = 0; at < batch->len && folder_charge(folder, 0); at += record->size) {
         record = (const void *)(batch->data + at);
+        folder->time_ns = record_time(record);
+        off_cpu_take(folder, record);
         if (record->type == RECORD_SAMPLE)
             sample_take(folder, (const void *)record);
         else if (record->type == RECORD_EXIT)
@@ -264,8 +356,8 @@ static int folder_fill(struct folder *folder, struct log *log)
     if (!cursor)
         return -ENOMEM;
     buf_init(&batch, NULL, 0);
-    while (!folder->refused && cursor->next <= last &&
-           log_take(cursor, &batch, BATCH_BYTES) > 0 && !batch.failed) {
+    while (!folder->refused && cursor->next <= last && log_take(cursor, &batch, BATCH_BYTES) > 0 &&
+           !batch.failed) {
         records_take(folder, &batch);
         buf_clear(&batch);
     }
@@ -291,6 +383,8 @@ static int lines_add(struct buf *out, struct folder *folder)
     buf_reserve(out, size); /* so that the text does not double its memory while it grows */
     HASH_SORT(folder->stacks, stack_compare);
     for (const struct stack *stack = folder->stacks; stack; stack = stack->hh.next) {
+        if (!stack->count) /* its thread has not run again */
+            continue;
         buf_str(out, stack->text);
         buf_char(out, ' ');
         buf_u64(out, stack->count);
@@ -323,6 +417,7 @@ int folded_text(struct log *log, struct buf *out, bool (*charge)(void *arg, uint
     tasks_init(&folder.spaces);
     buf_init(&folder.line, NULL, 0);
     rc = folder_fill(&folder, log);
+    off_cpus_end(&folder, 0, false);
     if (rc == 0)
         rc = lines_add(out, &folder);
     stacks_free(&folder);

@@ -184,6 +184,7 @@ enum line_word {
     WORD_RECORDS,
     WORD_EVENT,
     WORD_REASON,
+    WORD_OFF_NS,
     WORD_TEXT /* path, name, text, where, target */
 };
 
@@ -191,7 +192,7 @@ static enum line_word key_of(const char *word, size_t len)
 {
     static const char *const words[WORD_TEXT] = {"pid",   "tid",     "cpu",   "count",  "last",
                                                  "exact", "start",   "end",   "offset", "child",
-                                                 "lost",  "records", "event", "reason"};
+                                                 "lost",  "records", "event", "reason", "off_ns"};
     unsigned key = 0;
 
     while (key < WORD_TEXT && (strncmp(words[key], word, len) != 0 || words[key][len]))
@@ -219,6 +220,7 @@ static bool put_value(struct buf *out, const struct fields *fields, enum line_wo
         buf_u64(out, fields->cpu);
         return fields->cpu != UINT32_MAX;
     case WORD_COUNT:
+    case WORD_OFF_NS:
         for (unsigned i = 0; i < fields->n; i++) {
             if (i)
                 buf_char(out, ',');
@@ -252,6 +254,10 @@ static bool put_value(struct buf *out, const struct fields *fields, enum line_wo
         put_events(out, fields->text, fields->text_len);
         return true;
     case WORD_REASON:
+        if (type == RECORD_RUN) {
+            buf_str(out, fields->misc & RECORD_PREEMPTED ? "preempt" : "sleep");
+            return fields->n;
+        }
         if (reason)
             put_text(out, reason + 1, fields->text_len - (size_t)(reason + 1 - fields->text));
         return reason;

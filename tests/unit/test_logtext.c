@@ -347,7 +347,7 @@ TEST(a_very_long_text_is_cut_and_marked)
 
 TEST(a_type_of_a_later_version_is_passed_over)
 {
-    NOTE(.type = RECORD_CLOSE + 1, .text = "x");
+    NOTE(.type = RECORD_VALUES + 1, .text = "x");
     NOTE(.type = RECORD_START);
     SAYS("12.000000345 start\n");
 }

@@ -153,6 +153,7 @@ static struct origin *origin_make(struct counter *counter, const struct plan *pl
     origin->descendants = !tasks || counter->descendants;
     origin->threads = !tasks || counter->target.kind == TARGET_PROCESS;
     origin->samples = counter->sampling;
+    origin->weighed = plan->off_cpu;
     origin->chains = counter->sampling && (plan->chain_user || plan->chain_kernel);
     for (unsigned i = 0; counter->sampling && i < counter->shape.n; i++) {
         if (!sampling_shares_id(&counter->shape.attr[counter->shape.extra + i]))

@@ -40,6 +40,7 @@ struct origin {
     bool descendants;       /* new processes are covered */
     bool threads;           /* new threads are covered */
     bool samples, chains;   /* the events sample, with call chains */
+    bool weighed;           /* samples are RECORD_WEIGHED */
     bool shares_one;        /* exactly one event may get another event's id in its samples
                              * (sampling_shares_id()) */
     uint8_t shared;         /* the index in the plan of that event */

@@ -147,7 +147,8 @@ static void long_sample_take(const struct id *id, struct record_sample *sample,
     if (size)
         intake->sample(intake->arg,
                        &(struct sample){.head = sample,
-                                        .misc = (sample->head.misc & SAMPLE_MISC) | id->parts,
+                                        .misc = (sample->head.misc & SAMPLE_MISC) | id->parts |
+                                                (origin->weighed ? RECORD_WEIGHED : 0),
                                         .id = log_id(id),
                                         .period = sample->period,
                                         .rest = &sample->n_frames,
@@ -167,7 +168,8 @@ static void short_sample_take(const struct id *id, const struct record_sample *s
     const size_t before = id->has_period ? SAMPLE_SHORT : PERIOD_IN_SAMPLE;
     const uint64_t *const rest = (const void *)((const char *)sample + before);
     struct sample out = {.head = sample,
-                         .misc = sample->head.misc & SAMPLE_MISC,
+                         .misc = (sample->head.misc & SAMPLE_MISC) |
+                                 (origin->weighed ? RECORD_WEIGHED : 0),
                          .id = log_id(id),
                          .period = origin->period,
                          .rest = rest};
@@ -376,6 +378,9 @@ void kernel_record_take(struct recorder *recorder, struct record *record,
 {
     const uint64_t *word = (const void *)(record + 1);
 
+    if (record->type == PERF_RECORD_SWITCH &&
+        record->size >= sizeof *record + sizeof(struct record_tail))
+        event_take(recorder, record, intake);
     if (record->size < sizeof *record + sizeof(struct record_tail) + sizeof(uint64_t))
         return;
     switch (record->type) {

@@ -260,4 +260,5 @@ void perf_sample_limits(struct backend_state *state, struct sample_limits *out)
     out->max_freq = read_limit("/proc/sys/kernel/perf_event_max_sample_rate", UINT64_MAX);
     out->max_frames = (unsigned)read_limit("/proc/sys/kernel/perf_event_max_stack", 127);
     out->registers = sampling_registers();
+    out->off_cpu = true;
 }
