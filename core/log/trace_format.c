@@ -138,7 +138,7 @@ static void number_print(const struct trace_field *field, const char *data, stru
 #else
     memcpy(&number, data, field->unit);
 #endif
-    if (field->pointer || (field->array && !field->is_signed))
+    if (field->pointer || (!field->is_signed && (field->array || number < 0)))
         buf_hex(out, (uint64_t)number);
     else if (field->is_signed)
         buf_i64(out, (int64_t)((uint64_t)number << spare) >> spare);

@@ -435,7 +435,7 @@ TEST(fields_of_every_type)
 
     ck_assert_uint_eq(sizeof raw, 56);
     ck_assert_str_eq(fields_shown(format, &raw, sizeof raw),
-                     " a=-1 b=200 c=-300 d=-70000 e=18446744071578845184 f=0xffffffff81000000"
+                     " a=-1 b=200 c=-300 d=-70000 e=0xffffffff81000000 f=0xffffffff81000000"
                      " g=a\\040b h=full i=0x1,0xffff j=-65535,-21760 k=00abff l=x\\075\\012"
                      " m=0xa3d78 n=00abff o=255 p= q=- r=-");
 }
