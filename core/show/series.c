@@ -21,8 +21,7 @@ static uint64_t interval_ns(const struct pmc *pmc)
 
 static bool goes_on(const struct pmc *pmc)
 {
-    return pmc->state == PMC_RUNNING || pmc->state == PMC_ARMED || pmc->state == PMC_LOST ||
-           pmc->state == PMC_WAITING;
+    return !state_table[pmc->state].settable;
 }
 
 /* Returns true before the first start: readers wait for lines, as in samples. */
@@ -43,19 +42,6 @@ static bool rest_is_due(const struct pmc *pmc, const struct series_cursor *curso
 {
     return cursor->begun && !cursor->ended && pmc->resets == cursor->resets &&
            !same_run(pmc, cursor);
-}
-
-/* Returns the cursor of the open file, or NULL on ENOMEM. Zeroes its counts if the number of events
- * has changed, because they belong to an earlier set. */
-static struct series_cursor *cursor_of(struct open_file *open, const struct pmc *pmc)
-{
-    if (!open->series && (open->series = calloc(1, sizeof *open->series)))
-        open->remembers = sizeof *open->series;
-    if (open->series && open->series->n != pmc->set->n) {
-        memset(open->series->last, 0, sizeof open->series->last);
-        open->series->n = pmc->set->n;
-    }
-    return open->series;
 }
 
 /* Returns the time of the next line: the first multiple of the interval after now. */
@@ -96,23 +82,11 @@ static void columns(struct call *call, const struct pmc *pmc, struct series_curs
     buf_char(call->out, '\n');
 }
 
-/* Prints the metrics of the counts since the previous line. */
-static void metrics_step(struct call *call, const struct pmc *pmc, struct series_cursor *cursor,
-                         const struct tally *tally, bool partial, uint64_t now_ns)
-{
-    struct counted counted;
-
-    count_for_metrics(pmc, tally, cursor->last, now_ns, &counted);
-    counted.reading.elapsed_ns -= cursor->elapsed_ns;
-    cursor->elapsed_ns = pmc_elapsed_ns(pmc, now_ns);
-    metric_columns(call, pmc, &counted.reading);
-    if (pmc->metrics && partial)
-        buf_str(call->out, "\tpartial");
-}
-
+/* Prints the counts since the previous line, and their metrics. */
 static void line(struct call *call, const struct pmc *pmc, struct series_cursor *cursor,
                  const struct tally *tally, bool partial, uint64_t now_ns)
 {
+    struct counted counted;
     const struct host *host = pmc->engine->host;
     struct host_state *state = pmc->engine->host_state;
     uint64_t last[SET_MAX];
@@ -132,7 +106,12 @@ static void line(struct call *call, const struct pmc *pmc, struct series_cursor 
             buf_u64(call->out, value - cursor->last[i]);
         last[i] = value;
     }
-    metrics_step(call, pmc, cursor, tally, partial, now_ns);
+    count_for_metrics(pmc, tally, cursor->last, now_ns, &counted);
+    counted.reading.elapsed_ns -= cursor->elapsed_ns;
+    cursor->elapsed_ns = pmc_elapsed_ns(pmc, now_ns);
+    metric_columns(call, pmc, &counted.reading);
+    if (pmc->metrics && partial)
+        buf_str(call->out, "\tpartial");
     memcpy(cursor->last, last, cursor->n * sizeof last[0]);
     buf_char(call->out, '\n');
 }
@@ -162,38 +141,6 @@ static void sequence_begin(struct call *call, const struct pmc *pmc, struct seri
     cursor->due_ns = next_due(pmc, now_ns);
 }
 
-/* Returns true if the next line is not due yet. */
-static bool is_early(const struct call *call, const struct pmc *pmc, uint64_t now_ns)
-{
-    const struct series_cursor *cursor = call->open->series;
-
-    return same_run(pmc, cursor) && now_ns < cursor->due_ns && !rest_is_due(pmc, cursor);
-}
-
-/* Prints the next line or lines for this reader. */
-static int series_step(struct call *call, struct pmc *pmc, const struct tally *tally, bool partial,
-                       uint64_t now_ns)
-{
-    struct series_cursor *cursor = call->open->series;
-
-    if (rest_is_due(pmc, cursor)) {
-        line(call, pmc, cursor, tally, partial, now_ns); /* makes the lines add up to the count */
-        cursor->ended = true;
-        return CALL_DONE;
-    }
-    if (!same_run(pmc, cursor)) {
-        if (goes_on(pmc))
-            sequence_begin(call, pmc, cursor, tally, now_ns);
-        return CALL_DONE;
-    }
-    uint64_t skipped = now_ns < cursor->due_ns ? 0 : (now_ns - cursor->due_ns) / interval_ns(pmc);
-    if (skipped)
-        buf_printf(call->out, "# skipped %" PRIu64 "\n", skipped);
-    line(call, pmc, cursor, tally, partial, now_ns);
-    cursor->due_ns = next_due(pmc, now_ns);
-    return CALL_DONE;
-}
-
 static int series_wait(struct call *call, const struct pmc *pmc)
 {
     call->wait_for = pmc->id;
@@ -201,48 +148,70 @@ static int series_wait(struct call *call, const struct pmc *pmc)
     return call->nonblock ? -EAGAIN : CALL_WAIT;
 }
 
+/* Prints the next line or lines for this reader. */
 static int series_print(struct call *call, struct snapshot *snapshot)
 {
-    struct snapshot_item *item = &snapshot->item[0];
+    const struct snapshot_item *item = &snapshot->item[0];
+    struct series_cursor *cursor = call->open->series;
+    const struct pmc *pmc = item->pmc;
+    const uint64_t now_ns = snapshot->time_ns;
 
-    if (item->pmc->set != item->set)
+    if (pmc->set != item->set)
         return CALL_DONE; /* end of file: the set has changed */
-    if (is_early(call, item->pmc, snapshot->time_ns))
-        return series_wait(call, item->pmc); /* another read of this open file got the line */
-    return series_step(call, item->pmc, item->total, item->partial, snapshot->time_ns);
-}
-
-/* Reports end of file, after the columns if the reader has had no line yet. */
-static int nothing_comes(struct call *call, struct series_cursor *cursor, bool no_interval)
-{
-    if (!cursor->begun && !cursor->ended) {
-        columns(call, call->pmc, cursor);
-        if (no_interval)
-            buf_str(call->out, "# no interval is set: echo interval=1000 >config gives a line each "
-                               "second\n");
+    if (rest_is_due(pmc, cursor)) {
+        line(call, pmc, cursor, item->total, item->partial,
+             now_ns); /* the lines add up to the count */
+        cursor->ended = true;
+        return CALL_DONE;
     }
-    cursor->ended = true;
+    if (!same_run(pmc, cursor)) {
+        if (goes_on(pmc))
+            sequence_begin(call, pmc, cursor, item->total, now_ns);
+        return CALL_DONE;
+    }
+    if (now_ns < cursor->due_ns)
+        return series_wait(call, pmc); /* another read of this open file got the line */
+    uint64_t skipped = (now_ns - cursor->due_ns) / interval_ns(pmc);
+    if (skipped)
+        buf_printf(call->out, "# skipped %" PRIu64 "\n", skipped);
+    line(call, pmc, cursor, item->total, item->partial, now_ns);
+    cursor->due_ns = next_due(pmc, now_ns);
     return CALL_DONE;
 }
 
+/* Returns end of file when nothing comes, after the columns if the reader has had no line yet. */
 int stream_series(struct call *call)
 {
     struct pmc *pmc = call->pmc;
-    struct series_cursor *cursor;
+    struct open_file *open = call->open;
 
     if (!pmc->set)
         return err_set(&call->err, P08, "%s has no event yet: write one to event", pmc->name);
-    cursor = cursor_of(call->open, pmc);
+    if (!open->series && (open->series = calloc(1, sizeof *open->series)))
+        open->remembers = sizeof *open->series;
+    struct series_cursor *cursor = open->series;
     if (!cursor)
         return err_nomem(&call->err);
+    if (cursor->n != pmc->set->n) { /* the counts belong to an earlier set */
+        memset(cursor->last, 0, sizeof cursor->last);
+        cursor->n = pmc->set->n;
+    }
     bool no_interval = settings_number(&pmc->settings, KEY_INTERVAL) == UINT64_MAX;
     if (!no_interval && not_yet(pmc) && !rest_is_due(pmc, cursor)) {
         call->wait_for = pmc->id;
         return call->nonblock ? -EAGAIN : CALL_WAIT;
     }
-    if ((no_interval || !goes_on(pmc)) && !rest_is_due(pmc, cursor))
-        return nothing_comes(call, cursor, no_interval);
-    if (is_early(call, pmc, call->now_ns))
+    if ((no_interval || !goes_on(pmc)) && !rest_is_due(pmc, cursor)) {
+        if (!cursor->begun && !cursor->ended) {
+            columns(call, pmc, cursor);
+            if (no_interval)
+                buf_str(call->out, "# no interval is set: echo interval=1000 >config gives a line "
+                                   "each second\n");
+        }
+        cursor->ended = true;
+        return CALL_DONE;
+    }
+    if (same_run(pmc, cursor) && call->now_ns < cursor->due_ns)
         return series_wait(call, pmc);
     return snapshot_take(call, &call->pmc, 1, true, false, series_print);
 }
@@ -380,18 +349,6 @@ unsigned poll_state(struct call *call)
     return open->seen_change != call->pmc->change ? level | EPOLLPRI : level;
 }
 
-/* After a reset the seen value becomes the initial value. */
-static void seen_follow(struct open_file *open, const struct pmc *pmc)
-{
-    if (!open->has_seen) {
-        open->has_seen = true;
-        open->seen_count = pmc->poll.count;
-    } else if (open->seen_resets != pmc->resets) {
-        open->seen_count = pmc->settings.n_counts ? pmc->settings.counts[0] : 0;
-    }
-    open->seen_resets = pmc->resets;
-}
-
 /* Returns true if there was a snapshot since the last reset. */
 static bool polled_known(const struct pmc *pmc)
 {
@@ -420,7 +377,13 @@ unsigned poll_count(struct call *call)
     open = call->open;
     if (!polled_known(pmc) || (costly && !fresh && !open->has_seen))
         return level;
-    seen_follow(open, pmc);
+    if (!open->has_seen) {
+        open->has_seen = true;
+        open->seen_count = pmc->poll.count;
+    } else if (open->seen_resets != pmc->resets) { /* from the initial value */
+        open->seen_count = pmc->settings.n_counts ? pmc->settings.counts[0] : 0;
+    }
+    open->seen_resets = pmc->resets;
     int64_t more = (int64_t)(pmc->poll.count - open->seen_count); /* estimates may fall */
     return more > 0 && (uint64_t)more >= notify ? level | EPOLLPRI : level;
 }
