@@ -147,36 +147,12 @@ static struct log_stats log_sums(struct ids *pmcs, const struct totals *work)
     return sums;
 }
 
-/* Prints hwpmc's eight statistics, or the nearest equivalents. */
-static void print_eight(struct buf *out, const struct log_stats *logs, const struct totals *work)
-{
-    fact(out, "intr_ignored", logs->hidden);
-    fact(out, "intr_processed", logs->records);
-    fact(out, "intr_bufferfull", logs->kernel_lost);
-    fact(out, "syscalls", work->operations);
-    fact(out, "syscall_errors", work->failed);
-    fact(out, "buffer_requests", logs->records + logs->refused);
-    fact(out, "buffer_requests_failed", logs->refused);
-    fact(out, "log_sweeps", work->drained);
-}
-
-/* Prints statistics of the daemon. */
-static void print_daemon(struct buf *out, const struct engine *engine)
+int show_info_stats(struct call *call)
 {
     static const char *const names[STAT_COUNT] = {
         [STAT_REQUESTS] = "requests", [STAT_PARKED] = "parked",   [STAT_OPEN_FILES] = "open_files",
         [STAT_WORKS] = "works",       [STAT_RELOADS] = "reloads", [STAT_RESTARTS] = "restarts",
     };
-
-    for (unsigned i = 0; i < STAT_COUNT; i++)
-        fact(out, names[i], engine->stats[i]);
-    fact(out, "processes", engine->procs.n);
-    fact(out, "descriptors_limit", engine->fd_limit);
-    fact(out, "instances", engine->instances.n);
-}
-
-int show_info_stats(struct call *call)
-{
     struct engine *engine = call->engine;
     struct instance *instance = call->instance;
     const bool all = instance_is_root(instance);
@@ -185,7 +161,15 @@ int show_info_stats(struct call *call)
     const struct log_stats logs = log_sums(pmcs, work);
     struct buf *out = call->out;
 
-    print_eight(out, &logs, work);
+    /* hwpmc's eight statistics, or the nearest equivalents */
+    fact(out, "intr_ignored", logs.hidden);
+    fact(out, "intr_processed", logs.records);
+    fact(out, "intr_bufferfull", logs.kernel_lost);
+    fact(out, "syscalls", work->operations);
+    fact(out, "syscall_errors", work->failed);
+    fact(out, "buffer_requests", logs.records + logs.refused);
+    fact(out, "buffer_requests_failed", logs.refused);
+    fact(out, "log_sweeps", work->drained);
     fact(out, "pmcs", pmcs->n);
     fact(out, "descriptors", all ? engine->fds_used : instance->share->used[USED_FDS]);
     fact(out, "attaches", work->attaches);
@@ -194,8 +178,13 @@ int show_info_stats(struct call *call)
     fact(out, "kernel_lost", logs.kernel_lost);
     fact(out, "throttled", logs.throttled);
     fact(out, "hidden", logs.hidden);
-    if (all)
-        print_daemon(out, engine);
+    if (!all)
+        return CALL_DONE;
+    for (unsigned i = 0; i < STAT_COUNT; i++)
+        fact(out, names[i], engine->stats[i]);
+    fact(out, "processes", engine->procs.n);
+    fact(out, "descriptors_limit", engine->fd_limit);
+    fact(out, "instances", engine->instances.n);
     return CALL_DONE;
 }
 
