@@ -24,7 +24,7 @@
 
 #define PLACE       "/run/pmcfs"
 #define WAIT_MS     10000
-#define TRIAL_BYTES 4096 /* limit of the output of --check */
+#define TRIAL_BYTES 65536 /* limit of the output of --check */
 #define DONE        "taken over" /* the answer to the requester; any other text is a refusal */
 
 /* Opens the lock file of a mount, named after its device number. ENODEV: nothing is mounted.

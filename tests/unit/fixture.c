@@ -88,6 +88,7 @@ static int counted_guard(struct backend_state *state, pid_t pid, uint64_t tag, s
     (void)state, (void)pid, (void)tag;
     *out = malloc(1);
     fx.n_guards += *out != NULL;
+    fx.guards_opened += *out != NULL;
     return *out ? 0 : -ENOMEM;
 }
 

@@ -48,6 +48,7 @@ struct fixture {
     bool reads_wait;         /* reads of counters may wait */
     void (*on_attach)(void); /* called after a counter was opened */
     unsigned n_guards;       /* that exist */
+    unsigned guards_opened;  /* ever */
     bool guard_fired;        /* all guards: the process executed a privileged program */
     struct buf told;         /* records that the next drain delivers (recorders_on) */
     unsigned n_recorders;    /* that exist */

@@ -167,7 +167,29 @@ TEST(an_absent_cgroup_is_tried_ten_times)
     ck_assert_str_eq(read_file("a", "ctl"), "running\n");
 }
 
+TEST(a_guard_that_has_fired_is_replaced)
+{
+    guards_on();
+    pmc_with("a", "task-clock", "100");
+    ck_assert_uint_eq(fx.guards_opened, 1);
+    target_dropped("a");
+    works_run();
+    ck_assert_uint_eq(fx.guards_opened, 2);
+    ck_assert_uint_eq(fx.n_guards, 1);
+}
+
 /* ---- exits ---- */
+
+TEST(a_target_without_tasks_ends_after_a_reload)
+{
+    pmc_with("a", "task-clock", "100");
+    fx.lazy = true;
+    fake_kill(&fx.host, 100, false);
+    fx.sink.gone(fx.sink.ctx, link_of("a")->id);
+    engine_reload(); /* checks that the note was saved */
+    works_run();
+    ck_assert_int_eq(pmc_of("a")->state, PMC_EXITED);
+}
 
 TEST(a_target_without_tasks_ends_without_a_reader)
 {
@@ -268,6 +290,35 @@ TEST(a_changed_object_is_noted_once_by_kind_and_id)
     engine_touched_clear(fx.engine);
     ck_assert_uint_eq(touched(JOURNAL_PMC, 1u << 20), 1);
     engine_touched_clear(fx.engine);
+}
+
+static uint64_t random_id(void)
+{
+    static uint64_t state = UINT64_C(88172645463325252);
+
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return state >> 40;
+}
+
+/* Full tables, in which searches for an object pass the object of the other kind. */
+TEST(objects_of_two_kinds_with_one_id_are_two_objects)
+{
+    const struct touches *touches = &fx.engine->touched;
+
+    changes_write();
+    for (unsigned round = 0; round < 2000; round++) {
+        for (size_t n = 0; n < 30; n += 2) {
+            const uint64_t id = random_id() << 8 | n;
+
+            touched(JOURNAL_PMC, id);
+            ck_assert_uint_eq(touched(id & 256 ? JOURNAL_ERROR : JOURNAL_INSTANCE, id), n + 2);
+        }
+        engine_touched_clear(fx.engine);
+        for (size_t i = 0; i < touches->n_slots; i++)
+            ck_assert_uint_eq(touches->slots[i], 0);
+    }
 }
 
 /* A linear search for each object would not finish in time. */
