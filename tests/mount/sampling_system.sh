@@ -119,10 +119,9 @@ t_who_executed_while_a_cpu_was_not_sampled_has_its_name() {
 t_the_last_sample_of_a_process_has_its_name() {
     mount_pmcfs
     cp /bin/true "$T/leaver"
-    pmc a event=context-switches period=1 mode=system-sampling target=all
-    for _ in {1..30}; do
-        "$T/leaver"
-    done
+    pmc a event=context-switches period=1 mode=system-sampling target=cpu0
+    # on one CPU, whose records are in order however busy the others are
+    taskset -c 0 sh -c 'for i in 1 2 3; do for j in 0 1 2 3 4 5 6 7 8 9; do "$1"; done; done; :' - "$T/leaver"
     ctl a stop
     log a
     local pids
@@ -136,8 +135,8 @@ t_the_last_sample_of_a_process_has_its_name() {
 t_processes_that_exit_at_the_start_have_names() {
     mount_pmcfs
     cp /bin/true "$T/brief"
-    (while :; do "$T/brief"; done) &
-    pmc a event=context-switches period=1 mode=system-sampling target=all autostart=off
+    taskset -c 0 sh -c 'while :; do "$1"; done' - "$T/brief" &
+    pmc a event=context-switches period=1 mode=system-sampling target=cpu0 autostart=off
     for _ in {1..20}; do
         ctl a restart
         ctl a stop
