@@ -215,10 +215,14 @@ static char *conf_line(char *text, int size, void *arg)
     struct conf_stream *stream = arg;
     struct options *options = stream->options;
     char sentence[128], *start, *end;
-    ssize_t len = getline(&stream->line, &stream->size, stream->file);
+    ssize_t len;
 
-    if (len < 0)
+    errno = 0;
+    len = getline(&stream->line, &stream->size, stream->file);
+    if (len < 0) { /* without memory, ferror(3) does not report it */
+        options->no_memory |= errno == ENOMEM;
         return NULL;
+    }
     options->at.line++;
     start = stream->line;
     if (options->at.line == 1 && strncmp(start, "\xef\xbb\xbf", 3) == 0)
