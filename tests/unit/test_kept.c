@@ -149,3 +149,17 @@ TEST(kept_memory_is_charged_in_the_next_worker)
     closed(&file);
     ck_assert_uint_eq(charged(7), 0);
 }
+
+TEST(a_user_may_use_a_quarter_of_the_descriptors)
+{
+    struct user *user = user_get(fx.engine, 7, NULL);
+
+    tune(TUNABLE_MAX_FDS_PER_USER, "100000");
+    fx.engine->fd_limit = 4000;
+    ck_assert_uint_eq(user_left(user, USED_FDS), 1000);
+    tune(TUNABLE_MAX_FDS_PER_USER, "1001");
+    ck_assert_uint_eq(user_left(user, USED_FDS), 1000);
+    tune(TUNABLE_MAX_FDS_PER_USER, "999");
+    ck_assert_uint_eq(user_left(user, USED_FDS), 999);
+    user_unref(user);
+}

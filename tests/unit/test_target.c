@@ -314,3 +314,27 @@ TEST(a_cpu_that_comes_online_reopens_the_cgroup)
     pass_ms(2);
     ck_assert_uint_eq(count_of("i"), 2 * count);
 }
+
+TEST(events_of_a_target_with_descendants_count_once)
+{
+    tune(TUNABLE_MAX_EVENTS_PER_PROCESS, "2");
+    as_user(101, 1000);
+    ck_assert_int_eq(pmc_make("a"), 0);
+    accepted("a", "config", "event=page-faults descendants=on target=100");
+    pmc_with("b", "task-clock", "100");
+    pmc_with("c", "task-clock", "");
+    refused("c", "target", "100", EDQUOT, P11);
+}
+
+TEST(a_lower_limit_of_events_does_not_refuse_the_same_number)
+{
+    as_user(101, 1000);
+    pmc_with("a", "page-faults task-clock", "100");
+    accepted("a", "ctl", "stop");
+    as_root();
+    tune(TUNABLE_MAX_EVENTS_PER_PROCESS, "1");
+    as_user(101, 1000);
+    accepted("a", "config", "multiplex=on");
+    accepted("a", "event", "page-faults cycles");
+    refused("a", "event", "page-faults cycles task-clock", EDQUOT, P11);
+}
