@@ -76,7 +76,7 @@ TEST(the_machine_may_lower_a_maximum)
     tunable_limit(&tunables, TUNABLE_CALLCHAINDEPTH, 100);
     check_value("callchaindepth", "100");
     ck_assert_int_eq(set("callchaindepth", "101", true), -EINVAL);
-    ck_says(err, "write 1 to 100; using 100");
+    ck_says(err, "write 1 to 100 (kernel.perf_event_max_stack); using 100");
     tunable_limit(&tunables, TUNABLE_CALLCHAINDEPTH, 9999);
     ck_assert_int_eq(set("callchaindepth", "513", true), -EINVAL);
 }
