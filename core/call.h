@@ -60,7 +60,7 @@ struct call {
     struct instance *instance; /* NULL: removed while the lock was dropped */
     struct pmc *pmc;           /* PMC of the file, or NULL; looked up whenever the lock is taken */
     uint64_t index;            /* tunable, slot (cpu << 16 | row), catalog id */
-    const char *file;          /* name of the file for sentences: "event" */
+    const char *file;          /* name of the file: "event"; of a tunable or a row: "TUNABLE" */
     const char *text;          /* stores: the written bytes, valid until the reply */
     size_t len;
     struct open_file *open; /* NULL: the open file has no state */

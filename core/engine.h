@@ -86,11 +86,11 @@ bool open_file_again(struct engine *engine, struct open_file *open);
 
 /*
  * Counts an operation (info/stats: syscalls, syscall_errors) and stores the line of a failure for
- * `info/last_error`. record: false for requests of attributes, and for failed reads except EIO and
- * EDQUOT.
- * command: a write; the PMC's `error` shows its result, and EIO of reads.
+ * `info/last_error`. place: path in the instance, "web/count" or "web: mkdir"; NULL for a success,
+ * for requests of attributes, and for failed reads except EIO and EDQUOT. command: a write; the
+ * PMC's `error` shows its result, and EIO of reads.
  */
-void engine_finished(struct call *call, int rc, bool record, bool command);
+void engine_finished(struct call *call, int rc, const char *place, bool command);
 
 /* ---- deferred work: core/work.h ---- */
 

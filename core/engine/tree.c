@@ -449,9 +449,10 @@ void open_file_leave(struct open_file *open)
 
 /* ---- the end of a request ---- */
 
-void engine_finished(struct call *call, int rc, bool record, bool command)
+void engine_finished(struct call *call, int rc, const char *place, bool command)
 {
     struct engine *engine = call->engine;
+    const struct err_row *row = &err_table[call->err.id];
     uid_t uid = call->rights ? call->rights->uid : call->uid;
     struct buf line;
     char room[800];
@@ -464,14 +465,20 @@ void engine_finished(struct call *call, int rc, bool record, bool command)
     }
     if (command && call->pmc && rc >= 0)
         pmc_set_error(call->pmc, NULL);
-    if (call->err.id == ERR_NONE || !record)
+    if (call->err.id == ERR_NONE || !place)
         return;
     buf_init(&line, room, sizeof room);
-    buf_printf(&line, "%s %s %s: %s", err_errno_name(err_table[call->err.id].code),
-               err_table[call->err.id].id, call->file ? call->file : "tree", call->err.text);
-    if (call->pmc && (command || rc == -EIO))
+    if (call->pmc && (command || rc == -EIO)) {
+        buf_printf(&line, "%s %s %s: %s", err_errno_name(row->code), row->id, call->file,
+                   call->err.text);
         pmc_set_error(call->pmc, buf_text(&line));
-    if (call->instance)
+        buf_clear(&line);
+    }
+    if (call->instance) {
+        buf_seconds(&line, engine->host->realtime_ns(engine->host_state));
+        buf_printf(&line, " %s %s %s: %s", err_errno_name(row->code), row->id, place,
+                   call->err.text);
         instance_set_error(call->instance, uid, call->now_ns, buf_text(&line));
+    }
     buf_free(&line);
 }

@@ -30,7 +30,7 @@ static int open_refused(struct request *rq, struct handle *handle, int rc)
     handle_unref(&rq->fs->kept, handle);
     rq->call.open = NULL;
     rq->call.rights = rq->rights;
-    rq->call.file = "open";
+    rq->verb = "open";
     rq->counted = true;
     return rc;
 }

@@ -23,7 +23,8 @@ struct request *op_begin(const struct op *op, fuse_req_t req, fuse_ino_t ino)
     }
     rq->node = node;
     caller_fill(&rq->call, req);
-    rq->call.file = op->file ? op->file : node_label(&rq->node, rq->label);
+    rq->call.file = node.row->name ? node.row->name : node.row->any;
+    rq->verb = op->verb;
     rq->call.index = node_index(&node);
     return rq;
 }
@@ -164,8 +165,6 @@ static void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to
     rq->counted = (to_set & (SET_MODE | SET_OWNER)) != 0;
     if (fi && !rq->counted)
         rq->fh = fi->fh;
-    if (rq->node.row->is)
-        rq->call.file = to_set & SET_MODE ? "chmod" : "chown";
     request_dispatch(rq);
 }
 
@@ -202,7 +201,7 @@ static int mkdir_run(struct request *rq)
 
 static void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
 {
-    static const struct op op = {.file = "mkdir",
+    static const struct op op = {.verb = "mkdir",
                                  .counted = true,
                                  .has_text = true,
                                  .locks_directory = true,
@@ -239,7 +238,7 @@ static int rmdir_run(struct request *rq)
 
 static void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
-    static const struct op op = {.file = "rmdir",
+    static const struct op op = {.verb = "rmdir",
                                  .counted = true,
                                  .has_text = true,
                                  .locks_directory = true,
@@ -268,7 +267,7 @@ static int rename_run(struct request *rq)
 static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t newparent,
                       const char *newname, unsigned flags)
 {
-    static const struct op op = {.file = "mv",
+    static const struct op op = {.verb = "mv",
                                  .counted = true,
                                  .has_text = true,
                                  .locks_directory = true,
@@ -383,39 +382,39 @@ static void op_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t of
 
 /* ---- all others ---- */
 
-static void op_refuse(fuse_req_t req, fuse_ino_t ino, const char *what)
+static void op_refuse(fuse_req_t req, fuse_ino_t parent, const char *name, const char *verb)
 {
     static const struct op op = {.counted = true, .locks_directory = true, .run = refuse};
-    struct request *rq = op_begin(&op, req, ino);
+    struct request *rq = op_begin(&op, req, parent);
 
     if (!rq)
         return;
-    rq->call.file = what;
+    rq->verb = verb;
+    rq->text = strdup(name);
     request_dispatch(rq);
 }
 
 static void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev)
 {
-    (void)name, (void)mode, (void)rdev;
-    op_refuse(req, parent, "mknod");
+    (void)mode, (void)rdev;
+    op_refuse(req, parent, name, "create");
 }
 
 static void op_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
-    (void)name;
-    op_refuse(req, parent, "rm");
+    op_refuse(req, parent, name, "rm");
 }
 
 static void op_symlink(fuse_req_t req, const char *target, fuse_ino_t parent, const char *name)
 {
-    (void)target, (void)name;
-    op_refuse(req, parent, "ln");
+    (void)target;
+    op_refuse(req, parent, name, "ln");
 }
 
 static void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t newparent, const char *newname)
 {
-    (void)ino, (void)newname;
-    op_refuse(req, newparent, "ln");
+    (void)ino;
+    op_refuse(req, newparent, newname, "ln");
 }
 
 /* No blocks and no inodes, as for the kernel's own trees: programs that watch how full file systems

@@ -336,15 +336,32 @@ static void request_answer(struct request *rq, int rc)
     rq->answered = fs->answered = true;
 }
 
-/* Updates statistics and last error, before the reply. */
+/*
+ * Updates statistics and last error, before the reply. A failed mkdir, mv or open is recorded with
+ * the path of the name and the verb: "web: mkdir".
+ */
 static void request_count(struct request *rq, int rc)
 {
-    const bool has_reason = rq->call.err.id != ERR_NONE;
+    const bool recorded = rq->call.err.id != ERR_NONE &&
+                          (!rq->op->is_quiet || rc == -EIO || rc == -EDQUOT);
+    struct buf place;
+    char room[600];
 
-    if (rq->counted)
-        engine_finished(&rq->call, rc,
-                        has_reason && (!rq->op->is_quiet || rc == -EIO || rc == -EDQUOT),
-                        rq->op->is_command);
+    if (!rq->counted)
+        return;
+    buf_init(&place, room, sizeof room);
+    if (recorded) {
+        node_path(&rq->fs->tree, &rq->node, rq->node.row, &place);
+        if (rq->verb && rq->text) {
+            buf_str(&place, place.len ? "/" : "");
+            buf_value(&place, rq->text, strlen(rq->text));
+        }
+        buf_str(&place, place.len ? "" : ".");
+        if (rq->verb)
+            buf_printf(&place, ": %s", rq->verb);
+    }
+    engine_finished(&rq->call, rc, recorded ? buf_text(&place) : NULL, rq->op->is_command);
+    buf_free(&place);
 }
 
 /* ---- slow parts ---- */
@@ -503,7 +520,7 @@ bool fs_run_ready(struct fs *fs)
 
 bool fs_run(struct fs *fs, bool (*task)(struct call *call, void *arg), void *arg)
 {
-    static const struct op op = {.file = NULL};
+    static const struct op op = {.run = NULL};
     struct request *rq = request_new(fs, &op, NULL);
 
     if (!rq)

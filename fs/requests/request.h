@@ -91,7 +91,7 @@ enum reply {
 
 /* An operation. Functions are called in this order; all except `run` may be NULL. */
 struct op {
-    const char *file;     /* name in sentences; NULL: the name of its file */
+    const char *verb;     /* "mkdir" …, for info/last_error; NULL: the operation is on a file */
     bool counted;         /* counts in statistics and last error */
     bool is_command;      /* a write */
     bool is_quiet;        /* reads and attributes: of failures only EIO and EDQUOT are recorded */
@@ -118,6 +118,7 @@ struct request {
     struct inflight_request *inflight; /* its copy for a later worker; NULL: a task */
     bool counted;                      /* op->counted, except for some opens and setattrs */
     struct node node;                  /* its PMC is looked up before each run */
+    const char *verb;                  /* op->verb, except for some */
     bool gone;                         /* its PMC or instance is gone; set before each run */
     uint64_t fh;                       /* of the open file; 0: none */
     struct handle *handle;             /* its handle (a reference), or NULL */
@@ -180,7 +181,6 @@ struct request {
 
     /* members from here on are not zeroed */
     struct fuse_entry_param entry; /* also for attributes without an entry */
-    char label[32];
     char storage[4096]; /* first block of out */
 };
 

@@ -64,7 +64,7 @@ static const struct file_row instance_rows[] = {
                 .bound = bound_rows, .flags = FILE_RIGHTS),
     [24] = INFO("stats", show_info_stats, "statistics of pmcfs itself, a number per line"),
     [25] = INFO("tsc", show_info_tsc, "the time stamp counter and its rate"),
-    [26] = INFO("last_error", show_info_last_error, "the last operation of the reader that failed",
+    [26] = INFO("last_error", show_info_last_error, "the last failed operation of the reader's user, with its time",
                 .flags = FILE_RIGHTS),
     [33] = DIR(DIR_ADMIN, DIR_TUNABLES, "tunables", 0555, "global settings, one value per file"),
     [34] = AT(DIR_ADMIN, "probe", 0644,
@@ -204,8 +204,7 @@ bool file_reserved(const char *name)
            strcmp(name, "self") == 0;
 }
 
-/* Returns the row of the parent directory; NULL: the root. */
-static const struct file_row *row_above(const struct file_row *row)
+const struct file_row *file_above(const struct file_row *row)
 {
     if (row->in == DIR_ROOT || row->in == DIR_NONE)
         return NULL;
@@ -221,7 +220,7 @@ static const struct file_row *row_above(const struct file_row *row)
 /* Prints the path of a row from the root, such as "NAME/count" or "admin/cpuN/ROW". */
 static void row_path(const struct file_row *row, char path[PATH_BYTES])
 {
-    const struct file_row *above = row_above(row);
+    const struct file_row *above = file_above(row);
     size_t n;
 
     path[0] = '\0';
@@ -241,7 +240,7 @@ void files_print(bool inside, bool as_page, struct buf *out)
             const struct file_row *row = file_row((enum node_kind)kind, i), *outer = row;
 
             while (outer && !(outer->flags & FILE_ROOT_ONLY))
-                outer = row_above(outer);
+                outer = file_above(outer);
             if (!row || row->in == DIR_NONE || (inside && outer))
                 continue;
             row_path(row, path);

@@ -74,6 +74,8 @@ unsigned file_rows(enum node_kind kind);
 const struct file_row *file_named(enum dir_kind dir, const char *name, unsigned *number);
 /* Returns the first named row of a directory with a number > after, or NULL. */
 const struct file_row *file_next(enum dir_kind dir, unsigned after, unsigned *number);
+/* Returns the row of the parent directory, or NULL if that is the root. */
+const struct file_row *file_above(const struct file_row *row);
 /* Returns true for names that no PMC may have. */
 bool file_reserved(const char *name);
 /* Prints path, mode and help of each row, as a page or separated by tabs. inside: only rows that

@@ -281,13 +281,58 @@ bool node_next(struct tree *tree, const struct node *dir, uint64_t cookie, struc
     return true;
 }
 
-const char *node_label(const struct node *node, char *label)
+/* Prints the name of the node's object in this row, or of the directory above the object. */
+static void object_name(struct tree *tree, const struct node *node, const struct file_row *row,
+                        struct buf *out)
 {
-    if (node->kind == NODE_TUNABLE)
-        return tunable_row((enum tunable)node->object)->name;
-    if (node->kind != NODE_SLOT)
-        return node->row->name ? node->row->name : node->row->any;
-    snprintf(label, 32, "cpu%u/%u", (unsigned)(node->object >> 16 & 0xffff),
-             (unsigned)(node->object & 0xffff));
-    return label;
+    const struct catalog *catalog = engine_catalog(tree->engine);
+    const struct catalog_entry *event = NULL;
+    const struct catalog_class *class = NULL;
+    const struct pmc *pmc = NULL;
+    const struct instance *instance = NULL;
+    const char *text = "";
+
+    switch (node->kind) {
+    case NODE_PMC:
+        pmc = ids_find(&tree->engine->pmcs, node->object);
+        text = pmc ? pmc->name : "(released)";
+        break;
+    case NODE_LIMIT:
+        instance = engine_instance(tree->engine, node->object);
+        text = instance ? instance->name : "(removed)";
+        break;
+    case NODE_EVENT:
+        if (node->number == NODE_DIR)
+            class = catalog_class_by_id(catalog, node_index(node));
+        else
+            event = catalog_event_by_id(catalog, node_index(node));
+        if (class || event)
+            text = class ? class->name : row->is ? event->class_name : event->event;
+        break;
+    case NODE_SLOT:
+        buf_printf(out, row->is ? "cpu%u" : "%u",
+                   (unsigned)(row->is ? node->object >> 16 : node->object & 0xffff));
+        break;
+    case NODE_TUNABLE:
+        text = tunable_row((enum tunable)node->object)->name;
+        break;
+    default:
+        break;
+    }
+    buf_value(out, text, strlen(text));
+}
+
+void node_path(struct tree *tree, const struct node *node, const struct file_row *row,
+               struct buf *out)
+{
+    const struct file_row *above = file_above(row);
+
+    if (above) {
+        node_path(tree, node, above, out);
+        buf_char(out, '/');
+    }
+    if (row->name)
+        buf_str(out, row->name);
+    else
+        object_name(tree, node, row, out);
 }

@@ -55,8 +55,10 @@ int node_lookup(struct tree *tree, struct call *call, const struct node *dir, co
 int node_attr(struct tree *tree, const struct node *node, struct stat *attr);
 double node_attr_timeout(const struct node *node);
 double node_entry_timeout(const struct node *node); /* cache time of its name; needs no lock */
-/* Returns the name for sentences: "count", "cpu0/3", "mincount". label: 32 bytes of storage. */
-const char *node_label(const struct node *node, char *label);
+/* Prints the path of a row in its instance, with the names of the node's objects: "web/count",
+ * "admin/cpu0/3". The row is the node's, or one above it. */
+void node_path(struct tree *tree, const struct node *node, const struct file_row *row,
+               struct buf *out);
 
 /*
  * An entry of a directory. node_next() returns the entry after a cookie (0: the first), or false at

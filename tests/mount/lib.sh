@@ -43,6 +43,10 @@ like() {
     [[ $1 =~ $2 ]] || die "${3:-text}: '$1' does not match '$2'"
 }
 
+# FAILED is the start of a line of info/last_error: its time.
+# shellcheck disable=SC2034 # for the tests
+FAILED='^[0-9]{9,}\.[0-9]{9} '
+
 unlike() {
     [[ ! $1 =~ $2 ]] || die "${3:-text}: '$1' matches '$2'"
 }

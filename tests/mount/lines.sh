@@ -196,13 +196,67 @@ t_error_is_that_of_the_last_command() {
     refused EINVAL X17 "$M/a/ctl" strat
     accepted "$M/a/event" page-faults
     is "$(cat "$M/a/error")" ok
-    like "$(cat "$M/info/last_error")" '^EINVAL X17 ctl: ' 'stays until the next failure'
+    line=$(cat "$M/info/last_error")
+    like "$line" "${FAILED}EINVAL X17 a/ctl: " 'stays until the next failure'
     chmod "$(stat -c %a "$M/a/event")" "$M/a/event" || die "chmod to the mode that is there"
     ! chmod 777 "$M/a/event" 2>/dev/null || die "a file's mode was changed"
     touch "$M/a/event"
     chown 0 "$M/a/event"
     is "$(cat "$M/a/error")" ok
-    like "$(cat "$M/info/last_error")" '^EINVAL X17 ctl: '
+    is "$(cat "$M/info/last_error")" "$line"
+}
+
+t_last_error_has_the_time_and_the_path() {
+    mount_pmcfs
+    pmc a
+    mkdir "$M/instances/box" "$M/instances/box/b"
+    local before after
+    # failed PATTERN FILE: this line, with a time between `before` and `after`.
+    failed() {
+        local line seconds
+        after=$(date +%s)
+        line=$(<"$2/info/last_error")
+        like "$line" "$FAILED$1"
+        seconds=${line%%.*}
+        between "$seconds" "$before" "$after" "the time of '$line'"
+    }
+    before=$(date +%s)
+    is "$(result write "$M/a/config" freq=x)" EINVAL
+    failed 'EINVAL P02 a/config: freq=x' "$M"
+    is "$(result write "$M/admin/tunables/mincount" x)" EINVAL
+    failed 'EINVAL P27 admin/tunables/mincount: ' "$M"
+    is "$(result write "$M/admin/cpu0/99" disabled)" ENOENT
+    is "$(result write "$M/admin/probe" x)" EINVAL
+    failed 'EINVAL [A-Z0-9]+ admin/probe: ' "$M"
+    fails_with EINVAL "mkdir '$M/x y'"
+    failed 'EINVAL P22 x\\040y: mkdir: ' "$M"
+    fails_with EPERM "touch $M/a/new"
+    failed 'EPERM P25 a/new: create: files cannot be created' "$M"
+    fails_with EPERM "rm $M/info/cpus"
+    failed 'EPERM P25 info/cpus: rm: ' "$M"
+    fails_with EPERM "ln -s x $M/y"
+    failed 'EPERM P25 y: ln: ' "$M"
+    fails_with EPERM "mkdir $M/events/software/x"
+    failed 'EPERM P25 events/software/x: mkdir: ' "$M"
+    fails_with EPERM "mv $M/a $M/instances/box/a"
+    failed 'EPERM P25 a: mv: ' "$M"
+    is "$(result write "$M/instances/box/b/event" nosuch)" EINVAL
+    failed 'EINVAL CS01 b/event: ' "$M/instances/box"
+    like "$(cat "$M/instances/box/b/error")" '^EINVAL CS01 event: '
+    failed 'EPERM P25 a: mv: ' "$M"
+}
+
+t_last_error_has_nothing_about_a_refusal_by_the_kernel() {
+    mount_pmcfs
+    pmc a
+    is "$(result write "$M/a/event" nosuch)" EINVAL
+    local line
+    line=$(cat "$M/info/last_error")
+    fails_with EEXIST "mkdir $M/a"
+    fails_with ENOENT "rmdir $M/b"
+    fails_with EACCES "as $ALICE mkdir $M/admin/x"
+    fails_with EACCES ": >$M/info/cpus"
+    is "$(cat "$M/info/last_error")" "$line"
 }
 
 t_an_editor_leaves_the_reason_in_error() {

@@ -197,7 +197,7 @@ sys.stdin.readline()' "$M"; }
     local line in=${OPENER[1]} out=${OPENER[0]}
     read -r -t 30 -u "$out" line
     is "$line" '200 EDQUOT'
-    like "$(as "$ALICE" cat "$M/info/last_error")" '^EDQUOT P11 open: .*user namespace.*max_fds_per_user'
+    like "$(as "$ALICE" cat "$M/info/last_error")" "${FAILED}EDQUOT P11 [a-z]+/[a-z]+: open: .*user namespace.*max_fds_per_user"
     during=$(stat_value descriptors)
     is $((during - before)) 20 'descriptors'
     bob_continues

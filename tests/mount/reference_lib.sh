@@ -26,7 +26,7 @@ steady() {
     got=$("${BY[@]}" "$HELPERS/io" write "$3" "$4") && die "accepted '$4' in ${3#"$M/"}, expected $1 $2"
     is "$got" "$1" "writing '$4' to ${3#"$M/"}: errno"
     [[ $3 == "$M"/admin/* ]] || line=${3%/*}/error
-    line=$(<"$line")
+    line=$(sed 's/^[0-9.]* //' "$line")
     [[ $line =~ ^$1\ ($2)\ ([a-z0-9]+/)*${3##*/}:\ .+[^.]$ ]] || die "writing '$4': error says '$line', expected '$1 $2 ${3##*/}: …'"
     after=$(world)
     is "$after" "$before" "everything after '$4' was refused"

@@ -297,7 +297,7 @@ t_t01_t04_t06_by_option_and_by_file() {
     grep -q 'nbuffers' "$T/daemon" || die 'no word about nbuffers'
     for name in callchaindepth logbuffersize nbuffers; do
         is "$(result write "$M/admin/tunables/$name" 32)" EPERM "$name"
-        like "$(cat "$M/info/last_error")" "^EPERM P32 $name: "
+        like "$(cat "$M/info/last_error")" "${FAILED}EPERM P32 admin/tunables/$name: "
     done
     accepted "$M/admin/tunables/mincount" 5
 }

@@ -51,6 +51,17 @@ t_a_held_file_a_bind_mount_and_a_sandbox_outlive_the_worker() {
     is "$(stat_value restarts)" 5
 }
 
+t_last_error_outlives_the_worker() {
+    SUPERVISED=1 mount_pmcfs
+    pmc a
+    is "$(result write "$M/a/event" nosuch)" EINVAL
+    local line
+    line=$(cat "$M/info/last_error")
+    like "$line" "${FAILED}EINVAL CS01 a/event: "
+    worker_kill
+    is "$(cat "$M/info/last_error")" "$line"
+}
+
 t_a_text_that_is_read_in_pieces_is_one_text() {
     SUPERVISED=1 mount_pmcfs
     head -c 100000 "$M/README" >"$T/whole"
@@ -269,7 +280,7 @@ t_an_upgrade_has_one_mountpoint_and_no_options() {
         "$BIN" --upgrade $words 2>"$T/said" || rc=$?
         is "$rc" 2 "$words"
     done
-    like "$(<"$T/said")" 'takes no -o, the options of the mount stay: single'
+    like "$(<"$T/said")" 'keeps the options of the mount: remove -o single'
     is "$(stat_value restarts)" 0
 }
 

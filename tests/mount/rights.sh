@@ -264,7 +264,7 @@ t_e39_administration_is_checked_again_at_the_write() {
         text=1
         [[ $file != admin/cpu0/0 ]] || text=disabled
         is "$(result_by "${POWERLESS[@]}" -- write "$M/$file" $text)" EPERM "$file by uid 0 without capabilities"
-        like "$(cat "$M/info/last_error")" '^EPERM [A-Z0-9]+ .*superuser'
+        like "$(cat "$M/info/last_error")" "${FAILED}EPERM [A-Z0-9]+ $file: .*superuser"
         is "$(result_as "$ALICE" write "$M/$file" $text)" EACCES "$file by a user"
         accepted "$M/$file" $text
     done

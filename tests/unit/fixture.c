@@ -715,15 +715,16 @@ void held_task(struct held *held)
 static int held_end(struct held *held)
 {
     struct call *call = &held->call;
-    bool said;
+    const char *place = call->file ? call->file : "tree";
 
     call->pmc = held->pmc ? ids_find(&fx.engine->pmcs, held->pmc) : NULL;
     fx.rc = held->rc;
     fx.err = call->err;
-    said = call->err.id != ERR_NONE;
     if (held->rc == CALL_WAIT)
         return CALL_WAIT;
-    engine_finished(call, held->rc, said && (!held->is_read || held->rc == -EIO), !held->is_read);
+    if (call->err.id == ERR_NONE || (held->is_read && held->rc != -EIO))
+        place = NULL;
+    engine_finished(call, held->rc, place, !held->is_read);
     if (!fx.lazy)
         works_run();
     return -held->rc;

@@ -512,4 +512,6 @@ TEST(a_journal_of_interface_2_is_read_by_every_later_program)
     accepted("ended", "ctl", "reset");
     pmc_make("fresh");
     ck_assert_uint_eq(pmc_of("fresh")->id, 65538);
+    as_user(100, 1000); /* a last error of that version has no time */
+    ck_assert_int_eq(strncmp(read_file(NULL, "info/last_error"), "EINVAL P01 config: ", 19), 0);
 }
