@@ -47,7 +47,7 @@ void test_set(void)
     plan.fds_quota = 6;
     rc = perf_attach(&state, &plan, &counter, &err);
     check(rc == -EDQUOT && err.id == P11 &&
-              strstr(err.text, "needs 7 file descriptors, and the quota has 6"),
+              strstr(err.text, "the target needs 7 file descriptors, and the quota has 6"),
           "a quota", ": %s", err.text);
     plan.fds_quota = 7;
     rc = perf_attach(&state, &plan, &counter, &err);

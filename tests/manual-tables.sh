@@ -68,7 +68,6 @@ parts() {
             in_entries { part = "entry " table " " $1 }
             table == "settings" {
                 sub(/^see /, "", $2); sub(/S$/, "", $2)
-                if ($2 ~ /^see /) $2 = substr($2, 5, length($2) - 5) # "see EVENTS" in messages
                 gsub(/, /, " | ", $2)
                 put(".It Cm " $1 " Ns = Ns No " quoted($2))
                 if ($3 != "" && $2 != "off") text("Default: " $3 ($4 == "" || length($4) > 20 ? "" : "; range: " $4) ".")

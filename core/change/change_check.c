@@ -190,10 +190,11 @@ static int refuse_scope(struct change *change, const struct mode_row *mode)
         if (wanted_is_system(wanted) == mode->system)
             continue;
         return err_set(&change->err, mode->system ? E26 : E22,
-                       "\"" WORD_FMT "\" is %s, but %s counts in mode %s: write %s",
+                       "%s counts %s (mode %s), so \"" WORD_FMT "\" cannot be a target: write %s, "
+                       "or another mode to mode",
+                       change->name, mode->system ? "CPUs and cgroups" : "processes", mode->name,
                        WORD_ARG(wanted->word.word),
-                       mode->system ? "a process" : "a CPU or a cgroup", change->name, mode->name,
-                       mode->system ? "CPUs (cpu0, all) or a cgroup" : "PIDs");
+                       mode->system ? "cpu0, all or cgroup:/PATH" : "a PID");
     }
     return 0;
 }
@@ -221,9 +222,11 @@ static int check_scope(struct change *change)
 
         if (event->scope & (mode->system ? EVENT_CPU | EVENT_PACKAGE : EVENT_PROCESS))
             continue;
-        return err_set(&change->err, P30, "\"%s\" cannot be counted in mode %s: it counts for %s",
+        return err_set(&change->err, P30,
+                       "\"%s\" cannot be counted in mode %s: it counts only for %s: write mode=%s",
                        event->written, mode->name,
-                       mode->system ? "a process" : "a CPU or package, not to a process");
+                       mode->system ? "processes" : "CPUs or processor packages",
+                       mode_table[mode->system ? PROCESS_COUNTING : SYSTEM_COUNTING].name);
     }
     return refuse_scope(change, mode);
 }
@@ -385,7 +388,9 @@ static int check_start(struct change *change)
                        pmc->name);
     }
     if (all_offline(pmc))
-        return err_set(&change->err, E38, "every CPU of %s is offline", pmc->name);
+        return err_set(&change->err, E38,
+                       "every CPU of %s is offline: attach a CPU of info/cpus that is online",
+                       pmc->name);
     for (unsigned i = 0; !runs && change->desired.settings.word[KEY_START] && i < pmc->links->n;
          i++)
         diff->reopen |= link_live(pmc->links->link[i]) && !pmc->links->link[i]->armed;
@@ -410,9 +415,13 @@ static int check_stop(struct change *change)
     const struct pmc *pmc = change->pmc;
 
     if (pmc->state == PMC_ALLOCATED || !pmc->run.first_start_ns)
-        return err_set(&change->err, X02, "%s was never started", pmc->name);
+        return err_set(&change->err, X02,
+                       "%s was never started, so there is nothing to stop: write \"start\" first",
+                       pmc->name);
     if (all_offline(pmc))
-        return err_set(&change->err, E38, "every CPU of %s is offline", pmc->name);
+        return err_set(&change->err, E38,
+                       "every CPU of %s is offline: attach a CPU of info/cpus that is online",
+                       pmc->name);
     stop_now(change);
     return 0;
 }

@@ -48,6 +48,28 @@ static bool same_names(const struct desired *desired, const struct pmc *pmc)
     return true;
 }
 
+static int is_event(void *name, const char *needed, struct err *err)
+{
+    (void)err;
+    return strcmp(*(const char **)name, needed) == 0;
+}
+
+/* Adds the metric that was written to the sentence about an event that it needs. Returns rc. */
+static int name_metric(struct change *change, const char *name, int rc)
+{
+    const char *metrics = change->desired.metrics ? change->desired.metrics : "";
+    const struct err said = change->err;
+    struct word word;
+    struct scan scan;
+
+    scan_init(&scan, metrics, strlen(metrics));
+    while (scan_word(&scan, &word))
+        if (metric_events(word, is_event, &name, NULL) == 1)
+            return err_set(&change->err, said.id, WORD_FMT " needs %s: %s", WORD_ARG(word), name,
+                           said.text);
+    return rc;
+}
+
 static int resolve_name(struct change *change, const char *name, struct event *event)
 {
     const struct engine *engine = change->engine;
@@ -97,8 +119,11 @@ static int verify_set(struct change *change)
 
     if (rc == 0)
         rc = check_event_rights(change);
-    for (unsigned i = 0; !rc && backend->verify && i < desired->set->n; i++)
+    for (unsigned i = 0; !rc && backend->verify && i < desired->set->n; i++) {
         rc = backend->verify(state, &desired->set->event[i], &change->err);
+        if (rc)
+            rc = name_metric(change, desired->names[i], rc);
+    }
     if (rc == 0)
         rc = check_classes(change);
     return rc ? rc
@@ -117,8 +142,11 @@ static int find_set(struct change *change)
     desired->set = set_new(desired->n_names);
     if (!desired->set)
         return err_nomem(&change->err);
-    for (unsigned i = 0; rc == 0 && i < desired->n_names; i++)
+    for (unsigned i = 0; rc == 0 && i < desired->n_names; i++) {
         rc = resolve_name(change, desired->names[i], &desired->set->event[i]);
+        if (rc)
+            rc = name_metric(change, desired->names[i], rc);
+    }
     return rc ? rc : verify_set(change);
 }
 
@@ -354,7 +382,8 @@ static int ask_cgroup(struct change *change, struct move *move)
     move->root_fd = waits ? fcntl(link->cgroup_fd, F_DUPFD_CLOEXEC, 0)
                           : host->cgroup_above(link->cgroup_fd, link->cgroup);
     if (move->root_fd < 0)
-        return err_set(&change->err, P14, "the root of cgroup \"%s\" cannot be opened",
+        return err_set(&change->err, P14,
+                       "cannot open the root of cgroup \"%s\": detach it and attach it again",
                        text_shown(link->cgroup));
     int rc = host->cgroup_watch(engine->host_state, move->root_fd, link->cgroup, change->pmc->id,
                                 &move->watch, &move->cgroup_fd, &change->err);

@@ -198,7 +198,7 @@ static int stop_and_read(struct change *change)
             tally_take(move->last, &reading, n);
         else if (kept && change->cause != CAUSE_RELEASE)
             return err_set(&change->err, P14,
-                           "a counter of %s could not be read, so nothing was changed",
+                           "a counter of %s could not be read, so nothing was changed: try again",
                            change->name);
     }
     return 0;

@@ -298,8 +298,7 @@ static int parse_config(struct change *change, struct scan *scan)
         if (key == KEYS)
             return key_unknown(name, &change->err);
         if (value.len == 0)
-            return err_set(&change->err, P02, "%s= has no value: %s (pmcfs(5))",
-                           key_table[key].name, key_table[key].values);
+            return key_empty(key, &change->err);
         if (key == KEY_EVENT)
             rc = add_list(change, scan, value);
         else if (key == KEY_TARGET)

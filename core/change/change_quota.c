@@ -45,10 +45,11 @@ int quota_spend(struct change *change, unsigned n)
     user_add(change->payer, USED_FDS, n);
     if (n <= left)
         return 0;
-    return err_set(&change->err, P11,
-                   "needs %u file descriptors, and the quota now has %lu left (%s): release PMCs "
-                   "or detach targets",
-                   n, left, change->limit_name);
+    return err_set(
+        &change->err, P11,
+        "the command needs %u file descriptors, and the quota has %lu left (%s): release "
+        "PMCs or detach targets",
+        n, left, change->limit_name);
 }
 
 void quota_release(struct change *change)
@@ -90,9 +91,10 @@ int quota_found(struct change *change, bool removes)
     quota_hold(change, 1);
     if (engine->fds_used + kept > engine->fd_limit)
         return err_set(&change->err, P10,
-                       "needs %lu file descriptor%s to hold the target%s, and %lu are left of %lu: "
+                       "the target%s need%s %lu file descriptor%s, and pmcfs has %lu left of %lu: "
                        "raise LimitNOFILE= of pmcfs.service",
-                       change->fds, change->fds == 1 ? "" : "s", change->fds == 1 ? "" : "s",
+                       change->fds == 1 ? "" : "s", change->fds == 1 ? "s" : "", change->fds,
+                       change->fds == 1 ? "" : "s",
                        less(engine->fd_limit, engine->fds_used - change->fds + kept),
                        engine->fd_limit);
     if (change->fds <= engine->fd_limit / 4 || change->asker.superuser)
@@ -197,9 +199,9 @@ static int check_loads(struct change *change, struct loads *loads, const struct 
 
         if (n > limit)
             return err_set(&change->err, P11,
-                           "%llu events on %s, and max_events_per_process allows %llu: use fewer "
-                           "PMCs or events",
-                           (unsigned long long)n, where, (unsigned long long)limit);
+                           "%s would have %llu events, and max_events_per_process allows %llu: use "
+                           "fewer PMCs or events",
+                           where, (unsigned long long)n, (unsigned long long)limit);
     }
     return 0;
 }

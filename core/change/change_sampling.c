@@ -46,8 +46,8 @@ static int check_no_count(struct change *change)
 
     if (counts || (change->desired.put && strcmp(change->file, "count") == 0))
         return err_set(&change->err, P31,
-                       "%s samples: its count cannot be set; set the number of events between two "
-                       "samples with period=",
+                       "%s samples, so its count cannot be set: write period=N for the number of "
+                       "events between two samples",
                        change->pmc->name);
     want->n_counts = 0;
     return 0;
@@ -76,10 +76,11 @@ static int check_raw(struct change *change)
 
     if (!change->desired.settings.word[KEY_RAW] || !opens || change->asker.superuser)
         return 0;
-    return err_set(&change->err, P18,
-                   "raw=on: the fields of tracepoints can show other users' tasks, and that %s",
-                   change->asker.inside ? "is not possible in an instance"
-                                        : "needs CAP_PERFMON, whatever the tunables say");
+    return err_set(
+        &change->err, P18,
+        "raw=on records fields of tracepoints, which can contain data of other users: it %s",
+        change->asker.inside ? "is not possible in an instance"
+                             : "needs CAP_PERFMON, whatever the tunables say");
 }
 
 /* Checks offcpu=on: each switch must have a sample. */

@@ -145,7 +145,9 @@ static int slot_find(struct call *call, unsigned *cpu, unsigned *class_index, un
         if (*row < engine->classes[*class_index].rows)
             return cpus_has(&engine->online, *cpu)
                        ? 0
-                       : err_set(&call->err, E34, "CPU %u is offline", *cpu);
+                       : err_set(&call->err, E34,
+                                 "CPU %u is offline, so its rows cannot be changed: see info/cpus",
+                                 *cpu);
         *row -= engine->classes[*class_index].rows;
     }
     return -ENOENT;

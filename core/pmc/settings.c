@@ -335,6 +335,21 @@ static int value_refused(enum key key, struct word value, struct err *err)
                    strchr(row->values, ',') ? "one of " : "", row->values);
 }
 
+int key_empty(enum key key, struct err *err)
+{
+    static const char *const example[KEYS] = {
+        [KEY_EVENT] = "an event, such as event=page-faults (all events: ls events)",
+        [KEY_TARGET] = "a PID, self, tid:TID, cpu0-3, all or cgroup:/PATH",
+        [KEY_MODE] = "process-counting, process-sampling, system-counting or system-sampling",
+        [KEY_COUNT] = "a number for each event, such as count=0 or count=0,100",
+        [KEY_FILTER] = "an expression, such as filter=prev_pid==0, or off",
+    };
+
+    if (!example[key])
+        return value_refused(key, (struct word){"", 0}, err);
+    return err_set(err, P02, "%s= has no value: write %s", key_table[key].name, example[key]);
+}
+
 static int number_set(struct settings *settings, enum key key, struct word value, struct err *err)
 {
     const struct key_row *row = &key_table[key];

@@ -165,3 +165,5 @@ void settings_print(const struct settings *settings, enum key key, unsigned n_ev
                     struct buf *out);
 /* Refuses an unknown key with near misses (E24). */
 int key_unknown(struct word word, struct err *err);
+/* Refuses a setting without a value (P02), with values to write. */
+int key_empty(enum key key, struct err *err);

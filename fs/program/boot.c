@@ -33,12 +33,15 @@ static int header_check(const sections_t *sections, const struct section *sectio
         return 0;
     rc = name_check(section->name, err);
     if (rc == 0 && section->kind == SECTION_PMC && file_reserved(section->name))
-        rc = err_set(err, P23, "%s is a name of pmcfs itself", section->name);
+        rc = err_set(err, P23, "%s is a name that pmcfs uses: choose another name", section->name);
     for (size_t i = 0; rc == 0 && i < sections->n; i++) {
         const struct section *other = &sections->items[i];
 
         if (other->kind == section->kind && strcmp(other->name, section->name) == 0)
-            rc = err_set(err, P23, "%s:%u has a section with this name", other->file, other->line);
+            rc = err_set(err, P23,
+                         "the section of this name in %s:%u is used: remove one of the two, or "
+                         "choose another name",
+                         other->file, other->line);
     }
     return rc;
 }
@@ -244,8 +247,7 @@ static int setting_add(struct section *section, struct word name, struct word va
         buf_char(&line, '\n');
     }
     if (rc == 0 && !line.len)
-        rc = err_set(err, P02, "%s= has no value: %s (pmcfs(5))", key_table[key].name,
-                     key_table[key].values);
+        rc = key_empty(key, err);
     buf_add(&section->config, line.data, line.len);
     if (line.failed || events.failed || section->config.failed)
         rc = err_nomem(err);
@@ -333,7 +335,7 @@ static int pmc_create(struct call *call, const struct creation *creation)
     if (rc == CALL_DONE && call->pmc)
         rc = attributes_set(call, creation);
     if (rc == CALL_WAIT) /* another process writes to the new PMC */
-        rc = err_set(&call->err, P37, "another command is running");
+        rc = err_set(&call->err, P37, "another process writes to the new PMC");
     if (rc < 0 && call->pmc) {
         const struct err err = call->err;
 

@@ -298,7 +298,7 @@ static bool init_read(struct inflight *inflight)
         n = read(inflight->fuse_fd, request, sizeof request);
     while (n < 0 && errno == EINTR);
     if (n <= 0 || (size_t)n > sizeof inflight->init) {
-        message_log(LOG_ERR, "no FUSE_INIT from the kernel: not mounted");
+        message_log(LOG_ERR, "the kernel sent no FUSE_INIT, so nothing is mounted: try again");
         mount_end(&worker.place);
         return false;
     }

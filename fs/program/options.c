@@ -283,7 +283,8 @@ static bool conf_parse(struct options *options, FILE *file)
     free(stream.line);
     options->at.line = wrong > 0 ? (unsigned)wrong : 0;
     if (wrong > 0)
-        complain(options, options->at.file, "neither \"key = value\" nor a [section]");
+        complain(options, options->at.file,
+                 "neither a setting nor a section: write key = value, or [pmc NAME]");
     options->at.line = 0;
     return wrong >= 0 && !ferror(file);
 }
@@ -519,12 +520,12 @@ static int places_read(struct options *options, int n, char **places)
     bool wanted = !options->check && !options->help && !options->version && !options->print_tables;
 
     if (n > (options->upgrade ? 1 : 2))
-        return usage("too many arguments: ", places[n - 1]);
+        return usage("unexpected argument: ", places[n - 1]);
     if (options->upgrade && options->words.len)
-        return usage("--upgrade takes no -o, the options of the mount stay: ",
+        return usage("--upgrade keeps the options of the mount: remove -o ",
                      buf_text(&options->words));
     if (n == 0)
-        return wanted ? usage("no mountpoint was given", "") : 0;
+        return wanted ? usage("give a mount point, such as /pmc", "") : 0;
     options_replace(options, &options->source, n == 2 ? places[0] : "pmcfs",
                     n == 2 ? strlen(places[0]) : 5);
     if (strncmp(places[n - 1], "/dev/fd/", 8) == 0 || options->resume)

@@ -201,8 +201,8 @@ static void machine_report(const struct fs *fs)
     fs->backend->facts(fs->backend_state, &facts);
     const char *why = strstr(buf_text(&facts), key);
     why = why ? why + strlen(key) : "";
-    message_log(LOG_NOTICE, "no usable PMU%s%.*s; other events work (see info/backend, events/)",
-                *why ? ": " : "", (int)strcspn(why, "\n"), why);
+    message_log(LOG_NOTICE, "no usable PMU%s%.*s (see info/backend)", *why ? ": " : "",
+        (int)strcspn(why, "\n"), why);
     buf_free(&facts);
 }
 

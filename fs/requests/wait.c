@@ -68,10 +68,11 @@ static int waiting_charge(struct wait_queues *queues, struct request *rq)
         }
     }
     if (user->waiting >= limit)
-        return err_set(&rq->call.err, P11,
-                       "user %u has %llu waiting requests, the maximum "
-                       "(tunable max_waiting_per_user)",
-                       (unsigned)user->uid, (unsigned long long)user->waiting);
+        return err_set(
+            &rq->call.err, P11,
+            "user %u has %llu waiting requests, and max_waiting_per_user allows no more: "
+            "let some finish first",
+            (unsigned)user->uid, (unsigned long long)user->waiting);
     user->waiting++;
     return 0;
 }

@@ -130,6 +130,7 @@ t_a_metric_of_the_processor_without_a_pmu() {
     [[ ! -e $M/events/generic/cycles ]] || skip 'there is a PMU'
     pmc a
     refused EOPNOTSUPP P09 "$M/a/event" metric/ipc
+    like "$(cat "$M/a/error")" '^EOPNOTSUPP P09 event: metric/ipc needs instructions: "instructions" cannot be counted here: '
     is "$(listed | xargs)" cpus-used
     fails_with ENOENT "cat $M/events/metric/ipc"
     pmc b

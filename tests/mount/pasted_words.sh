@@ -174,7 +174,7 @@ t_a_mode_of_a_clock_event_is_refused_with_the_behaviour_of_perf() {
     mount_pmcfs
     pmc a
     for name in task-clock cpu-clock; do
-        says "$name:u" "and perf counts both modes for it: write $name"
+        says "$name:u" "\(perf counts both, whatever the modifier\): write $name"
     done
 }
 

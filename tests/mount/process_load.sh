@@ -17,7 +17,7 @@ events() {
 hers() { result_as "$ALICE" write "$M/$1/$2" "$3"; }
 
 too_many() { # NAME FILE EVENTS
-    like "$(cat "$M/$1/error")" "^EDQUOT P11 $2: $3 events on (one process|a process below the target), and max_events_per_process allows "
+    like "$(cat "$M/$1/error")" "^EDQUOT P11 $2: (one process|a process below the target) would have $3 events, and max_events_per_process allows "
 }
 
 # family: a process of hers, PID_OF[p], with a child, CHILD.

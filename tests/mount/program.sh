@@ -308,7 +308,7 @@ t_few_descriptors_are_emfile_with_both_numbers_before_anything_is_opened() {
     tell p threads 200
     pmc a event=page-faults event=context-switches
     refused EMFILE P10 "$M/a/target" "${PID_OF[p]}"
-    like "$(cat "$M/a/error")" 'needs [0-9]+ file descriptors .201 threads or CPUs, 2 for each, and [0-9]+ while attaching., and [0-9]+ are left'
+    like "$(cat "$M/a/error")" 'needs [0-9]+ file descriptors .201 threads or CPUs, 2 for each, and [0-9]+ while attaching., and pmcfs has [0-9]+ left'
     empty cat "$M/a/target"
     target_start q
     attach a "${PID_OF[q]}"
@@ -320,7 +320,7 @@ t_no_descriptor_for_a_target_is_emfile_with_both_numbers() {
     target_start p
     pmc a event=page-faults
     refused EMFILE P10 "$M/a/target" "${PID_OF[p]}"
-    like "$(cat "$M/a/error")" 'needs 1 file descriptor to hold the target, and 0 are left of 64'
+    like "$(cat "$M/a/error")" 'the target needs 1 file descriptor, and pmcfs has 0 left of 64'
 }
 
 # With any number of descriptors, no descendant is missed without a message, and none is reported as exited.

@@ -71,18 +71,19 @@ static int attach_fits(const struct attach *attach, size_t groups, size_t others
 
     if (stay > attach->plan->fds_quota)
         return err_set(attach->err, P11,
-                       "needs %lu file descriptors, and the quota has %lu left (%s): detach "
-                       "targets or use fewer events",
+                       "the target needs %lu file descriptors, and the quota has %lu left (%s): "
+                       "detach targets or use fewer events",
                        stay, attach->plan->fds_quota, attach->plan->fds_limit);
     if (need <= attach->plan->fds_free)
         return 0;
     if (others)
         snprintf(more, sizeof(more), ", and %zu while attaching", others);
-    return err_set(attach->err, P10,
-                   "needs %lu file descriptors (%zu threads or CPUs, %u for each%s), and %lu are "
-                   "left: raise LimitNOFILE= of pmcfs.service, or count fewer events",
-                   need, groups + attach->fds_used / attach->shape->per_task,
-                   attach->shape->per_task, more, attach->plan->fds_free);
+    return err_set(
+        attach->err, P10,
+        "the target needs %lu file descriptors (%zu threads or CPUs, %u for each%s), and "
+        "pmcfs has %lu left: raise LimitNOFILE= of pmcfs.service, or count fewer events",
+        need, groups + attach->fds_used / attach->shape->per_task, attach->shape->per_task, more,
+        attach->plan->fds_free);
 }
 
 /* Sets the error for a group that the kernel refused with -errno `code`. */

@@ -58,9 +58,9 @@ static int check_split(const struct spec *spec, struct word text, struct err *er
             err, CS03,
             "\"" WORD_FMT "\" cannot be counted for user or kernel mode alone%s: write %s%s",
             WORD_ARG(text),
-            spec->pmu->kind == PMU_SOFTWARE ? ", and perf counts both modes for it" : "",
+            spec->pmu->kind == PMU_SOFTWARE ? " (perf counts both, whatever the modifier)" : "",
             spec->resolved,
-            spec->event.sampling ? ", and user=off or kernel=off to sample one mode" : "");
+            spec->event.sampling ? " (sampling can be limited with user=off or kernel=off)" : "");
     return 0;
 }
 
@@ -100,7 +100,7 @@ static int check_form(struct word whole, struct word head, struct err *err)
     if (word_part(whole, "*?[").len < whole.len)
         return err_set(err, CS01,
                        "\"" WORD_FMT "\" is a pattern, and patterns are not supported: write the "
-                                     "name of each event (see events/)",
+                       "name of each event (see events/)",
                        WORD_ARG(whole));
     if (last == ':' || last == ',')
         return err_set(err, CS03,
