@@ -37,7 +37,7 @@ trap 'exit 143' TERM HUP
 
 sudo=
 if [ "$(id -u)" -ne 0 ]; then
-    command -v sudo >/dev/null || die 'mounting needs root: run this as root, or install sudo.'
+    command -v sudo >/dev/null || die 'mounting needs root: run this script as root, or install sudo.'
     sudo=sudo
 fi
 
@@ -75,9 +75,9 @@ build() {
 
 mount_tree() {
     [ -c /dev/fuse ] || $sudo modprobe fuse 2>/dev/null || :
-    [ -c /dev/fuse ] || die 'there is no /dev/fuse here: load the fuse module, or pass the device to this container.'
+    [ -c /dev/fuse ] || die 'no /dev/fuse: load the kernel module fuse, or pass the device to this container.'
     mnt=$(mktemp -d /tmp/pmcfs.XXXXXX)
-    $sudo "$bin/pmcfs" "$mnt" || die "pmcfs could not mount; its message stands above."
+    $sudo "$bin/pmcfs" "$mnt" || die "pmcfs could not mount: see its message above."
     mounted=yes
 }
 
@@ -86,7 +86,7 @@ put() {
     file=$1
     shift
     echo "$*" 2>/dev/null >"$mnt/$file" ||
-        die "writing \"$*\" to $file was refused: $(cat "$mnt/${file%/*}/error" 2>/dev/null || echo no reason known)"
+        die "writing \"$*\" to $file was refused: $(cat "$mnt/${file%/*}/error" 2>/dev/null || echo pmcfs gave no reason)"
 }
 
 # make_pmcs NAME SETTING...: NAME for software events, and NAME-hw where there is a PMU
@@ -201,7 +201,7 @@ print_table() {
 }
 
 work=$(mktemp -d /tmp/pmcfs-quickstart.XXXXXX)
-command -v dpkg-query >/dev/null || die "this is no Debian: install the counterparts of $packages by hand, then see README.md."
+command -v dpkg-query >/dev/null || die "this is not Debian: install the packages that correspond to $packages, then follow README.md."
 install_missing
 build
 mount_tree

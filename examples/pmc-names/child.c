@@ -122,6 +122,6 @@ size_t child_ask(struct child *child, size_t n)
     }
     child->spoilt = !child->again;
     if (++ends == ENDS_MAX)
-        fprintf(stderr, "pmc-names: too many files cannot be read: more names are missing\n");
+        fprintf(stderr, "pmc-names: gave up after too many unreadable program files: more names are missing\n");
     return 0;
 }

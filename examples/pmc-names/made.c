@@ -221,7 +221,7 @@ static void table_read(struct table *table, FILE *file)
         int64_t bytes = before.st_size < MAP_BYTES ? before.st_size : MAP_BYTES;
         if (made.read + bytes > READ_BYTES) {
             fprintf(stderr,
-                    "pmc-names: the maps of code that programs made are too large: names "
+                    "pmc-names: perf-PID.map files are too large together: names "
                     "of process %" PRIu32 " are missing\n",
                     pid);
             return;

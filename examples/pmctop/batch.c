@@ -41,7 +41,7 @@ static bool lines_print(struct model *model)
     buf_free(&out);
     if (!written)
         snprintf(model->tree->trouble, sizeof model->tree->trouble,
-                 "the output cannot be written: %s", strerror(errno));
+                 "cannot write the output: %s", strerror(errno));
     return written;
 }
 

@@ -50,7 +50,7 @@ static void prompt_end(struct live *live)
 {
     if (live->prompt == PROMPT_INTERVAL && *live->typed &&
         !interval_parse(live->typed, &live->interval))
-        live->message = "that is not " INTERVAL_RANGE;
+        live->message = "give " INTERVAL_RANGE;
     live->prompt = PROMPT_NONE;
 }
 
@@ -286,11 +286,11 @@ static bool terminal_begin(struct tree *tree)
 {
     setlocale(LC_CTYPE, "");
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)) {
-        strcpy(tree->trouble, "this is no terminal: -b prints lines");
+        strcpy(tree->trouble, "standard input or output is not a terminal: -b prints lines");
         return false;
     }
     if (!newterm(NULL, stdout, stdin)) {
-        strcpy(tree->trouble, "the terminal, TERM, is not known here: -b prints lines");
+        strcpy(tree->trouble, "unknown terminal type in TERM: set TERM, or use -b to print lines");
         return false;
     }
     cbreak();

@@ -12,7 +12,7 @@
 static const char usage[] =
     "usage: pmctop [-biRt] [-n N] [-d SECONDS] [-s rate|count|name] [-f TEXT]\n"
     "A live view of the PMCs of a mounted pmcfs that you may read: counts, rates, metrics,\n"
-    "and the rows with their owners. The keys are on a page behind h.\n"
+    "and the rows with their owners. Press h for the keys.\n"
     "  -b          print lines with tab separated columns\n"
     "  -n N        exit after N readings\n"
     "  -d SECONDS  time between two readings (1)\n"
@@ -23,7 +23,7 @@ static const char usage[] =
     "  -t          show the targets, with names of processes, instead of the metrics\n"
     "  -h, --help  print this text\n"
     "  --version   print the version\n"
-    "PMC=DIR is where pmcfs is mounted; without it, /pmc, or else the first mount.\n";
+    "PMC=DIR is the mount point of pmcfs (default: /pmc, or else the first mount).\n";
 
 struct options {
     struct choice choice;
@@ -35,7 +35,7 @@ struct options {
 /* Prints a usage error and returns its exit status. */
 static int misuse(const char *option, const char *text, const char *wanted)
 {
-    fprintf(stderr, "pmctop: -%s %s: not %s\n%s", option, text, wanted, usage);
+    fprintf(stderr, "pmctop: -%s %s: give %s\n%s", option, text, wanted, usage);
     return 2;
 }
 

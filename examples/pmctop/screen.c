@@ -21,20 +21,20 @@ enum {
 static const char *const help[] = {
     "Tab          PMCs, or rows and their owners",
     "r  c  n      sort by rate, count, name",
-    "R            the other way round",
-    "/            show only lines that contain a text (Enter keeps it, Esc ends it)",
+    "R            reverse the order",
+    "/            show only lines that contain a text (Enter keeps it, Esc drops it)",
     "i            hide idle lines: events at rate 0, rows without a holder",
     "t            targets with names of processes, or metrics",
-    "p  Space     pause: nothing is read",
+    "p  Space     pause reading",
     "d            seconds between readings",
     "arrows j k   scroll; Page Up, Page Down, Home, End",
     "h  ?         this page, and back",
     "q            quit",
     "",
-    "COUNT is the count of the PMC, RATE/S its growth in a second since the",
-    "reading before; - is not known. METRICS follow from the counts since the",
-    "start. \"partial\": the hardware was not there all the time, and the count",
-    "is a lower bound. Rows are the hardware's counters: see pmcfs(8).",
+    "COUNT is the count of the PMC, RATE/S its increase per second since the",
+    "last reading (-: unknown). METRICS are computed from the counts since the",
+    "start. \"partial\": the event was not always on the hardware, and the count",
+    "is a lower bound. Rows are hardware counters: see pmcfs(8).",
 };
 
 /* Prints a text in one line. It has at least as many bytes as columns, so it never wraps. */

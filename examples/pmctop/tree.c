@@ -124,8 +124,8 @@ bool tree_open(struct tree *tree)
     tree->path = given && *given ? strdup(given) : mount_find();
     if (!tree->path) {
         snprintf(tree->trouble, sizeof tree->trouble,
-                 "no pmcfs is mounted: \"pmcfs /pmc\" as root or \"systemctl start pmcfs\" "
-                 "mounts one");
+                 "no pmcfs is mounted: mount one as root with \"pmcfs /pmc\" or \"systemctl start "
+                 "pmcfs\"");
         return false;
     }
     const int fd = file_open(tree, "counts");
@@ -134,13 +134,12 @@ bool tree_open(struct tree *tree)
         close(fd);
     if (readable) {
         if ((!given || !*given) && strcmp(tree->path, "/pmc") != 0)
-            fprintf(stderr, "pmctop: this is the tree at %s: /pmc is not a mounted pmcfs\n",
+            fprintf(stderr, "pmctop: using the pmcfs on %s, because none is mounted on /pmc\n",
                     tree->path);
         return true;
     }
     snprintf(tree->trouble, sizeof tree->trouble,
-             "%s is not a mounted pmcfs that you may read (%s): mount one there, or say where it "
-             "is with PMC=DIR",
+             "no pmcfs that you may read is mounted on %s (%s): mount one there, or set PMC=DIR",
              tree->path, strerror(errno));
     return false;
 }
@@ -152,7 +151,7 @@ void tree_close(struct tree *tree)
 
 bool tree_no_memory(struct tree *tree)
 {
-    strcpy(tree->trouble, "there is no memory");
+    strcpy(tree->trouble, "out of memory");
     return false;
 }
 
@@ -174,7 +173,7 @@ bool tree_counts(struct tree *tree, struct text *text)
     if (!is_mounted(tree))
         snprintf(tree->trouble, sizeof tree->trouble, "pmcfs was unmounted from %s", tree->path);
     else
-        snprintf(tree->trouble, sizeof tree->trouble, "%s/counts cannot be read: %s", tree->path,
+        snprintf(tree->trouble, sizeof tree->trouble, "cannot read %s/counts: %s", tree->path,
                  strerror(errno));
     return false;
 }

@@ -38,12 +38,12 @@ misuse() {
 
 # Called if the reader of the output has exited (a write fails if SIGPIPE is ignored) or the disk is full.
 unwritable() {
-    fail 'the output cannot be written'
+    fail 'cannot write the output: the disk is full, or the reader of the pipe has exited'
 }
 
 # check_writable OPTION FILE
 check_writable() {
-    (: >>"$2") 2>/dev/null || fail "$1 $2: cannot be written"
+    (: >>"$2") 2>/dev/null || fail "$1 $2: cannot write to this file (check its directory and its permissions)"
 }
 
 show_help() {
@@ -56,7 +56,7 @@ bad_option() {
     if [ "$1" = : ]; then
         misuse "option -$2 needs an argument"
     fi
-    misuse "there is no option -$2"
+    misuse "unknown option -$2"
 }
 
 # find_tree: set PMC, if it is empty, to a mount of pmcfs that this user can read: /pmc if that is one, otherwise the
@@ -78,12 +78,12 @@ need_tree() {
     if [ -r "$PMC/info/version" ]; then
         case $found in
         '' | /pmc) ;;
-        *) to_printable "$found" && printf '%s: this is the tree at %s: /pmc is not a mounted pmcfs\n' "$tool" "$printable" >&2 ;;
+        *) to_printable "$found" && printf '%s: using the pmcfs on %s, because none is mounted on /pmc\n' "$tool" "$printable" >&2 ;;
         esac
         return
     fi
     error_status=1
-    fail "${PMC:-nothing here} is ${PMC:+not }a mounted pmcfs: \`pmcfs /pmc\` as root mounts one, or \`systemctl start pmcfs\`"
+    fail "no pmcfs ${PMC:+that you may read }is mounted${PMC:+ on $PMC}: mount one as root with \`pmcfs ${PMC:-/pmc}\` or \`systemctl start pmcfs\`"
 }
 
 # A decimal number as the shell prints it: 010 would be octal.
@@ -104,12 +104,12 @@ is_positive() {
 # need_count OPTION TEXT WHAT
 need_count() {
     is_number "$2" && [ "$2" -gt 0 ] && return 0
-    misuse "$1 $2: not $3 above 0"
+    misuse "$1 $2: give $3, 1 or more"
 }
 
 # need_seconds OPTION TEXT
 need_seconds() {
-    is_positive "$2" || misuse "$1 $2: not a number of seconds above 0"
+    is_positive "$2" || misuse "$1 $2: give a number of seconds above 0, such as 0.5"
 }
 
 # milliseconds SECONDS, with or without a fraction
@@ -167,24 +167,25 @@ list_events() {
 
 # Called if a PMC or the tree was removed or unmounted.
 tree_ended() {
-    [ ! -e "$PMC/info/version" ] || fail 'a PMC of this run was removed meanwhile'
-    fail "the tree at $PMC has ended"
+    [ ! -e "$PMC/info/version" ] || fail 'a PMC of this run was removed by another process'
+    fail "the pmcfs on $PMC was unmounted"
 }
 
-# The reason of the last refused write to FILE: the sentence, then the errno and the id.
+# reason FILE: the sentence about the last refused write to FILE, then the errno and the id in parentheses.
 reason() {
     line=
     if [ -r "${1%/*}/error" ]; then
         IFS= read -r line <"${1%/*}/error"
     else
         IFS= read -r line 2>/dev/null <"$PMC/info/last_error"
+        line=${line#[0-9]*.[0-9]* }
     fi
     case $line in
     *': '*)
         head=${line%%: *}
         printf '%s (%s)\n' "${line#*: }" "${head% *}"
         ;;
-    *) [ -e "$PMC/info/version" ] && printf 'no reason is known\n' || printf 'the tree at %s has ended\n' "$PMC" ;;
+    *) [ -e "$PMC/info/version" ] && printf 'pmcfs gave no reason\n' || printf 'the pmcfs on %s was unmounted\n' "$PMC" ;;
     esac
 }
 
@@ -211,19 +212,19 @@ pmc_new() {
         ! mkdir "$PMC/$new" 2>/dev/null
     do
         made=${made% *}
-        [ -d "$PMC/$new" ] || fail "no PMC can be made: $(no_pmc)"
+        [ -d "$PMC/$new" ] || fail "cannot create a PMC: $(no_pmc)"
     done
     try_put "$PMC/$new/config" "lifetime=owner $*" && return 0
     pmc_remove "$new"
     return 1
 }
 
-# The kernel refuses where the permissions do, and the tree has not heard of it.
+# The reason why mkdir was refused. The kernel itself checks the permission bits, without a line in last_error.
 no_pmc() {
     if [ -w "$PMC" ]; then
         reason "$PMC/info/version"
     else
-        echo "this user may not write to $PMC (EACCES): the administrator says who may, by the tunable rootmode"
+        echo "you may not write to $PMC (EACCES): its mode is the mount option rootmode, which the administrator sets"
     fi
 }
 
@@ -258,7 +259,7 @@ finish() {
 # need_scratch: a directory of the tool's own, in scratch, that goes with it.
 need_scratch() {
     [ -z "$scratch" ] || return 0
-    scratch=$(mktemp -d) || fail "no temporary directory can be made in ${TMPDIR:-/tmp}"
+    scratch=$(mktemp -d) || fail "cannot create a temporary directory in ${TMPDIR:-/tmp}: set TMPDIR to a writable one"
 }
 
 # Traps. A trap can run inside another trap, and dash 0.5.12 then continues the outer one with a wrong $?. Code that
@@ -390,7 +391,7 @@ cannot_execute() {
         ;;
     esac
     error_status=${not_found:-$error_status}
-    fail "cannot execute \"$1\": no such program"
+    fail "cannot execute \"$1\": command not found"
 }
 
 # launch NAMES COMMAND…: starts a child that attaches itself to these PMCs (to NAME/tid with its single thread only) and

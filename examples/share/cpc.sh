@@ -27,7 +27,7 @@ parse_spec() {
     }
     function request(event, pic, fixed) {
         if (pic in event_of) bad("pic" pic " is given twice")
-        if (event == "") bad("pic" pic " has no event")
+        if (event == "") bad("pic" pic " has no event: write pic" pic "=EVENT")
         event_of[pic] = number(event) >= 0 ? sprintf("r%x", number(event)) : event
         fixed_of[pic] = fixed
         if (pic >= free) free = pic + 1
@@ -37,7 +37,7 @@ parse_spec() {
         equals = index(text, "=")
         name = equals ? substr(text, 1, equals - 1) : text
         value = equals ? number(substr(text, equals + 1)) : 1
-        if (value < 0) bad("\"" text "\": the value is not a number")
+        if (value < 0) bad("\"" text "\": give a number as the value")
         which = match(name, /[0-9]+$/) ? substr(name, RSTART) + 0 : -1
         sub(/[0-9]+$/, "", name)
         attributes++
@@ -46,21 +46,21 @@ parse_spec() {
     function apply(i, pic) {
         if (name_of[i] == "sys") system_of[pic] = value_of[i] != 0
         else if (name_of[i] == "nouser") user_of[pic] = value_of[i] == 0
-        else if (name_of[i] == "int") bad("int: interrupts at overflow belong to sampling")
+        else if (name_of[i] == "int") bad("int (interrupt at overflow) is not supported: sample with freq= or period= in config instead")
         else if (name_of[i] ~ /^(edge|inv|any)$/) { if (value_of[i]) qualifiers[pic] = qualifiers[pic] "," name_of[i] }
         else if (name_of[i] != "pc") qualifiers[pic] = qualifiers[pic] "," name_of[i] "=" value_of[i]
     }
     function token(text) {
-        if (text == "") bad("a word between two commas is missing")
+        if (text == "") bad("nothing between two commas: remove one")
         if (text ~ /^pic[0-9]*=/) {
-            if (text ~ /^pic=/) bad("pic needs the number of a counter: pic0=…")
+            if (text ~ /^pic=/) bad("pic needs the number of a counter, such as pic0=EVENT")
             request(substr(text, index(text, "=") + 1), substr(text, 4, index(text, "=") - 4) + 0, "fixed")
         } else if (text ~ /^pic[0-9]*$/)
-            bad("\"" text "\" has no event: " text "=…")
+            bad("\"" text "\" has no event: write " text "=EVENT")
         else if (text ~ /^(edge|inv|any|cmask|umask|count|pc|int|sys|nouser)[0-9]*(=.*)?$/)
             attribute(text)
         else if (text ~ /=/ && text !~ /\//)
-            bad("\"" text "\" is unknown: attributes are edge, inv, any, pc, cmask=N, umask=N, count=N, sys, nouser")
+            bad("unknown attribute \"" text "\": write edge, inv, any, pc, cmask=N, umask=N, count=N, sys or nouser")
         else
             request(text, free, "free")
     }
@@ -74,19 +74,19 @@ parse_spec() {
             joined = ""
             token(word)
         }
-        if (joined != "") bad("a / is not closed")
-        if (!free) bad("no event")
+        if (joined != "") bad("the closing / is missing")
+        if (!free) bad("no event: write its name")
         for (pic = 0; pic < free; pic++) { user_of[pic] = 1; system_of[pic] = 0 }
         for (i = 1; i <= attributes; i++) {
             if (which_of[i] >= 0 && !(which_of[i] in event_of))
-                bad(name_of[i] which_of[i] ": no event counts on pic" which_of[i])
+                bad(name_of[i] which_of[i] ": pic" which_of[i] " has no event")
             for (pic = 0; pic < free; pic++)
                 if (pic in event_of && (which_of[i] < 0 || which_of[i] == pic)) apply(i, pic)
         }
         first = -1
         for (pic = 0; pic < free; pic++) {
             if (!(pic in event_of)) continue
-            if (!user_of[pic] && !system_of[pic]) bad("pic" pic ": nouser without sys leaves nothing to count")
+            if (!user_of[pic] && !system_of[pic]) bad("pic" pic ": nouser without sys counts nothing: add sys, or remove nouser")
             if (first < 0) first = pic
             if (user_of[pic] != user_of[first] || system_of[pic] != system_of[first]) mixed = 1
         }

@@ -35,7 +35,7 @@ unbind_threads() {
 }
 
 no_lwps() {
-    printf '%s: no rows of single LWPs: %s\n' "$tool" "$refusal" >&2
+    printf '%s: no separate rows for threads, because %s\n' "$tool" "$refusal" >&2
     lwps=''
     unbind_threads
 }

@@ -92,31 +92,31 @@ was_said() {
 
 add_counter() {
     case $2 in '' | *['| 	
-']*) misuse "-$1 $2: not an event" ;; esac
+']*) misuse "-$1 $2: give an event, or a list a,b without blanks" ;; esac
     counters="$counters$1|$cumulative|$descendants|$cpus|$csw$exits|callchain=$chain $rate|$2
 "
 }
 
 add_target() {
     if is_number "${1:-0}"; then
-        [ "${1:-0}" -gt 0 ] || misuse "-t $1: not a process"
+        [ "${1:-0}" -gt 0 ] || misuse "-t $1: give a PID above 0, or a pattern"
         pids="$pids $1"
     else
         PATTERN=$1 awk 'BEGIN { exit "" ~ ENVIRON["PATTERN"] && 0 }' 2>/dev/null ||
-            misuse "-t $1: neither a process nor a pattern"
+            misuse "-t $1: give a PID, or a valid extended regular expression"
         patterns="$patterns$1
 "
     fi
 }
 
 check_cpus() {
-    case $1 in '*') ;; '' | *[!0-9,-]*) misuse "-c $1: not a list of CPUs like 0,2-3, and not *" ;; esac
+    case $1 in '*') ;; '' | *[!0-9,-]*) misuse "-c $1: give a list of CPUs such as 0,2-3, or *" ;; esac
 }
 
 set_threshold() {
     log_threshold=${1#threshold=}
-    [ "$log_threshold" != "$1" ] || misuse "-f $1: only threshold=PERCENT is known here"
-    is_seconds "$log_threshold" || misuse "-f $1: not a number of percent"
+    [ "$log_threshold" != "$1" ] || misuse "-f $1: give threshold=PERCENT"
+    is_seconds "$log_threshold" || misuse "-f $1: give a number of percent, such as threshold=0.5"
 }
 
 # Switches: flip VALUE WHEN-ON WHEN-OFF
@@ -127,7 +127,7 @@ flip() {
 # once OPTION VALUE-SO-FAR VALUE
 once() {
     [ -z "$2" ] || misuse "-$1 is given twice"
-    [ "$3" ] || misuse "-$1 needs the name of a file"
+    [ "$3" ] || misuse "-$1 needs the name of a file, or - for standard output"
 }
 
 read_options() {
@@ -168,11 +168,11 @@ read_options() {
         T) top=yes ;;
         U) ;;
         -)
-            [ "$OPTARG" = dwarf ] || misuse "there is no option --$OPTARG"
+            [ "$OPTARG" = dwarf ] || misuse "unknown option --$OPTARG"
             chain=$(flip "$chain" dwarf on)
             ;;
-        g | D | e) misuse "-$option is for gprof's files, which are not made: use -G, -F or perf report" ;;
-        M) misuse '-M is for the files of -g, which are not made: see the map-in lines of the log' ;;
+        g | D | e) misuse "-$option writes files for gprof, which is not supported: use -G, -F or perf report" ;;
+        M) misuse '-M is not supported: the log has the mappings of each process, in map-in lines' ;;
         *) bad_option "$option" "$OPTARG" ;;
         esac
     done
@@ -193,7 +193,7 @@ END
 read_both() {
     case $stored/$kinds in
     /*[PS]* | / | ?*/*)
-        ! was_said i || { need_count -i "$of_i" 'a thread' && log_lwp=$of_i; }
+        ! was_said i || { need_count -i "$of_i" 'the number of a thread' && log_lwp=$of_i; }
         log_root=${of_r%/}
         ;;
     *)
@@ -213,32 +213,32 @@ check_analysis() {
     [ "$stored$lists$described" ] || was_said nNUGFmTaO || add_default_events "$@"
     read_both
     [ -z "$sources" ] || [ "$addresses" ] || misuse '-a needs -m'
-    [ -z "$addresses" ] || [ -z "$graph$tree" ] || misuse '-m does not go with -G and -F'
-    [ -z "$top" ] || [ -z "$graph$tree$addresses$limit$log" ] || misuse '-T does not go with -G, -F, -m, -l and -O'
+    [ -z "$addresses" ] || [ -z "$graph$tree" ] || misuse '-m cannot be used with -G or -F'
+    [ -z "$top" ] || [ -z "$graph$tree$addresses$limit$log" ] || misuse '-T cannot be used with -G, -F, -m, -l or -O'
     ! was_said z || [ "$graph" ] || misuse '-z needs -G'
     ! was_said f || [ "$top$graph" ] || misuse '-f needs -T or -G'
     [ "$reads" ] || ! was_said Ik || misuse "-$letter needs -G, -F, -m or -T"
     [ "$reads$counts" ] || ! was_said r || misuse '-r needs -G, -F, -m or -T'
     [ "$reads$stored$counts" ] || ! was_said i || misuse '-i needs -R, -G, -F or -m'
-    [ -z "$top" ] || [ "$stored" ] || ! was_said iIkr || misuse "-$letter with -T needs a stored log: -R"
+    [ -z "$top" ] || [ "$stored" ] || ! was_said iIkr || misuse "-$letter with -T needs a stored log: give -R LOG"
 }
 
 check_stored() {
-    ! was_said O || misuse '-O and -R exclude each other'
-    ! was_said psPStcdCnNUWElwLujx- || misuse "-$letter is for observing; -R reads a log"
-    [ $# = 0 ] || misuse '-R reads a log and runs no command'
+    ! was_said O || misuse 'give either -O or -R, not both'
+    ! was_said psPStcdCnNUWElwLujx- || misuse "-$letter cannot be used with -R, which reads a stored log"
+    [ $# = 0 ] || misuse '-R reads a stored log: give no command'
 }
 
 check_log() {
     case $log in
     '') return ;;
     [./]*) ;;
-    *:*) misuse "-O $log: pmcstat has no network: use -O - with | nc ${log%%:*} ${log##*:}" ;;
+    *:*) misuse "-O $log: pmcstat does not send to hosts: use -O - | nc ${log%%:*} ${log##*:}" ;;
     esac
-    [ "$streams" ] || misuse '-O needs a log: -P, -S, or -W or -E before a -p'
+    [ "$streams" ] || misuse '-O needs something to log: give -P or -S, or -W or -E before -p'
     is_perf "$log" || return 0
-    case $streams in P | S) ;; *) misuse "-O $log: perf.data holds one -P or one -S" ;; esac
-    ! was_said iIkrm || misuse "-O $log: -m, -i, -I, -k and -r need the log as text"
+    case $streams in P | S) ;; *) misuse "-O $log: a perf.data file can contain only one -P or -S" ;; esac
+    ! was_said iIkrm || misuse "-O $log: -m, -i, -I, -k and -r need the log as text: give another name than *.perf"
 }
 
 is_perf() {
@@ -249,17 +249,17 @@ is_perf() {
 check_summary() {
     [ -z "$counts" ] || [ "$#$pids$patterns" = 0 ] || was_said iwCWE || summary=yes
     for letter in ${json:+j} ${separator:+x}; do
-        [ "$counts" ] || misuse "-$letter is for counts: -p and -s"
-        [ -z "$streams" ] || [ "$log" ] || misuse "-$letter with -W or -E needs -O"
+        [ "$counts" ] || misuse "-$letter needs counts: give -p or -s"
+        [ -z "$streams" ] || [ "$log" ] || misuse "-$letter with -W or -E needs -O FILE"
     done
-    [ -z "$json" ] || [ -z "$separator" ] || misuse '-j and -x exclude each other'
-    ! was_said x || [ "$separator" ] || misuse '-x needs a separator'
+    [ -z "$json" ] || [ -z "$separator" ] || misuse 'give either -j or -x, not both'
+    ! was_said x || [ "$separator" ] || misuse '-x needs a separator, such as -x ,'
     case $kinds in *s*) with_cpus=yes ;; esac
     export SEPARATOR="$separator"
     [ "$counts" ] || return 0
-    ! was_said i || ! was_said w || misuse '-i and -w exclude each other'
+    ! was_said i || ! was_said w || misuse 'give either -i or -w, not both'
     ! was_said r || { [ "$summary" ] && ! was_said t; } ||
-        misuse '-r repeats a command and prints a summary, which -t, -i, -w, -C, -W and -E do not'
+        misuse '-r repeats a command and prints a summary: it cannot be used with -t, -i, -w, -C, -W or -E'
 }
 
 # Adds the events of perf stat if no option names an event. make_pmcs leaves out events that this host cannot count.
@@ -274,15 +274,15 @@ check_usage() {
     case $kinds in *[pP]*) process=yes ;; *) process='' ;; esac
     case $kinds in *[PS]*) sampling=yes ;; *) sampling='' ;; esac
     case $kinds in *[ps]*) counted=yes ;; *) counted='' ;; esac
-    [ "$counted" ] || ! was_said C || misuse '-C needs a counting PMC: -p or -s'
-    [ "$kinds" ] || ! was_said o || misuse '-o needs a PMC, or -R'
-    [ "$sampling" ] || ! was_said nNUGFmT- || misuse "-$letter needs a sampling PMC, -P or -S, or a log: -R"
-    [ "$kinds" ] || misuse 'nothing to observe: a command, -t, -s or -S'
-    case $kinds in *[sS]*) ;; *) ! was_said c || misuse '-c needs a system PMC: -s or -S' ;; esac
-    [ "$process" ] || ! was_said dEt || misuse "-$letter needs a process PMC: -p or -P"
-    case $kinds in *p*) ;; *) ! was_said W || misuse '-W needs a process PMC that counts: -p' ;; esac
-    [ -z "$process" ] || [ "$pids$patterns" ] || [ $# -gt 0 ] || misuse '-p and -P need processes: -t or a command'
+    [ "$counted" ] || ! was_said C || misuse '-C needs counts: give -p or -s'
+    [ "$kinds" ] || ! was_said o || misuse '-o needs events (-p, -s, -P or -S), or -R LOG'
+    [ "$sampling" ] || ! was_said nNUGFmT- || misuse "-$letter needs samples: give -P or -S, or -R LOG"
+    [ "$kinds" ] || misuse 'nothing to observe: give a command, -t PID, -s EVENT or -S EVENT'
+    case $kinds in *[sS]*) ;; *) ! was_said c || misuse '-c needs events of CPUs: give -s or -S' ;; esac
+    [ "$process" ] || ! was_said dEt || misuse "-$letter needs events of processes: give -p or -P"
+    case $kinds in *p*) ;; *) ! was_said W || misuse '-W needs counts of processes: give -p' ;; esac
+    [ -z "$process" ] || [ "$pids$patterns" ] || [ $# -gt 0 ] || misuse '-p and -P need processes: give -t PID or a command'
     check_log
-    [ -z "$sampling" ] || [ -z "$counted" ] || [ "$log" ] || misuse 'counting and sampling together need -O'
+    [ -z "$sampling" ] || [ -z "$counted" ] || [ "$log" ] || misuse 'counting and sampling in one run need -O FILE'
     check_summary "$@"
 }

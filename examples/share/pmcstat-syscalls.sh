@@ -9,7 +9,7 @@ syscall_names() {
 
 # One PMC for each tracepoint, and perf script as the reader of each log.
 make_syscall_pmcs() {
-    command -v perf >/dev/null || fail '--syscalls needs perf, which reads the fields of tracepoints (on Debian, the package linux-perf)'
+    command -v perf >/dev/null || fail '--syscalls needs perf, which decodes the fields of tracepoints: install it (Debian: linux-perf)'
     names='' members='' samplers='' logged='' columns='' unsupported=''
     start=exec rest=''
     [ -z "$pids" ] || start=now rest=autostart=off

@@ -61,13 +61,13 @@ t_folded_counts_are_one_integer() {
         printf '%s' "$1" >"$T/stacks"
         misused 1 "line $2: $3" pmc-flamegraph "$T/stacks"
     }
-    refused_line $'a;b 3\na;b 10 12\n' 2 'two counts, as differential stacks have'
+    refused_line $'a;b 3\na;b 10 12\n' 2 'two counts \(a differential file\?\)'
     refused_line $'a;b 3\na;c 10 -2\n' 2 'two counts'
-    refused_line $'# x\na;b 1.5\n' 2 'the count 1.5 is not a whole number'
-    refused_line $'a;b .5\n' 1 'the count .5 is not'
-    refused_line $'a;b 1e3\n' 1 'the count 1e3 is not'
-    refused_line $'a;b 1.5e3\n' 1 'the count 1.5e3 is not'
-    refused_line $'a;b -5\n' 1 'the count -5 is not'
+    refused_line $'# x\na;b 1.5\n' 2 'the count 1.5 must be a whole number'
+    refused_line $'a;b .5\n' 1 'the count .5 must be'
+    refused_line $'a;b 1e3\n' 1 'the count 1e3 must be'
+    refused_line $'a;b 1.5e3\n' 1 'the count 1.5e3 must be'
+    refused_line $'a;b -5\n' 1 'the count -5 must be'
     is "$(drawn $'a;b x 10 y 12\n' | sed 's/ u[0-9] / /')" '1 0 12 a
 2 0 12 b x 10 y' 'a name with a number'
 }
@@ -152,17 +152,17 @@ t_small_frames_are_left_out_and_counted() {
 t_without_stacks_there_is_a_sentence_and_no_picture() {
     mount_pmcfs
     pmc p event=cpu-clock
-    misused 1 "$M/p has no stacks yet: .*freq=" pmc-flamegraph "$M/p"
-    misused 1 "$M/nothing: there is no such PMC or file" pmc-flamegraph "$M/nothing"
-    misused 1 'there are no stacks in standard input' pmc-flamegraph
+    misused 1 "$M/p has no samples yet: .*freq=" pmc-flamegraph "$M/p"
+    misused 1 "$M/nothing: no such PMC or file" pmc-flamegraph "$M/nothing"
+    misused 1 'standard input has no stacks' pmc-flamegraph
     misused 1 "$M is not the directory of a PMC" pmc-flamegraph "$M"
-    misused 2 'one PMC or file' pmc-flamegraph a b
-    misused 2 'there is no option -Z' pmc-flamegraph -Z
+    misused 2 'give only one PMC or file' pmc-flamegraph a b
+    misused 2 'unknown option -Z' pmc-flamegraph -Z
     misused 2 '-w 1: must be between 300 and' pmc-flamegraph -w 1
-    misused 2 '-m x: not a number' pmc-flamegraph -m x
+    misused 2 '-m x: give a number' pmc-flamegraph -m x
     is "$(printf 'x\na 0\n' | tool pmc-flamegraph 2>&1 || :)" "\
-pmc-flamegraph: 1 lines are not \"STACK COUNT\" and are left out
-pmc-flamegraph: there are no stacks in standard input"
+pmc-flamegraph: ignored 1 lines that are not \"STACK COUNT\"
+pmc-flamegraph: standard input has no stacks (lines such as \"main;work 12\")"
     like "$(tool pmc-flamegraph -h)" '^usage: pmc-flamegraph '
     is "$(tool pmc-flamegraph --help)" "$(tool pmc-flamegraph -h)"
 }
@@ -250,13 +250,13 @@ t_recording_is_refused_with_a_sentence() {
         empty cat "$T/out"
         empty pmcs
     }
-    refuses 2 '-p and -a: only one of them' -p 1 -a
+    refuses 2 'give either -p or -a, not both' -p 1 -a
     refuses 2 'a command, -p and -a: only one' -a -- true
-    refuses 2 'no command after --' --
+    refuses 2 'give a command after --' --
     refuses 2 '.*write -- before a command' -p 1 make
     refuses 2 '.*write -- before a command' make all
-    refuses 2 'nothing to record: -p, -a or -- command' --dwarf
-    refuses 2 'there is no option --dwarfs' --dwarfs
+    refuses 2 'nothing to record: give -p PID, -a or -- COMMAND' --dwarf
+    refuses 2 'unknown option --dwarfs' --dwarfs
     refuses 2 '-d x: not a number of seconds' -a -d x
     refuses 2 '-d 5: compares two PMCs or files, or is a time' -d 5
     refuses 1 '-p 999999999: ' -p 999999999
@@ -276,8 +276,8 @@ d: 10 samples, 25.00 %; before: 0.00 %: rgb(255,40,40)"
     grep -qF "<title>$T/after compared with $T/before</title>" "$T/x.svg" || die 'the title'
     tool pmc-flamegraph -d "$T/after" "$T/before" >"$T/x.svg"
     grep -q '<title>b (10 samples.*fill="rgb(148,148,255)"' "$T/x.svg" || die 'not less'
-    misused 1 'there are no stacks' pmc-flamegraph -d "$T/before" /dev/null
-    misused 1 'nosuch: there is no such PMC or file' pmc-flamegraph -d nosuch "$T/after"
+    misused 1 '.* has no stacks' pmc-flamegraph -d "$T/before" /dev/null
+    misused 1 'nosuch: no such PMC or file' pmc-flamegraph -d nosuch "$T/after"
 }
 
 t_idle_cpus_are_left_out() {
@@ -376,7 +376,7 @@ t_columns_are_chosen_by_their_names() {
     is "$(labels <"$T/two" | xargs)" 'cpus-used page-faults'
     is "$(rows <"$T/two")" $'0.200000000 - 30\n0.500000000 1.5 60'
     like "$(plotted "$SERIES" -c nosuch 2>&1 || :)" \
-        '^pmc-plot: there is no column nosuch, but page-faults task-clock metric/cpus-used$'
+        '^pmc-plot: no column nosuch; the columns are page-faults task-clock metric/cpus-used$'
 }
 
 t_rates_are_by_the_second_also_where_lines_were_skipped() {
@@ -389,7 +389,7 @@ t_rates_are_by_the_second_also_where_lines_were_skipped() {
 t_a_curve_has_a_gap_where_a_pmc_was_started_again() {
     is "$(plotted "$SERIES$SERIES" | rows | sed -n 4p)" ''
     is "$(plotted "$SERIES$SERIES" | rows | wc -l)" 7
-    like "$(plotted "$SERIES"$'# seconds\tother\n' 2>&1 || :)" 'line 6 has other columns'
+    like "$(plotted "$SERIES"$'# seconds\tother\n' 2>&1 || :)" 'line 6 starts a part with other columns'
 }
 
 t_nothing_of_a_series_is_a_command_of_gnuplot() {
@@ -431,17 +431,17 @@ t_a_hangup_stops_the_reader_too() {
 t_what_cannot_be_plotted_is_a_sentence() {
     mount_pmcfs
     misused 1 "$M is not the directory of a PMC" pmc-plot "$M"
-    misused 1 "$M/nothing: there is no such PMC or file" pmc-plot "$M/nothing"
+    misused 1 "$M/nothing: no such PMC or file" pmc-plot "$M/nothing"
     pmc a event=page-faults
-    misused 1 'there are no values yet.*interval=' pmc-plot "$M/a"
-    misused 1 'there is no line "# seconds"' pmc-plot
-    misused 2 'there is no option -Z' pmc-plot -Z
-    misused 2 '-t gif: there are svg, png and dumb' pmc-plot -t gif
-    misused 2 '-n 0x: not a number above 0' pmc-plot -n 0x
-    misused 2 'one PMC or file' pmc-plot a b
+    misused 1 'no values: .*interval=' pmc-plot "$M/a"
+    misused 1 'not a series: no line "# seconds"' pmc-plot
+    misused 2 'unknown option -Z' pmc-plot -Z
+    misused 2 '-t gif: give svg, png or dumb' pmc-plot -t gif
+    misused 2 '-n 0x: give a number of lines, 1 or more' pmc-plot -n 0x
+    misused 2 'give only one PMC or file' pmc-plot a b
     like "$(tool pmc-plot -h)" '^usage: pmc-plot '
     is "$(PATH=$T/nothing "$BASH" "$EXAMPLES/pmc-plot" 2>&1 <<<"$SERIES" || :)" \
-        'pmc-plot: gnuplot is missing (on Debian, the package gnuplot-nox)'
+        'pmc-plot: gnuplot is not installed (Debian: apt install gnuplot-nox)'
 }
 
 # A terminal of 60 columns shows a screen for each line, until the end of the series or ^C.

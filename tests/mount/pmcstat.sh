@@ -144,8 +144,8 @@ t_p15_pmcstat_stores_what_perf_reads() {
     copy_tools
     hot -P cpu-clock -O "$T/stored.perf"
     like "$(HOME=$T perf report -i "$T/stored.perf" --stdio --no-children -g none 2>/dev/null | grep -m 1 '%')" 'hot_inner'
-    refuses 64 'one -P or one -S' pmcstat -P cpu-clock -P page-faults -O "$T/x.perf" true
-    refuses 71 'this is perf.data' pmcstat -R "$T/stored.perf"
+    refuses 64 'only one -P or -S' pmcstat -P cpu-clock -P page-faults -O "$T/x.perf" true
+    refuses 71 'this is a perf.data file' pmcstat -R "$T/stored.perf"
 }
 
 t_p15_pmcstat_writes_a_log_to_standard_output() {
@@ -154,8 +154,8 @@ t_p15_pmcstat_writes_a_log_to_standard_output() {
     tool pmcstat -n 1 -P page-faults -O - true >"$T/stored"
     is "$(head -1 "$T/stored" | cut -d ' ' -f 2)" initialize
     like "$(tail -1 "$T/stored" | cut -d ' ' -f 2)" '^(stop|close)$'
-    refuses 64 'no network: use -O - with | nc elsewhere 1234' pmcstat -P cpu-clock -O elsewhere:1234 true
-    refuses 71 'cannot be written' pmcstat -P cpu-clock -O "$T/no/log" true
+    refuses 64 'does not send to hosts: use -O - . nc elsewhere 1234' pmcstat -P cpu-clock -O elsewhere:1234 true
+    refuses 71 'cannot write to this file' pmcstat -P cpu-clock -O "$T/no/log" true
 }
 
 #@ slow
@@ -167,7 +167,7 @@ t_p16_b13_pmcstat_reads_a_log_without_the_tree() {
     cmp "$T/stored" "$T/again"
     echo 'something else' >"$T/other"
     refuses 71 'not a log' pmcstat -R "$T/other"
-    refuses 71 'cannot be read' pmcstat -R "$T/none"
+    refuses 71 'cannot read this file' pmcstat -R "$T/none"
 }
 
 # awk takes such a name for an assignment, and reads its standard input.
@@ -396,9 +396,9 @@ t_p18_p22_pmcstat_names_the_replacement() {
     copy_tools
     for option in -g '-D x' -e; do
         # shellcheck disable=SC2086 # word splitting is intended
-        refuses 64 'gprof.* not made: use -G, -F or perf report' pmcstat $option -R x
+        refuses 64 'gprof, which is not supported: use -G, -F or perf report' pmcstat $option -R x
     done
-    refuses 64 '-M is for the files of -g' pmcstat -M x -R x
+    refuses 64 '-M is not supported' pmcstat -M x -R x
 }
 
 t_p06_p11_p12_p15_p16_pmcstat_usage_rules() {
@@ -406,29 +406,29 @@ t_p06_p11_p12_p15_p16_pmcstat_usage_rules() {
     copy_tools
     for option in '-n 5' -N -U '-G f' '-F f' '-m f' -T; do
         # shellcheck disable=SC2086 # word splitting is intended
-        refuses 64 "${option%% *} needs a sampling PMC" pmcstat $option -p page-faults true
+        refuses 64 "${option%% *} needs samples: give -P or -S" pmcstat $option -p page-faults true
     done
-    refuses 64 'counting and sampling together need -O' pmcstat -p page-faults -P cpu-clock true
-    refuses 64 '-O needs a log' pmcstat -O f -p page-faults true
-    refuses 64 '-O and -R exclude' pmcstat -O f -R f
+    refuses 64 'counting and sampling in one run need -O FILE' pmcstat -p page-faults -P cpu-clock true
+    refuses 64 '-O needs something to log' pmcstat -O f -p page-faults true
+    refuses 64 'give either -O or -R' pmcstat -O f -R f
     refuses 64 '-O is given twice' pmcstat -O f -O g -P cpu-clock true
     refuses 64 '-R is given twice' pmcstat -R f -R g
     for option in '-p x' '-s x' '-P x' '-S x' '-t 1' '-c 0' -d -C '-n 5' -N -U -W -E '-l 1' '-w 1'; do
         # shellcheck disable=SC2086 # word splitting is intended
-        refuses 64 "${option%% *} is for observing; -R reads a log" pmcstat -R f $option
+        refuses 64 "${option%% *} cannot be used with -R, which reads a stored log" pmcstat -R f $option
     done
-    refuses 64 'runs no command' pmcstat -R f true
-    refuses 64 '-T does not go with' pmcstat -T -l 1 -S cpu-clock
-    refuses 64 '-m does not go with' pmcstat -m f -G g -R f
+    refuses 64 '-R reads a stored log: give no command' pmcstat -R f true
+    refuses 64 '-T cannot be used with' pmcstat -T -l 1 -S cpu-clock
+    refuses 64 '-m cannot be used with' pmcstat -m f -G g -R f
     refuses 64 '-a needs -m' pmcstat -a f -R f
     refuses 64 '-k needs -G' pmcstat -k f -R f
     refuses 64 '-z needs -G' pmcstat -z 3 -R f
     refuses 64 '-f needs -T or -G' pmcstat -f threshold=1 -R f
-    refuses 64 'only threshold=' pmcstat -T -f skiplink=1 -R f
-    refuses 64 '-W needs a process PMC that counts' pmcstat -W -P cpu-clock true
-    refuses 64 '-E needs a process PMC' pmcstat -E -S cpu-clock
-    refuses 64 '-n 0: not a number of events above 0' pmcstat -n 0 -P cpu-clock true
-    refuses 64 '-z x: not a depth above 0' pmcstat -z x -G f -R f
+    refuses 64 'give threshold=PERCENT' pmcstat -T -f skiplink=1 -R f
+    refuses 64 '-W needs counts of processes' pmcstat -W -P cpu-clock true
+    refuses 64 '-E needs events of processes' pmcstat -E -S cpu-clock
+    refuses 64 '-n 0: give a number of events, 1 or more' pmcstat -n 0 -P cpu-clock true
+    refuses 64 '-z x: give a depth, 1 or more' pmcstat -z x -G f -R f
     refuses 71 'CS01' pmcstat -P nosuch true
 }
 

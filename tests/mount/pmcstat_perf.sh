@@ -14,7 +14,7 @@ t_without_events_those_of_perf_stat_are_counted() {
     [[ $(cat "$M/info/npmc") != 0 ]] || is "$(counted)" "$software"
     tool pmcstat -i 50 -o "$T/out" sleep 0.1
     like "$(head -n 1 "$T/out" | tr -s ' ')" '^# seconds p/task-clock p/context-switches '
-    refuses 64 'nothing to observe: a command, -t, -s or -S' pmcstat -l 1
+    refuses 64 'nothing to observe: give a command, -t PID' pmcstat -l 1
 }
 
 t_default_events_fit_on_the_hardware() {
@@ -65,7 +65,7 @@ t_a_pattern_matches_the_command_line() {
     # The shell that starts pmcstat has the pattern on its command line, too.
     sh -c '"$0" -l 0.2 -p page-faults -t "service.sh serve --p[o]rt=99"; :' "$T/bin/pmcstat" 2>"$T/err"
     is "$(sed -n 2p "$T/err")" "process $pid (sh)"
-    refuses 71 'no process has such a name or command line' pmcstat -t 'service.sh serve --port=98'
+    refuses 71 'no name or command line of a process matches' pmcstat -t 'service.sh serve --port=98'
 }
 
 t_no_line_for_an_end_without_counts() {
@@ -105,8 +105,8 @@ t_x_prints_csv_in_the_columns_of_perf_stat() {
     is "$(grep -cv '^[0-9]*\.[0-9]\{3\},[0-9]*,,page-faults,[0-9]*,100.00,,$' "$T/out" || :)" 0
     is "$(awk -F , 'NR % 2 { sum += $2; next } { all = $2 } END { print (sum == all && NR >= 4) }' "$T/out")" 1
     refuses 64 '-x needs a separator' pmcstat -x '' true
-    refuses 64 '-j and -x exclude each other' pmcstat -j -x , true
-    refuses 64 '-x is for counts' pmcstat -x , -P cpu-clock true
+    refuses 64 'give either -j or -x, not both' pmcstat -j -x , true
+    refuses 64 '-x needs counts' pmcstat -x , -P cpu-clock true
     [[ $(cat "$M/info/npmc") == 0 ]] || return 0
     tool pmcstat -q -x , -o "$T/out" -p cycles,page-faults true
     is "$(tail -n 1 "$T/out")" '<not supported>,,cycles,0,100.00,,'
@@ -176,9 +176,9 @@ t_of_several_mounts_pmc_is_used() {
     while read -r place; do [[ $place == "$M" ]] || umount -l "$place"; done < <(findmnt -rnt fuse.pmcfs -o TARGET)
     [[ -d /pmc ]] || mkdir /pmc 2>/dev/null || skip '/pmc cannot be made'
     tool pmcstat -o /dev/null -p page-faults true 2>"$T/err"
-    is "$(cat "$T/err")" "pmcstat: this is the tree at $M: /pmc is not a mounted pmcfs"
+    is "$(cat "$T/err")" "pmcstat: using the pmcfs on $M, because none is mounted on /pmc"
     "$HELPERS/pmctop-$VARIANT" -b -n 1 2>"$T/err" >/dev/null
-    is "$(cat "$T/err")" "pmctop: this is the tree at $M: /pmc is not a mounted pmcfs"
+    is "$(cat "$T/err")" "pmctop: using the pmcfs on $M, because none is mounted on /pmc"
     mount --bind "$M" /pmc
     tool pmcstat -o /dev/null -p page-faults sh -c 'echo "$PMC"' 2>"$T/err"
     "$HELPERS/pmctop-$VARIANT" -b -n 1 2>>"$T/err" >/dev/null || rc=$?
@@ -195,5 +195,5 @@ t_syscalls_are_counted_as_by_strace() {
     strace -c -o "$T/strace" cat /etc/passwd /nonexistent >/dev/null 2>&1 || :
     is "$(awk 'NR > 1 { n = $NF == "total" ? 2 : 3; print $NF, $n, (NF > n + 1 ? $(n + 1) : 0) }' "$T/out" | sort)" \
         "$(awk '$1 ~ /^[0-9]/ { print $NF, $4, NF == 6 ? $5 : 0 }' "$T/strace" | sort)"
-    refuses 64 '-p does not go with --syscalls' pmcstat --syscalls -p page-faults true
+    refuses 64 '-p cannot be used with --syscalls' pmcstat --syscalls -p page-faults true
 }

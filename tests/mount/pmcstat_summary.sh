@@ -214,17 +214,17 @@ t_i_prints_the_growth_of_each_interval() {
 t_letters_that_mean_two_things() {
     mount_pmcfs
     copy_tools
-    refuses 64 '-r 0: not a number of runs above 0' pmcstat -r 0 -p page-faults true
-    refuses 64 '-r /: not a number of runs above 0' pmcstat -r / -p page-faults true
-    refuses 64 '-i x: not a number of milliseconds above 0' pmcstat -i x -p page-faults true
-    refuses 64 '-i 08: not a number of milliseconds above 0' pmcstat -i 08 -p page-faults true
-    refuses 64 '-i x: not a thread above 0' pmcstat -i x -R f
+    refuses 64 '-r 0: give a number of runs, 1 or more' pmcstat -r 0 -p page-faults true
+    refuses 64 '-r /: give a number of runs, 1 or more' pmcstat -r / -p page-faults true
+    refuses 64 '-i x: give a number of milliseconds, 1 or more' pmcstat -i x -p page-faults true
+    refuses 64 '-i 08: give a number of milliseconds, 1 or more' pmcstat -i 08 -p page-faults true
+    refuses 64 '-i x: give the number of a thread, 1 or more' pmcstat -i x -R f
     refuses 64 '-r needs -G' pmcstat -r / -P cpu-clock true
     refuses 64 '-r repeats a command' pmcstat -r 2 -s page-faults
     refuses 64 '-r repeats a command' pmcstat -r 2 -w 1 -p page-faults true
     refuses 64 '-r repeats a command' pmcstat -r 2 -t 1 -p page-faults true
-    refuses 64 '-i and -w exclude each other' pmcstat -i 100 -w 1 -p page-faults true
-    refuses 64 '-j is for counts' pmcstat -j -P cpu-clock true
+    refuses 64 'give either -i or -w, not both' pmcstat -i 100 -w 1 -p page-faults true
+    refuses 64 '-j needs counts' pmcstat -j -P cpu-clock true
     refuses 64 '-j with -W or -E needs -O' pmcstat -j -W -p page-faults true
-    refuses 64 '-j is for observing' pmcstat -j -R f
+    refuses 64 '-j cannot be used with -R' pmcstat -j -R f
 }

@@ -264,7 +264,7 @@ t_without_a_mount_a_sentence_names_the_command() {
     rc=0
     PMC=$T "$(top_program)" 2>"$T/said" || rc=$?
     is "$rc" 1
-    like "$(cat "$T/said")" "^pmctop: $T is not a mounted pmcfs that you may read \(No such file"
+    like "$(cat "$T/said")" "^pmctop: no pmcfs that you may read is mounted on $T \(No such file"
 }
 
 t_the_first_mount_is_found() {
@@ -302,11 +302,11 @@ t_an_output_that_is_not_a_terminal_is_reported() {
     local rc=0
     top >"$T/out" 2>"$T/said" </dev/null || rc=$?
     is "$rc" 1
-    is "$(cat "$T/said")" 'pmctop: this is no terminal: -b prints lines'
+    is "$(cat "$T/said")" 'pmctop: standard input or output is not a terminal: -b prints lines'
     rc=0
     top -b -n 1 >/dev/full 2>"$T/said" || rc=$?
     is "$rc" 1
-    is "$(cat "$T/said")" 'pmctop: the output cannot be written: No space left on device'
+    is "$(cat "$T/said")" 'pmctop: cannot write the output: No space left on device'
 }
 
 # ---- unmounting, and directories that are not mounts ----
@@ -468,7 +468,7 @@ t_the_interval_is_typed() {
     rmdir "$M/a"
     shows '0 of 0 events'
     press d 0 Enter
-    shows 'that is not a number of seconds from 0.1 to 86400'
+    shows 'give a number of seconds from 0.1 to 86400'
     press d 7 Escape
     shows 'every 0.2 s'
     screen_quit
@@ -607,5 +607,5 @@ t_readings_may_be_limited() {
     shows 'ended 0'
     SCREENS=2 # what curses keeps of a terminal that it does not know is not ours
     tmux new-session -d "ASAN_OPTIONS=detect_leaks=0 TERM=nonsense PMC='$M' $(top_program); echo ended \$?; exec sleep 1000"
-    shows 'pmctop: the terminal, TERM, is not known here: -b prints lines.*ended 1'
+    shows 'pmctop: unknown terminal type in TERM: set TERM, or use -b to print lines.*ended 1'
 }

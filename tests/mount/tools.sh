@@ -49,7 +49,7 @@ t_tools_are_plain_sh_and_explain_themselves() {
         refuses "$(case $name in pmc*) echo 64 ;; perfmon) echo 1 ;; *) echo 2 ;; esac)" 'no option -Z' "$name" -Z
     done
     like "$(tool cpustat -h)" 'sim events:.*cycles'
-    like "$(PMC=$T tool pmcstat -s cycles 2>&1 || :)" 'not a mounted pmcfs'
+    like "$(PMC=$T tool pmcstat -s cycles 2>&1 || :)" 'no pmcfs that you may read is mounted on '
 }
 
 t_pc1_pmccontrol_lists_the_counters_of_every_cpu() {
@@ -90,12 +90,12 @@ t_pc4_pc5_pmccontrol_disables_and_enables_from_left_to_right() {
 t_pc6_pmccontrol_refuses() {
     mount_sim
     copy_tools
-    refuses 64 'no such CPU, only 0-3' pmccontrol -d 0 -c 4 -d 0
+    refuses 64 '-c 4: this CPU is not online; online are 0-3' pmccontrol -d 0 -c 4 -d 0
     is "$(cat "$M/admin/cpu0/0")" enabled 'nothing changes where a word is wrong'
-    refuses 64 'end at 3' pmccontrol -c 1 -d 4
-    refuses 64 'not a row number' pmccontrol -d x
-    refuses 64 'nothing to do' pmccontrol
-    refuses 64 'for themselves' pmccontrol -l -d 0
+    refuses 64 'the highest row of CPU 1 is 3' pmccontrol -c 1 -d 4
+    refuses 64 'give a row number' pmccontrol -d x
+    refuses 64 'give -l, -L or -s' pmccontrol
+    refuses 64 'cannot be used with other options' pmccontrol -l -d 0
     pmc a event=cycles row=0
     refuses 71 'CPU 0 row 0: .*EBUSY E03' pmccontrol -d 0
     like "$(as "$ALICE" "$T/bin/pmccontrol" -d 1 2>&1 || :)" 'only the superuser'
@@ -143,7 +143,7 @@ t_p04_p10_p13_pmcstat_attaches_and_stops_with_the_last_target() {
     is "$rc" 0
     # The first column is the growth of each interval, the second the total.
     is "$(awk 'NR > 1 { if ($2 < last) print; last = $2; sum += $1 } END { print (sum >= last && last >= 1500) }' "$T/out")" 1
-    refuses 71 'no process has such a name or command line' pmcstat -p page-faults -t '^no-such-name$'
+    refuses 71 'no name or command line of a process matches' pmcstat -p page-faults -t '^no-such-name$'
     talker_start goal "$T/pmcfsgoal"
     tool pmcstat -p page-faults -t '^pmcfsgo.l$' -w 20 2>"$T/out" &
     pid=$!
@@ -182,19 +182,19 @@ t_p27_pmcstat_lists_and_describes_events() {
 t_pmcstat_usage_rules_of_counting() {
     mount_pmcfs
     copy_tools
-    refuses 64 '-t needs a process PMC' pmcstat -s page-faults -t 1
+    refuses 64 '-t needs events of processes' pmcstat -s page-faults -t 1
     refuses 64 '-p and -P need processes' pmcstat -p page-faults
-    refuses 64 '-c needs a system PMC' pmcstat -c 0 -p page-faults true
-    refuses 64 '-d needs a process PMC' pmcstat -d -s page-faults
-    refuses 64 '-C needs a counting PMC' pmcstat -C -P page-faults true
-    refuses 64 '-o needs a PMC' pmcstat -o f
-    refuses 64 'nothing to observe: a command, -t, -s or -S' pmcstat
-    refuses 64 'above 0' pmcstat -w 0 -s page-faults
-    refuses 64 'above 0' pmcstat -l 1x -s page-faults
-    refuses 64 'not a list' pmcstat -c x -s page-faults
+    refuses 64 '-c needs events of CPUs' pmcstat -c 0 -p page-faults true
+    refuses 64 '-d needs events of processes' pmcstat -d -s page-faults
+    refuses 64 '-C needs counts: give -p or -s' pmcstat -C -P page-faults true
+    refuses 64 '-o needs events' pmcstat -o f
+    refuses 64 'nothing to observe: give a command, -t PID' pmcstat
+    refuses 64 'give a number of seconds above 0' pmcstat -w 0 -s page-faults
+    refuses 64 'give a number of seconds above 0' pmcstat -l 1x -s page-faults
+    refuses 64 'give a list of CPUs' pmcstat -c x -s page-faults
     refuses 71 'CS01' pmcstat -s nosuch
     refuses 71 'EINVAL|ENXIO' pmcstat -c 4000 -s page-faults
-    refuses 127 'no such program' pmcstat -p page-faults no-such-program
+    refuses 127 'command not found' pmcstat -p page-faults no-such-program
 }
 
 #@ slow
@@ -254,17 +254,17 @@ t_cpc_specifications_and_their_errors() {
     refuses 2 'pic0 is given twice' cpustat -c pic0=cycles,pic0=loads
     refuses 2 'needs the number' cpustat -c pic=cycles
     refuses 2 'has no event' cpustat -c pic0=
-    refuses 2 'is unknown' cpustat -c cycles,color=1
-    refuses 2 'not a number' cpustat -c cycles,cmask=z
-    refuses 2 'no event counts on pic4' cpustat -c cycles,edge4
-    refuses 2 'nothing to count' cpustat -c cycles,nouser
+    refuses 2 'unknown attribute' cpustat -c cycles,color=1
+    refuses 2 'give a number' cpustat -c cycles,cmask=z
+    refuses 2 'pic4 has no event' cpustat -c cycles,edge4
+    refuses 2 'nouser without sys counts nothing' cpustat -c cycles,nouser
     refuses 1 'cannot count "loads".*E19' cpustat -c pic1=loads
     refuses 1 'CS01' cputrack -c nosuch true
     refuses 2 'no events' cpustat 1
-    refuses 2 'above 0' cpustat -c cycles 0
-    refuses 2 'above 0' cpustat -c cycles 1 02
+    refuses 2 'give a number of seconds above 0' cpustat -c cycles 0
+    refuses 2 'give a number of samples, 1 or more' cpustat -c cycles 1 02
     refuses 2 'soaker' cpustat -s -c cycles
-    refuses 2 'exclude' cputrack -c cycles -p 1 true
+    refuses 2 'give either -p or a command' cputrack -c cycles -p 1 true
     refuses 1 'ESRCH' cputrack -c cycles -p 999999
 }
 
@@ -384,7 +384,7 @@ t_cputrack_reports_that_threads_have_no_counters() {
     mount_sim sim_cpus=2,sim_rows=2
     copy_tools
     tool cputrack -T 0.3 -N 2 -c cycles,loads sleep 5 >"$T/out" 2>"$T/err"
-    like "$(cat "$T/err")" '^cputrack: no rows of single LWPs: .*E(05|19)\)$'
+    like "$(cat "$T/err")" '^cputrack: no separate rows for threads, because .*E(05|19)\)$'
     is "$(awk 'NR > 1 { print $2, $3 }' "$T/out" | sort -u)" '- tick'
     empty awk 'NR > 1 && NF != 5' "$T/out"
     # A requested counter is used for the process; other counters are used for its threads.
@@ -515,7 +515,7 @@ t_tools_end_with_the_tree() {
         rc=0
         end_within 5 $pid || rc=$?
         is "$rc" "${words%% *}" "$words"
-        like "$(tail -1 "$T/err")" ': the tree at .* has ended$' "$words"
+        like "$(tail -1 "$T/err")" ': the pmcfs on .* was unmounted$' "$words"
     done
 }
 
@@ -528,7 +528,7 @@ t_tools_report_that_their_pmc_was_removed() {
     eventually 5 '[[ $(cat "$M"/*-*-*/ctl 2>/dev/null) == *running* ]]'
     rmdir "$M/$(pmcs)"
     end_within 5 $pid || rc=$?
-    is "$rc $(tail -1 "$T/err")" '1 cpustat: a PMC of this run was removed meanwhile'
+    is "$rc $(tail -1 "$T/err")" '1 cpustat: a PMC of this run was removed by another process'
 }
 
 #@ slow
@@ -543,11 +543,11 @@ t_a_result_that_cannot_be_written_is_an_error() {
         # shellcheck disable=SC2086 # word splitting is intended
         tool ${words#* } >/dev/full 2>"$T/err" || rc=$?
         is "$rc" "${words%% *}" "$words"
-        grep -q ' cannot be written$' "$T/err" || die "$words: $(cat "$T/err")"
+        grep -q ' cannot write ' "$T/err" || die "$words: $(cat "$T/err")"
     done
     rc=0
     tool pmccontrol -l >&- 2>"$T/err" || rc=$?
-    is "$rc $(cat "$T/err")" '71 pmccontrol: the output cannot be written' 'standard output closed'
+    is "$rc $(cat "$T/err")" '71 pmccontrol: cannot write the output: the disk is full, or the reader of the pipe has exited' 'standard output closed'
     is "$(pmcs)" ''
 }
 
@@ -580,7 +580,7 @@ P
         # shellcheck disable=SC2086 # word splitting is intended
         is "$(python3 "$T/closed.py" default "$T/bin/"$words)" '141 ' "$words"
         # shellcheck disable=SC2086 # word splitting is intended
-        like "$(python3 "$T/closed.py" ignored "$T/bin/"$words)" '^(1|71) the output cannot be written$' "$words"
+        like "$(python3 "$T/closed.py" ignored "$T/bin/"$words)" '^(1|71) cannot write the output: the disk is full, or the reader of the pipe has exited$' "$words"
         eventually 3 '[[ -z $(pmcs) ]]'
         eventually 3 '! pgrep -f "$T/bin/"'
     done
@@ -612,6 +612,6 @@ t_pm04_perfmon_takes_numbers_in_any_base() {
     done
     refuses 1 'between 0 and 255' perfmon -m 256 1
     refuses 1 'between 0 and 255' perfmon -U 256 1
-    refuses 1 'not a number' perfmon 09
-    refuses 1 'one counter' perfmon
+    refuses 1 'give a number' perfmon 09
+    refuses 1 'give one event' perfmon
 }

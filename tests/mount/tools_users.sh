@@ -34,16 +34,16 @@ t_without_a_mount_tools_name_the_command() {
     other_mounts_end
     copy_tools
     unset PMC
-    local name rc said how='`pmcfs /pmc` as root mounts one, or `systemctl start pmcfs`'
+    local name rc said
     for name in 'pmcstat -p cycles true' 'cputrack -c cycles true' 'cpustat -c cycles' 'perfmon cycles' 'pmccontrol -l'; do
         rc=0
         # shellcheck disable=SC2086 # word splitting is intended
         said=$(tool $name 2>&1) || rc=$?
-        is "$rc $said" "1 ${name%% *}: nothing here is a mounted pmcfs: $how"
+        is "$rc $said" "1 ${name%% *}: no pmcfs is mounted: mount one as root with \`pmcfs /pmc\` or \`systemctl start pmcfs\`"
         rc=0
         # shellcheck disable=SC2086 # word splitting is intended
         said=$(PMC=/nowhere tool $name 2>&1) || rc=$?
-        is "$rc $said" "1 ${name%% *}: /nowhere is not a mounted pmcfs: $how"
+        is "$rc $said" "1 ${name%% *}: no pmcfs that you may read is mounted on /nowhere: mount one as root with \`pmcfs /nowhere\` or \`systemctl start pmcfs\`"
     done
 }
 
@@ -85,10 +85,10 @@ t_an_ordinary_user_counts() {
     like "$(said cpustat -c page-faults 1 1)" '^cpustat: -c page-faults: .*\(EPERM [A-Z][0-9]+\).status 1$'
     accepted "$M/admin/tunables/max_pmcs_per_user" 1
     as "$ALICE" mkdir "$M/only"
-    like "$(said pmcstat -p page-faults true)" '^pmcstat: no PMC can be made: .*\(EDQUOT [A-Z][0-9]+\).status 71$'
+    like "$(said pmcstat -p page-faults true)" '^pmcstat: cannot create a PMC: .*\(EDQUOT [A-Z][0-9]+\).status 71$'
     as "$ALICE" rmdir "$M/only"
     accepted "$M/admin/tunables/rootmode" 0755
-    like "$(said pmcstat -p page-faults true)" "^pmcstat: no PMC can be made: this user may not write to $M \(EACCES\): .*rootmode.status 71\$"
+    like "$(said pmcstat -p page-faults true)" "^pmcstat: cannot create a PMC: you may not write to $M \(EACCES\): .*rootmode.*status 71\$"
     is "$(pmcs)" ''
 }
 
