@@ -383,9 +383,10 @@ static int check_start(struct change *change)
                 &change->err, E43,
                 "%s cannot start: all its targets have exited. Write another one to target",
                 pmc->name);
-        return err_set(&change->err, E23,
-                       "%s counts in system scope: write CPUs to target first (cpu0, cpu0-3, all)",
-                       pmc->name);
+        return err_set(
+            &change->err, E23,
+            "%s counts in system scope: write cpu0-3, all or cgroup:/PATH to target first",
+            pmc->name);
     }
     if (all_offline(pmc))
         return err_set(&change->err, E38,

@@ -131,7 +131,8 @@ int check_sampling(struct change *change)
                            change->desired.set->event[i].written);
     if (!change->desired.settings.word[KEY_USER] &&
         (settings_skip_kernel(&change->desired.settings) || !change->asker.may_kernel))
-        return err_set(&change->err, P07, "user=off and kernel=off%s: %s would have no samples",
+        return err_set(&change->err, P07,
+                       "user=off and kernel=off%s: %s would have no samples, so write user=on",
                        change->asker.may_kernel ? "" : " (you may not count kernel mode)",
                        change->pmc->name);
     rc = check_stack(change);

@@ -146,8 +146,13 @@ P
 t_readme_prints_its_output_in_bash_and_dash() {
     mount_pmcfs
     target_start p
-    transcript bash "${TEST_FILE%/tests/*}/README.md" perf
-    transcript dash "${TEST_FILE%/tests/*}/README.md" perf
+    cd "$T" || die "no directory"
+    local shell
+    for shell in bash dash; do
+        PATH=${TEST_FILE%/tests/*}/examples:$HELPERS:$PATH transcript $shell "${TEST_FILE%/tests/*}/README.md" perf
+        like "$(head -c 300 "$T/cpu.svg")" '<svg '
+        rm "$T/cpu.svg"
+    done
 }
 
 #@ slow

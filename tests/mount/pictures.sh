@@ -251,13 +251,13 @@ t_recording_is_refused_with_a_sentence() {
         empty pmcs
     }
     refuses 2 'give either -p or -a, not both' -p 1 -a
-    refuses 2 'a command, -p and -a: only one' -a -- true
+    refuses 2 'give only one of a command, -p and -a' -a -- true
     refuses 2 'give a command after --' --
     refuses 2 '.*write -- before a command' -p 1 make
     refuses 2 '.*write -- before a command' make all
     refuses 2 'nothing to record: give -p PID, -a or -- COMMAND' --dwarf
     refuses 2 'unknown option --dwarfs' --dwarfs
-    refuses 2 '-d x: not a number of seconds' -a -d x
+    refuses 2 '-d x: give a number of seconds' -a -d x
     refuses 2 '-d 5: compares two PMCs or files, or is a time' -d 5
     refuses 1 '-p 999999999: ' -p 999999999
     refuses 1 '-e nosuchevent: ' -e nosuchevent -- true

@@ -416,7 +416,7 @@ static int say_refused(const struct pmu *pmu, const struct event *event, int rc,
 
     if (rc == -ENOENT && pmu->kind == PMU_CORE)
         return err_set(err, P09,
-                       "\"%s\" cannot be counted here: %s of this processor does not have it",
+                       "\"%s\" cannot be counted here: PMU %s of this processor does not have it",
                        event->resolved, pmu->name);
     attr_of(event, &attr);
     why_refused(&said, &(struct why){.code = -rc, .attr = &attr, .event = event->resolved});

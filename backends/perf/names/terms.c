@@ -299,7 +299,9 @@ static int length_scan(struct word word, bool execute, uint64_t *length, struct 
                        "\"" WORD_FMT "\" is not a valid length of a breakpoint: write 1, 2, 4 or 8",
                        WORD_ARG(word));
     if (execute && *length != sizeof(long))
-        return err_set(err, CS04, "a breakpoint on execution has length %zu, not " WORD_FMT,
+        return err_set(err, CS04,
+                       "a breakpoint on execution has length %zu, not " WORD_FMT
+                       ": leave out the length",
                        sizeof(long), WORD_ARG(word));
     return 0;
 }
