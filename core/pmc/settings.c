@@ -28,8 +28,8 @@ const struct key_row key_table[KEYS] = {
          "PMCALLOCATE, PMIOSETUP, cpc_set_add_request"},
     [KEY_MODE] = {"mode", "process-counting, process-sampling, system-counting, system-sampling",
                   "see MODES", PLACE_ANY, true,
-                  "the scope and the use of the PMC. Until it is written it follows the event, the "
-                  "targets, period and freq",
+                  "the scope and the use of the PMC. Until it is written, the event, the targets, "
+                  "period and freq determine it",
                   "PMC_MODE_*"},
     [KEY_AUTOSTART] = {"autostart", "on, off", "on", PLACE_ANY, false,
                        "start an allocated or exited PMC when a target is attached", "",
