@@ -11,7 +11,7 @@ trap 'rm -rf "$work"' EXIT
 # The string literals of each call, from its name to the semicolon.
 # shellcheck disable=SC2016 # awk expands these
 git ls-files 'core/*.c' 'fs/*.c' 'backends/*.c' | xargs awk '
-    /(err_set|say|why_refused)\(/ || /^    \{E[A-Z0-9]+, / { on = 1; text = ""; place = FILENAME ":" FNR }
+    /(err_set|message_log|why_refused)\(/ || /^    \{E[A-Z0-9]+, / { on = 1; text = ""; place = FILENAME ":" FNR }
     on {
         rest = $0
         while (match(rest, /"([^"\\]|\\.)*"/)) {

@@ -202,7 +202,7 @@ static void machine_report(const struct fs *fs)
     const char *why = strstr(buf_text(&facts), key);
     why = why ? why + strlen(key) : "";
     message_log(LOG_NOTICE, "no usable PMU%s%.*s (see info/backend)", *why ? ": " : "",
-        (int)strcspn(why, "\n"), why);
+                (int)strcspn(why, "\n"), why);
     buf_free(&facts);
 }
 

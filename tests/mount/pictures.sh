@@ -365,7 +365,7 @@ t_a_series_becomes_a_picture_with_its_names() {
     /usr/bin/python3 -I -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' "$T/a.svg"
     is "$(sed -n 's:.*<text>\([^<]*\)</text>.*:\1:p' "$T/a.svg" | grep '[a-z][a-z]' | xargs)" \
         'a: each interval page-faults task-clock (ns) cpus-used (CPUs) seconds'
-    like "$(tool pmc-plot "$M/a" 2>&1 || :)" '^pmc-plot: there are no values yet'
+    like "$(tool pmc-plot "$M/a" 2>&1 || :)" '^pmc-plot: no values: write interval='
 }
 
 t_columns_are_chosen_by_their_names() {

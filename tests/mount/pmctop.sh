@@ -260,7 +260,7 @@ t_without_a_mount_a_sentence_names_the_command() {
     env -u PMC "$(top_program)" -b -n 1 >"$T/out" 2>"$T/said" || rc=$?
     is "$rc" 1
     is "$(cat "$T/out")" ''
-    is "$(cat "$T/said")" 'pmctop: no pmcfs is mounted: "pmcfs /pmc" as root or "systemctl start pmcfs" mounts one'
+    is "$(cat "$T/said")" 'pmctop: no pmcfs is mounted: mount one as root with "pmcfs /pmc" or "systemctl start pmcfs"'
     rc=0
     PMC=$T "$(top_program)" 2>"$T/said" || rc=$?
     is "$rc" 1

@@ -46,7 +46,7 @@ t_tools_are_plain_sh_and_explain_themselves() {
     for name in $TOOLS; do
         dash -n "examples/$name"
         like "$(tool "$name" -h)" "^usage: $name "
-        refuses "$(case $name in pmc*) echo 64 ;; perfmon) echo 1 ;; *) echo 2 ;; esac)" 'no option -Z' "$name" -Z
+        refuses "$(case $name in pmc*) echo 64 ;; perfmon) echo 1 ;; *) echo 2 ;; esac)" 'unknown option -Z' "$name" -Z
     done
     like "$(tool cpustat -h)" 'sim events:.*cycles'
     like "$(PMC=$T tool pmcstat -s cycles 2>&1 || :)" 'no pmcfs that you may read is mounted on '
