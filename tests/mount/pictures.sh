@@ -261,7 +261,7 @@ t_recording_is_refused_with_a_sentence() {
     refuses 2 '-d 5: compares two PMCs or files, or is a time' -d 5
     refuses 1 '-p 999999999: ' -p 999999999
     refuses 1 '-e nosuchevent: ' -e nosuchevent -- true
-    refuses 1 '-o /nosuch/x: cannot be written' -o /nosuch/x -- true
+    refuses 1 '-o /nosuch/x: cannot write to this file' -o /nosuch/x -- true
 }
 
 t_two_recordings_are_compared() {
