@@ -40,12 +40,12 @@ mkdir -p "${1:-$ROOT/build-packages}" && BUILD=$(cd "${1:-$ROOT/build-packages}"
 check() {
     name=packaging/$1
     shift
-    if "$@" >"$BUILD/said" 2>&1; then
+    if "$@" >"$BUILD/printed" 2>&1; then
         echo "ok $name"
     else
         failed=1
         echo "not ok $name"
-        tail -n 40 "$BUILD/said" | sed 's/^/    /'
+        tail -n 40 "$BUILD/printed" | sed 's/^/    /'
         return 1
     fi
 }
@@ -58,10 +58,10 @@ need_amd64() {
 
 # No overrides; informational tags are left out.
 lint() {
-    said=$(lintian --allow-root --fail-on error,warning "$BUILD"/*.changes 2>&1)
+    printed=$(lintian --allow-root --fail-on error,warning "$BUILD"/*.changes 2>&1)
     status=$?
-    echo "$said"
-    [ "$status" = 0 ] && [ -z "$said" ]
+    echo "$printed"
+    [ "$status" = 0 ] && [ -z "$printed" ]
 }
 
 # build_next: builds the next version from the same copy, with a changed program and unit. Only changed files are
@@ -83,9 +83,9 @@ refuse_older_fuse() {
     mkdir -p "$BUILD/old"
     printf 'Name: fuse3\nDescription: an old one\nVersion: 3.10.5\n' >"$BUILD/old/fuse3.pc"
     rm -rf "$BUILD/old/build"
-    said=$(PKG_CONFIG_PATH=$BUILD/old meson setup "$BUILD/old/build" "$ROOT" 2>&1) && return 1
-    echo "$said"
-    echo "$said" | grep -q 'ERROR: .*: pmcfs needs fuse3 3.14 or newer, but here is 3.10.5: '
+    printed=$(PKG_CONFIG_PATH=$BUILD/old meson setup "$BUILD/old/build" "$ROOT" 2>&1) && return 1
+    echo "$printed"
+    echo "$printed" | grep -q 'ERROR: .*: pmcfs needs fuse3 3.14 or newer, but here is 3.10.5: '
 }
 
 # ---- the machine ----

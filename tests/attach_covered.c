@@ -280,7 +280,7 @@ void test_dropped(mode_t mode, bool drops)
     }
     perf_facts_of(counter, &facts);
     check(reading.dropped == drops && facts.covered == (drops ? 1 : 2),
-          drops ? "a child that was dropped is told" : "an exec like any other is not",
+          drops ? "a child that was dropped is reported" : "an exec like any other is not",
           ": %u covered", facts.covered);
     perf_read(counter, &reading, true);
     check(reading.dropped == drops, "and again", "");

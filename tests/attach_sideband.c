@@ -102,7 +102,7 @@ void test_choices(void)
     if (sideband_listen(sideband, &other))
         exit(2);
     check(sideband_choose(sideband, &other, calls.pid, monotonic_ns()) && !late.own,
-          "nothing older than asked for is told", "");
+          "no older record than requested is delivered", "");
     sideband_unchoose(sideband, &other, calls.pid);
     check(sideband_choose(sideband, &other, calls.pid, begun_ns) && late.births == 3 &&
               late.ends == 1 && !late.others,

@@ -133,17 +133,17 @@ static void worker_make(bool process)
  */
 static long tell(char what, unsigned most)
 {
-    unsigned told = 0, n = shared->n;
+    unsigned sent = 0, n = shared->n;
     long faults = 0;
 
-    for (unsigned i = 0; i < n && told < most; i++) {
+    for (unsigned i = 0; i < n && sent < most; i++) {
         if (!shared->slot[i].live)
             continue;
         shared->slot[i].what = what;
         sem_post(&shared->slot[i].go);
-        told++;
+        sent++;
     }
-    while (told-- > 0)
+    while (sent-- > 0)
         sem_wait(&shared->done);
     for (unsigned i = 0; i < n; i++) {
         faults += shared->slot[i].faults;

@@ -62,10 +62,10 @@ settle() {
 print_failure() {
     (
         flock 9
-        echo "FAILED $1 after $3 s. It said:"
+        echo "FAILED $1 after $3 s. It printed:"
         tail -n 120 "$2/output" | sed 's/^/    /'
         if [ -s "$2/daemon" ]; then
-            echo "pmcfs said:"
+            echo "pmcfs printed:"
             tail -n 30 "$2/daemon" | sed 's/^/    /'
         fi
     ) 9>"$WORK/lock"
@@ -222,7 +222,7 @@ print_progress() {
 take_report() {
     awk -v results="$WORK/results" '
     /^ok / { print "pass " $2 " 0" >>results; next }
-    /^not ok / { print "fail " $3 " 0" >>results; print "FAILED " $3 ". It said:"; next }
+    /^not ok / { print "fail " $3 " 0" >>results; print "FAILED " $3 ". It printed:"; next }
     /^skip / { name = $2; sub(/^skip [^ ]* /, ""); print "skip " name " 0" >>results; print "skipped " name ": " $0; next }
     { print }' "$1"
 }
@@ -252,13 +252,13 @@ machine_tests() {
 # Another apt may be at work: `install` waits for it by an option, `update` has none.
 update_lists() {
     for _ in $(seq 100); do
-        said=$(LC_ALL=C apt-get -q update 2>&1) && return
-        case $said in
+        printed=$(LC_ALL=C apt-get -q update 2>&1) && return
+        case $printed in
         *'Could not get lock'*) sleep 3 ;;
         *) break ;;
         esac
     done
-    echo "$said"
+    echo "$printed"
     return 1
 }
 
@@ -440,8 +440,8 @@ check_machine() {
     case $root in
     *[[:space:]]*) cannot "the path of the checkout contains a blank, with which Debian's package tools do not work: $root" ;;
     esac
-    said=$(unshare --mount --pid --fork --mount-proc --propagation private true 2>&1) ||
-        cannot "no mount namespace can be created (needs CAP_SYS_ADMIN, and a mount point as root directory, which a plain chroot has not): $said"
+    printed=$(unshare --mount --pid --fork --mount-proc --propagation private true 2>&1) ||
+        cannot "no mount namespace can be created (needs CAP_SYS_ADMIN, and a mount point as root directory, which a plain chroot has not): $printed"
 }
 
 case ${1-} in

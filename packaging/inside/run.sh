@@ -13,11 +13,11 @@ for function in $(sed -n 's/^\(t_[a-z0-9_]*\)() {.*/\1/p' "$file"); do
     name=packaging/${function#t_}
     echo "@@ begin $name"
     if timeout -k 5 240 sh -c 'set -eu; . /packaging/inside/lib.sh; . "$0"; "$1"' "$file" "$function" \
-        </dev/null >$T/said 2>&1; then
+        </dev/null >$T/printed 2>&1; then
         echo "@@ ok $name"
     else
         echo "@@ not ok $name"
-        tail -n 40 $T/said | sed 's/^/    /'
+        tail -n 40 $T/printed | sed 's/^/    /'
         journalctl -q --no-pager -b -u pmcfs -u pmc.mount -o cat | tail -n 20 | sed 's/^/    journal: /'
     fi
     pkill -KILL -u 1000

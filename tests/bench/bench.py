@@ -348,15 +348,15 @@ def text_of_samples():
                 mount.write('t/ctl', 'start')
                 burn(seconds)
                 mount.write('t/ctl', 'stop')
-            told = {name: [] for name in [*mounts, 'perf script', 'without names']}
+            entry = {name: [] for name in [*mounts, 'perf script', 'without names']}
             fields = 'comm,pid,tid,cpu,time,event,ip'
-            for name in in_turn(told, amount(3, 2, 1)):
-                told[name].append(pmc_text(mounts[name]) if name in mounts else perf_script(
+            for name in in_turn(entry, amount(3, 2, 1)):
+                entry[name].append(pmc_text(mounts[name]) if name in mounts else perf_script(
                     record.data, *(['-F', fields] if name == 'without names' else [])))
-            builds = {name: told[name] for name in mounts}
+            builds = {name: entry[name] for name in mounts}
             what = 'as text, with call chains' if chains else 'as text'
             for reference, wanted in (('perf script', goal), ('without names', '')):
-                row(what if wanted else what + ', no names', 'samples/s', {**builds, reference: told[reference]},
+                row(what if wanted else what + ', no names', 'samples/s', {**builds, reference: entry[reference]},
                     reference, wanted)
             for mount in mounts.values():
                 os.rmdir(mount.dir + '/t')
@@ -476,9 +476,9 @@ def pcp_unpack():
 
 def pcp_fetches(names, n):
     """The nanoseconds that dbpmda says of each fetch, the agent's answer on a pipe, without pmcd."""
-    said = subprocess.run(['dbpmda', '-n', names], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, input=(
+    printed = subprocess.run(['dbpmda', '-n', names], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, input=(
         f'open pipe {PCP} -d 127 -U root -l {WORK}/log\ntimer on\n' + 'fetch e0 e1 e2 e3 e4\n' * n)).stdout
-    return [float(text.split()[1]) * 1e9 for text in said.splitlines() if text.startswith('Timer:')]
+    return [float(text.split()[1]) * 1e9 for text in printed.splitlines() if text.startswith('Timer:')]
 
 
 @measure('pcp')
@@ -495,15 +495,15 @@ def pcp():
     with open(names, 'w', encoding='ascii') as file:  # of the agent's numbers: 2 to 6 are its counters
         file.write('root {\n' + ''.join(f'e{i} 127:{i + 2}:0\n' for i in range(5)) + '}\n')
     with Mounts() as mounts:
-        files, told, n = all_events(mounts), {name: [] for name in [*mounts, 'perfevent']}, amount(100, 50, 5)
+        files, entry, n = all_events(mounts), {name: [] for name in [*mounts, 'perfevent']}, amount(100, 50, 5)
         for _ in range(amount(10, 5, 1)):
             fetches = pcp_fetches(names, n)
             if len(fetches) != n:
                 return note('pcp: its agent perfevent does not count here')
-            told['perfevent'].append(statistics.median(fetches))
+            entry['perfevent'].append(statistics.median(fetches))
             for name, (ns,) in client(files, 1, n)[0].items():
-                told[name].append(ns)
-    row('5 events on each CPU, a fetch', 'µs', told, 'perfevent', scale=1e-3)
+                entry[name].append(ns)
+    row('5 events on each CPU, a fetch', 'µs', entry, 'perfevent', scale=1e-3)
 
 
 # ---- main ----
@@ -523,8 +523,8 @@ def main(wanted):
         except Exception as error:  # any failure is reported, and the other measures run
             note(f'{name} failed: {error!r}')
             failed = True
-        for told in results.rows[before:]:
-            told['measure'] = name
+        for entry in results.rows[before:]:
+            entry['measure'] = name
         facts['seconds'][name] = round(time.monotonic() - began, 1)
     results.write(facts)
     return 1 if failed else 0

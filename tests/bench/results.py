@@ -43,21 +43,21 @@ def is_met(goal, result, by):
 
 def row(what, unit, values, against=None, goal='', by='ratio', p99=None, scale=1.0):
     """values: {alternative: a number a round}; by: ratio or difference to `against`, or value alone."""
-    told = {'what': what, 'unit': unit, 'goal': goal, 'by': by, 'against': against}
+    entry = {'what': what, 'unit': unit, 'goal': goal, 'by': by, 'against': against}
     for name, numbers in values.items():
-        told[name if name in BUILDS else 'reference'] = dict(
+        entry[name if name in BUILDS else 'reference'] = dict(
             spread([n * scale for n in numbers]), **({'p99': p99[name] * scale} if p99 else {}))
     for build in BUILDS:
         if by == 'value':
-            told[build + '_met'] = is_met(goal, told[build], by)
+            entry[build + '_met'] = is_met(goal, entry[build], by)
         else:
-            told[build + '_' + by] = compared([n * scale for n in values[build]],
+            entry[build + '_' + by] = compared([n * scale for n in values[build]],
                                               [n * scale for n in values[against]], by)
-            told[build + '_met'] = is_met(goal, told[build + '_' + by], by)
+            entry[build + '_met'] = is_met(goal, entry[build + '_' + by], by)
     if 'other' in BUILDS:
-        told['pmcfs_to_other'] = compared(values['pmcfs'], values['other'], 'ratio')
-    rows.append(told)
-    print_row(told)
+        entry['pmcfs_to_other'] = compared(values['pmcfs'], values['other'], 'ratio')
+    rows.append(entry)
+    print_row(entry)
 
 
 def number(value):
@@ -80,16 +80,16 @@ def print_head():
          + (['other to reference', 'pmcfs/other'] if two else []) + ['p99', 'goal', 'met'])
 
 
-def print_row(told):
-    by = told['by']
-    p99 = [told[k]['p99'] for k in ('pmcfs', 'reference') if k in told and 'p99' in told[k]]
+def print_row(entry):
+    by = entry['by']
+    p99 = [entry[k]['p99'] for k in ('pmcfs', 'reference') if k in entry and 'p99' in entry[k]]
     met = {True: 'yes', False: 'NO', None: ''}
-    against = '' if by == 'value' else f" {'-' if by == 'difference' else '/'} {told['against']}"
-    line([f"{told['what']}{against}, {told['unit']}"] + [number(told[build]['median']) for build in BUILDS]
-         + [number(told['reference']['median']) if 'reference' in told else '']
-         + [with_spread(told[f'{build}_{by}']) if by != 'value' else '' for build in BUILDS]
-         + ([with_spread(told['pmcfs_to_other'])] if 'other' in BUILDS else [])
-         + [' / '.join(map(number, p99)), told['goal'], met[told['pmcfs_met']]])
+    against = '' if by == 'value' else f" {'-' if by == 'difference' else '/'} {entry['against']}"
+    line([f"{entry['what']}{against}, {entry['unit']}"] + [number(entry[build]['median']) for build in BUILDS]
+         + [number(entry['reference']['median']) if 'reference' in entry else '']
+         + [with_spread(entry[f'{build}_{by}']) if by != 'value' else '' for build in BUILDS]
+         + ([with_spread(entry['pmcfs_to_other'])] if 'other' in BUILDS else [])
+         + [' / '.join(map(number, p99)), entry['goal'], met[entry['pmcfs_met']]])
 
 
 PICTURES = {

@@ -15,22 +15,22 @@ nothing_left() {
     [ -z "$left" ] || { echo "left behind: $left"; exit 1; }
 }
 
-bench nonsense 2>"$TMPDIR/said" && { echo 'a measure that is none was taken'; exit 1; }
-grep -q 'nonsense; there are pread open' "$TMPDIR/said"
+bench nonsense 2>"$TMPDIR/printed" && { echo 'a measure that is none was taken'; exit 1; }
+grep -q 'nonsense; there are pread open' "$TMPDIR/printed"
 [ ! -e "$TMPDIR/out" ]
 
 bench -B "$binary" pread many memory idle
 nothing_left
 python3 - "$TMPDIR/out/bench.json" <<'END'
 import json, sys
-told = json.load(open(sys.argv[1]))
-assert [row['measure'] for row in told['rows']] == 2 * ['pread'] + 4 * ['many'] + ['memory'] + 4 * ['idle'], told
-for row in told['rows']:
+entry = json.load(open(sys.argv[1]))
+assert [row['measure'] for row in entry['rows']] == 2 * ['pread'] + 4 * ['many'] + ['memory'] + 4 * ['idle'], entry
+for row in entry['rows']:
     assert row['pmcfs']['q1'] <= row['pmcfs']['median'] <= row['pmcfs']['q3'] and row['other']['rounds'] > 0, row
     if row['by'] == 'ratio':
         assert row['reference']['p99'] > 0 < row['pmcfs_ratio']['median'] and row['pmcfs_met'] in (True, False), row
-assert set(told['about']['seconds']) == {'pread', 'many', 'memory', 'idle'}, told['about']
-assert [x for x, _ in told['curves']['memory']['perf stat']] == [10, 20], told['curves']
+assert set(entry['about']['seconds']) == {'pread', 'many', 'memory', 'idle'}, entry['about']
+assert [x for x, _ in entry['curves']['memory']['perf stat']] == [10, 20], entry['curves']
 END
 
 sh "$here/run.sh" -t -b "$binary" -o "$TMPDIR/out" text >/dev/null 2>&1 &

@@ -150,11 +150,11 @@ threading.Event().wait()
 
 def client(alternatives, rounds, operations, cpus=None):
     """alternatives: {name: OPERATION:ARGUMENT}. {name: ns a round}, {name: p99}, {name: size}"""
-    said = subprocess.run(
+    printed = subprocess.run(
         [os.path.join(WORK, 'client'), '-r', str(rounds), '-n', str(operations), *alternatives.values()], check=True,
         stdout=subprocess.PIPE, stderr=None, text=True,
         preexec_fn=(lambda: os.sched_setaffinity(0, cpus)) if cpus else None).stdout.splitlines()
-    table = [[int(word) for word in text.split()[1:]] for text in said]
+    table = [[int(word) for word in text.split()[1:]] for text in printed]
     return tuple({name: part[i] for i, name in enumerate(alternatives)}
                  for part in (list(zip(*table[:-2])), table[-2], table[-1]))
 

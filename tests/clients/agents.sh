@@ -79,7 +79,7 @@ P
 t_cp_and_tar_and_grep_read_the_tree() {
     mount_pmcfs
     pmc a event=page-faults target=self
-    timeout 20 cp -r "$M/a" "$T/copy" 2>"$T/said" || die "cp: $(cat "$T/said")"
+    timeout 20 cp -r "$M/a" "$T/copy" 2>"$T/printed" || die "cp: $(cat "$T/printed")"
     cmp <(cat "$M/a/event") "$T/copy/event"
     # It reads less than the file size, and therefore exits with 1, as on sysfs.
     timeout 20 tar -cf "$T/tar" -C "$M" a info admin 2>/dev/null || is $? 1 'tar'

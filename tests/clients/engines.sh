@@ -148,7 +148,7 @@ assert not it, it
 sys.stdout.write("".join(word + "\0" for word in words))
 P
     mapfile -d '' -t words <"$T/words"
-    timeout 40 podman run --name "$2" "${@:3}" "${words[@]}" >"$T/said" 2>&1 || die "$2: $(<"$T/said")"
+    timeout 40 podman run --name "$2" "${@:3}" "${words[@]}" >"$T/printed" 2>&1 || die "$2: $(<"$T/printed")"
 }
 
 serves() { # pmcfs in a container
@@ -167,8 +167,8 @@ counted() { # PATH: pmcfs in a container counts
 t_podman_of_root_runs_the_readme() {
     mount_pmcfs
     engine
-    readme 'podman of root' >"$T/said" 2>&1 || die "$(<"$T/said")"
-    like "$(<"$T/said")" $'^i\ttask-clock\t[1-9][0-9]*\t.*\trunning$'
+    readme 'podman of root' >"$T/printed" 2>&1 || die "$(<"$T/printed")"
+    like "$(<"$T/printed")" $'^i\ttask-clock\t[1-9][0-9]*\t.*\trunning$'
     eventually 10 '[[ ! -e $M/instances/web ]]'
 }
 
@@ -187,11 +187,11 @@ t_podman_gives_an_instance_to_root_without_more_rights() {
         echo "event=page-faults target=cpu0" >/pmc/i/config || cat /pmc/i/error
         mkdir /pmc/s && echo "event=page-faults target=cpu0" >/pmc/s/config || cat /pmc/s/error
         find /pmc -name "[a-z]*" ! -name "samples*" ! -path "/pmc/events/*" -type f -exec grep -l -e mine -e theirs {} +' \
-        >"$T/said" 2>"$T/complaints" || :
-    is "$(sed -n 1,3p "$T/said" | xargs)" '0 README counts events info metrics.prom 1' 'root, what is there, self'
-    grep -q $'^i\tpage-faults\t[0-9]*\t' "$T/said"
-    grep -q '^EPERM X07 config: ' "$T/said"
-    is "$(grep '^/pmc' "$T/said")" '' 'files that name others'
+        >"$T/printed" 2>"$T/complaints" || :
+    is "$(sed -n 1,3p "$T/printed" | xargs)" '0 README counts events info metrics.prom 1' 'root, what is there, self'
+    grep -q $'^i\tpage-faults\t[0-9]*\t' "$T/printed"
+    grep -q '^EPERM X07 config: ' "$T/printed"
+    is "$(grep '^/pmc' "$T/printed")" '' 'files that name others'
     grep -q $'^instances/one/i\tpage-faults\t' "$M/counts"
 }
 
@@ -202,13 +202,13 @@ t_podman_of_a_user_runs_the_readme() {
     engine
     image_made of_alice
     instance web "$ALICE"
-    readme 'podman of a user' of_alice >"$T/said" 2>&1 || die "$(<"$T/said")"
-    like "$(<"$T/said")" $'(^|\n)i\ttask-clock\t[1-9][0-9]*\t[^\n]*\trunning$'
+    readme 'podman of a user' of_alice >"$T/printed" 2>&1 || die "$(<"$T/printed")"
+    like "$(<"$T/printed")" $'(^|\n)i\ttask-clock\t[1-9][0-9]*\t[^\n]*\trunning$'
     is "$(stat -c %u "$M/instances/web/i")" "$ALICE" 'root of the container'
     # and its other users are its subordinate ones
     chmod 1777 "$M/instances/web"
     of_alice podman run --rm --network none --user 33 -v "$M/instances/web:/pmc" localhost/pmcfs mkdir /pmc/w \
-        >"$T/said" 2>&1 || die "$(<"$T/said")"
+        >"$T/printed" 2>&1 || die "$(<"$T/printed")"
     is "$(stat -c %u "$M/instances/web/w")" 100032 'user 33 of the container'
 }
 
@@ -218,8 +218,8 @@ t_bubblewrap_runs_the_readme() {
     mount_pmcfs
     instance web "$ALICE"
     mkdir "$M/mine"
-    readme bubblewrap as "$ALICE" >"$T/said" 2>&1 || die "$(<"$T/said")"
-    like "$(<"$T/said")" $'^i\ttask-clock\t[1-9][0-9]*\t[^\n]*\trunning$'
+    readme bubblewrap as "$ALICE" >"$T/printed" 2>&1 || die "$(<"$T/printed")"
+    like "$(<"$T/printed")" $'^i\ttask-clock\t[1-9][0-9]*\t[^\n]*\trunning$'
 }
 
 #@ slow plain

@@ -86,9 +86,9 @@ P
 t_prometheus_takes_the_configuration_and_the_rules() {
     mount_sim
     pmc a event=metric/ipc metrics=cpu mode=SC target=cpu0
-    promtool check config "$EXAMPLES/prometheus.yml" >"$T/said" 2>&1 || die "$(<"$T/said")"
-    grep -q 'SUCCESS: .* rules found' "$T/said"
-    promtool test rules "$EXAMPLES/pmcfs.rules.test.yml" >"$T/said" 2>&1 || die "$(<"$T/said")"
+    promtool check config "$EXAMPLES/prometheus.yml" >"$T/printed" 2>&1 || die "$(<"$T/printed")"
+    grep -q 'SUCCESS: .* rules found' "$T/printed"
+    promtool test rules "$EXAMPLES/pmcfs.rules.test.yml" >"$T/printed" 2>&1 || die "$(<"$T/printed")"
     empty promtool check metrics <"$M/metrics.prom"
 }
 
@@ -152,7 +152,7 @@ t_collectd_reads_the_counts_in_the_tree() {
             '<Plugin logfile>' "  File \"$T/collectd.log\"" '</Plugin>'
         sed "s#\"/pmc/#\"$M/#" "$EXAMPLES/collectd.conf"
     } >"$T/collectd.conf"
-    collectd -f -C "$T/collectd.conf" >"$T/said" 2>&1 &
+    collectd -f -C "$T/collectd.conf" >"$T/printed" 2>&1 &
     tell p faults 1000
     values() { find "$T/csv/one" -name "derive-$1-*" -exec tail -n 1 {} + 2>/dev/null | cut -d , -f 2; }
     for name in a-page-faults instances_web_b-page-faults; do

@@ -30,7 +30,7 @@ mode-bits = 0750
 notify_ms = 200
 EOF
     mkdir "$T/pmc"
-    "$BIN" -c "$T/conf" "$T/pmc" 2>"$T/said"
+    "$BIN" -c "$T/conf" "$T/pmc" 2>"$T/printed"
     M=$T/pmc
     is "$(state system)" running
     is "$(tr '\n' ' ' <"$M/system/event")" 'page-faults context-switches '
@@ -38,7 +38,7 @@ EOF
     is "$(setting system metrics)" cpu
     is "$(stat -c '%u %g %a' "$M/system")" "$ALICE $BOB 750"
     is "$(cat "$M/admin/tunables/mincount" "$M/admin/tunables/notify_ms" | xargs)" '2000 200'
-    unlike "$(cat "$T/said")" conf
+    unlike "$(cat "$T/printed")" conf
     umount "$M"
 }
 
@@ -195,9 +195,9 @@ event = page-faults
 target = all
 EOF
     : >"$T/conf"
-    "$BIN" --check -c "$T/conf" 2>"$T/said" || rc=$?
+    "$BIN" --check -c "$T/conf" 2>"$T/printed" || rc=$?
     is "$rc" 1
-    is "$(sed -n 's,^pmcfs: .*/conf.d/a.conf:\([0-9]*\): .*,\1,p' "$T/said" | xargs)" '2 3 4 5 6 8 9'
+    is "$(sed -n 's,^pmcfs: .*/conf.d/a.conf:\([0-9]*\): .*,\1,p' "$T/printed" | xargs)" '2 3 4 5 6 8 9'
     sed -i '1,9d' "$T/conf.d/a.conf"
     "$BIN" --check -c "$T/conf" || die 'a good one is refused'
 }

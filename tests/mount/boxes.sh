@@ -70,7 +70,7 @@ t_nothing_of_the_host_or_the_other_container_is_in_any_file() {
     mount_sim
     boxes_start
     as "$ALICE" mkdir "$M/tellinghost"
-    result_as "$ALICE" write "$M/tellinghost/config" 'event=CYCLES row=0' >"$T/said"
+    result_as "$ALICE" write "$M/tellinghost/config" 'event=CYCLES row=0' >"$T/printed"
     pmc_inside one tellingname 'event=CYCLES target=$p'
     inside one 'echo tellingerror >/pmc/tellingname/config; echo tellingtext >/pmc/tellingname/samples
         cat /pmc/info/last_error'
@@ -125,8 +125,8 @@ t_a_container_does_not_reach_others_pmcs_by_any_path() {
     like "$(result rename "$M/roots" "$M/instances/one/roots")" '^E(XDEV|PERM)$'
     for command in "mkdir $M/instances/three" "rmdir $M/instances/one" "mv $M/instances/one $M/instances/three"; do
         # shellcheck disable=SC2086 # word splitting is intended
-        ! as "$ALICE" $command 2>"$T/said" || die "done: $command"
-        grep -qE 'Permission denied|not permitted' "$T/said"
+        ! as "$ALICE" $command 2>"$T/printed" || die "done: $command"
+        grep -qE 'Permission denied|not permitted' "$T/printed"
     done
     like "$(result_as "$ALICE" write "$M/admin/instances/one/max_pmcs" 5)" '^E(ACCES|PERM)$'
 }

@@ -17,9 +17,9 @@ tell() {
     read -r -u "${!out}" _
 }
 while IFS= read -r -d "" -u 9 command; do
-    eval "$command" >/tmp/said 2>&1 </dev/null
+    eval "$command" >/tmp/printed 2>&1 </dev/null
     status=$?
-    printf "%s %s\0" "$status" "$(cat /tmp/said)"
+    printf "%s %s\0" "$status" "$(cat /tmp/printed)"
 done'
 
 declare -A BOX_IN=() BOX_OUT=()
@@ -64,7 +64,7 @@ says() {
 fails_inside() {
     inside "$1" "$3"
     ((STATUS)) || die "$1 succeeded, expected $2: $3"
-    [[ ${ANSWER,,} == *"${STRERROR[$2],,}"* ]] || die "$1: expected $2 from: $3; it said: $ANSWER"
+    [[ ${ANSWER,,} == *"${STRERROR[$2],,}"* ]] || die "$1: expected $2 from: $3; it printed: $ANSWER"
 }
 
 # box_end NAME: its processes go with it.

@@ -19,22 +19,22 @@ pid, fd = pty.fork()
 if not pid:
     os.environ.update(TERM="dumb", HOME="/nonexistent", XDG_DATA_DIRS=home + "/share", PS1="@ ")
     os.execvp(shell[:4].rstrip("-"), [shell[:4].rstrip("-")] + (["-f", "-i"] if shell == "zsh" else ["--norc", "--noprofile", "-i"]))
-said = ""
+printed = ""
 def until(what):
-    global said
+    global printed
     end = time.time() + 60
-    while what not in said:
+    while what not in printed:
         if time.time() > end:
-            sys.exit("no '%s' in: %s" % (what, said))
+            sys.exit("no '%s' in: %s" % (what, printed))
         if select.select([fd], [], [], 1)[0]:
-            said += os.read(fd, 65536).decode(errors="replace")
+            printed += os.read(fd, 65536).decode(errors="replace")
 for command in begin:
     os.write(fd, (command + "; echo rea''dy\n").encode())
     until("ready\r")
-    said = ""
+    printed = ""
 os.write(fd, line.encode() + b"\t\x18")
 until(">>")
-print(said[said.rindex("<<") + 2:said.rindex(">>")].rstrip())
+print(printed[printed.rindex("<<") + 2:printed.rindex(">>")].rstrip())
 P
 }
 

@@ -40,7 +40,7 @@ t_every_thread_has_the_capabilities_that_are_used() {
 t_the_background_daemon_has_no_more() {
     M=$T/d
     mkdir "$M"
-    "$BIN" "$M" 2>"$T/said"
+    "$BIN" "$M" 2>"$T/printed"
     DAEMON=$(pgrep -f "pmcfs.* $M\$" | head -1)
     # shellcheck disable=SC2086 # word splitting is intended
     is "$(of_all_threads CapPrm) $(of_all_threads NoNewPrivs)" "$(mask $USED $USUAL) 1"
@@ -125,15 +125,15 @@ t_a_missing_pmu_is_reported_in_the_foreground_only() {
     grep -q '^hardware_pmu no' "$M/info/backend" || skip 'this machine has a PMU'
     grep -q 'no usable PMU' "$T/daemon" || die 'not reported with -f'
     mkdir "$T/d"
-    "$BIN" "$T/d" 2>"$T/said"
+    "$BIN" "$T/d" 2>"$T/printed"
     umount "$T/d"
-    unlike "$(cat "$T/said")" 'PMU'
+    unlike "$(cat "$T/printed")" 'PMU'
 }
 
 t_missing_abilities_are_printed_before_going_to_the_background() {
     mkdir "$T/d"
-    setpriv --bounding-set=-ipc_lock -- "$BIN" "$T/d" 2>"$T/said"
-    is "$(grep -c 'without CAP_IPC_LOCK: all sampling PMCs share' "$T/said")" 1
+    setpriv --bounding-set=-ipc_lock -- "$BIN" "$T/d" 2>"$T/printed"
+    is "$(grep -c 'without CAP_IPC_LOCK: all sampling PMCs share' "$T/printed")" 1
     umount "$T/d"
 }
 
@@ -154,7 +154,7 @@ t_it_mounts_below_a_directory_of_a_user() {
     mkdir -p "$T/home/m"
     chown "$ALICE" "$T/home"
     chmod 700 "$T/home"
-    "$BIN" "$T/home/m" 2>"$T/said"
+    "$BIN" "$T/home/m" 2>"$T/printed"
     grep -q interface "$T/home/m/info/version"
     umount "$T/home/m"
 }

@@ -119,8 +119,8 @@ t_generic_names_map_to_what_this_machine_has() {
         accepted "$M/a/event" "$text"
         is "$(status a event)" sim::instructions "$text"
     done
-    says PAPI_tot_inz 'did you mean PAPI_tot_ins'
-    says generic/tot_inz 'did you mean tot_ins'
+    event_refused PAPI_tot_inz 'did you mean PAPI_tot_ins'
+    event_refused generic/tot_inz 'did you mean tot_ins'
 }
 
 t_a_breakpoint_kind_that_the_processor_lacks_is_refused_by_name() {
@@ -152,8 +152,8 @@ t_a_breakpoint_in_the_kernel_is_refused_with_its_reason() {
     like "$(cat "$M/a/error")" 'not aligned'
 }
 
-# says TEXT REGEX: the text is refused as misspelt, with a matching sentence.
-says() {
+# event_refused TEXT REGEX: the text is refused as misspelt, with a matching sentence.
+event_refused() {
     is "$(result write "$M/a/event" "$1")" EINVAL "$1"
     like "$(cat "$M/a/error")" "^EINVAL (X06|CS0[134]) event: .*$2" "$1"
 }
@@ -162,32 +162,32 @@ says() {
 t_the_wrong_part_of_a_spelling_is_named() {
     mount_pmcfs
     pmc a
-    says cycels '"cycels".*did you mean cycles'
-    says mgrations '"mgrations".*did you mean migrations'
-    says interupts 'did you mean interrupts'
-    says PERF_COUNT_SW_PAGE_FALTS 'did you mean PERF_COUNT_SW_PAGE_FAULTS'
-    says PAPI_tot_inz '"PAPI_tot_inz".*PAPI_tot_ins'
-    says generic/tot_inz '"tot_inz".*did you mean tot_ins'
-    says generic/ 'no generic event "".*events/generic'
-    says page-faults,usrr 'no event "usrr"'
-    says page-faults,cmsk=1 '"cmsk".*did you mean cmask'
-    says page-faults,cmask=two 'cmask takes a number, not "two"'
-    says page-faults:ux 'no modifier "ux"'
-    says page-faults/u '"page-faults" is an event, not a PMU.*page-faults:u'
-    says software/page-faults/ "without '/': page-faults"
-    says event=page-faults '"event=page-faults" is a setting, not an event: write it to config'
-    says page-faults,period=1000 '"period=1000" is a setting'
-    says r01c2z 'no event "r01c2z"'
-    says mem 'mem:0xADDRESS'
-    says mem:0x1000:rwz '"rwz" is not a valid access'
-    says mem:0x1000/3 '"3" is not a valid length'
-    says sky::INST_RETIRED 'no PMU "sky".*skl'
-    says nopmu/event=1/ 'no PMU "nopmu"'
+    event_refused cycels '"cycels".*did you mean cycles'
+    event_refused mgrations '"mgrations".*did you mean migrations'
+    event_refused interupts 'did you mean interrupts'
+    event_refused PERF_COUNT_SW_PAGE_FALTS 'did you mean PERF_COUNT_SW_PAGE_FAULTS'
+    event_refused PAPI_tot_inz '"PAPI_tot_inz".*PAPI_tot_ins'
+    event_refused generic/tot_inz '"tot_inz".*did you mean tot_ins'
+    event_refused generic/ 'no generic event "".*events/generic'
+    event_refused page-faults,usrr 'no event "usrr"'
+    event_refused page-faults,cmsk=1 '"cmsk".*did you mean cmask'
+    event_refused page-faults,cmask=two 'cmask takes a number, not "two"'
+    event_refused page-faults:ux 'no modifier "ux"'
+    event_refused page-faults/u '"page-faults" is an event, not a PMU.*page-faults:u'
+    event_refused software/page-faults/ "without '/': page-faults"
+    event_refused event=page-faults '"event=page-faults" is a setting, not an event: write it to config'
+    event_refused page-faults,period=1000 '"period=1000" is a setting'
+    event_refused r01c2z 'no event "r01c2z"'
+    event_refused mem 'mem:0xADDRESS'
+    event_refused mem:0x1000:rwz '"rwz" is not a valid access'
+    event_refused mem:0x1000/3 '"3" is not a valid length'
+    event_refused sky::INST_RETIRED 'no PMU "sky".*skl'
+    event_refused nopmu/event=1/ 'no PMU "nopmu"'
     # As `ls events/software` suggests them.
-    says software/page-faults 'written without ./..*: page-faults$'
-    says software/page-faults:u 'written without ./..*: page-faults:u$'
-    says software/ 'written without ./..*: page-faults$'
-    says tracepoint/ 'written without ./..*: sched:sched_switch$'
+    event_refused software/page-faults 'written without ./..*: page-faults$'
+    event_refused software/page-faults:u 'written without ./..*: page-faults:u$'
+    event_refused software/ 'written without ./..*: page-faults$'
+    event_refused tracepoint/ 'written without ./..*: sched:sched_switch$'
 }
 
 #@ slow
@@ -195,16 +195,16 @@ t_the_wrong_part_of_a_tracepoint_is_named() {
     with_tracefs
     mount_pmcfs
     pmc a
-    says sched:sched_swich 'no tracepoint "sched_swich" in group "sched".*sched_switch'
-    says sched:switch '"switch" in group "sched".*sched_switch'
-    says shed:sched_switch '"shed".*sched:sched_switch'
-    says sched_switch '"sched_switch".*did you mean sched:sched_switch'
-    says sched.sched_switch 'did you mean sched:sched_switch'
-    says sched/sched_switch 'no PMU "sched".*tracepoints are written GROUP:NAME'
-    says sched:sched_switch:x 'no modifier "x"'
-    says probe:nosuch 'no tracepoint "nosuch" in group "probe"'
-    says probe:x 'no tracepoint "x" in group "probe"'
-    says nosuch:bar:u 'no tracepoint "bar" in group "nosuch"'
+    event_refused sched:sched_swich 'no tracepoint "sched_swich" in group "sched".*sched_switch'
+    event_refused sched:switch '"switch" in group "sched".*sched_switch'
+    event_refused shed:sched_switch '"shed".*sched:sched_switch'
+    event_refused sched_switch '"sched_switch".*did you mean sched:sched_switch'
+    event_refused sched.sched_switch 'did you mean sched:sched_switch'
+    event_refused sched/sched_switch 'no PMU "sched".*tracepoints are written GROUP:NAME'
+    event_refused sched:sched_switch:x 'no modifier "x"'
+    event_refused probe:nosuch 'no tracepoint "nosuch" in group "probe"'
+    event_refused probe:x 'no tracepoint "x" in group "probe"'
+    event_refused nosuch:bar:u 'no tracepoint "bar" in group "nosuch"'
     unlike "$(cat "$M/a/error")" 'hardware'
 }
 
@@ -212,10 +212,10 @@ t_patterns_and_terms_of_tracepoints_are_not_supported() {
     mount_pmcfs
     pmc a
     for pattern in 'sched:*' 'sched:sched_sw*' 'sched:sched_sw?tch' 'page-[f]aults' '*:*'; do
-        says "$pattern" 'is a pattern, and patterns are not supported'
+        event_refused "$pattern" 'is a pattern, and patterns are not supported'
     done
     for filter in 'sched:sched_switch/pid==1/' 'sched:sched_switch/filter=pid==1/' 'nosuch:x/a=1/'; do
-        says "$filter" "(filters are not part of an event: write \"${filter%%/*}\" here and filter=|filter=EXPRESSION)"
+        event_refused "$filter" "(filters are not part of an event: write \"${filter%%/*}\" here and filter=|filter=EXPRESSION)"
     done
 }
 
@@ -223,15 +223,15 @@ t_the_wrong_part_of_the_pmu_form_is_named() {
     [[ -e /sys/bus/event_source/devices/msr/events/tsc ]] || skip "no msr PMU in this machine"
     mount_pmcfs
     pmc a
-    says mrs/tsc/ 'no PMU "mrs".*did you mean msr'
-    says msr/tcs/ 'msr has no event or term "tcs".*did you mean tsc'
-    says msr/evnt=1/ 'msr has no term "evnt".*did you mean event'
-    says msr/event=1g/ '"1g" is not a valid value for event'
-    says msr/tsc "no closing '/'.*: write msr/tsc/\$"
-    says msr/tsc:u "no closing '/'.*: write msr/tsc/u\$"
-    says msr/tsc,period=5/ 'write period=N to config'
-    says msr/tsc/u 'cannot be counted for user or kernel mode alone.*write msr/tsc/'
-    says tsc:u 'cannot be counted for user or kernel mode alone.*write msr/tsc/'
+    event_refused mrs/tsc/ 'no PMU "mrs".*did you mean msr'
+    event_refused msr/tcs/ 'msr has no event or term "tcs".*did you mean tsc'
+    event_refused msr/evnt=1/ 'msr has no term "evnt".*did you mean event'
+    event_refused msr/event=1g/ '"1g" is not a valid value for event'
+    event_refused msr/tsc "no closing '/'.*: write msr/tsc/\$"
+    event_refused msr/tsc:u "no closing '/'.*: write msr/tsc/u\$"
+    event_refused msr/tsc,period=5/ 'write period=N to config'
+    event_refused msr/tsc/u 'cannot be counted for user or kernel mode alone.*write msr/tsc/'
+    event_refused tsc:u 'cannot be counted for user or kernel mode alone.*write msr/tsc/'
 }
 
 t_a_pmu_of_other_machines_is_said_to_be_absent() {
@@ -352,13 +352,13 @@ t_a_colon_or_two_commas_with_nothing_after_them_are_refused() {
     mount_pmcfs
     pmc a
     for text in 'page-faults,,' 'page-faults,usr,,' 'page-faults,,task-clock'; do
-        says "$text" "',' at the end of .* needs a word after it"
+        event_refused "$text" "',' at the end of .* needs a word after it"
     done
-    says page-faults: "':' at the end of .* needs a word after it"
+    event_refused page-faults: "':' at the end of .* needs a word after it"
     mount_sim
     pmc a
     for text in 'cycles,,' 'cycles,usr,,' 'sim/cycles/,,'; do
-        says "$text" "',' at the end of .* needs a word after it"
+        event_refused "$text" "',' at the end of .* needs a word after it"
     done
-    says cycles: "':' at the end of .* needs a word after it"
+    event_refused cycles: "':' at the end of .* needs a word after it"
 }

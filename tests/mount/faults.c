@@ -1,9 +1,9 @@
 /*
  * A library for LD_PRELOAD that makes the Nth allocation or the Nth system call fail. The file
  * PMCFS_FAULTS is a `struct faults` shared with the test, which arms it; the stack of the failed
- * call is written to PMCFS_FAULTS.said. Calls on /dev/fuse, locks, and calls that release something
- * never fail. Other kinds kill the process before or after its Nth write, which answers a request
- * (ENDS), or before its Nth free (FREES), or stop a lookup in /proc at the Nth opened file
+ * call is written to PMCFS_FAULTS.printed. Calls on /dev/fuse, locks, and calls that release
+ * something never fail. Other kinds kill the process before or after its Nth write, which answers a
+ * request (ENDS), or before its Nth free (FREES), or stop a lookup in /proc at the Nth opened file
  * (OPENED). Executed programs load the library too and count in the same file.
  */
 #include <dirent.h>
@@ -79,13 +79,13 @@ __attribute__((constructor)) static void begin(void)
 /* The wrapped function. With 64-bit offsets some names differ from the source. */
 #define NEXT(function, name) ((__typeof__(&(function)))dlsym(RTLD_NEXT, name))
 
-/* Writes the stack of this call to PMCFS_FAULTS.said. */
+/* Writes the stack of this call to PMCFS_FAULTS.printed. */
 static void tell(const char *function)
 {
     char name[512];
     void *trace[24];
 
-    snprintf(name, sizeof(name), "%s.said", getenv("PMCFS_FAULTS"));
+    snprintf(name, sizeof(name), "%s.printed", getenv("PMCFS_FAULTS"));
     const int fd = NEXT(open, "open64")(name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     dprintf(fd, "fault: %s, call %d\n", function, faults->at);
     backtrace_symbols_fd(trace, backtrace(trace, 24), fd);

@@ -158,7 +158,7 @@ with_layer() {
     [[ $VARIANT == plain ]] || limit=$((limit / 3))
     [[ ${FAULTS:-} != all ]] || limit=100000
     /usr/bin/python3 -B -I -c "$layer$1" "$T/faults" "$M" "$limit" "${@:3}" ||
-        die "see above; the last fault: $(awk '/^fault/ { said = "" } { said = said "\n" $0 } END { print said }' "$T/faults.said")"
+        die "see above; the last fault: $(awk '/^fault/ { printed = "" } { printed = printed "\n" $0 } END { print printed }' "$T/faults.printed")"
 }
 
 # steps: runs each line of standard input with faults: HOW FILE WORDS…. "+" repeats the lines before; an empty line
@@ -393,13 +393,13 @@ def end():
     if first: os.kill(first, signal.SIGTERM)
     return eventually(lambda: not alive()) and not os.path.ismount(tree)
 def start(kind, at):
-    with open(others + "/said", "w+") as said:
+    with open(others + "/printed", "w+") as printed:
         arm(kind, at)
-        try: rc = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=said, stderr=said, timeout=30).returncode
+        try: rc = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=printed, stderr=printed, timeout=30).returncode
         except subprocess.TimeoutExpired: rc = "no end"
         seen, failed = disarm()
-        said.seek(0)
-        lines = said.read().splitlines()
+        printed.seek(0)
+        lines = printed.read().splitlines()
     return rc, seen, failed, lines
 rc, _, _, usual = start(0, 0)
 expected = works()
@@ -425,7 +425,7 @@ for kind in (MEMORY, ALL_CALLS):
         rc, _, failed, lines = start(kind, at)
         more = [line for line in lines if line not in usual]
         wrong = judge(rc, more)
-        if wrong: bad.append(print("%s %d (%s): status %s, said %s: %s" % (KINDS[kind], at, failed, rc, more, wrong), flush=True))
+        if wrong: bad.append(print("%s %d (%s): status %s, printed %s: %s" % (KINDS[kind], at, failed, rc, more, wrong), flush=True))
         if alive() or os.path.ismount(tree):
             for pid in alive(): os.kill(pid, signal.SIGKILL)
             eventually(lambda: not alive())
@@ -645,18 +645,18 @@ def upgrade(layer, kind, at):
     try: ran = subprocess.run(prefix + [new, "--upgrade", tree], capture_output=True, text=True, timeout=40)
     except subprocess.TimeoutExpired: raise SystemExit("%s %d: no end" % (KINDS[kind], at))
     seen, failed = layer.disarm()
-    said = [line for line in ran.stderr.splitlines() if line.startswith("pmcfs: ")]
-    now = "%s %d (%s): status %d, said %s:" % (KINDS[kind], at, failed, ran.returncode, said)
+    printed = [line for line in ran.stderr.splitlines() if line.startswith("pmcfs: ")]
+    now = "%s %d (%s): status %d, printed %s:" % (KINDS[kind], at, failed, ran.returncode, printed)
     if not os.path.exists("/proc/%s/fd/0" % supervisor): raise SystemExit(now + " the mount is gone")
     wrong = [] if settled() else ["children %s" % children()]
     if serves() != (old if ran.returncode else new): wrong.append("serves %s" % serves())
-    if ran.returncode and (ran.returncode != 1 or len(said) != 1 or len(said[0].split()) < 6): wrong.append("no sentence")
+    if ran.returncode and (ran.returncode != 1 or len(printed) != 1 or len(printed[0].split()) < 6): wrong.append("no sentence")
     found = state()
     if found != expected: wrong.append(differs(found))
     if failures: wrong.append("a client: %s" % failures)
     if wrong: print(now, wrong, flush=True)
     failures.clear()
-    return seen, failed, ran.returncode, said, wrong
+    return seen, failed, ran.returncode, printed, wrong
 bad, done, refused, reasons = 0, 0, 0, set()
 may = not upgrade(layer, MEMORY, 0)[2]
 for what, which in (("answers", layer), ("asks", asks)):
@@ -664,10 +664,10 @@ for what, which in (("answers", layer), ("asks", asks)):
         seen = upgrade(which, kind, 0)[0]
         at = 1
         while True:
-            _, failed, rc, said, wrong = upgrade(which, kind, at)
+            _, failed, rc, printed, wrong = upgrade(which, kind, at)
             bad += wrong != [] or (not may and not rc)
             if not failed: break
-            done, refused, reasons = done + 1, refused + rc, reasons | set(said)
+            done, refused, reasons = done + 1, refused + rc, reasons | set(printed)
             at += max(1, seen // limit)
         print("%d of kind %s: %s" % (seen, KINDS[kind], what), flush=True)
 for line in sorted(reasons): print(line)

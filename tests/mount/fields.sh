@@ -2,8 +2,8 @@
 # raw=on: perf script and samples print the fields of tracepoints; for the superuser only.
 
 perf_script() {
-    HOME=$T timeout 60 perf script -i - "$@" 2>"$T/said" || die "perf script: $(cat "$T/said")"
-    unlike "$(cat "$T/said")" 'rror|ailed|corrupt|unexpected|nvalid|ut of order|mismatch' "perf script said"
+    HOME=$T timeout 60 perf script -i - "$@" 2>"$T/printed" || die "perf script: $(cat "$T/printed")"
+    unlike "$(cat "$T/printed")" 'rror|ailed|corrupt|unexpected|nvalid|ut of order|mismatch' "perf script printed"
 }
 
 # switches FILE: of target, with their fields
@@ -25,7 +25,7 @@ t_fields_are_printed_by_name() {
     is "$(switches "$T/perf.data")" "$(grep -c ' sample ' "$M/a/samples")"
     between "$(switches "$T/perf.data")" 30 10000
     is "$(switches "$M/without/samples.perf")" 0
-    HOME=$T timeout 60 perf script -i "$M/a/samples.perf" 2>"$T/said" | grep -c prev_comm= >"$T/by_name"
+    HOME=$T timeout 60 perf script -i "$M/a/samples.perf" 2>"$T/printed" | grep -c prev_comm= >"$T/by_name"
     is "$(cat "$T/by_name")" "$(switches "$T/perf.data")" "read as a file"
 }
 

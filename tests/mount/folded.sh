@@ -108,7 +108,7 @@ t_a_text_is_read_in_pieces_even_without_a_log() {
     hot_run own
     hot_end own
     echo 0 >"$M/admin/tunables/max_log_per_user"
-    is "$(dd if="$M/p/samples.folded" bs=10 2>"$T/said")" "$(folded p)"
+    is "$(dd if="$M/p/samples.folded" bs=10 2>"$T/printed")" "$(folded p)"
 }
 
 t_nothing_was_sampled_is_an_empty_text() {

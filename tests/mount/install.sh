@@ -4,9 +4,9 @@
 #@ slow plain
 t_the_installed_program_reads_the_installed_configuration() {
     local prefix=$T/usr source=${TEST_FILE%/tests/*}
-    meson setup --prefix="$prefix" --buildtype=plain -Dtests=false "$T/build" "$source" >"$T/said" 2>&1 ||
-        die "meson: $(tail -3 "$T/said")"
-    ninja -C "$T/build" install >"$T/said" 2>&1 || die "ninja: $(tail -3 "$T/said")"
+    meson setup --prefix="$prefix" --buildtype=plain -Dtests=false "$T/build" "$source" >"$T/printed" 2>&1 ||
+        die "meson: $(tail -3 "$T/printed")"
+    ninja -C "$T/build" install >"$T/printed" 2>&1 || die "ninja: $(tail -3 "$T/printed")"
     local file tool
     for file in sbin/pmcfs etc/pmcfs.conf share/man/man8/pmcfs.8 share/man/man5/pmcfs.5 \
         share/man/man5/pmcfs-log.5 share/man/man7/pmcfs-access.7 \
@@ -39,9 +39,9 @@ t_the_installed_program_reads_the_installed_configuration() {
     done
     like "$(head -1 "$prefix/share/zsh/site-functions/_pmcfs-tools")" '^#compdef pmcstat '
     ln -s "$prefix/bin/pmcstat" link
-    PMC=$M ./link -p page-faults -o "$T/said" true || die "pmcstat by a link: $(cat "$T/said")"
+    PMC=$M ./link -p page-faults -o "$T/printed" true || die "pmcstat by a link: $(cat "$T/printed")"
     unmount_pmcfs
     echo 'nonsense = 1' >>"$prefix/etc/pmcfs.conf"
-    ! "$BIN" --check >"$T/said" 2>&1 || die 'a wrong configuration was accepted'
-    grep -q "^[^ ]*pmcfs: $prefix/etc/pmcfs.conf:[0-9]*: .*nonsense" "$T/said" || die "$(cat "$T/said")"
+    ! "$BIN" --check >"$T/printed" 2>&1 || die 'a wrong configuration was accepted'
+    grep -q "^[^ ]*pmcfs: $prefix/etc/pmcfs.conf:[0-9]*: .*nonsense" "$T/printed" || die "$(cat "$T/printed")"
 }

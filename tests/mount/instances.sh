@@ -330,13 +330,13 @@ t_nothing_of_others_is_seen() {
     done
     result_as "$ALICE" write "$M/instances/own/c1/target" "$pid" >>"$T/refused"
     grep -q E "$T/refused" || die 'nothing was refused'
-    all_of own >"$T/said"
-    grep -q 'counts:a.cycles' "$T/said"
+    all_of own >"$T/printed"
+    grep -q 'counts:a.cycles' "$T/printed"
     result_as "$ALICE" write "$M/instances/own/b/event" nonsense >/dev/null
-    (as "$ALICE" cat "$M/instances/own/info/last_error" "$M"/instances/own/*/error) >>"$T/said"
+    (as "$ALICE" cat "$M/instances/own/info/last_error" "$M"/instances/own/*/error) >>"$T/printed"
     # Sentences about alice's commands contain her words.
-    sed -i "/E40 .*process $pid/d" "$T/said"
-    if grep -anE "secret|54321|\b$pid\b" "$T/said"; then die 'something of others'; fi
+    sed -i "/E40 .*process $pid/d" "$T/printed"
+    if grep -anE "secret|54321|\b$pid\b" "$T/printed"; then die 'something of others'; fi
     grep -q secret_root "$M/counts"
     grep -q 'instances/secret_one/secret_pmc' "$M/counts"
 }

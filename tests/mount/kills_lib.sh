@@ -5,7 +5,7 @@
 reader='
 n=0
 until [ -e "$3" ]; do
-    said=$(busybox cat "$1" 2>&1) && [ "$said" = "$2" ] || echo "FAILED: $1: $said"
+    printed=$(busybox cat "$1" 2>&1) && [ "$printed" = "$2" ] || echo "FAILED: $1: $printed"
     n=$((n + 1))
 done
 echo "$n reads of $1"

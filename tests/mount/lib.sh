@@ -33,9 +33,9 @@ is() {
 
 # empty COMMAND…: it succeeds and prints nothing.
 empty() {
-    local said
-    said=$("$@") || die "failed: $*"
-    is "$said" '' "$*"
+    local printed
+    printed=$("$@") || die "failed: $*"
+    is "$printed" '' "$*"
 }
 
 # like TEXT REGEX [WHAT]
@@ -81,10 +81,10 @@ declare -A STRERROR=(
 
 # fails_with ERRNO 'SHELL TEXT': it must fail and print the text of that errno.
 fails_with() {
-    local said rc=0
-    said=$(eval "$2" 2>&1) || rc=$?
-    ((rc != 0)) || die "succeeded, expected $1: $2${said:+ ($said)}"
-    [[ ${said,,} == *"${STRERROR[$1],,}"* ]] || die "expected $1 from: $2; it said: $said"
+    local printed rc=0
+    printed=$(eval "$2" 2>&1) || rc=$?
+    ((rc != 0)) || die "succeeded, expected $1: $2${printed:+ ($printed)}"
+    [[ ${printed,,} == *"${STRERROR[$1],,}"* ]] || die "expected $1 from: $2; it printed: $printed"
 }
 
 # What io answers, "ok" or the errno's name: result write FILE TEXT…, result_as USER write FILE TEXT…,

@@ -180,7 +180,7 @@ t_commas_between_the_slashes_are_the_events_own() {
     echo generic/page-faults,task-clock >"$M/a/event"
     is "$(xargs <"$M/a/event")" 'generic/page-faults task-clock'
     refused EINVAL CS01 "$M/a/event" page-faults,page-falts
-    result write "$M/a/event" 'nosuch/event=0xc0,umask=1/u,page-falts' >"$T/said"
+    result write "$M/a/event" 'nosuch/event=0xc0,umask=1/u,page-falts' >"$T/printed"
     unlike "$(cat "$M/a/error")" 'umask. on this'
     [[ -d /sys/bus/event_source/devices/msr ]] || return 0
     echo msr/tsc/,page-faults >"$M/a/event"

@@ -174,9 +174,9 @@ t_streams_wait_for_longer_than_the_kernels_request_timeout() {
     between "$(grep -c '^# waiting$' "$T/samples")" 5 30 'comments in samples'
     between "$(grep -c '^# waiting$' "$T/series")" 5 30 'comments in series'
     is "$(grep -c ' sample ' "$T/samples")" "$(count a)"
-    HOME=$T perf script -i - -F comm <"$T/samples.perf" >"$T/script" 2>"$T/said"
+    HOME=$T perf script -i - -F comm <"$T/samples.perf" >"$T/script" 2>"$T/printed"
     is "$(wc -l <"$T/script")" "$(count a)"
-    unlike "$(<"$T/said")" 'rror|ailed|corrupt|unexpected|nvalid|ut of order' 'perf script said'
+    unlike "$(<"$T/printed")" 'rror|ailed|corrupt|unexpected|nvalid|ut of order' 'perf script printed'
 }
 
 #@ slow alone plain
@@ -203,5 +203,5 @@ t_the_kernels_default_timeout_does_not_apply() {
     ctl a stop
     wait "$reader"
     is "$(grep -c ' sample ' "$T/samples")" "$(count a)"
-    ! grep waiting "$T/samples" || die 'nothing had to be said'
+    ! grep waiting "$T/samples" || die 'nothing had to be printed'
 }

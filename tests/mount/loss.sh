@@ -27,7 +27,7 @@ texts["never"], texts["late"] = rest_bytes(never), rest_bytes(opened("a"))
 lines = {name: text.decode().splitlines() for name, text in texts.items()}
 missed = {name: overwritten(lines[name]) for name in lines}
 for name in lines:
-    assert given(lines[name]) + missed[name] == number("a", "log_records"), (name, missed[name])
+    assert logged(lines[name]) + missed[name] == number("a", "log_records"), (name, missed[name])
 assert 100 < missed["slow"] < missed["slower"] <= missed["never"] == missed["late"], missed
 assert missed["never"] == number("a", "log_lost") == stat("log_lost"), missed
 P
@@ -45,11 +45,11 @@ t_b02_l02_what_nobody_read_is_lost_once_whoever_opens_it_later() {
     between "$lost" 50 200
     for i in 1 2; do
         timeout 1 cat "$M/a/samples" >"$T/a.log" || [[ $? == 124 ]]
-        is "$(overwritten a)" "$lost" "what reader $i is told"
-        is "$(dropped a log)" 0 "samples that reader $i is told of"
+        is "$(overwritten a)" "$lost" "records that reader $i missed"
+        is "$(dropped a log)" 0 "lost samples of reader $i"
         is "$(($(lines a user) + $(lines a allocate) + lost))" "$(status a log_records)" "all records"
     done
-    is "$(status a log_lost)" "$lost" "after it was told"
+    is "$(status a log_lost)" "$lost" "after reading"
 }
 
 # ---- the kernel's buffer overruns ----
@@ -166,9 +166,9 @@ def perf(data):
     return samples, lost
 for name in got:
     lines = got[name][0].decode().splitlines()
-    samples, drops = sum(kind(line) == "sample" for line in lines), {w: told(lines, w) for w in ("log", "kernel")}
+    samples, drops = sum(kind(line) == "sample" for line in lines), {w: drop_sum(lines, w) for w in ("log", "kernel")}
     assert drops["kernel"] == kernel, (name, drops, kernel)
-    assert given(lines) + overwritten(lines) == number("a", "log_records"), (name, drops)
+    assert logged(lines) + overwritten(lines) == number("a", "log_records"), (name, drops)
     assert samples + drops["log"] + drops["kernel"] == count, (name, samples, drops, count)
     assert sum(perf(got[name][1])) == count, (name, perf(got[name][1]), count)
     assert drops["log"] > 100, (name, drops)
@@ -215,9 +215,9 @@ for name in lines:
     lost = sum(int(re.search(r" lost=(\d+)", line)[1]) for line in lines[name] if kind(line) == "drop")
     # the kernel counts lost samples and other lost records together
     assert count <= samples + lost <= count + kernel, (name, samples, lost, count, kernel)
-    assert told(lines[name], "log") + 100 < overwritten(lines[name]) <= number("a", "log_records"), name
+    assert drop_sum(lines[name], "log") + 100 < overwritten(lines[name]) <= number("a", "log_records"), name
 assert not any(kind(line) == "sample" for line in lines["late"])
-assert kernel or told(lines["never"], "log") == told(lines["late"], "log") == count
+assert kernel or drop_sum(lines["never"], "log") == drop_sum(lines["late"], "log") == count
 assert kernel < count / 2, kernel
 p.stdin.close()
 p.wait()
@@ -421,7 +421,7 @@ write("a/ctl", "stop")
 lines = rest(fd)
 assert 50000 < number("a", "log_bytes") < 600000
 assert overwritten(lines) > 1000
-assert given(lines) + overwritten(lines) == number("a", "log_records")
+assert logged(lines) + overwritten(lines) == number("a", "log_records")
 assert values(read("a/status"))["log_short"] == "max_log_per_user"
 P
 }

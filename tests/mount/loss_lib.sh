@@ -2,8 +2,8 @@
 # What loss.sh and waits.sh share: Python that looks at a mount, PMCs with records that are known, sums of a log.
 
 # Python with base = the mount, write(file, text), number(pmc, key) of status, stat(key) of info/stats;
-# rest(fd): all present lines, up to the end or EAGAIN; told(lines, where, key): the sum of a key of drop records;
-# given(lines): the number of lines that are records of the log.
+# rest(fd): all present lines, up to the end or EAGAIN; drop_sum(lines, where, key): the sum of a key of drop records;
+# logged(lines): the number of lines that are records of the log.
 looking() {
     {
         cat <<'P'
@@ -32,13 +32,13 @@ def rest_bytes(fd, size=1 << 17):
         text += got
 def rest(fd, size=1 << 17): return rest_bytes(fd, size).decode().splitlines()
 def kind(line): return line.split(" ")[1]
-def told(lines, where, key="lost"):
+def drop_sum(lines, where, key="lost"):
     return sum(int(re.search(r" %s=(\d+)" % key, line)[1]) for line in lines
                if kind(line) == "drop" and line.split(" ")[3] == "where=" + where)
 # Records of all types that were overwritten.
-def overwritten(lines): return told(lines, "log", "records")
+def overwritten(lines): return drop_sum(lines, "log", "records")
 # Names and mappings known before a gap are repeated before its drop record, with its time.
-def given(lines):
+def logged(lines):
     found = []
     for line in lines:
         fact = kind(line) in ("process", "thread", "map-in")

@@ -11,14 +11,14 @@ tree, n, name, daemon = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
 def resident():
     with open(f"/proc/{daemon}/status") as f: return int([l for l in f if "VmRSS" in l][0].split()[1])
 with open(tree + "/p/samples", "wb", 0) as f: f.write(b"\1" * 65000 + b"\n")
-before, held, said = resident(), [], "none"
+before, held, printed = resident(), [], "none"
 try:
     while len(held) < n:
         held.append(os.open(tree + "/p/" + name, os.O_RDONLY | os.O_NONBLOCK))
         os.read(held[-1], 65536)
         os.read(held[-1], 1)
-except OSError as e: said = os.strerror(e.errno)
-print(len(held), said, (resident() - before) >> 10, sep=";")'
+except OSError as e: printed = os.strerror(e.errno)
+print(len(held), printed, (resident() - before) >> 10, sep=";")'
 opens() {
     ulimit -n 20000
     IFS=';' read -r OPENED SAID GREW < <("${ALICES[@]}" /usr/bin/python3 -B -I -c "$opens" "$@" "$SERVER")
@@ -83,17 +83,17 @@ others = [subprocess.Popen(["sleep", "1000"], user=uid, group=uid, extra_groups=
 before = grown()
 os.setegid(uid)
 become(0)
-held, said = [], "none"
+held, printed = [], "none"
 for other in others:
     with open(tree + "/p/target", "w") as f: f.write(str(other.pid) + "\n")
 try:
     for i in range(opens):
         become(i + 1)
         held.append(os.open(tree + "/p/config", os.O_WRONLY))
-except OSError as e: said = os.strerror(e.errno)
+except OSError as e: printed = os.strerror(e.errno)
 os.seteuid(0)
 with open(tree + "/p/target") as f: targets = len(f.read().split())
-print((grown() - before) >> 20, targets, len(held), said, sep=";")
+print((grown() - before) >> 20, targets, len(held), printed, sep=";")
 for other in others: other.kill()'
 groups() {
     IFS=';' read -r GREW TARGETS OPENED SAID < <(/usr/bin/python3 -B -I -c "$groups" "$M" "$SERVER" "$@" "$ALICE")
@@ -134,12 +134,12 @@ t_a_line_that_may_not_be_kept_is_not_lost() {
     mount_pmcfs
     box 100000
     as "$ALICE" mkdir "$M/instances/box/p"
-    local limit said
+    local limit printed
     is "$("${ALICES[@]}" "$HELPERS/io" write "$M/instances/box/p/samples" "$(printf 'y%.0s' {1..3000})\n")" ok
     # Find a limit at which the open fits but the kept text does not.
     for limit in 100000 102000 104000 106000; do
         accepted "$M/admin/instances/box/max_log" $limit
-        said=$("${ALICES[@]}" /usr/bin/python3 -B -I -c '
+        printed=$("${ALICES[@]}" /usr/bin/python3 -B -I -c '
 import os, sys
 path = sys.argv[1]
 held = []
@@ -154,9 +154,9 @@ except OSError as e:
     if not opened: sys.exit()
     line = os.read(held[-1], 65536)
     print(os.strerror(e.errno), line.count(b"y"), line[-1:])' "$M/instances/box/p/samples")
-        [[ ! $said ]] || break
+        [[ ! $printed ]] || break
     done
-    is "$said" "${STRERROR[EDQUOT]} 3000 b'\n'"
+    is "$printed" "${STRERROR[EDQUOT]} 3000 b'\n'"
 }
 
 # ---- subordinate ids ----
@@ -176,12 +176,12 @@ if pid == 0:
     for inner in reversed(range(4)):
         if os.fork() == 0:
             os.setresgid(inner, inner, inner); os.setresuid(inner, inner, inner)
-            made, said = 0, ""
+            made, printed = 0, ""
             try:
                 for i in range(10):
                     os.mkdir(f"{tree}/s{inner}_{i}"); made += 1
-            except OSError as e: said = e.strerror
-            print(made, said, flush=True)
+            except OSError as e: printed = e.strerror
+            print(made, printed, flush=True)
             os._exit(0)
         os.wait()
     os._exit(0)

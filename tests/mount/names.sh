@@ -162,19 +162,19 @@ t_lost_and_hidden_samples_are_reported() {
     pmc a event=page-faults period=1 callchain=on logsize=4096 "target=${PID_OF[p]}"
     tell p faults 2000
     ctl a stop
-    names "$M/a" >"$T/out" 2>"$T/said"
-    like "$(cat "$T/said")" '^pmc-names: [0-9]+ samples, [1-9][0-9]* lost, 0 hidden$'
-    is "$(awk '{ print $2 + $4 }' "$T/said")" "$(count a)" 'samples and lost samples'
-    is "$(awk '{ n += $NF } END { print n }' "$T/out")" "$(awk '{ print $2 }' "$T/said")" 'samples in the lines'
+    names "$M/a" >"$T/out" 2>"$T/printed"
+    like "$(cat "$T/printed")" '^pmc-names: [0-9]+ samples, [1-9][0-9]* lost, 0 hidden$'
+    is "$(awk '{ print $2 + $4 }' "$T/printed")" "$(count a)" 'samples and lost samples'
+    is "$(awk '{ n += $NF } END { print n }' "$T/out")" "$(awk '{ print $2 }' "$T/printed")" 'samples in the lines'
     is "$(names <"$M/a/samples.perf" 2>&1 >"$T/out" | awk '{ print $2 + $4 }')" "$(count a)" 'a stream'
     as "$ALICE" mkdir "$M/b"
     as "$ALICE" sh -c 'echo event=cpu-clock freq=997 callchain=on start=exec >"$1/config" && echo self >"$1/target" &&
         exec dd if=/dev/zero of=/dev/null bs=1M count=3000 2>/dev/null' sh "$M/b"
-    names "$M/b" >"$T/out" 2>"$T/said"
-    like "$(cat "$T/said")" '^pmc-names: [0-9]+ samples, [0-9]+ lost, [1-9][0-9]* hidden: only the superuser .* of cpu-clock:u$'
-    is "$(sed 's/.* \([0-9]*\) hidden.*/\1/' "$T/said")" "$(status b hidden)" hidden
+    names "$M/b" >"$T/out" 2>"$T/printed"
+    like "$(cat "$T/printed")" '^pmc-names: [0-9]+ samples, [0-9]+ lost, [1-9][0-9]* hidden: only the superuser .* of cpu-clock:u$'
+    is "$(sed 's/.* \([0-9]*\) hidden.*/\1/' "$T/printed")" "$(status b hidden)" hidden
     names "$M/b" "$M/b/samples.perf" >"$T/out" 2>"$T/again"
-    is "$(cat "$T/again")" "$(cat "$T/said")" 'with a stream'
+    is "$(cat "$T/again")" "$(cat "$T/printed")" 'with a stream'
 }
 
 # decoded FILE: of a profile.proto, a line "SAMPLES EVENTS COMM LEAF;…" for each sample, then the facts of the profile.
@@ -242,10 +242,10 @@ t_a_profile_for_pprof_has_the_same_samples() {
     profiled "$HELPERS/hot"
     hot_end own
     ctl p stop
-    names -o pprof "$M/p" >"$T/p.pb.gz" 2>"$T/said"
+    names -o pprof "$M/p" >"$T/p.pb.gz" 2>"$T/printed"
     decoded "$T/p.pb.gz" >"$T/samples" 2>"$T/facts"
     is "$(sed -n 's/^types //p' "$T/facts")" "[('samples', 'count'), ('cpu-clock', 'nanoseconds')]"
-    is "pmc-names: $(sed -n 's/^comment //p' "$T/facts")" "$(cat "$T/said")"
+    is "pmc-names: $(sed -n 's/^comment //p' "$T/facts")" "$(cat "$T/printed")"
     is "$(awk -F '\t' '{ n += $1 } END { print n }' "$T/samples")" "$(folded p | awk '{ n += $NF } END { print n }')" samples
     is "$(awk -F '\t' '{ printf "%s %.0f\n", $3, $2 / $1 / 1e3 }' "$T/samples" | sort -u)" 'hot 1003' 'microseconds of a sample'
     like "$(sort -rn "$T/samples" | head -n 1)" $'\t''hot_inner;hot_outer;main;'
@@ -347,8 +347,8 @@ t_an_ordinary_user_has_names_of_ones_own_programs() {
     hot_run own
     like "$(names_as "$ALICE" "$M/p" | sort -nk2 -t' ' | tail -n 1)" ';hot_outer;hot_inner [0-9]+$'
     unlike "$(names_as "$ALICE" "$M/p")" '_\[k\]'
-    ! names_as "$BOB" "$M/p" 2>"$T/said" || die "bob reads alice's"
-    like "$(cat "$T/said")" 'Permission denied'
+    ! names_as "$BOB" "$M/p" 2>"$T/printed" || die "bob reads alice's"
+    like "$(cat "$T/printed")" 'Permission denied'
     hot_end own
 }
 
@@ -371,7 +371,7 @@ with open(path, "r+b") as f:
 if seed % 3 == 0:
     os.truncate(path, chance.randrange(size))
 P
-        echo "bad$places 1" | timeout 20 "$(names_program)" >"$T/out" 2>"$T/said" || die "seed $i: $? $(cat "$T/said")"
+        echo "bad$places 1" | timeout 20 "$(names_program)" >"$T/out" 2>"$T/printed" || die "seed $i: $? $(cat "$T/printed")"
         like "$(cat "$T/out")" '^bad;[^ ]* 1$' "seed $i"
     done
 }
@@ -528,12 +528,12 @@ P
     printf 'a;[999999:0x10] 1\nb;[999999:0x%x] 1\nc;[999999:0x7f0000000044] 1\n' $((0x7f0000000000 + 6199999 * 64)) >"$T/in"
     is "$(/usr/bin/python3 -c 'import resource, subprocess, sys
 subprocess.run(sys.argv[1], stdin=open(sys.argv[2]), check=True, timeout=60)
-print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 1000000)' "$(names_program)" "$T/in" 2>"$T/said")" \
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 1000000)' "$(names_program)" "$T/in" 2>"$T/printed")" \
         'a;[999999:0x10] 1
 b;LazyCompile:*function_6199999_app.js_[j] 1
 c;newest_[j] 1
 True'
-    is "$(cat "$T/said")" 'pmc-names: only the last 256 MiB of the map of process 999999 are read'
+    is "$(cat "$T/printed")" 'pmc-names: only the last 256 MiB of the map of process 999999 are read'
     rm "$map"
 }
 
@@ -600,7 +600,7 @@ t_help_and_wrong_calls() {
     names --nonsense 2>/dev/null || rc=$?
     is "$rc" 2
     rc=0
-    names "$T/nowhere" 2>"$T/said" || rc=$?
+    names "$T/nowhere" 2>"$T/printed" || rc=$?
     is "$rc" 1
-    like "$(cat "$T/said")" 'nowhere/samples.folded: No such file'
+    like "$(cat "$T/printed")" 'nowhere/samples.folded: No such file'
 }

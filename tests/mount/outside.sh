@@ -68,9 +68,9 @@ t_a_write_to_a_full_disk_is_a_failure() {
     local rc
     for option in --help --version; do
         rc=0
-        "$BIN" $option >/dev/full 2>"$T/said" || rc=$?
+        "$BIN" $option >/dev/full 2>"$T/printed" || rc=$?
         is "$rc" 1 "exit status of $option"
-        like "$(<"$T/said")" 'No space left on device' "$option"
+        like "$(<"$T/printed")" 'No space left on device' "$option"
     done
 }
 
@@ -102,7 +102,7 @@ t_a_directory_of_locks_that_others_can_write_is_not_used() {
         mount_pmcfs
         like "$(<"$T/daemon")" '/run/pmcfs: (other users can write to it|Not a directory)' $kind
         pmc a event=page-faults target=self
-        ! "$BIN" --upgrade "$M" 2>"$T/said" || die "$kind: upgraded"
+        ! "$BIN" --upgrade "$M" 2>"$T/printed" || die "$kind: upgraded"
         count a >/dev/null
         empty ls /run/pmcfs/
         unmount_pmcfs
@@ -115,8 +115,8 @@ t_an_upgrade_where_run_is_full_is_refused() {
     mount -t tmpfs -o size=16k tmpfs /run
     mount_pmcfs
     head -c 65536 /dev/zero >/run/full 2>/dev/null || :
-    ! "$BIN" --upgrade "$M" 2>"$T/said" || die 'upgraded'
-    like "$(<"$T/said")" 'cannot send a request to process [0-9]*: No space left on device'
+    ! "$BIN" --upgrade "$M" 2>"$T/printed" || die 'upgraded'
+    like "$(<"$T/printed")" 'cannot send a request to process [0-9]*: No space left on device'
     rm /run/full
     "$BIN" --upgrade "$M"
 }
@@ -131,11 +131,11 @@ t_running_out_of_memory_fails_requests_only() {
     local made=0 size
     size=$(awk '$1 == "VmData:" { print $2 * 1024 }' "/proc/$SERVER/status")
     prlimit --pid "$SERVER" --data=$((size + 200000)):
-    while mkdir "$M/m$made" 2>"$T/said"; do
+    while mkdir "$M/m$made" 2>"$T/printed"; do
         made=$((made + 1))
         ((made < 5000)) || die "memory does not end"
     done
-    like "$(<"$T/said")" 'Cannot allocate memory'
+    like "$(<"$T/printed")" 'Cannot allocate memory'
     kill -0 "$SERVER" || die "pmcfs has ended"
     tell p faults 10
     between "$(count a)" 10 1000

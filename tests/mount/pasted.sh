@@ -43,23 +43,23 @@ pid, fd = pty.fork()
 if not pid:
     os.environ.update(PS1="@" + "@ ", PS2="", TERM="dumb", HOME="/nonexistent")
     os.execvp(shell, [shell] + ["--norc", "--noprofile", "--noediting"] * (shell == "bash") + ["-i"])
-said = b""
+reply = b""
 def until(prompts):
-    global said
+    global reply
     end = time.time() + 40
-    while said.count(b"@@ ") < prompts:
+    while reply.count(b"@@ ") < prompts:
         if time.time() > end or not select.select([fd], [], [], 1)[0] and time.time() > end:
-            sys.exit("no prompt after: " + said.decode(errors="replace"))
+            sys.exit("no prompt after: " + reply.decode(errors="replace"))
         try:
-            said += os.read(fd, 65536)
+            reply += os.read(fd, 65536)
         except OSError:
-            sys.exit("the shell has ended: " + said.decode(errors="replace"))
+            sys.exit("the shell has ended: " + reply.decode(errors="replace"))
 until(1)
 for i, command in enumerate(re.split(r"(?<!\\)\n", block.strip())):
     os.write(fd, command.strip().encode() + b"\n")
     until(i + 2)
 os.write(fd, b"exit\n")
-text = said.decode(errors="replace").replace("\r", "")
+text = reply.decode(errors="replace").replace("\r", "")
 for part in text.split("@@ ")[1:]:
     line, *shown = part.split("\n")
     if re.match("(cat|paste|grep|timeout|sort|perf|ls) ", line) and not "".join(shown).strip() and " > " not in line:
@@ -70,22 +70,22 @@ P
 
 # pasted SHELL FILE: each block prints something, and no error message of shells or tools.
 pasted() {
-    local block said
+    local block reply
     cat "$2" >/dev/null
     while IFS= read -r -d '' block; do
         block=${block//\/pmc/$M}
-        said=$(paste_into "$1" "$block") || die "$1, pasting '$block': $said"
+        reply=$(paste_into "$1" "$block") || die "$1, pasting '$block': $reply"
         if [[ $block == *pagefaults* ]]; then # this block shows a refusal
-            like "$said" 'EINVAL CS01 event: no event .pagefaults.'
-            said=${said//echo: /}
-            said=${said//write error: Invalid argument/}
-            said=${said//I\/O error/}
+            like "$reply" 'EINVAL CS01 event: no event .pagefaults.'
+            reply=${reply//echo: /}
+            reply=${reply//write error: Invalid argument/}
+            reply=${reply//I\/O error/}
         fi
         # a message about a background job that the block itself kills is not a failure
-        said=$(sed -E 's/^\[[0-9]+\] ?[-+]? +Terminated .*//' <<<"$said")
-        unlike "$said" '(: (not found|No such|cannot|error)|I/O error|rror: |Terminated|Killed|Usage:|ermission denied)' \
+        reply=$(sed -E 's/^\[[0-9]+\] ?[-+]? +Terminated .*//' <<<"$reply")
+        unlike "$reply" '(: (not found|No such|cannot|error)|I/O error|rror: |Terminated|Killed|Usage:|ermission denied)' \
             "$1, pasting '$block'"
-        (($(grep -avc '@@ ' <<<"$said") > 0)) || die "$1, pasting '$block', said only: $said"
+        (($(grep -avc '@@ ' <<<"$reply") > 0)) || die "$1, pasting '$block', reply only: $reply"
         is "$(cd "$M" && echo *)" 'README admin counts events info instances metrics.prom' "left by '$block'"
     done < <(blocks "$2")
 }
@@ -106,13 +106,13 @@ if not child:
     os.environ.update(PS1="@" + "@ ", PS2="", TERM="dumb", HOME="/nonexistent")
     os.execvp(shell, [shell] + ["--norc", "--noprofile", "--noediting"] * (shell == "bash") + ["-i"])
 def until_prompt():
-    said, end = b"", time.time() + 60
-    while b"@@ " not in said:
+    reply, end = b"", time.time() + 60
+    while b"@@ " not in reply:
         if time.time() > end:
-            sys.exit("no prompt after: " + said.decode(errors="replace"))
+            sys.exit("no prompt after: " + reply.decode(errors="replace"))
         if select.select([fd], [], [], 1)[0]:
-            said += os.read(fd, 65536)
-    return said.decode(errors="replace").replace("\r", "").split("\n")[1:-1]
+            reply += os.read(fd, 65536)
+    return reply.decode(errors="replace").replace("\r", "").split("\n")[1:-1]
 until_prompt()
 os.write(fd, b"stty cols 1000 2> /dev/null\n")
 until_prompt()

@@ -11,8 +11,8 @@ set_is() {
     rmdir "$M/a" "$M/b"
 }
 
-# says TEXT REGEX: the text is refused as an event with a matching sentence.
-says() {
+# event_refused TEXT REGEX: the text is refused as an event with a matching sentence.
+event_refused() {
     is "$(result write "$M/a/event" "$1")" EINVAL "$1"
     like "$(cat "$M/a/error")" "^EINVAL CS0[134] event: .*$2" "$1"
 }
@@ -80,11 +80,11 @@ t_a_modifier_after_braces_belongs_to_every_event() {
 t_braces_that_do_not_enclose_one_set_are_refused() {
     mount_pmcfs
     pmc a event=page-faults
-    says '{page-faults,context-switches' 'no closing brace'
-    says '{page-faults},{context-switches}' 'more than one set'
-    says '{page-faults}:u,context-switches' 'more than one set'
-    says 'page-faults,{context-switches}' 'braces enclose one set'
-    says '{}' 'has no name'
+    event_refused '{page-faults,context-switches' 'no closing brace'
+    event_refused '{page-faults},{context-switches}' 'more than one set'
+    event_refused '{page-faults}:u,context-switches' 'more than one set'
+    event_refused 'page-faults,{context-switches}' 'braces enclose one set'
+    event_refused '{}' 'has no name'
     is "$(cat "$M/a/event")" page-faults
 }
 
@@ -99,10 +99,10 @@ t_a_list_in_config_stops_at_the_next_setting() {
 t_other_modifiers_of_perf_are_refused_with_the_alternative() {
     mount_pmcfs
     pmc a event=context-switches
-    says '{page-faults,task-clock}:S' '"S" cannot be part of an event: leave it out'
-    says '{page-faults,task-clock}:W' 'write multiplex=on to config'
+    event_refused '{page-faults,task-clock}:S' '"S" cannot be part of an event: leave it out'
+    event_refused '{page-faults,task-clock}:W' 'write multiplex=on to config'
     while read -r letter sentence; do
-        says "page-faults:$letter" "\"$letter\" cannot be part of an event: $sentence"
+        event_refused "page-faults:$letter" "\"$letter\" cannot be part of an event: $sentence"
     done <<'L'
 S leave it out
 W write multiplex=on to config
@@ -116,7 +116,7 @@ G leave it out, because guests
 H leave it out, because only the host
 h hypervisor mode is counted with kernel mode
 L
-    says page-faults:Z 'write u .user mode., k .kernel mode., uk .both., or p, pp, ppp, P'
+    event_refused page-faults:Z 'write u .user mode., k .kernel mode., uk .both., or p, pp, ppp, P'
     is "$(cat "$M/a/event")" context-switches
 }
 
@@ -124,8 +124,8 @@ t_terms_of_perf_are_refused_with_the_setting_or_target() {
     mount_pmcfs
     pmc a event=context-switches
     while read -r term sentence; do
-        says "cycles/$term/" "\"${term%%=*}\" cannot be part of an event: $sentence"
-        says "cpu_nowhere/event=0x3c,$term/" "\"${term%%=*}\" cannot be part of an event: $sentence"
+        event_refused "cycles/$term/" "\"${term%%=*}\" cannot be part of an event: $sentence"
+        event_refused "cpu_nowhere/event=0x3c,$term/" "\"${term%%=*}\" cannot be part of an event: $sentence"
     done <<'L'
 freq=99 write freq=N to config
 period=1000 write period=N to config
@@ -137,8 +137,8 @@ max-stack=5 write depth=N to config
 stack-size=4096 write stack=BYTES to config
 inherit write descendants=on to config
 L
-    says 'cycles/freq=99,call-graph=dwarf/' 'write freq=N to config'
-    says syscalls:sys_enter_openat/filter=x/ 'write filter=EXPRESSION to config'
+    event_refused 'cycles/freq=99,call-graph=dwarf/' 'write freq=N to config'
+    event_refused syscalls:sys_enter_openat/filter=x/ 'write filter=EXPRESSION to config'
     is "$(cat "$M/a/event")" context-switches
 }
 
@@ -146,7 +146,7 @@ t_values_that_perf_measures_itself_are_refused_with_their_place() {
     mount_pmcfs
     pmc a event=context-switches
     while read -r name sentence; do
-        says "$name" "\"${name%:*}\" $sentence"
+        event_refused "$name" "\"${name%:*}\" $sentence"
     done <<'L'
 duration_time is a time that perf measures itself: see enabled_ns
 user_time is a time that perf measures itself: .*task-clock
@@ -157,16 +157,16 @@ bpf-output counts nothing
 temp1 is a sensor .*/sys/class/hwmon
 fan2 is a sensor .*/sys/class/hwmon
 L
-    says tool/duration_time/ '"duration_time" is a time'
-    says hwmon_coretemp/temp1/ '"temp1" is a sensor'
+    event_refused tool/duration_time/ '"duration_time" is a time'
+    event_refused hwmon_coretemp/temp1/ '"temp1" is a sensor'
     is "$(cat "$M/a/event")" context-switches
 }
 
 t_lines_of_perf_list_are_refused_with_the_word_to_write() {
     mount_pmcfs
     pmc a event=page-faults
-    says 'context-switches OR cs' 'write one of them'
-    says 'context-switches [Software event]' 'leave out the text that perf list prints in brackets'
+    event_refused 'context-switches OR cs' 'write one of them'
+    event_refused 'context-switches [Software event]' 'leave out the text that perf list prints in brackets'
     is "$(cat "$M/a/event")" page-faults
 }
 
@@ -174,7 +174,7 @@ t_a_mode_of_a_clock_event_is_refused_with_the_behaviour_of_perf() {
     mount_pmcfs
     pmc a
     for name in task-clock cpu-clock; do
-        says "$name:u" "\(perf counts both, whatever the modifier\): write $name"
+        event_refused "$name:u" "\(perf counts both, whatever the modifier\): write $name"
     done
 }
 

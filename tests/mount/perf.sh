@@ -13,10 +13,10 @@ C
     HOT=$!
 }
 
-# perf_reads REPORT|SCRIPT…: runs perf on standard input. Its messages in $T/said must not be about the stream.
+# perf_reads REPORT|SCRIPT…: runs perf on standard input. Its messages in $T/printed must not be about the stream.
 perf_reads() {
-    HOME=$T timeout 40 perf "$1" -i - "${@:2}" 2>"$T/said" || die "perf $1: $(cat "$T/said")"
-    unlike "$(cat "$T/said")" 'rror|ailed|corrupt|unexpected|nvalid|ut of order' "perf $1 said"
+    HOME=$T timeout 40 perf "$1" -i - "${@:2}" 2>"$T/printed" || die "perf $1: $(cat "$T/printed")"
+    unlike "$(cat "$T/printed")" 'rror|ailed|corrupt|unexpected|nvalid|ut of order' "perf $1 printed"
 }
 
 # sampled NAME N: the PMC has at least N samples.
@@ -57,7 +57,7 @@ t_perf_reads_while_it_is_written() {
     mount_pmcfs
     hot_start
     pmc p event=cpu-clock freq=97 "target=$HOT"
-    HOME=$T stdbuf -oL perf script -i - -F comm,ip,sym <"$M/p/samples.perf" >"$T/script" 2>"$T/said" &
+    HOME=$T stdbuf -oL perf script -i - -F comm,ip,sym <"$M/p/samples.perf" >"$T/script" 2>"$T/printed" &
     local script=$!
     eventually 20 'grep -q "^ *hot .* burn" "$T/script"'
     local seen
@@ -65,7 +65,7 @@ t_perf_reads_while_it_is_written() {
     eventually 20 "((\$(wc -l <'$T/script') > $seen + 10))"
     is "$(state p)" running
     ctl p stop
-    end_within 20 $script || die "perf script ended with $?: $(cat "$T/said")"
+    end_within 20 $script || die "perf script ended with $?: $(cat "$T/printed")"
     kill "$HOT"
 }
 
@@ -170,7 +170,7 @@ t_records_that_a_reader_missed_are_reported() {
     # The maps that addresses need were kept.
     perf_reads script -F ip,sym <"$T/perf.data" | awk '{ print $2 }' | sort | uniq -c | sort -rn |
         sed -n 1p >"$T/most"
-    like "$(cat "$T/said")" 'Processed .* lost [0-9]+ chunks'
+    like "$(cat "$T/printed")" 'Processed .* lost [0-9]+ chunks'
     like "$(cat "$T/most")" ' burn$'
     is "$(perf_reads report --stdio <"$T/perf.data" | sed -n 's/^# Total Lost Samples: //p')" "$((lost))" "in perf report"
     kill "$HOT"
@@ -195,11 +195,11 @@ t_a_log_without_samples_is_read() {
     mount_pmcfs
     pmc p event=cpu-clock freq=997 target=self
     ctl p stop
-    HOME=$T perf report --stdio -i - <"$M/p/samples.perf" >"$T/table" 2>"$T/said"
-    unlike "$(cat "$T/said")" 'failed|corrupt|unexpected|nvalid' 'perf said'
+    HOME=$T perf report --stdio -i - <"$M/p/samples.perf" >"$T/table" 2>"$T/printed"
+    unlike "$(cat "$T/printed")" 'failed|corrupt|unexpected|nvalid' 'perf printed'
     pmc n
-    HOME=$T perf report --stdio -i - <"$M/n/samples.perf" >"$T/table" 2>"$T/said"
-    like "$(cat "$T/said")" 'has no samples'
+    HOME=$T perf report --stdio -i - <"$M/n/samples.perf" >"$T/table" 2>"$T/printed"
+    like "$(cat "$T/printed")" 'has no samples'
     perf_reads script <"$M/n/samples.perf" >"$T/script"
     empty cat "$T/script"
 }

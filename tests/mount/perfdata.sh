@@ -5,8 +5,8 @@ perfdata() { "$HELPERS/pmc-perfdata-$VARIANT" "$@"; }
 
 # of_perf WORDS…: perf, which must not complain about the file.
 of_perf() {
-    HOME=$T timeout 60 perf "$@" 2>"$T/said" || die "perf $*: $(cat "$T/said")"
-    unlike "$(cat "$T/said")" 'rror|ailed|corrupt|unexpected|nvalid|ut of order|mismatch' "perf $1 said"
+    HOME=$T timeout 60 perf "$@" 2>"$T/reply" || die "perf $*: $(cat "$T/reply")"
+    unlike "$(cat "$T/reply")" 'rror|ailed|corrupt|unexpected|nvalid|ut of order|mismatch' "perf $1 reply"
 }
 
 # samples_of FILE: as perf prints them.
@@ -54,9 +54,9 @@ t_what_is_no_stream_and_no_file_is_a_sentence() {
     mount_pmcfs
     refuses() {
         local rc=0
-        perfdata "${@:3}" >"$T/out" 2>"$T/said" || rc=$?
+        perfdata "${@:3}" >"$T/out" 2>"$T/reply" || rc=$?
         is "$rc" "$1"
-        like "$(head -n 1 "$T/said")" "$2"
+        like "$(head -n 1 "$T/reply")" "$2"
     }
     printf 'a;b 1\n' >"$T/folded"
     refuses 1 'pmc-perfdata: the input is no stream' <"$T/folded"
@@ -69,7 +69,7 @@ t_what_is_no_stream_and_no_file_is_a_sentence() {
     refuses 1 'a perf.data file already' <"$T/perf.data"
     head -c 190 "$M/p/samples.perf" >"$T/cut"
     refuses 1 'middle of a record' <"$T/cut"
-    { perfdata "$M/p" 2>"$T/said" || :; } | cat >"$T/out"
-    is "$(cat "$T/said")" 'pmc-perfdata: standard output must be a file, from its start: pmc-perfdata PMC > FILE'
+    { perfdata "$M/p" 2>"$T/reply" || :; } | cat >"$T/out"
+    is "$(cat "$T/reply")" 'pmc-perfdata: standard output must be a file, from its start: pmc-perfdata PMC > FILE'
     like "$(perfdata -h)" "^usage: pmc-perfdata"
 }

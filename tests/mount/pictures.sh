@@ -17,8 +17,8 @@ import sys, xml.etree.ElementTree as tree
 svg = "{http://www.w3.org/2000/svg}"
 for g in tree.parse(sys.argv[1]).iter(svg + "g"):
     first, samples, level = g.get("data-box").split()
-    name, _, said = g.find(svg + "title").text.rpartition(" (")
-    assert said.startswith(samples + " samples, "), said
+    name, _, printed = g.find(svg + "title").text.rpartition(" (")
+    assert printed.startswith(samples + " samples, "), printed
     print(level, first, samples, g.find(svg + "rect").get("class"), name)
 P
 }
@@ -32,9 +32,9 @@ drawn() {
 # misused STATUS REGEX WORDS…: one sentence, and no picture.
 misused() {
     local rc=0
-    tool "${@:3}" >"$T/out" 2>"$T/said" </dev/null || rc=$?
+    tool "${@:3}" >"$T/out" 2>"$T/printed" </dev/null || rc=$?
     is "$rc" "$1" "exit status of ${*:3}"
-    like "$(head -n 1 "$T/said")" "^$3: $2"
+    like "$(head -n 1 "$T/printed")" "^$3: $2"
     empty cat "$T/out"
 }
 
@@ -49,11 +49,11 @@ profiled() {
 }
 
 t_comments_of_folded_stacks_are_skipped() {
-    is "$(drawn $'# difference of two runs 12\n#\n#x;f 2\na;b 3\n' 2>"$T/said" | sed 's/ u[0-9] / /')" '1 0 2 #x
+    is "$(drawn $'# difference of two runs 12\n#\n#x;f 2\na;b 3\n' 2>"$T/printed" | sed 's/ u[0-9] / /')" '1 0 2 #x
 2 0 2 f
 1 2 3 a
 2 2 3 b'
-    empty cat "$T/said"
+    empty cat "$T/printed"
 }
 
 t_folded_counts_are_one_integer() {
@@ -146,7 +146,7 @@ t_small_frames_are_left_out_and_counted() {
     printf 'a;b 999\na;c 1\na;d;e 1\n' >"$T/folded"
     tool pmc-flamegraph -m 0.1 "$T/folded" >"$T/out"
     is "$(frames "$T/out" | sed 's/.* //' | xargs)" 'all a b'
-    grep -q '>1001 samples; 3 frames of less than 0.1 % are left out<' "$T/out" || die 'not said'
+    grep -q '>1001 samples; 3 frames of less than 0.1 % are left out<' "$T/out" || die 'not printed'
 }
 
 t_without_stacks_there_is_a_sentence_and_no_picture() {
@@ -173,8 +173,8 @@ pmcs() { (cd "$M" && compgen -G 'pmc-flamegraph-*') || :; }
 
 # all_samples FILE WORDS: the root of a picture has all the samples of the message.
 all_samples() {
-    like "$(cat "$T/said")" "^pmc-flamegraph: [0-9]+ samples, 0 lost, 0 hidden$"
-    is "$(frames "$1" | sed -n 1p)" "0 0 $(awk '{ print $2 }' "$T/said") all all"
+    like "$(cat "$T/printed")" "^pmc-flamegraph: [0-9]+ samples, 0 lost, 0 hidden$"
+    is "$(frames "$1" | sed -n 1p)" "0 0 $(awk '{ print $2 }' "$T/printed") all all"
     grep -q ' samples, 0 lost, 0 hidden[<;]' "$1" || die 'not in the picture'
 }
 
@@ -182,18 +182,18 @@ all_samples() {
 t_a_command_becomes_a_flame_graph() {
     mount_pmcfs
     local rc=0
-    echo go | recorded -o "$T/x.svg" -- sh -c '"$1" child; exit 7' sh "$HELPERS/hot" >"$T/out" 2>"$T/said" || rc=$?
+    echo go | recorded -o "$T/x.svg" -- sh -c '"$1" child; exit 7' sh "$HELPERS/hot" >"$T/out" 2>"$T/printed" || rc=$?
     is "$rc" 7 'exit status of the command'
     is "$(xargs <"$T/out")" 'ready done' 'its output'
     all_samples "$T/x.svg"
     like "$(frames "$T/x.svg" | sed 's/.* //' | xargs)" 'hotchild.* main .*hot_outer.* hot_inner'
     like "$(cat "$T/x.svg")" '<title>sh -c .*: cpu-clock</title>'
     empty pmcs
-    echo go | recorded -- "$HELPERS/hot" own >"$T/x.svg" 2>"$T/said"
-    is "$(grep -v '^pmc-' "$T/said" | xargs)" 'ready done' 'without -o, on standard error'
+    echo go | recorded -- "$HELPERS/hot" own >"$T/x.svg" 2>"$T/printed"
+    is "$(grep -v '^pmc-' "$T/printed" | xargs)" 'ready done' 'without -o, on standard error'
     like "$(frames "$T/x.svg" | sed 's/.* //' | xargs)" 'hot_outer.* hot_inner'
     rc=0
-    recorded -o "$T/y.svg" -- "$T/nosuch" 2>"$T/said" || rc=$?
+    recorded -o "$T/y.svg" -- "$T/nosuch" 2>"$T/printed" || rc=$?
     is "$rc" 127
     empty pmcs
 }
@@ -203,20 +203,20 @@ t_a_running_process_becomes_a_flame_graph() {
     mount_pmcfs
     talker_start own "$HELPERS/hot" own 60000
     echo go >&"${IN[own]}"
-    recorded -p "${PID_OF[own]}" -d 1 -o "$T/x.svg" 2>"$T/said"
+    recorded -p "${PID_OF[own]}" -d 1 -o "$T/x.svg" 2>"$T/printed"
     all_samples "$T/x.svg"
     like "$(frames "$T/x.svg" | sed 's/.* //' | xargs)" 'main .*hot_outer.* hot_inner'
-    recorded -a -d 0.5 -e task-clock -o "$T/a.svg" 2>"$T/said"
+    recorded -a -d 0.5 -e task-clock -o "$T/a.svg" 2>"$T/printed"
     like "$(frames "$T/a.svg" | sed 's/.* //' | xargs)" 'hot_outer.* hot_inner'
     like "$(cat "$T/a.svg")" '<title>all CPUs: task-clock</title>'
     # An interrupt ends the recording, and the picture is drawn. Another signal ends it without a picture.
-    env --default-signal=INT PMC="$M" PATH="$T/names:$PATH" "$EXAMPLES/pmc-flamegraph" -p "${PID_OF[own]}" >"$T/x.svg" 2>"$T/said" &
+    env --default-signal=INT PMC="$M" PATH="$T/names:$PATH" "$EXAMPLES/pmc-flamegraph" -p "${PID_OF[own]}" >"$T/x.svg" 2>"$T/printed" &
     local tool=$! rc=0
     eventually 20 '[[ $(cat "$M"/pmc-flamegraph-*/count 2>/dev/null) -gt 300000000 ]]'
     kill -INT "$tool"
     wait "$tool" || die "exit status $?"
     all_samples "$T/x.svg"
-    PMC="$M" "$EXAMPLES/pmc-flamegraph" -p "${PID_OF[own]}" >"$T/x.svg" 2>"$T/said" &
+    PMC="$M" "$EXAMPLES/pmc-flamegraph" -p "${PID_OF[own]}" >"$T/x.svg" 2>"$T/printed" &
     tool=$!
     eventually 20 '[[ $(cat "$M"/pmc-flamegraph-*/count 2>/dev/null) -gt 0 ]]'
     kill -TERM "$tool"
@@ -234,9 +234,9 @@ t_a_recording_is_larger_than_the_log() {
     [[ $(pmc s; result write "$M/s/config" 'event=cpu-clock freq=997 callchain=dwarf kernel=off') == ok ]] ||
         skip "no stacks here: $(cat "$M/s/error")"
     gcc -O1 -g -fomit-frame-pointer -o "$T/bare" "${TEST_FILE%/*}/hot.c"
-    echo go | recorded --dwarf -o "$T/x.svg" -- "$T/bare" own 5000 >"$T/out" 2>"$T/said"
-    between "$(awk '{ print $2 }' "$T/said")" 1200 5000
-    is "$(frames "$T/x.svg" | sed -n 1p)" "0 0 $(awk '{ print $2 }' "$T/said") all all"
+    echo go | recorded --dwarf -o "$T/x.svg" -- "$T/bare" own 5000 >"$T/out" 2>"$T/printed"
+    between "$(awk '{ print $2 }' "$T/printed")" 1200 5000
+    is "$(frames "$T/x.svg" | sed -n 1p)" "0 0 $(awk '{ print $2 }' "$T/printed") all all"
     like "$(frames "$T/x.svg" | sed 's/.* //' | xargs)" 'main .*hot_outer.* hot_inner'
 }
 
@@ -244,9 +244,9 @@ t_recording_is_refused_with_a_sentence() {
     mount_pmcfs
     refuses() {
         local rc=0
-        recorded "${@:3}" >"$T/out" 2>"$T/said" </dev/null || rc=$?
+        recorded "${@:3}" >"$T/out" 2>"$T/printed" </dev/null || rc=$?
         is "$rc" "$1" "exit status of ${*:3}"
-        like "$(head -n 1 "$T/said")" "^pmc-flamegraph: $2"
+        like "$(head -n 1 "$T/printed")" "^pmc-flamegraph: $2"
         empty cat "$T/out"
         empty pmcs
     }
@@ -284,7 +284,7 @@ t_idle_cpus_are_left_out() {
     printf 'idle;cpu_startup_entry_[k];do_idle_[k] 5\nidle;main 1\na;b 2\n' >"$T/folded"
     tool pmc-flamegraph "$T/folded" >"$T/x.svg"
     is "$(frames "$T/x.svg" | sed 's/.* //' | xargs)" 'all a b idle main'
-    grep -q '>3 samples; 5 of idle CPUs are left out<' "$T/x.svg" || die 'not said'
+    grep -q '>3 samples; 5 of idle CPUs are left out<' "$T/x.svg" || die 'not printed'
     tool pmc-flamegraph -i "$T/folded" >"$T/x.svg"
     is "$(frames "$T/x.svg" | sed -n 1p)" '0 0 8 all all'
 }
@@ -302,8 +302,8 @@ t_a_sort_that_fails_makes_no_picture() {
     printf '#!/bin/sh\necho sort: disk full >&2\nexit 2\n' >"$T/failing/sort"
     chmod +x "$T/failing/sort"
     local rc=0
-    printf 'a 1\n' | PATH=$T/failing:$PATH tool pmc-flamegraph >"$T/out" 2>"$T/said" || rc=$?
-    is "$rc $(cat "$T/said" "$T/out")" '1 sort: disk full'
+    printf 'a 1\n' | PATH=$T/failing:$PATH tool pmc-flamegraph >"$T/out" 2>"$T/printed" || rc=$?
+    is "$rc $(cat "$T/printed" "$T/out")" '1 sort: disk full'
 }
 
 # What a user does with it. The widths of all letters are those of the fonts that are here.
@@ -459,11 +459,11 @@ if not pid:
     fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 20, 60, 0, 0))
     signal.signal(signal.SIGINT, signal.SIG_DFL) # which tests in the background ignore
     os.execv(program, [program, pmc])
-said = b""
+printed = b""
 def until(screens):
-    global said
-    while said.count(b"\x1b[J") < screens:
-        said += os.read(fd, 4096)
+    global printed
+    while printed.count(b"\x1b[J") < screens:
+        printed += os.read(fd, 4096)
 until(3)
 if end == "stop":
     open(pmc + "/ctl", "w").write("stop")
@@ -471,11 +471,11 @@ else:
     os.write(fd, b"\x03")
 try:
     while piece := os.read(fd, 4096):
-        said += piece
+        printed += piece
 except OSError:
     pass # it has exited
 assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == (0 if end == "stop" else 130)
-screen = said.split(b"\x1b[H")[3].split(b"\x1b[J")[0].replace(b"\x1b[K", b"").decode().split("\r\n")
+screen = printed.split(b"\x1b[H")[3].split(b"\x1b[J")[0].replace(b"\x1b[K", b"").decode().split("\r\n")
 assert len(screen) <= 20 and all(len(line) <= 60 for line in screen), screen
 assert screen[0].strip() == "a: each interval" and screen[2].strip() == "task-clock (ns)", screen
 assert any("**" in line for line in screen) and screen[-3].strip() == "seconds", screen

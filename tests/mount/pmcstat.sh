@@ -226,8 +226,8 @@ t_p19_pmcstat_prints_the_callers_of_functions() {
     is "$(awk 'NR == 1 { n = substr($3, 2) } NR > 1 && /^[0-9]/ { sub(/\].*/, ""); sub(/.*\[/, ""); n -= $0 } END { print n }' "$T/graph")" 0
     hot -P cpu-clock -O "$T/stored" -G "$T/graph"
     graph_is "$T/graph"
-    tool pmcstat -R "$T/stored" -G - 2>"$T/said" | cmp - "$T/graph"
-    like "$(cat "$T/said")" '^pmcstat: [0-9]+ samples, 0 lost, 0 hidden$'
+    tool pmcstat -R "$T/stored" -G - 2>"$T/printed" | cmp - "$T/graph"
+    like "$(cat "$T/printed")" '^pmcstat: [0-9]+ samples, 0 lost, 0 hidden$'
     empty tool pmcstat -R "$T/stored" -q -G /dev/null
     is "$(tool pmcstat -R "$T/stored" -z 2 -G - | grep -c '^  ' || :)" 0
     between "$(tool pmcstat -R "$T/stored" -z 2 -G - | grep -c '^ ')" 1 1000
@@ -339,16 +339,16 @@ t_p25_p26_pmcstat_shows_the_top_again_and_again() {
 #@ slow
 t_p28_pmcstat_counts_unresolved_samples() {
     stored_log
-    tool pmcstat -R "$T/stored" -v -G /dev/null 2>"$T/said"
-    is "$(sed 's/ .*//; /^pmcstat:/d' "$T/said" | paste -sd ' ')" \
+    tool pmcstat -R "$T/stored" -v -G /dev/null 2>"$T/printed"
+    is "$(sed 's/ .*//; /^pmcstat:/d' "$T/printed" | paste -sd ' ')" \
         '#exec/elf #exec/unknown #samples/total #samples/unclaimed #samples/unknown-object #samples/unknown-function #callchain/dubious-frames #records/dropped'
-    is "$(sed -n 's/^#samples.total //p' "$T/said")" "$(lines "$T/stored" callchain)"
-    is "$(sed -n 's/^#exec.elf //p' "$T/said")" 1
+    is "$(sed -n 's/^#samples.total //p' "$T/printed")" "$(lines "$T/stored" callchain)"
+    is "$(sed -n 's/^#exec.elf //p' "$T/printed")" 1
     sed '/ map-in pid=[0-9]/d' "$T/stored" >"$T/unmapped"
-    tool pmcstat -R "$T/unmapped" -v -G /dev/null 2>"$T/said"
-    between "$(sed -n 's/^#samples.unclaimed //p' "$T/said")" 100 1000
-    tool pmcstat -v -P cpu-clock -O "$T/stored" true 2>"$T/said"
-    is "$(cat "$T/said")" 'pmcstat: P/cpu-clock is cpu-clock sampling: freq 997, depth 127'
+    tool pmcstat -R "$T/unmapped" -v -G /dev/null 2>"$T/printed"
+    between "$(sed -n 's/^#samples.unclaimed //p' "$T/printed")" 100 1000
+    tool pmcstat -v -P cpu-clock -O "$T/stored" true 2>"$T/printed"
+    is "$(cat "$T/printed")" 'pmcstat: P/cpu-clock is cpu-clock sampling: freq 997, depth 127'
 }
 
 #@ slow
@@ -357,7 +357,7 @@ t_p28_pmcstat_counts_samples_without_a_function() {
     copy_tools
     strip -o "$T/stripped" "$HELPERS/hot"
     echo go | tool pmcstat -P cpu-clock -O "$T/stored" "$T/stripped" own 300 >"$T/hot.out"
-    tool pmcstat -R "$T/stored" -v -G /dev/null 2>"$T/said"
+    tool pmcstat -R "$T/stored" -v -G /dev/null 2>"$T/printed"
     /usr/bin/python3 - "$T/stored" >"$T/places" <<'P'
 import sys
 maps, inside, total = [], 0, 0
@@ -374,11 +374,11 @@ P
     local inside all
     read -r inside all <"$T/places"
     ((inside * 2 > all)) || die "only $inside of $all samples are in the program"
-    between "$(sed -n 's/^#samples.unknown-function //p' "$T/said")" "$inside" "$all"
+    between "$(sed -n 's/^#samples.unknown-function //p' "$T/printed")" "$inside" "$all"
     # A program that has its names is known.
     echo go | tool pmcstat -P cpu-clock -O "$T/named" "$HELPERS/hot" own 300 >"$T/hot.out"
-    tool pmcstat -R "$T/named" -v -G /dev/null 2>"$T/said"
-    between "$(sed -n 's/^#samples.unknown-function //p' "$T/said")" 0 $((inside / 2))
+    tool pmcstat -R "$T/named" -v -G /dev/null 2>"$T/printed"
+    between "$(sed -n 's/^#samples.unknown-function //p' "$T/printed")" 0 $((inside / 2))
 }
 
 #@ slow

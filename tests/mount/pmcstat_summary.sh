@@ -87,10 +87,10 @@ echo >>"$1"
 shift
 exec "$@" $(($(wc -l <runs) * 1000)) 0
 S
-    tool pmcstat -r 4 -j -o "$T/out" -p page-faults sh "$T/growing" runs "${TOUCHING[@]}" >"$T/said"
-    is "$(wc -l <runs) $(wc -l <"$T/said")" '4 4'
+    tool pmcstat -r 4 -j -o "$T/out" -p page-faults sh "$T/growing" runs "${TOUCHING[@]}" >"$T/printed"
+    is "$(wc -l <runs) $(wc -l <"$T/printed")" '4 4'
     is "$(json "$T/out" 'len(d), d[0]["runs"], d[0]["status"]')" '(1, 4, 0)'
-    mean=$(awk '{ s += $1 } END { printf "%d", s / 4 }' "$T/said")
+    mean=$(awk '{ s += $1 } END { printf "%d", s / 4 }' "$T/printed")
     between "$(json "$T/out" 'd[0]["counts"][0]["count"]')" $((mean - 300)) $((mean + 300))
     between "$(json "$T/out" 'round(d[0]["counts"][0]["count"] * d[0]["counts"][0]["spread_percent"] / 100)')" 630 660 \
         'sqrt(sum of the squares / 3 / 4)'
@@ -104,8 +104,8 @@ S
 t_each_run_has_separate_pmcs() {
     mount_pmcfs
     copy_tools
-    tool pmcstat -r 3 -o "$T/out" -p page-faults -s context-switches sh -c 'cd "$PMC" && echo pmcstat-*' >"$T/said"
-    is "$(sed 's/pmcstat-[0-9]*-//g' "$T/said" | paste -sd ,)" '1 2,3 4,5 6'
+    tool pmcstat -r 3 -o "$T/out" -p page-faults -s context-switches sh -c 'cd "$PMC" && echo pmcstat-*' >"$T/printed"
+    is "$(sed 's/pmcstat-[0-9]*-//g' "$T/printed" | paste -sd ,)" '1 2,3 4,5 6'
 }
 
 t_the_status_is_that_of_the_command() {

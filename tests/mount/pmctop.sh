@@ -18,7 +18,7 @@ names() { batch -n 1 "$@" | cut -f 1 | xargs; }
 # batch_start OPTION…: in the background, ten readings a second; its lines are in $T/lines, its PID in BATCH.
 batch_start() {
     : >"$T/lines"
-    PMC=$M "$(top_program)" -b -d 0.1 "$@" >"$T/lines" 2>"$T/said" &
+    PMC=$M "$(top_program)" -b -d 0.1 "$@" >"$T/lines" 2>"$T/reply" &
     BATCH=$!
     lines_have "$(printf '\t')"
 }
@@ -36,8 +36,8 @@ ends_with() {
     local rc=0
     end_within 10 "$3" || rc=$?
     is "$rc" "$1" "exit status"
-    like "$(cat "$T/said")" "$2"
-    is "$(wc -l <"$T/said")" 1 "sentences"
+    like "$(cat "$T/reply")" "$2"
+    is "$(wc -l <"$T/reply")" 1 "sentences"
 }
 
 # fake FILE TEXT: a tree of plain files.
@@ -187,7 +187,7 @@ t_pmcs_come_and_go_between_readings() {
     kill "$BATCH"
     is "$(cut -f 2,5 "$T/lines" | tail -n +2 | sort -u)" $'a\t-\na\t0.000\nb\t-\nb\t0.000\nnew\t-\nnew\t0.000'
     is "$(awk '$2 == "new" { print $5; exit }' "$T/lines")" -
-    is "$(cat "$T/said")" ''
+    is "$(cat "$T/reply")" ''
 }
 
 t_a_count_that_went_back_has_no_rate() {
@@ -257,14 +257,14 @@ unmount_all() {
 t_without_a_mount_a_sentence_names_the_command() {
     local rc=0
     unmount_all
-    env -u PMC "$(top_program)" -b -n 1 >"$T/out" 2>"$T/said" || rc=$?
+    env -u PMC "$(top_program)" -b -n 1 >"$T/out" 2>"$T/reply" || rc=$?
     is "$rc" 1
     is "$(cat "$T/out")" ''
-    is "$(cat "$T/said")" 'pmctop: no pmcfs is mounted: mount one as root with "pmcfs /pmc" or "systemctl start pmcfs"'
+    is "$(cat "$T/reply")" 'pmctop: no pmcfs is mounted: mount one as root with "pmcfs /pmc" or "systemctl start pmcfs"'
     rc=0
-    PMC=$T "$(top_program)" 2>"$T/said" || rc=$?
+    PMC=$T "$(top_program)" 2>"$T/reply" || rc=$?
     is "$rc" 1
-    like "$(cat "$T/said")" "^pmctop: no pmcfs that you may read is mounted on $T \(No such file"
+    like "$(cat "$T/reply")" "^pmctop: no pmcfs that you may read is mounted on $T \(No such file"
 }
 
 t_the_first_mount_is_found() {
@@ -282,9 +282,9 @@ t_a_wrong_call_is_refused() {
     for words in '-x' '-n 0' '-n -1' '-n 1x' '-d 0' '-d nan' '-d 1s' '-s speed' 'word' "-f $(printf '%64s' '' | tr ' ' x)"; do
         local rc=0
         # shellcheck disable=SC2086 # word splitting is intended
-        top -b $words >"$T/out" 2>"$T/said" || rc=$?
+        top -b $words >"$T/out" 2>"$T/reply" || rc=$?
         is "$rc" 2 "$words"
-        like "$(cat "$T/said")" 'usage: pmctop ' "$words"
+        like "$(cat "$T/reply")" 'usage: pmctop ' "$words"
     done
 }
 
@@ -300,13 +300,13 @@ t_its_options_are_in_its_page() {
 t_an_output_that_is_not_a_terminal_is_reported() {
     mount_pmcfs
     local rc=0
-    top >"$T/out" 2>"$T/said" </dev/null || rc=$?
+    top >"$T/out" 2>"$T/reply" </dev/null || rc=$?
     is "$rc" 1
-    is "$(cat "$T/said")" 'pmctop: standard input or output is not a terminal: -b prints lines'
+    is "$(cat "$T/reply")" 'pmctop: standard input or output is not a terminal: -b prints lines'
     rc=0
-    top -b -n 1 >/dev/full 2>"$T/said" || rc=$?
+    top -b -n 1 >/dev/full 2>"$T/reply" || rc=$?
     is "$rc" 1
-    is "$(cat "$T/said")" 'pmctop: cannot write the output: No space left on device'
+    is "$(cat "$T/reply")" 'pmctop: cannot write the output: No space left on device'
 }
 
 # ---- unmounting, and directories that are not mounts ----
@@ -340,7 +340,7 @@ t_a_daemon_that_is_replaced_is_not_noticed() {
         lines_have "\ta\tpage-faults\t$count\t"
     done
     kill "$BATCH"
-    is "$(cat "$T/said")" ''
+    is "$(cat "$T/reply")" ''
     is "$(stat_value restarts)" 3
 }
 
@@ -590,7 +590,7 @@ t_an_unmount_closes_the_screen_with_one_sentence() {
     shows '^pmctop: pmcfs was unmounted from /.*ended 1'
 }
 
-# The terminal is gone, and nothing is said to a program that ignores SIGHUP.
+# The terminal is gone, and a program that ignores SIGHUP gets no message.
 #@ slow
 t_a_terminal_that_disappears_stops_pmctop() {
     mount_pmcfs

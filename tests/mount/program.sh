@@ -30,35 +30,35 @@ t_usage_errors_are_2() {
     for arguments in '' '--nonsense' 'a b c' '-o' '-c'; do
         rc=0
         # shellcheck disable=SC2086 # word splitting is intended
-        "$BIN" $arguments >"$T/said" 2>&1 || rc=$?
+        "$BIN" $arguments >"$T/printed" 2>&1 || rc=$?
         is "$rc" 2 "status of: pmcfs $arguments"
-        [[ -s $T/said ]] || die "nothing said"
+        [[ -s $T/printed ]] || die "nothing printed"
     done
 }
 
 t_a_failure_to_mount_is_one_sentence_and_1() {
     local rc=0
-    "$BIN" "$T/nowhere" >"$T/said" 2>&1 || rc=$?
-    is "$rc $(wc -l <"$T/said")" "1 1"
-    like "$(cat "$T/said")" "$T/nowhere"
+    "$BIN" "$T/nowhere" >"$T/printed" 2>&1 || rc=$?
+    is "$rc $(wc -l <"$T/printed")" "1 1"
+    like "$(cat "$T/printed")" "$T/nowhere"
     rc=0
     touch "$T/file"
-    "$BIN" "$T/file" >"$T/said" 2>&1 || rc=$?
-    is "$rc $(wc -l <"$T/said")" "1 1"
+    "$BIN" "$T/file" >"$T/printed" 2>&1 || rc=$?
+    is "$rc $(wc -l <"$T/printed")" "1 1"
     rc=0
     mkdir "$T/dir"
-    as "$ALICE" "$BIN" "$T/dir" >"$T/said" 2>&1 || rc=$?
-    is "$rc $(wc -l <"$T/said")" "1 1"
+    as "$ALICE" "$BIN" "$T/dir" >"$T/printed" 2>&1 || rc=$?
+    is "$rc $(wc -l <"$T/printed")" "1 1"
     rc=0
-    setpriv --bounding-set=-all "$BIN" "$T/dir" >"$T/said" 2>&1 || rc=$?
-    is "$rc $(wc -l <"$T/said")" "1 1" "without capabilities: $(cat "$T/said")"
+    setpriv --bounding-set=-all "$BIN" "$T/dir" >"$T/printed" 2>&1 || rc=$?
+    is "$rc $(wc -l <"$T/printed")" "1 1" "without capabilities: $(cat "$T/printed")"
 }
 
 t_it_returns_when_the_tree_is_usable() {
     mkdir "$T/d"
-    "$BIN" "$T/d" >"$T/said" 2>&1
+    "$BIN" "$T/d" >"$T/printed" 2>&1
     grep -q interface "$T/d/info/version"
-    is "$(grep -vc 'without CAP_' "$T/said")" "$([[ -d $T/d/events/cpu ]] && echo 0 || echo 1)" 'one line where there is no PMU'
+    is "$(grep -vc 'without CAP_' "$T/printed")" "$([[ -d $T/d/events/cpu ]] && echo 0 || echo 1)" 'one line where there is no PMU'
     unmount_and_wait "$T/d"
 }
 
@@ -107,8 +107,8 @@ t_the_options_of_mount_8_are_known() {
         lazytime nolazytime dirsync auto noauto defaults dev nodev exec noexec suid nosuid iversion noiversion \
         mand nomand loud silent symfollow nosymfollow _netdev nofail user nouser users nousers owner noowner \
         group nogroup rw ro x-systemd.automount X-mount.mkdir context=a:b; do
-        "$BIN" --check -o "$option" >"$T/said" 2>&1 || die "$option: $(cat "$T/said")"
-        [[ ! -s $T/said ]] || die "$option: $(cat "$T/said")"
+        "$BIN" --check -o "$option" >"$T/printed" 2>&1 || die "$option: $(cat "$T/printed")"
+        [[ ! -s $T/printed ]] || die "$option: $(cat "$T/printed")"
     done
     installed
     mkdir "$T/d"
@@ -124,10 +124,10 @@ t_a_remount_is_refused_in_a_sentence() {
     installed
     mkdir "$T/d"
     mount -t fuse.pmcfs pmcfs "$T/d"
-    [[ -e /sys/fs/selinux/enforce ]] || ! "$BIN" -o 'ro,context="a:b:c0,c1",noatime' "$T" 2>"$T/said" || die "accepted"
-    like "$(<"$T/said")" 'the kernel refuses context="a:b:c0,c1", which needs SELinux'
-    ! mount -o remount,ro "$T/d" 2>"$T/said" || die "accepted"
-    is "$(grep -c 'a mount of pmcfs cannot be remounted: unmount it and mount it again' "$T/said")" 1
+    [[ -e /sys/fs/selinux/enforce ]] || ! "$BIN" -o 'ro,context="a:b:c0,c1",noatime' "$T" 2>"$T/printed" || die "accepted"
+    like "$(<"$T/printed")" 'the kernel refuses context="a:b:c0,c1", which needs SELinux'
+    ! mount -o remount,ro "$T/d" 2>"$T/printed" || die "accepted"
+    is "$(grep -c 'a mount of pmcfs cannot be remounted: unmount it and mount it again' "$T/printed")" 1
     is "$(flags_of "$T/d")" rw,relatime
     mkdir "$T/d/a"
     unmount_and_wait "$T/d"
@@ -145,9 +145,9 @@ t_a_line_of_fstab() {
 t_a_second_instance_on_the_same_directory_is_refused() {
     mount_pmcfs
     local rc=0
-    "$BIN" -f "$M" >"$T/said" 2>&1 || rc=$?
-    is "$rc $(wc -l <"$T/said")" "1 1"
-    like "$(cat "$T/said")" "$M"
+    "$BIN" -f "$M" >"$T/printed" 2>&1 || rc=$?
+    is "$rc $(wc -l <"$T/printed")" "1 1"
+    like "$(cat "$T/printed")" "$M"
     grep -q interface "$M/info/version"
 }
 
@@ -164,7 +164,7 @@ t_a_stale_mount_is_taken_over() {
     kill -KILL "$DAEMON"
     wait "$DAEMON" || :
     DAEMON=0
-    ! ls "$M" 2>"$T/said" || die "the tree is still there"
+    ! ls "$M" 2>"$T/printed" || die "the tree is still there"
     "$BIN" -f "$M" >>"$T/daemon" 2>&1 &
     DAEMON_OF["$M"]=$!
     # The kernel caches names of the dead mount, so a file is read.
@@ -175,10 +175,10 @@ t_a_stale_mount_is_taken_over() {
 t_check_names_file_and_line() {
     printf '# comment\nmincount = 500\nnonsense = 1\nnotify_ms = 0\n' >"$T/conf"
     local rc=0
-    "$BIN" --check -c "$T/conf" >"$T/said" 2>&1 || rc=$?
+    "$BIN" --check -c "$T/conf" >"$T/printed" 2>&1 || rc=$?
     is "$rc" 1
-    grep -q "$T/conf:3: .*nonsense" "$T/said"
-    grep -q "$T/conf:4: .*notify_ms" "$T/said"
+    grep -q "$T/conf:3: .*nonsense" "$T/printed"
+    grep -q "$T/conf:4: .*notify_ms" "$T/printed"
     sed -i 3,4d "$T/conf"
     "$BIN" --check -c "$T/conf"
 }
@@ -192,26 +192,26 @@ t_the_configuration_is_a_regular_file_of_bounded_size() {
         why=${what#*:} what=$T/${what%%:*}
         for arguments in --check "-f $T/pmc"; do
             # shellcheck disable=SC2086
-            ! timeout 30 "$BIN" -c "$what" $arguments >"$T/said" 2>&1 || die "accepted: $what"
-            like "$(<"$T/said")" "cannot read the configuration \"$what\": $why"
+            ! timeout 30 "$BIN" -c "$what" $arguments >"$T/printed" 2>&1 || die "accepted: $what"
+            like "$(<"$T/printed")" "cannot read the configuration \"$what\": $why"
         done
     done
-    ! timeout 30 "$BIN" --check -c /dev/zero >"$T/said" 2>&1 || die 'accepted: a device'
-    like "$(<"$T/said")" 'it is not a regular file'
+    ! timeout 30 "$BIN" --check -c /dev/zero >"$T/printed" 2>&1 || die 'accepted: a device'
+    like "$(<"$T/printed")" 'it is not a regular file'
 }
 
 t_check_goes_from_line_to_line_and_names_a_section_once() {
     printf 'notify_ms = 0\n[other]\na = 1\nb = 2\nnothing\n[pmcfs]\nnonsense = 1\n' >"$T/conf"
-    ! "$BIN" --check -c "$T/conf" >"$T/said" 2>&1 || die "accepted"
-    is "$(sed "s#.*$T/conf:\([0-9]*\): .*#\1#" "$T/said" | tr '\n' ' ')" '1 2 7 5 ' "lines: $(cat "$T/said")"
-    ! grep using "$T/said" || die "--check uses nothing"
+    ! "$BIN" --check -c "$T/conf" >"$T/printed" 2>&1 || die "accepted"
+    is "$(sed "s#.*$T/conf:\([0-9]*\): .*#\1#" "$T/printed" | tr '\n' ' ')" '1 2 7 5 ' "lines: $(cat "$T/printed")"
+    ! grep using "$T/printed" || die "--check uses nothing"
 }
 
 t_too_large_a_log_is_complained_about_where_it_was_set() {
     mkdir "$T/d"
     printf '# comment\nnbuffers = 1000\n' >"$T/conf"
-    ! "$BIN" --check -c "$T/conf" >"$T/said" 2>&1 || die "accepted"
-    like "$(cat "$T/said")" "$T/conf:2: .*nbuffers=1000 is more than 32 MiB$"
+    ! "$BIN" --check -c "$T/conf" >"$T/printed" 2>&1 || die "accepted"
+    like "$(cat "$T/printed")" "$T/conf:2: .*nbuffers=1000 is more than 32 MiB$"
     echo >"$T/conf"
     mount_pmcfs -c "$T/conf" -o nbuffers=1000
     like "$(cat "$T/daemon")" ' -o: .*nbuffers=1000 is more than 32 MiB; using 256 and 32'
@@ -220,17 +220,17 @@ t_too_large_a_log_is_complained_about_where_it_was_set() {
 t_a_backend_that_does_not_exist_is_a_usage_error() {
     local rc=0
     mkdir "$T/d"
-    "$BIN" -o backend=zzz "$T/d" >"$T/said" 2>&1 || rc=$?
-    is "$rc $(wc -l <"$T/said")" '2 1'
-    like "$(cat "$T/said")" '-o: .*zzz.*perf or sim'
+    "$BIN" -o backend=zzz "$T/d" >"$T/printed" 2>&1 || rc=$?
+    is "$rc $(wc -l <"$T/printed")" '2 1'
+    like "$(cat "$T/printed")" '-o: .*zzz.*perf or sim'
     printf '# comment\nbackend = zzz\nnotify_ms = 0\n' >"$T/conf"
     for arguments in --check "-f $T/d"; do
         rc=0
         # shellcheck disable=SC2086 # word splitting is intended
-        "$BIN" -c "$T/conf" $arguments >"$T/said" 2>&1 || rc=$?
+        "$BIN" -c "$T/conf" $arguments >"$T/printed" 2>&1 || rc=$?
         is "$rc" 2 "status of $arguments"
-        grep -q "$T/conf:2: .*zzz.*perf or sim" "$T/said"
-        grep -q "$T/conf:3: .*notify_ms" "$T/said"
+        grep -q "$T/conf:2: .*zzz.*perf or sim" "$T/printed"
+        grep -q "$T/conf:3: .*notify_ms" "$T/printed"
     done
     ! mountpoint -q "$T/d" || die mounted
 }
@@ -248,9 +248,9 @@ t_a_configuration_that_cannot_be_read_is_a_failure() {
     local rc
     for conf in "$T/conf" "$T/none"; do
         rc=0
-        "$BIN" -c "$conf" "$T/d" >"$T/said" 2>&1 || rc=$?
-        is "$rc $(wc -l <"$T/said")" '1 1' "status with $conf"
-        like "$(cat "$T/said")" "cannot read the configuration .$conf.: "
+        "$BIN" -c "$conf" "$T/d" >"$T/printed" 2>&1 || rc=$?
+        is "$rc $(wc -l <"$T/printed")" '1 1' "status with $conf"
+        like "$(cat "$T/printed")" "cannot read the configuration .$conf.: "
     done
     ! mountpoint -q "$T/d" || die mounted
 }
@@ -326,7 +326,7 @@ t_no_descriptor_for_a_target_is_emfile_with_both_numbers() {
 # With any number of descriptors, no descendant is missed without a message, and none is reported as exited.
 t_nobody_is_missed_for_want_of_a_descriptor() {
     mount_pmcfs
-    local free got used said=0
+    local free got used printed=0
     bash -c 'for _ in 1 2 3; do (sleep 101 & wait) & done; wait' &
     eventually 10 "((\$(pgrep -c -f ^sleep.101) == 3))"
     pmc a event=page-faults descendants=on
@@ -343,17 +343,17 @@ t_nobody_is_missed_for_want_of_a_descriptor() {
         else
             is "$got" EMFILE "attaching with $free descriptors"
             like "$(cat "$M/a/error")" '^EMFILE P10 target: .*descriptor'
-            said=$((said + 1))
+            printed=$((printed + 1))
         fi
     done
-    between "$said" 10 30 'refused'
+    between "$printed" 10 30 'refused'
 }
 
 t_too_few_descriptors_are_reported_at_the_start() {
     local limit
     mkdir "$T/d"
     for limit in 1000 20000; do
-        prlimit --nofile=$limit:$limit setpriv --bounding-set=-sys_resource -- "$BIN" "$T/d" 2>"$T/said$limit"
+        prlimit --nofile=$limit:$limit setpriv --bounding-set=-sys_resource -- "$BIN" "$T/d" 2>"$T/printed$limit"
         unmount_and_wait "$T/d"
     done
     like "$(cat "$T/said1000")" 'without CAP_SYS_RESOURCE: at most 1000 file descriptors'

@@ -292,7 +292,7 @@ t_a_huge_sparse_program_is_sampled() {
     cp "$HELPERS/hot" "$T/huge"
     truncate -s 1T "$T/huge" || skip 'no sparse files of 1 TiB here'
     mkfifo -m 666 "$T/orders"
-    "${ALICES[@]}" "$T/huge" own 3000 <"$T/orders" >"$T/said" &
+    "${ALICES[@]}" "$T/huge" own 3000 <"$T/orders" >"$T/printed" &
     exec {orders}>"$T/orders"
     started huge
     users s "$ALICE" event=cpu-clock freq=199 callchain=on "target=$STARTED"
@@ -514,11 +514,11 @@ begun='
 import os, sys
 tree, name = sys.argv[1:]
 size = len(open(tree + "/" + name, "rb").read())
-held, said = [], "none"
-while said == "none" and len(held) < 400:
+held, printed = [], "none"
+while printed == "none" and len(held) < 400:
     held.append(os.open(tree + "/" + name, os.O_RDONLY))
     try: os.read(held[-1], 1)
-    except OSError as e: said = os.strerror(e.errno)
+    except OSError as e: printed = os.strerror(e.errno)
 line = os.open(tree + "/p1/config", os.O_RDONLY)
 piece = os.read(line, 5).decode() + os.read(line, 1).decode()
 for fd in held: os.close(fd)
@@ -527,20 +527,20 @@ rest, whole = os.read(fd, 100), 100
 while rest:
     rest = os.read(fd, 65536)
     whole += len(rest)
-print(size * (len(held) - 1), said, piece, whole - size, sep=";")'
+print(size * (len(held) - 1), printed, piece, whole - size, sep=";")'
 
 #@ slow
 t_texts_that_are_not_read_to_their_end_are_charged() {
     mount_pmcfs -o max_log_per_user=0
-    local n kept said piece rest events
+    local n kept printed piece rest events
     events=$(printf 'page-faults %.0s' {1..64})
     for n in {1..60}; do
         users "p$n" "$ALICE"
         is "$(result_as "$ALICE" write "$M/p$n/event" "$events")" ok
     done
     for n in metrics.prom counts; do
-        IFS=';' read -r kept said piece rest < <("${ALICES[@]}" /usr/bin/python3 -B -I -c "$begun" "$M" "$n")
-        is "$said" "${STRERROR[EDQUOT]}" "one more $n"
+        IFS=';' read -r kept printed piece rest < <("${ALICES[@]}" /usr/bin/python3 -B -I -c "$begun" "$M" "$n")
+        is "$printed" "${STRERROR[EDQUOT]}" "one more $n"
         between "$kept" 10000000 16777216 "bytes kept of $n"
         is "$piece" 'multip' 'a short text in pieces'
         between "${rest#-}" 0 1000 "$n in pieces, when the others are closed: difference"

@@ -48,8 +48,8 @@ t_op01_b12_a_log_starts_stops_and_starts_again() {
     is "$(xargs <"$T/log")" 'user text=one close user text=three'
 }
 
-# told N: the least sum of switch records of one thread; values right after a reload are missing.
-told() {
+# least_sum N: the least sum of switch records of one thread; values right after a reload are missing.
+least_sum() {
     [[ $VARIANT == asan ]] && echo 0 || echo "$1"
 }
 
@@ -101,7 +101,7 @@ t_f02_f03_l08_l10_steps_and_the_count_at_the_exit() {
     local steps
     steps=$(of csw "pid=${PID_OF[p]}" "tid=${PID_OF[p]}" <"$T/log" | sed 's/.* count=\([0-9]*\).*/\1/')
     between "$(wc -l <<<"$steps")" 20 100 'steps, one for each time it slept at least'
-    between "$(paste -sd+ <<<"$steps" | bc)" "$(told 200)" "$(count a)" 'their sum'
+    between "$(paste -sd+ <<<"$steps" | bc)" "$(least_sum 200)" "$(count a)" 'their sum'
     is "$(of exit "pid=${PID_OF[p]}" <"$T/log" | wc -l)" 1 'exits'
     like "$(of exit "pid=${PID_OF[p]}" <"$T/log")" ' count=[0-9]+ exact=(yes|no)$'
 }
@@ -172,9 +172,9 @@ t_v06_the_rest_of_a_period_is_kept_over_switches() {
     ctl counted stop
     ctl sampled stop
     between "$(count counted)" 80 400
-    local told # the kernel's losses, too
-    told=$(($(log sampled | of sample period=7 | wc -l) + $(status sampled kernel_lost)))
-    is "$told" $(($(count counted) / 7)) "samples of $(count counted)"
+    local accounted # the kernel's losses, too
+    accounted=$(($(log sampled | of sample period=7 | wc -l) + $(status sampled kernel_lost)))
+    is "$accounted" $(($(count counted) / 7)) "samples of $(count counted)"
 }
 
 t_t08_a_small_period_is_raised_and_shown_in_status() {

@@ -77,15 +77,15 @@ t_a_blocked_reader_continues_at_the_next_record() {
     SUPERVISED=1 mount_pmcfs
     target_start p
     pmc a event=page-faults log-exit=on "target=${PID_OF[p]}"
-    cat "$M/a/samples" >"$T/said" &
-    eventually 5 "grep -q attach $T/said"
+    cat "$M/a/samples" >"$T/printed" &
+    eventually 5 "grep -q attach $T/printed"
     for i in 1 2 3 4 5; do
         worker_kill
         echo "n$i" >"$M/a/samples"
     done
-    eventually 5 "grep -q text=n5 $T/said"
-    is "$(grep -c initialize "$T/said")" 1
-    is "$(grep -o 'text=n.*' "$T/said" | tr '\n' ' ')" 'text=n1 text=n2 text=n3 text=n4 text=n5 '
+    eventually 5 "grep -q text=n5 $T/printed"
+    is "$(grep -c initialize "$T/printed")" 1
+    is "$(grep -o 'text=n.*' "$T/printed" | tr '\n' ' ')" 'text=n1 text=n2 text=n3 text=n4 text=n5 '
     ctl a stop
     wait $!
 }
@@ -134,9 +134,9 @@ t_a_request_that_is_interrupted_before_a_worker_dies_returns() {
     SUPERVISED=1 mount_pmcfs
     target_start p
     pmc a event=page-faults log-exit=on "target=${PID_OF[p]}"
-    cat "$M/a/samples" >"$T/said" &
+    cat "$M/a/samples" >"$T/printed" &
     local reader=$!
-    eventually 5 "grep -q attach $T/said"
+    eventually 5 "grep -q attach $T/printed"
     server_stop
     kill -TERM $reader
     sleep 0.1
@@ -181,8 +181,8 @@ t_a_signal_without_a_request_replaces_no_program() {
     SUPERVISED=1 mount_pmcfs
     cp "$(command -v sh)" "$T/--upgrade"
     setpriv --inh-caps=-all --bounding-set=-all --ambient-caps=-all "$T/--upgrade" -c "kill -USR1 $DAEMON; sleep 0.5"
-    ! setpriv --inh-caps=-all --bounding-set=-all --ambient-caps=-all "$BIN" --upgrade "$M" 2>"$T/said" || die "taken over"
-    like "$(<"$T/said")" "was not upgraded: process [0-9]* may not replace it: .* with all capabilities"
+    ! setpriv --inh-caps=-all --bounding-set=-all --ambient-caps=-all "$BIN" --upgrade "$M" 2>"$T/printed" || die "taken over"
+    like "$(<"$T/printed")" "was not upgraded: process [0-9]* may not replace it: .* with all capabilities"
     sh -c "kill -USR1 $DAEMON; sleep 0.5"
     is "$(readlink "/proc/$DAEMON/exe")" "$(readlink -f "$BIN")"
     is "$(stat_value restarts)" 0
@@ -194,13 +194,13 @@ t_a_program_that_does_not_start_changes_nothing() {
     SUPERVISED=1 mount_pmcfs -c "$T/conf"
     pmc a event=page-faults count=7
     rm "$T/conf"
-    "$BIN" --upgrade "$M" 2>"$T/said" && die "taken over"
-    like "$(cat "$T/said")" "was not upgraded: the new program does not start .*: cannot read the configuration \"$T/conf\": No such"
+    "$BIN" --upgrade "$M" 2>"$T/printed" && die "taken over"
+    like "$(cat "$T/printed")" "was not upgraded: the new program does not start .*: cannot read the configuration \"$T/conf\": No such"
     like "$(cat "$T/daemon")" 'upgrade refused, this program continues: the new program does not start'
     is "$(count a) $(stat_value restarts)" '7 0'
     echo >"$T/conf"
-    ! "$BIN" --check --resume=9 "$M" 9<"$T/conf" 2>"$T/said" || die "it would go on with another version's"
-    like "$(cat "$T/said")" 'this version cannot continue'
+    ! "$BIN" --check --resume=9 "$M" 9<"$T/conf" 2>"$T/printed" || die "it would go on with another version's"
+    like "$(cat "$T/printed")" 'this version cannot continue'
     "$BIN" --upgrade "$M"
     is "$(count a)" 7
     unmount_pmcfs
@@ -210,11 +210,11 @@ t_a_program_that_does_not_start_changes_nothing() {
 #@ slow
 t_a_program_that_is_not_pmcfs_replaces_nothing() {
     local how why before run=("${RUN_DAEMON[@]}")
-    declare -A said=([0]='the new program is not pmcfs, or its version is too old'
+    declare -A printed=([0]='the new program is not pmcfs, or its version is too old'
         [3]='the new program does not start with .*: its --check exited with status 3'
         [hang]='the new program does not start with .*: its --check did not exit within 5 s'
         [noise]='the new program does not start with .*: [?]{30} !".*')
-    for how in "${!said[@]}"; do
+    for how in "${!printed[@]}"; do
         RUN_DAEMON=("${run[@]}" env "IO_CHECK=$how")
         SUPERVISED=1 mount_pmcfs
         target_start "p$how"
@@ -226,7 +226,7 @@ t_a_program_that_is_not_pmcfs_replaces_nothing() {
         kill $!
         why=$(sed -n 's/^pmcfs: upgrade refused, this program continues: //p' "$T/daemon")
         is "$(grep -c upgrade "$T/daemon")" 1 "lines, $how"
-        like "$why" "^${said[$how]}\$" "$how"
+        like "$why" "^${printed[$how]}\$" "$how"
         is "$(readlink "/proc/$DAEMON/exe") $(stat_value restarts)" "$(readlink -f "$BIN") 0" "$how"
         tell "p$how" faults 10
         between "$(count a)" $((before + 10)) $((before + 200)) "count, $how"
@@ -263,10 +263,10 @@ t_upgrades_requested_at_once_run_one_after_the_other() {
     for i in {1..10}; do
         pids=()
         for _ in 1 2 3; do
-            "$BIN" --upgrade "$M" 2>>"$T/said" &
+            "$BIN" --upgrade "$M" 2>>"$T/printed" &
             pids+=($!)
         done
-        for pid in "${pids[@]}"; do wait "$pid" || die "round $i: $(<"$T/said")"; done
+        for pid in "${pids[@]}"; do wait "$pid" || die "round $i: $(<"$T/printed")"; done
     done
     is "$(stat_value restarts)" 30
 }
@@ -277,22 +277,22 @@ t_an_upgrade_has_one_mountpoint_and_no_options() {
     for words in "$M extra" "-o single $M"; do
         rc=0
         # shellcheck disable=SC2086 # word splitting is intended
-        "$BIN" --upgrade $words 2>"$T/said" || rc=$?
+        "$BIN" --upgrade $words 2>"$T/printed" || rc=$?
         is "$rc" 2 "$words"
     done
-    like "$(<"$T/said")" 'keeps the options of the mount: remove -o single'
+    like "$(<"$T/printed")" 'keeps the options of the mount: remove -o single'
     is "$(stat_value restarts)" 0
 }
 
 t_an_upgrade_of_a_directory_that_is_not_a_mount_is_refused() {
     local rc=0
     mkdir "$T/none"
-    "$BIN" --upgrade "$T/none" 2>"$T/said" || rc=$?
+    "$BIN" --upgrade "$T/none" 2>"$T/printed" || rc=$?
     is $rc 1
-    like "$(cat "$T/said")" 'no pmcfs that can be upgraded is mounted there'
+    like "$(cat "$T/printed")" 'no pmcfs that can be upgraded is mounted there'
     SUPERVISED=1 mount_pmcfs
-    "$BIN" --upgrade "$M/info" 2>"$T/said" && die "a directory below the mount"
-    like "$(cat "$T/said")" 'no pmcfs that can be upgraded is mounted there'
+    "$BIN" --upgrade "$M/info" 2>"$T/printed" && die "a directory below the mount"
+    like "$(cat "$T/printed")" 'no pmcfs that can be upgraded is mounted there'
     is "$(stat_value restarts)" 0
 }
 

@@ -32,9 +32,9 @@ while sent < 1000000 and time.monotonic() < until:
             try:
                 os.write(fd, text)
             except OSError as e: # refused, with a sentence that has this errno's name
-                said = open(root + "/info/last_error").read()
-                assert said.split()[1] == errno.errorcode[e.errno], (name, text, e, said)
-                assert e.errno not in (errno.EIO, errno.ENOMEM, errno.EFAULT), (name, text, said)
+                printed = open(root + "/info/last_error").read()
+                assert printed.split()[1] == errno.errorcode[e.errno], (name, text, e, printed)
+                assert e.errno not in (errno.EIO, errno.ENOMEM, errno.EFAULT), (name, text, printed)
         os.close(fd)
 for name in os.listdir(root + "/a"):
     try:
@@ -151,7 +151,7 @@ t_a_long_attach_hears_of_its_writers_signal() {
     local each=$((${EPOCHREALTIME/./} - before))
     attach a "-${PID_OF[p1]}"
     for ((;; each /= 2)); do
-        "$HELPERS/io" write "$M/a/target" "${PID_OF[*]}" >"$T/said" &
+        "$HELPERS/io" write "$M/a/target" "${PID_OF[*]}" >"$T/printed" &
         writer=$!
         sleep "$(awk "BEGIN { print $each / 1000000 }")"
         kill -KILL "$writer" 2>/dev/null || :

@@ -29,17 +29,17 @@ t_values_are_those_since_the_line_before() {
     pmc a event=page-faults interval=100 "target=${PID_OF[p]}"
     timeout 20 cat "$M/a/series" >"$T/series" &
     eventually 5 '[[ -s $T/series ]]'
-    told() { awk '!/^#/ { s += $2 } END { print s + 0 }' "$T/series"; }
+    series_sum() { awk '!/^#/ { s += $2 } END { print s + 0 }' "$T/series"; }
     for i in 1 2 3; do
         tell p faults 1000
-        eventually 5 "((\$(told) >= $i * 1000))"
+        eventually 5 "((\$(series_sum) >= $i * 1000))"
     done
     local total
     ctl a stop
     total=$(count a)
     rmdir "$M/a"
     wait $! || die "the stream did not end well"
-    between "$(told)" 3000 "$total"
+    between "$(series_sum)" 3000 "$total"
 }
 
 t_a_reader_stays_over_a_restart_and_over_an_end() {

@@ -72,8 +72,8 @@ t_refusals_reveal_nothing_about_other_users() {
     refusal config "event=page-faults target=tid:${PID_OF[p]}"
     accepted "$M/admin/tunables/unprivileged_syspmcs" 1
     refusal config 'event=cycles row=1 mode=SC target=cpu0'
-    ! as "$BOB" mkdir "$M/tellingname" 2>"$T/said" || die 'made'
-    like "$(cat "$T/said")" 'File exists'
+    ! as "$BOB" mkdir "$M/tellingname" 2>"$T/printed" || die 'made'
+    like "$(cat "$T/printed")" 'File exists'
     ! as "$BOB" rmdir "$M/tellingname" 2>/dev/null || die 'removed'
     like "$(result_as "$BOB" rename "$M/tellingname" "$M/x")" EPERM
     as "$BOB" cat "$M/bobs/error" >>"$T/all-$BOB"

@@ -132,8 +132,8 @@ t_streams_are_copied_completely() {
 t_busybox_reads_and_copies() {
     mount_sim
     mkdir "$M/instances/web"
-    local said
-    said=$(bwrap --unshare-pid --dir /tmp --proc /proc --dev /dev \
+    local printed
+    printed=$(bwrap --unshare-pid --dir /tmp --proc /proc --dev /dev \
         --ro-bind "$(command -v busybox)" /busybox --ro-bind-try /lib /lib --ro-bind-try /lib64 /lib64 \
         --ro-bind-try /usr/lib /usr/lib --bind "$M/instances/web" /pmc /busybox sh -c '
         set -e
@@ -145,8 +145,8 @@ t_busybox_reads_and_copies() {
         /busybox cp /pmc/i/config /tmp/config
         /busybox cmp /tmp/config /pmc/i/config
         /busybox cp /pmc/README /tmp/README
-        /busybox tail -n 1 /tmp/README' 2>&1) || die "$said"
-    like "$said" $'^17\ncycles\n  .*rw? '
+        /busybox tail -n 1 /tmp/README' 2>&1) || die "$printed"
+    like "$printed" $'^17\ncycles\n  .*rw? '
 }
 
 t_the_size_of_readme_includes_a_long_mount_point() {

@@ -60,10 +60,10 @@ round() {
     every 1 look_for_sleepers
     every 3 drop_caches
     every "${UPGRADE_EACH:-20}" upgrade
-    kills $(($1 * 3 / 4))s 50000 400000 >"$T/said" 2>&1 || die "$(cat "$T/said")"
-    says "$(grep -v '^  ' "$T/said")"
-    kills $(($1 / 4))s 100000 100000 0 >"$T/said" 2>&1 || die "$(cat "$T/said")"
-    says "$(grep -v '^  ' "$T/said")"
+    kills $(($1 * 3 / 4))s 50000 400000 >"$T/printed" 2>&1 || die "$(cat "$T/printed")"
+    says "$(grep -v '^  ' "$T/printed")"
+    kills $(($1 / 4))s 100000 100000 0 >"$T/printed" 2>&1 || die "$(cat "$T/printed")"
+    says "$(grep -v '^  ' "$T/printed")"
     touch "$T/end"
     for pid in "${BESIDE[@]}"; do
         wait "$pid" || die "see above"
@@ -112,6 +112,6 @@ $(cat "$T/before")"
         says "$(resident) KiB resident, $(wc -l <"$T/upgrades") upgrades, $(stat_value restarts) restarts"
         between "$(resident)" 1 $((memory + 8192)) 'KiB resident'
     done
-    ! grep -vE 'no usable PMU|killed by signal 9 |upgrade: this program now serves' "$T/daemon" || die "pmcfs said that"
+    ! grep -vE 'no usable PMU|killed by signal 9 |upgrade: this program now serves' "$T/daemon" || die "pmcfs printed that"
     unmount_pmcfs
 }

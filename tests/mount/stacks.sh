@@ -34,8 +34,8 @@ WORD=DKRYFMTAHOVCJQXELSZGNUBIPWDKRYF
 
 # perf_reads REPORT|SCRIPT…: runs perf on standard input; no message may be about the stream.
 perf_reads() {
-    HOME=$T timeout 60 perf "$1" -i - "${@:2}" 2>"$T/said" || die "perf $1: $(cat "$T/said")"
-    unlike "$(cat "$T/said")" 'rror|ailed|corrupt|unexpected|nvalid|ut of order' "perf $1 said"
+    HOME=$T timeout 60 perf "$1" -i - "${@:2}" 2>"$T/printed" || die "perf $1: $(cat "$T/printed")"
+    unlike "$(cat "$T/printed")" 'rror|ailed|corrupt|unexpected|nvalid|ut of order' "perf $1 printed"
 }
 
 # chains FILE: how many samples have all callers.
@@ -260,7 +260,7 @@ t_a_process_that_is_not_dumpable_has_no_stacks_even_for_itself() {
     mount_pmcfs
     as "$ALICE" mkdir "$M/a"
     is "$(result_as "$ALICE" write "$M/a/config" 'event=page-faults period=1')" ok
-    python3 - "$M/a" >"$T/said" <<'P'
+    python3 - "$M/a" >"$T/printed" <<'P'
 import os, sys
 os.setgroups([]); os.setgid(1000); os.setuid(1000) # which is no longer dumpable
 def write(name, text):
@@ -273,6 +273,6 @@ def write(name, text):
 print(write("config", "callchain=on target=self"), write("ctl", "stop"), write("config", "callchain=dwarf"),
     write("ctl", "detach"), write("config", "callchain=dwarf target=self"), sep="/")
 P
-    is "$(cat "$T/said")" 'ok/ok/Operation not permitted/ok/Operation not permitted'
+    is "$(cat "$T/printed")" 'ok/ok/Operation not permitted/ok/Operation not permitted'
     like "$(cat "$M/a/error")" '^EPERM E40 config: '
 }

@@ -14,8 +14,8 @@ t_a_start_that_fails_in_the_background_is_a_failure() {
     local rc=0
     M=$T/pmc
     mkdir "$M"
-    "$BIN" -o backend=sim,sim_cpus=nonsense "$M" 2>"$T/said" || rc=$?
+    "$BIN" -o backend=sim,sim_cpus=nonsense "$M" 2>"$T/reply" || rc=$?
     is "$rc" 1 "exit status"
-    like "$(cat "$T/said")" nonsense
+    like "$(cat "$T/reply")" nonsense
     ! mountpoint -q "$M" || die "mounted"
 }

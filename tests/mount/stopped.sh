@@ -38,7 +38,7 @@ def sleeper():
         os._exit(0)
     return pid
 
-def said(*words):
+def printed(*words):
     os.write(out_w, (" ".join(map(str, words)) + "\n").encode())
 
 def attach(who, pmc, pid):
@@ -46,7 +46,7 @@ def attach(who, pmc, pid):
     got = put(f"{root}/{pmc}/target", pid)
     if got == "EAGAIN" and "in your user namespace is stopped" not in open(f"{root}/{pmc}/error").read():
         got = "another sentence"
-    said(who, began, time.monotonic_ns(), got)
+    printed(who, began, time.monotonic_ns(), got)
     if got == "ok":
         put(f"{root}/{pmc}/target", f"-{pid}")
 
@@ -62,7 +62,7 @@ def stop_all():
         for pid in range(max(done + 1, last - 3), last + 2):
             try:
                 os.kill(pid, signal.SIGSTOP)
-                said("stopped", time.monotonic_ns(), pid)
+                printed("stopped", time.monotonic_ns(), pid)
                 done = pid
             except OSError:
                 pass
@@ -115,7 +115,7 @@ for part in (attacker,) if step == "kill" else (attacker, bystander):
             part()
             threading.Event().wait()
         finally:
-            said(part.__name__, 0, 0, "an exception")
+            printed(part.__name__, 0, 0, "an exception")
     os.setpgid(parts[-1], parts[-1])
 waits, stops, passed = {}, [], []
 
@@ -156,14 +156,14 @@ t_others_continue_while_a_namespace_owner_stops_the_lookup_process() {
 t_a_killed_daemon_unmounts_whatever_is_stopped() {
     need_user_namespaces
     mount_pmcfs -o single
-    local said
-    said=$(stop_helpers kill)
-    like "$said" '^killed beside [0-9]+$'
+    local printed
+    printed=$(stop_helpers kill)
+    like "$printed" '^killed beside [0-9]+$'
     unset "DAEMON_OF[$M]"
     DAEMON=0
     is "$(timeout -s KILL 20 "$HELPERS/io" open "$M/README" r 2>&1 || :)" ENOTCONN
     umount "$M"
     # A process that was stopped before it set its parent-death signal checks for the daemon when it continues.
-    kill -CONT "${said##* }" 2>/dev/null || :
-    eventually 5 "! kill -0 ${said##* } 2>/dev/null"
+    kill -CONT "${printed##* }" 2>/dev/null || :
+    eventually 5 "! kill -0 ${printed##* } 2>/dev/null"
 }

@@ -297,7 +297,7 @@ t_a_refusal_names_a_process_by_the_writers_number() {
         for word in \$\$ self; do
             echo \$word >$M/a/target && exit 1
             cat $M/a/error
-        done" >"$T/inside" 2>"$T/said"
+        done" >"$T/inside" 2>"$T/printed"
     is "$(grep -c 'process 1 has more than 1 descendants' "$T/inside")" 2
 }
 

@@ -16,10 +16,10 @@ tool() { PATH=$PATH:$HELPERS "$T/bin/$1" "${@:2}"; }
 
 # refuses STATUS REGEX TOOL WORDS…: its first line is a sentence like that, and nothing is left.
 refuses() {
-    local said rc=0
-    said=$(tool "${@:3}" 2>&1 </dev/null) || rc=$?
+    local reply rc=0
+    reply=$(tool "${@:3}" 2>&1 </dev/null) || rc=$?
     is "$rc" "$1" "exit status of ${*:3}"
-    like "${said%%$'\n'*}" "^$3: .*$2" "${*:3}"
+    like "${reply%%$'\n'*}" "^$3: .*$2" "${*:3}"
     is "$(pmcs)" '' "PMCs left by ${*:3}"
 }
 
@@ -399,14 +399,14 @@ t_no_error_of_a_tool_has_control_bytes() {
     copy_tools
     cp "${TEST_FILE%/tests/*}"/examples/pmc-{flamegraph,plot} "$T/bin/"
     cp "$(names_program)" "$T/bin/pmc-names"
-    local bad=$'x\e[2J\n\ty' said n=0
+    local bad=$'x\e[2J\n\ty' reply n=0
     for words in 'pmcstat -p BAD true' 'pmcstat -t BAD -p page-faults' 'pmcstat -p page-faults BAD' 'pmcstat -R BAD' \
         'pmcstat -p page-faults -o /none/BAD true' 'cpustat -c BAD 1' 'cputrack -c BAD true' 'cputrack -p BAD' \
         'perfmon BAD' 'perfmon -m BAD x' 'pmccontrol -c BAD' 'pmccontrol BAD' 'pmc-flamegraph BAD' \
         'pmc-flamegraph -w BAD' 'pmc-plot BAD' 'pmc-plot -n BAD' 'pmc-names BAD'; do
         read -ra words <<<"$words"
-        said=$(tool "${words[@]/BAD/$bad}" 2>&1 </dev/null) && die "accepted: ${words[*]}"
-        is "$(tr -d '\n' <<<"$said" | grep -c '[[:cntrl:]]' || :)" 0 "lines with control bytes of ${words[*]}: ${said@Q}"
+        reply=$(tool "${words[@]/BAD/$bad}" 2>&1 </dev/null) && die "accepted: ${words[*]}"
+        is "$(tr -d '\n' <<<"$reply" | grep -c '[[:cntrl:]]' || :)" 0 "lines with control bytes of ${words[*]}: ${reply@Q}"
         n=$((n + 1))
     done
     is $n 17
@@ -426,12 +426,12 @@ t_an_interval_may_end_together_with_the_run() {
     local at pids=()
     for at in {1..10}; do
         for n in 1 2 3 4 5 6; do
-            one 0.2 $n >"$T/said$n" &
+            one 0.2 $n >"$T/reply$n" &
             pids[n]=$!
         done
         for n in "${pids[@]}"; do wait "$n"; done
         for n in 1 2 3 4 5 6; do
-            like "$(cat "$T/said$n")" '^0 [1-4] ([1-9][0-9]*\.|0\.[2-9])[0-9]* $' "status, lines, last time and errors of run $at.$n"
+            like "$(cat "$T/reply$n")" '^0 [1-4] ([1-9][0-9]*\.|0\.[2-9])[0-9]* $' "status, lines, last time and errors of run $at.$n"
         done
     done
 }
@@ -571,8 +571,8 @@ os.close(r)
 child = subprocess.Popen(sys.argv[2:], stdout=w, stderr=subprocess.PIPE, restore_signals=False,
                          preexec_fn=lambda: signal.signal(signal.SIGPIPE, handler))
 os.close(w)
-said = child.communicate(timeout=8)[1].decode().strip().split(": ", 1)
-print(child.returncode, said[-1])
+reply = child.communicate(timeout=8)[1].decode().strip().split(": ", 1)
+print(child.returncode, reply[-1])
 P
     local words
     for words in 'cpustat -c page-faults 0.2' 'cputrack -T 0.2 -c page-faults sleep 30' \

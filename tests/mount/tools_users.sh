@@ -34,16 +34,16 @@ t_without_a_mount_tools_name_the_command() {
     other_mounts_end
     copy_tools
     unset PMC
-    local name rc said
+    local name rc reply
     for name in 'pmcstat -p cycles true' 'cputrack -c cycles true' 'cpustat -c cycles' 'perfmon cycles' 'pmccontrol -l'; do
         rc=0
         # shellcheck disable=SC2086 # word splitting is intended
-        said=$(tool $name 2>&1) || rc=$?
-        is "$rc $said" "1 ${name%% *}: no pmcfs is mounted: mount one as root with \`pmcfs /pmc\` or \`systemctl start pmcfs\`"
+        reply=$(tool $name 2>&1) || rc=$?
+        is "$rc $reply" "1 ${name%% *}: no pmcfs is mounted: mount one as root with \`pmcfs /pmc\` or \`systemctl start pmcfs\`"
         rc=0
         # shellcheck disable=SC2086 # word splitting is intended
-        said=$(PMC=/nowhere tool $name 2>&1) || rc=$?
-        is "$rc $said" "1 ${name%% *}: no pmcfs that you may read is mounted on /nowhere: mount one as root with \`pmcfs /nowhere\` or \`systemctl start pmcfs\`"
+        reply=$(PMC=/nowhere tool $name 2>&1) || rc=$?
+        is "$rc $reply" "1 ${name%% *}: no pmcfs that you may read is mounted on /nowhere: mount one as root with \`pmcfs /nowhere\` or \`systemctl start pmcfs\`"
     done
 }
 
@@ -80,15 +80,15 @@ t_an_ordinary_user_counts() {
         # shellcheck disable=SC2086 # word splitting is intended
         as "$ALICE" "$T/bin/"$how >"$T/out" 2>&1 || die "$how: $(cat "$T/out")"
     done
-    said() { as "$ALICE" "$T/bin/$1" "${@:2}" 2>&1 </dev/null || echo "status $?"; }
-    like "$(said pmcstat -s page-faults -l 1)" '^pmcstat: -s page-faults: .*\(EPERM [A-Z][0-9]+\).status 71$'
-    like "$(said cpustat -c page-faults 1 1)" '^cpustat: -c page-faults: .*\(EPERM [A-Z][0-9]+\).status 1$'
+    reply() { as "$ALICE" "$T/bin/$1" "${@:2}" 2>&1 </dev/null || echo "status $?"; }
+    like "$(reply pmcstat -s page-faults -l 1)" '^pmcstat: -s page-faults: .*\(EPERM [A-Z][0-9]+\).status 71$'
+    like "$(reply cpustat -c page-faults 1 1)" '^cpustat: -c page-faults: .*\(EPERM [A-Z][0-9]+\).status 1$'
     accepted "$M/admin/tunables/max_pmcs_per_user" 1
     as "$ALICE" mkdir "$M/only"
-    like "$(said pmcstat -p page-faults true)" '^pmcstat: cannot create a PMC: .*\(EDQUOT [A-Z][0-9]+\).status 71$'
+    like "$(reply pmcstat -p page-faults true)" '^pmcstat: cannot create a PMC: .*\(EDQUOT [A-Z][0-9]+\).status 71$'
     as "$ALICE" rmdir "$M/only"
     accepted "$M/admin/tunables/rootmode" 0755
-    like "$(said pmcstat -p page-faults true)" "^pmcstat: cannot create a PMC: you may not write to $M \(EACCES\): .*rootmode.*status 71\$"
+    like "$(reply pmcstat -p page-faults true)" "^pmcstat: cannot create a PMC: you may not write to $M \(EACCES\): .*rootmode.*status 71\$"
     is "$(pmcs)" ''
 }
 
@@ -116,13 +116,13 @@ import os, pty, sys
 pid, fd = pty.fork()
 if not pid:
     os.execvp(sys.argv[1], sys.argv[1:])
-said = b""
+reply = b""
 while True:
     try: new = os.read(fd, 65536)
     except OSError: break
-    if b"ready" in new and b"ready" not in said: os.write(fd, b"\x03")
-    said += new
-print(said.decode().replace("\r", ""))
+    if b"ready" in new and b"ready" not in reply: os.write(fd, b"\x03")
+    reply += new
+print(reply.decode().replace("\r", ""))
 print("status", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 P
 }

@@ -32,8 +32,8 @@ t_those_without_effect_are_not_there() {
     local name
     for name in debugflags hashsize mtxpoolsize nsamples seccomp; do
         [[ ! -e $M/admin/tunables/$name ]] || die "$name is there"
-        ! "$BIN" --check -o "$name=1" 2>"$T/said" || die "$name is taken"
-        like "$(cat "$T/said")" "$name=1: unknown option"
+        ! "$BIN" --check -o "$name=1" 2>"$T/printed" || die "$name is taken"
+        like "$(cat "$T/printed")" "$name=1: unknown option"
     done
 }
 

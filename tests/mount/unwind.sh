@@ -8,8 +8,8 @@ perf_recorded() {
     echo go >"$T/go"
     HOME=$T taskset -c "$(taskset -cp $$ | sed 's/.*[: ]\([0-9]*\).*/\1/')" \
         perf record -q -F 997 -e cpu-clock:u --call-graph "$1" -o - -- \
-        sh -c 'exec "$1" child <"$2" >/dev/null' sh "$T/bare" "$T/go" >"$T/perf.data" 2>"$T/said" ||
-        skip "perf cannot record here: $(tail -n 1 "$T/said")"
+        sh -c 'exec "$1" child <"$2" >/dev/null' sh "$T/bare" "$T/go" >"$T/perf.data" 2>"$T/printed" ||
+        skip "perf cannot record here: $(tail -n 1 "$T/printed")"
 }
 
 # chains: of standard input, samples of the child with all callers.
@@ -20,7 +20,7 @@ samples() { awk '{ n += $NF } END { print n + 0 }'; }
 t_callers_are_found_without_frame_pointers() {
     perf_recorded dwarf
     names <"$T/perf.data" >"$T/names"
-    HOME=$T perf script --no-inline -G -F comm -i - <"$T/perf.data" >"$T/script" 2>"$T/said"
+    HOME=$T perf script --no-inline -G -F comm -i - <"$T/perf.data" >"$T/script" 2>"$T/printed"
     is "$(samples <"$T/names")" "$(wc -l <"$T/script")" 'samples'
     between $(($(chains <"$T/names") * 100 / $(grep -c hotchild "$T/script"))) 90 100 'percent with all callers'
     perf_recorded fp
@@ -44,9 +44,9 @@ t_samples_perf_and_samples_folded_have_the_same_stacks() {
 # After their formats, which are not records.
 t_samples_of_tracepoints_are_read() {
     with_tracefs
-    HOME=$T perf record -q -e sched:sched_switch -c 1 -g -o - -- sh -c 'sleep 0.1; sleep 0.1' >"$T/perf.data" 2>"$T/said" ||
-        skip "perf cannot record here: $(tail -n 1 "$T/said")"
-    HOME=$T perf script -G -F comm -i - <"$T/perf.data" >"$T/script" 2>"$T/said"
+    HOME=$T perf record -q -e sched:sched_switch -c 1 -g -o - -- sh -c 'sleep 0.1; sleep 0.1' >"$T/perf.data" 2>"$T/printed" ||
+        skip "perf cannot record here: $(tail -n 1 "$T/printed")"
+    HOME=$T perf script -G -F comm -i - <"$T/perf.data" >"$T/script" 2>"$T/printed"
     is "$(names <"$T/perf.data" | samples)" "$(grep -c . "$T/script")"
     between "$(grep -c sleep "$T/script")" 2 1000
 }
@@ -161,9 +161,9 @@ S
 
 t_input_that_is_not_a_stream_is_refused_with_a_sentence() {
     local rc=0
-    printf 'PERFILE2\150\0\0\0\0\0\0\0' | names >"$T/out" 2>"$T/said" || rc=$?
+    printf 'PERFILE2\150\0\0\0\0\0\0\0' | names >"$T/out" 2>"$T/printed" || rc=$?
     is "$rc" 1
-    like "$(cat "$T/said")" '^pmc-names: this is perf.data, but no stream: perf record -o - writes one'
+    like "$(cat "$T/printed")" '^pmc-names: this is perf.data, but no stream: perf record -o - writes one'
     is "$(printf 'PERF;b 1' | names)" 'PERF;b 1' 'a stack that begins like it'
     is "$(printf 'PERFILE' | names)" 'PERFILE 1'
 }
@@ -186,8 +186,8 @@ for _ in range(chance.choice((0, 1, 10, 300))):
 open(sys.argv[2], "wb").write(data)
 P
         rc=0
-        timeout 60 "$(names_program)" <"$T/spoilt" >"$T/out" 2>"$T/said" || rc=$?
-        ((rc <= 1)) || die "exit status $rc with $i: $(cat "$T/said")"
+        timeout 60 "$(names_program)" <"$T/spoilt" >"$T/out" 2>"$T/printed" || rc=$?
+        ((rc <= 1)) || die "exit status $rc with $i: $(cat "$T/printed")"
         between "$(samples <"$T/out")" 0 $((whole * 2)) "samples with $i"
         is "$(grep -cvE '^[^ ]+ [0-9]+$' "$T/out" || :)" 0 'lines that are not STACK N'
     done

@@ -39,17 +39,17 @@ t_a_stream_delivers_each_record_once_and_immediately() {
     mount_pmcfs
     target_start p
     pmc a event=page-faults log-exit=on "target=${PID_OF[p]}"
-    "$HELPERS/uring" workers open "$M/a/samples" r whole 4096 >said.workers &
+    "$HELPERS/uring" workers open "$M/a/samples" r whole 4096 >printed.workers &
     local readers=($!)
-    "$HELPERS/uring" inline open "$M/a/samples" r whole 4096 >said.inline &
+    "$HELPERS/uring" inline open "$M/a/samples" r whole 4096 >printed.inline &
     readers+=($!)
-    eventually 10 'grep -q " process " said.workers && grep -q " process " said.inline'
+    eventually 10 'grep -q " process " printed.workers && grep -q " process " printed.inline'
     echo hello >"$M/a/samples"
-    eventually 10 'grep -q hello said.workers && grep -q hello said.inline'
+    eventually 10 'grep -q hello printed.workers && grep -q hello printed.inline'
     target_end p
     wait "${readers[@]}"
-    is "$(sed 1,2d said.workers)" "$(sed 1d "$M/a/samples")"
-    is "$(sed 1,2d said.inline)" "$(sed 1d "$M/a/samples")"
+    is "$(sed 1,2d printed.workers)" "$(sed 1d "$M/a/samples")"
+    is "$(sed 1,2d printed.inline)" "$(sed 1d "$M/a/samples")"
 }
 
 # A worker created by the superuser still exists after the process gives up its rights.

@@ -41,9 +41,9 @@ static void sampler(const char *name, const char *config)
 static const char *sampling_of(const char *config)
 {
     sampler("x", config);
-    const char *said = value_of("x", "status", "sampling");
+    const char *printed = value_of("x", "status", "sampling");
     ck_assert_int_eq(pmc_remove("x"), 0);
-    return said;
+    return printed;
 }
 
 static uint64_t charged(uid_t uid)

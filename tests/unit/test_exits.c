@@ -36,7 +36,7 @@ static void after(void)
 SUITE_SETUP(exits, before, after);
 
 /* "csw PID TID VALUE… [last] [lacks]", "exit PID VALUE… [lacks] [exact]". */
-static const char *said(void)
+static const char *printed(void)
 {
     buf_clear(&text);
     for (size_t at = 0; at < out.len;) {
@@ -59,7 +59,7 @@ static const char *said(void)
     return buf_text(&text);
 }
 
-#define ck_said(expected) ck_assert_str_eq(said(), expected)
+#define ck_printed(expected) ck_assert_str_eq(printed(), expected)
 
 static void take(struct buf *records)
 {
@@ -173,9 +173,9 @@ TEST(a_process_exits_with_its_last_thread)
     thread_birth(10, 12);
     last(10, 10, 1);
     last(10, 12, 2);
-    ck_said("csw 10 10 1 last\ncsw 10 12 2 last\n");
+    ck_printed("csw 10 10 1 last\ncsw 10 12 2 last\n");
     last(10, 11, 4);
-    ck_said("csw 10 11 4 last\nexit 10 7 exact\n");
+    ck_printed("csw 10 11 4 last\nexit 10 7 exact\n");
 }
 
 TEST(threads_that_were_there_before_are_waited_for)
@@ -183,16 +183,16 @@ TEST(threads_that_were_there_before_are_waited_for)
     name(10, 10, RECORD_FOUND);
     name(10, 11, RECORD_FOUND);
     last(10, 10, 1);
-    ck_said("csw 10 10 1 last\n");
+    ck_printed("csw 10 10 1 last\n");
     last(10, 11, 2);
-    ck_said("csw 10 11 2 last\nexit 10 3 exact\n");
+    ck_printed("csw 10 11 2 last\nexit 10 3 exact\n");
 }
 
 TEST(an_end_without_a_last_step_is_not_exact)
 {
     step(10, 10, 5);
     end(10, 10);
-    ck_said("csw 10 10 5\nexit 10 5\n");
+    ck_printed("csw 10 10 5\nexit 10 5\n");
 }
 
 TEST(one_thread_without_a_last_step_is_enough_not_to_be_exact)
@@ -200,23 +200,23 @@ TEST(one_thread_without_a_last_step_is_enough_not_to_be_exact)
     thread_birth(10, 11);
     end(10, 11);
     last(10, 10, 5);
-    ck_said("csw 10 10 5 last\nexit 10 5\n");
+    ck_printed("csw 10 10 5 last\nexit 10 5\n");
 }
 
 TEST(a_process_that_counted_nothing_has_a_zero)
 {
     birth(10, 20);
     last(20, 20, 0);
-    ck_said("csw 20 20 0 last\nexit 20 0 exact\n");
+    ck_printed("csw 20 20 0 last\nexit 20 0 exact\n");
     birth(10, 21);
     end(21, 21);
-    ck_said("exit 21 0\n");
+    ck_printed("exit 21 0\n");
 }
 
 TEST(an_end_of_somebody_never_heard_of_is_an_end)
 {
     end(30, 30);
-    ck_said("exit 30 0\n");
+    ck_printed("exit 30 0\n");
 }
 
 TEST(a_loss_makes_who_lived_then_inexact)
@@ -226,8 +226,8 @@ TEST(a_loss_makes_who_lived_then_inexact)
     birth(10, 20);
     last(20, 20, 1);
     last(10, 10, 2);
-    ck_said("csw 10 10 5\ncsw 20 20 1 last\nexit 20 1 exact\n"
-            "csw 10 10 2 last\nexit 10 7\n");
+    ck_printed("csw 10 10 5\ncsw 20 20 1 last\nexit 20 1 exact\n"
+               "csw 10 10 2 last\nexit 10 7\n");
 }
 
 TEST(a_task_that_first_appears_after_a_loss_is_inexact)
@@ -235,7 +235,7 @@ TEST(a_task_that_first_appears_after_a_loss_is_inexact)
     lose();
     step(10, 10, 5); /* may have been reported with another PID */
     last(10, 10, 2);
-    ck_said("csw 10 10 0 lacks\ncsw 10 10 2 last\nexit 10 2\n");
+    ck_printed("csw 10 10 0 lacks\ncsw 10 10 2 last\nexit 10 2\n");
 }
 
 TEST(a_reused_tid_ends_a_task_whose_exit_was_lost)
@@ -244,9 +244,9 @@ TEST(a_reused_tid_ends_a_task_whose_exit_was_lost)
     step(20, 20, 4);
     lose();
     birth(10, 20);
-    ck_said("csw 20 20 4\nexit 20 4\n");
+    ck_printed("csw 20 20 4\nexit 20 4\n");
     last(20, 20, 1);
-    ck_said("csw 20 20 1 last\nexit 20 1 exact\n");
+    ck_printed("csw 20 20 1 last\nexit 20 1 exact\n");
 }
 
 TEST(a_thread_number_used_again_by_another_process_leaves_the_first)
@@ -255,7 +255,7 @@ TEST(a_thread_number_used_again_by_another_process_leaves_the_first)
     step(10, 11, 3);
     step(20, 11, 5);
     last(10, 10, 1);
-    ck_said("csw 10 11 3\ncsw 20 11 5\ncsw 10 10 1 last\nexit 10 4\n");
+    ck_printed("csw 10 11 3\ncsw 20 11 5\ncsw 10 10 1 last\nexit 10 4\n");
 }
 
 TEST(an_executing_thread_takes_the_pid_of_its_process)
@@ -266,9 +266,9 @@ TEST(an_executing_thread_takes_the_pid_of_its_process)
     name(10, 10, RECORD_EXECUTED);
     *sum_at(10, 10, 0) = *sum_at(10, 11, 0);
     step(10, 10, 4);
-    ck_said("csw 10 11 3\ncsw 10 10 1 last\ncsw 10 10 4\n");
+    ck_printed("csw 10 11 3\ncsw 10 10 1 last\ncsw 10 10 4\n");
     last(10, 10, 2);
-    ck_said("csw 10 10 2 last\nexit 10 10 exact\n");
+    ck_printed("csw 10 10 2 last\nexit 10 10 exact\n");
 }
 
 TEST(without_switches_only_exits_are_logged)
@@ -277,7 +277,7 @@ TEST(without_switches_only_exits_are_logged)
     step(10, 10, 5);
     last(10, 10, 1);
     rest(9, true);
-    ck_said("exit 10 6 exact\nexit 0 3\n");
+    ck_printed("exit 10 6 exact\nexit 0 3\n");
 }
 
 TEST(without_exits_only_switches_are_logged)
@@ -286,7 +286,7 @@ TEST(without_exits_only_switches_are_logged)
     step(10, 10, 5);
     last(10, 10, 1);
     rest(9, true);
-    ck_said("csw 10 10 5\ncsw 10 10 1 last\ncsw 0 0 3 last\n");
+    ck_printed("csw 10 10 5\ncsw 10 10 1 last\ncsw 0 0 3 last\n");
 }
 
 TEST(without_values_exits_are_still_logged)
@@ -294,10 +294,10 @@ TEST(without_values_exits_are_still_logged)
     anew(0, false, true);
     thread_birth(10, 11);
     end(10, 10);
-    ck_said("");
+    ck_printed("");
     end(10, 11);
     rest(0, true);
-    ck_said("exit 10\n");
+    ck_printed("exit 10\n");
 }
 
 TEST(the_remainder_is_logged_once)
@@ -305,14 +305,14 @@ TEST(the_remainder_is_logged_once)
     step(10, 10, 5);
     rest(8, false);
     rest(8, false);
-    ck_said("csw 10 10 5\ncsw 0 0 3 last\n");
+    ck_printed("csw 10 10 5\ncsw 0 0 3 last\n");
 }
 
 TEST(values_counted_before_the_last_switches_leave_no_remainder)
 {
     step(10, 10, 5);
     rest(4, true);
-    ck_said("csw 10 10 5\nexit 0 4\n");
+    ck_printed("csw 10 10 5\nexit 0 4\n");
 }
 
 TEST(exits_add_up_only_when_all_is_over)
@@ -321,20 +321,20 @@ TEST(exits_add_up_only_when_all_is_over)
     last(10, 10, 1);
     step(20, 20, 2);
     rest(10, false);
-    ck_said("csw 10 10 5\ncsw 10 10 1 last\nexit 10 6 exact\ncsw 20 20 2\ncsw 0 0 2 last\n");
+    ck_printed("csw 10 10 5\ncsw 10 10 1 last\nexit 10 6 exact\ncsw 20 20 2\ncsw 0 0 2 last\n");
     rest(10, true);
-    ck_said("exit 0 4\n");
+    ck_printed("exit 0 4\n");
 }
 
 TEST(a_switch_after_a_remainder_is_reduced_by_it)
 {
     step(10, 10, 5);
     rest(8, false); /* 3 of them belong to task 10 */
-    ck_said("csw 10 10 5\ncsw 0 0 3 last\n");
+    ck_printed("csw 10 10 5\ncsw 0 0 3 last\n");
     step(10, 10, 7); /* includes these 3 */
     step(10, 10, 1);
     rest(13, false);
-    ck_said("csw 10 10 4\ncsw 10 10 1\n");
+    ck_printed("csw 10 10 4\ncsw 10 10 1\n");
 }
 
 TEST(a_task_with_uncredited_values_exits_with_its_complete_count)
@@ -343,7 +343,7 @@ TEST(a_task_with_uncredited_values_exits_with_its_complete_count)
     rest(8, false);
     last(10, 10, 7);
     rest(12, true);
-    ck_said("csw 10 10 5\ncsw 0 0 3 last\ncsw 10 10 4 last\nexit 10 12 exact\n");
+    ck_printed("csw 10 10 5\ncsw 0 0 3 last\ncsw 10 10 4 last\nexit 10 12 exact\n");
 }
 
 TEST(a_task_born_after_a_remainder_has_nothing_uncredited)
@@ -352,10 +352,10 @@ TEST(a_task_born_after_a_remainder_has_nothing_uncredited)
     rest(8, false);
     birth(10, 20);
     last(20, 20, 2);
-    ck_said("csw 10 10 5\ncsw 0 0 3 last\ncsw 20 20 2 last\nexit 20 2 exact\n");
+    ck_printed("csw 10 10 5\ncsw 0 0 3 last\ncsw 20 20 2 last\nexit 20 2 exact\n");
     step(10, 10, 3);
     rest(10, false);
-    ck_said("");
+    ck_printed("");
 }
 
 TEST(a_step_that_spans_a_reset_is_nobodys)
@@ -364,14 +364,14 @@ TEST(a_step_that_spans_a_reset_is_nobodys)
     rest(8, false);
     exits_reset(exits);
     birth(10, 20);
-    ck_said("csw 10 10 5\ncsw 0 0 3 last\n");
+    ck_printed("csw 10 10 5\ncsw 0 0 3 last\n");
     step(10, 10, 4); /* includes 3 of before */
     step(10, 10, 2);
     last(10, 10, 1);
     last(20, 20, 6);
     rest(10, true);
-    ck_said("csw 10 10 2\ncsw 10 10 1 last\nexit 10 3\n"
-            "csw 20 20 6 last\nexit 20 6 exact\ncsw 0 0 1 last\nexit 0 1\n");
+    ck_printed("csw 10 10 2\ncsw 10 10 1 last\nexit 10 3\n"
+               "csw 20 20 6 last\nexit 20 6 exact\ncsw 0 0 1 last\nexit 0 1\n");
 }
 
 TEST(a_task_attached_again_after_the_end_restarts_and_is_not_exact)
@@ -382,8 +382,8 @@ TEST(a_task_attached_again_after_the_end_restarts_and_is_not_exact)
     step(10, 10, 2);
     last(10, 10, 1);
     rest(11, true);
-    ck_said("csw 10 10 5\ncsw 0 0 3 last\nexit 0 8\n"
-            "csw 10 10 2\ncsw 10 10 1 last\nexit 10 3\n");
+    ck_printed("csw 10 10 5\ncsw 0 0 3 last\nexit 0 8\n"
+               "csw 10 10 2\ncsw 10 10 1 last\nexit 10 3\n");
 }
 
 TEST(a_task_that_left_and_is_observed_again_is_not_exact)
@@ -394,7 +394,7 @@ TEST(a_task_that_left_and_is_observed_again_is_not_exact)
     name(10, 10, RECORD_FOUND);
     last(10, 10, 1);
     rest(6, true);
-    ck_said("csw 10 10 5\ncsw 10 10 1 last\nexit 10 1\nexit 0 5\n");
+    ck_printed("csw 10 10 5\ncsw 10 10 1 last\nexit 10 1\nexit 0 5\n");
 }
 
 TEST(a_task_with_the_reused_tid_of_another_is_exact)
@@ -403,7 +403,7 @@ TEST(a_task_with_the_reused_tid_of_another_is_exact)
     exits_leave(exits, 10);
     birth(20, 10);
     last(10, 10, 1);
-    ck_said("csw 10 10 5\ncsw 10 10 1 last\nexit 10 1 exact\n");
+    ck_printed("csw 10 10 5\ncsw 10 10 1 last\nexit 10 1 exact\n");
 }
 
 TEST(a_task_that_left_before_a_reset_is_exact_again)
@@ -414,7 +414,7 @@ TEST(a_task_that_left_before_a_reset_is_exact_again)
     attached_again();
     name(10, 10, RECORD_FOUND);
     last(10, 10, 1);
-    ck_said("csw 10 10 5\nexit 0 5\ncsw 10 10 1 last\nexit 10 1 exact\n");
+    ck_printed("csw 10 10 5\nexit 0 5\ncsw 10 10 1 last\nexit 10 1 exact\n");
 }
 
 TEST(a_later_worker_continues_the_sums_and_is_not_exact)
@@ -427,7 +427,7 @@ TEST(a_later_worker_continues_the_sums_and_is_not_exact)
     memcpy(totals, exits_totals(exits), sizeof totals);
     anew(1, true, true);
     exits_again(exits, totals);
-    said();
+    printed();
     name(10, 10, RECORD_FOUND);
     step(10, 10, 3); /* part of it may have been reported */
     step(10, 10, 2);
@@ -435,8 +435,8 @@ TEST(a_later_worker_continues_the_sums_and_is_not_exact)
     last(21, 21, 1);
     last(10, 10, 1);
     rest(14, true);
-    ck_said("csw 10 10 0 lacks\ncsw 10 10 2\ncsw 21 21 1 last\nexit 21 1 exact\n"
-            "csw 10 10 1 last\nexit 10 3\ncsw 0 0 3 last lacks\nexit 0 8 lacks\n");
+    ck_printed("csw 10 10 0 lacks\ncsw 10 10 2\ncsw 21 21 1 last\nexit 21 1 exact\n"
+               "csw 10 10 1 last\nexit 10 3\ncsw 0 0 3 last lacks\nexit 0 8 lacks\n");
 }
 
 /*
@@ -510,5 +510,5 @@ TEST(processes_that_end_elsewhere_are_not_kept_for_ever)
     for (uint32_t pid = 2; pid < 200000; pid++)
         name(pid, pid, RECORD_EXECUTED);
     ck_assert_uint_le(HASH_COUNT(exits_tasks(exits)->processes), 65536);
-    ck_said("");
+    ck_printed("");
 }

@@ -62,7 +62,7 @@ static const char *next(struct open_file *open)
     return read_open(open, "i", "samples");
 }
 
-#define SAYS(open, expected) ck_assert_str_eq(said(next(open)), expected)
+#define SAYS(open, expected) ck_assert_str_eq(printed(next(open)), expected)
 
 /* Creates a sampling PMC that has not started: its log contains only remarks. */
 static void quiet(void)

@@ -89,16 +89,16 @@ TEST(data_after_removed_frames_stays)
 {
     static const uint64_t frames[] = {FRAME_KERNEL, KERNEL, FRAME_USER, 0x4000};
     static const uint64_t behind[] = {REGISTERS_WORD(1, 1), 70, 8, 0x5a, 8};
-    struct record_sample *said;
+    struct record_sample *printed;
     const struct record_sample *sample;
     struct sample_parts parts;
 
     record_samples(false);
     say_chain(RECORD_USERMODE, 0x4000, frames, 4);
     buf_add(&sc.script, behind, sizeof(behind));
-    said = (struct record_sample *)sc.script.data;
-    said->head.size = (uint16_t)sc.script.len;
-    said->head.misc |= RECORD_STACK;
+    printed = (struct record_sample *)sc.script.data;
+    printed->head.size = (uint16_t)sc.script.len;
+    printed->head.misc |= RECORD_STACK;
     drain();
     sample = nth(RECORD_SAMPLE, 0);
     ck_assert_ptr_nonnull(sample);

@@ -29,7 +29,7 @@ t_instructions_of_an_existing_thread_are_logged() {
     tell p work $N
     order p quit
     adds_up i
-    near "$(sum exit "pid=$PID_p ")" $((2 * N)) 10 "told of the process"
+    near "$(sum exit "pid=$PID_p ")" $((2 * N)) 10 "logged for the process"
     near "$(sum csw "tid=$PID_p ")" $((2 * N)) 10 "told of the thread"
 }
 
@@ -80,7 +80,7 @@ t_threads_are_logged_one_by_one() {
     tell p each $((5 * MILLION))
     order p quit
     adds_up i
-    near "$(sum exit "pid=$PID_p ")" $((40 * MILLION)) 30 "told of the process"
+    near "$(sum exit "pid=$PID_p ")" $((40 * MILLION)) 30 "logged for the process"
     between "$(awk '$2 == "csw" { tid[$4] } END { for (t in tid) n++; print n }' "$T/log")" 5 6 "threads with steps"
 }
 

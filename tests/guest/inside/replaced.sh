@@ -80,8 +80,8 @@ t_readers_and_makers_see_no_failure() {
     (
         n=0
         while [ ! -e "$T/end" ]; do
-            if ! { cat "$M/i/count" && mkdir "$M/x" && io write "$M/x/event" cycles:u && rmdir "$M/x"; } >"$T/said"; then
-                echo "a call failed after $n: $(cat "$T/said")" >"$T/bad"
+            if ! { cat "$M/i/count" && mkdir "$M/x" && io write "$M/x/event" cycles:u && rmdir "$M/x"; } >"$T/printed"; then
+                echo "a call failed after $n: $(cat "$T/printed")" >"$T/bad"
                 break
             fi
             n=$((n + 1))
