@@ -314,7 +314,7 @@ copy_programs() {
     done
     cp "$builds/plain/examples/pmc-names/pmc-names" "$WORK/bin/" || return
     for variant in plain asan tsan; do
-        [ -e "$builds/$variant/pmcfs" ] || continue
+        [ $variant = plain ] || grep -q "^$variant/" "$WORK/list" || continue
         cp "$builds/$variant/pmcfs" "$WORK/bin/pmcfs-$variant" &&
             cp "$builds/$variant/examples/pmc-names/pmc-names" "$WORK/bin/pmc-names-$variant" &&
             cp "$builds/$variant/examples/pmc-names/pmc-perfdata" "$WORK/bin/pmc-perfdata-$variant" &&

@@ -99,7 +99,7 @@ t_fields_are_the_superusers() {
     target_start p "$ALICE"
     as "$ALICE" mkdir "$M/a"
     is "$(result_as "$ALICE" write "$M/a/config" "event=sched:sched_switch period=1 raw=on")" EPERM
-    like "$(cat "$M/a/error")" '^EPERM P18 config: raw=on: the fields of tracepoints can show other users'
+    like "$(cat "$M/a/error")" '^EPERM P18 config: raw=on records fields of tracepoints'
     is "$(result_as "$ALICE" write "$M/a/config" "event=sched:sched_switch period=1 target=${PID_OF[p]}")" ok
     is "$(result_as "$ALICE" write "$M/a/ctl" detach)" ok
     is "$(result_as "$ALICE" write "$M/a/config" raw=on)" EPERM
