@@ -395,12 +395,13 @@ static void places_settle(struct inflight *inflight, uint32_t published)
             place->taken = false;
             continue;
         }
-        arena_keep(place->block, place->bytes);
         place->left = true;
         count_settle(inflight, place);
         if (settle(inflight, place, head->opcode, published)) {
-            place->number = place->block = 0; /* its block is freed with all that are not kept */
+            place->number = place->block = 0; /* arena_settle() frees its block */
             place->taken = false;
+        } else {
+            arena_keep(place->block, place->bytes);
         }
     }
 }
