@@ -63,7 +63,7 @@ static int change_begin(struct change *change)
             .next = link,
             .cgroup_fd = -1,
             .root_fd = -1,
-            /* the backend checks descendants when it finds them */
+            /* a lost descendant needs no check now: the attach checks each one that it finds */
             .verdict = change->cause != CAUSE_OWN || !link_dropped(pmc, link) ? VERDICT_NONE
                        : link->loss == LOSS_DESCENDANT                        ? VERDICT_RENEW
                                                                               : VERDICT_CHECK,
@@ -73,7 +73,7 @@ static int change_begin(struct change *change)
         return 0;
     if (change->cause == CAUSE_OWN) {
         change->stirred = pmc->stir.due;
-        change->pmc->stir.due = false; /* what happens from here on is another event */
+        change->pmc->stir.due = false; /* events from now on need another change */
     }
     take_asker(change);
     change->desired.kernel = pmc->kernel;
@@ -112,7 +112,7 @@ static void change_clear(struct change *change)
 
 /* ---- the parts in order ---- */
 
-#define STIR_TRIES 10 /* failed attempts to attach to a cgroup, until it is created again */
+#define STIR_TRIES 10 /* after this many failures, wait for the next creation of the cgroup */
 
 /* After a failed change of the engine: retries later, or not at all. */
 static void note_failure(struct change *change)
@@ -182,6 +182,7 @@ static bool link_unwatched(const struct pmc *pmc, const struct link *link)
            link->state != LINK_ENDED && !link->watch;
 }
 
+/* Swaps or refuses, and queues another change if CPUs or cgroups have changed since the plan. */
 static void change_decide(struct change *change)
 {
     struct pmc *pmc = change->pmc;
@@ -200,7 +201,7 @@ static void change_decide(struct change *change)
     change->call->err = change->rc ? change->err : change->note; /* before the reply may be sent */
     pmc->cpus.stale |= change->engine->cpus_serial != change->cpus_serial;
     if (change->rc == 0 && change->cause == CAUSE_COMMAND && any_link(pmc, link_unwatched))
-        pmc_stir(pmc); /* the engine's own change watches it */
+        pmc_stir(pmc); /* a change of the engine will watch the cgroup */
     if (pmc->cpus.stale || pmc->stir.due)
         pmc_defer(pmc, WORK_CHANGE);
 }
@@ -316,9 +317,9 @@ bool change_deferred(struct call *call, struct pmc *pmc)
  * about them are made. Then a change ends the links of dead ones.
  */
 
-#define ASKED_SOON 50 /* system calls; more are a slow part */
+#define ASKED_SOON 50 /* targets that are checked without giving up the serving slot */
 
-/* Returns true if the death of the target may not be reported yet. */
+/* Returns true if the target may have exited without a report to the engine. */
 static bool link_asked(const struct pmc *pmc, const struct link *link)
 {
     if (link->state != LINK_ATTACHED || (link->noted & NOTE_GONE) || link->kind == TARGET_CPU)
@@ -329,8 +330,9 @@ static bool link_asked(const struct pmc *pmc, const struct link *link)
 }
 
 /*
- * Returns true if the engine is just ending links: a text made now would show dead targets as
- * living. Does not wait for commands, which may take long and have no effect before their swap.
+ * Returns true if a change of the engine is ending links: a text made now would show dead targets
+ * as living, so the caller waits. False for commands, which may take long and have no effect before
+ * their swap.
  */
 static bool deaths_under_way(const struct pmc *pmc)
 {
@@ -340,7 +342,7 @@ static bool deaths_under_way(const struct pmc *pmc)
 }
 
 struct asked {
-    struct link *link; /* kept alive by the links */
+    struct link *link; /* no reference: targets_ask() holds the vector */
     bool dead;
 };
 

@@ -20,7 +20,7 @@ static int check_open(struct change *change)
     const struct state_row *state = &state_table[pmc->state];
 
     if (state->settable || (pmc->state == PMC_WAITING && !puts_count(change)))
-        return 0; /* nothing is open while it waits */
+        return 0; /* a waiting PMC has no counters */
     if (puts_count(change))
         return err_set(&change->err, E06,
                        "%s is %s: write \"stop\" to ctl before you write its count", pmc->name,
@@ -65,7 +65,7 @@ static int check_counts(struct change *change)
 
     if (!desired->set || settings->n_counts == desired->set->n)
         return 0;
-    if (desired->given & GIVEN(KEY_COUNT)) /* the present value is accepted */
+    if (desired->given & GIVEN(KEY_COUNT)) /* writing the present value again is no change */
         return !puts_count(change) && !desired->new_set &&
                        settings_same(settings, &pmc->settings, KEY_COUNT)
                    ? 0
@@ -281,7 +281,8 @@ int refuse_kernel(struct change *change, const char *event, const char *instead)
                    needs(change, RIGHT_KERNEL), instead);
 }
 
-/* Returns true if both modes are off. Also for events that always count both modes. */
+/* Returns true if user and kernel mode are both off. An event that always counts both modes is
+ * refused too if the settings turn off both and its spelling has no modifier. */
 static bool counts_nothing(const struct change *change, const struct plan_event *plan)
 {
     const struct event *event = plan->event;
@@ -292,7 +293,7 @@ static bool counts_nothing(const struct change *change, const struct plan_event 
            !change->desired.settings.word[KEY_USER] && !change->desired.kernel;
 }
 
-/* Checks rights that an event needs in addition to kernel mode. */
+/* Checks the rights that an event needs apart from the right to kernel mode. */
 static int check_beside(struct change *change, const struct event *event)
 {
     if (event->needs_superuser && !change->asker.superuser)
@@ -408,7 +409,7 @@ static void stop_now(struct change *change)
     change->diff.reopen |= pmc->state == PMC_ARMED; /* the kernel has no other way to disarm */
     change->diff.read |=
         change->diff.stop &&
-        pmc->recording; /* for the counts that switch and exit records do not have */
+        pmc->recording; /* put_rest() logs the counts that are in no switch or exit record */
 }
 
 static int check_stop(struct change *change)
@@ -440,7 +441,7 @@ static int check_log_verb(struct change *change)
         return 0;
     change->desired.settings.word[KEY_LOG] = false;
     if (recorded_for(pmc->effective, &pmc->settings))
-        stop_now(change); /* requires a stop */
+        stop_now(change); /* the PMC cannot count without its log */
     return 0;
 }
 

@@ -12,9 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define REASONS_BYTES                                                                              \
-    80 /* limit of the reasons for skipped targets; after that only their words                    \
-        */
+/* A note longer than this gets only the words of further skipped targets, without reasons. */
+#define REASONS_BYTES 80
 
 int change_goes_on(struct change *change)
 {
@@ -54,7 +53,7 @@ static int is_event(void *name, const char *needed, struct err *err)
     return strcmp(*(const char **)name, needed) == 0;
 }
 
-/* Adds the metric that was written to the sentence about an event that it needs. Returns rc. */
+/* If a metric needs the refused event, adds its name to the sentence. Returns the errno. */
 static int name_metric(struct change *change, const char *name, int rc)
 {
     const char *metrics = change->desired.metrics ? change->desired.metrics : "";
@@ -224,7 +223,8 @@ static int find_process(struct change *change, struct wanted *wanted)
                    before.text);
 }
 
-/* reattach: the cgroup may be absent. It is looked for again once it is watched. */
+/* reattach: opens the root of the path, because the cgroup may not exist. Looks for the cgroup
+ * after watching for its creation, so that no creation is missed. */
 static int find_root(struct change *change, struct wanted *wanted, const char *path)
 {
     const struct engine *engine = change->engine;
@@ -257,7 +257,8 @@ static int find_cgroup(struct change *change, struct wanted *wanted)
 {
     struct engine *engine = change->engine;
 
-    if (!change->asker.may_system) /* also to detach: the result shows whether it exists */
+    /* also for a detach, whose result reveals whether the cgroup exists */
+    if (!change->asker.may_system)
         return refuse_system(change);
     char *path = strndup(wanted->word.path, wanted->word.path_len);
     if (!path)
@@ -343,8 +344,8 @@ static int find_command(struct change *change)
     const struct desired *desired = &change->desired;
     int rc = change_parse(change);
 
-    /* A process may observe itself although other processes of its user may not. Their readers must
-     * not see its stacks. */
+    /* A process may always observe itself, even if other processes of its user may not. With
+     * stacks this exception is off, because those processes can read the samples. */
     if (desired->settings.word[KEY_CALLCHAIN] == CALLCHAIN_DWARF)
         change->asker.opener = NULL;
     if (rc == 0)
@@ -366,8 +367,8 @@ static int find_command(struct change *change)
 }
 
 /*
- * reattach: watches the cgroup and then compares it, so that no creation is missed. A link without
- * a watch is new, or was loaded.
+ * reattach: watches the cgroup, then checks whether it exists, so that no creation is missed. A
+ * link without a watch is new, or was loaded by this worker.
  */
 static int ask_cgroup(struct change *change, struct move *move)
 {

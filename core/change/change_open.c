@@ -13,15 +13,15 @@ struct admission {
     const struct rights *rights; /* rights of the attach; NULL: the superuser's */
 };
 
-/* Decides about a process below the target: it must be observable and not be a target itself. If
- * one of its threads is a target, its other threads are skipped. */
+/* plan.admit: decides about a process below the target. It must be observable and not be a target
+ * itself. If one of its threads is a target, its other threads are skipped. */
 static int admit(void *arg, pid_t pid)
 {
     const struct admission *admission = arg;
     const struct engine *engine = admission->change->engine;
 
     if (engine->host->now_ns(engine->host_state) >= admission->change->deadline_ns)
-        return -EPERM; /* the attach has failed */
+        return -EPERM; /* too late: the attach will be refused with P13 */
     EACH_MOVE (move, admission->change) {
         const struct link *link = move->next;
 
@@ -163,8 +163,8 @@ static void guard_all(struct change *change)
 }
 
 /*
- * Stops each counter before reading it, so that no reader sees more than the kept value. Counters
- * of dead targets too: a stopped counter lets the backend detect lost counts. If a leaving link
+ * Stops each counter before reading it, so that no reader sees more than the kept value. Also stops
+ * counters of dead targets, because the backend can then detect lost counts. If a leaving link
  * cannot be read, its last seen value is kept; if a staying link cannot be read, the command fails.
  */
 static int stop_and_read(struct change *change)
@@ -211,8 +211,8 @@ static bool move_starts(const struct change *change, const struct move *move)
 }
 
 /*
- * Tracks processes before the counters of a system start, and reads the inventory of those that
- * exist. So every process with samples is known, even if it exits at once.
+ * In system scope: before the counters start, tracks new processes and reads the inventory of
+ * existing ones. So every process with samples is known, even if it exits at once.
  */
 static int system_survey(struct change *change)
 {
@@ -269,7 +269,7 @@ void change_open(struct change *change)
 
 /* ---- after the swap ---- */
 
-/* After a refusal: restarts stopped counters and stops started ones. */
+/* After a refusal: starts the counters that the change stopped, and stops those that it started. */
 static void go_on(struct change *change)
 {
     const struct backend *backend = change->engine->backend;
@@ -312,7 +312,7 @@ void change_close(struct change *change)
     if (change->log.held)
         recording_hold(change->log.held, false);
     EACH_MOVE (move, change) {
-        if (move->guard) /* the fired guard */
+        if (move->guard) /* the replaced guard, which has fired */
             engine->backend->unguard(move->guard);
         if (move->watch)
             engine->host->cgroup_unwatch(move->watch);
@@ -322,7 +322,7 @@ void change_close(struct change *change)
             close(move->root_fd);
     }
     targets_destroy(engine, &change->unused);
-    recording_leave(change->log.made, false); /* of a refused change */
+    recording_leave(change->log.made, false); /* not NULL only after a refusal */
     recording_leave(change->log.old, engine->forgetting);
     desired_close(change);
 }

@@ -155,7 +155,8 @@ static bool is_setting(struct word word)
     return word_split(word, &key, &value) && key_find(key) != KEYS;
 }
 
-/* Returns true for a qualifier: also a misspelt key=value, unless it is a setting. */
+/* Returns true if the word from begin to the next comma qualifies the event before it. A key=value
+ * that is not a setting counts as a misspelt qualifier. */
 static bool is_qualifier(const struct change *change, const char *begin, const char *end)
 {
     const char *comma = find(begin, end, ',');
@@ -167,7 +168,8 @@ static bool is_qualifier(const struct change *change, const char *begin, const c
     return word.len == 0 || (equals && !find(begin, equals, '/') && !is_setting(word));
 }
 
-/* Takes the first event. A comma before a qualifier belongs to it, any other comma ends it. */
+/* Returns the first event of the list. A comma followed by a qualifier is a part of the event; any
+ * other comma ends the event. */
 static struct word first_event(const struct change *change, struct word text)
 {
     const char *end = text.p + text.len;
@@ -323,10 +325,11 @@ static int parse_words(struct change *change, struct scan *scan)
 
         if (strcmp(change->file, "event") == 0)
             rc = add_list(change, scan, word);
-        else if (!word_is(word, "waiting") || !after_cgroup) /* as `target` lists it */
+        else if (!word_is(word, "waiting") || !after_cgroup) /* target has "cgroup:/A waiting" */
             rc = add_targets(change, word);
     }
-    /* A shell may write each line of a list by itself: comments, and blank lines after events. */
+    /* A shell may write a file line by line. So accept a comment alone, and a blank line after
+     * events. */
     if (rc == 0 && change->desired.n_names + change->desired.targets.n == 0 &&
         !find(change->call->text, scan->end, '#') &&
         !(change->call->open && change->call->open->began))

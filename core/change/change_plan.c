@@ -1,6 +1,6 @@
 /*
- * The second part of a change, with the lock: refuses what cannot be done, and compares the desired
- * value with the PMC: which links stay, leave, end, are opened or reopened.
+ * The second part of a change, with the lock: checks the command, and compares the desired value
+ * with the PMC: which links stay, leave, end, are opened or reopened.
  */
 #include "core/change/plan.h"
 
@@ -53,7 +53,7 @@ void plan_leave(struct move *move)
     move->reason = move->old->state == LINK_ATTACHED ? "command" : NULL;
 }
 
-/* Creates a link for the change. Returns NULL on ENOMEM. */
+/* Creates a link whose counter the change will open. Returns NULL on ENOMEM. */
 static struct link *link_fresh(struct change *change, enum target_kind kind)
 {
     struct link *link = link_new(change->desired.set->n);
@@ -362,7 +362,7 @@ static int plan_command(struct change *change)
     EACH_MOVE (move, change)
         if (rc == 0 && !change->desired.settings.word[KEY_REATTACH] && move->old &&
             move->next == move->old && link_waits(move->old) && (rc = plan_end(change, move)) == 0)
-            move->next->state = LINK_ENDED; /* nothing waits for it now */
+            move->next->state = LINK_ENDED; /* reattach=off: stop waiting for its cgroup */
     EACH_MOVE (move, change)
         if ((verb == VERB_RESET || verb == VERB_RESTART) && move->old && move->next == move->old &&
             move->old->state == LINK_ENDED)
@@ -387,7 +387,7 @@ static void plan_start(struct change *change)
              (change->desired.new_set || pmc->state == PMC_NEW || pmc->state == PMC_ALLOCATED ||
               pmc->state == PMC_EXITED))
         diff->start = diff->start_fresh =
-            diff->n_opens + diff->n_waits > 0; /* also links that were attached earlier */
+            diff->n_opens + diff->n_waits > 0; /* starts links that were attached earlier too */
 }
 
 /* Allocates the memory of the swap. */

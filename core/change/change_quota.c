@@ -1,7 +1,7 @@
 /*
- * The limits of a change. Descriptors count when they are opened: among pmcfs's, and those of
- * counters and recordings among the user's; after the swap they count as the PMC's. The number of
- * events on one process is limited for all users together.
+ * The limits of a change. Each descriptor counts as soon as it is opened: for pmcfs as a whole, and
+ * for the user if it belongs to a counter or recording. After the swap the PMC holds the charge.
+ * The number of events on one process is limited for all users together.
  */
 #include "core/change/plan.h"
 
@@ -150,7 +150,8 @@ static void load_add(void *arg, pid_t pid)
         load->events += loads->adds;
 }
 
-/* Adds inherited events. A counter that may have missed processes counts for all of them. */
+/* Adds events that processes inherited from an ancestor. A counter that may cover processes it does
+ * not know is added to all. */
 static void add_inherited(struct loads *loads, const struct engine *engine,
                           const struct link *fresh)
 {
@@ -220,7 +221,8 @@ int load_targets(struct change *change)
 
         if (!link || !link->proc || (move->old && move->old->n_events >= link->n_events))
             continue;
-        int rc = check_loads(change, &loads, link, 0, "one process"); /* it is among the links */
+        /* adds 0, because attached_to() counts this link already */
+        int rc = check_loads(change, &loads, link, 0, "one process");
         if (rc)
             return rc;
     }
@@ -241,7 +243,7 @@ int load_below(struct change *change)
         change->engine->backend->processes(link->counter, load_collect, &loads);
         for (size_t i = 0; i < loads.of.n; i++)
             if (loads.of.items[i].pid == link->pid) {
-                vec_remove(&loads.of, i); /* load_targets() has looked at it */
+                vec_remove(&loads.of, i); /* load_targets() has checked it */
                 break;
             }
         if (loads.of.n)

@@ -1,7 +1,7 @@
 /*
  * Records of a change. Without the lock: creates the recording, reads the inventory of processes
- * when counters start, drains when they stop. With the lock, at the swap: writes records for what
- * ends, the remaining counts, and records for what starts.
+ * when counters start, drains when they stop. With the lock, at the swap: writes the remaining
+ * counts, then detach, stop and close records, then allocate, attach and start records.
  */
 #include "core/change/plan.h"
 
@@ -10,11 +10,10 @@
 #include <string.h>
 
 /* Size of each CPU's ring buffer: a power of two, about an eighth of the log. */
-#define RING_MIN 16384
-#define RING_MAX 524288
-/* Samples with a stack need larger ring buffers: by this factor, … */
-#define STACK_TIMES   2
-#define STACK_SAMPLES 16
+#define RING_MIN      16384
+#define RING_MAX      524288
+#define STACK_TIMES   2  /* factor of both limits if samples contain stacks */
+#define STACK_SAMPLES 16 /* a ring buffer has room for this many stacks */
 
 #define LOG_FIRST 65536 /* bytes reserved at the start; the log grows as needed */
 
@@ -226,6 +225,7 @@ static void note_allocated(struct pmc *pmc, uint64_t time_ns)
 
 /* ---- remaining counts ---- */
 
+/* Logs the counts that no switch or exit record contains. over: no target is left. */
 static void put_rest(struct change *change, bool over)
 {
     struct pmc *pmc = change->pmc;
@@ -240,7 +240,7 @@ static void put_rest(struct change *change, bool over)
                             over);
 }
 
-/* Stores the total without the counts of live counters since their opening. */
+/* Stores the total without the readings of live counters: counts that no record has to contain. */
 static void count_before(struct pmc *pmc)
 {
     unsigned n = pmc_events(pmc);
@@ -296,7 +296,7 @@ void record_end(struct change *change, bool stops, enum pmc_state after)
     struct pmc *pmc = change->pmc;
     const bool over = after == PMC_EXITED;
 
-    if (stops || over) /* exits of ending targets are still missing */
+    if (stops || over) /* before the detach records: ended targets may have no exit record */
         put_rest(change, over);
     EACH_MOVE (move, change)
         if (move->old && move->reason)

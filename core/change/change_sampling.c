@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TYPE_SOFTWARE    1   /* PERF_TYPE_SOFTWARE, */
-#define TYPE_TRACEPOINT  2   /* PERF_TYPE_TRACEPOINT */
-#define CONTEXT_SWITCHES 3   /* PERF_COUNT_SW_CONTEXT_SWITCHES */
-#define FREQ_STANDARD    997 /* prime, so that it does not follow periodic work */
-#define CLOCK_LEAST_NS   100000
+#define TYPE_SOFTWARE    1      /* PERF_TYPE_SOFTWARE */
+#define TYPE_TRACEPOINT  2      /* PERF_TYPE_TRACEPOINT */
+#define CONTEXT_SWITCHES 3      /* PERF_COUNT_SW_CONTEXT_SWITCHES */
+#define FREQ_STANDARD    997    /* prime, so that it does not follow periodic work */
+#define CLOCK_LEAST_NS   100000 /* least period of clock events for ordinary users */
 #define CLOCK_MOST_HZ    (1000000000 / CLOCK_LEAST_NS)
 #define SETS_FREE        16 /* ids of sets that are not charged */
 #define SET_LOOK_BACK    8  /* last sets that are searched for an equal one */
@@ -69,7 +69,8 @@ static int check_stack(struct change *change)
                    change->engine->backend->name);
 }
 
-/* Checks raw=on: fields may be of other tasks, and the kernel requires CAP_PERFMON. */
+/* Checks raw=on. Needs the superuser: tracepoint fields can contain data of other tasks, and the
+ * kernel requires CAP_PERFMON. */
 static int check_raw(struct change *change)
 {
     const bool opens = change->desired.new_set || change->diff.reopen || change_attaches(change);
@@ -228,7 +229,7 @@ static bool event_alike(const struct log_event *a, const struct log_event *b)
            memcmp(&a->observer, &b->observer, sizeof a->observer) == 0;
 }
 
-/* Returns the id of an equal one of the last sets, or 0. */
+/* Returns the id of an equal set among the last SET_LOOK_BACK sets, or 0. */
 static uint64_t number_again(struct log_sets *sets, const struct log_event *events, unsigned n)
 {
     uint64_t last = log_sets_last(sets);

@@ -1,8 +1,8 @@
 /*
- * The swap: the only place where a change takes effect, with the lock. Rows may still refuse it;
- * then the desired value replaces the old one. The claim of rows is replaced by the claim of the
- * new set, and claims are arranged at an attach so that PMCs that cover the same process do not
- * share a row.
+ * The swap: the only place where a change takes effect, with the lock. First chooses rows, which is
+ * the last possible refusal; then replaces the old value by the desired one. The claim of the new
+ * set replaces the old claim. At an attach, claims are moved to other rows if necessary, because
+ * PMCs that cover the same process must not share a row.
  */
 #include "core/change/plan.h"
 
@@ -43,6 +43,7 @@ static void claim_free(struct claim *claim)
     free(claim);
 }
 
+/* Refuses row=N for a set that needs no rows. */
 static int check_row(struct change *change)
 {
     const struct desired *desired = &change->desired;
@@ -57,7 +58,8 @@ static int check_row(struct change *change)
                    change->engine->classes[event->class_index].name);
 }
 
-/* Creates the claim of the new set without rows; NULL: it needs none. */
+/* Creates the claim of the desired set; its rows are chosen later. *out is NULL if the set needs no
+ * rows. */
 static int claim_make(struct change *change, struct claim **out)
 {
     const struct set *set = change->desired.set;
@@ -237,7 +239,7 @@ static void settle_guards(struct change *change)
         proc->guarded = move->guard != NULL;
         engine_touch(change->engine, JOURNAL_PROCESS, proc->id);
         if (!move->guard)
-            continue; /* handled by the next change */
+            continue; /* the guard could not be opened: the next change tries again */
         change->engine->fds_used += before == NULL;
         proc->guard = move->guard;
         proc->guard_fd = change->engine->backend->guard_fd(move->guard);
@@ -490,7 +492,7 @@ static void retire_links(struct change *change)
 
 /* ---- state and settings ---- */
 
-/* Every target that is left is waited for. */
+/* Returns true if every remaining target is a cgroup that does not exist yet. */
 static bool all_wait(const struct pmc *pmc)
 {
     unsigned waits = 0;
@@ -513,7 +515,7 @@ static enum pmc_state state_after(const struct change *change)
     if (diff->stop)
         return PMC_STOPPED;
     if (change->cause == CAUSE_COMMAND && live && diff->start)
-        return change->desired.settings.word[KEY_START] ? PMC_ARMED : PMC_RUNNING; /* new links */
+        return change->desired.settings.word[KEY_START] ? PMC_ARMED : PMC_RUNNING;
     if (pmc->state == PMC_EXITED) /* attached, not started */
         return pmc->run.first_start_ns ? PMC_STOPPED : PMC_ALLOCATED;
     return pmc->state;
@@ -571,11 +573,11 @@ static void swap_settings(struct change *change, bool links_change)
     if (covers_cpus)
         pmc->cpus.stale = false;
     else if (desired->wants_all && links_change)
-        pmc->cpus.stale = true; /* -all and `all` in one command: a CPU may be new */
+        pmc->cpus.stale = true; /* "-all,all": another CPU may have come online meanwhile */
     swap_lifetime(change);
     if (desired->n_names == 0 || desired->joins)
         return;
-    pmc->began++; /* later writes through this open file join this set */
+    pmc->began++; /* call.open->began equals it: later writes through the file add events */
     if (change->call->open)
         change->call->open->began = pmc->began;
 }
@@ -641,7 +643,7 @@ void change_swap(struct change *change)
     pmc->epoch += links_change;
     enum pmc_state after = idle ? pmc->state : state_after(change);
     if (!idle && waited && change->desired.new_set && after == PMC_ALLOCATED)
-        after = PMC_RUNNING; /* another event, while it waits */
+        after = PMC_RUNNING; /* a waiting PMC with a new event continues to wait, see below */
     if (!idle && !state_table[after].settable)
         after = all_wait(pmc) ? PMC_WAITING : after == PMC_WAITING ? PMC_RUNNING : after;
     const bool was_settable = state_table[pmc->state].settable;

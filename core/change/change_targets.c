@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns true if the link counts the wanted target or a part of it. */
+/* Returns true if the link's target is the wanted one. With `overlaps` also if one of the two is a
+ * part of the other (thread of a process, descendant, cgroup below a cgroup). */
 static bool link_matches(const struct engine *engine, const struct link *link,
                          const struct wanted *wanted, bool overlaps)
 {
@@ -168,7 +169,7 @@ static int check_cpu(struct change *change, const struct target_word *word, unsi
 
 static int want_cpu(struct change *change, const struct target_word *word, unsigned cpu)
 {
-    struct move *move = cpu_move(change, cpu); /* may be offline */
+    struct move *move = cpu_move(change, cpu); /* also of an offline CPU */
     int rc;
 
     if (move && (move->opens || word->all || change->desired.additive))

@@ -44,12 +44,12 @@ struct desired {
     bool put; /* settings.counts are the new values of `count` */
 };
 
-/* The result of the check without the lock of a link that lost its events, or whose cgroup was
- * created or removed. */
+/* Checks of links that change_find() makes without the lock: may a link that lost its events be
+ * attached again, and does a cgroup exist? In this order: code compares with VERDICT_CHECK. */
 enum verdict {
     VERDICT_NONE,     /* no check */
     VERDICT_STRAYED,  /* its cgroup was created or removed */
-    VERDICT_CHECK,    /* lost its events, not checked yet; the next values are results */
+    VERDICT_CHECK,    /* lost its events, not checked yet; all later values are results */
     VERDICT_RENEW,    /* attach it again */
     VERDICT_HEADLESS, /* nothing was lost: only the first thread has exited */
     VERDICT_DEAD,     /* a thread, which has exited */
@@ -64,10 +64,10 @@ struct move {
     bool opens; /* `next` gets a counter; otherwise a new link keeps the final count */
     bool recheck;           /* reopened: check that the writer may observe the process */
     bool guards;            /* open an exec guard for the proc of `next` */
-    struct guard *guard;    /* the new exec guard, until the proc owns it */
+    struct guard *guard;    /* the new exec guard; after the swap the replaced one, to be closed */
     pid_t number;           /* the number in the command; 0: self, or none */
-    const char *reason;     /* reason in the log's detach record; NULL: no record */
-    struct tally *last;     /* reading, valid if `was_read` */
+    const char *reason;     /* reason in the log's detach record of `old`; NULL: no record */
+    struct tally *last;     /* last reading of `old`, valid if `was_read`; or NULL */
     int cgroup_fd, root_fd; /* VERDICT_STRAYED: the cgroup (-1: none) and the root of its path */
     struct cgroup_watch *watch; /* new, for `next`; after the swap the old one, to be freed */
     bool was_read;
@@ -83,10 +83,10 @@ struct difference {
     unsigned n_waits;       /* new targets that do not exist yet */
     bool reopen;            /* reopen every live link */
     bool start, stop, read; /* for links that stay */
-    bool start_fresh;
-    struct links *links; /* the new vector, filled at the swap */
-    struct tally *base;  /* base of a new set */
-    struct tally *total; /* total at the swap */
+    bool start_fresh;       /* for links that are opened */
+    struct links *links;    /* the new vector, filled at the swap */
+    struct tally *base;     /* base of a new set */
+    struct tally *total;    /* total at the swap */
 };
 
 /* Moves are in the order of the PMC's links; new links follow. */
@@ -99,7 +99,7 @@ struct asker {
     struct rights *rights;       /* valid during the request; NULL: a change of the engine */
     const struct opener *opener; /* or NULL */
     bool may_kernel, may_system, may_foreign, superuser;
-    bool inside; /* in an instance, where no user is the superuser */
+    bool inside; /* the PMC is in an instance, where no user is the superuser */
 };
 
 /* What the counters record, and the recording. */
@@ -108,12 +108,12 @@ struct recordal {
     struct sample_limits limits; /* limits of the system */
     struct sampling sampling;
     uint64_t set_number;
-    unsigned recorded;      /* enum recorded */
-    bool anew;              /* create a new recording */
-    struct recording *made; /* the new recording, until the PMC owns it */
-    uint64_t *counted_before;
-    struct recording *old;  /* freed after its counters */
-    struct recording *held; /* not drained until the swap has written its records */
+    unsigned recorded;        /* enum recorded */
+    bool anew;                /* the change creates a recording */
+    struct recording *made;   /* the new recording, until the PMC owns it */
+    uint64_t *counted_before; /* memory for pmc.recorded.before of the new recording */
+    struct recording *old;    /* the replaced recording, freed after its counters are closed */
+    struct recording *held;   /* not drained until the swap has written its records */
     uint64_t held_ns;
     struct buf inventory; /* inventory of processes as records */
 };
@@ -133,7 +133,7 @@ struct change {
     struct user *payer;          /* the charged user (a reference) */
     char name[NAME_LEN_MAX + 1]; /* copy of the PMC's name for sentences without the lock */
     const char *file;
-    bool stirred; /* compares cgroup targets with what exists */
+    bool stirred; /* also checks which cgroup targets exist (reattach) */
     struct asker asker;
     struct desired desired;
     struct difference diff;
@@ -165,7 +165,8 @@ int change_parse(struct change *change);
 void change_find(struct change *change);
 /* Checks between two targets whether to continue. Returns 0, -EINTR, P26 or P13. */
 int change_goes_on(struct change *change);
-/* Notes a skipped target that has exited: change->err for one, the words for several. */
+/* Moves the sentence about a skipped target, which has exited, from change->err to change->note. If
+ * the note is long already, appends only `word`. */
 void change_pass_over(struct change *change, struct word word);
 
 /* change_plan.c */
@@ -202,11 +203,11 @@ int load_below(struct change *change);   /* after the attach, for descendants */
 
 /* change_quota.c: descriptors and links. All except the last two may be called without the lock. */
 unsigned long quota_left(const struct change *change); /* ULONG_MAX: no limit */
-void quota_hold(struct change *change, unsigned n);    /* descriptors of pmcfs */
+void quota_hold(struct change *change, unsigned n);    /* counts n descriptors of pmcfs */
 int quota_spend(struct change *change,
-                unsigned n); /* descriptors of the user; P11 if another command used them */
+                unsigned n); /* charges the user too; P11 if another command used them */
 unsigned long fds_free(const struct engine *engine);
-int quota_found(struct change *change, bool removes); /* for a pidfd: P10, P11 */
+int quota_found(struct change *change, bool removes); /* counts the pidfd of a target: P10, P11 */
 int quota_links(struct change *change);               /* memory of planned links: P11 */
 void quota_release(struct change *change);            /* after the swap or a refusal */
 
@@ -222,13 +223,14 @@ void change_close(struct change *change);
 int refuse_log(struct change *change, const char *what); /* P11; with or without the lock */
 int record_open(struct change *change); /* creates the recording, reserves space in the log */
 void record_hold(struct change *change);
-/* Read the inventory of all processes before counters of a system start, and that of targets that
- * were started. Return 0, or an error on ENOMEM. */
+/* Read the inventory of processes: record_system() of all, before counters in system scope start;
+ * record_begun() of the targets, after their counters started. Return 0, or an error on ENOMEM. */
 int record_system(struct change *change);
 int record_begun(struct change *change);
 struct opening change_opening(const struct change *change);
-void record_end(struct change *change, bool stops,
-                enum pmc_state after); /* writes the records of the swap */
+/* Write the records of the swap: record_end() before the new settings and recording are in place,
+ * record_begin() after that. */
+void record_end(struct change *change, bool stops, enum pmc_state after);
 void record_swap(struct change *change);
 void record_begin(struct change *change, bool starts);
 void record_last_end(struct change *change); /* last records of a released PMC */
