@@ -48,11 +48,11 @@ struct open_file {
     uint64_t seen_change; /* the object's change number at this descriptor's last read */
     uint64_t seen_count;  /* the count at that read (notify) */
     uint64_t seen_resets; /* the PMC's resets at that read; otherwise seen_count is obsolete */
-    uint64_t holds;       /* PMC serial of lifetime=open, or 0 */
+    uint64_t holds;       /* id of the PMC with lifetime=open that this file holds, or 0 */
     uint64_t instance;    /* id of the file's instance */
     struct series_cursor *series; /* owned; core/show/series.c */
     struct log_reader *reader;    /* owned; core/read/reader.c */
-    uint64_t remembers;           /* approximate bytes of the two above */
+    uint64_t remembers;           /* approximate bytes of `series` and `reader` */
 };
 
 struct call {

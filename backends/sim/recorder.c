@@ -181,7 +181,7 @@ void sim_sample_limits(struct backend_state *state, struct sample_limits *out)
     *out = (struct sample_limits){.max_freq = MAX_FREQ, .max_frames = MAX_FRAMES};
 }
 
-/* ---- a later worker finds its recorders by their numbers ---- */
+/* ---- adoption by a later worker, by number ---- */
 
 void sim_recorder_print(const struct recorder *recorder, struct buf *out)
 {

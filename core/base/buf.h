@@ -22,7 +22,7 @@ struct buf {
 
 /* Starts an empty text. `storage` (may be NULL, 0) is used until it is full, then the heap. */
 void buf_init(struct buf *buf, char *storage, size_t size);
-/* Frees what is owned; the struct may be initialised again. */
+/* Frees the memory of the text; the struct may be initialised again. */
 void buf_free(struct buf *buf);
 void buf_clear(struct buf *buf);
 

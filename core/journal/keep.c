@@ -163,7 +163,7 @@ bool engine_has_news(const struct engine *engine)
            (engine->touched.n || engine->touch_failed || journal_has_more(engine->journal));
 }
 
-/* ---- check: every object is what its record describes ---- */
+/* ---- check: compares every object with its record ---- */
 
 struct check {
     struct engine *engine;

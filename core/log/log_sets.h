@@ -13,7 +13,7 @@
 struct memory_right {
     uint64_t capabilities, userns;
     uint32_t uid, gid;
-    uint32_t superuser, known; /* used as bool */
+    uint32_t superuser, known; /* used as bool. If known is false, nothing is covered */
 };
 /* Returns true if the reader may see memory that was read with the observer's credentials. */
 bool memory_right_covers(const struct memory_right *reader, const struct memory_right *observer);

@@ -18,8 +18,8 @@
 
 #include <stdatomic.h>
 
-/* Interval between drains. With the last 10 ms, which may wait for the next drain, a record is
- * readable within 100 ms. */
+/* Interval between drains. A drain may leave records of the last 10 ms to the next one, so a record
+ * is readable within 100 ms. */
 #define DRAIN_NS 80000000
 
 /* ---- instances ---- */

@@ -433,7 +433,7 @@ void link_spread(struct link *link)
         LIST_INSERT_HEAD(&link->proc->engine->spreading, link, of_spreading);
 }
 
-/* ---- what happened to a target ---- */
+/* ---- targets that have exited or lost their events ---- */
 
 bool link_target_alive(void *arg)
 {

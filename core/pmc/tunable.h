@@ -53,7 +53,7 @@ struct tunable_row {
     uint64_t value;    /* the default; groups and texts have none */
     uint64_t min, max; /* numbers; for modes max is the mask of allowed bits */
     const char *help;
-    const char *effect; /* what a change affects */
+    const char *effect; /* objects that a new value applies to */
 };
 
 struct tunables {

@@ -485,7 +485,7 @@ static void add_record(struct stream *stream, const struct record *record)
     }
 }
 
-/* Appends the end of a round. */
+/* Appends PERF_RECORD_FINISHED_ROUND, which lets perf sort and show earlier records. */
 void perfdata_round(struct buf *out)
 {
     perfdata_record(out, STREAM_ROUND, sizeof(struct record));

@@ -62,7 +62,7 @@ struct log_form {
 };
 extern const struct log_form form_text; /* logtext.c */
 extern const struct log_form form_perf; /* perfdata.c */
-void perfdata_round(struct buf *out);   /* appends the end of a round */
+void perfdata_round(struct buf *out);   /* appends PERF_RECORD_FINISHED_ROUND */
 
 /* ---- readers ---- */
 

@@ -71,7 +71,7 @@ static void without(int capability, const char *what)
     message_log(LOG_WARNING, "without CAP_%s: %s", name, what);
 }
 
-/* Logs a small limit of descriptors: each event of each target's thread needs one. */
+/* Logs a warning if the limit of descriptors is small. */
 static void descriptors_report(void)
 {
     struct rlimit limit;

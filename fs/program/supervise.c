@@ -53,8 +53,9 @@ static struct {
     int lock_fd;            /* see upgrade.h */
     pid_t worker;
     pid_t requester;           /* process that requests an upgrade; 0: none */
-    bool tried;                /* the new program passed its trial */
-    bool took_over;            /* from another program; the requester waits for the answer */
+    bool tried;                /* the new program passed its trial (--check) */
+    bool took_over;            /* this program replaced another one, and the process that requested
+                                * the upgrade waits for the result */
     char *argv[UPGRADE_WORDS]; /* arguments of the new program */
     bool ending;
     bool locks;       /* CAP_IPC_LOCK: locked memory is not limited */

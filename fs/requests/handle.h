@@ -21,15 +21,18 @@ struct engine;
 struct kept;
 
 struct handle {
-    struct work work; /* once closed */
+    struct work work; /* WORK_HANDLE, after the file is closed */
     uint64_t fh;
     unsigned refs;     /* one of the table, and one per running request */
     UT_hash_handle hh; /* by fh */
     struct open_file open;
-    bool recorded, swapped, seen; /* there is a record; values in it */
+    /* recorded: the journal has a record of the handle. The others are open.swapped and
+     * open.has_seen in that record. */
+    bool recorded, swapped, seen;
     struct text_place {
         bool has_text; /* a text was read from its start; members below are valid */
-        bool written;  /* written since: the next read starts a new text at its offset */
+        bool written;  /* the file was written after the text was made: the next read makes a
+                        * new text, which starts at the offset of that read */
         bool by_uring; /* the next read is by io_uring */
         off_t base;    /* offset of the text's start; for a stream, of the next read */
         size_t len;    /* length of the text */

@@ -42,7 +42,7 @@ static void open_count(struct fs *fs, struct inflight_request *request, int open
     fs->tree.engine->stats[STAT_OPEN_FILES] = fs->inflight->n_open;
 }
 
-/* Creates the handle of a file that stores state from the start. */
+/* Creates the handle at open(2), for files whose open has a state before the first read. */
 static int open_remember(struct request *rq)
 {
     struct fs *fs = rq->fs;

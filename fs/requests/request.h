@@ -34,10 +34,10 @@ struct fs {
     struct kept kept;
     bool answered; /* the next publication validates an answer */
     struct wait_queues queues;
-    uint64_t armed_ns;     /* next time at which the main loop wakes */
-    uint64_t trim_ns;      /* time at which it gives free memory back; UINT64_MAX: none */
-    bool attributes_stale; /* the main loop shall invalidate all attributes */
-    bool conf_stale;       /* a thread that does not serve shall read the configuration */
+    uint64_t armed_ns; /* next time at which the main loop wakes */
+    uint64_t trim_ns;  /* time at which it returns free memory to the kernel; UINT64_MAX: none */
+    bool attributes_stale; /* the main loop must invalidate all attributes */
+    bool conf_stale;       /* a thread without a slot must reread the configuration */
 
     /* set before the first thread starts */
     const struct host *host;
@@ -118,7 +118,7 @@ struct request {
     struct inflight_request *inflight; /* its copy for a later worker; NULL: a task */
     bool counted;                      /* op->counted, except for some opens and setattrs */
     struct node node;                  /* its PMC is looked up before each run */
-    const char *verb;                  /* op->verb, except for some */
+    const char *verb;                  /* op->verb, unless the operation sets another word */
     bool gone;                         /* its PMC or instance is gone; set before each run */
     uint64_t fh;                       /* of the open file; 0: none */
     struct handle *handle;             /* its handle (a reference), or NULL */
@@ -141,11 +141,11 @@ struct request {
         } open;
         struct {
             int no_group; /* tunable `readers`: error of the look-up, or 0 */
-            gid_t group;  /* the group */
+            gid_t group;  /* the group that was written to the tunable `readers` */
         } write;
         struct {
             uint64_t number; /* the kernel's number of the poller; 0: nobody sleeps */
-            bool by_uring;   /* by io_uring itself */
+            bool by_uring;   /* the poller is io_uring, which polls around its reads */
             unsigned revents;
         } poll;
         struct {
@@ -181,7 +181,7 @@ struct request {
 
     /* members from here on are not zeroed */
     struct fuse_entry_param entry; /* also for attributes without an entry */
-    char storage[4096]; /* first block of out */
+    char storage[4096];            /* first block of out */
 };
 
 /* Creates a zeroed request; NULL on ENOMEM. Each thread keeps one for reuse. */

@@ -47,7 +47,7 @@ struct serve {
     unsigned n_called; /* threads that were woken or started and do not run yet */
     bool ending;
     uint32_t next_place; /* position in the requests of an earlier worker */
-    bool taken_up;       /* all of these are taken */
+    bool taken_up;       /* no request of an earlier worker is left */
     unsigned n_threads, max_threads;
     struct server servers[];
 };

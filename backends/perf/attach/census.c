@@ -16,8 +16,8 @@
 enum {
     LATE_RECORD_TRIES = 40,
     LATE_RECORD_US = 100,
-    THREAD_RUNS_NS = 300000,    /* longest CPU time for the creation of a thread … */
-    PROCESS_RUNS_NS = 20000000, /* … and of a process, which copies memory */
+    THREAD_RUNS_NS = 300000,    /* longest CPU time of the creation of a thread */
+    PROCESS_RUNS_NS = 20000000, /* longest CPU time of a fork, which copies memory */
     TASK_PATH_BYTES = 64,
     RECORDS_MAX = 1000000
 };

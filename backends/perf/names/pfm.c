@@ -274,7 +274,7 @@ static int refuse_masks(const struct found *found, const char *name, struct err 
     return -EINVAL;
 }
 
-/* The kernel's PMU for what libpfm4 encoded. */
+/* Takes libpfm4's encoding as the code of the event, and finds the kernel's PMU for it. */
 static int use_encoding(struct spec *spec, const struct perf_event_attr *attr, const char *name,
                         struct err *err)
 {

@@ -23,7 +23,7 @@ static int (*const spellings[])(struct spec *spec, struct word *text, struct err
     tracepoint_parse, /* sched:sched_switch */
     terms_parse_bare, /* event files of the kernel; tsc */
     pfm_parse,        /* INST_RETIRED:ANY_P */
-    unknown_event,    /* reports what is wrong */
+    unknown_event,    /* always refuses, and names the wrong part */
 };
 
 static int parse_spelling(struct spec *spec, struct word text, struct err *err)

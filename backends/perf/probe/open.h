@@ -36,8 +36,8 @@ enum code_flag {
  * other fields. */
 void code_to_attr(const struct event *event, bool user, bool kernel, struct perf_event_attr *attr);
 
-/* Sets how long event_open() of this thread waits for a target that executes a program; 0: 200 ms
- * for each call. */
+/* Sets the time until which event_open() of this thread waits while the target executes a program.
+ * 0: each call waits 200 ms. */
 void event_patience(uint64_t until_ns);
 /* Opens an event with CLOEXEC. Returns a descriptor or -errno; -ETIME if the target was executing a
  * program for all of the time. */

@@ -50,8 +50,8 @@ struct origin {
 
 enum id_kind {
     ID_EVENT,  /* samples of the event `place` of the plan */
-    ID_SWITCH, /* samples have a group's values when its thread left the CPU */
-    ID_END     /* samples have a group's values when its thread exited */
+    ID_SWITCH, /* samples with the values of a group at the moment its thread left the CPU */
+    ID_END     /* samples with the values of a group at the exit of its thread */
 };
 
 /* The meaning of one event id of the kernel. */
@@ -84,11 +84,11 @@ struct ring {
     uint64_t tail;     /* position of the next record to take */
     uint64_t released; /* position up to which the kernel may overwrite; <= tail */
     uint64_t head;
-    uint64_t next_ns;         /* time of the record at tail, if tail < head */
-    bool doubt;               /* records may be lost without a LOST record yet … */
-    uint64_t doubt_head;      /* … until head is greater than this */
-    uint64_t clock_id;        /* id of the last clock event of drain.c */
-    uint64_t n;               /* records taken */
+    uint64_t next_ns;    /* time of the record at tail, if tail < head */
+    bool doubt;          /* records may be lost for which the kernel wrote no LOST record yet */
+    uint64_t doubt_head; /* `doubt` ends when head is greater than this */
+    uint64_t clock_id;   /* id of the last clock event of drain.c */
+    uint64_t n;          /* records taken */
     struct ring_taken *taken; /* NULL: the sideband's */
 };
 
@@ -108,7 +108,7 @@ struct recorder {
     size_t largest;       /* upper bound of the size of the kernel's records */
     bool taking;          /* this thread is in rings_take() */
     unsigned n_rings;     /* atomic */
-    unsigned n_cpus;      /* possible ones */
+    unsigned n_cpus;      /* number of possible CPUs */
     unsigned n_stand_ins; /* atomic */
     unsigned n_tracks;    /* counters that are on and use tracking, see track_begin() */
     struct origin everywhere;      /* of the rings' events while they track */

@@ -25,7 +25,7 @@ void sampling_clock(struct perf_event_attr *attr)
     attr->clockid = CLOCK_MONOTONIC;
 }
 
-/* Sets what all events that write into a ring have in common. */
+/* Sets the fields that all events with a ring buffer share. */
 static void record_attr(struct perf_event_attr *attr)
 {
     attr->sample_type |= SAMPLE_FIELDS;

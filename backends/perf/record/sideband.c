@@ -55,7 +55,7 @@ struct sideband {
     LIST_HEAD(, side_listener) listeners, choosers;
     struct side_process *processes;
     struct side_choice *choices;
-    unsigned depth; /* of calls of choice_catch_up() */
+    unsigned depth; /* recursion depth of choice_catch_up() */
     uint64_t n_latest;
     struct latest latest[LATEST];
     struct latest_chain chain[LATEST];
