@@ -72,7 +72,7 @@ static int look_main(void *arg)
 
 /*
  * Waits for a helper, which is not reaped yet, so its PID is not reused. The time in which it is
- * runnable but has no CPU (state R, on a busy machine) does not count as waiting. Returns its
+ * runnable but has no CPU (state R, on a busy host) does not count as waiting. Returns its
  * status, or -ETIME after SIGKILL.
  */
 static int look_collect(pid_t pid, int pidfd)

@@ -39,7 +39,7 @@ struct open_file {
     struct user *payer;   /* the charged user (a reference), or NULL */
     uint64_t charged;     /* charged bytes */
     uint64_t kept_bytes;  /* part of `charged`: texts that fs keeps for the reader */
-    uid_t payer_uid;      /* for a later worker */
+    uid_t payer_uid;      /* charged uid; a later worker finds the user by it */
     bool cut;             /* a command was cut: all further writes are refused */
     uint64_t began;       /* number of the PMC's set that was started by a write here; 0: none */
     bool swapped;         /* `swap` has the values that the last write to count replaced */

@@ -18,11 +18,11 @@ struct backend_state {
     struct host_state *host_state;
     const struct loop *loop;
     const struct sink *sink;
-    struct sideband *sideband;       /* of the counting side: record, count, attach */
+    struct sideband *sideband;       /* used by record, count and attach */
     pthread_mutex_t setup;           /* held while rings are opened, closed and tracked */
     LIST_HEAD(, recorder) recorders; /* needs setup */
     LIST_HEAD(, guard) late;         /* needs setup; adopted, started by guards_listen() */
-    struct pmus *pmus;               /* of the naming side: probe, names */
+    struct pmus *pmus;               /* PMUs of the host; used by probe and names */
     struct class_info *classes;      /* pmus->classes */
     unsigned n_counters;             /* atomic; perf_backend.close asserts 0 */
 };

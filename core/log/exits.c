@@ -34,7 +34,7 @@ struct exits {
                              much out */
     uint64_t remainder_at, reset_at; /* value of tasks.updates at the last remainder, and at the one
                                         before the reset */
-    uint64_t totals[];               /* reported, credited and uncredited */
+    uint64_t totals[];               /* memory of reported, credited and uncredited */
 };
 
 static bool any_value(const uint64_t *value, unsigned n)

@@ -1,7 +1,7 @@
 /*
  * Writes to the log: adds records, overwrites the oldest, counts losses, and moves overwritten
- * records into the address spaces. log_read.c has the
- * readers, log_memory.c the ring, the memory limits and the storage for a new worker.
+ * records into the address spaces. log_read.c has the readers, log_memory.c the ring, the memory
+ * limits and the storage for a new worker.
  */
 #include "core/log/log.h"
 

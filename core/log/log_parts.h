@@ -200,8 +200,8 @@ void log_facts_add(struct log *log, const struct record *record);
 bool log_charge(struct log *log, uint64_t bytes);
 void log_discharge(struct log *log, uint64_t bytes);
 uint64_t log_memory(const struct log *log); /* allocated bytes */
-/* Grows the ring for a record of `size` bytes in a batch of `ahead` bytes. Returns false if growth
- * is refused or postponed. */
+/* Doubles the ring, for a batch of `ahead` bytes whose largest record has `size` bytes. Returns
+ * false at the limit, or if the memory is refused; then the next attempts are put off. */
 bool log_grow(struct log *log, size_t size, uint64_t ahead);
 /* Raises the memory for the address spaces to `bytes`. Returns false if charge() refuses. */
 bool log_grow_spaces(struct log *log, uint64_t bytes);

@@ -68,7 +68,7 @@ struct task {
     char *name;      /* NULL: the name of the process */
     uint64_t off_ns; /* for recording_put.c: when it left its CPU; 0: unknown, or it runs */
     bool preempted;
-    void *own; /* data of the table's user */
+    void *own; /* data of the module that uses the table */
 };
 
 struct logged_process {

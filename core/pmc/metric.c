@@ -135,7 +135,8 @@ bool metric_needs(const char *event)
 /* Suffixes of the modes in which an event counts. */
 static const char *const modes[] = {":uk", ":u", ":k"};
 
-/* Finds the event that counts this in the mode, or in the mode of the name's suffix. */
+/* Finds the event of an operand, such as "cycles" or "cycles:u". Without a suffix its modes must be
+ * those in `mode`. */
 static const struct plan_event *member(const struct metric_reading *reading, const char *operand,
                                        const char *mode)
 {

@@ -57,11 +57,11 @@ struct instance {
     mode_t mode;               /* with the sticky bit */
     uint64_t changed_ns;       /* CLOCK_REALTIME */
     uint64_t limit[LIMITS];    /* 0: no limit, for numbers */
-    struct user *share;        /* its account; NULL: the root */
+    struct user *share;        /* account of the instance as a whole; NULL: the root instance */
     struct proc *holder;       /* process with which it ends (a reference), or NULL */
     LIST_ENTRY(instance) held; /* on holder->held */
     struct totals work;
-    struct work work_name; /* once removed: the kernel forgets the name */
+    struct work work_name; /* WORK_INSTANCE, after its removal */
     bool vanished;         /* removed by pmcfs */
     struct ids pmcs;
     struct pmc **by_name; /* sorted by name */
@@ -139,7 +139,7 @@ struct set *set_new(unsigned n);
 struct set *set_share(struct engine *engine, struct set *set);
 struct set *set_ref(struct set *set);
 void set_unref(struct set *set);
-/* Sets the members of a claim without rows from the set; row: setting row=. */
+/* Sets the members of a claim from the events of the set that need rows; row: setting row=. */
 void claim_members(struct claim *claim, const struct set *set, uint64_t row);
 
 /* Sampling parameters of a PMC's events: the settings within the limits. */

@@ -20,7 +20,7 @@ struct options;
 
 /* Takes the lock for the life of this process. Returns its descriptor, or -1 after a message. */
 int upgrade_offer(const char *mountpoint);
-/* Opens the program that the asking process executes (the file itself, not its path). Returns a
+/* Opens the program that the requesting process executes (the file itself, not its path). Returns a
  * descriptor, or -1 with the reason in `why`. */
 int upgrade_program(pid_t requester, char *why, size_t size);
 /* Runs the new program with --check and the arguments of the mount: does it start, accept the

@@ -1,6 +1,6 @@
 /*
  * Generic events: the kernel's own names, hwpmc's aliases, and PAPI's presets. The table, and the
- * encoding of a generic name on this machine: a number of the kernel's, or the first candidate of a
+ * encoding of a generic name on this host: a number of the kernel's, or the first candidate of a
  * preset that opens.
  */
 #include "backends/perf/names/spec.h"
@@ -251,7 +251,7 @@ void generic_put(struct spec *spec, const struct generic *generic)
         snprintf(event->unit, sizeof(event->unit), "ns");
 }
 
-/* Parses one candidate and opens it. Returns true if it counts on this machine. */
+/* Parses one candidate and opens it. Returns true if it counts on this host. */
 static bool serves(struct backend_state *state, const char *candidate, struct spec *spec)
 {
     struct word text = word_of(candidate);

@@ -42,7 +42,7 @@ static int pmu_next(int i, pfm_pmu_info_t *info)
     return -1;
 }
 
-/* Returns the next hardware PMU of this machine, without libpfm4's tables of kernel names. */
+/* Returns the next hardware PMU of this host, without libpfm4's tables of kernel names. */
 static int hardware_next(int i, pfm_pmu_info_t *info)
 {
     do
@@ -114,7 +114,7 @@ static bool is_named(const pfm_pmu_info_t *pmu, struct word name)
     return name.len == 0 || word_alike(name, pmu->name, false);
 }
 
-/* Finds an event of a PMU of this machine and removes its name from *text. */
+/* Finds an event of a PMU of this host and removes its name from *text. */
 static bool find_event(struct word *text, struct found *found)
 {
     struct word body, pmu_name = split_pmu(*text, &body);

@@ -420,7 +420,7 @@ static int say_refused(const struct pmu *pmu, const struct event *event, int rc,
                        event->resolved, pmu->name);
     attr_of(event, &attr);
     why_refused(&said, &(struct why){.code = -rc, .attr = &attr, .event = event->resolved});
-    /* An event that pmcfs may not open does not exist on this machine for its users. */
+    /* An event that pmcfs may not open does not exist for the users of this host. */
     return err_set(err, said.id == P14 ? P09 : said.id, "%s", said.text);
 }
 

@@ -57,8 +57,8 @@ int pfm_parse(struct spec *spec, struct word *text, struct err *err);
 /* Refuses every spelling: reports which part of it is wrong, with near misses. CS01, X06, P09. */
 int unknown_event(struct spec *spec, struct word *text, struct err *err);
 
-/* Refuses the names of perf's own values, such as duration_time, with the place where they are here.
- * CS01, or -ENOENT for other names. */
+/* Refuses the names of perf's own values, such as duration_time, with the place where they are
+ * here. CS01, or -ENOENT for other names. */
 int unknown_perf_own(struct word name, struct err *err);
 
 /* ---- helpers of the parsers (spec.c) ---- */
@@ -82,7 +82,7 @@ bool spec_is_modifier(struct word part);
 void spec_one_mode(struct spec *spec);
 /* CS03 if the part is a setting or target of pmcfs (period, cpu, G), otherwise -ENOENT. */
 int spec_part_elsewhere(struct word part, struct err *err);
-/* Resolves a spelling without its rows. Returns 0 if this machine has the event. */
+/* Resolves a spelling without its rows. Returns 0 if this host has the event. */
 int spec_parse(struct backend_state *state, const char *text, struct spec *spec, struct err *err);
 /* Sets the rights that the event needs. */
 void spec_finish(struct spec *spec);
@@ -109,7 +109,7 @@ struct word qualifiers_masks(struct word text);
  * PMU lacks it. */
 int qualifiers_apply(struct spec *spec, struct word text, struct err *err);
 
-/* ---- generic.c: names that are the same on every machine ---- */
+/* ---- generic.c: names that are the same on every host ---- */
 
 struct generic {
     const char *name;
@@ -139,7 +139,7 @@ void generic_put(struct spec *spec, const struct generic *generic);
 /* Sets the PMU, the code and the canonical form. P09. */
 int generic_use(struct spec *spec, const struct generic *generic, struct err *err);
 
-/* ---- lists for events/: each adds the events that this machine can count ---- */
+/* ---- lists for events/: each adds the events that this host can count ---- */
 
 void generic_list(struct backend_state *state, struct catalog *out);
 void tracepoint_list(struct backend_state *state, struct catalog *out);

@@ -224,7 +224,7 @@ const struct pmu_event *pmu_event(const struct pmu *pmu, struct word name)
 /* ---- the list of PMUs ---- */
 
 /*
- * PMUs whose kind does not follow from their files, and names of PMUs of other machines or of
+ * PMUs whose kind does not follow from their files, and names of PMUs of other hosts or of
  * modules that are not loaded (PMU_OTHER: the kind follows from the files). A trailing '*' matches
  * any text; the first matching row counts.
  */

@@ -101,8 +101,8 @@ struct pmus {
     int tracefs;          /* descriptor of the daemon's private mount, or -errno */
 };
 
-/* Returns the kind of the PMUs of this name on any machine; PMU_OTHER if the name is known but its
- * kind depends on the machine, PMU_UNKNOWN if no machine has such a PMU. */
+/* Returns the kind of the PMUs of this name on any host; PMU_OTHER if the name is known but its
+ * kind depends on the host, PMU_UNKNOWN if no host has such a PMU. */
 enum pmu_kind pmu_kind_known(struct word name);
 /* Adds the PMUs of sysfs, none in a kernel without perf_events. Returns false on ENOMEM, or if the
  * directory cannot be read. */

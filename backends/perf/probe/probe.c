@@ -215,7 +215,7 @@ static void probe_core(struct pmu *pmu, bool hybrid)
         pmu->width = counter_width();
 }
 
-/* Prints the reason why this machine has no core PMU. */
+/* Prints the reason why this host has no core PMU. */
 static void probe_say_no_core(const struct pmus *pmus, char *text, size_t size)
 {
     const struct pmu none = {.name = NULL};

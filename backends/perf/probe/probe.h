@@ -1,6 +1,6 @@
 /*
- * Probing: what a core PMU of this machine really has. Whether it counts, the number of counters,
- * and the rows that fit an event.
+ * Tests of a core PMU: whether it counts on this host, the number of counters, and the rows that
+ * fit an event.
  */
 #pragma once
 

@@ -35,7 +35,7 @@ struct origin {
     uint64_t set;
     uint64_t period;        /* of samples without a period field */
     unsigned n;             /* events of the set */
-    unsigned extra;         /* members of a group that precede them */
+    unsigned extra;         /* members of a group before the events of the set */
     uint8_t order[SET_MAX]; /* index among the set's events in a group -> index in the plan */
     bool descendants;       /* new processes are covered */
     bool threads;           /* new threads are covered */

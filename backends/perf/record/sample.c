@@ -217,8 +217,8 @@ bool kernel_sample_take(struct recorder *recorder, const struct record *record,
     return true;
 }
 
-/* Returns the origin of a sample with an unknown id; an open one is preferred. Returns NULL if
- * there is none or more than one. *samples: an origin that samples exists. */
+/* Returns the origin of a sample with an unknown id, or NULL if it is not certain. Prefers origins
+ * whose counter is open. Sets *samples if any origin samples at all. */
 static const struct origin *origin_of_stray(const struct recorder *recorder, bool *samples)
 {
     const struct origin *found = NULL;
