@@ -101,7 +101,7 @@ enum statistic {
     STAT_COUNT
 };
 
-typedef int (*show_fn)(struct call *call); /* appends the whole text to call->out */
+typedef int (*show_fn)(struct call *call); /* appends the complete text to call->out */
 /* Returns an upper bound of the text's length. Must be cheap: reads no counter and uses only
  * engine, pmc and instance. */
 typedef uint64_t (*bound_fn)(const struct call *call);

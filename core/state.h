@@ -46,7 +46,7 @@ struct engine {
         news_went; /* CPUs that changed, and CPUs that went offline, to report to the backend */
     uint64_t cpus_serial;                   /* incremented when a CPU goes online or offline */
     char *machine;                          /* name of the processor */
-    uint64_t next_serial, kept_serial;      /* a later worker starts with the second */
+    uint64_t next_serial, kept_serial;      /* kept_serial: first serial of a later worker */
     struct ids pmcs;                        /* of all instances */
     struct ids procs;                       /* watched processes */
     struct ids links;                       /* by tag, for sink.gone() */
@@ -86,7 +86,7 @@ struct engine {
     uint64_t touches;               /* incremented by each change of a PMC or instance */
     unsigned n_polled;              /* number of polled PMCs */
     uint64_t poll_due_ns;           /* time of the next snapshot for pollers */
-    bool polling;                   /* such a snapshot is running */
+    bool polling;                   /* a snapshot for pollers is running */
     gid_t readers;                  /* group of the tunable readers, or -1 */
     unsigned long fd_limit;         /* RLIMIT_NOFILE */
     _Atomic unsigned long fds_used; /* used or reserved by counters, processes and guards */

@@ -82,7 +82,7 @@ struct logged_process {
     uint64_t update;   /* update number of its last record: see tasks.updates */
     char *name;
     struct maps *maps;
-    uint64_t value[]; /* n_values, used by the table's user */
+    uint64_t value[]; /* n_values numbers of the module that uses the table */
 };
 
 struct tasks {

@@ -32,9 +32,9 @@ struct snapshot_item {
     uint64_t change;     /* the PMC's change number: a reading must not change a later
                           * state */
     struct tally *total; /* the PMC's base; at the end the total */
-    struct tally **link; /* per link: its reading, relative at the end */
+    struct tally **link; /* per link: its reading; at the end the reading minus its base */
     pid_t *shown;        /* per link: PID in the reader's namespace */
-    void *own;           /* separate block after another pass; NULL: in the snapshot's block */
+    void *own;           /* memory of an item that was read again; NULL: in the snapshot's */
     bool partial, off;
     bool done;    /* read in an earlier pass */
     bool failed;  /* a counter could not be read; there is no total */

@@ -56,7 +56,7 @@ struct proc {
     bool left;           /* the last guard has fired; see proc_left() */
     bool watched;        /* the host reports its exit */
     LIST_HEAD(, link) links;
-    struct work work;           /* once unused */
+    struct work work;           /* WORK_PROC, after the last reference */
     LIST_HEAD(, pmc) owned;     /* lifetime=owner */
     LIST_HEAD(, instance) held; /* lifetime=namespace */
 };
@@ -81,8 +81,8 @@ enum link_state {
     LINK_ENDED     /* the target has ended: `base` is the final count */
 };
 
-/* The living process that lost its events, because the kernel removed them when it executed a
- * privileged program. */
+/* Which process of a link lost its events, because the kernel removed them when it executed a
+ * privileged program and lives on: the target, or a descendant of it. */
 enum link_loss {
     LOSS_NONE,
     LOSS_TARGET,
@@ -105,11 +105,11 @@ struct link {
     struct pmc *pmc;   /* no reference */
     struct proc *proc; /* process and thread; NULL after the end */
     LIST_ENTRY(link) of_proc;
-    struct work work; /* once unused */
+    struct work work; /* WORK_LINK, after the last reference */
     pid_t pid, tid;   /* in the daemon's namespace; kept after the end */
     unsigned cpu;
     enum link_state state;
-    enum link_loss loss;        /* of an ended link: why it ended */
+    enum link_loss loss;        /* attached: a change must handle it; ended: why it ended */
     unsigned noted;             /* mask of enum link_note */
     bool armed;                 /* start=exec: counts from the target's next exec */
     bool missed;                /* attached again: some counts are missing */
@@ -127,10 +127,10 @@ struct link {
     unsigned drops;                /* how often it lost its events */
     pid_t shown_pid, shown_tid; /* in the namespace of the user that attached it; 0: not visible */
     /* Allocated with the link: */
-    struct tally *base; /* live: subtracted from readings; ended: the final count */
-    struct tally *seen; /* the last good reading */
-    uint64_t gap_ns;
-    uint64_t gone_since_ns; /* time since which the CPU is offline */
+    struct tally *base;     /* live: subtracted from readings; ended: the final count */
+    struct tally *seen;     /* the last good reading */
+    uint64_t gap_ns;        /* total time without a counter, because the CPU or cgroup was gone */
+    uint64_t gone_since_ns; /* time since which the CPU or cgroup is gone; 0: it exists */
 };
 
 /* The links of a PMC. Immutable; a change replaces the vector. */

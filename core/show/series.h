@@ -23,7 +23,7 @@ struct series_cursor {
     uint64_t last[SET_MAX]; /* values at the previous line */
 };
 
-/* ---- pollers; the levels of files are in engine.h ---- */
+/* ---- pollers; poll_count() and the others are in engine.h ---- */
 
 /* Takes a snapshot of the polled PMCs. Returns false if none is requested. */
 bool poll_task(struct call *call);

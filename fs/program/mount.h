@@ -19,7 +19,7 @@ struct mount_settings {
 };
 
 /*
- * Checks that the mountpoint can be used. Unmounts what a dead daemon left there, with a message.
+ * Checks that the mountpoint can be used. Unmounts the mount of a dead daemon, with a message.
  * Returns false after a message with the reason.
  */
 bool mount_prepare(const struct mount_settings *settings);

@@ -51,7 +51,7 @@ struct handle {
     bool touched;
 
     struct {             /* poll_add(): the newest poller */
-        bool sleeps;     /* there is one; members below are valid */
+        bool sleeps;     /* a poller sleeps; members below are valid */
         uint64_t object; /* the object polled */
         uint64_t due_ns; /* time of the notification at the latest; 0: no limit */
         uid_t uid;       /* user whose waiting requests include the poller */

@@ -39,7 +39,7 @@ struct inflight_request {
     _Atomic uint32_t crashes;     /* number of workers that crashed with it */
     _Atomic uint64_t interrupted; /* number of a request that the kernel interrupted */
     _Atomic int32_t opens;        /* change of the number of open files by it */
-    bool left;                    /* place: of an earlier worker, not taken up yet */
+    bool left;                    /* place: an earlier worker read it; inflight_next() returns it */
     uint64_t since_ns;            /* time of the read (CLOCK_MONOTONIC); 0: unknown */
     uint64_t spare[1];
 };
@@ -71,7 +71,7 @@ struct inflight {
     _Atomic uint64_t restarts;
     atomic_bool serves; /* a worker has loaded the state and serves */
     atomic_bool ready;  /* the current worker serves */
-    atomic_bool begun;  /* the starting process knows that the tree is usable */
+    atomic_bool begun;  /* the process that started pmcfs was notified that the tree is usable */
     struct {            /* crash record of the last worker */
         int signal;
         void *address;

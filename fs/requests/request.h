@@ -200,8 +200,8 @@ char *request_command(const struct request *rq);
 /* Refuses a request whose PMC or instance is gone (P26). */
 int request_refuse_gone(struct request *rq);
 /*
- * Needs the lock. Creates a handle for the open file of rq, if it has none, which stores what was
- * read. Returns 0, P11 or E32.
+ * Needs the lock. Creates a handle for the open file of rq, if it has none, which stores the
+ * position of the reader. Returns 0, P11 or E32.
  */
 int request_remembers(struct request *rq);
 /* For threads without a slot: run a ready request, or a task of the engine. Called with the lock

@@ -43,9 +43,9 @@ enum file_flag {
     FILE_PLAIN = 2,     /* an open for reading has no state before the first read */
     FILE_ROOT_ONLY = 4, /* not in instances */
     FILE_STREAM = 8,    /* cannot seek; not open for reading and writing at once */
-    FILE_SNAPSHOT = 16, /* one open is one text */
+    FILE_SNAPSHOT = 16, /* all reads of one open file return parts of the same text */
     FILE_READERS = 32,  /* the group `readers` may read it */
-    FILE_FRESH = 64,    /* its mtime is the last open */
+    FILE_FRESH = 64,    /* its mtime is the time of the last open */
     FILE_REST = 128     /* a stream that can be read after the release, with call->pmc NULL */
 };
 

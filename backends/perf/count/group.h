@@ -22,10 +22,10 @@ struct shape {
      * group, and a tracepoint that is scheduled during the pause stops counting (6.18).
      */
     unsigned together;
-    unsigned stride;   /* numbers stored for a group: see GROUP_FDS() */
-    unsigned spread;   /* groups of a task */
-    unsigned per_task; /* descriptors opened for a task or a CPU */
-    int watch_cpu;
+    unsigned stride;     /* numbers stored for a group: see GROUP_FDS() */
+    unsigned spread;     /* groups of a task */
+    unsigned per_task;   /* descriptors opened for a task or a CPU */
+    int watch_cpu;       /* CPU of the exit watch's event; -1: any CPU */
     unsigned long flags; /* of perf_event_open */
     bool clock;          /* of a cgroup: the last internal event is its clock */
     bool hardware;       /* an event of the set needs a hardware counter */

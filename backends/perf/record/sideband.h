@@ -94,5 +94,5 @@ void track_end(struct recorder *recorder);
 /* Like track_end(), but leaves the events on: their descriptors are closed or used by another
  * process. */
 void track_forget(struct recorder *recorder);
-/* The CPU of this ring came online, for the first time or (back) again. */
+/* The CPU of this ring came online. back: it was online before. */
 void track_cpu(struct recorder *recorder, struct ring *ring, bool back);
