@@ -217,10 +217,11 @@ static int find_process(struct change *change, struct wanted *wanted)
         return rc;
     /* A user can make a privileged program write "self" to the user's descriptor. */
     struct err before = change->err;
-    return err_set(&change->err, E40,
-                   "%s (self is the process that opened this file: let the process that it names "
-                   "open and write the file)",
-                   before.text);
+    return err_set(
+        &change->err, E40,
+        "%s (self means the process that opened this file: open and write the file in the "
+        "process to be counted)",
+        before.text);
 }
 
 /* reattach: opens the root of the path, because the cgroup may not exist. Looks for the cgroup

@@ -266,8 +266,10 @@ static int claim_check_wanted(const struct row_class *class, const struct claim 
                 "row=%d is a single row, and \"%s\" need one for each of %u events: write row=any",
                 member->wanted, what, claim->n);
         if (member->wanted < 0 || (unsigned)member->wanted >= class->n)
-            return err_set(err, E19, "row=%d for \"%s\": class \"%s\" has rows 0-%u",
-                           member->wanted, what, class->info->name, class->n - 1);
+            return err_set(
+                err, E19,
+                "row=%d for \"%s\": class \"%s\" has rows 0-%u: write one of these or row=any",
+                member->wanted, what, class->info->name, class->n - 1);
         if ((member->fits & row_bit((unsigned)member->wanted)) == 0)
             return err_set(err, E19,
                            "row=%d cannot count \"%s\": write row=any, which chooses one that can",

@@ -102,7 +102,7 @@ def executes():
 sys.stdout.flush()
 if os.fork() == 0: executes()
 os.wait()' | xargs)" 'EPERM EPERM ok EPERM'
-    like "$(cat "$M/a/error")" '^EPERM E40 target: .*self is the process that opened this file: let the process'
+    like "$(cat "$M/a/error")" '^EPERM E40 target: .*self means the process that opened this file: open and write'
 }
 
 t_descendants_one_may_not_observe_are_left_out() {

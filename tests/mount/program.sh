@@ -58,7 +58,7 @@ t_it_returns_when_the_tree_is_usable() {
     mkdir "$T/d"
     "$BIN" "$T/d" >"$T/printed" 2>&1
     grep -q interface "$T/d/info/version"
-    is "$(grep -vc 'without CAP_' "$T/printed")" "$([[ -d $T/d/events/cpu ]] && echo 0 || echo 1)" 'one line where there is no PMU'
+    is "$(grep -vc 'without CAP_' "$T/printed" || :)" 0 'nothing else is printed'
     unmount_and_wait "$T/d"
 }
 
@@ -356,8 +356,8 @@ t_too_few_descriptors_are_reported_at_the_start() {
         prlimit --nofile=$limit:$limit setpriv --bounding-set=-sys_resource -- "$BIN" "$T/d" 2>"$T/printed$limit"
         unmount_and_wait "$T/d"
     done
-    like "$(cat "$T/said1000")" 'without CAP_SYS_RESOURCE: at most 1000 file descriptors'
-    is "$(grep -c descriptors "$T/said20000" || :)" 0
+    like "$(cat "$T/printed1000")" 'without CAP_SYS_RESOURCE: at most 1000 file descriptors'
+    is "$(grep -c descriptors "$T/printed20000" || :)" 0
 }
 
 t_the_limit_of_descriptors_is_raised() {

@@ -580,7 +580,7 @@ P
     between "$(wc -l <"$M/a/samples.folded")" 15000 30000 stacks
     echo 0 >"$M/admin/tunables/max_log_per_user"
     like "$("${ALICES[@]}" /usr/bin/python3 -B -I -c "$folders" "$M/a" "$M/info/last_error")" \
-        "^${STRERROR[EDQUOT]} EDQUOT P11 samples.folded: counting the stacks of this log needs [0-9]+ bytes of memory, and max_log_per_user .0 bytes of logs. leaves less: close other files"
+        "^${STRERROR[EDQUOT]} [0-9.]+ EDQUOT P11 a/samples.folded: counting the stacks of this log needs [0-9]+ bytes of memory, and max_log_per_user .0 bytes of logs. leaves less: close other files"
 }
 
 # dying_start: PIDS, 60 processes of alice

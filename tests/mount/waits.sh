@@ -100,7 +100,7 @@ assert sum(kind(line) == "user" for line in lines) == 2000
 assert number("a", "log_bytes") <= 262144
 for other in idle[::50]:
     old = rest(other)
-    assert given(old) + overwritten(old) == number("a", "log_records")
+    assert logged(old) + overwritten(old) == number("a", "log_records")
 P
 }
 

@@ -96,7 +96,8 @@ static int check_form(struct word whole, struct word head, struct err *err)
     if (head.len == 0)
         return err_set(err, CS01, "the event has no name: write it before ':' or ','");
     if (whole.len >= SPELLING_MAX)
-        return err_set(err, CS01, "an event has at most %d characters", SPELLING_MAX - 1);
+        return err_set(err, CS01, "an event has at most %d characters, and this one has %zu",
+                       SPELLING_MAX - 1, whole.len);
     if (word_part(whole, "*?[").len < whole.len)
         return err_set(err, CS01,
                        "\"" WORD_FMT "\" is a pattern, and patterns are not supported: write the "
@@ -416,7 +417,8 @@ static int say_refused(const struct pmu *pmu, const struct event *event, int rc,
 
     if (rc == -ENOENT && pmu->kind == PMU_CORE)
         return err_set(err, P09,
-                       "\"%s\" cannot be counted here: PMU %s of this processor does not have it",
+                       "\"%s\" cannot be counted here: PMU %s of this processor does not have it "
+                       "(see events/)",
                        event->resolved, pmu->name);
     attr_of(event, &attr);
     why_refused(&said, &(struct why){.code = -rc, .attr = &attr, .event = event->resolved});

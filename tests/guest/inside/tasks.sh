@@ -52,3 +52,36 @@ t_all_cpus() {
     pmc i "event=instructions:u target=all"
     between "$(counted i tell p work $N)" $N $((3 * N))
 }
+
+uptime_ns() { awk '{ printf "%.0f\n", $1 * 1e9 }' /proc/uptime; }
+
+# In this machine an instruction takes a nanosecond, so that the counts are also times of the group.
+t_a_cgroup_with_a_hardware_set_has_the_times_of_its_tasks() {
+    local group=/sys/fs/cgroup/busy round start on=0 kept=0
+    mount_pmcfs
+    run p load cpu 0
+    mkdir $group
+    echo $PID_p >$group/cgroup.procs
+    tell p spin
+    pmc i 'event=cycles,instructions autostart=off target=cgroup:/busy'
+    is "$(status i enabled_ns)" 0 'before the first start'
+    for round in 1 2 3; do
+        start=$(uptime_ns)
+        ctl i start
+        sleep 0.2
+        between "$(status i enabled_ns)" $kept $((kept + $(uptime_ns) - start + 20 * MILLION)) "started, $round"
+        ctl i stop
+        on=$((on + $(uptime_ns) - start + 20 * MILLION))
+        kept=$(status i enabled_ns)
+        between $kept $((on / 3)) $on "enabled_ns of $round rounds"
+        is "$(status i running_ns)" $kept "running_ns of $round rounds"
+        near "$(count i | cut -d , -f 2)" $kept 50 "instructions of $round rounds"
+        near "$(count i | cut -d , -f 1)" $kept 50 "cycles of $round rounds"
+        sleep 0.2
+        is "$(status i enabled_ns) $(status i running_ns)" "$kept $kept" "stopped, $round"
+    done
+    tell p halt
+    release i
+    echo $PID_p >/sys/fs/cgroup/cgroup.procs
+    rmdir $group
+}
