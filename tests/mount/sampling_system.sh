@@ -115,7 +115,9 @@ t_who_executed_while_a_cpu_was_not_sampled_has_its_name() {
     is "$(grep -E 'hot_inner [0-9]+$' <(names "$M/a") | grep -cvE '^hot;')" 0 "without a name"
 }
 
-# The last switch of a process comes after its EXIT record.
+# The last switch of a process comes after its EXIT record. Alone: on Linux 6.18, samples at the exit of processes in other
+# PID namespaces sometimes have their PID in that namespace; the cause is not known.
+#@ alone
 t_the_last_sample_of_a_process_has_its_name() {
     mount_pmcfs
     cp /bin/true "$T/leaver"
@@ -131,7 +133,7 @@ t_the_last_sample_of_a_process_has_its_name() {
     between "$(awk -F ';' '$1 == "leaver" { sub(/.* /, "", $NF); n += $NF } END { print n + 0 }' "$M/a/samples.folded")" 1 3000 "samples of leaver"
 }
 
-#@ slow
+#@ slow alone
 t_processes_that_exit_at_the_start_have_names() {
     mount_pmcfs
     cp /bin/true "$T/brief"
