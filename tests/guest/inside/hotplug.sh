@@ -103,35 +103,3 @@ t_it_comes_and_goes_under_load() {
     between $(($(count all) - before)) $((200 * MILLION)) $((4000 * MILLION)) "two CPUs in 0.2 s or more"
     [ -s "$T/samples" ] || die "no samples"
 }
-
-# A child that stays, children that end, a control group, and all CPUs.
-t_descendants_and_groups_are_counted_while_it_comes_and_goes() {
-    local group=/sys/fs/cgroup/plugged
-    mount_pmcfs
-    run p load
-    tell p stay
-    mkdir $group
-    echo $PID_p >$group/cgroup.procs
-    pmc d "event=instructions:u descendants=on log-exit=on target=$PID_p"
-    pmc g 'event=instructions:u target=cgroup:/plugged'
-    pmc all 'event=instructions:u target=all'
-    (while cat "$M/d/detail" "$M/g/detail" "$M/all/status" >"$T/texts"; do :; done) &
-    echo $! >>"$T/pids"
-    for _ in 1 2 3 4 5; do
-        cpu1 0 0
-        tell p child $N
-        tell p bear $N
-        cpu1 1 0-1
-        tell p child $N
-        tell p bear $N
-    done
-    between "$(count d)" $((20 * N)) $((100 * N)) 'descendants'
-    between "$(count g)" $((10 * N)) $((100 * N)) 'control group'
-    between "$(count all)" $((20 * N)) $((200 * N)) 'all CPUs'
-    is "$(state d) $(state g) $(state all) $(status d covered)" 'running running running 2'
-    is "$(status d partial)" no
-    order p quit
-    eventually 5 grep -qx exited "$M/d/ctl"
-    is "$(grep -c ' exit ' "$M/d/samples")" 12 'ends in the log'
-    rmdir $group 2>/dev/null || :
-}
