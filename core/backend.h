@@ -227,11 +227,14 @@ struct backend {
                         struct recorder **out, struct err *err);
     void (*recorder_facts)(const struct recorder *recorder, struct recorder_facts *out);
     /*
-     * Passes complete records to intake, ordered by time over all CPUs. Records of the last 10 ms
-     * may stay for the next drain, unless `all` is set: then it also reports losses that the kernel
-     * has not reported yet. Called by one thread at a time. Returns 0, or -EIO.
+     * Passes complete records to intake, ordered by time over all CPUs, and sets *until_ns: all
+     * passed records are from before this time (CLOCK_MONOTONIC), later drains pass later records.
+     * Records of the last 10 ms may stay for the next drain, unless `all` is set: then it also
+     * reports losses that the kernel has not reported yet. Called by one thread at a time.
+     * Returns 0, or -EIO.
      */
-    int (*drain)(struct recorder *recorder, bool all, const struct intake *intake);
+    int (*drain)(struct recorder *recorder, bool all, const struct intake *intake,
+                 uint64_t *until_ns);
     /*
      * Returns the number of records taken so far and commits them: neither this worker nor a later
      * one takes them again. Called from the functions of intake, where the record that is passed

@@ -100,21 +100,24 @@ int record_open(struct change *change)
 
 /*
  * Drains all earlier records into the log before the swap writes its records, and holds the
- * recording until then: a start is recorded before the samples that follow.
+ * recording until then: a start is recorded before the samples that follow. The records of the
+ * swap have the time up to which it drained: a later time would change those of later samples,
+ * because times in a log do not decrease.
  */
 void record_hold(struct change *change)
 {
     struct recordal *log = &change->log;
-    bool any;
+    struct drain_result drained, none;
 
-    if (change->pmc->recording)
-        recording_drain(change->pmc->recording, true, &any);
+    if (change->pmc->recording && recording_drain(change->pmc->recording, true, &drained))
+        log->held_ns = drained.until_ns;
+    else
+        log->held_ns = change->engine->host->now_ns(change->engine->host_state);
     log->held = log->made ? log->made : change->pmc->recording;
     if (log->held) {
         recording_hold(log->held, true);
-        recording_drain(log->held, true, &any); /* does nothing if a drain has just finished */
+        recording_drain(log->held, true, &none); /* waits for a drain in another thread */
     }
-    log->held_ns = change->engine->host->now_ns(change->engine->host_state);
 }
 
 /* ---- inventory at the start ---- */

@@ -125,11 +125,11 @@ void engine_settle(struct engine *engine)
 {
     struct reading reading;
     uint64_t id = 0;
-    bool any;
+    struct drain_result drained;
 
     for (struct pmc *pmc; (pmc = ids_next(&engine->pmcs, id, &id));) {
         if (pmc->recording)
-            recording_drain(pmc->recording, true, &any);
+            recording_drain(pmc->recording, true, &drained);
         for (unsigned i = 0; pmc->settings.word[KEY_DESCENDANTS] && pmc->links && i < pmc->links->n;
              i++) {
             struct link *link = pmc->links->link[i];

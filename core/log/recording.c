@@ -150,14 +150,14 @@ void recording_hold(struct recording *recording, bool held)
     atomic_store(&recording->held, held);
 }
 
-bool recording_drain(struct recording *recording, bool all, bool *any)
+bool recording_drain(struct recording *recording, bool all, struct drain_result *out)
 {
     const struct recording_plan *plan = &recording->plan;
     const struct intake intake = {
         .put = recording_put, .sample = recording_sample, .end = recording_end, .arg = recording};
     uint64_t before;
 
-    *any = false;
+    *out = (struct drain_result){.any = false};
     if (all)
         pthread_mutex_lock(&recording->lock);
     else if (pthread_mutex_trylock(&recording->lock) != 0)
@@ -168,12 +168,12 @@ bool recording_drain(struct recording *recording, bool all, bool *any)
     }
     /* records that a hold delayed count as new */
     before = recording->put - (recording->batch.len > 0);
-    if (plan->backend->drain(recording->recorder, all, &intake) != 0)
+    if (plan->backend->drain(recording->recorder, all, &intake, &out->until_ns) != 0)
         recording->dropped++; /* at least one record */
     if (recording->adding)
         recording_flush(recording);
     recording_flush(recording); /* losses follow the samples */
-    *any = recording->put != before;
+    out->any = recording->put != before;
     pthread_mutex_unlock(&recording->lock);
     return true;
 }

@@ -40,13 +40,18 @@ struct recorder *recording_recorder(const struct recording *recording);
 /* Returns its number of file descriptors. No system calls. */
 unsigned recording_fds(const struct recording *recording);
 
+/* What a drain did. */
+struct drain_result {
+    bool any;          /* a record was added */
+    uint64_t until_ns; /* the log has the records up to this time; later drains add later ones */
+};
+
 /*
  * Moves the backend's records to the log. Call without the engine's lock. all: wait for a drain in
- * another thread, and include the newest records, whose order may still change. Sets *any if a
- * record was added. Returns false if the recording is held, or if all is false and another thread
- * drains.
+ * another thread, and include the newest records, whose order may still change. Returns false if
+ * the recording is held, or if all is false and another thread drains.
  */
-bool recording_drain(struct recording *recording, bool all, bool *any);
+bool recording_drain(struct recording *recording, bool all, struct drain_result *out);
 /* While held, no records go to the log: the `start` record has to be there first. */
 void recording_hold(struct recording *recording, bool held);
 /* Appends records of the names, threads and mappings of a process (0: all) to `records`, and once

@@ -40,7 +40,7 @@ struct drain {
     struct drained {
         struct pmc *pmc;             /* a reference */
         struct recording *recording; /* a reference, until it is drained */
-        bool any;
+        struct drain_result result;
     } item[BATCH];
 };
 
@@ -89,10 +89,10 @@ static void drained_end(struct engine *engine, const struct drained *item)
 
     pmc->drain.running = false;
     pmc_record_fds(pmc);
-    engine->work.drained += item->any;
+    engine->work.drained += item->result.any;
     if (pmc->instance)
-        pmc->instance->work.drained += item->any;
-    if (item->any)
+        pmc->instance->work.drained += item->result.any;
+    if (item->result.any)
         pmc_wake(pmc);
     pmc_unref(pmc);
 }
@@ -127,7 +127,7 @@ bool drain_task(struct call *call)
     drain.user->draining = true;
     slow_begin(call, true);
     for (unsigned i = 0; i < drain.n; i++)
-        recording_drain(drain.item[i].recording, false, &drain.item[i].any);
+        recording_drain(drain.item[i].recording, false, &drain.item[i].result);
     /* without the engine's lock: dropping the last reference of a released PMC makes system calls
      */
     for (unsigned i = 0; i < drain.n; i++)

@@ -431,14 +431,14 @@ static int remark_refuse(struct call *call, struct pmc *pmc, size_t size)
                    pmc->name);
 }
 
-static int remark_put(struct call *call, struct pmc *pmc)
+static int remark_put(struct call *call, struct pmc *pmc, uint64_t time_ns)
 {
     struct buf record;
     int rc = -ENOMEM;
 
     buf_init(&record, NULL, 0);
     record_add_note(&record, &(struct note){.type = RECORD_USER,
-                                            .time = call->now_ns,
+                                            .time = time_ns,
                                             .cpu = UINT32_MAX,
                                             .text = call->text,
                                             .text_len = call->len});
@@ -458,20 +458,21 @@ static int remark_put(struct call *call, struct pmc *pmc)
     return rc;
 }
 
-/* Drains first, so that earlier records come before the text in the log. */
+/* Drains first, so that earlier records come before the text in the log, and later ones after it. */
 static int remark_drain_put(struct call *call, struct pmc *pmc)
 {
     struct recording *recording = recording_ref(pmc->recording);
-    bool any = false;
+    struct drain_result drained;
     int rc;
 
     pmc_ref(pmc);
     slow_begin(call, true);
-    recording_drain(recording, true, &any);
+    if (!recording_drain(recording, true, &drained))
+        drained.until_ns = call->now_ns;
     recording_unref(recording);
     slow_end(call);
     rc = pmc_released(pmc) ? err_set(&call->err, P26, "%s was released", pmc->name)
-                           : remark_put(call, pmc);
+                           : remark_put(call, pmc, drained.until_ns);
     pmc_unref(pmc);
     return rc;
 }
@@ -487,7 +488,7 @@ int store_samples(struct call *call)
         return err_set(&call->err, E31, "%s has no log (log=off): write log=on to config",
                        pmc->name);
     if (!pmc->recording || state_table[pmc->state].settable)
-        return remark_put(call, pmc);
+        return remark_put(call, pmc, call->now_ns);
     rc = slow_admit(call);
     return rc ? rc : remark_drain_put(call, pmc);
 }
@@ -517,12 +518,12 @@ static int folded_make(struct call *call, struct log *log, struct recording *rec
 {
     static const char need[] = "counting the stacks of this log";
     struct folded_payer payer = {.charged = 0};
-    bool any = false;
+    struct drain_result drained;
     int rc = engine_charge_wait(call, 0, need, &payer.user);
 
     slow_begin(call, true);
     if (recording)
-        recording_drain(recording, true, &any);
+        recording_drain(recording, true, &drained);
     rc = rc ? rc : folded_text(log, text, folded_charge, &payer);
     recording_unref(recording);
     log_unref(log);

@@ -16,7 +16,7 @@ t_a_unit_that_is_restarted_keeps_its_count() {
     cat >/run/systemd/system/runs.service <<'E'
 [Service]
 Type=oneshot
-ExecStart=/bin/sh -c 'i=0; while [ $$i -lt 1000000 ]; do i=$$((i + 1)); done; cat /proc/$$$$/schedstat >>/run/packaging/runs'
+ExecStart=/bin/sh -c 'i=0; while [ $$i -lt 200000 ]; do i=$$((i + 1)); done; cat /proc/$$$$/schedstat >>/run/packaging/runs'
 E
     systemctl daemon-reload
     mkdir /pmc/runs

@@ -12,11 +12,13 @@ file=$(echo $here/inside/"$boot"-*.sh)
 for function in $(sed -n 's/^\(t_[a-z0-9_]*\)() {.*/\1/p' "$file"); do
     name=packaging/${function#t_}
     echo "@@ begin $name"
-    if timeout -k 5 240 sh -c 'set -eu; . /packaging/inside/lib.sh; . "$0"; "$1"' "$file" "$function" \
+    begin=$(date +%s)
+    if timeout -k 5 600 sh -c 'set -eu; . /packaging/inside/lib.sh; . "$0"; "$1"' "$file" "$function" \
         </dev/null >$T/printed 2>&1; then
         echo "@@ ok $name"
     else
         echo "@@ not ok $name"
+        echo "    after $(($(date +%s) - begin)) s of at most 600 s; it printed:"
         tail -n 40 $T/printed | sed 's/^/    /'
         journalctl -q --no-pager -b -u pmcfs -u pmc.mount -o cat | tail -n 20 | sed 's/^/    journal: /'
     fi

@@ -131,9 +131,11 @@ static int counted_stop(struct counter *counter)
     return sim_backend.stop(counter);
 }
 
-static int told_drain(struct recorder *recorder, bool all, const struct intake *intake)
+static int told_drain(struct recorder *recorder, bool all, const struct intake *intake,
+                      uint64_t *until_ns)
 {
     (void)recorder, (void)all;
+    *until_ns = fx.host.now_ns;
     fx.n_drains++;
     fx.n_stopped = n_stops;
     fx.in_pool = runs_slow;

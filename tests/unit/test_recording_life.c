@@ -14,30 +14,30 @@ SUITE_SETUP(recording_life, scripted_setup, scripted_teardown);
 
 TEST(while_it_is_held_nothing_is_drained)
 {
-    bool any;
+    struct drain_result drained;
 
     record_samples(true);
     say_sample(1, 100, RECORD_USERMODE, 0x401000);
     recording_hold(sc.recording, true);
-    ck_assert(!recording_drain(sc.recording, true, &any));
-    ck_assert(!any);
+    ck_assert(!recording_drain(sc.recording, true, &drained));
+    ck_assert(!drained.any);
     ck_assert_uint_eq(log_last(sc.log), 0);
     recording_hold(sc.recording, false);
-    ck_assert(recording_drain(sc.recording, false, &any));
-    ck_assert(any);
+    ck_assert(recording_drain(sc.recording, false, &drained));
+    ck_assert(drained.any);
     ck_assert_uint_eq(log_last(sc.log), 1);
 }
 
 TEST(a_drain_returns_whether_there_were_records)
 {
-    bool any = true;
+    struct drain_result drained;
 
     record_samples(false);
-    ck_assert(recording_drain(sc.recording, false, &any));
-    ck_assert(!any);
+    ck_assert(recording_drain(sc.recording, false, &drained));
+    ck_assert(!drained.any);
     say_sample(1, 100, RECORD_KERNEL, KERNEL);
-    ck_assert(recording_drain(sc.recording, false, &any));
-    ck_assert(any); /* the sample was hidden */
+    ck_assert(recording_drain(sc.recording, false, &drained));
+    ck_assert(drained.any); /* the sample was hidden */
 }
 
 TEST(many_records_come_in_order_and_none_is_missing)
@@ -172,9 +172,9 @@ TEST(it_lives_as_long_as_somebody_has_it)
 static void reload(const struct recording_plan *plan)
 {
     struct buf text;
-    bool any;
+    struct drain_result drained;
 
-    recording_drain(sc.recording, true, &any);
+    recording_drain(sc.recording, true, &drained);
     buf_init(&text, NULL, 0);
     recording_print(sc.recording, &text);
     ck_assert_ptr_null(strchr(buf_text(&text), '\n'));

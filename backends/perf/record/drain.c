@@ -229,21 +229,22 @@ static bool rings_provoke(struct recorder *recorder)
     return any;
 }
 
-void recorder_take(struct recorder *recorder, const struct intake *intake)
+void recorder_take(struct recorder *recorder, uint64_t until_ns, const struct intake *intake)
 {
     rings_begin(recorder);
-    rings_take(recorder, UINT64_MAX, intake);
+    rings_take(recorder, until_ns, intake);
 }
 
-int perf_drain(struct recorder *recorder, bool all, const struct intake *intake)
+int perf_drain(struct recorder *recorder, bool all, const struct intake *intake, uint64_t *until_ns)
 {
-    uint64_t now = monotonic_ns(), until = now;
-
     pthread_mutex_lock(&recorder->lock);
+    *until_ns = monotonic_ns(); /* before the heads are read: every ring is read up to this time */
     if (all) {
-        recorder_take(recorder, intake);
-        if (rings_provoke(recorder))
-            recorder_take(recorder, intake);
+        recorder_take(recorder, *until_ns, intake);
+        if (rings_provoke(recorder)) {
+            *until_ns = monotonic_ns();
+            recorder_take(recorder, *until_ns, intake);
+        }
     } else {
         uint64_t young = YOUNG_NS;
 
@@ -251,10 +252,10 @@ int perf_drain(struct recorder *recorder, bool all, const struct intake *intake)
         for (unsigned i = 0; i < recorder->n_rings; i++)
             if (recorder->rings[i].head - recorder->rings[i].tail > recorder->rings[i].size / 2)
                 young = HASTY_NS;
-        until -= young;
-        rings_take(recorder, until, intake);
+        *until_ns -= young;
+        rings_take(recorder, *until_ns, intake);
     }
-    recorder_purge(recorder, until);
+    recorder_purge(recorder, *until_ns);
     pthread_mutex_unlock(&recorder->lock);
     return 0;
 }

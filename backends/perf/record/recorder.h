@@ -126,7 +126,8 @@ struct recorder {
 int perf_recorder_new(struct backend_state *state, const struct recorder_plan *plan,
                       struct recorder **out, struct err *err);
 void perf_recorder_facts(const struct recorder *recorder, struct recorder_facts *out);
-int perf_drain(struct recorder *recorder, bool all, const struct intake *intake);
+int perf_drain(struct recorder *recorder, bool all, const struct intake *intake,
+               uint64_t *until_ns);
 uint64_t perf_taken(struct recorder *recorder);
 void perf_recorder_print(const struct recorder *recorder, struct buf *out);
 int perf_recorder_adopt(struct backend_state *state, const struct recorder_plan *plan,
@@ -164,8 +165,8 @@ void recorder_purge(struct recorder *recorder, uint64_t time_ns);
 
 /* ---- records (drain.c, sample.c) ---- */
 
-/* Puts all records that are in the rings now, in order of time. Needs the recorder's lock. */
-void recorder_take(struct recorder *recorder, const struct intake *intake);
+/* Passes the records of all rings up to this time, in order of time. Needs the recorder's lock. */
+void recorder_take(struct recorder *recorder, uint64_t until_ns, const struct intake *intake);
 /* Returns the time of the record at position `at` of the ring, or 0 if it is malformed. */
 uint64_t kernel_record_time(const struct ring *ring, uint64_t at);
 /* Passes a sample that has no other parts after its frames. Returns false if it is not such a
