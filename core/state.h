@@ -6,8 +6,8 @@
 
 #include "core/backend.h"
 #include "core/base/event.h"
-#include "core/base/vec.h"
 #include "core/base/journal.h"
+#include "core/base/vec.h"
 #include "core/call.h"
 #include "core/host.h"
 #include "core/log/log.h"

@@ -16,11 +16,11 @@ enum work_kind {
     WORK_NONE, /* not queued */
 
     /* of a PMC */
-    WORK_WAKE,   /* wake requests and pollers: with the lock, before the thread drops it */
-    WORK_NAME,   /* the kernel forgets the name: after the publication, without the lock */
-    WORK_SNAPSHOT,   /* a snapshot for pollers: by a task, which drops the lock */
-    WORK_DRAIN,  /* a drain of its recording: by a task; one task for each user */
-    WORK_CHANGE, /* the engine's own change: by a task, once the PMC is not busy */
+    WORK_WAKE,     /* wake requests and pollers: with the lock, before the thread drops it */
+    WORK_NAME,     /* the kernel forgets the name: after the publication, without the lock */
+    WORK_SNAPSHOT, /* a snapshot for pollers: by a task, which drops the lock */
+    WORK_DRAIN,    /* a drain of its recording: by a task; one task for each user */
+    WORK_CHANGE,   /* the engine's own change: by a task, once the PMC is not busy */
     PMC_WORKS,
 
     WORK_INSTANCE = PMC_WORKS, /* the kernel forgets the name of an instance: as, and after, PMCs */

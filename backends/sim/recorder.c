@@ -100,8 +100,7 @@ static void samples_step(struct counter *counter, unsigned step, uint64_t time, 
     }
 }
 
-int sim_drain(struct recorder *recorder, bool all, const struct intake *intake,
-               uint64_t *until_ns)
+int sim_drain(struct recorder *recorder, bool all, const struct intake *intake, uint64_t *until_ns)
 {
     struct backend_state *state = recorder->state;
     struct counter *counter;

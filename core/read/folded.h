@@ -12,9 +12,9 @@
 /*
  * Prints the samples that are in the log now as sorted lines. A last line "[too-many-stacks] N"
  * counts samples beyond the memory limits, so that the counts add up to all samples. Slow: call it
- * without the engine's lock. charge(arg, bytes) is called for each MiB of memory in use, and returns
- * false if a quota refuses it; the caller returns the charges. Returns 0, -ENOMEM, or -EDQUOT after a
- * refusal.
+ * without the engine's lock. charge(arg, bytes) is called for each MiB of memory in use, and
+ * returns false if a quota refuses it; the caller returns the charges. Returns 0, -ENOMEM, or
+ * -EDQUOT after a refusal.
  */
 int folded_text(struct log *log, struct buf *out, bool (*charge)(void *arg, uint64_t bytes),
                 void *arg);

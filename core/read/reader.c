@@ -458,7 +458,7 @@ static int remark_put(struct call *call, struct pmc *pmc, uint64_t time_ns)
     return rc;
 }
 
-/* Drains first, so that earlier records come before the text in the log, and later ones after it. */
+/* Drains first, so that the log has earlier records before the text and later ones after it. */
 static int remark_drain_put(struct call *call, struct pmc *pmc)
 {
     struct recording *recording = recording_ref(pmc->recording);

@@ -1,10 +1,11 @@
 /*
  * The choice of rows for a PMC: all of its members get rows, or none does.
  *
- *   scope     a row may be chosen if                                       otherwise
- *   process   FREE or THREAD (strict: and the owner has no PMC on it)      E19
- *   system    FREE or STANDALONE, and its slot is free on every CPU        E19; X08: only
- *                                                                          disabled slots prevent it
+ *   scope     a row may be chosen if                               otherwise
+ *   process   FREE or THREAD (strict: and the owner has no PMC     E19
+ *             on it)
+ *   system    FREE or STANDALONE, and its slot is free on every    E19; X08: only disabled slots
+ *             CPU                                                  prevent it
  *
  * Order of choice, lowest first: number of process PMCs that the owner has on the row (process
  * scope), number of events that can use the row (row_events of the class), number of the row. A set

@@ -24,7 +24,7 @@
 
 #define PLACE       "/run/pmcfs"
 #define WAIT_MS     10000
-#define TRIAL_BYTES 65536 /* limit of the output of --check */
+#define TRIAL_BYTES 65536        /* limit of the output of --check */
 #define DONE        "taken over" /* the answer to the requester; any other text is a refusal */
 
 /* Opens the lock file of a mount, named after its device number. ENODEV: nothing is mounted.
@@ -158,8 +158,8 @@ static bool child_wait(pid_t pid, siginfo_t *info, int options)
 #define TRIAL                                                                                      \
     "the new program does not start with the options and the configuration of this mount: "
 
-/* Returns true if --check has succeeded. Otherwise prints its first line without the program's name,
- * or its exit status. */
+/* Returns true if --check has succeeded. Otherwise prints its first line without the program's
+ * name, or its exit status. */
 static bool trial_passed(int output, const siginfo_t *info, char *why, size_t size)
 {
     char text[TRIAL_BYTES + 1], *line = text;

@@ -342,8 +342,8 @@ static void request_answer(struct request *rq, int rc)
  */
 static void request_count(struct request *rq, int rc)
 {
-    const bool recorded = rq->call.err.id != ERR_NONE &&
-                          (!rq->op->is_quiet || rc == -EIO || rc == -EDQUOT);
+    const bool recorded =
+        rq->call.err.id != ERR_NONE && (!rq->op->is_quiet || rc == -EIO || rc == -EDQUOT);
     struct buf place;
     char room[600];
 

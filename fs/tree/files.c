@@ -64,8 +64,9 @@ static const struct file_row instance_rows[] = {
                 .bound = bound_rows, .flags = FILE_RIGHTS),
     [24] = INFO("stats", show_info_stats, "statistics of pmcfs itself, a number per line"),
     [25] = INFO("tsc", show_info_tsc, "the time stamp counter and its rate"),
-    [26] = INFO("last_error", show_info_last_error, "the last failed operation of the reader's user, with its time",
-                .flags = FILE_RIGHTS),
+    [26] =
+        INFO("last_error", show_info_last_error,
+             "the last failed operation of the reader's user, with its time", .flags = FILE_RIGHTS),
     [33] = DIR(DIR_ADMIN, DIR_TUNABLES, "tunables", 0555, "global settings, one value per file"),
     [34] = AT(DIR_ADMIN, "probe", 0644,
               "number of counters in use outside pmcfs; write 1 to count them again",

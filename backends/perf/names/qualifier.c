@@ -123,8 +123,7 @@ static int put_field(struct spec *spec, const struct qualifier *qualifier, uint6
         format = pmu_format(spec->pmu, qualifier->fields[1]);
     spec->event.generic[0] = '\0'; /* counts only a part of the generic event */
     if (!format)
-        return err_set(err, E35,
-                       "PMU %s of this processor has no qualifier \"%s\": leave it out",
+        return err_set(err, E35, "PMU %s of this processor has no qualifier \"%s\": leave it out",
                        spec->pmu->name, qualifier->name);
     if (!make_raw(spec))
         return err_set(err, E35,

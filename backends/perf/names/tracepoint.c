@@ -54,8 +54,8 @@ struct lookup {
     struct near near;
 };
 
-/* Accepts a name that differs in case or '-', but prefers the exact one. Longer names than found[] holds
- * do not exist. */
+/* Accepts a name that differs in case or '-', but prefers the exact one. Longer names than found[]
+ * holds do not exist. */
 static void lookup_name(void *arg, const char *path, const char *name)
 {
     struct lookup *lookup = arg;

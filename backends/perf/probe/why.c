@@ -175,8 +175,8 @@ static const struct why_row {
      "\"%e\" cannot be sampled, because the PMU raises no interrupt for it (or a virtual machine "
      "holds the PMU): count it, without period and freq"},
     {EOPNOTSUPP, 0, P09,
-     "the PMU cannot count \"%e\" with these settings (try user=on, kernel=on and no modifiers), or "
-     "a virtual machine holds the PMU"},
+     "the PMU cannot count \"%e\" with these settings (try user=on, kernel=on and no modifiers), "
+     "or a virtual machine holds the PMU"},
     {EINVAL, ON_CPU, E37,
      "%t cannot count \"%e\": the CPU does not exist, or the event belongs to other CPUs"},
     {EINVAL, SAMPLING | DEVICE, P09,
