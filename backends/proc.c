@@ -2,7 +2,7 @@
  * Reading /proc.
  */
 #include "backends/proc.h"
-#include "backends/look.h"
+#include "backends/helper.h"
 #include "core/base/vec.h"
 
 #include <dirent.h>
@@ -125,7 +125,7 @@ static int stat_scan(const char *text, struct proc_stat *out)
 int proc_stat_at(int dir, const char *path, struct proc_stat *out)
 {
     char text[1024];
-    const ssize_t len = look_file(dir, path, text, sizeof text);
+    const ssize_t len = helper_read_file(dir, path, text, sizeof text);
 
     return len < 0 ? (int)len : stat_scan(text, out);
 }

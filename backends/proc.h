@@ -39,13 +39,13 @@ bool proc_status_dead(const char *status);
 /* Returns the PID of a thread's process, or 0 and errno. */
 pid_t proc_tgid(pid_t tid);
 /* Reads a stat file below an open directory or AT_FDCWD. Returns 0 or -errno; -ETIME: the process
- * is executing a program (look.h). */
+ * is executing a program (helper.h). */
 int proc_stat_at(int dir, const char *path, struct proc_stat *out);
 /* Returns true if this -errno means that the process is gone, not that reading failed. */
 bool proc_is_gone(int rc);
 bool proc_stat_dead(const struct proc_stat *stat);
 /* Reads the stat file of a thread; tid 0: the first thread. Returns 0 or -errno; -ETIME: the
- * process is executing a program (look.h). */
+ * process is executing a program (helper.h). */
 int proc_stat(pid_t pid, pid_t tid, struct proc_stat *out);
 /* Reads the stat file of a requester, which waits and therefore executes nothing. */
 int proc_caller_stat(pid_t pid, struct proc_stat *out);

@@ -71,7 +71,7 @@ struct target_ref {
 };
 
 /* Returns the number of a process or thread for sentences. */
-static inline pid_t target_said(const struct target_ref *target)
+static inline pid_t target_number(const struct target_ref *target)
 {
     return target->shown                   ? target->shown
            : target->kind == TARGET_THREAD ? target->tid
@@ -211,7 +211,7 @@ struct backend {
     int (*guard)(struct backend_state *state, pid_t pid, uint64_t tag, struct guard **out);
     void (*unguard)(struct guard *guard);
     /* Returns true if the guard has fired, even if the process has exited since. */
-    bool (*guard_left)(const struct guard *guard);
+    bool (*guard_fired)(const struct guard *guard);
     /* For a later worker: returns the descriptor; creates a guard with it again; frees the guard
      * but keeps the descriptor open. */
     int (*guard_fd)(const struct guard *guard);
@@ -287,7 +287,7 @@ struct backend {
                     struct buf *out);
     /* Returns a number that changes whenever the result of list() may change. Cheaper than list(),
      * but slow. NULL: the list never changes. */
-    uint64_t (*look)(struct backend_state *state);
+    uint64_t (*catalog_mark)(struct backend_state *state);
     /* Lists every event that can be counted here. The first call is slow. */
     int (*list)(struct backend_state *state, struct catalog *out, struct err *err);
     /* Prints the text of events/CLASS/EVENT. Returns 0, -ENOENT if the event is gone, -ENOMEM,

@@ -354,15 +354,15 @@ static long holds_nothing(void *arg)
 
 void test_helper_hangs(void)
 {
-    check(opener_do(actor_rights("user"), true, 0, NULL, hang, NULL) == -ETIME,
+    check(run_as_opener(actor_rights("user"), true, 0, NULL, hang, NULL) == -ETIME,
           "a helper that hangs is ended");
-    check(opener_do(actor_rights("user"), true, 0, NULL, stop, NULL) == -ETIME,
+    check(run_as_opener(actor_rights("user"), true, 0, NULL, stop, NULL) == -ETIME,
           "a helper that is stopped is ended");
-    check(opener_do(actor_rights("user"), true, 0, NULL, answer_seven, NULL) == -7 &&
-              opener_do(actor_rights("user"), false, 0, NULL, answer_seven, NULL) == -7,
+    check(run_as_opener(actor_rights("user"), true, 0, NULL, answer_seven, NULL) == -7 &&
+              run_as_opener(actor_rights("user"), false, 0, NULL, answer_seven, NULL) == -7,
           "answers come back");
-    check(opener_do(actor_rights("user"), true, 0, NULL, holds_nothing, NULL) == 0 &&
-              opener_do(actor_rights("rootless root"), true, 0, NULL, holds_nothing, NULL) == 0,
+    check(run_as_opener(actor_rights("user"), true, 0, NULL, holds_nothing, NULL) == 0 &&
+              run_as_opener(actor_rights("rootless root"), true, 0, NULL, holds_nothing, NULL) == 0,
           "a helper ends with the daemon, and has the descriptors that it needs alone");
 }
 

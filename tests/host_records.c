@@ -29,7 +29,7 @@ static void take(void *arg, const struct record *record)
 
 static const struct intake intake = {.put = take};
 
-static void look_at(pid_t pid, uint64_t when_ns)
+static void helper_call(pid_t pid, uint64_t when_ns)
 {
     time_ns = when_ns;
     buf_clear(&found);
@@ -38,7 +38,7 @@ static void look_at(pid_t pid, uint64_t when_ns)
 
 static void look(pid_t pid)
 {
-    look_at(pid, host->now_ns(state));
+    helper_call(pid, host->now_ns(state));
 }
 
 /* ---- records of an inventory ---- */
@@ -225,7 +225,7 @@ static void test_born_later(void)
     const uint64_t before_ns = host->now_ns(state);
     nap_ms(40);
     pid_t pid = spawn(0, sleeper, NULL);
-    look_at(pid, before_ns);
+    helper_call(pid, before_ns);
     check(found.len == 0, "a process born after that time is another");
     look(pid);
     check(comm_of(pid, pid), "and is there now");
@@ -235,7 +235,7 @@ static void test_born_later(void)
 /* An inventory whose time limit has passed. The host may be up for less than a minute. */
 static void test_late(void)
 {
-    look_at(0, host->now_ns(state) - 4000000000);
+    helper_call(0, host->now_ns(state) - 4000000000);
     const struct record_note *note = (const struct record_note *)next(NULL);
     check(all_well_formed(0) && note && note->head.type == RECORD_DROP && !next(&note->head) &&
               note->n == 2 && note->value[0] > 1 && note->value[1] == 0,

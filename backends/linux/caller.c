@@ -2,8 +2,8 @@
  * The requester and its rights. The requesting thread waits for the reply, so its number cannot be
  * reused while it is inspected.
  */
+#include "backends/helper.h"
 #include "backends/linux/linux.h"
-#include "backends/look.h"
 #include "core/base/vec.h"
 
 #include <errno.h>
@@ -231,7 +231,7 @@ bool caller_is_opener(struct host_state *state, const struct opener *opener, pid
 {
     struct program now = {.pid = pid};
     return opener && opener->key && linux_pid_key(state, pid) == opener->key &&
-           look_at(program_find, &now) == 0 && now.dev == opener->program_dev &&
+           helper_call(program_find, &now) == 0 && now.dev == opener->program_dev &&
            now.ino == opener->program_ino;
 }
 

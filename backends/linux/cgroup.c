@@ -153,7 +153,7 @@ static int root_open(const struct host_state *state, pid_t tid)
 
 /* Returns the part of the path after the mount point of cgroup v2, or NULL if it is not below one.
  */
-static const char *cgroup_behind_mount(const char *path)
+static const char *path_below_cgroup_mount(const char *path)
 {
     for (size_t i = 0; i < sizeof mounts / sizeof *mounts; i++) {
         const size_t len = strlen(mounts[i]);
@@ -166,7 +166,7 @@ static const char *cgroup_behind_mount(const char *path)
 /* Sets the sentence for a failed cgroup_beneath() and returns its -errno. */
 static int cgroup_failed(struct err *err, int rc, const char *path)
 {
-    const char *shown = text_shown(path), *behind = cgroup_behind_mount(path);
+    const char *shown = text_shown(path), *behind = path_below_cgroup_mount(path);
 
     switch (rc) {
     case -EXDEV:
@@ -296,7 +296,7 @@ static bool watch_has(const struct cgroup_watch *watch, const struct inotify_eve
 }
 
 /* On the main thread, with the engine's lock. */
-static void host_cgroups_news(void *arg, uint64_t unused)
+static void host_cgroups_take_events(void *arg, uint64_t unused)
 {
     struct host_state *state = arg;
     struct host_cgroups *cgroups = &state->cgroups;
@@ -330,7 +330,7 @@ void host_cgroups_open(struct host_state *state)
     LIST_INIT(&cgroups->watches);
     cgroups->fd = loop ? inotify_init1(IN_CLOEXEC | IN_NONBLOCK) : -1;
     if (cgroups->fd < 0 ||
-        loop->watch(loop->ctx, cgroups->fd, EPOLLIN, host_cgroups_news, state, 0) == 0)
+        loop->watch(loop->ctx, cgroups->fd, EPOLLIN, host_cgroups_take_events, state, 0) == 0)
         return;
     close(cgroups->fd);
     cgroups->fd = -1;
@@ -418,7 +418,7 @@ int linux_cgroup_watch(struct host_state *state, int root, const char *name, uin
         *out = watch;
         return 0;
     }
-    if ((rc == -ENOENT || rc == -EXDEV || rc == -ENODEV) && !cgroup_behind_mount(name)) {
+    if ((rc == -ENOENT || rc == -EXDEV || rc == -ENODEV) && !path_below_cgroup_mount(name)) {
         *out = watch; /* the cgroup does not exist yet */
         return 0;
     }

@@ -56,7 +56,7 @@ static int socket_open(void)
 
 /* Reads all messages. Returns true if CPUs may have changed. Adds the CPUs that were offline, even
  * if they are online again. */
-static bool news_read(const struct host_cpus *cpus, struct cpus *went)
+static bool uevents_read(const struct host_cpus *cpus, struct cpus *went)
 {
     char text[4096], rest;
     bool news = false;
@@ -79,7 +79,7 @@ static bool news_read(const struct host_cpus *cpus, struct cpus *went)
 }
 
 /* Called on the main thread with the engine's lock; reads of sysfs do not block. */
-static void host_cpus_news(void *arg, uint64_t tag)
+static void host_cpus_take_events(void *arg, uint64_t tag)
 {
     (void)tag;
     struct host_state *state = arg;
@@ -87,7 +87,7 @@ static void host_cpus_news(void *arg, uint64_t tag)
     struct cpus now, went;
     cpus_init(&now);
     cpus_init(&went);
-    const bool news = news_read(cpus, &went) && list_read("online", &now);
+    const bool news = uevents_read(cpus, &went) && list_read("online", &now);
     for (unsigned c = 0; news && c < CPUS_MAX; c++) {
         const bool online = cpus_has(&now, c);
         const bool before = atomic_exchange(&cpus->online[c], online);
@@ -109,7 +109,7 @@ static int host_cpus_watch(struct host_state *state, struct err *err)
         return 0;
     int rc = cpus->fd = socket_open();
     if (rc >= 0)
-        rc = loop->watch(loop->ctx, cpus->fd, EPOLLIN, host_cpus_news, state, 0);
+        rc = loop->watch(loop->ctx, cpus->fd, EPOLLIN, host_cpus_take_events, state, 0);
     if (rc >= 0)
         return 0;
     if (cpus->fd >= 0)

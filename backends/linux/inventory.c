@@ -3,8 +3,8 @@
  * as records like the kernel's. Reads everything below one descriptor of /proc/PID, so that a
  * process with a reused number is not mixed in. The time is limited.
  */
+#include "backends/helper.h"
 #include "backends/linux/linux.h"
-#include "backends/look.h"
 #include "core/backend.h"
 #include "core/base/clock.h"
 #include "core/log/record.h"
@@ -38,7 +38,7 @@ struct survey {
     uint64_t left; /* processes that are missing or incomplete */
 };
 
-static void inventory_hand(struct buf *out, const struct intake *intake)
+static void inventory_deliver(struct buf *out, const struct intake *intake)
 {
     for (size_t at = 0; at < out->len;) {
         const struct record *record = (const struct record *)(out->data + at);
@@ -143,7 +143,7 @@ static void line_put(struct survey *survey, const struct line *line)
     }
     record_add_map(&survey->out, survey->time_ns, &map,
                    RECORD_FOUND | RECORD_USERMODE | (perms[2] == 'x' ? 0 : RECORD_DATA));
-    inventory_hand(&survey->out, survey->intake);
+    inventory_deliver(&survey->out, survey->intake);
 }
 
 struct lines {
@@ -188,7 +188,7 @@ static void maps_of(struct survey *survey, pid_t tid)
     snprintf(path, sizeof path, "task/%d/maps", tid);
     while (more && !survey_is_late(survey)) {
         const size_t room = MAPS_ROOM - lines.len;
-        n = look_read(survey->dir, path, &fd, lines.text + lines.len, room, until_ns);
+        n = helper_read(survey->dir, path, &fd, lines.text + lines.len, room, until_ns);
         lines.len += n > 0 ? (size_t)n : 0;
         more = n > 0 && lines_put(survey, &lines) && (size_t)n == room;
     }
@@ -219,7 +219,7 @@ static void survey_process(struct survey *survey)
             if (thread_name(survey, tids[i]))
                 living = tids[i];
         free(tids);
-        inventory_hand(&survey->out, survey->intake);
+        inventory_deliver(&survey->out, survey->intake);
     }
     if (living)
         maps_of(survey, living);
@@ -251,7 +251,7 @@ void linux_inventory(struct host_state *state, pid_t pid, bool data, uint64_t ti
                                                     .value = (uint64_t[]){survey.left, 0},
                                                     .text = "inventory",
                                                     .text_len = strlen("inventory")});
-        inventory_hand(&survey.out, intake);
+        inventory_deliver(&survey.out, intake);
     }
     buf_free(&survey.out);
 }
@@ -273,6 +273,6 @@ void linux_kernel_maps(struct host_state *state, uint64_t time_ns, const struct 
     (void)state;
     buf_init(&out, NULL, 0);
     record_add_map(&out, time_ns, &map, RECORD_FOUND | RECORD_KERNEL);
-    inventory_hand(&out, intake);
+    inventory_deliver(&out, intake);
     buf_free(&out);
 }

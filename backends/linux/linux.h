@@ -106,17 +106,17 @@ pid_t caller_thread(pid_t tid);
 
 /*
  * Runs fn with fs ids, groups and effective capabilities of the opener, in its user namespace. Uses
- * a helper process of look_at(), in which `first` (or NULL) runs before as the daemon. With
+ * a helper process of helper_call(), in which `first` (or NULL) runs before as the daemon. With
  * `apart`, or in another user namespace, uses a forked process without `first`, which also takes
  * the opener's effective uid.
  *
  * fn may use the descriptor fd, which is all that the forked process keeps, and raw system calls
  * only: no heap, locks or stdio. Returns the result of fn (0 or -errno), or of `first` if it is
- * negative; -ENOTSUP if the daemon may not take these credentials; -ETIME after LOOK_MS; -EAGAIN
+ * negative; -ENOTSUP if the daemon may not take these credentials; -ETIME after HELPER_MS; -EAGAIN
  * without a process.
  */
-int opener_do(const struct rights *rights, bool apart, int fd, long (*first)(void *arg),
-              long (*fn)(void *arg), void *arg);
+int run_as_opener(const struct rights *rights, bool apart, int fd, long (*first)(void *arg),
+                  long (*fn)(void *arg), void *arg);
 /*
  * Makes the ptrace read check as the opener, for every living thread of the process, or for thread
  * tid alone (0: all). Returns 0, -EPERM or -ESRCH; any other -errno: the kernel could not be asked,

@@ -4,8 +4,8 @@
  * check. (/proc/PID/io also checks permission bits, which refuse a process with only
  * CAP_SYS_PTRACE, and maps is not correct for a process without memory.)
  */
+#include "backends/helper.h"
 #include "backends/linux/linux.h"
-#include "backends/look.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -71,8 +71,8 @@ struct asking {
     void *arg;
 };
 
-/* Runs in a process of look_at(), which keeps these credentials until it exits. */
-static long ask_here(void *arg)
+/* Runs in a process of helper_call(), which keeps these credentials until it exits. */
+static long run_with_rights(void *arg)
 {
     const struct asking *asking = arg;
     const struct rights *rights = asking->rights;
@@ -92,7 +92,7 @@ static long ask_here(void *arg)
     set.effective = rights->capabilities & set.permitted;
     if (capabilities_set(&set) < 0)
         return -ENOTSUP;
-    return look_bind(asking->daemon) ? asking->fn(asking->arg) : -EAGAIN;
+    return helper_bind(asking->daemon) ? asking->fn(asking->arg) : -EAGAIN;
 }
 
 /*
@@ -136,14 +136,14 @@ static bool helper_drop(int a, int b)
 static int helper_answer(const struct asking *asking)
 {
     const int userns = asking->rights->userns_fd;
-    if (!look_bind(asking->daemon) || !helper_drop(asking->fd, userns < 0 ? asking->fd : userns))
+    if (!helper_bind(asking->daemon) || !helper_drop(asking->fd, userns < 0 ? asking->fd : userns))
         return -ENOTSUP;
     const int rc = helper_take(asking->rights);
     if (rc < 0)
         return rc;
     if (!helper_drop(asking->fd, asking->fd))
         return -ENOTSUP;
-    return look_bind(asking->daemon) ? (int)asking->fn(asking->arg) : -EAGAIN;
+    return helper_bind(asking->daemon) ? (int)asking->fn(asking->arg) : -EAGAIN;
 }
 
 static int helper_run(void *arg)
@@ -151,15 +151,15 @@ static int helper_run(void *arg)
     return -helper_answer(arg);
 }
 
-int opener_do(const struct rights *rights, bool apart, int fd, long (*first)(void *arg),
-              long (*fn)(void *arg), void *arg)
+int run_as_opener(const struct rights *rights, bool apart, int fd, long (*first)(void *arg),
+                  long (*fn)(void *arg), void *arg)
 {
     struct asking asking = {rights, getpid(), fd, first, fn, arg};
 
     if (!apart && rights->userns_fd < 0)
-        return (int)look_at(ask_here, &asking);
+        return (int)helper_call(run_with_rights, &asking);
     /* clone(2) is used directly, because fork() runs handlers of libraries. */
-    const int status = look_process(0, helper_run, &asking);
+    const int status = helper_process(0, helper_run, &asking);
     if (status < 0)
         return status == -ETIME ? status : -EAGAIN;
     return WIFEXITED(status) ? -WEXITSTATUS(status) : -EAGAIN;
@@ -272,8 +272,8 @@ static bool ids_are(const char *status, const char *key, unsigned id, bool *mixe
  * descriptor from another process, or from before an exec or a change of rights: all three ids of
  * each thread must be the opener's, and no thread may have further capabilities.
  */
-static bool is_itself(struct host_state *state, const struct rights *rights,
-                      const struct opener *opener, pid_t pid)
+static bool process_is_opener(struct host_state *state, const struct rights *rights,
+                              const struct opener *opener, pid_t pid)
 {
     char path[32];
     pid_t *tids;
@@ -319,11 +319,11 @@ int observe_check(struct host_state *state, const struct rights *rights,
     if (rc == 0) {
         const int fd = check.dirfd;
 
-        rc = opener_do(rights, apart, fd, apart ? NULL : userns_read, check_run, &check);
-        /* A helper of look_at() keeps the daemon's real uid, which has rights in other user
+        rc = run_as_opener(rights, apart, fd, apart ? NULL : userns_read, check_run, &check);
+        /* A helper of helper_call() keeps the daemon's real uid, which has rights in other user
          * namespaces. So a process in one is checked from a forked process. */
         if (!apart && rc != -ETIME && !ns_same(&check.userns, &state->userns))
-            rc = opener_do(rights, true, fd, NULL, check_run, &check);
+            rc = run_as_opener(rights, true, fd, NULL, check_run, &check);
         rc = leader_decides(&check, rc);
     }
     /* The opener may not even see the directory (hidepid); an exiting process looks refused. */
@@ -332,7 +332,7 @@ int observe_check(struct host_state *state, const struct rights *rights,
     if (check.dirfd >= 0)
         close(check.dirfd);
     free(check.paths);
-    return rc == -EPERM && is_itself(state, rights, opener, pid) ? 0 : rc;
+    return rc == -EPERM && process_is_opener(state, rights, opener, pid) ? 0 : rc;
 }
 
 static const char *reason_of(const struct rights *rights, const char *status)

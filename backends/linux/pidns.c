@@ -3,8 +3,8 @@
  * Uses NSpid lines, which have one column for each namespace from /proc's downward. Namespaces of
  * equal depth are distinguished by inode. (The kernel has calls for this since 6.12.)
  */
+#include "backends/helper.h"
 #include "backends/linux/linux.h"
-#include "backends/look.h"
 #include "core/base/arena.h"
 #include "core/base/clock.h"
 
@@ -84,7 +84,7 @@ static int ancestor_find(pid_t tid, unsigned up, struct ns_id *out)
 {
     char path[32];
     snprintf(path, sizeof path, "/proc/%d/ns/pid", tid);
-    int fd = look_open(AT_FDCWD, path);
+    int fd = helper_open(AT_FDCWD, path);
     for (; fd >= 0 && up > 0; up--) {
         const int parent = ioctl(fd, NS_GET_PARENT);
         close(fd);

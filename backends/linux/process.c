@@ -2,8 +2,8 @@
  * Processes named by users, held by a pidfd. The pidfd is opened first and everything is read after
  * that, so that all results are about the held process.
  */
+#include "backends/helper.h"
 #include "backends/linux/linux.h"
-#include "backends/look.h"
 #include "core/base/arena.h"
 
 #include <assert.h>
@@ -110,7 +110,7 @@ static int hold_failed(struct err *err, int rc, uint64_t number, bool thread)
         return err_set(err, E44, "no %s %" PRIu64 " in your PID namespace", what, number);
     case -ETIME:
         return err_set(err, P13, "%s %" PRIu64 " has been in execve for %d ms: try again", what,
-                       number, LOOK_MS);
+                       number, HELPER_MS);
     }
     return err_set(err, P14, "cannot open a file descriptor for %s %" PRIu64 ": %s", what, number,
                    err_errno_name(rc));
@@ -259,7 +259,7 @@ int linux_process_may_observe(struct host_state *state, const struct rights *rig
                        "could not check within %d ms whether you may observe process %" PRIu64
                        " (it is in execve, or a process of pmcfs in your user namespace is "
                        "stopped): nothing was attached, try again",
-                       LOOK_MS, said);
+                       HELPER_MS, said);
     return rc == 0 ? 0
                    : err_set(err, E40, "you may not observe process %" PRIu64 ": %s", said,
                              observe_reason(state, rights, process->pid, rc));

@@ -82,7 +82,7 @@ static int counter_cover(struct counter *counter, const struct plan *plan)
     census.lost |= rc || census_list(&census, &err);
     TAILQ_FOREACH (task, &census.tasks, along) {
         task->state = TASK_OPEN;
-        task->dead = !census_lives(&census, task->pid, task->tid);
+        task->dead = !census_task_exists(&census, task->pid, task->tid);
     }
     counter->covered = covered_new(counter->state->sideband, counter, census_cover, &census);
     census_close(&census);

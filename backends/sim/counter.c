@@ -182,7 +182,7 @@ int counter_attach(struct backend_state *state, const struct plan *plan, struct 
 
     /* The engine has checked scope and CPUs. */
     if (target->alive && !target->alive(target->alive_arg))
-        return err_set(err, E44, "no process %d", (int)target_said(target));
+        return err_set(err, E44, "no process %d", (int)target_number(target));
     rc = descriptors_check(plan_descriptors(state, plan), plan->fds_free, plan->fds_quota,
                            plan->fds_limit, "", err);
     if (rc != 0)

@@ -339,7 +339,7 @@ static int event_find(const struct shape *shape, const struct spelling *spelling
 /* ---- resolving ---- */
 
 /* If only one mode is written, the other is off. */
-static enum event_modifier mode_said(const struct spelling *spelling, enum qualifier mode)
+static enum event_modifier mode_of_spelling(const struct spelling *spelling, enum qualifier mode)
 {
     if (!spelling->value[USR] && !spelling->value[OS])
         return MODIFIER_NONE;
@@ -363,8 +363,8 @@ static int event_fill(const struct shape *shape, const struct found *found,
         .scope = event->scope,
         .sampling = event->sampling,
         .whole = event->whole,
-        .user = mode_said(spelling, USR),
-        .kernel = mode_said(spelling, OS),
+        .user = mode_of_spelling(spelling, USR),
+        .kernel = mode_of_spelling(spelling, OS),
         .scale = event->scale,
         .code = {[SIM_RATE] = event == &raw_event ? found->raw : event->rate_per_ms,
                  /* edge halves the count; cmask=N divides it by N + 1 */

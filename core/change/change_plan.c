@@ -231,7 +231,7 @@ int plan_reopen(struct change *change)
 static int plan_death(struct change *change, struct move *move)
 {
     const struct link *link = move->old;
-    const bool left = link->kind <= TARGET_THREAD && link->proc && proc_left(link->proc);
+    const bool left = link->kind <= TARGET_THREAD && link->proc && proc_lost_events(link->proc);
     int rc = plan_end(change, move);
 
     if (rc)

@@ -145,7 +145,7 @@ void engine_settle(struct engine *engine)
         engine_touch(engine, JOURNAL_INSTANCE, id);
     id = 0;
     for (struct proc *proc; (proc = ids_next(&engine->procs, id, &id));) {
-        if (proc->left || !proc_left(proc))
+        if (proc->left || !proc_lost_events(proc))
             continue;
         proc->left = true; /* a later worker has another exec guard */
         engine_touch(engine, JOURNAL_PROCESS, id);
@@ -211,12 +211,12 @@ int engine_catalog_load(struct call *call, bool anew)
     struct catalog catalog;
     int rc = CALL_DONE;
 
-    if (engine->has_catalog && (!anew || !backend->look || engine->loads_catalog))
+    if (engine->has_catalog && (!anew || !backend->catalog_mark || engine->loads_catalog))
         return CALL_DONE;
     catalog_init(&catalog);
     engine->loads_catalog = true;
     slow_begin(call, true);
-    mark = backend->look ? backend->look(engine->backend_state) : 1;
+    mark = backend->catalog_mark ? backend->catalog_mark(engine->backend_state) : 1;
     if (mark != known)
         rc = events_list_all(backend, engine->backend_state, &catalog, &call->err);
     slow_end(call);

@@ -380,11 +380,11 @@ int proc_watch(struct proc *proc, struct err *err)
                    (int)host->process_pid(proc->process), err_errno_name(rc));
 }
 
-bool proc_left(const struct proc *proc)
+bool proc_lost_events(const struct proc *proc)
 {
     const struct engine *engine = proc->engine;
 
-    return proc->left || (proc->guard && engine->backend->guard_left(proc->guard));
+    return proc->left || (proc->guard && engine->backend->guard_fired(proc->guard));
 }
 
 void proc_ref(struct proc *proc)

@@ -53,7 +53,7 @@ struct proc {
     struct guard *guard; /* exec guard, or NULL */
     int guard_fd;        /* descriptor of the guard for a later worker; 0: none */
     bool guarded;        /* the exec guard is open and has not fired, or a change is opening it */
-    bool left;           /* the last guard has fired; see proc_left() */
+    bool left;           /* the last guard has fired; see proc_lost_events() */
     bool watched;        /* the host reports its exit */
     LIST_HEAD(, link) links;
     struct work work;           /* WORK_PROC, after the last reference */
@@ -177,7 +177,7 @@ const struct proc *procs_of(const struct engine *engine, pid_t pid);
 void proc_ref(struct proc *proc);
 /* Returns true if the process lost its events by executing a privileged program, even if it has
  * exited since. */
-bool proc_left(const struct proc *proc);
+bool proc_lost_events(const struct proc *proc);
 /* Drops a reference. An unused proc is added to the queue. */
 void proc_unref(struct proc *proc, struct work_queue *unused);
 void link_set_proc(struct link *link, struct proc *proc); /* takes a reference */

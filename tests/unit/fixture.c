@@ -299,7 +299,7 @@ void guards_on(void)
 {
     backend.guard = counted_guard;
     backend.unguard = counted_unguard;
-    backend.guard_left = guard_has_fired;
+    backend.guard_fired = guard_has_fired;
     backend.guard_fd = no_fd;
 }
 

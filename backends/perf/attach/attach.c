@@ -32,7 +32,7 @@ struct attach {
 };
 
 /* Sets P13: the plan's deadline has passed. */
-static int attach_late(const struct attach *attach)
+static int attach_refuse_late(const struct attach *attach)
 {
     const struct census_task *task;
     size_t open = 0, n = 0;
@@ -46,20 +46,20 @@ static int attach_late(const struct attach *attach)
         "attaching to process %d took longer than attach_ms (%lu milliseconds): %zu of %zu threads "
         "were attached, %u event%s each, and now none is. Raise attach_ms in admin/tunables, "
         "unless the process creates threads endlessly or hangs in execve",
-        target_said(&attach->plan->target), attach->plan->attach_ms, open, n, attach->plan->n,
+        target_number(&attach->plan->target), attach->plan->attach_ms, open, n, attach->plan->n,
         attach->plan->n == 1 ? "" : "s");
 }
 
-/* Returns 0, P13 if the plan's deadline has passed, or the error of census_saw_all(). */
-static int attach_in_time(const struct attach *attach)
+/* Returns 0, P13 if the plan's deadline has passed, or the error of census_check_failed(). */
+static int attach_check_limits(const struct attach *attach)
 {
-    const int rc = census_saw_all(&attach->census, attach->err);
+    const int rc = census_check_failed(&attach->census, attach->err);
 
     if (rc)
         return rc;
     if (!attach->plan->deadline_ns || monotonic_ns() < attach->plan->deadline_ns)
         return 0;
-    return attach_late(attach);
+    return attach_refuse_late(attach);
 }
 
 /* Returns 0, P11 if `groups` more groups exceed the owner's quota, or P10 if together with `others`
@@ -99,7 +99,7 @@ static int attach_refused(const struct attach *attach, int code,
                       .member = at > (shape->flags ? shape->extra : 0) && at < shape->members};
 
     if (code == -ETIME)
-        return attach_late(attach);
+        return attach_refuse_late(attach);
     if (shape_is_clock(shape, at))
         why.event = "the clock of the cgroup";
     else if (at < shape->extra)
@@ -161,7 +161,7 @@ static int open_task(struct attach *attach, struct census_task *task)
     task->confirmed = false;
     task->ran_ns = task->through_ns = 0;
     /* The TID may belong to a thread of another process now. */
-    if (!census_look(&attach->census, task)) {
+    if (!census_check_fork(&attach->census, task)) {
         close_task(attach, task);
         task->state = TASK_GONE;
     }
@@ -186,7 +186,7 @@ static int open_waiting(struct attach *attach, bool *opened)
     rc = attach_fits(attach, waiting, LOOK_DESCRIPTORS);
     TAILQ_FOREACH (task, &attach->census.tasks, along) {
         if (!rc && is_waiting(task))
-            rc = attach_in_time(attach);
+            rc = attach_check_limits(attach);
         if (!rc && is_waiting(task))
             rc = open_task(attach, task);
     }
@@ -221,10 +221,10 @@ static bool await_births(struct attach *attach)
         attach->births_end_ns = monotonic_ns() + BIRTH_LIMIT_NS;
     TAILQ_FOREACH (task, &attach->census.tasks, along) {
         while (task->state == TASK_OPEN && !task->dead && !task->through_ns) {
-            census_look(&attach->census, task);
+            census_check_fork(&attach->census, task);
             if (task->through_ns)
                 break;
-            if (monotonic_ns() > attach->births_end_ns || attach_in_time(attach))
+            if (monotonic_ns() > attach->births_end_ns || attach_check_limits(attach))
                 return false;
             usleep(BIRTH_POLL_US);
         }
@@ -250,7 +250,7 @@ static void confirm_descendants(struct attach *attach)
             continue;
         asked = task->pid;
         if (plan->admit(plan->admit_arg, asked) >= 0 ||
-            !census_lives(&attach->census, task->pid, task->tid))
+            !census_task_exists(&attach->census, task->pid, task->tid))
             continue;
         TAILQ_FOREACH (out, &attach->census.tasks, along)
             if (out->pid == asked && out->state != TASK_GONE) {
@@ -316,7 +316,7 @@ static int attach_try(struct attach *attach)
     if (!rc)
         confirm_descendants(attach);
     attach->raced |= census->undecided || some_doubtful(census);
-    return rc ? rc : attach_in_time(attach);
+    return rc ? rc : attach_check_limits(attach);
 }
 
 /* Opens all tasks of the target's process and of its descendants. Returns 0 or an error. */
@@ -381,12 +381,12 @@ static int attach_tasks(struct attach *attach, struct counter *counter)
 
     /* Checked after task_dir was opened: from here on another process with this PID is noticed. */
     if (!rc && (census->task_dir < 0 || (target->alive && !target->alive(target->alive_arg))))
-        rc = err_set(attach->err, X09, "process %d has just exited", target_said(target));
+        rc = err_set(attach->err, X09, "process %d has just exited", target_number(target));
     if (!rc)
         rc = attach_tries(attach);
     if (!rc && (!attach->fds_used || (target->alive && !target->alive(target->alive_arg)))) {
         rc = err_set(attach->err, X09, "%s %d exited while it was being attached",
-                     target->kind == TARGET_THREAD ? "thread" : "process", target_said(target));
+                     target->kind == TARGET_THREAD ? "thread" : "process", target_number(target));
         attach_close_all(attach);
     }
     if (!rc) {
@@ -449,10 +449,10 @@ int perf_attach(struct backend_state *state, const struct plan *plan, struct cou
     if (!counter)
         return err_set(err, E32, "no memory for a counter");
     attach.shape = &counter->shape;
-    event_patience(plan->deadline_ns);
+    event_set_deadline(plan->deadline_ns);
     rc = counter_scope_is_process(counter) ? attach_tasks(&attach, counter)
                                            : attach_cpus(&attach, counter);
-    event_patience(0);
+    event_set_deadline(0);
     if (!rc) {
         rc = output_begin(counter, plan, false);
         if (rc == -ENOMEM)

@@ -33,13 +33,13 @@ static void census_take(void *arg, const struct side_record *record, uint32_t ab
 }
 
 /* Sets `failed` if rc is a lack of memory or descriptors. */
-static void census_note(struct census *census, int rc)
+static void census_note_failure(struct census *census, int rc)
 {
     if (rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE)
         census->failed = rc;
 }
 
-int census_saw_all(const struct census *census, struct err *err)
+int census_check_failed(const struct census *census, struct err *err)
 {
     if (!census->failed)
         return 0;
@@ -48,7 +48,7 @@ int census_saw_all(const struct census *census, struct err *err)
     return err_set(err, P10,
                    "no file descriptor was left to list the threads of process %d: raise "
                    "LimitNOFILE= of pmcfs.service",
-                   target_said(&census->plan->target));
+                   target_number(&census->plan->target));
 }
 
 int census_open(struct census *census, struct backend_state *state, const struct plan *plan,
@@ -61,10 +61,10 @@ int census_open(struct census *census, struct backend_state *state, const struct
     census->listener = (struct side_listener){.take = census_take, .arg = census};
     snprintf(path, sizeof path, "/proc/%d/task", plan->target.pid);
     census->task_dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    census_note(census, census->task_dir < 0 ? -errno : 0);
+    census_note_failure(census, census->task_dir < 0 ? -errno : 0);
     if (plan->descendants)
         census_listen(census);
-    return census_saw_all(census, err);
+    return census_check_failed(census, err);
 }
 
 void census_listen(struct census *census)
@@ -133,13 +133,13 @@ static struct census_task *census_add(struct census *census, const struct census
         HASH_DEL(census->by_tid, before);
     HASH_ADD_INT(census->by_tid, tid, task);
     TAILQ_INSERT_TAIL(&census->tasks, task, along);
-    census_note(census, hash_has(task) ? 0 : -ENOMEM);
+    census_note_failure(census, hash_has(task) ? 0 : -ENOMEM);
     return task;
 }
 
 /* Calls admit() for a process and stores the resulting state of its tasks. Returns 0, or P11 if the
  * target has too many descendants. */
-static int census_ask(struct census *census, pid_t pid, enum task_state *state, struct err *err)
+static int census_admit(struct census *census, pid_t pid, enum task_state *state, struct err *err)
 {
     const struct plan *plan = census->plan;
     int answer = plan->admit ? plan->admit(plan->admit_arg, pid) : 1;
@@ -150,7 +150,7 @@ static int census_ask(struct census *census, pid_t pid, enum task_state *state, 
         return err_set(err, P11,
                        "process %d has more than %u descendants (max_covered_per_pmc, which also "
                        "counts those that you may not observe): attach to a process below it",
-                       target_said(&plan->target), plan->max_covered);
+                       target_number(&plan->target), plan->max_covered);
     return 0;
 }
 
@@ -271,7 +271,7 @@ static int census_decide(struct census *census, struct err *err)
         decide(task);
         if (task->state == TASK_WAITING && !task->asked && !task->dead) {
             task->asked = true;
-            rc = census_ask(census, task->pid, &task->state, err);
+            rc = census_admit(census, task->pid, &task->state, err);
         }
     }
     return rc;
@@ -285,11 +285,11 @@ int census_update(struct census *census, struct err *err)
     census->undecided |= census->lost;
     census->lost = false;
     for (size_t i = 0; i < census->incoming.n; i++)
-        census_note(census, vec_push(&census->records, census->incoming.items[i]));
+        census_note_failure(census, vec_push(&census->records, census->incoming.items[i]));
     census->incoming.n = 0;
     sideband_leave(census->state->sideband);
     census_apply(census);
-    return census->failed ? census_saw_all(census, err) : census_decide(census, err);
+    return census->failed ? census_check_failed(census, err) : census_decide(census, err);
 }
 
 static int by_time(const void *a, const void *b)
@@ -330,7 +330,7 @@ static void task_path(const struct census *census, pid_t pid, pid_t tid, const c
     snprintf(path + n, TASK_PATH_BYTES - (size_t)n, "%d/%s", tid, file);
 }
 
-bool census_lives(const struct census *census, pid_t pid, pid_t tid)
+bool census_task_exists(const struct census *census, pid_t pid, pid_t tid)
 {
     char path[TASK_PATH_BYTES];
 
@@ -346,7 +346,7 @@ static char *task_text(struct census *census, pid_t pid, pid_t tid, const char *
 
     task_path(census, pid, tid, file, path);
     text = proc_text_at(census->task_dir, path);
-    census_note(census, text ? 0 : -errno);
+    census_note_failure(census, text ? 0 : -errno);
     return text;
 }
 
@@ -360,7 +360,7 @@ static size_t threads_of(struct census *census, pid_t pid, pid_t **tids)
     if (pid != census->plan->target.pid)
         snprintf(path, sizeof path, "/proc/%d/task", pid);
     rc = proc_numbers(census->task_dir, path, tids, &n);
-    census_note(census, rc);
+    census_note_failure(census, rc);
     return rc < 0 ? 0 : n;
 }
 
@@ -392,7 +392,7 @@ static int list_children(struct census *census, pid_t pid, pid_t tid, struct err
             break;
         if (census_find(census, child))
             continue;
-        rc = census_ask(census, child, &state, err);
+        rc = census_admit(census, child, &state, err);
         if (!rc)
             census_listed(census, child, child, state);
     }
@@ -413,7 +413,7 @@ static int list_process(struct census *census, const struct census_task *leader,
             rc = list_children(census, leader->pid, tids[i], err);
     }
     free(tids);
-    return rc ? rc : census_saw_all(census, err);
+    return rc ? rc : census_check_failed(census, err);
 }
 
 int census_list(struct census *census, struct err *err)
@@ -447,7 +447,7 @@ static void process_complete(struct census *census, pid_t pid)
 
         for (int k = 0; !known && k < LATE_RECORD_TRIES && census->listening; k++) {
             known = census_update(census, NULL) || census_find(census, tids[i]) ||
-                    !census_lives(census, pid, tids[i]);
+                    !census_task_exists(census, pid, tids[i]);
             if (!known)
                 usleep(LATE_RECORD_US);
         }
@@ -471,7 +471,7 @@ void census_complete(struct census *census)
  * A task in state S or T is not in a fork: a fork only waits uninterruptibly. A task that has used
  * enough CPU time since the first call has finished a fork that was running then.
  */
-bool census_look(struct census *census, struct census_task *task)
+bool census_check_fork(struct census *census, struct census_task *task)
 {
     const uint64_t enough_ns = census->plan->descendants ? PROCESS_RUNS_NS : THREAD_RUNS_NS;
     char *text = task_text(census, task->pid, task->tid, "status");

@@ -74,7 +74,7 @@ int census_open(struct census *census, struct backend_state *state, const struct
  */
 void census_listen(struct census *census);
 /* Returns 0, or P10 or E32 if a task may be missing for lack of descriptors or memory. */
-int census_saw_all(const struct census *census, struct err *err);
+int census_check_failed(const struct census *census, struct err *err);
 /* Frees the tasks (not their descriptors) and stops listening. */
 void census_close(struct census *census);
 /* Removes all tasks and records for a new try. The tasks' groups must be closed. */
@@ -94,10 +94,10 @@ void census_complete(struct census *census);
 /* fill() of covered_new(): adds the tasks that are covered now. */
 void census_cover(struct covered *covered, const void *census);
 /* Returns true if tid is (still) a thread of process pid. */
-bool census_lives(const struct census *census, pid_t pid, pid_t tid);
+bool census_task_exists(const struct census *census, pid_t pid, pid_t tid);
 /*
  * Sets through_ns to the current time if the task is seen not to be creating a child. (A fork
  * copies the memory of the process between the copy of its events and the FORK record.) Returns
  * false if the task is gone.
  */
-bool census_look(struct census *census, struct census_task *task);
+bool census_check_fork(struct census *census, struct census_task *task);

@@ -122,7 +122,7 @@ int group_output(const struct origin *origin, const struct shape *shape, const i
 
 /* Returns true if the event counts nothing between the last sample of a thread, at its exit in the
  * kernel, and its end. True for faults, switches, and events that count only in user mode. */
-static bool event_is_whole(const struct plan_event *plan)
+static bool exit_sample_is_complete(const struct plan_event *plan)
 {
     const uint64_t *code = plan->event->code;
 
@@ -165,7 +165,7 @@ static struct origin *origin_make(struct counter *counter, const struct plan *pl
     }
     origin->whole = true;
     for (unsigned i = 0; i < plan->n; i++)
-        origin->whole &= event_is_whole(&plan->events[i]);
+        origin->whole &= exit_sample_is_complete(&plan->events[i]);
     return origin;
 }
 

@@ -64,7 +64,7 @@ static int guard_listen(struct guard *watch)
     if (map == MAP_FAILED)
         return -errno;
     watch->bytes = 2 * page;
-    __atomic_store_n(&watch->map, map, __ATOMIC_RELEASE); /* perf_guard_left() may read it */
+    __atomic_store_n(&watch->map, map, __ATOMIC_RELEASE); /* perf_guard_fired() may read it */
     for (unsigned i = 1; i < watch->n; i++)
         if (ioctl(watch->fds[i], PERF_EVENT_IOC_SET_OUTPUT, (long)watch->fds[0]))
             return -errno;
@@ -193,7 +193,7 @@ int perf_guard(struct backend_state *state, pid_t pid, uint64_t tag, struct guar
 }
 
 /* If an exec detached the events, the newest record is that exec, or an EXIT record after it. */
-bool perf_guard_left(const struct guard *guard)
+bool perf_guard_fired(const struct guard *guard)
 {
     const struct perf_event_mmap_page *page = __atomic_load_n(&guard->map, __ATOMIC_ACQUIRE);
     struct pollfd poll_fd = {.fd = perf_guard_fd(guard)};

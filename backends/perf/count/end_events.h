@@ -36,7 +36,7 @@ int perf_guard(struct backend_state *state, pid_t pid, uint64_t tag, struct guar
 void perf_unguard(struct guard *guard); /* closes it; NULL allowed */
 /* Returns true if an exec detached the events; false if the process or its first thread ended in
  * another way, or nothing ended. */
-bool perf_guard_left(const struct guard *guard);
+bool perf_guard_fired(const struct guard *guard);
 int perf_guard_fd(const struct guard *guard);
 /* Restores a guard from its descriptor, late. An end during the reload is reported too, because
  * the descriptor still has POLLHUP. */

@@ -182,7 +182,7 @@ void perf_facts(struct backend_state *state, struct buf *out)
     print_cores(state->pmus, out);
     print_watchdog(state->pmus, out);
     buf_init(&where, NULL, 0);
-    const bool found = tracefs_where(state, &where);
+    const bool found = tracefs_print(state, &where);
     buf_printf(out, "tracefs %s%s\n", found ? "" : "no: ", buf_text(&where));
     buf_free(&where);
     /* libpfm4 reports its interface version only. */

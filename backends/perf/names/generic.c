@@ -184,7 +184,7 @@ static const char *const unserved[] = {
     "tlb_tm",  "fp_stal", "fad_ins", "fml_ins", "fdv_ins", "fsq_ins", "fma_ins", "fnv_ins",
     "fpu_idl", "fxu_idl", "ful_icy", "ful_ccy", NULL};
 
-static bool among(struct word name, const char *const *names)
+static bool name_is_among(struct word name, const char *const *names)
 {
     while (*names && !word_alike(name, *names, true))
         names++;
@@ -194,7 +194,7 @@ static bool among(struct word name, const char *const *names)
 const struct generic *generic_find(struct word name)
 {
     for (const struct generic *generic = generics; generic->name; generic++)
-        if (word_alike(name, generic->name, true) || among(name, generic->others))
+        if (word_alike(name, generic->name, true) || name_is_among(name, generic->others))
             return generic;
     return NULL;
 }
@@ -203,7 +203,7 @@ const struct generic *generic_find(struct word name)
 static bool generic_is_unserved(struct word name)
 {
     spec_prefix(&name, PREFIX);
-    return among(name, unserved);
+    return name_is_among(name, unserved);
 }
 
 const struct generic *generic_by_code(uint32_t type, uint64_t config)
@@ -217,7 +217,7 @@ const struct generic *generic_by_code(uint32_t type, uint64_t config)
 const struct generic *generic_by_file(const char *file)
 {
     for (const struct generic *generic = generics; generic->name; generic++)
-        if (among(word_of(file), generic->raw_names))
+        if (name_is_among(word_of(file), generic->raw_names))
             return generic;
     return NULL;
 }
@@ -227,7 +227,7 @@ bool generic_is_hardware(const struct generic *generic)
     return generic->type == PERF_TYPE_HARDWARE || generic->type == PERF_TYPE_HW_CACHE;
 }
 
-void generic_near(struct near *near)
+void generic_offer_names(struct near *near)
 {
     for (const struct generic *generic = generics; generic->name; generic++) {
         near_offer(near, generic->name);
@@ -236,7 +236,7 @@ void generic_near(struct near *near)
     }
 }
 
-void generic_put(struct spec *spec, const struct generic *generic)
+void generic_fill_event(struct spec *spec, const struct generic *generic)
 {
     struct event *event = &spec->event;
 
@@ -252,7 +252,7 @@ void generic_put(struct spec *spec, const struct generic *generic)
 }
 
 /* Parses one candidate and opens it. Returns true if it counts on this host. */
-static bool serves(struct backend_state *state, const char *candidate, struct spec *spec)
+static bool candidate_counts(struct backend_state *state, const char *candidate, struct spec *spec)
 {
     struct word text = word_of(candidate);
     const struct generic *generic = generic_find(text);
@@ -270,7 +270,7 @@ static int preset_use(struct spec *spec, const struct generic *preset, struct er
     const char *why = state->pmus->no_core;
 
     for (const char *const *name = preset->candidates; !why[0] && *name; name++)
-        if (serves(state, *name, spec))
+        if (candidate_counts(state, *name, spec))
             return 0;
     return err_set(err, P09, "%s (%s) cannot be counted here: %s", preset->name,
                    preset->description,
@@ -290,12 +290,12 @@ int generic_use(struct spec *spec, const struct generic *generic, struct err *er
         rc = spec_refuse(what, generic->never, err);
     if (rc < 0)
         return rc;
-    generic_put(spec, generic);
+    generic_fill_event(spec, generic);
     /* With several kinds of cores the canonical form names the PMU. */
     if (spec->pmu->extended)
-        spec_say(spec, "%s/%s/", spec->pmu->name, generic->name);
+        spec_append(spec, "%s/%s/", spec->pmu->name, generic->name);
     else
-        spec_say(spec, "%s", generic->name);
+        spec_append(spec, "%s", generic->name);
     return 0;
 }
 
@@ -317,7 +317,7 @@ int generic_parse(struct spec *spec, struct word *text, struct err *err)
     if (!meant)
         return -ENOENT;
     near_init(&near, name);
-    generic_near(&near);
+    generic_offer_names(&near);
     return err_set(err, CS01,
                    "no generic event \"" WORD_FMT
                    "\"%s; all generic events of this host: ls events/generic",
@@ -329,6 +329,6 @@ void generic_list(struct backend_state *state, struct catalog *out)
     struct spec spec;
 
     for (const struct generic *generic = generics; generic->name; generic++)
-        if (serves(state, generic->name, &spec))
+        if (candidate_counts(state, generic->name, &spec))
             catalog_add(out, "generic", generic->name);
 }

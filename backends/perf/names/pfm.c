@@ -143,7 +143,7 @@ bool pfm_has_pmu(struct word name, struct near *near)
 static int refuse_modifier(const struct found *found, struct word part, struct err *err)
 {
     struct word name = word_part(part, "=");
-    int rc = spec_part_elsewhere(name, err);
+    int rc = spec_refuse_setting(name, err);
     pfm_event_attr_info_t attr;
     struct near near;
 
@@ -231,7 +231,7 @@ static int take_parts(struct spec *spec, const struct found *found, struct word 
     return rc;
 }
 
-bool pfm_elsewhere(struct word text)
+bool pfm_other_processor_has(struct word text)
 {
     struct word body, pmu_name = split_pmu(text, &body);
     struct spec spec = {.pmu = NULL};
@@ -290,14 +290,14 @@ static int use_encoding(struct spec *spec, const struct perf_event_attr *attr, c
     if (rc < 0)
         return rc;
     const char *lacks =
-        spec->pmu->kind == PMU_CORE && !cache ? probe_lacks(spec->pmu, attr->config) : NULL;
+        spec->pmu->kind == PMU_CORE && !cache ? probe_why_uncounted(spec->pmu, attr->config) : NULL;
     if (lacks)
         return spec_refuse(word_of(name), lacks, err);
     code[CODE_TYPE] = attr->type;
     code[CODE_CONFIG] = attr->config;
     code[CODE_CONFIG1] = attr->config1;
     code[CODE_CONFIG2] = attr->config2;
-    spec_say(spec, "%s", name);
+    spec_append(spec, "%s", name);
     return 0;
 }
 
@@ -332,8 +332,8 @@ int pfm_parse(struct spec *spec, struct word *text, struct err *err)
  * Returns the PMU of an event that can be encoded and opened, without a unit mask or with the first
  * one that completes it, or NULL. Writes the complete name to name.
  */
-static struct pmu *countable(struct backend_state *state, const char *pmu,
-                             const pfm_event_info_t *event, char name[NAME_BYTES])
+static struct pmu *find_counting_pmu(struct backend_state *state, const char *pmu,
+                                     const pfm_event_info_t *event, char name[NAME_BYTES])
 {
     struct spec spec = {.state = state, .event.scale = 1};
     struct perf_event_attr attr;
@@ -361,7 +361,7 @@ static void list_pmu(struct backend_state *state, const pfm_pmu_info_t *pmu, str
 
     for (int e = pmu->first_event; e != -1; e = pfm_get_event_next(e)) {
         struct pmu *class =
-            event_info(e, &event) ? countable(state, pmu->name, &event, name) : NULL;
+            event_info(e, &event) ? find_counting_pmu(state, pmu->name, &event, name) : NULL;
         if (class && !strchr(event.name, '/') && !pmu_event(class, word_of(event.name)))
             catalog_add(out, class->name, event.name);
     }
@@ -384,7 +384,7 @@ bool pfm_spelling(struct backend_state *state, const struct pmu *class, const ch
     for (int i = -1; (i = hardware_next(i, &pmu)) >= 0;) {
         struct found found = {.len = 0};
         find_in(&pmu, word_of(event), &found);
-        if (found.len && countable(state, pmu.name, &found.event, full) == class) {
+        if (found.len && find_counting_pmu(state, pmu.name, &found.event, full) == class) {
             snprintf(name, SPELLING_MAX, "%.*s", SPELLING_MAX - 1, full);
             return true;
         }

@@ -134,12 +134,12 @@ static int put_field(struct spec *spec, const struct qualifier *qualifier, uint6
         return err_set(err, CS04, "%s=%llu is too large: %s has %u bits on this processor",
                        qualifier->name, (unsigned long long)value, format->name,
                        format_bits(format));
-    spec_say(spec, qualifier->takes == FLAG ? ",%s=%llu" : ",%s=0x%llx", qualifier->fields[0],
-             (unsigned long long)value);
+    spec_append(spec, qualifier->takes == FLAG ? ",%s=%llu" : ",%s=0x%llx", qualifier->fields[0],
+                (unsigned long long)value);
     return 0;
 }
 
-static int unknown(struct word name, struct err *err)
+static int refuse_unknown(struct word name, struct err *err)
 {
     struct near near;
 
@@ -171,7 +171,7 @@ static bool value_scan(const struct qualifier *qualifier, struct word word, stru
     }
 }
 
-static int apply(struct spec *spec, struct word word, struct err *err)
+static int qualifier_apply(struct spec *spec, struct word word, struct err *err)
 {
     static const char *const takes[] = {[FLAG] = "no value",
                                         [NUMBER] = "a number",
@@ -184,7 +184,7 @@ static int apply(struct spec *spec, struct word word, struct err *err)
     uint64_t number;
 
     if (!qualifier)
-        return unknown(name, err);
+        return refuse_unknown(name, err);
     if (are_masks(qualifier, value))
         return 0;
     if (!value_scan(qualifier, word, value, &event->code[CODE_PRECISE], &number))
@@ -192,7 +192,7 @@ static int apply(struct spec *spec, struct word word, struct err *err)
                        takes[qualifier->takes], WORD_ARG(value));
     if (qualifier->takes == MODE) { /* adds to the modifiers of the spelling */
         *(qualifier->name[0] == 'u' ? &event->user : &event->kernel) = MODIFIER_ON;
-        spec_one_mode(spec);
+        spec_disable_other_mode(spec);
     }
     return qualifier->fields[0] ? put_field(spec, qualifier, number, err) : 0;
 }
@@ -203,6 +203,6 @@ int qualifiers_apply(struct spec *spec, struct word text, struct err *err)
     int rc = 0;
 
     for (; rc == 0 && text.len > 0; text = rest)
-        rc = apply(spec, word_until(text, ',', &rest), err);
+        rc = qualifier_apply(spec, word_until(text, ',', &rest), err);
     return rc;
 }

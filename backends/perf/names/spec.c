@@ -84,7 +84,7 @@ static int check_precise(struct spec *spec, struct err *err)
                        "\"%s\" has no precise samples of level %u here: %s has levels up to %u "
                        "(see caps/max_precise)",
                        spec->resolved, (unsigned)*precise, spec->pmu->name, most);
-    spec_say(spec, ",precise=%u", (unsigned)*precise);
+    spec_append(spec, ",precise=%u", (unsigned)*precise);
     return 0;
 }
 
@@ -161,7 +161,7 @@ bool spec_prefix(struct word *text, const char *prefix)
     return true;
 }
 
-void spec_say(struct spec *spec, const char *format, ...)
+void spec_append(struct spec *spec, const char *format, ...)
 {
     size_t used = strlen(spec->resolved);
     va_list args;
@@ -206,7 +206,7 @@ int spec_use_core(struct spec *spec, struct word what, struct err *err)
  * does not offer. */
 static const struct {
     const char *name, *instead;
-} elsewhere[] = {
+} settings_elsewhere[] = {
     {"period", "write period=N to config"},
     {"freq", "write freq=N to config"},
     {"call-graph", "write callchain=on, user, kernel or dwarf to config"},
@@ -245,12 +245,12 @@ static const struct {
     {"h", "hypervisor mode is counted with kernel mode: leave it out"},
 };
 
-int spec_part_elsewhere(struct word part, struct err *err)
+int spec_refuse_setting(struct word part, struct err *err)
 {
-    for (size_t i = 0; i < sizeof(elsewhere) / sizeof(elsewhere[0]); i++)
-        if (word_is(part, elsewhere[i].name))
-            return err_set(err, CS03, "\"%s\" cannot be part of an event: %s", elsewhere[i].name,
-                           elsewhere[i].instead);
+    for (size_t i = 0; i < sizeof(settings_elsewhere) / sizeof(settings_elsewhere[0]); i++)
+        if (word_is(part, settings_elsewhere[i].name))
+            return err_set(err, CS03, "\"%s\" cannot be part of an event: %s",
+                           settings_elsewhere[i].name, settings_elsewhere[i].instead);
     return -ENOENT;
 }
 
@@ -287,7 +287,7 @@ static int take_letter(struct event *event, const char *letter, struct word part
     default:
         break;
     }
-    int rc = part.len <= 3 ? spec_part_elsewhere((struct word){letter, 1}, err) : -ENOENT;
+    int rc = part.len <= 3 ? spec_refuse_setting((struct word){letter, 1}, err) : -ENOENT;
     return rc != -ENOENT
                ? rc
                : err_set(err, CS03,
@@ -308,11 +308,11 @@ int spec_modifiers(struct spec *spec, struct word text, struct word what, struct
             rc = take_letter(&spec->event, &part.p[i], part, what, err);
     }
     if (rc == 0)
-        spec_one_mode(spec);
+        spec_disable_other_mode(spec);
     return rc;
 }
 
-void spec_one_mode(struct spec *spec)
+void spec_disable_other_mode(struct spec *spec)
 {
     struct event *event = &spec->event;
 
@@ -410,7 +410,8 @@ int spec_try(struct spec *spec)
     return event_try(spec->pmu, &spec->event);
 }
 
-static int say_refused(const struct pmu *pmu, const struct event *event, int rc, struct err *err)
+static int explain_refusal(const struct pmu *pmu, const struct event *event, int rc,
+                           struct err *err)
 {
     struct perf_event_attr attr;
     struct err said;
@@ -437,13 +438,13 @@ int perf_verify(struct backend_state *state, struct event *event, struct err *er
         return err_set(err, P09, "\"%s\" needs config3, which this build of pmcfs does not support",
                        event->resolved);
 #endif
-    if (!pmu_stays(state->pmus, pmu))
+    if (!pmu_still_exists(state->pmus, pmu))
         return err_set(err, P09,
                        "\"%s\" cannot be counted here: the driver of %s was unloaded or loaded "
                        "again after pmcfs was mounted. Mount pmcfs again",
                        event->resolved, pmu->name);
     if (rc < 0)
-        return say_refused(pmu, event, rc, err);
+        return explain_refusal(pmu, event, rc, err);
     code_to_attr(event, true, false, &attr);
     if (pmu->kind == PMU_CORE)
         probe_rows(state->pmus, pmu, &attr, &event->rows, &event->rows_needed);

@@ -67,7 +67,7 @@ int unknown_perf_own(struct word name, struct err *err);
  */
 bool spec_prefix(struct word *text, const char *prefix);
 /* Appends to the canonical form. */
-void spec_say(struct spec *spec, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void spec_append(struct spec *spec, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Refuses with P09: the event exists but cannot be counted here, for this reason. */
 int spec_refuse(struct word what, const char *why, struct err *err);
 /* Sets the PMU and the fields that depend on it. P09 if the PMU cannot count here. */
@@ -79,9 +79,9 @@ int spec_modifiers(struct spec *spec, struct word text, struct word what, struct
 /* Returns true if all letters of the part are modifiers. */
 bool spec_is_modifier(struct word part);
 /* If only one of user and kernel mode was written, switches the other off. */
-void spec_one_mode(struct spec *spec);
+void spec_disable_other_mode(struct spec *spec);
 /* CS03 if the part is a setting or target of pmcfs (period, cpu, G), otherwise -ENOENT. */
-int spec_part_elsewhere(struct word part, struct err *err);
+int spec_refuse_setting(struct word part, struct err *err);
 /* Resolves a spelling without its rows. Returns 0 if this host has the event. */
 int spec_parse(struct backend_state *state, const char *text, struct spec *spec, struct err *err);
 /* Sets the rights that the event needs. */
@@ -133,9 +133,9 @@ const struct generic *generic_by_file(const char *file);
 /* Returns true if the kernel has a number for this hardware event. */
 bool generic_is_hardware(const struct generic *generic);
 /* Offers every name and alias. */
-void generic_near(struct near *near);
+void generic_offer_names(struct near *near);
 /* Puts the code into spec, whose PMU is already set. Does not write the canonical form. */
-void generic_put(struct spec *spec, const struct generic *generic);
+void generic_fill_event(struct spec *spec, const struct generic *generic);
 /* Sets the PMU, the code and the canonical form. P09. */
 int generic_use(struct spec *spec, const struct generic *generic, struct err *err);
 
@@ -148,7 +148,7 @@ void pfm_list(struct backend_state *state, struct catalog *out);
 /* ---- pfm.c: libpfm4's tables of processors' own events ---- */
 
 /* Returns true if the event belongs to another processor. */
-bool pfm_elsewhere(struct word text);
+bool pfm_other_processor_has(struct word text);
 /* Returns true if libpfm4 has a PMU of this name. Offers the names of all PMUs. */
 bool pfm_has_pmu(struct word name, struct near *near);
 /* Writes "pmu::EVENT", with the first unit mask that completes it if it needs one. Returns false if

@@ -50,14 +50,14 @@ static int take_event(struct spec *spec, const struct pmu_event *event, bool alo
     if (alone)
         snprintf(spec->event.generic, sizeof(spec->event.generic), "%s",
                  generic ? generic->name : event->name);
-    spec_say(spec, "%s", event->name);
+    spec_append(spec, "%s", event->name);
     return 0;
 }
 
 static int unknown_term(struct spec *spec, struct word name, bool has_value, struct err *err)
 {
     struct pmu *pmu = spec->pmu;
-    int rc = spec_part_elsewhere(name, err);
+    int rc = spec_refuse_setting(name, err);
     struct near near;
 
     if (rc != -ENOENT)
@@ -68,7 +68,7 @@ static int unknown_term(struct spec *spec, struct word name, bool has_value, str
     for (unsigned i = 0; !has_value && i < pmu->events.n; i++)
         near_offer(&near, pmu->events.items[i].name);
     if (!has_value && pmu->kind == PMU_CORE)
-        generic_near(&near);
+        generic_offer_names(&near);
     return err_set(err, has_value ? CS03 : CS01,
                    "%s has no %sterm \"" WORD_FMT "\"%s; see the files of events/%s", pmu->name,
                    has_value ? "" : "event or ", WORD_ARG(name), near_text(&near), pmu->name);
@@ -89,7 +89,7 @@ static int take_value(struct spec *spec, struct word name, struct word value, bo
                        WORD_FMT "=" WORD_FMT " is too large: " WORD_FMT
                                 " has %u bits on this processor",
                        WORD_ARG(name), WORD_ARG(value), WORD_ARG(name), format_bits(format));
-    spec_say(spec, "%s=0x%llx", format->name, (unsigned long long)number);
+    spec_append(spec, "%s=0x%llx", format->name, (unsigned long long)number);
     return 0;
 }
 
@@ -101,8 +101,8 @@ static int take_generic(struct spec *spec, const struct generic *generic, bool a
         return err_set(err, CS03,
                        "%s is a generic event: leave out the other terms between the slashes",
                        generic->name);
-    generic_put(spec, generic);
-    spec_say(spec, "%s", generic->name);
+    generic_fill_event(spec, generic);
+    spec_append(spec, "%s", generic->name);
     return 0;
 }
 
@@ -135,16 +135,16 @@ static int take_terms(struct spec *spec, struct word all, struct err *err)
     struct word term, rest = all;
     int rc = 0;
 
-    spec_say(spec, "%s/", spec->pmu->name);
+    spec_append(spec, "%s/", spec->pmu->name);
     while (rc == 0 && rest.len > 0) {
         if (rest.p > all.p)
-            spec_say(spec, ",");
+            spec_append(spec, ",");
         term = word_until(rest, ',', &rest);
         rc = term.len == 0
                  ? err_set(err, CS03, "a comma too many in \"" WORD_FMT "\"", WORD_ARG(all))
                  : take_term(spec, term, term.len == all.len, err);
     }
-    spec_say(spec, "/");
+    spec_append(spec, "/");
     return rc;
 }
 
@@ -159,7 +159,7 @@ static int unknown_pmu(struct pmus *pmus, struct word name, struct word text, st
     terms = word_part(terms, "/");
     while (terms.len > 0) {
         const struct word term = word_until(terms, ',', &terms);
-        int rc = spec_part_elsewhere(word_until(term, '=', &value), err);
+        int rc = spec_refuse_setting(word_until(term, '=', &value), err);
 
         if (rc != -ENOENT)
             return rc;
@@ -266,7 +266,7 @@ int raw_parse(struct spec *spec, struct word *text, struct err *err)
         return rc;
     spec->event.code[CODE_TYPE] = spec->pmu->extended ? spec->pmu->type : PERF_TYPE_RAW;
     spec->event.code[CODE_CONFIG] = number;
-    spec_say(spec, "r%llx", number);
+    spec_append(spec, "r%llx", number);
     *text = mods;
     return 0;
 }
@@ -337,9 +337,9 @@ int breakpoint_parse(struct spec *spec, struct word *text, struct err *err)
     /* Only the superuser may watch kernel addresses. */
     spec->event.needs_kernel = code[CODE_CONFIG1] > USER_END - code[CODE_CONFIG2];
     spec->event.needs_superuser = spec->event.needs_kernel;
-    spec_say(spec, "mem:0x%llx/%llu:%s", (unsigned long long)code[CODE_CONFIG1],
-             (unsigned long long)code[CODE_CONFIG2],
-             access->type == HW_BREAKPOINT_RW ? "rw" : access->name);
+    spec_append(spec, "mem:0x%llx/%llu:%s", (unsigned long long)code[CODE_CONFIG1],
+                (unsigned long long)code[CODE_CONFIG2],
+                access->type == HW_BREAKPOINT_RW ? "rw" : access->name);
     *text = mods;
     return 0;
 }

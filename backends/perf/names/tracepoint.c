@@ -35,8 +35,8 @@ static int is_name(const struct dirent *entry)
 }
 
 /* Calls fn for each directory in events/PATH, in alphabetical order. */
-static void each_name(int events, const char *path,
-                      void (*fn)(void *arg, const char *path, const char *name), void *arg)
+static void each_directory(int events, const char *path,
+                           void (*fn)(void *arg, const char *path, const char *name), void *arg)
 {
     struct dirent **names = NULL;
     int n = events < 0 ? 0 : scandirat(events, path, &names, is_name, alphasort);
@@ -72,7 +72,7 @@ static void lookup_name(void *arg, const char *path, const char *name)
 static const char *lookup(struct lookup *lookup, int events, const char *path)
 {
     near_init(&lookup->near, lookup->wanted);
-    each_name(events, path, lookup_name, lookup);
+    each_directory(events, path, lookup_name, lookup);
     return lookup->found;
 }
 
@@ -115,7 +115,7 @@ static int parse_in(struct spec *spec, struct word *text, int events, struct err
         return rc;
     if (read_id(events, system.found, name.found, &spec->event.code[CODE_CONFIG]) < 0)
         return spec_refuse(whole, "this tracepoint has no number in tracefs", err);
-    spec_say(spec, "%s:%s", system.found, name.found);
+    spec_append(spec, "%s:%s", system.found, name.found);
     *text = mods;
     return 0;
 }
@@ -150,14 +150,14 @@ static void list_system(void *arg, const char *path, const char *system)
 
     (void)path;
     if (strcmp(system, LAYOUTS) != 0)
-        each_name(listing->events, system, list_one, listing);
+        each_directory(listing->events, system, list_one, listing);
 }
 
 void tracepoint_list(struct backend_state *state, struct catalog *out)
 {
     struct listing listing = {.out = out, .events = tracefs_events(state)};
 
-    each_name(listing.events, ".", list_system, &listing);
+    each_directory(listing.events, ".", list_system, &listing);
     if (listing.events >= 0)
         close(listing.events);
 }
@@ -183,7 +183,7 @@ static uint64_t hash_file(int fd, bool words, uint64_t hash)
 }
 
 /* Tracepoints come and go with kernel modules and with dynamic events. */
-uint64_t perf_look(struct backend_state *state)
+uint64_t perf_catalog_mark(struct backend_state *state)
 {
     int events = tracefs_events(state);
     uint64_t hash = UINT64_C(0xcbf29ce484222325) + (events >= 0);

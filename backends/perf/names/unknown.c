@@ -55,8 +55,8 @@ int unknown_perf_own(struct word name, struct err *err)
 
 /* Refuses an event of another processor, and "pmu::event" with an unknown PMU. Returns -ENOENT if
  * the text is neither. */
-static int unknown_elsewhere(struct spec *spec, struct word text, struct word head, bool has_pmu,
-                             struct err *err)
+static int refuse_other_processor(struct spec *spec, struct word text, struct word head,
+                                  bool has_pmu, struct err *err)
 {
     struct near near;
 
@@ -64,7 +64,7 @@ static int unknown_elsewhere(struct spec *spec, struct word text, struct word he
     if (has_pmu && !pfm_has_pmu(head, &near))
         return err_set(err, X06, "libpfm4 has no PMU \"" WORD_FMT "\"%s", WORD_ARG(head),
                        near_text(&near));
-    if (!pfm_elsewhere(text))
+    if (!pfm_other_processor_has(text))
         return -ENOENT;
     if (spec->state->pmus->no_core[0])
         return spec_use_core(spec, text, err);
@@ -72,8 +72,8 @@ static int unknown_elsewhere(struct spec *spec, struct word text, struct word he
 }
 
 /* Offers the listed events in the form in which they must be written (PMU/EVENT/). */
-static void near_listed(const struct catalog *catalog, struct pmus *pmus, bool tracepoints,
-                        struct near *near)
+static void offer_listed(const struct catalog *catalog, struct pmus *pmus, bool tracepoints,
+                         struct near *near)
 {
     char full[SPELLING_MAX];
 
@@ -89,7 +89,7 @@ static void near_listed(const struct catalog *catalog, struct pmus *pmus, bool t
     }
 }
 
-static int say_no_tracepoint(struct spec *spec, struct word text, struct near *near,
+static int refuse_tracepoint(struct spec *spec, struct word text, struct near *near,
                              struct err *err)
 {
     struct word rest, group = word_until(text, ':', &rest), name = word_part(rest, ":");
@@ -97,7 +97,7 @@ static int say_no_tracepoint(struct spec *spec, struct word text, struct near *n
     int rc;
 
     buf_init(&where, NULL, 0);
-    if (tracefs_where(spec->state, &where) || near->n > 0)
+    if (tracefs_print(spec->state, &where) || near->n > 0)
         rc = err_set(err, CS01,
                      "no tracepoint \"" WORD_FMT "\" in group \"" WORD_FMT
                      "\", and no event \"" WORD_FMT "\" on this host%s",
@@ -122,15 +122,15 @@ int unknown_event(struct spec *spec, struct word *whole, struct err *err)
 
     int rc = has_pmu ? -ENOENT : unknown_perf_own(head, err);
     if (rc == -ENOENT)
-        rc = unknown_elsewhere(spec, text, head, has_pmu, err);
+        rc = refuse_other_processor(spec, text, head, has_pmu, err);
     if (rc != -ENOENT)
         return rc;
     catalog_init(&catalog);
     perf_list(spec->state, &catalog, NULL);
     near_init(&near, name);
     if (name.len >= NEAR_LEAST)
-        generic_near(&near);
-    near_listed(&catalog, pmus, false, &near);
+        generic_offer_names(&near);
+    offer_listed(&catalog, pmus, false, &near);
     /*
      * Only users that may count tracepoints learn that a tracepoint does not exist. A misspelt
      * processor event is reported to all users.
@@ -138,10 +138,10 @@ int unknown_event(struct spec *spec, struct word *whole, struct err *err)
     spec->event.needs_kernel = tracepoint && (near.n == 0 || near.best[0].distance > head.len / 3);
     near.word = text;
     if (!has_pmu)
-        near_listed(&catalog, pmus, true, &near);
+        offer_listed(&catalog, pmus, true, &near);
     catalog_free(&catalog);
     if (tracepoint)
-        return say_no_tracepoint(spec, text, &near, err);
+        return refuse_tracepoint(spec, text, &near, err);
     return err_set(
         err, CS01, "no event \"" WORD_FMT "\" on this host%s%s", WORD_ARG(name), near_text(&near),
         near.n == 0 && pmus->no_core[0]

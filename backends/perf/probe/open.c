@@ -96,7 +96,7 @@ static void timer_arm(uint64_t until_ns)
         timer_settime(patience.timer, TIMER_ABSTIME, &when, NULL);
 }
 
-void event_patience(uint64_t until_ns)
+void event_set_deadline(uint64_t until_ns)
 {
     timer_make();
     timer_arm(until_ns);

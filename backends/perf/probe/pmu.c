@@ -133,8 +133,8 @@ static void load_format(const struct pmus *pmus, struct pmu *pmu, const char *na
 }
 
 /* Reads a file that describes an event, such as "energy-pkg.unit". Returns its length. */
-static int read_side(const struct pmus *pmus, const struct pmu *pmu, const char *name,
-                     const char *what, char text[32])
+static int read_event_file(const struct pmus *pmus, const struct pmu *pmu, const char *name,
+                           const char *what, char text[32])
 {
     return pmus_read(pmus, text, 32, DEVICES "/%s/events/%s.%s", pmu->name, name, what);
 }
@@ -153,11 +153,11 @@ static void load_event(const struct pmus *pmus, struct pmu *pmu, const char *nam
         return;
     event.name = strdup(name);
     event.terms = strdup(terms);
-    if (read_side(pmus, pmu, name, "unit", text) > 0)
+    if (read_event_file(pmus, pmu, name, "unit", text) > 0)
         snprintf(event.unit, sizeof(event.unit), "%.15s", text);
-    if (read_side(pmus, pmu, name, "scale", text) > 0 && strtod(text, NULL) > 0)
+    if (read_event_file(pmus, pmu, name, "scale", text) > 0 && strtod(text, NULL) > 0)
         event.scale = strtod(text, NULL);
-    event.snapshot = read_side(pmus, pmu, name, "snapshot", text) > 0 && text[0] == '1';
+    event.snapshot = read_event_file(pmus, pmu, name, "snapshot", text) > 0 && text[0] == '1';
     if (event.name && event.terms && vec_push(&pmu->events, event) == 0)
         return;
     pmus_note(-ENOMEM);
@@ -354,7 +354,7 @@ bool pmus_scan(struct pmus *pmus)
     return ok;
 }
 
-bool pmu_stays(const struct pmus *pmus, const struct pmu *pmu)
+bool pmu_still_exists(const struct pmus *pmus, const struct pmu *pmu)
 {
     char text[16];
 
@@ -447,7 +447,7 @@ int tracefs_events(const struct backend_state *state)
     return fd >= 0 ? fd : events_open(AT_FDCWD, path);
 }
 
-bool tracefs_where(const struct backend_state *state, struct buf *out)
+bool tracefs_print(const struct backend_state *state, struct buf *out)
 {
     const int events = tracefs_events(state), mount = state->pmus->tracefs;
 

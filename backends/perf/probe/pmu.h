@@ -112,7 +112,7 @@ bool pmus_scan(struct pmus *pmus);
 int pmus_note(int rc);
 extern atomic_bool pmus_lacked;
 /* Returns true if the PMU still has its type number, which another driver may have now. */
-bool pmu_stays(const struct pmus *pmus, const struct pmu *pmu);
+bool pmu_still_exists(const struct pmus *pmus, const struct pmu *pmu);
 /* Returns true if the PMU can count here. */
 static inline bool pmu_is_here(const struct pmu *pmu)
 {
@@ -150,4 +150,4 @@ int tracefs_mount(const char *root);
 /* Opens the directory "events". The caller closes it. Returns a descriptor, or -errno. */
 int tracefs_events(const struct backend_state *state);
 /* Prints where tracefs was found and returns true, or prints why not and returns false. */
-bool tracefs_where(const struct backend_state *state, struct buf *out);
+bool tracefs_print(const struct backend_state *state, struct buf *out);

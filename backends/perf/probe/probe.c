@@ -124,7 +124,7 @@ static void vendor_test(struct pmu *pmu)
 }
 
 /* Prints why the kernel refused the cycles of the probe with this errno. */
-static void say_refused(const struct perf_event_attr *attr, int code, char *text, size_t size)
+static void print_refusal(const struct perf_event_attr *attr, int code, char *text, size_t size)
 {
     struct err err;
 
@@ -136,7 +136,7 @@ static void say_refused(const struct perf_event_attr *attr, int code, char *text
 }
 
 /* Moves the thread to the CPUs of the PMU: on hybrid processors it counts only there. */
-static void stay_on(const struct pmu *pmu)
+static void move_to_pmu_cpus(const struct pmu *pmu)
 {
     size_t bytes = CPU_ALLOC_SIZE(CPUS_MAX);
     cpu_set_t *set = CPU_ALLOC(CPUS_MAX);
@@ -158,7 +158,7 @@ static void *core_test(void *arg)
     struct perf_event_attr attr;
 
     if (cpus_count(&pmu->cpus) > 0)
-        stay_on(pmu);
+        move_to_pmu_cpus(pmu);
     probe_generic(pmu, PERF_COUNT_HW_CPU_CYCLES, &attr);
     int rc = probe_open(&attr, -1);
     if (rc < 0 && pmu->extended) {
@@ -167,7 +167,7 @@ static void *core_test(void *arg)
         rc = probe_open(&attr, -1);
     }
     if (rc < 0) {
-        say_refused(&attr, -rc, pmu->why, sizeof(pmu->why));
+        print_refusal(&attr, -rc, pmu->why, sizeof(pmu->why));
     } else if (!counts_something(&attr)) {
         snprintf(pmu->why, sizeof(pmu->why),
                  "%s can be opened but counts nothing (a virtual machine that only "
@@ -216,7 +216,7 @@ static void probe_core(struct pmu *pmu, bool hybrid)
 }
 
 /* Prints the reason why this host has no core PMU. */
-static void probe_say_no_core(const struct pmus *pmus, char *text, size_t size)
+static void probe_print_no_core(const struct pmus *pmus, char *text, size_t size)
 {
     const struct pmu none = {.name = NULL};
     struct perf_event_attr attr;
@@ -231,10 +231,10 @@ static void probe_say_no_core(const struct pmus *pmus, char *text, size_t size)
                  "the kernel has a PMU, but %s/sys/bus/event_source/devices does not show it",
                  pmus->root);
     else
-        say_refused(&attr, -rc, text, size);
+        print_refusal(&attr, -rc, text, size);
 }
 
-const char *probe_lacks(const struct pmu *pmu, uint64_t code)
+const char *probe_why_uncounted(const struct pmu *pmu, uint64_t code)
 {
     code &= 0xffff;
     /* Codes of the architecture: the kernel has an event file for each one that the processor has.
@@ -345,7 +345,7 @@ static struct pmus *pmus_make(const char *root)
     for (unsigned i = 0; ok && i < pmus->n; i++)
         pmu_settle(pmus, &pmus->list[i], cores > 1);
     if (ok && !pmus_core(pmus))
-        probe_say_no_core(pmus, pmus->no_core, sizeof(pmus->no_core));
+        probe_print_no_core(pmus, pmus->no_core, sizeof(pmus->no_core));
     pmus->classes = calloc(pmus->n + 1, sizeof(*pmus->classes));
     if (!ok || !pmus->classes) {
         pmus_free(pmus);

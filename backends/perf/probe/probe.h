@@ -17,7 +17,7 @@ struct pmus *pmus_new(const char *root);
 void pmus_free(struct pmus *pmus);
 /* Returns the reason why a code of the processor's own events would open but never count, or NULL.
  */
-const char *probe_lacks(const struct pmu *pmu, uint64_t code);
+const char *probe_why_uncounted(const struct pmu *pmu, uint64_t code);
 /* Opens an event, disabled, on this thread (cpu < 0) or on a CPU, and closes it. 0 or -errno. */
 int probe_open(const struct perf_event_attr *attr, int cpu);
 /* Sets attr to an event that only general counters count. */

@@ -231,9 +231,9 @@ static void target_words(struct buf *out, const struct target_ref *target)
     else if (target->kind == TARGET_CGROUP)
         buf_str(out, "the cgroup");
     else if (target->kind == TARGET_THREAD)
-        buf_printf(out, "thread %d", target_said(target));
+        buf_printf(out, "thread %d", target_number(target));
     else
-        buf_printf(out, "process %d", target_said(target));
+        buf_printf(out, "process %d", target_number(target));
 }
 
 static void why_print(struct buf *out, const char *sentence, const struct why *why)

@@ -31,7 +31,7 @@ enum {
 /* ---- one ring ---- */
 
 /* Sets next_ns. */
-static void ring_look(struct ring *ring)
+static void ring_find_next(struct ring *ring)
 {
     const struct record *head;
 
@@ -87,7 +87,7 @@ static void ring_take(struct recorder *recorder, struct ring *ring, const struct
     ring->n += n;
     if (ring->tail - ring->released >= RELEASE_BYTES)
         ring_release(recorder, ring);
-    ring_look(ring);
+    ring_find_next(ring);
 }
 
 /* ---- all rings ---- */
@@ -101,7 +101,7 @@ static void rings_begin(struct recorder *recorder)
         ring->head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
         if (ring->head > ring->doubt_head)
             ring->doubt = false;
-        ring_look(ring);
+        ring_find_next(ring);
     }
 }
 

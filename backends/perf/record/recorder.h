@@ -45,7 +45,7 @@ struct origin {
                              * (sampling_shares_id()) */
     uint8_t shared;         /* the index in the plan of that event */
     uint8_t shared_parts;   /* its `parts`, see struct id */
-    bool whole; /* the last values of a thread are exact: event_is_whole() of all events */
+    bool whole; /* the last values of a thread are exact: exit_sample_is_complete() of all events */
 };
 
 enum id_kind {

@@ -13,32 +13,32 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define LOOK_MS 100
+#define HELPER_MS 100
 
 /*
  * Runs fn(arg) in a helper process with this thread's credentials, which fn may change. fn only
  * makes system calls: it must not allocate memory, take locks, or open descriptors that arg does
- * not name. Returns the result of fn; -ETIME after LOOK_MS; -EMFILE, -ENFILE or -EAGAIN without a
+ * not name. Returns the result of fn; -ETIME after HELPER_MS; -EMFILE, -ENFILE or -EAGAIN without a
  * process.
  */
-long look_at(long (*fn)(void *arg), void *arg);
+long helper_call(long (*fn)(void *arg), void *arg);
 /* In a helper process: makes it exit with `parent`, the waiting thread. Call again after a change
  * of credentials, which reverts it. Returns false if the parent has exited. */
-bool look_bind(pid_t parent);
+bool helper_bind(pid_t parent);
 /*
  * Runs fn(arg) in a process created by clone(2) with these flags, without SIGCHLD. Returns its
- * status as of wait(2); -ETIME if it was killed after LOOK_MS; -EMFILE, -ENFILE or -EAGAIN without
- * a process.
+ * status as of wait(2); -ETIME if it was killed after HELPER_MS; -EMFILE, -ENFILE or -EAGAIN
+ * without a process.
  */
-int look_process(int flags, int (*fn)(void *arg), void *arg);
+int helper_process(int flags, int (*fn)(void *arg), void *arg);
 
 /* Opens for reading, with CLOEXEC, in a helper process. Returns a descriptor or -errno. */
-int look_open(int dir, const char *path);
+int helper_open(int dir, const char *path);
 /*
  * Reads a file until its end, until the buffer is full, or until until_ns (CLOCK_MONOTONIC). Opens
  * it first if *fd is -1; the caller closes *fd. Returns the number of bytes, or -errno; after
  * -ETIME the data is lost.
  */
-ssize_t look_read(int dir, const char *path, int *fd, char *text, size_t size, uint64_t until_ns);
+ssize_t helper_read(int dir, const char *path, int *fd, char *text, size_t size, uint64_t until_ns);
 /* Reads a file of /proc up to size - 1 bytes and adds a NUL. Returns its length, or -errno. */
-ssize_t look_file(int dir, const char *path, char *text, size_t size);
+ssize_t helper_read_file(int dir, const char *path, char *text, size_t size);

@@ -2,7 +2,7 @@
  * A helper process shares memory and descriptors with the daemon: clone() with CLONE_VM and
  * CLONE_FILES. It is not a thread, so that SIGKILL ends its wait in the kernel and no other thread.
  */
-#include "backends/look.h"
+#include "backends/helper.h"
 
 #include "backends/proc.h"
 #include "core/base/clock.h"
@@ -30,7 +30,7 @@
 #define STACK_BYTES 65536
 
 enum {
-    POLLS = 5, /* checks of the helper's state in LOOK_MS */
+    POLLS = 5, /* checks of the helper's state in HELPER_MS */
     POLLS_MAX = 20 * POLLS
 };
 
@@ -47,7 +47,7 @@ enum {
 #define BY_THREAD false
 #endif
 
-struct look {
+struct helper {
     long (*fn)(void *arg);
     void *arg;
     pid_t parent;
@@ -55,18 +55,18 @@ struct look {
 };
 
 /* The helper holds the descriptor of the mount, so it must not outlive the daemon. */
-bool look_bind(pid_t parent)
+bool helper_bind(pid_t parent)
 {
     return BY_THREAD || (syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 &&
                          syscall(SYS_getppid) == parent);
 }
 
-static int look_main(void *arg)
+static int helper_main(void *arg)
 {
-    struct look *look = arg;
+    struct helper *helper = arg;
 
-    if (look_bind(look->parent))
-        look->answer = look->fn(look->arg);
+    if (helper_bind(helper->parent))
+        helper->answer = helper->fn(helper->arg);
     return 0;
 }
 
@@ -75,14 +75,14 @@ static int look_main(void *arg)
  * runnable but has no CPU (state R, on a busy host) does not count as waiting. Returns its
  * status, or -ETIME after SIGKILL.
  */
-static int look_collect(pid_t pid, int pidfd)
+static int helper_collect(pid_t pid, int pidfd)
 {
     struct pollfd wait = {.fd = pidfd, .events = POLLIN};
     struct proc_stat stat;
     unsigned waited = 0;
     int status = 0;
 
-    for (unsigned i = 0; i < POLLS_MAX && waited < POLLS && poll(&wait, 1, LOOK_MS / POLLS) == 0;
+    for (unsigned i = 0; i < POLLS_MAX && waited < POLLS && poll(&wait, 1, HELPER_MS / POLLS) == 0;
          i++)
         waited += proc_caller_stat(pid, &stat) < 0 || stat.state != 'R';
     const bool ended = poll(&wait, 1, 0) != 0;
@@ -94,7 +94,7 @@ static int look_collect(pid_t pid, int pidfd)
 }
 
 /* Blocks all signals: the daemon's handlers must not run in the helper, nor interrupt the wait. */
-int look_process(int flags, int (*fn)(void *arg), void *arg)
+int helper_process(int flags, int (*fn)(void *arg), void *arg)
 {
     char *stack = malloc(STACK_BYTES);
     sigset_t all, before;
@@ -108,32 +108,32 @@ int look_process(int flags, int (*fn)(void *arg), void *arg)
     if (pid < 0)
         rc = errno == EMFILE || errno == ENFILE ? -errno : -EAGAIN;
     else
-        rc = look_collect(pid, pidfd);
+        rc = helper_collect(pid, pidfd);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     free(stack);
     return rc;
 }
 
-static void *look_thread(void *arg)
+static void *helper_thread(void *arg)
 {
-    look_main(arg);
+    helper_main(arg);
     return NULL;
 }
 
 /* The helper uses the errno of this thread, which waits and does not use it. */
-long look_at(long (*fn)(void *arg), void *arg)
+long helper_call(long (*fn)(void *arg), void *arg)
 {
-    struct look look = {.fn = fn, .arg = arg, .parent = getpid(), .answer = -ETIME};
+    struct helper helper = {.fn = fn, .arg = arg, .parent = getpid(), .answer = -ETIME};
     pthread_t thread;
 
     if (BY_THREAD) {
-        if (pthread_create(&thread, NULL, look_thread, &look))
+        if (pthread_create(&thread, NULL, helper_thread, &helper))
             return -EAGAIN;
         pthread_join(thread, NULL);
-        return look.answer;
+        return helper.answer;
     }
-    const int rc = look_process(CLONE_VM | CLONE_FILES | CLONE_FS, look_main, &look);
-    return rc < 0 && rc != -ETIME ? rc : look.answer;
+    const int rc = helper_process(CLONE_VM | CLONE_FILES | CLONE_FS, helper_main, &helper);
+    return rc < 0 && rc != -ETIME ? rc : helper.answer;
 }
 
 /* ---- opening and reading files ---- */
@@ -239,12 +239,12 @@ static long read_run(void *arg)
 }
 
 /* Runs fn, which opens q->path for reading, in a helper. Returns its result. */
-static long look_opening(long (*fn)(void *arg), struct question *q)
+static long helper_opening(long (*fn)(void *arg), struct question *q)
 {
     const unsigned mark = mark_take();
 
     q->flags = O_RDONLY | marks[mark];
-    const long rc = look_at(fn, q);
+    const long rc = helper_call(fn, q);
     if (q->opened >= 0)
         fcntl(q->opened, F_SETFL, 0);
     else if (rc == -ETIME)
@@ -256,15 +256,15 @@ static long look_opening(long (*fn)(void *arg), struct question *q)
     return rc;
 }
 
-int look_open(int dir, const char *path)
+int helper_open(int dir, const char *path)
 {
     struct question q = {.fd = dir, .opened = -1, .path = path};
-    const int rc = (int)look_opening(open_run, &q);
+    const int rc = (int)helper_opening(open_run, &q);
 
     return q.opened >= 0 ? q.opened : rc;
 }
 
-ssize_t look_read(int dir, const char *path, int *fd, char *text, size_t size, uint64_t until_ns)
+ssize_t helper_read(int dir, const char *path, int *fd, char *text, size_t size, uint64_t until_ns)
 {
     const bool opens = *fd < 0;
     struct question q = {.fd = opens ? dir : *fd,
@@ -273,16 +273,16 @@ ssize_t look_read(int dir, const char *path, int *fd, char *text, size_t size, u
                          .text = text,
                          .size = size,
                          .until_ns = until_ns};
-    const ssize_t n = opens ? look_opening(read_run, &q) : look_at(read_run, &q);
+    const ssize_t n = opens ? helper_opening(read_run, &q) : helper_call(read_run, &q);
 
     *fd = q.opened;
     return n;
 }
 
-ssize_t look_file(int dir, const char *path, char *text, size_t size)
+ssize_t helper_read_file(int dir, const char *path, char *text, size_t size)
 {
     int fd = -1;
-    const ssize_t n = look_read(dir, path, &fd, text, size - 1, UINT64_MAX);
+    const ssize_t n = helper_read(dir, path, &fd, text, size - 1, UINT64_MAX);
 
     if (fd >= 0)
         close(fd);
