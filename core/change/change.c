@@ -29,7 +29,7 @@ const struct verb_row verb_table[VERBS] = {
 
 /* ---- creation and freeing ---- */
 
-static void take_asker(struct change *change)
+static void fill_asker(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
     struct rights *rights = change->cause == CAUSE_COMMAND ? change->call->rights : NULL;
@@ -75,7 +75,7 @@ static int change_begin(struct change *change)
         change->stirred = pmc->stir.due;
         change->pmc->stir.due = false; /* events from now on need another change */
     }
-    take_asker(change);
+    fill_asker(change);
     change->desired.kernel = pmc->kernel;
     change->desired.wants_all = pmc->cpus.all;
     change->attach_ns = tunable_u64(&change->engine->tunables, TUNABLE_ATTACH_MS) * 1000000;
@@ -206,7 +206,7 @@ static void change_decide(struct change *change)
         pmc_defer(pmc, WORK_CHANGE);
 }
 
-static void unlocked(struct change *change, bool slow, void (*part)(struct change *change))
+static void run_unlocked(struct change *change, bool slow, void (*part)(struct change *change))
 {
     slow_begin(change->call, slow);
     part(change);
@@ -234,15 +234,15 @@ int change_run(struct call *call, struct pmc *pmc, enum cause cause, bool slow)
     pmc->busy = &change;
     change.rc = change_begin(&change);
     if (change.rc == 0 && cause != CAUSE_RELEASE)
-        unlocked(&change, slow, change_find);
+        run_unlocked(&change, slow, change_find);
     quota_release(&change);
     if (change.rc == 0)
         change.rc = change_plan(&change);
     if (change.rc == 0)
-        unlocked(&change, slow, change_open);
+        run_unlocked(&change, slow, change_open);
     quota_release(&change);
     change_decide(&change);
-    unlocked(&change, slow, change_close);
+    run_unlocked(&change, slow, change_close);
     rc = change.rc;
     change_end(&change);
     return rc;
@@ -320,7 +320,7 @@ bool change_deferred(struct call *call, struct pmc *pmc)
 #define ASKED_SOON 50 /* targets that are checked without giving up the serving slot */
 
 /* Returns true if the target may have exited without a report to the engine. */
-static bool link_asked(const struct pmc *pmc, const struct link *link)
+static bool link_may_be_dead(const struct pmc *pmc, const struct link *link)
 {
     if (link->state != LINK_ATTACHED || (link->noted & NOTE_GONE) || link->kind == TARGET_CPU)
         return false;
@@ -342,18 +342,18 @@ static bool deaths_under_way(const struct pmc *pmc)
 }
 
 struct asked {
-    struct link *link; /* no reference: targets_ask() holds the vector */
+    struct link *link; /* no reference: check_targets_alive() holds the vector */
     bool dead;
 };
 
-static int targets_ask(struct call *call, struct pmc *pmc)
+static int check_targets_alive(struct call *call, struct pmc *pmc)
 {
     struct links *links = links_ref(pmc->links);
     struct asked *asked = calloc(links->n, sizeof *asked);
     unsigned n = 0;
 
     for (unsigned i = 0; asked && i < links->n; i++)
-        if (link_asked(pmc, links->link[i]))
+        if (link_may_be_dead(pmc, links->link[i]))
             asked[n++].link = links->link[i];
     slow_begin(call, links->n > ASKED_SOON);
     for (unsigned i = 0; i < n; i++)
@@ -379,7 +379,7 @@ int deaths_settled(struct call *call)
     bool slow = pmc->links->n > ASKED_SOON || change_takes_long(pmc);
     int rc;
 
-    if (!any_link(pmc, link_asked) && !any_link(pmc, link_dead))
+    if (!any_link(pmc, link_may_be_dead) && !any_link(pmc, link_dead))
         return CALL_DONE;
     call->wait_for = pmc->id;
     if (deaths_under_way(pmc))
@@ -388,7 +388,7 @@ int deaths_settled(struct call *call)
     if (rc)
         return rc;
     pmc_ref(pmc); /* it may be released without the lock */
-    rc = targets_ask(call, pmc);
+    rc = check_targets_alive(call, pmc);
     if (rc == CALL_DONE) {
         if (!pmc->busy && !pmc_released(pmc) && (pmc->stir.due || any_link(pmc, link_dead)))
             change_run(call, pmc, CAUSE_OWN, change_takes_long(pmc));

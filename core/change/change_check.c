@@ -14,7 +14,7 @@ static bool puts_count(const struct change *change)
 }
 
 /* Refuses settings that cannot change in this state. */
-static int check_open(struct change *change)
+static int check_settable(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
     const struct state_row *state = &state_table[pmc->state];
@@ -31,7 +31,7 @@ static int check_open(struct change *change)
                              : key != KEY_TARGET && !settings_same(&change->desired.settings,
                                                                    &pmc->settings, (enum key)key);
 
-        if (!(change->desired.given & GIVEN(key)) || !differs)
+        if (!(change->desired.given & KEY_BIT(key)) || !differs)
             continue;
         if (key == KEY_LOG)
             return err_set(&change->err, P06,
@@ -48,7 +48,7 @@ static int check_open(struct change *change)
 static int refuse_counts(struct change *change)
 {
     const unsigned n = change->desired.settings.n_counts, events = change->desired.set->n;
-    const bool given = change->desired.given & GIVEN(KEY_COUNT);
+    const bool given = change->desired.given & KEY_BIT(KEY_COUNT);
 
     return err_set(&change->err, P02, "count: %u value%s%s for %u event%s: write %u number%s%s", n,
                    n == 1 ? "" : "s", given ? "" : ", written before,", events,
@@ -65,7 +65,7 @@ static int check_counts(struct change *change)
 
     if (!desired->set || settings->n_counts == desired->set->n)
         return 0;
-    if (desired->given & GIVEN(KEY_COUNT)) /* writing the present value again is no change */
+    if (desired->given & KEY_BIT(KEY_COUNT)) /* writing the present value again is no change */
         return !puts_count(change) && !desired->new_set &&
                        settings_same(settings, &pmc->settings, KEY_COUNT)
                    ? 0
@@ -131,14 +131,14 @@ static void find_reopen(struct change *change)
             !settings_same(&desired->settings, before, key))
             change->diff.reopen = true;
     /* an initial value takes effect at once, like a write to `count` */
-    if (change->pmc->set && !desired->new_set && (desired->given & GIVEN(KEY_COUNT)) &&
+    if (change->pmc->set && !desired->new_set && (desired->given & KEY_BIT(KEY_COUNT)) &&
         !settings_same(&desired->settings, before, KEY_COUNT))
         desired->put = true;
 }
 
 /* ---- mode and scope ---- */
 
-static bool asks(const struct desired *desired, bool system)
+static bool implies_scope(const struct desired *desired, bool system)
 {
     for (unsigned i = 0; i < desired->targets.n; i++)
         if (!desired->targets.items[i].word.remove &&
@@ -158,10 +158,10 @@ static int check_mode(struct change *change)
     struct desired *desired = &change->desired;
     struct settings *settings = &desired->settings;
 
-    if (!(settings->given & GIVEN(KEY_MODE))) {
+    if (!(settings->given & KEY_BIT(KEY_MODE))) {
         /* Also without targets the mode stays until another one is implied. */
-        bool asked = desired->new_set || asks(desired, false);
-        bool system = asks(desired, true) || ((attached || !asked) && was_system);
+        bool asked = desired->new_set || implies_scope(desired, false);
+        bool system = implies_scope(desired, true) || ((attached || !asked) && was_system);
         bool samples = settings->word[KEY_OFFCPU] ||
                        settings_number(settings, KEY_PERIOD) != UINT64_MAX ||
                        settings_number(settings, KEY_FREQ) != UINT64_MAX;
@@ -207,7 +207,7 @@ int check_words(struct change *change)
 
     if (strcmp(change->file, "target") != 0)
         return 0; /* config is checked in the order of check_command() */
-    if (settings->given & GIVEN(KEY_MODE))
+    if (settings->given & KEY_BIT(KEY_MODE))
         return refuse_scope(change, &mode_table[settings->mode]);
     return pmc_live_links(pmc) ? refuse_scope(change, &mode_table[pmc->effective]) : 0;
 }
@@ -294,7 +294,7 @@ static bool counts_nothing(const struct change *change, const struct plan_event 
 }
 
 /* Checks the rights that an event needs apart from the right to kernel mode. */
-static int check_beside(struct change *change, const struct event *event)
+static int check_event_scope(struct change *change, const struct event *event)
 {
     if (event->needs_superuser && !change->asker.superuser)
         return err_set(&change->err, X07,
@@ -321,7 +321,7 @@ static int check_event(struct change *change, const struct plan_event *plan)
                              "nothing",
                        event->written);
     if (change->asker.may_kernel || (!kernel && !event->needs_kernel))
-        return check_beside(change, event);
+        return check_event_scope(change, event);
     return refuse_kernel(change, event->written,
                          event->needs_kernel ? ""
                          : event->whole      ? ": write it without :k or os"
@@ -332,7 +332,7 @@ static int check_event(struct change *change, const struct plan_event *plan)
 static int check_kernel_on(struct change *change)
 {
     const struct settings *settings = &change->desired.settings;
-    bool asks_kernel = change->desired.given & GIVEN(KEY_KERNEL) && settings->word[KEY_KERNEL] &&
+    bool asks_kernel = change->desired.given & KEY_BIT(KEY_KERNEL) && settings->word[KEY_KERNEL] &&
                        !settings_same(settings, &change->pmc->settings, KEY_KERNEL);
 
     if (!asks_kernel || change->asker.may_kernel)
@@ -401,7 +401,7 @@ static int check_start(struct change *change)
     return 0;
 }
 
-static void stop_now(struct change *change)
+static void set_diff_stop(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
 
@@ -409,7 +409,7 @@ static void stop_now(struct change *change)
     change->diff.reopen |= pmc->state == PMC_ARMED; /* the kernel has no other way to disarm */
     change->diff.read |=
         change->diff.stop &&
-        pmc->recording; /* put_rest() logs the counts that are in no switch or exit record */
+        pmc->recording; /* put_remainder() logs the counts that are in no switch or exit record */
 }
 
 static int check_stop(struct change *change)
@@ -424,7 +424,7 @@ static int check_stop(struct change *change)
         return err_set(&change->err, E38,
                        "every CPU of %s is offline: attach a CPU of info/cpus that is online",
                        pmc->name);
-    stop_now(change);
+    set_diff_stop(change);
     return 0;
 }
 
@@ -441,7 +441,7 @@ static int check_log_verb(struct change *change)
         return 0;
     change->desired.settings.word[KEY_LOG] = false;
     if (recorded_for(pmc->effective, &pmc->settings))
-        stop_now(change); /* the PMC cannot count without its log */
+        set_diff_stop(change); /* the PMC cannot count without its log */
     return 0;
 }
 
@@ -485,7 +485,7 @@ static int check_set_needed(struct change *change)
 int check_command(struct change *change)
 {
     static int (*const checks[])(struct change *) = {
-        check_open,     check_set_needed, check_mode,   check_places,
+        check_settable, check_set_needed, check_mode,   check_places,
         check_sampling, check_scope,      check_rights, check_verb,
     };
     int rc = 0;

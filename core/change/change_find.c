@@ -15,7 +15,7 @@
 /* A note longer than this gets only the words of further skipped targets, without reasons. */
 #define REASONS_BYTES 80
 
-int change_goes_on(struct change *change)
+int change_check_abort(struct change *change)
 {
     const struct engine *engine = change->engine;
 
@@ -160,7 +160,7 @@ static int find_filter(struct change *change)
     const struct set *set = desired->set ? desired->set : change->pmc->set;
 
     if (!desired->settings.filter || !set ||
-        (!desired->new_set && !(desired->given & GIVEN(KEY_FILTER))))
+        (!desired->new_set && !(desired->given & KEY_BIT(KEY_FILTER))))
         return 0;
     if (!engine->backend->check_filter)
         return err_set(&change->err, P09,
@@ -175,7 +175,7 @@ static int find_filter(struct change *change)
 
 /* ---- targets ---- */
 
-void change_pass_over(struct change *change, struct word word)
+void change_note_skipped(struct change *change, struct word word)
 {
     struct err before = change->note;
 
@@ -290,7 +290,7 @@ static int find_target(struct change *change, struct wanted *wanted)
     if (wanted->word.remove || change->desired.targets.n == 1)
         return rc;
     wanted->passed = true;
-    change_pass_over(change, wanted->word.word);
+    change_note_skipped(change, wanted->word.word);
     return 0;
 }
 
@@ -301,7 +301,7 @@ static int find_targets(struct change *change)
     int rc = 0;
 
     for (unsigned i = 0; rc == 0 && i < desired->targets.n; i++) {
-        rc = change_goes_on(change);
+        rc = change_check_abort(change);
         if (rc == 0)
             rc = find_target(change, &desired->targets.items[i]);
         passed += desired->targets.items[i].passed;
@@ -315,7 +315,7 @@ static int find_targets(struct change *change)
 /* ---- recording and exec checks ---- */
 
 /* Finds the PID namespace and the limits for records. */
-static int ask_recording(struct change *change)
+static int find_record_limits(struct change *change)
 {
     const struct engine *engine = change->engine;
     const struct settings *settings = &change->desired.settings;
@@ -352,7 +352,7 @@ static int find_command(struct change *change)
     if (rc == 0)
         rc = check_words(change);
     if (rc == 0)
-        rc = ask_recording(change);
+        rc = find_record_limits(change);
     if (rc == 0)
         rc = find_set(change);
     if (rc == 0)
@@ -360,7 +360,7 @@ static int find_command(struct change *change)
     change->deadline_ns = engine->host->now_ns(engine->host_state) + change->attach_ns;
     if (rc == 0)
         rc = find_targets(change);
-    if (rc == 0 && (desired->given & GIVEN(KEY_LIFETIME)) &&
+    if (rc == 0 && (desired->given & KEY_BIT(KEY_LIFETIME)) &&
         desired->settings.word[KEY_LIFETIME] == LIFETIME_OWNER)
         rc = engine->host->process_open(engine->host_state, change->call->tid, 0, false,
                                         &change->writer, &change->err);
@@ -371,7 +371,7 @@ static int find_command(struct change *change)
  * reattach: watches the cgroup, then checks whether it exists, so that no creation is missed. A
  * link without a watch is new, or was loaded by this worker.
  */
-static int ask_cgroup(struct change *change, struct move *move)
+static int inspect_cgroup(struct change *change, struct move *move)
 {
     const struct engine *engine = change->engine;
     const struct host *host = engine->host;
@@ -398,7 +398,7 @@ static int ask_cgroup(struct change *change, struct move *move)
 
 /* Checks whether the rights of the attach are sufficient for the program that the process runs now.
  */
-static int ask_verdicts(struct change *change)
+static int find_verdicts(struct change *change)
 {
     const struct engine *engine = change->engine;
     const struct host *host = engine->host;
@@ -407,7 +407,7 @@ static int ask_verdicts(struct change *change)
         const struct link *link = move->old;
         const struct process *process = link->proc ? link->proc->process : NULL;
         int rc = change->stirred && link->kind == TARGET_CGROUP && link->state != LINK_ENDED
-                     ? ask_cgroup(change, move)
+                     ? inspect_cgroup(change, move)
                      : 0;
 
         if (rc)
@@ -438,5 +438,5 @@ void change_find(struct change *change)
         return;
     }
     change->deadline_ns = engine->host->now_ns(engine->host_state) + change->attach_ns;
-    change->rc = ask_verdicts(change);
+    change->rc = find_verdicts(change);
 }

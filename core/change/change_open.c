@@ -130,14 +130,14 @@ static int attach_all(struct change *change)
     unsigned attached = 0;
 
     EACH_MOVE (move, change) {
-        int rc = move->opens ? change_goes_on(change) : 0;
+        int rc = move->opens ? change_check_abort(change) : 0;
 
         if (!move->opens)
             continue;
         if (rc == 0)
             rc = attach(change, move);
         if (rc == -ESRCH && change->diff.n_opens > 1) {
-            change_pass_over(change, (struct word){"", 0});
+            change_note_skipped(change, (struct word){"", 0});
             move->reason = "exited";
             continue;
         }
@@ -227,7 +227,7 @@ static int system_survey(struct change *change)
                 backend->track(move->next->counter);
             any = move->tracked = true;
         }
-    return any && change->cause == CAUSE_COMMAND ? record_system(change) : 0;
+    return any && change->cause == CAUSE_COMMAND ? record_system_inventory(change) : 0;
 }
 
 static int start_all(struct change *change)
@@ -257,13 +257,13 @@ void change_open(struct change *change)
     if (rc == 0)
         rc = stop_and_read(change);
     if (rc == 0)
-        record_hold(change);
+        record_drain_and_hold(change);
     if (rc == 0)
         rc = system_survey(change);
     if (rc == 0)
         rc = start_all(change);
     if (rc == 0)
-        rc = record_begun(change);
+        rc = record_target_inventory(change);
     change->rc = rc;
 }
 

@@ -35,7 +35,7 @@ static int check_name(struct word word, struct err *err)
  * bash writes line by line. With O_APPEND the first names join the present set. The PMC is busy, so
  * its set does not change.
  */
-static int begin_names(struct change *change)
+static int start_or_join_set(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
     const struct call *call = change->call;
@@ -113,9 +113,9 @@ static int add_metric(struct change *change, struct word word)
 /* Adds an event, or the events of a metric and its word. */
 static int add_event(struct change *change, struct word word)
 {
-    int rc = change->desired.given & GIVEN(KEY_EVENT) ? 0 : begin_names(change);
+    int rc = change->desired.given & KEY_BIT(KEY_EVENT) ? 0 : start_or_join_set(change);
 
-    change->desired.given |= GIVEN(KEY_EVENT);
+    change->desired.given |= KEY_BIT(KEY_EVENT);
     if (rc || !metric_is(word))
         return rc ? rc : add_name(change, word);
     rc = check_name(word, &change->err);
@@ -133,7 +133,7 @@ static const char *find(const char *from, const char *end, char c)
 
 /* Skips the terms of cpu/event=0xc0,umask=1/, which contain commas. Returns `begin` if there are
  * none. */
-static const char *behind_terms(const char *begin, const char *end)
+static const char *skip_terms(const char *begin, const char *end)
 {
     const char *slash = find(begin, end, '/'), *comma = find(begin, end, ',');
     const char *second = slash ? find(slash + 1, end, '/') : NULL;
@@ -173,7 +173,7 @@ static bool is_qualifier(const struct change *change, const char *begin, const c
 static struct word first_event(const struct change *change, struct word text)
 {
     const char *end = text.p + text.len;
-    const char *comma = find(behind_terms(text.p, end), end, ',');
+    const char *comma = find(skip_terms(text.p, end), end, ',');
 
     while (comma && is_qualifier(change, comma + 1, end))
         comma = find(comma + 1, end, ',');
@@ -192,7 +192,7 @@ static int add_names(struct change *change, struct word text, struct word modifi
     text.len = (size_t)(end - text.p);
     do {
         struct word name = first_event(change, text);
-        const char *terms_end = behind_terms(name.p, name.p + name.len);
+        const char *terms_end = skip_terms(name.p, name.p + name.len);
         const char *comma = find(terms_end, name.p + name.len, ',');
 
         text.p = name.p + name.len + 1;
@@ -277,7 +277,7 @@ static int add_targets(struct change *change, struct word list)
         rc = target_parse(&change->desired.targets.items[change->desired.targets.n - 1].word, word,
                           &change->err);
     }
-    change->desired.given |= GIVEN(KEY_TARGET);
+    change->desired.given |= KEY_BIT(KEY_TARGET);
     return rc;
 }
 
@@ -293,7 +293,7 @@ static int parse_config(struct change *change, struct scan *scan)
                 &change->err, P01,
                 "\"" WORD_FMT "\": settings are written key=value, for example event=page-faults%s",
                 WORD_ARG(word),
-                change->desired.given & GIVEN(KEY_FILTER)
+                change->desired.given & KEY_BIT(KEY_FILTER)
                     ? "; filter= must not contain blanks, write \\040 for a blank in a text"
                     : "");
         enum key key = key_find(name);
@@ -307,7 +307,7 @@ static int parse_config(struct change *change, struct scan *scan)
             rc = add_targets(change, value);
         else
             rc = settings_set(&change->desired.settings, key, value, &change->err);
-        change->desired.given |= GIVEN(key);
+        change->desired.given |= KEY_BIT(key);
     }
     return rc;
 }
@@ -380,7 +380,7 @@ static int parse_count(struct change *change)
     int rc;
 
     change->desired.put = true;
-    change->desired.given = GIVEN(KEY_COUNT);
+    change->desired.given = KEY_BIT(KEY_COUNT);
     buf_init(&values, room, sizeof room);
     scan_init(&scan, change->call->text, change->call->len);
     while (scan_word(&scan, &word)) {
@@ -416,7 +416,7 @@ int change_parse(struct change *change)
     if (strcmp(change->file, "count") == 0)
         return parse_count(change);
     if (strcmp(change->file, "mode") == 0) {
-        change->desired.given |= GIVEN(KEY_MODE);
+        change->desired.given |= KEY_BIT(KEY_MODE);
         rc = scan_only(call->text, call->len, E20, &word, &change->err);
         return rc ? rc : settings_set(&change->desired.settings, KEY_MODE, word, &change->err);
     }

@@ -33,7 +33,7 @@ int change_desire_set(struct change *change)
         desired->set = set_ref(change->pmc->set);
     if (!desired->set)
         return 0;
-    if ((opens ? settings->given : desired->given) & GIVEN(KEY_KERNEL))
+    if ((opens ? settings->given : desired->given) & KEY_BIT(KEY_KERNEL))
         desired->kernel = settings->word[KEY_KERNEL];
     else if (opens)
         desired->kernel = change->asker.may_kernel;
@@ -47,7 +47,7 @@ int change_desire_set(struct change *change)
 
 /* ---- moves of a link ---- */
 
-void plan_leave(struct move *move)
+void plan_detach(struct move *move)
 {
     move->next = NULL;
     move->reason = move->old->state == LINK_ATTACHED ? "command" : NULL;
@@ -99,7 +99,7 @@ struct move *plan_fresh(struct change *change, enum target_kind kind, bool opens
 }
 
 /* Copies the target of an old link. Returns false on ENOMEM. */
-static bool link_like(struct link *link, const struct link *old)
+static bool link_copy_target(struct link *link, const struct link *old)
 {
     link->kind = old->kind;
     link->pid = old->pid;
@@ -135,7 +135,7 @@ static int plan_renew(struct change *change, struct move *move, struct rights *r
     move->next = link;
     move->opens = true;
     link->rights = rights_ref(rights);
-    if (!link_like(link, old))
+    if (!link_copy_target(link, old))
         return err_nomem(&change->err);
     if (move->cgroup_fd >= 0) {
         link->cgroup_fd = move->cgroup_fd;
@@ -166,7 +166,7 @@ static int plan_end(struct change *change, struct move *move)
     link->pmc = old->pmc;
     link->facts = old->facts;
     link->facts.descriptors = 0;
-    return link_like(link, old) ? 0 : err_nomem(&change->err);
+    return link_copy_target(link, old) ? 0 : err_nomem(&change->err);
 }
 
 /* Replaces the link by an offline one, which is opened when its CPU comes back. */
@@ -211,7 +211,7 @@ int plan_reopen(struct change *change)
         if (rc || move->next != link || (link->state != LINK_ATTACHED && !new_set))
             continue;
         if (link->state == LINK_ENDED) {
-            plan_leave(move);
+            plan_detach(move);
         } else if (link_waits(link)) {
             rc = plan_wait(change, move, rights);
         } else if (link->state == LINK_OFFLINE) {
@@ -311,7 +311,7 @@ static int plan_moved(struct change *change, struct move *move)
 
 /* Handles a link whose cgroup was created or removed, or both. The cgroup is attached if the user
  * that attached it before may still count it. */
-static int plan_strayed(struct change *change, struct move *move)
+static int plan_cgroup_changed(struct change *change, struct move *move)
 {
     struct link *link = move->old;
     const bool may = !link->rights || access_system(change->pmc->instance, link->rights);
@@ -324,7 +324,7 @@ static int plan_strayed(struct change *change, struct move *move)
     return link->state == LINK_OFFLINE ? 0 : plan_wait(change, move, link->rights);
 }
 
-static int plan_own(struct change *change)
+static int plan_engine_change(struct change *change)
 {
     static const struct target_word all = {.word = {"all", 3}, .kind = TARGET_CPU, .all = true};
     const struct pmc *pmc = change->pmc;
@@ -334,7 +334,7 @@ static int plan_own(struct change *change)
         if (rc)
             return rc;
         if (move->verdict == VERDICT_STRAYED && pmc->settings.word[KEY_REATTACH])
-            rc = plan_strayed(change, move);
+            rc = plan_cgroup_changed(change, move);
         else if (link_dead(pmc, move->old))
             rc = plan_death(change, move);
         else if (move->verdict >= VERDICT_CHECK && link_dropped(pmc, move->old))
@@ -366,7 +366,7 @@ static int plan_command(struct change *change)
     EACH_MOVE (move, change)
         if ((verb == VERB_RESET || verb == VERB_RESTART) && move->old && move->next == move->old &&
             move->old->state == LINK_ENDED)
-            plan_leave(move); /* a reset removes exited targets */
+            plan_detach(move); /* a reset removes exited targets */
     return rc;
 }
 
@@ -419,7 +419,7 @@ int change_plan(struct change *change)
     if (pmc_released(change->pmc))
         return -ENODEV; /* change_decide() sets the sentence */
     change->cpus_serial = change->engine->cpus_serial;
-    rc = change->cause == CAUSE_OWN ? plan_own(change) : plan_command(change);
+    rc = change->cause == CAUSE_OWN ? plan_engine_change(change) : plan_command(change);
     if (rc == 0)
         rc = load_targets(change);
     diff->read |= change->desired.put;

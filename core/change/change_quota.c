@@ -8,14 +8,14 @@
 #include <limits.h>
 #include <stdlib.h>
 
-static unsigned long less(unsigned long from, unsigned long n)
+static unsigned long subtract_to_zero(unsigned long from, unsigned long n)
 {
     return from > n ? from - n : 0;
 }
 
 unsigned long fds_free(const struct engine *engine)
 {
-    return less(engine->fd_limit, engine->fds_used + FDS_KEPT);
+    return subtract_to_zero(engine->fd_limit, engine->fds_used + FDS_KEPT);
 }
 
 unsigned long quota_left(const struct change *change)
@@ -95,7 +95,7 @@ int quota_found(struct change *change, bool removes)
                        "raise LimitNOFILE= of pmcfs.service",
                        change->fds == 1 ? "" : "s", change->fds == 1 ? "s" : "", change->fds,
                        change->fds == 1 ? "" : "s",
-                       less(engine->fd_limit, engine->fds_used - change->fds + kept),
+                       subtract_to_zero(engine->fd_limit, engine->fds_used - change->fds + kept),
                        engine->fd_limit);
     if (change->fds <= engine->fd_limit / 4 || change->asker.superuser)
         return 0;

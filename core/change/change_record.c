@@ -104,7 +104,7 @@ int record_open(struct change *change)
  * swap have the time up to which it drained: a later time would change those of later samples,
  * because times in a log do not decrease.
  */
-void record_hold(struct change *change)
+void record_drain_and_hold(struct change *change)
 {
     struct recordal *log = &change->log;
     struct drain_result drained, none;
@@ -168,13 +168,13 @@ static void link_inventory(struct change *change, const struct link *link)
 }
 
 /* The inventory is read at each start, because new mappings are not recorded while stopped. */
-int record_system(struct change *change)
+int record_system_inventory(struct change *change)
 {
     recording_inventory(change->log.held, 0, change->log.held_ns, &change->log.inventory);
     return change->log.inventory.failed ? err_nomem(&change->err) : 0;
 }
 
-int record_begun(struct change *change)
+int record_target_inventory(struct change *change)
 {
     EACH_MOVE (move, change)
         if (change->log.held && move->started && !mode_table[change->desired.settings.mode].system)
@@ -229,7 +229,7 @@ static void note_allocated(struct pmc *pmc, uint64_t time_ns)
 /* ---- remaining counts ---- */
 
 /* Logs the counts that no switch or exit record contains. over: no target is left. */
-static void put_rest(struct change *change, bool over)
+static void put_remainder(struct change *change, bool over)
 {
     struct pmc *pmc = change->pmc;
     uint64_t counted[SET_MAX];
@@ -294,13 +294,13 @@ void record_swap(struct change *change)
 
 /* ---- records of the swap, in order ---- */
 
-void record_end(struct change *change, bool stops, enum pmc_state after)
+void record_notes_before(struct change *change, bool stops, enum pmc_state after)
 {
     struct pmc *pmc = change->pmc;
     const bool over = after == PMC_EXITED;
 
     if (stops || over) /* before the detach records: ended targets may have no exit record */
-        put_rest(change, over);
+        put_remainder(change, over);
     EACH_MOVE (move, change)
         if (move->old && move->reason)
             note(pmc, RECORD_DETACH, move->old, move->reason, change->log.held_ns);
@@ -310,7 +310,7 @@ void record_end(struct change *change, bool stops, enum pmc_state after)
         note(pmc, RECORD_CLOSE, NULL, "", change->log.held_ns);
 }
 
-void record_begin(struct change *change, bool starts)
+void record_notes_after(struct change *change, bool starts)
 {
     struct pmc *pmc = change->pmc;
 
@@ -325,14 +325,14 @@ void record_begin(struct change *change, bool starts)
     pmc_put(pmc, &change->log.inventory);
 }
 
-void record_last_end(struct change *change)
+void record_release_notes(struct change *change)
 {
     struct pmc *pmc = change->pmc;
     bool runs = !state_table[pmc->state].settable;
 
     if (change->engine->forgetting || !pmc->links)
         return;
-    put_rest(change, true);
+    put_remainder(change, true);
     for (unsigned i = 0; pmc->log && i < pmc->links->n; i++)
         if (pmc->links->link[i]->state != LINK_ENDED)
             note(pmc, RECORD_DETACH, pmc->links->link[i], "released", 0);

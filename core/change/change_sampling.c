@@ -29,7 +29,7 @@ static int check_logsize(struct change *change)
 
     if (change->asker.superuser && quota > max)
         max = quota;
-    if (!(change->desired.given & GIVEN(KEY_LOGSIZE)) || asked == UINT64_MAX || asked <= max ||
+    if (!(change->desired.given & KEY_BIT(KEY_LOGSIZE)) || asked == UINT64_MAX || asked <= max ||
         settings_same(&change->desired.settings, &change->pmc->settings, KEY_LOGSIZE))
         return 0;
     return err_set(&change->err, P02, "logsize=%" PRIu64 ": give at most %" PRIu64 " bytes: %s",
@@ -42,7 +42,8 @@ static int check_logsize(struct change *change)
 static int check_no_count(struct change *change)
 {
     struct settings *want = &change->desired.settings;
-    bool counts = (change->desired.given & GIVEN(KEY_COUNT)) && !settings_standard(want, KEY_COUNT);
+    bool counts =
+        (change->desired.given & KEY_BIT(KEY_COUNT)) && !settings_standard(want, KEY_COUNT);
 
     if (counts || (change->desired.put && strcmp(change->file, "count") == 0))
         return err_set(&change->err, P31,
@@ -230,7 +231,7 @@ static bool event_alike(const struct log_event *a, const struct log_event *b)
 }
 
 /* Returns the id of an equal set among the last SET_LOOK_BACK sets, or 0. */
-static uint64_t number_again(struct log_sets *sets, const struct log_event *events, unsigned n)
+static uint64_t set_number_find(struct log_sets *sets, const struct log_event *events, unsigned n)
 {
     uint64_t last = log_sets_last(sets);
 
@@ -247,7 +248,7 @@ static uint64_t number_again(struct log_sets *sets, const struct log_event *even
 }
 
 /* Creates an id. It is kept as long as the PMC and charged like its log. */
-static int number_new(struct change *change, const struct log_event *events, unsigned n)
+static int set_number_create(struct change *change, const struct log_event *events, unsigned n)
 {
     struct pmc *pmc = change->pmc;
     int64_t bytes = 64;
@@ -306,8 +307,8 @@ static int find_number(struct change *change)
     }
     if (!pmc->sets || filled < n)
         rc = err_nomem(&change->err);
-    else if (!(change->log.set_number = number_again(pmc->sets, events, n)))
-        rc = number_new(change, events, n);
+    else if (!(change->log.set_number = set_number_find(pmc->sets, events, n)))
+        rc = set_number_create(change, events, n);
     for (unsigned i = 0; i < n; i++)
         free(events[i].resolved);
     return rc;

@@ -18,7 +18,7 @@ static bool claim_cpus(const struct change *change, struct claim *claim)
 {
     const struct links *links = change->diff.links;
     const struct cpus *class = &change->engine->classes[claim->class_index].cpus;
-    bool ok = true, whole_machine = false;
+    bool ok = true, system_wide = false;
 
     for (unsigned i = 0; i < links->n; i++) {
         const struct link *link = links->link[i];
@@ -27,9 +27,9 @@ static bool claim_cpus(const struct change *change, struct claim *claim)
             continue;
         if (link->kind == TARGET_CPU)
             ok &= cpus_add(&claim->cpus, link->cpu);
-        whole_machine |= link->kind == TARGET_CGROUP;
+        system_wide |= link->kind == TARGET_CGROUP;
     }
-    if (whole_machine)
+    if (system_wide)
         ok &= cpus_copy(&claim->cpus, &change->engine->possible);
     else if (claim->system && change->desired.wants_all)
         ok &= cpus_add_all(&claim->cpus, cpus_count(class) ? class : &change->engine->possible);
@@ -50,7 +50,7 @@ static int check_row(struct change *change)
     const struct event *event = &desired->set->event[0];
 
     if (settings_number(&desired->settings, KEY_ROW) == UINT64_MAX ||
-        (!desired->new_set && change->pmc->set && !(desired->given & GIVEN(KEY_ROW))))
+        (!desired->new_set && change->pmc->set && !(desired->given & KEY_BIT(KEY_ROW))))
         return 0;
     return err_set(&change->err, E19,
                    "row=%llu: \"%s\" belongs to class \"%s\", which has no rows: write row=any",
@@ -123,7 +123,7 @@ static struct view view_of(const struct change *change, uint64_t id)
     return (struct view){pmc->links, pmc->settings.word[KEY_DESCENDANTS]};
 }
 
-static bool conflict(void *ctx, uint64_t a, uint64_t b)
+static bool claims_conflict(void *ctx, uint64_t a, uint64_t b)
 {
     const struct change *change = ctx;
     struct view va = view_of(change, a), vb = view_of(change, b);
@@ -160,7 +160,7 @@ static int claim_arrange(struct change *change, struct claim *claim)
 {
     if (!claim || claim->system || !change->diff.n_opens)
         return 0;
-    return rows_arrange(change->engine->rows, claim, conflict, change, &change->err);
+    return rows_arrange(change->engine->rows, claim, claims_conflict, change, &change->err);
 }
 
 /* Reserves rows. A refusal names all events of the claim. */
@@ -351,7 +351,7 @@ static void swap_reset(struct change *change)
 }
 
 /* Write to count: sets the shown values; times stay. */
-static void swap_put(struct change *change)
+static void swap_write_count(struct change *change)
 {
     struct pmc *pmc = change->pmc;
     const struct settings *settings = &change->desired.settings;
@@ -408,7 +408,7 @@ static void swap_counts(struct change *change)
         if (move->old && move->next != move->old && !desired->new_set)
             swap_count(change, move);
     if (desired->put)
-        swap_put(change);
+        swap_write_count(change);
     if (resets)
         swap_reset(change);
     if (desired->new_set)
@@ -543,7 +543,7 @@ static void swap_lifetime(struct change *change)
     struct open_file *open = change->call->open;
     bool holds = pmc->settings.word[KEY_LIFETIME] == LIFETIME_OPEN;
 
-    if (!(change->desired.given & GIVEN(KEY_LIFETIME)))
+    if (!(change->desired.given & KEY_BIT(KEY_LIFETIME)))
         return;
     if (open) {
         pmc->held_by = holds;
@@ -592,7 +592,7 @@ static void swap_release(struct change *change)
 
     if (change->diff.total && (change->diff.stop || !pmc->recording)) { /* otherwise ENOMEM */
         count_all(change);
-        record_last_end(change);
+        record_release_notes(change);
     }
     for (unsigned i = 0; i < old->n; i++) {
         old->link[i]->refs += old->refs > 1;
@@ -649,13 +649,13 @@ void change_swap(struct change *change)
     const bool was_settable = state_table[pmc->state].settable;
     const bool starts =
         !state_table[after].settable && (was_settable || change->desired.verb == VERB_RESTART);
-    record_end(change, !was_settable && state_table[after].settable, after);
+    record_notes_before(change, !was_settable && state_table[after].settable, after);
     swap_settings(change, links_change);
     record_swap(change);
     if (!idle)
         swap_state(change, after, starts);
     pmc_follow(pmc);
-    record_begin(change, starts);
+    record_notes_after(change, starts);
     retire_links(change);
 }
 

@@ -241,7 +241,7 @@ static void leave_all(struct change *change)
 {
     EACH_MOVE (move, change)
         if (move->old->state != LINK_ENDED)
-            plan_leave(move);
+            plan_detach(move);
     change->desired.wants_all = false;
 }
 
@@ -260,25 +260,25 @@ static int unwant_cpus(struct change *change, const struct wanted *wanted)
 
         if (!move)
             return refuse_unattached(change, wanted);
-        plan_leave(move);
+        plan_detach(move);
     }
     return 0;
 }
 
-static int unwant(struct change *change, const struct wanted *wanted)
+static int plan_removed_target(struct change *change, const struct wanted *wanted)
 {
     if (wanted->word.kind == TARGET_CPU)
         return unwant_cpus(change, wanted);
     if (wanted->word.kind == TARGET_CGROUP || wanted->process)
         EACH_MOVE (move, change)
             if (move->next == move->old && link_matches(change->engine, move->old, wanted, false)) {
-                plan_leave(move);
+                plan_detach(move);
                 return 0;
             }
     return refuse_unattached(change, wanted);
 }
 
-static int want(struct change *change, struct wanted *wanted)
+static int plan_added_target(struct change *change, struct wanted *wanted)
 {
     int rc;
 
@@ -315,14 +315,14 @@ int plan_targets(struct change *change)
 
     for (unsigned i = 0; rc == 0 && i < desired->targets.n; i++)
         if (desired->targets.items[i].word.remove)
-            rc = unwant(change, &desired->targets.items[i]);
+            rc = plan_removed_target(change, &desired->targets.items[i]);
     if (desired->verb == VERB_DETACH)
         leave_all(change);
     if (rc == 0 && change->diff.reopen)
         rc = plan_reopen(change);
     for (unsigned i = 0; rc == 0 && i < desired->targets.n; i++)
         if (!desired->targets.items[i].word.remove)
-            rc = want(change, &desired->targets.items[i]);
+            rc = plan_added_target(change, &desired->targets.items[i]);
     return rc ? rc : check_mixture(change);
 }
 

@@ -164,16 +164,16 @@ int change_parse(struct change *change);
 /* change_find.c; called without the lock. */
 void change_find(struct change *change);
 /* Checks between two targets whether to continue. Returns 0, -EINTR, P26 or P13. */
-int change_goes_on(struct change *change);
+int change_check_abort(struct change *change);
 /* Moves the sentence about a skipped target, which has exited, from change->err to change->note. If
  * the note is long already, appends only `word`. */
-void change_pass_over(struct change *change, struct word word);
+void change_note_skipped(struct change *change, struct word word);
 
 /* change_plan.c */
 int change_plan(struct change *change);
 int change_desire_set(struct change *change);      /* sets desired.set and its events if missing */
 bool change_attaches(const struct change *change); /* returns true if there are new targets */
-void plan_leave(struct move *move);
+void plan_detach(struct move *move);
 /* opens: false if the target is waited for. Returns NULL on ENOMEM. */
 struct move *plan_fresh(struct change *change, enum target_kind kind, bool opens);
 /* Plans an exec guard for the proc of a move. */
@@ -222,18 +222,19 @@ void change_close(struct change *change);
 /* change_record.c. The first four are called without the lock. */
 int refuse_log(struct change *change, const char *what); /* P11; with or without the lock */
 int record_open(struct change *change); /* creates the recording, reserves space in the log */
-void record_hold(struct change *change);
-/* Read the inventory of processes: record_system() of all, before counters in system scope start;
- * record_begun() of the targets, after their counters started. Return 0, or an error on ENOMEM. */
-int record_system(struct change *change);
-int record_begun(struct change *change);
+void record_drain_and_hold(struct change *change);
+/* Read the inventory of processes: record_system_inventory() of all, before counters in system
+ * scope start; record_target_inventory() of the targets, after their counters started. Return 0, or
+ * an error on ENOMEM. */
+int record_system_inventory(struct change *change);
+int record_target_inventory(struct change *change);
 struct opening change_opening(const struct change *change);
-/* Write the records of the swap: record_end() before the new settings and recording are in place,
- * record_begin() after that. */
-void record_end(struct change *change, bool stops, enum pmc_state after);
+/* Write the records of the swap: record_notes_before() before the new settings and recording are in
+ * place, record_notes_after() after that. */
+void record_notes_before(struct change *change, bool stops, enum pmc_state after);
 void record_swap(struct change *change);
-void record_begin(struct change *change, bool starts);
-void record_last_end(struct change *change); /* last records of a released PMC */
+void record_notes_after(struct change *change, bool starts);
+void record_release_notes(struct change *change); /* last records of a released PMC */
 
 /* change_swap.c */
 void change_swap(struct change *change);

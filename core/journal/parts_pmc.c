@@ -58,7 +58,7 @@ static bool settings_io(struct io *io, void *object)
 
     for (unsigned key = 0; io->out && key < KEYS; key++) {
         if (!is_plain((enum key)key) ||
-            (!(settings->given & GIVEN(key)) && settings_standard(settings, (enum key)key)))
+            (!(settings->given & KEY_BIT(key)) && settings_standard(settings, (enum key)key)))
             continue;
         buf_printf(io->out, "%s=", key_table[key].name);
         settings_print(settings, (enum key)key, 0, io->out);
@@ -82,12 +82,12 @@ static bool given_io(struct io *io, void *object)
     char *name;
 
     for (unsigned key = 0; io->out && key < KEYS; key++)
-        if (settings->given & GIVEN(key))
+        if (settings->given & KEY_BIT(key))
             buf_printf(io->out, "%s ", key_table[key].name);
     while (!io->out && (name = strsep(&io->text, " "))) {
         const enum key key = key_find(word_of(name));
 
-        settings->given |= key == KEYS ? 0 : GIVEN(key);
+        settings->given |= key == KEYS ? 0 : KEY_BIT(key);
     }
     return true;
 }

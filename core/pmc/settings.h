@@ -132,7 +132,7 @@ static inline uint64_t settings_number(const struct settings *settings, enum key
     return settings->numbers ? settings->numbers[key] : UINT64_MAX;
 }
 
-#define GIVEN(key) (UINT32_C(1) << (key))
+#define KEY_BIT(key) (UINT32_C(1) << (key))
 
 void settings_init(struct settings *settings);
 void settings_clear(struct settings *settings);

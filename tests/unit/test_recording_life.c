@@ -229,7 +229,7 @@ static uint64_t value_of(unsigned type)
     return note && note->n == 1 ? note->value[0] : 0;
 }
 
-static void put_rest(uint64_t counted)
+static void put_remainder(uint64_t counted)
 {
     recording_put_remainder(sc.recording, 0, 9, &counted, true);
     drain();
@@ -251,12 +251,12 @@ TEST(totals_of_version_0_2_are_continued)
     buf_printf(&line, "%llu scripted 0", (unsigned long long)block);
     ck_assert_int_eq(recording_adopt(&plan, true, buf_text(&line), &sc.recording), 0);
     buf_free(&line);
-    put_rest(9);
+    put_remainder(9);
     ck_assert_uint_eq(value_of(RECORD_SWITCH), 2);
     ck_assert_uint_eq(value_of(RECORD_COUNT), 5);
     for (unsigned i = 0; i < 2; i++) { /* the line of this version */
         reload(&plan);
-        put_rest(10 + i);
+        put_remainder(10 + i);
         ck_assert_uint_eq(value_of(RECORD_SWITCH), 1);
         ck_assert_uint_eq(value_of(RECORD_COUNT), 1);
     }
@@ -284,7 +284,7 @@ TEST(counts_that_are_not_in_the_log_yet_are_in_the_remainder_of_a_later_worker)
     ck_assert_uint_eq(count_type(RECORD_SWITCH), 0);
     ck_assert_int_eq(recording_adopt(&plan, true, buf_text(&line), &sc.recording), 0);
     buf_free(&line);
-    put_rest(11);
+    put_remainder(11);
     ck_assert_uint_eq(value_of(RECORD_SWITCH), 6);
     recording_hold(killed, false);
     recording_forget(killed);
