@@ -82,7 +82,7 @@ void open_file_print(struct open_file *open, struct buf *out);
 /* Loads an open file after all PMCs. */
 bool open_file_load(struct open_file *open, const char *text, size_t len, struct engine *engine);
 /* Charges a loaded open file as before. Returns false on ENOMEM. */
-bool open_file_again(struct engine *engine, struct open_file *open);
+bool open_file_recharge(struct engine *engine, struct open_file *open);
 
 /*
  * Counts an operation (info/stats: syscalls, syscall_errors) and stores the line of a failure for
@@ -108,21 +108,21 @@ bool engine_task(struct call *call);
 uint64_t engine_deadline(const struct engine *engine);
 void engine_tick(struct engine *engine, uint64_t now_ns);
 /* Notes that processes sleep in poll on the PMC: changes are then detected within notify_ms. */
-void engine_polled(struct engine *engine, uint64_t pmc_id, bool polled);
+void engine_set_polled(struct engine *engine, uint64_t pmc_id, bool polled);
 
 /* ---- state for a later worker ---- */
 
 /* Writes changes to this journal from now on; the caller owns it. NULL: none. */
-void engine_keep(struct engine *engine, struct journal *journal);
+void engine_set_journal(struct engine *engine, struct journal *journal);
 /* Writes the records of changed objects before the lock is dropped. Returns true for a full
  * snapshot: the caller then writes all of its records too. */
-bool engine_put(struct engine *engine);
-/* Publishes the records after engine_put(). fine: the caller's records fitted. answered: publish
- * even without changes, to validate an answer. Returns false if a record did not fit: the last
- * publication stays valid until the next full snapshot. */
+bool engine_write_records(struct engine *engine);
+/* Publishes the records after engine_write_records(). fine: the caller's records fitted. answered:
+ * publish even without changes, to validate an answer. Returns false if a record did not fit: the
+ * last publication stays valid until the next full snapshot. */
 bool engine_publish(struct engine *engine, bool fine, bool answered);
 /* Returns true if there are changes to write. */
-bool engine_has_news(const struct engine *engine);
+bool engine_has_changes(const struct engine *engine);
 /* Compares every object with its record. Returns false with a sentence about the first difference.
  */
 bool engine_check(struct engine *engine, struct err *err);
@@ -133,7 +133,7 @@ void engine_forget(struct engine *engine);
 /* Loads the journal into a new engine after engine_start(). Returns 0, or -EINVAL with a sentence
  * that names the record. */
 int engine_load(struct engine *engine, const struct journal *journal, struct err *err);
-/* Completes the load after the last open_file_load() and engine_keep(). */
+/* Completes the load after the last open_file_load() and engine_set_journal(). */
 void engine_loaded(struct engine *engine);
 void engine_loaded_free(struct engine *engine);
 /* Probes for slots that others hold, at the start and after engine_load(). */

@@ -42,10 +42,10 @@ struct engine {
     struct tunables tunables;
     struct rows *rows;
     struct cpus possible, online; /* online: as last reported */
-    struct cpus news,
-        news_went; /* CPUs that changed, and CPUs that went offline, to report to the backend */
+    struct cpus cpus_changed,
+        cpus_offlined; /* CPUs that changed, and CPUs that went offline, to report to the backend */
     uint64_t cpus_serial;                   /* incremented when a CPU goes online or offline */
-    char *machine;                          /* name of the processor */
+    char *processor;                        /* name of the processor */
     uint64_t next_serial, kept_serial;      /* kept_serial: first serial of a later worker */
     struct ids pmcs;                        /* of all instances */
     struct ids procs;                       /* watched processes */

@@ -202,7 +202,7 @@ static void gap_free(uint64_t begin, uint64_t end)
     }
 }
 
-void arena_settle(void)
+void arena_free_unkept(void)
 {
     uint64_t at = PAGE;
 
@@ -238,7 +238,7 @@ void *arena_at(uint64_t block, size_t bytes)
 /* States of a descriptor: exempt, or of an earlier worker and kept or not. */
 enum {
     FD_NONE,
-    FD_MINE,
+    FD_EXEMPT,
     FD_OPEN,
     FD_KEPT
 };
@@ -260,12 +260,12 @@ static bool fds_fit(int fd)
     return true;
 }
 
-bool fd_mine(int fd)
+bool fd_exempt(int fd)
 {
     const bool fine = fd >= 0 && fds_fit(fd);
 
     if (fine)
-        fds[fd] = FD_MINE;
+        fds[fd] = FD_EXEMPT;
     return fine;
 }
 
@@ -280,7 +280,7 @@ bool fds_begin(void)
         if (entry->d_name[0] == '.' || fd == dirfd(dir))
             continue;
         fine = fds_fit(fd);
-        if (fine && fds[fd] != FD_MINE)
+        if (fine && fds[fd] != FD_EXEMPT)
             fds[fd] = FD_OPEN;
     }
     if (dir)

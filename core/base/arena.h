@@ -11,14 +11,14 @@
 
 /*
  * Opens the arena of another process by its descriptor, which the caller keeps. Its blocks stay in
- * use until arena_settle() frees those that arena_keep() did not name. Returns false if the
+ * use until arena_free_unkept() frees those that arena_keep() did not name. Returns false if the
  * descriptor is not an arena.
  */
 bool arena_open(int fd);
 bool arena_clear(int fd);                      /* frees all blocks; no process may use them */
 int arena_fd(void);                            /* -1 on ENOMEM */
 void arena_keep(uint64_t block, size_t bytes); /* bytes: as allocated; block 0 is allowed */
-void arena_settle(void);
+void arena_free_unkept(void);
 
 /* Allocates a zeroed block and returns its number, or 0 on ENOMEM. Thread-safe. */
 uint64_t arena_alloc(size_t bytes);
@@ -32,7 +32,7 @@ extern char *arena_base;
 
 /* Exempts a descriptor in this process and its children: fds_settle() does not close it. Returns
  * false on ENOMEM. */
-bool fd_mine(int fd);
+bool fd_exempt(int fd);
 /* Marks all other open descriptors as an earlier worker's. fds_settle() closes those not kept.
  * Returns false on ENOMEM. */
 bool fds_begin(void);

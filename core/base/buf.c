@@ -29,7 +29,7 @@ void buf_clear(struct buf *buf)
 }
 
 /* Moves the text to a larger block on the heap. */
-static bool moved(struct buf *buf, size_t need)
+static bool move_to_heap(struct buf *buf, size_t need)
 {
     size_t size = buf->size > FIRST_BYTES ? buf->size : FIRST_BYTES;
     char *data;
@@ -51,7 +51,7 @@ static bool moved(struct buf *buf, size_t need)
 
 char *buf_grow(struct buf *buf, size_t need)
 {
-    buf->failed = buf->failed || !moved(buf, need);
+    buf->failed = buf->failed || !move_to_heap(buf, need);
     return buf->failed ? NULL : buf->data + buf->len;
 }
 

@@ -242,7 +242,7 @@ static bool record_copy(void *arg, const struct journal_record *record)
     return record_put(arg, record, record->text);
 }
 
-void journal_anew(struct journal *journal)
+void journal_start_snapshot(struct journal *journal)
 {
     journal->second = !(published(journal) & SECOND);
     journal->end = 0;
@@ -255,14 +255,14 @@ static bool half_switch(struct journal *journal)
 
     if (has_switched(journal))
         return false;
-    journal_anew(journal);
+    journal_start_snapshot(journal);
     if (half_each(half_at(&before, before.second, 0), before.end, 0, record_copy, journal))
         return true;
     *journal = before;
     return false;
 }
 
-void journal_spare(struct journal *journal, uint64_t bytes)
+void journal_note_obsolete(struct journal *journal, uint64_t bytes)
 {
     journal->limit -= bytes < journal->limit ? bytes : journal->limit;
 }
@@ -273,7 +273,7 @@ bool journal_put(struct journal *journal, uint32_t kind, uint64_t id, const char
         .bytes = (uint32_t)(sizeof head + len), .kind = kind, .id = id};
 
     if (!len)
-        journal_spare(journal, ENDED);
+        journal_note_obsolete(journal, ENDED);
     return len < HALF && (record_put(journal, &head, text) ||
                           (half_switch(journal) && record_put(journal, &head, text)));
 }

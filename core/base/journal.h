@@ -43,9 +43,9 @@ void journal_free(struct journal *journal); /* NULL allowed */
 bool journal_put(struct journal *journal, uint32_t kind, uint64_t id, const char *text, size_t len);
 bool journal_drop(struct journal *journal, uint32_t kind, uint64_t id);
 /* Notes that this many bytes of records are obsolete, so that the halves switch sooner. */
-void journal_spare(struct journal *journal, uint64_t bytes);
+void journal_note_obsolete(struct journal *journal, uint64_t bytes);
 /* Starts a full snapshot: drops unpublished records; the next publication replaces everything. */
-void journal_anew(struct journal *journal);
+void journal_start_snapshot(struct journal *journal);
 /* Publishes all records that were put since the last publication, at once. */
 void journal_publish(struct journal *journal);
 bool journal_has_more(const struct journal *journal); /* there are unpublished records */

@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Returns 0, or E39 if the requester is not the superuser. */
-static int admin_may(struct call *call, const char *what)
+static int admin_check_superuser(struct call *call, const char *what)
 {
     if (access_superuser(call->rights))
         return 0;
@@ -35,7 +35,7 @@ int store_tunable(struct call *call)
 {
     enum tunable which = (enum tunable)call->index;
     struct word word;
-    int rc = admin_may(call, "rows and tunables");
+    int rc = admin_check_superuser(call, "rows and tunables");
 
     if (rc == 0)
         rc = scan_only(call->text, call->len, P27, &word, &call->err);
@@ -118,7 +118,7 @@ int show_probe(struct call *call)
 int store_probe(struct call *call)
 {
     struct word word;
-    int rc = admin_may(call, "rows and tunables");
+    int rc = admin_check_superuser(call, "rows and tunables");
 
     if (rc == 0)
         rc = scan_only(call->text, call->len, P27, &word, &call->err);
@@ -169,7 +169,7 @@ int store_slot(struct call *call)
 {
     unsigned cpu, class_index, row;
     struct word word;
-    int rc = admin_may(call, "rows and tunables");
+    int rc = admin_check_superuser(call, "rows and tunables");
 
     if (rc == 0)
         rc = slot_find(call, &cpu, &class_index, &row);
@@ -224,7 +224,8 @@ int store_limit(struct call *call)
     int limit = find_limit(call);
     struct word word;
     uint64_t value;
-    int rc = instance && limit < LIMITS ? admin_may(call, "instances") : refuse_gone(call);
+    int rc =
+        instance && limit < LIMITS ? admin_check_superuser(call, "instances") : refuse_gone(call);
 
     if (rc == 0)
         rc = scan_only(call->text, call->len, P27, &word, &call->err);
@@ -251,7 +252,7 @@ int store_instance_ctl(struct call *call)
 {
     struct instance *instance = engine_instance(call->engine, call->index);
     struct word word;
-    int rc = instance ? admin_may(call, "instances") : refuse_gone(call);
+    int rc = instance ? admin_check_superuser(call, "instances") : refuse_gone(call);
 
     if (rc == 0)
         rc = scan_only(call->text, call->len, X17, &word, &call->err);

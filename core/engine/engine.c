@@ -34,8 +34,8 @@ struct engine *engine_new(const struct tunables *tunables)
     engine->next_instance = 1;
     cpus_init(&engine->possible);
     cpus_init(&engine->online);
-    cpus_init(&engine->news);
-    cpus_init(&engine->news_went);
+    cpus_init(&engine->cpus_changed);
+    cpus_init(&engine->cpus_offlined);
     catalog_init(&engine->catalog);
     engine->root = instance_new(engine, 0);
     if (!engine->root) {
@@ -66,9 +66,9 @@ int engine_start(struct engine *engine, const struct host *host, struct host_sta
     engine->rows = rows_new(engine->classes, engine->n_classes, &engine->possible);
     buf_init(&name, NULL, 0);
     host->cpu_name(host_state, &name);
-    engine->machine = strdup(buf_text(&name));
+    engine->processor = strdup(buf_text(&name));
     buf_free(&name);
-    if (!engine->rows || !engine->machine)
+    if (!engine->rows || !engine->processor)
         return err_nomem(err);
     rows_set_strict(engine->rows, tunable_bool(&engine->tunables, TUNABLE_STRICT_ROWS));
     getrlimit(RLIMIT_NOFILE, &limit);
@@ -110,9 +110,9 @@ void engine_free(struct engine *engine)
     ids_free(&engine->instances);
     cpus_free(&engine->possible);
     cpus_free(&engine->online);
-    cpus_free(&engine->news);
-    cpus_free(&engine->news_went);
-    free(engine->machine);
+    cpus_free(&engine->cpus_changed);
+    cpus_free(&engine->cpus_offlined);
+    free(engine->processor);
     catalog_free(&engine->catalog);
     instance_free(engine->root);
     users_free(engine);

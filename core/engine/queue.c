@@ -98,9 +98,9 @@ static void sink_cpu(void *ctx, unsigned cpu, bool online)
     uint64_t id = 0;
 
     engine->cpus_serial++;
-    cpus_add(&engine->news, cpu);
+    cpus_add(&engine->cpus_changed, cpu);
     if (!online)
-        cpus_add(&engine->news_went, cpu);
+        cpus_add(&engine->cpus_offlined, cpu);
     if (online)
         cpus_add(&engine->online, cpu);
     else
@@ -204,20 +204,20 @@ static bool unused_task(struct call *call)
 
 /* ---- tasks: CPUs that went online or offline, before the PMCs on them ---- */
 
-static bool news_are(const struct engine *engine)
+static bool have_cpu_changes(const struct engine *engine)
 {
-    return engine->backend && engine->backend->cpu && cpus_count(&engine->news) > 0;
+    return engine->backend && engine->backend->cpu && cpus_count(&engine->cpus_changed) > 0;
 }
 
-static bool news_task(struct call *call)
+static bool cpu_changes_task(struct call *call)
 {
     struct engine *engine = call->engine;
-    struct cpus moved = engine->news, went = engine->news_went;
+    struct cpus moved = engine->cpus_changed, went = engine->cpus_offlined;
 
-    if (!news_are(engine))
+    if (!have_cpu_changes(engine))
         return false;
-    cpus_init(&engine->news);
-    cpus_init(&engine->news_went);
+    cpus_init(&engine->cpus_changed);
+    cpus_init(&engine->cpus_offlined);
     for (int cpu = cpus_next(&moved, 0); cpu >= 0; cpu = cpus_next(&moved, cpu + 1)) {
         const bool off = cpus_has(&went, (unsigned)cpu),
                    on = cpus_has(&engine->online, (unsigned)cpu);
@@ -281,12 +281,12 @@ void changes_retry(struct engine *engine)
 bool engine_has_task(const struct engine *engine)
 {
     return !STAILQ_EMPTY(&engine->deferred[WORK_LINK]) || poll_wanted(engine) ||
-           drain_wanted(engine) || news_are(engine) || change_next(engine);
+           drain_wanted(engine) || have_cpu_changes(engine) || change_next(engine);
 }
 
 bool engine_task(struct call *call)
 {
-    return unused_task(call) || news_task(call) || drain_task(call) || poll_task(call) ||
+    return unused_task(call) || cpu_changes_task(call) || drain_task(call) || poll_task(call) ||
            change_task(call);
 }
 

@@ -210,7 +210,7 @@ int engine_chown(struct call *call, uid_t uid, gid_t gid)
 
 /* ---- instances ---- */
 
-static int only_superuser(struct call *call)
+static int check_superuser(struct call *call)
 {
     return access_superuser(call->rights)
                ? 0
@@ -222,7 +222,7 @@ static int only_superuser(struct call *call)
 static int check_instance(struct call *call, const char *name)
 {
     struct engine *engine = call->engine;
-    int rc = only_superuser(call);
+    int rc = check_superuser(call);
 
     if (rc == 0)
         rc = name_check(name, &call->err);
@@ -243,7 +243,7 @@ static int check_instance(struct call *call, const char *name)
 }
 
 /* Adds the sticky bit: PMCs are removed by their owner or the instance's owner. */
-static mode_t mode_of(mode_t mode)
+static mode_t sticky_mode(mode_t mode)
 {
     return (mode & 0777) | S_ISVTX;
 }
@@ -268,7 +268,7 @@ int engine_mkinstance(struct call *call, const char *name, mode_t mode, uint64_t
     instance->uid = call->uid;
     instance_touch(instance);
     instance->gid = call->gid;
-    instance->mode = mode_of(mode);
+    instance->mode = sticky_mode(mode);
     instance->changed_ns = real_now(engine);
     *id = instance->id;
     return CALL_DONE;
@@ -277,7 +277,7 @@ int engine_mkinstance(struct call *call, const char *name, mode_t mode, uint64_t
 int engine_rminstance(struct call *call, const char *name)
 {
     struct instance *instance = instance_by_name(call->engine, name);
-    int rc = only_superuser(call);
+    int rc = check_superuser(call);
 
     if (rc)
         return rc;
@@ -294,7 +294,7 @@ int engine_rminstance(struct call *call, const char *name)
 
 int engine_chmod_instance(struct call *call, mode_t mode)
 {
-    call->instance->mode = mode_of(mode);
+    call->instance->mode = sticky_mode(mode);
     instance_touch(call->instance);
     call->instance->changed_ns = real_now(call->engine);
     return CALL_DONE;
@@ -387,7 +387,7 @@ int open_file_hold(struct call *call, struct rights *rights)
     return rc;
 }
 
-bool open_file_again(struct engine *engine, struct open_file *open)
+bool open_file_recharge(struct engine *engine, struct open_file *open)
 {
     return payer_set(engine, open, open->payer_uid) &&
            open_file_charge(open, open->kept_bytes, true);

@@ -82,13 +82,13 @@ void engine_touched_clear(struct engine *engine)
 /* ---- writing ---- */
 
 /* Starts with a full snapshot, in this program's format. */
-void engine_keep(struct engine *engine, struct journal *journal)
+void engine_set_journal(struct engine *engine, struct journal *journal)
 {
     engine->journal = journal;
     engine->touch_failed = true;
 }
 
-static void put(struct engine *engine, enum journal_kind kind, uint64_t id)
+static void write_record(struct engine *engine, enum journal_kind kind, uint64_t id)
 {
     char room[4096];
     struct buf text;
@@ -100,38 +100,38 @@ static void put(struct engine *engine, enum journal_kind kind, uint64_t id)
     buf_free(&text);
 }
 
-static void errors_put(struct engine *engine, const struct instance *instance)
+static void write_errors(struct engine *engine, const struct instance *instance)
 {
     for (size_t i = 0; i < instance->n_errors; i++)
-        put(engine, JOURNAL_ERROR, instance->id << 32 | instance->errors[i].uid);
+        write_record(engine, JOURNAL_ERROR, instance->id << 32 | instance->errors[i].uid);
 }
 
-static void each_put(struct engine *engine, enum journal_kind kind, struct ids *ids)
+static void write_each(struct engine *engine, enum journal_kind kind, struct ids *ids)
 {
     uint64_t id = 0;
 
     while (ids_next(ids, id, &id))
-        put(engine, kind, id);
+        write_record(engine, kind, id);
 }
 
 /* Writes a full snapshot: at the start, and after a record did not fit. */
-static void all_put(struct engine *engine)
+static void write_snapshot(struct engine *engine)
 {
     uint64_t id = 0;
 
     engine->touch_failed = false;
-    journal_anew(engine->journal);
-    put(engine, JOURNAL_ENGINE, 0);
-    each_put(engine, JOURNAL_PROCESS, &engine->procs);
-    each_put(engine, JOURNAL_INSTANCE, &engine->instances);
-    each_put(engine, JOURNAL_RIGHTS, &engine->rights);
-    each_put(engine, JOURNAL_PMC, &engine->pmcs);
-    errors_put(engine, engine->root);
+    journal_start_snapshot(engine->journal);
+    write_record(engine, JOURNAL_ENGINE, 0);
+    write_each(engine, JOURNAL_PROCESS, &engine->procs);
+    write_each(engine, JOURNAL_INSTANCE, &engine->instances);
+    write_each(engine, JOURNAL_RIGHTS, &engine->rights);
+    write_each(engine, JOURNAL_PMC, &engine->pmcs);
+    write_errors(engine, engine->root);
     for (struct instance *instance; (instance = ids_next(&engine->instances, id, &id));)
-        errors_put(engine, instance);
+        write_errors(engine, instance);
 }
 
-bool engine_put(struct engine *engine)
+bool engine_write_records(struct engine *engine)
 {
     const bool anew = engine->touch_failed;
 
@@ -139,9 +139,9 @@ bool engine_put(struct engine *engine)
     if (!engine->journal)
         return false;
     if (anew)
-        all_put(engine);
+        write_snapshot(engine);
     for (size_t i = 0; !anew && i < engine->touched.n; i++)
-        put(engine, engine->touched.items[i].kind, engine->touched.items[i].id);
+        write_record(engine, engine->touched.items[i].kind, engine->touched.items[i].id);
     engine_touched_clear(engine);
     return anew;
 }
@@ -157,7 +157,7 @@ bool engine_publish(struct engine *engine, bool fine, bool answered)
     return true;
 }
 
-bool engine_has_news(const struct engine *engine)
+bool engine_has_changes(const struct engine *engine)
 {
     return engine->journal &&
            (engine->touched.n || engine->touch_failed || journal_has_more(engine->journal));

@@ -295,7 +295,7 @@ static bool file_done(struct loading *load, bool fine)
     if (reader)
         load->open->remembers = log_reader_bytes(reader);
     return fine && (!reader || reader->facts.sets || load_sets_end(load, &reader->facts.sets)) &&
-           open_file_again(load->engine, load->open);
+           open_file_recharge(load->engine, load->open);
 }
 
 bool open_file_load(struct open_file *open, const char *text, size_t len, struct engine *engine)

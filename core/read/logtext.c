@@ -54,7 +54,7 @@ static void text_head(uint64_t *state, const struct log_facts *facts, struct buf
     (void)state;
     buf_seconds(out, facts->monotonic_ns);
     BUF_LITERAL(out, " initialize version=" PMCFS_VERSION " machine=");
-    put_text(out, facts->machine, strlen(facts->machine));
+    put_text(out, facts->processor, strlen(facts->processor));
     BUF_LITERAL(out, " class=");
     put_text(out, facts->class, strlen(facts->class));
     BUF_LITERAL(out, " event=");

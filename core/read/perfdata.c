@@ -269,16 +269,17 @@ static void perfdata_sets(struct stream *stream)
 
 /* ---- processor and clock ---- */
 
-static void add_feature_cpu(struct buf *out, const char *machine)
+static void add_feature_cpu(struct buf *out, const char *processor)
 {
     uint64_t feature = FEATURE_CPU;
-    uint32_t room = (uint32_t)(record_padded(sizeof(room) + text_len(machine) + 1) - sizeof(room));
+    uint32_t room =
+        (uint32_t)(record_padded(sizeof(room) + text_len(processor) + 1) - sizeof(room));
 
     perfdata_record(out, STREAM_FEATURE,
                     sizeof(struct record) + sizeof(feature) + sizeof(room) + room);
     buf_add(out, &feature, sizeof(feature));
     buf_add(out, &room, sizeof(room));
-    add_text(out, machine, room);
+    add_text(out, processor, room);
 }
 
 /* Lets perf script -F +tod print times of day. */
@@ -310,7 +311,7 @@ static void perfdata_head(uint64_t *number, const struct log_facts *facts, struc
 
         add_event(&stream, &dummy, DUMMY_ID);
     }
-    add_feature_cpu(out, facts->machine);
+    add_feature_cpu(out, facts->processor);
     add_feature_clock(out, facts);
 }
 

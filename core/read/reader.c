@@ -34,7 +34,7 @@ struct log_reader *log_reader_new(struct engine *engine, const struct log_form *
     reader->engine = engine;
     reader->form = form;
     reader->pmc = pmc;
-    reader->facts.machine = engine->machine;
+    reader->facts.processor = engine->processor;
     reader->facts.format = engine->backend->format;
     reader->facts.formats = engine->backend->formats;
     reader->facts.backend_state = engine->backend_state;

@@ -25,9 +25,9 @@ struct pmc;
 /* Facts about the PMC for the first line and for the forms. Filled in under the engine's lock. */
 struct backend_state;
 struct log_facts {
-    const char *machine; /* name of the processor */
-    char *class;         /* NULL without an event; the reader frees class and event */
-    char *event;         /* the events as written, separated by spaces, or "" */
+    const char *processor; /* name of the processor */
+    char *class;           /* NULL without an event; the reader frees class and event */
+    char *event;           /* the events as written, separated by spaces, or "" */
     /* A time before the first record, in three clocks. tsc is 0 without a TSC. */
     uint64_t monotonic_ns, realtime_ns, tsc;
     struct log_sets *sets; /* the events of ids: a reference, or NULL */

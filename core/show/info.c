@@ -57,7 +57,7 @@ int show_info_cpuref(struct call *call)
 
 int show_info_cpu(struct call *call)
 {
-    buf_printf(call->out, "%s\n", call->engine->machine);
+    buf_printf(call->out, "%s\n", call->engine->processor);
     return CALL_DONE;
 }
 

@@ -316,7 +316,7 @@ void poll_tick(struct engine *engine, uint64_t now_ns)
     }
 }
 
-void engine_polled(struct engine *engine, uint64_t pmc_id, bool polled)
+void engine_set_polled(struct engine *engine, uint64_t pmc_id, bool polled)
 {
     struct pmc *pmc = ids_find(&engine->pmcs, pmc_id);
 

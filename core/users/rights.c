@@ -143,7 +143,7 @@ void rights_unref(struct rights *rights)
     ids_remove(&rights->engine->rights, rights->id);
     engine_touch(rights->engine, JOURNAL_RIGHTS, rights->id);
     if (rights->engine->journal)
-        journal_spare(rights->engine->journal, bytes_of(rights) / 2);
+        journal_note_obsolete(rights->engine->journal, bytes_of(rights) / 2);
     charge(rights, -1);
     user_unref(rights->user);
     engine_defer(rights->engine, &rights->work, WORK_RIGHTS);

@@ -356,7 +356,7 @@ static int mount_run(void)
     int fd = options.resume;
 
     worker.ready_fd = foreground ? -1 : background_begin();
-    if (worker.ready_fd >= 0 && !fd_mine(worker.ready_fd)) {
+    if (worker.ready_fd >= 0 && !fd_exempt(worker.ready_fd)) {
         message_log(LOG_ERR, "cannot start: %s", strerror(errno));
         return 1;
     }

@@ -275,7 +275,7 @@ static bool begin(struct inflight *inflight, int inflight_fd, const struct optio
                         me.hold_fd,
                         me.worker_fd};
     for (size_t i = 0; i < sizeof mine / sizeof *mine; i++)
-        if (!fd_mine(mine[i]))
+        if (!fd_exempt(mine[i]))
             return false;
     return arguments_make(options);
 }
@@ -372,7 +372,7 @@ static int give_up(const struct mount_settings *place, const char *what)
 static void offer(void)
 {
     me.lock_fd = upgrade_offer(me.options->mountpoint);
-    fd_mine(me.lock_fd);
+    fd_exempt(me.lock_fd);
 }
 
 /* Takes over from the previous program. */

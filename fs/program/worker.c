@@ -127,7 +127,7 @@ static bool fs_load(struct fs *fs, const struct tunables *tunables, struct err *
         err_set(err, P14, "an open file's record cannot be read");
         return false;
     }
-    engine_keep(fs->tree.engine, journal);
+    engine_set_journal(fs->tree.engine, journal);
     engine_loaded(fs->tree.engine);
     return true;
 }
@@ -391,7 +391,8 @@ int worker_run(struct worker *worker, struct inflight *inflight, int hold_fd)
         message_log(LOG_ERR, "cannot start the %s backend: %s", fs.backend->name, err.text);
     } else {
         inflight_recover(inflight, journal_published(fs.kept.journal));
-        arena_settle(); /* memory and descriptors of an earlier worker that no record refers to */
+        arena_free_unkept(); /* memory and descriptors of an earlier worker that no record refers to
+                              */
         fds_settle();
         fs.tree.engine->stats[STAT_OPEN_FILES] = inflight->n_open;
         fs.tree.engine->stats[STAT_PARKED] = 0;

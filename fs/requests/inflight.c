@@ -398,7 +398,7 @@ static void places_settle(struct inflight *inflight, uint32_t published)
         place->left = true;
         count_settle(inflight, place);
         if (settle(inflight, place, head->opcode, published)) {
-            place->number = place->block = 0; /* arena_settle() frees its block */
+            place->number = place->block = 0; /* arena_free_unkept() frees its block */
             place->taken = false;
         } else {
             arena_keep(place->block, place->bytes);

@@ -68,7 +68,7 @@ void fs_lock(struct fs *fs)
 
 bool fs_record(struct fs *fs)
 {
-    const bool all = engine_put(fs->tree.engine);
+    const bool all = engine_write_records(fs->tree.engine);
     const bool fine = handles_record(&fs->kept, all ? fs->handles : NULL);
     const bool answered = fs->answered;
 
@@ -443,7 +443,7 @@ static void request_finish(struct request *rq, int rc)
         fs->trim_ns = rq->call.now_ns + TRIM_AFTER_NS;
     wait_leave(&fs->queues, rq);
     handle_note(rq);
-    if (rq->inflight && !rq->answered && (fs->kept.touched || engine_has_news(fs->tree.engine)))
+    if (rq->inflight && !rq->answered && (fs->kept.touched || engine_has_changes(fs->tree.engine)))
         request_answer(rq, rc);
     handle_unref(&fs->kept, rq->handle); /* with the lock, because it frees charges */
     request_comes_back(rq);

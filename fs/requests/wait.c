@@ -250,7 +250,7 @@ void wait_expire(struct wait_queues *queues, uint64_t now_ns)
             }
             poll_report(queues, h);
             if (!poll_any(queues, h->poller.object))
-                engine_polled(queues->fs->tree.engine, h->poller.object, false);
+                engine_set_polled(queues->fs->tree.engine, h->poller.object, false);
         }
     }
 }
@@ -271,7 +271,7 @@ int poll_add(struct wait_queues *queues, struct handle *handle, struct request *
     handle->poller.uid = rq->call.payer;
     handle->poller.object = rq->node.object;
     if (!poll_any(queues, handle->poller.object))
-        engine_polled(queues->fs->tree.engine, handle->poller.object, true);
+        engine_set_polled(queues->fs->tree.engine, handle->poller.object, true);
     LIST_INSERT_HEAD(&queues->polled[bucket_of(handle->poller.object)], handle, poller.entry);
     return 0;
 }
@@ -282,7 +282,7 @@ void poll_drop(struct wait_queues *queues, struct handle *handle)
         return;
     poll_forget(queues, handle);
     if (!poll_any(queues, handle->poller.object))
-        engine_polled(queues->fs->tree.engine, handle->poller.object, false);
+        engine_set_polled(queues->fs->tree.engine, handle->poller.object, false);
 }
 
 void poll_announce(struct wait_queues *queues)
@@ -291,7 +291,7 @@ void poll_announce(struct wait_queues *queues)
 
     for (unsigned i = 0; i < WAIT_BUCKETS; i++)
         LIST_FOREACH (h, &queues->polled[i], poller.entry)
-            engine_polled(queues->fs->tree.engine, h->poller.object, true);
+            engine_set_polled(queues->fs->tree.engine, h->poller.object, true);
 }
 
 void wait_wake(struct wait_queues *queues, uint64_t id)
@@ -313,7 +313,7 @@ void wait_wake(struct wait_queues *queues, uint64_t id)
         polled = true;
     }
     if (polled)
-        engine_polled(queues->fs->tree.engine, id, false);
+        engine_set_polled(queues->fs->tree.engine, id, false);
 }
 
 /* ---- slow requests ---- */

@@ -419,7 +419,7 @@ void fixture_open(const char *options)
     engine_begin();
     fx.journal = journal_new();
     must(fx.journal, "a journal");
-    engine_keep(fx.engine, fx.journal);
+    engine_set_journal(fx.engine, fx.journal);
     as_root();
 }
 
@@ -432,7 +432,7 @@ void fixture_close(void)
 {
     rights_unref(fx.rights);
     if (fx.engine)
-        engine_keep(fx.engine, NULL);
+        engine_set_journal(fx.engine, NULL);
     engine_free(fx.engine);
     journal_free(fx.journal);
     backend.close(fx.sim);
@@ -476,7 +476,7 @@ void engine_reload(void)
 {
     works_run();
     engine_settle(fx.engine);
-    engine_put(fx.engine);
+    engine_write_records(fx.engine);
     engine_publish(fx.engine, true, false);
     if (!engine_check(fx.engine, &fx.err))
         must(false, "engine_check");
@@ -484,7 +484,7 @@ void engine_reload(void)
     bool superuser = fx.rights->superuser;
     engine_anew();
     must(engine_load(fx.engine, fx.journal, &fx.err) == 0, "engine_load");
-    engine_keep(fx.engine, fx.journal);
+    engine_set_journal(fx.engine, fx.journal);
     engine_loaded(fx.engine);
     become(fx.tid, uid, superuser);
 }
@@ -503,7 +503,7 @@ char *journal_text(void)
     struct buf text;
 
     works_run();
-    engine_put(fx.engine);
+    engine_write_records(fx.engine);
     engine_publish(fx.engine, true, false);
     buf_init(&text, NULL, 0);
     journal_each(fx.journal, 0, text_add, &text);

@@ -465,13 +465,13 @@ TEST(a_sleeping_poller_is_woken_by_the_tick)
     ck_assert_uint_eq(engine_deadline(fx.engine), UINT64_MAX);
     struct pmc attr;
     attr = *pmc_of("i");
-    engine_polled(fx.engine, attr.id, true);
+    engine_set_polled(fx.engine, attr.id, true);
     ck_assert_uint_eq(engine_deadline(fx.engine), fx.host.now_ns + 20000000);
     pass_ms(20);
     works_run();
     engine_tick(fx.engine, fx.host.now_ns);
     ck_true(task_wakes());
-    engine_polled(fx.engine, attr.id, false);
+    engine_set_polled(fx.engine, attr.id, false);
     ck_assert_uint_eq(engine_deadline(fx.engine), UINT64_MAX);
 }
 
@@ -518,7 +518,7 @@ TEST(a_costly_pmc_is_polled_without_the_lock)
     ck_assert_uint_eq(level(poll_count, &open),
                       EPOLLIN | EPOLLRDNORM); /* 12000000 have been seen */
     ck_true(!task());                         /* the value is fresh: no further read */
-    engine_polled(fx.engine, attr.id, true);
+    engine_set_polled(fx.engine, attr.id, true);
     pass_ms(20);
     engine_tick(fx.engine, fx.host.now_ns);
     ck_assert_uint_eq(fx.n_reads, 12);
@@ -531,7 +531,7 @@ TEST(a_costly_pmc_is_polled_without_the_lock)
     ck_assert_uint_eq(level(poll_count, &open), EPOLLIN | EPOLLRDNORM);
     works_run();
     ck_assert_uint_eq(level(poll_count, &open), EPOLLIN | EPOLLRDNORM);
-    engine_polled(fx.engine, attr.id, false);
+    engine_set_polled(fx.engine, attr.id, false);
     file_close(&open);
 }
 
@@ -581,11 +581,11 @@ TEST(the_tick_looks_at_lost_ones_too)
     pass_ms(20);
     ck_assert_str_eq(read_file("i", "ctl"), "lost\n");
     attr = *pmc_of("i");
-    engine_polled(fx.engine, attr.id, true);
+    engine_set_polled(fx.engine, attr.id, true);
     pass_ms(20);
     fx.n_reads = 0;
     engine_tick(fx.engine, fx.host.now_ns);
     ck_true(task());
     ck_assert_uint_eq(fx.n_reads, 1);
-    engine_polled(fx.engine, attr.id, false);
+    engine_set_polled(fx.engine, attr.id, false);
 }

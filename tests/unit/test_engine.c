@@ -41,7 +41,7 @@ TEST(each_touched_object_is_remembered_once)
     const struct touches *touched = &fx.engine->touched;
     const uint64_t n = 5000;
 
-    engine_put(fx.engine);
+    engine_write_records(fx.engine);
     for (unsigned round = 1; round <= 3; round++) {
         for (uint64_t i = 0; i < 2 * n; i++) {
             engine_touch(fx.engine, JOURNAL_PMC, 1000000 + i % n * round);

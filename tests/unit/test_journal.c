@@ -121,7 +121,7 @@ TEST(large_unneeded_records_are_freed_at_once)
         ck_true(journal_put(journal, 7, i, text, sizeof text));
     journal_publish(journal);
     for (unsigned i = 2; i < 6; i++) {
-        journal_spare(journal, sizeof text);
+        journal_note_obsolete(journal, sizeof text);
         ck_true(journal_drop(journal, 7, i));
         journal_publish(journal);
     }
@@ -135,9 +135,9 @@ TEST(a_full_snapshot_replaces_all_records)
     put(4, 2, "gone");
     journal_publish(journal);
     put(4, 3, "forgotten");
-    journal_anew(journal);
+    journal_start_snapshot(journal);
     put(4, 1, "half");
-    journal_anew(journal); /* as after a record that did not fit */
+    journal_start_snapshot(journal); /* as after a record that did not fit */
     put(4, 1, "two");
     ck_assert_str_eq(found(), "4/1=one 4/2=gone ");
     journal_publish(journal);

@@ -111,7 +111,7 @@ static void keys_are(const char *line, const char *word, const char *fields)
 TEST(the_first_line_names_the_events)
 {
     const struct log_facts facts = {
-        .machine = "Some CPU @ 2.0GHz",
+        .processor = "Some CPU @ 2.0GHz",
         .class = (char *)"software",
         .event = (char *)"cpu-clock page-faults,usr",
         .monotonic_ns = 5 * SECOND + 9,

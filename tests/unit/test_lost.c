@@ -267,7 +267,7 @@ TEST(a_dead_process_is_not_watched_after_a_reload)
 
 static void changes_write(void)
 {
-    engine_put(fx.engine);
+    engine_write_records(fx.engine);
     ck_true(engine_publish(fx.engine, true, false));
 }
 

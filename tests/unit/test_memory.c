@@ -189,16 +189,16 @@ TEST(a_state_is_loaded_or_refused)
 TEST(without_memory_for_a_record_nothing_is_published_until_there_is)
 {
     prepare();
-    engine_put(fx.engine);
+    engine_write_records(fx.engine);
     ck_true(engine_publish(fx.engine, true, false));
     const uint32_t published = journal_published(fx.journal);
     ck_assert_int_eq(write_file("i", "event", "nonsense"), EINVAL);
     pmc_make("fresh");
     ck_assert_int_eq(pmc_remove("n"), 0);
-    engine_put(fx.engine);
+    engine_write_records(fx.engine);
     ck_true(!engine_publish(fx.engine, false, true)); /* as for the record of an open file */
     ck_assert_uint_eq(journal_published(fx.journal), published);
-    ck_true(engine_put(fx.engine));
+    ck_true(engine_write_records(fx.engine));
     ck_true(engine_publish(fx.engine, true, false));
     ck_assert_uint_eq(journal_published(fx.journal), published + 1);
     engine_reload();

@@ -17,7 +17,7 @@ static void before(void)
 {
     sets = log_sets_new();
     facts = (struct log_facts){
-        .machine = "A processor",
+        .processor = "A processor",
         .class = (char *)"software",
         .monotonic_ns = 5000,
         .realtime_ns = 1700000000000000000,
