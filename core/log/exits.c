@@ -170,7 +170,7 @@ static uint64_t *slot_of(const struct exits *exits, struct values *values, uint3
 }
 
 /* Returns true if a value decreased: another thread reuses the number. */
-static bool went_back(const uint64_t *value, const uint64_t *before, unsigned n)
+static bool any_decreased(const uint64_t *value, const uint64_t *before, unsigned n)
 {
     for (unsigned i = 0; i < n; i++)
         if (value[i] < before[i])
@@ -184,7 +184,7 @@ static void values_add(const struct exits *exits, struct task *task, const uint6
     bool made, whole = task_is_whole(&exits->tasks, task);
     uint64_t *slot = slot_of(exits, values, values->cpu, &made);
 
-    if (slot && !made && went_back(value, slot, exits->n)) {
+    if (slot && !made && any_decreased(value, slot, exits->n)) {
         whole = false;
         values->slots.n = 0;
         slot = slot_of(exits, values, values->cpu, &made);
@@ -344,7 +344,7 @@ const uint64_t *exits_totals(const struct exits *exits)
     return exits->totals;
 }
 
-void exits_again(struct exits *exits, const uint64_t *totals)
+void exits_restore(struct exits *exits, const uint64_t *totals)
 {
     exits->tasks.losses = 1; /* earlier counts of the tasks are unknown */
     memcpy(exits->totals, totals,

@@ -19,7 +19,7 @@ struct exits *exits_new(unsigned n, bool switches, bool exits);
 const uint64_t *exits_totals(const struct exits *exits);
 /* Continues with the totals of an earlier worker. Counts of running processes are unknown, so their
  * COUNT records are not exact. */
-void exits_again(struct exits *exits, const uint64_t *totals);
+void exits_restore(struct exits *exits, const uint64_t *totals);
 void exits_free(struct exits *exits); /* exits may be NULL */
 struct tasks *exits_tasks(struct exits *exits);
 /*

@@ -67,7 +67,7 @@ void log_fold(struct log *log, const struct record *record)
 }
 
 /* Folds a record that continues at the start of the block. */
-static __attribute__((noinline)) void fold_parted(struct log *log, size_t size)
+static __attribute__((noinline)) void fold_wrapped(struct log *log, size_t size)
 {
     uint64_t record[RECORD_MAX / sizeof(uint64_t)];
 
@@ -153,7 +153,7 @@ static void remove_oldest(struct log *log, const struct log_sums *sums, bool ref
     const bool unread = log->first >= log_unread(log);
     bool repeated = false;
 
-    for (unsigned i = 0; i < LOG_ELSEWHERES; i++)
+    for (unsigned i = 0; i < LOG_LOSSES; i++)
         repeated |=
             sums->lost[i] > log->gone.lost[i] && log->gone.lost[i] == log->unread_sums.lost[i];
     log->missed += unread && !refused && !repeated;
@@ -169,7 +169,7 @@ static void overwrite_other(struct log *log, const struct record *record)
         if (record->size <= ring_together(&log->ring, log->ring.tail))
             log_fold(log, record);
         else
-            fold_parted(log, record->size);
+            fold_wrapped(log, record->size);
     }
     const bool refused = is_refused(record);
     struct log_sums sums = log->gone;
@@ -195,7 +195,7 @@ static void overwrite(struct log *log, uint64_t bytes)
     }
 }
 
-void log_missed_again(struct log *log, const struct log_mark *mark)
+void log_restore_missed(struct log *log, const struct log_mark *mark)
 {
     const bool held = mark->next > mark->first;
     const uint64_t from = held ? mark->next : mark->first;
@@ -203,7 +203,7 @@ void log_missed_again(struct log *log, const struct log_mark *mark)
 
     if (log->first > from)
         missed += log->first - from;
-    for (unsigned i = 0; held && log->first > from && i < LOG_ELSEWHERES; i++)
+    for (unsigned i = 0; held && log->first > from && i < LOG_LOSSES; i++)
         missed -= log->gone.lost[i] > mark->before.lost[i];
     if (log->missed < missed)
         log->missed = missed;
@@ -232,7 +232,7 @@ static __attribute__((noinline)) void append_later(struct log *log, const struct
 
 /* Gives the record a serial without storing it, as if it were overwritten at once. Readers count it
  * as missed. */
-static void record_pass(struct log *log, const struct record *record)
+static void count_as_overwritten(struct log *log, const struct record *record)
 {
     struct log_sums sums = log->gone;
 
@@ -336,7 +336,7 @@ static uint64_t make_room(struct log *log, const char *records, size_t len)
  * log_publish() publishes the complete batch. If the batch is larger than the ring, only its last
  * records are stored. Returns -ENOMEM if there is no ring.
  */
-static int put_piece(struct log *log, const char *records, size_t len)
+static int put_batch(struct log *log, const char *records, size_t len)
 {
     uint64_t left = make_room(log, records, len);
     int rc = 0;
@@ -355,11 +355,11 @@ static int put_piece(struct log *log, const char *records, size_t len)
         left -= put_bytes(log, record);
         __atomic_store_n(&log->last, log->last + 1, __ATOMIC_RELEASE);
         if (!log->ring.size) {
-            record_pass(log, record);
+            count_as_overwritten(log, record);
             log->refused++;
             rc = -ENOMEM;
         } else if (!stays) {
-            record_pass(log, record);
+            count_as_overwritten(log, record);
         } else if (!whole) {
             record_replace(log, record);
         } else if (late) {
@@ -394,7 +394,7 @@ static bool request_passed(struct log *log, uint64_t request)
 }
 
 /* Publishes the log with the batch, and frees the facts block that the batch replaced. */
-static void piece_publish(struct log *log)
+static void batch_publish(struct log *log)
 {
     log_publish(log);
     arena_free(log->replaced.block, log->replaced.size);
@@ -418,12 +418,12 @@ int log_put_all_once(struct log *log, uint64_t request, const struct log_taken *
 
     pthread_mutex_lock(&log->mutex);
     if (!request_passed(log, request)) {
-        rc = put_piece(log, records, whole_records(records, len));
+        rc = put_batch(log, records, whole_records(records, len));
         request_note(log, request);
     }
     if (taken)
         log->taken = *taken;
-    piece_publish(log);
+    batch_publish(log);
     pthread_mutex_unlock(&log->mutex);
     return rc;
 }
@@ -457,7 +457,7 @@ bool log_begin(struct log *log, size_t size)
 void log_end(struct log *log, const struct log_taken *taken)
 {
     log->taken = *taken;
-    piece_publish(log);
+    batch_publish(log);
     pthread_mutex_unlock(&log->mutex);
 }
 
@@ -483,10 +483,10 @@ int log_put_once(struct log *log, uint64_t request, const struct record *record)
     if (passed)
         rc = 0;
     else if (record->size <= ring_most(log) && (log_fits(log, record->size) || log->ring.size == 0))
-        rc = put_piece(log, (const char *)record, record->size);
+        rc = put_batch(log, (const char *)record, record->size);
     if (!passed && rc == 0)
         request_note(log, request);
-    piece_publish(log);
+    batch_publish(log);
     pthread_mutex_unlock(&log->mutex);
     return rc;
 }

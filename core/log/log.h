@@ -39,20 +39,20 @@ struct log_stats {
 };
 
 /* Kinds of loss outside the log. */
-enum log_elsewhere {
+enum log_loss {
     LOG_KERNEL,
     LOG_HIDDEN,
     LOG_MEMORY,
     LOG_REPLACED,
-    LOG_ELSEWHERES
+    LOG_LOSSES
 };
 
 /* Sums of all records before some serial. The difference of two describes the records between them.
  */
 struct log_sums {
-    uint64_t others;               /* records except samples and reports of other losses */
-    uint64_t drops;                /* records that report other losses */
-    uint64_t lost[LOG_ELSEWHERES]; /* lost records in those reports */
+    uint64_t others;           /* records except samples and reports of other losses */
+    uint64_t drops;            /* records that report other losses */
+    uint64_t lost[LOG_LOSSES]; /* lost records in those reports */
 };
 
 /* Creates a log. The first record allocates the ring. Returns NULL on ENOMEM. */

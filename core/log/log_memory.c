@@ -379,7 +379,7 @@ struct log_cursor *log_cursor_adopt(struct log *log, const struct log_mark *mark
     }
     log->unread_known = false;
     if (mark->first) /* 0 in marks of older versions */
-        log_missed_again(log, mark);
+        log_restore_missed(log, mark);
     pthread_mutex_unlock(&log->mutex);
     if (mark->next > 0)
         return cursor;

@@ -210,7 +210,7 @@ void log_blocks_free(struct log *log);
  * Corrects `missed` after a cursor moved back to a mark. Records that it read since then did not
  * count when they were overwritten, and count now.
  */
-void log_missed_again(struct log *log, const struct log_mark *mark);
+void log_restore_missed(struct log *log, const struct log_mark *mark);
 /* Adds the record at a place in the ring to sums. */
 void log_sums_add(struct log_sums *sums, const struct ring *ring, uint64_t place);
 /* Applies a record that leaves the ring, or was never in it, to the address spaces. */

@@ -58,7 +58,7 @@ static size_t losses_add(const struct log_cursor *cursor, struct buf *out)
     static const struct {
         const char *where;
         unsigned misc;
-    } elsewhere[LOG_ELSEWHERES] = {
+    } loss_notes[LOG_LOSSES] = {
         [LOG_KERNEL] = {"kernel", 0},
         [LOG_HIDDEN] = {"hidden", RECORD_WITHHELD},
         [LOG_MEMORY] = {"memory", RECORD_REFUSED},
@@ -71,7 +71,7 @@ static size_t losses_add(const struct log_cursor *cursor, struct buf *out)
     size_t n = 0;
 
     /* a record with summed losses stands for one missed record */
-    for (unsigned i = 0; i < LOG_ELSEWHERES; i++)
+    for (unsigned i = 0; i < LOG_LOSSES; i++)
         value[0] -= gone->lost[i] > before->lost[i];
     if (value[0]) {
         record_add_note(out, &(struct note){.type = RECORD_DROP,
@@ -83,7 +83,7 @@ static size_t losses_add(const struct log_cursor *cursor, struct buf *out)
                                             .text_len = 3});
         n++;
     }
-    for (unsigned i = 0; i < LOG_ELSEWHERES; i++) {
+    for (unsigned i = 0; i < LOG_LOSSES; i++) {
         const uint64_t lost = gone->lost[i] - before->lost[i];
 
         if (!lost)
@@ -92,13 +92,13 @@ static size_t losses_add(const struct log_cursor *cursor, struct buf *out)
             record_add_lost(out, cursor->walk.time, 0, lost);
         else
             record_add_note(out, &(struct note){.type = RECORD_DROP,
-                                                .misc = elsewhere[i].misc,
+                                                .misc = loss_notes[i].misc,
                                                 .time = cursor->walk.time,
                                                 .cpu = UINT32_MAX,
                                                 .n = 1,
                                                 .value = &lost,
-                                                .text = elsewhere[i].where,
-                                                .text_len = strlen(elsewhere[i].where)});
+                                                .text = loss_notes[i].where,
+                                                .text_len = strlen(loss_notes[i].where)});
         n++;
     }
     return n;
@@ -228,10 +228,10 @@ void log_back(struct log_cursor *cursor, const struct log_cursor *copy)
     cursor->walking = copy->walking;
     cursor->walk = copy->walk;
     cursor->log->unread_known = false;
-    log_missed_again(cursor->log, &(struct log_mark){.next = copy->next,
-                                                     .first = copy->first,
-                                                     .missed = copy->missed,
-                                                     .before = copy->before});
+    log_restore_missed(cursor->log, &(struct log_mark){.next = copy->next,
+                                                       .first = copy->first,
+                                                       .missed = copy->missed,
+                                                       .before = copy->before});
     pthread_mutex_unlock(&cursor->log->mutex);
 }
 

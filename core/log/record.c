@@ -163,7 +163,7 @@ bool record_fits(const struct record *record, size_t room)
 }
 
 /* Removes an incomplete record after ENOMEM. */
-static void record_end(struct buf *out, size_t begun)
+static void drop_failed_record(struct buf *out, size_t begun)
 {
     if (out->failed)
         out->len = begun;
@@ -206,7 +206,7 @@ void record_add_note(struct buf *out, const struct note *note)
     buf_add(out, &fixed, sizeof(fixed));
     buf_add(out, note->value, values);
     add_text(out, note->text, text_len, 0);
-    record_end(out, begun);
+    drop_failed_record(out, begun);
 }
 
 static struct record_tail tail_of(uint64_t time, uint32_t pid, uint32_t tid)
@@ -225,7 +225,7 @@ static void add_with_text(struct buf *out, struct record *fixed, size_t size, co
     buf_add(out, fixed, size);
     add_text(out, text, len, 1);
     buf_add(out, tail, sizeof(*tail));
-    record_end(out, begun);
+    drop_failed_record(out, begun);
 }
 
 void record_add_comm(struct buf *out, uint64_t time, uint32_t pid, uint32_t tid, const char *name,
@@ -318,7 +318,7 @@ void record_add_sample(struct buf *out, const struct record_sample *fixed, unsig
     sample.head = head_of(RECORD_SAMPLE, mode, size + sample.n_frames * sizeof(frames[0]));
     buf_add(out, &sample, size);
     buf_add(out, frames, sample.n_frames * sizeof(frames[0]));
-    record_end(out, begun);
+    drop_failed_record(out, begun);
 }
 
 /* ---- the table of types ---- */

@@ -44,7 +44,8 @@ static void recording_free(struct recording *recording)
 
 /* Creates a recording without recorder and view. totals: arena blocks of an earlier worker; 0:
  * allocate the block. Returns NULL on ENOMEM. */
-static struct recording *recording_bare(const struct recording_plan *plan, const uint64_t totals[2])
+static struct recording *recording_alloc(const struct recording_plan *plan,
+                                         const uint64_t totals[2])
 {
     struct recording *recording = calloc(1, sizeof(*recording));
     bool fine = true;
@@ -82,7 +83,7 @@ static struct recorder_plan recorder_plan(const struct recording_plan *plan)
                                   .fds_limit = plan->fds_limit};
 }
 
-static void put_nowhere(void *arg, const struct record *record)
+static void discard_record(void *arg, const struct record *record)
 {
     (void)arg, (void)record;
 }
@@ -95,7 +96,7 @@ int recording_new(const struct recording_plan *plan, struct recording **out, str
 
     if (!plan->backend->recorder_new)
         return err_set(err, P09, "the backend \"%s\" cannot record", plan->backend->name);
-    recording = recording_bare(plan, (const uint64_t[2]){0});
+    recording = recording_alloc(plan, (const uint64_t[2]){0});
     if (!recording)
         return err_set(err, E32, "no memory to record the counters");
     rc = plan->backend->recorder_new(plan->backend_state, &wanted, &recording->recorder, err);
@@ -107,7 +108,7 @@ int recording_new(const struct recording_plan *plan, struct recording **out, str
     recording->plan.view = plan->view;
     /* find the kernel's mappings now: the first time is slow, and the counters do not run yet */
     if (plan->samples && plan->kernel && plan->host->kernel_maps)
-        plan->host->kernel_maps(plan->host_state, 0, &(const struct intake){.put = put_nowhere});
+        plan->host->kernel_maps(plan->host_state, 0, &(const struct intake){.put = discard_record});
     *out = recording;
     return 0;
 }
@@ -282,7 +283,7 @@ int recording_adopt(const struct recording_plan *plan, bool kernel_found, const 
     if (sscanf(printed, "=%" SCNu64 ",%" SCNu64, &totals[0], &totals[1]) != 2)
         totals[0] = strtoull(printed, NULL, 10);
     if (totals[0])
-        recording = recording_bare(plan, totals);
+        recording = recording_alloc(plan, totals);
     char *recorder = begin < end ? strndup(begin + 1, (size_t)(end - begin - 1)) : NULL;
     int rc = recording && recorder ? 0 : -EINVAL;
 
@@ -293,8 +294,8 @@ int recording_adopt(const struct recording_plan *plan, bool kernel_found, const 
         recording->published = taken.source == totals[0] + 1;
         if (taken.source == totals[0] + recording->published)
             recording->taken = taken.n;
-        exits_again(recording->exits,
-                    arena_at(recording->totals[recording->published], totals_bytes(plan)));
+        exits_restore(recording->exits,
+                      arena_at(recording->totals[recording->published], totals_bytes(plan)));
         rc = adopt_parts(recording, recorder, *end ? end + 2 : NULL);
     }
     free(recorder);

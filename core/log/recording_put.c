@@ -238,7 +238,7 @@ static void account(struct recording *recording, const struct record *record)
 /* ---- samples ---- */
 
 /* Removes kernel frames from a sample, and keeps the fields after them. */
-static void frames_cut(struct record_sample *sample)
+static void cut_kernel_frames(struct record_sample *sample)
 {
     const uint64_t all = sample->n_frames, *rest = &sample->frame[all];
     const size_t len = sample->head.size - sizeof(*sample) - all * sizeof(*rest);
@@ -308,7 +308,7 @@ void recording_sample(void *arg, const struct sample *sample)
     to->pid = recording_shown_pid(recording, head->pid);
     to->tid = recording_shown_pid(recording, head->tid);
     if (!recording->plan.kernel && sample->rest_len)
-        frames_cut(to);
+        cut_kernel_frames(to);
     recording->put++;
     if (recording->adding)
         log_add(recording->plan.log, to);
@@ -357,7 +357,7 @@ static void put_unmaps(struct recording *recording, const struct record_map *map
     }
 }
 
-static bool is_file(const struct record_map *map)
+static bool map_is_file(const struct record_map *map)
 {
     return map->path[0] == '/' && map->path[1] != '/';
 }
@@ -367,7 +367,7 @@ static bool is_file(const struct record_map *map)
 static bool map_is_wanted(const struct recording *recording, const struct record_map *map)
 {
     if (map->head.misc & RECORD_DATA)
-        return recording->plan.stacks && is_file(map) && map->protection == PROT_READ &&
+        return recording->plan.stacks && map_is_file(map) && map->protection == PROT_READ &&
                map->flags & MAP_PRIVATE;
     return recording->plan.samples && (map->pid != NOBODY || recording->plan.kernel);
 }
@@ -383,7 +383,8 @@ static void put_map(struct recording *recording, const struct record *record)
 {
     const struct record_map *map = (const struct record_map *)record;
     const bool data = record->misc & RECORD_DATA;
-    struct logged_process *process = is_file(map) && !data ? exec_of(recording, map->pid) : NULL;
+    struct logged_process *process =
+        map_is_file(map) && !data ? exec_of(recording, map->pid) : NULL;
 
     if (process)
         exec_put(recording, process, map->path);

@@ -426,7 +426,7 @@ TEST(a_later_worker_continues_the_sums_and_is_not_exact)
     last(20, 20, 2);
     memcpy(totals, exits_totals(exits), sizeof totals);
     anew(1, true, true);
-    exits_again(exits, totals);
+    exits_restore(exits, totals);
     printed();
     name(10, 10, RECORD_FOUND);
     step(10, 10, 3); /* part of it may have been reported */
