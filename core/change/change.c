@@ -201,7 +201,7 @@ static void change_decide(struct change *change)
     change->call->err = change->rc ? change->err : change->note; /* before the reply may be sent */
     pmc->cpus.stale |= change->engine->cpus_serial != change->cpus_serial;
     if (change->rc == 0 && change->cause == CAUSE_COMMAND && any_link(pmc, link_unwatched))
-        pmc_stir(pmc); /* a change of the engine will watch the cgroup */
+        pmc_schedule_reattach(pmc); /* a change of the engine will watch the cgroup */
     if (pmc->cpus.stale || pmc->stir.due)
         pmc_defer(pmc, WORK_CHANGE);
 }

@@ -265,7 +265,7 @@ void record_swap(struct change *change)
     const enum verb verb = change->desired.verb;
 
     if (log->made) {
-        log->old = pmc_record(pmc, log->made);
+        log->old = pmc_set_recording(pmc, log->made);
         log->made = NULL;
         free(pmc->recorded.before);
         pmc->recorded.before = log->counted_before;
@@ -274,7 +274,7 @@ void record_swap(struct change *change)
         pmc->recorded.kernel = change->asker.may_kernel;
         count_before(pmc);
     } else if (pmc->recording && (change->desired.new_set || !log->recorded)) {
-        log->old = pmc_record(pmc, NULL);
+        log->old = pmc_set_recording(pmc, NULL);
         pmc->recorded.kinds = 0;
     } else if (pmc->recording &&
                (change->desired.put || verb == VERB_RESET || verb == VERB_RESTART)) {
@@ -322,7 +322,7 @@ void record_notes_after(struct change *change, bool starts)
             note(pmc, RECORD_ATTACH, move->next, "", change->log.held_ns);
     if (starts)
         note(pmc, RECORD_START, NULL, "", change->log.held_ns);
-    pmc_put(pmc, &change->log.inventory);
+    pmc_log_records(pmc, &change->log.inventory);
 }
 
 void record_release_notes(struct change *change)

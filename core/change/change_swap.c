@@ -258,7 +258,7 @@ static uint64_t now(const struct change *change)
 /* Returns the reading of a link with a counter: the present one, or the last seen. */
 static const struct tally *reading_of(const struct move *move)
 {
-    return move->was_read ? move->last : link_seen(move->old);
+    return move->was_read ? move->last : link_last_counts(move->old);
 }
 
 /* Computes the total of the PMC. */
@@ -324,7 +324,7 @@ static void begin_count(struct change *change)
     memset(base, 0, TALLY_SIZE(n));
     for (unsigned i = 0; i < n && i < settings->n_counts; i++)
         base->value[i] = base->value[n + i] = settings->counts[i];
-    pmc_miss_nothing(pmc);
+    pmc_clear_missed(pmc);
     pmc->run.ran_ns = 0;
 }
 
@@ -450,7 +450,7 @@ static void swap_links(struct change *change)
         old->link[i]->refs++;
     EACH_MOVE (move, change) {
         if (move->next && move->next != move->old && link_waits(move->next)) {
-            pmc_hold_link(pmc, move->next, true);
+            pmc_charge_link_fds(pmc, move->next, true);
             if (!move->next->gone_since_ns)
                 move->next->gone_since_ns = now(change);
         }
@@ -458,7 +458,7 @@ static void swap_links(struct change *change)
         if (!move->opens || !move->next->counter)
             continue;
         const struct counter_facts *facts = &move->next->facts;
-        pmc_hold_link(pmc, move->next, true);
+        pmc_charge_link_fds(pmc, move->next, true);
         pmc->engine->work.attaches++;
         pmc->engine->work.raced += facts->raced;
         pmc->instance->work.attaches++;
@@ -470,7 +470,7 @@ static void swap_links(struct change *change)
             link_spread(move->next);
     }
     pmc->links = diff->links;
-    pmc_hold_links(pmc);
+    pmc_charge_links(pmc);
     diff->links = NULL;
     if (--old->refs == 0)
         free(old);
@@ -482,7 +482,7 @@ static void retire_links(struct change *change)
     EACH_MOVE (move, change) {
         if (move->old && move->old != move->next) {
             if (move->old->counter || link_waits(move->old))
-                pmc_hold_link(change->pmc, move->old, false);
+                pmc_charge_link_fds(change->pmc, move->old, false);
             retire(change, move->old);
         }
         if (move->opens && !move->next->counter)
@@ -550,9 +550,9 @@ static void swap_lifetime(struct change *change)
         open->holds = holds ? pmc->id : 0;
     }
     if (pmc->owner)
-        pmc_disown(pmc, &change->unused);
+        pmc_clear_owner(pmc, &change->unused);
     if (change->owner)
-        pmc_own(pmc, change->owner);
+        pmc_set_owner(pmc, change->owner);
     change->owner = NULL;
 }
 
@@ -597,19 +597,19 @@ static void swap_release(struct change *change)
     for (unsigned i = 0; i < old->n; i++) {
         old->link[i]->refs += old->refs > 1;
         if (old->link[i]->counter || link_waits(old->link[i]))
-            pmc_hold_link(pmc, old->link[i], false);
+            pmc_charge_link_fds(pmc, old->link[i], false);
         retire(change, old->link[i]);
     }
     pmc->links = NULL;
-    pmc_hold_links(pmc);
+    pmc_charge_links(pmc);
     if (--old->refs == 0)
         free(old);
     if (pmc->recording)
-        change->log.old = pmc_record(pmc, NULL);
+        change->log.old = pmc_set_recording(pmc, NULL);
     change->last_claim = pmc->claim;
     pmc->claim = NULL;
     if (pmc->owner)
-        pmc_disown(pmc, &change->unused);
+        pmc_clear_owner(pmc, &change->unused);
 }
 
 void change_swap(struct change *change)

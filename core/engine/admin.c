@@ -236,7 +236,7 @@ int store_limit(struct call *call)
     instance_set_limit(instance, (enum limit)limit, value);
     instance_touch(instance);
     if (limit == LIMIT_LIFETIME && !value)
-        instance_let_go(instance);
+        instance_clear_holder(instance);
     return CALL_DONE;
 }
 

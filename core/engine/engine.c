@@ -87,7 +87,7 @@ void engine_free(struct engine *engine)
     struct call call = {.engine = engine, .instance = engine->root};
     engine->unlock = NULL;
     while ((pmc = ids_next(&engine->pmcs, id, &id))) {
-        pmc_take_off(pmc);
+        pmc_remove_from_tree(pmc);
         change_release(&call, pmc);
     }
     for (struct instance *instance; (instance = ids_next(&engine->instances, 0, &id));)
@@ -136,7 +136,7 @@ void engine_settle(struct engine *engine)
 
             if (link_live(link) && engine->backend->read(link->counter, &reading, true) == 0 &&
                 reading.dropped)
-                link_lost_below(link);
+                link_lost_descendant(link);
         }
     }
     id = 0;

@@ -124,7 +124,7 @@ static void sink_cgroup(void *ctx, uint64_t tag)
     struct pmc *pmc = ids_find(&(*(struct engine **)ctx)->pmcs, tag);
 
     if (pmc)
-        pmc_stir(pmc);
+        pmc_schedule_reattach(pmc);
 }
 
 static void sink_ready(void *ctx, uint64_t tag)

@@ -77,7 +77,7 @@ static int process_hold(struct call *call, struct process *process)
         proc_ref(proc);
     if (rc == 0 && instance && !instance->holder && instance->limit[LIMIT_LIFETIME]) {
         proc_ref(proc);
-        instance_hold(instance, proc);
+        instance_set_holder(instance, proc);
     }
     if (proc)
         proc_unref(proc, &engine->deferred[WORK_LINK]);
@@ -125,7 +125,7 @@ int engine_mkdir(struct call *call, const char *name, mode_t mode, uint64_t *id)
     struct pmc *pmc = pmc_new(call->instance, name);
     if (!pmc)
         return err_nomem(&call->err);
-    if (!pmc_put_on(pmc, engine_serial(engine), call->uid, call->payer)) {
+    if (!pmc_add_to_tree(pmc, engine_serial(engine), call->uid, call->payer)) {
         pmc_drop(pmc);
         return err_nomem(&call->err);
     }
@@ -148,7 +148,7 @@ int engine_rmdir(struct call *call, const char *name)
         return call->engine->reserved && call->engine->reserved(name)
                    ? err_set(&call->err, P25, "%s is part of pmcfs and cannot be removed", name)
                    : -ENOENT;
-    pmc_take_off(pmc);
+    pmc_remove_from_tree(pmc);
     call->committed = true;
     change_release(call, pmc); /* if a change is running, it does this; on ENOMEM later */
     return CALL_DONE;

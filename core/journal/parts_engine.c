@@ -189,7 +189,7 @@ static bool named_end(struct loading *load, bool fine)
         return false;
     if (holder) {
         proc_ref(holder);
-        instance_hold(load->instance, holder);
+        instance_set_holder(load->instance, holder);
     }
     if (engine->next_instance <= load->id)
         engine->next_instance = load->id + 1;

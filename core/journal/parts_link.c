@@ -329,7 +329,7 @@ static bool link_end(struct loading *load, bool fine)
     if (link->cgroup_fd >= 0)
         fd_keep(link->cgroup_fd);
     if (fine && link_waits(link))
-        pmc_hold_link(load->pmc, link, true);
+        pmc_charge_link_fds(load->pmc, link, true);
     return fine && (link->kind != TARGET_CGROUP || link->cgroup) &&
            (link->kind >= TARGET_CPU || link->state == LINK_ENDED || link->proc);
 }
@@ -415,7 +415,7 @@ static bool counter_end(struct loading *load, bool fine)
     if (load->pmc->recording)
         link->recording = recording_ref(load->pmc->recording);
     load->engine->backend->facts_of(link->counter, &link->facts);
-    pmc_hold_link(load->pmc, link, true);
+    pmc_charge_link_fds(load->pmc, link, true);
     if (load->pmc->settings.word[KEY_DESCENDANTS])
         link_spread(link);
     return ids_add(&load->engine->links, link->id, link);

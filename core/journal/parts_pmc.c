@@ -25,14 +25,14 @@ static bool named_end(struct loading *load, bool fine)
         pmc = pmc_new(instance, named->name);
     if (!pmc)
         return false;
-    if (!pmc_put_on(pmc, load->id, named->uid, named->payer)) {
+    if (!pmc_add_to_tree(pmc, load->id, named->uid, named->payer)) {
         pmc_drop(pmc);
         return false;
     }
     load->pmc = pmc;
     if (owner) {
         proc_ref(owner);
-        pmc_own(pmc, owner);
+        pmc_set_owner(pmc, owner);
     }
     pmc->cpus.stale = true;
     pmc_defer(pmc, WORK_CHANGE); /* look for changes since the last worker */
@@ -222,7 +222,7 @@ static bool buffers_io(struct io *io, void *object)
     if (pmc->recording ||
         recording_adopt(&plan, pmc->run.first_start_ns > 0, io->text, &recording) != 0)
         return false;
-    pmc_record(pmc, recording);
+    pmc_set_recording(pmc, recording);
     pmc_follow(pmc);
     return true;
 }
@@ -286,7 +286,7 @@ static bool record_done(struct loading *load, bool fine)
         (!pmc->set && pmc->cpus.all))
         return false;
     pmc->set = set_share(load->engine, pmc->set);
-    pmc_hold_links(pmc);
+    pmc_charge_links(pmc);
     return true;
 }
 

@@ -150,7 +150,7 @@ static void item_sum(struct snapshot_item *item)
         struct link *link = item->links->link[i];
 
         if (link_live(link) && item->link[i]->dropped)
-            link_lost_below(link);
+            link_lost_descendant(link);
         item->partial |= link->missed;
         if (link_live(link)) {
             off += item->link[i]->off;

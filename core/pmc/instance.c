@@ -98,7 +98,7 @@ void instance_free(struct instance *instance)
 }
 
 /* Returns the index of the first PMC with a name >= this one. */
-static size_t place(const struct instance *instance, const char *name)
+static size_t name_index(const struct instance *instance, const char *name)
 {
     size_t low = 0, high = instance->n;
 
@@ -115,7 +115,7 @@ static size_t place(const struct instance *instance, const char *name)
 
 struct pmc *instance_find(const struct instance *instance, const char *name)
 {
-    size_t i = place(instance, name);
+    size_t i = name_index(instance, name);
 
     if (i < instance->n && strcmp(instance->by_name[i]->name, name) == 0)
         return instance->by_name[i];
@@ -124,7 +124,7 @@ struct pmc *instance_find(const struct instance *instance, const char *name)
 
 bool instance_add(struct instance *instance, struct pmc *pmc)
 {
-    size_t i = place(instance, pmc->name);
+    size_t i = name_index(instance, pmc->name);
 
     if (vec_grow(&instance->by_name, &instance->size, instance->n + 1, sizeof pmc))
         return false;
@@ -137,7 +137,7 @@ bool instance_add(struct instance *instance, struct pmc *pmc)
 
 void instance_remove(struct instance *instance, struct pmc *pmc)
 {
-    size_t i = place(instance, pmc->name);
+    size_t i = name_index(instance, pmc->name);
 
     assert(i < instance->n && instance->by_name[i] == pmc);
     instance->n--;
@@ -155,14 +155,14 @@ struct instance *instance_by_name(struct engine *engine, const char *name)
 
 /* ---- release ---- */
 
-void instance_hold(struct instance *instance, struct proc *proc)
+void instance_set_holder(struct instance *instance, struct proc *proc)
 {
     instance->holder = proc;
     instance_touch(instance);
     LIST_INSERT_HEAD(&proc->held, instance, held);
 }
 
-void instance_let_go(struct instance *instance)
+void instance_clear_holder(struct instance *instance)
 {
     struct proc *proc = instance->holder;
 
@@ -186,7 +186,7 @@ void instance_release(struct instance *instance, bool vanishes)
 
     while (instance->n)
         pmc_vanish(instance->by_name[instance->n - 1]);
-    instance_let_go(instance);
+    instance_clear_holder(instance);
     ids_remove(&engine->instances, instance->id);
     HASH_DEL(engine->instance_names, instance);
     instance->hh.tbl = NULL;
@@ -251,7 +251,7 @@ const char *instance_error(const struct instance *instance, uid_t uid)
 /* ---- access ---- */
 
 /* Returns the tunable, or in an instance its limit instead. */
-static bool allowed(const struct instance *instance, enum tunable which, enum limit limit)
+static bool instance_allows(const struct instance *instance, enum tunable which, enum limit limit)
 {
     return instance_is_root(instance) ? tunable_bool(&instance->engine->tunables, which)
                                       : instance->limit[limit] != 0;
@@ -259,11 +259,12 @@ static bool allowed(const struct instance *instance, enum tunable which, enum li
 
 bool access_kernel(const struct instance *instance, const struct rights *rights)
 {
-    return access_superuser(rights) || allowed(instance, TUNABLE_UNPRIVILEGED_KERNEL, LIMIT_KERNEL);
+    return access_superuser(rights) ||
+           instance_allows(instance, TUNABLE_UNPRIVILEGED_KERNEL, LIMIT_KERNEL);
 }
 
 bool access_system(const struct instance *instance, const struct rights *rights)
 {
     return access_superuser(rights) ||
-           allowed(instance, TUNABLE_UNPRIVILEGED_SYSPMCS, LIMIT_SYSTEM);
+           instance_allows(instance, TUNABLE_UNPRIVILEGED_SYSPMCS, LIMIT_SYSTEM);
 }

@@ -137,8 +137,8 @@ static const char *const modes[] = {":uk", ":u", ":k"};
 
 /* Finds the event of an operand, such as "cycles" or "cycles:u". Without a suffix its modes must be
  * those in `mode`. */
-static const struct plan_event *member(const struct metric_reading *reading, const char *operand,
-                                       const char *mode)
+static const struct plan_event *operand_event(const struct metric_reading *reading,
+                                              const char *operand, const char *mode)
 {
     const char *colon = strchr(operand, ':');
     const size_t len = colon ? (size_t)(colon - operand) : strlen(operand);
@@ -169,8 +169,8 @@ struct result {
 static bool compute(const struct metric *metric, const struct metric_reading *reading,
                     const char *mode, struct result *out)
 {
-    const struct plan_event *numerator = member(reading, metric->numerator, mode);
-    const struct plan_event *divisor = member(reading, metric->divisor, mode);
+    const struct plan_event *numerator = operand_event(reading, metric->numerator, mode);
+    const struct plan_event *divisor = operand_event(reading, metric->divisor, mode);
     bool of_any_mode = numerator && (numerator->event->whole || strchr(metric->numerator, ':'));
 
     if (!numerator || (!divisor && !is_time(metric->divisor)) || (of_any_mode && mode != modes[0]))
@@ -189,8 +189,8 @@ void metric_print(bool known, double value, struct buf *out)
         buf_char(out, '-');
 }
 
-static void line(const char *name, const char *behind, const struct result *result,
-                 const char *unit, bool partial, struct buf *out)
+static void print_line(const char *name, const char *behind, const struct result *result,
+                       const char *unit, bool partial, struct buf *out)
 {
     buf_printf(out, "%s%s ", name, behind);
     metric_print(result->known, result->value, out);
@@ -217,7 +217,7 @@ static void rate(const struct metric_reading *reading, unsigned i, const char *p
     snprintf(behind, sizeof behind, "/%s", per);
     snprintf(unit, sizeof unit, "%s/%s", event->unit[0] ? event->unit : "1",
              of_cpu ? "CPU-s" : "s");
-    line(event->written, behind, &result, unit, partial, out);
+    print_line(event->written, behind, &result, unit, partial, out);
 }
 
 void metrics_print(const struct metric_reading *reading, bool partial, struct buf *out)
@@ -233,7 +233,8 @@ void metrics_print(const struct metric_reading *reading, bool partial, struct bu
             n += compute(metric, reading, modes[m], &result);
         for (unsigned m = 0; m < 3; m++)
             if (compute(metric, reading, modes[m], &result))
-                line(metric->name, n > 1 && m ? modes[m] : "", &result, metric->unit, partial, out);
+                print_line(metric->name, n > 1 && m ? modes[m] : "", &result, metric->unit, partial,
+                           out);
     }
     for (unsigned i = 0; i < reading->n && !clock; i++)
         if (is_cpu_clock(&reading->events[i]))

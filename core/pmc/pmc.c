@@ -144,16 +144,16 @@ bool pmc_charge(struct pmc *pmc, uid_t uid, uid_t payer)
     return true;
 }
 
-void pmc_hold_fds(struct pmc *pmc, long n)
+void pmc_charge_fds(struct pmc *pmc, long n)
 {
     pmc->fds += (unsigned long)n;
     pmc->engine->fds_used += (unsigned long)n;
     user_add(pmc->user, USED_FDS, n);
 }
 
-void pmc_hold_link(struct pmc *pmc, const struct link *link, bool held)
+void pmc_charge_link_fds(struct pmc *pmc, const struct link *link, bool held)
 {
-    pmc_hold_fds(pmc, held ? (long)link->facts.descriptors : -(long)link->facts.descriptors);
+    pmc_charge_fds(pmc, held ? (long)link->facts.descriptors : -(long)link->facts.descriptors);
 }
 
 uint64_t links_bytes(unsigned links, unsigned n)
@@ -161,7 +161,7 @@ uint64_t links_bytes(unsigned links, unsigned n)
     return links > LINKS_FREE ? (uint64_t)(links - LINKS_FREE) * (LINK_BYTES + n * VALUE_BYTES) : 0;
 }
 
-void pmc_hold_links(struct pmc *pmc)
+void pmc_charge_links(struct pmc *pmc)
 {
     const uint64_t bytes = links_bytes(pmc->links ? pmc->links->n : 0, pmc_events(pmc));
 
@@ -169,7 +169,7 @@ void pmc_hold_links(struct pmc *pmc)
     pmc->links_bytes = bytes;
 }
 
-bool pmc_put_on(struct pmc *pmc, uint64_t id, uid_t uid, uid_t payer)
+bool pmc_add_to_tree(struct pmc *pmc, uint64_t id, uid_t uid, uid_t payer)
 {
     struct engine *engine = pmc->engine;
     bool known = ids_add(&engine->pmcs, id, pmc),
@@ -194,7 +194,7 @@ void pmc_drop(struct pmc *pmc)
     pmc_unref(pmc);
 }
 
-void pmc_take_off(struct pmc *pmc)
+void pmc_remove_from_tree(struct pmc *pmc)
 {
     struct log_stats stats;
 
@@ -230,7 +230,7 @@ void pmc_vanish(struct pmc *pmc)
 {
     pmc->vanished_from = pmc->instance->id;
     pmc_defer(pmc, WORK_NAME);
-    pmc_take_off(pmc);
+    pmc_remove_from_tree(pmc);
     pmc_defer(pmc, WORK_CHANGE);
 }
 
@@ -465,7 +465,7 @@ void pmc_change_later(struct pmc *pmc, uint64_t now_ns)
 
 #define STIRS_MAX 20 /* per second; later ones wait for the next retry */
 
-void pmc_stir(struct pmc *pmc)
+void pmc_schedule_reattach(struct pmc *pmc)
 {
     const uint64_t now_ns = pmc->engine->host->now_ns(pmc->engine->host_state);
 
@@ -485,13 +485,13 @@ void pmc_stir(struct pmc *pmc)
 
 /* ---- lifetime=owner ---- */
 
-void pmc_own(struct pmc *pmc, struct proc *proc)
+void pmc_set_owner(struct pmc *pmc, struct proc *proc)
 {
     pmc->owner = proc;
     LIST_INSERT_HEAD(&proc->owned, pmc, owned);
 }
 
-void pmc_disown(struct pmc *pmc, struct work_queue *unused)
+void pmc_clear_owner(struct pmc *pmc, struct work_queue *unused)
 {
     struct proc *proc = pmc->owner;
 

@@ -93,8 +93,8 @@ static inline bool instance_is_root(const struct instance *instance)
 }
 struct instance *instance_by_name(struct engine *engine, const char *name); /* not the root */
 /* Binds the instance to a process and takes over the caller's reference. */
-void instance_hold(struct instance *instance, struct proc *proc);
-void instance_let_go(struct instance *instance); /* unbinds it */
+void instance_set_holder(struct instance *instance, struct proc *proc);
+void instance_clear_holder(struct instance *instance); /* unbinds it */
 /* Removes the instance with all its PMCs. vanishes: the kernel must be notified. */
 void instance_release(struct instance *instance, bool vanishes);
 struct pmc *instance_find(const struct instance *instance, const char *name);
@@ -283,19 +283,19 @@ static inline unsigned pmc_events(const struct pmc *pmc)
 
 /* Puts a new PMC on the tree and charges the user. Returns false on ENOMEM; then call pmc_drop().
  */
-bool pmc_put_on(struct pmc *pmc, uint64_t id, uid_t uid, uid_t payer);
+bool pmc_add_to_tree(struct pmc *pmc, uint64_t id, uid_t uid, uid_t payer);
 void pmc_drop(struct pmc *pmc); /* frees a PMC that is not on the tree */
 /* Charges another user from now on. Returns false on ENOMEM without a change. */
 bool pmc_charge(struct pmc *pmc, uid_t uid, uid_t payer);
 /* Adds n opened (or, if negative, closed) descriptors of the PMC; of one of its links. */
-void pmc_hold_fds(struct pmc *pmc, long n);
-void pmc_hold_link(struct pmc *pmc, const struct link *link, bool held);
+void pmc_charge_fds(struct pmc *pmc, long n);
+void pmc_charge_link_fds(struct pmc *pmc, const struct link *link, bool held);
 /* Returns the bytes of this number of links of n events; charges the present links. */
 uint64_t links_bytes(unsigned links, unsigned n);
-void pmc_hold_links(struct pmc *pmc);
+void pmc_charge_links(struct pmc *pmc);
 
 /* Removes the PMC from the tree. The name is free at once; change_release() frees the rest. */
-void pmc_take_off(struct pmc *pmc);
+void pmc_remove_from_tree(struct pmc *pmc);
 /* Removes a PMC on behalf of pmcfs: also notifies the kernel and queues the release. */
 void pmc_vanish(struct pmc *pmc);
 static inline struct work *pmc_work(struct pmc *pmc, enum work_kind kind)
@@ -353,12 +353,12 @@ struct plan link_plan(struct link *link, const struct opening *opening);
 bool pmc_has_log(const struct pmc *pmc); /* has records */
 bool pmc_keeps_log(struct pmc *pmc);     /* creates the log; false on ENOMEM */
 /* Adds records if the PMC has a log setting; time 0 means now. Drops them on ENOMEM. */
-void pmc_put(struct pmc *pmc, const struct buf *records);
+void pmc_log_records(struct pmc *pmc, const struct buf *records);
 void pmc_note(struct pmc *pmc, struct note note);
 /* Sets the recording and charges its descriptors and memory. Returns the old one, which the caller
  * frees without the lock. */
-struct recording *pmc_record(struct pmc *pmc, struct recording *recording);
-void pmc_record_fds(struct pmc *pmc); /* counts descriptors again after a CPU went online */
+struct recording *pmc_set_recording(struct pmc *pmc, struct recording *recording);
+void pmc_charge_recording(struct pmc *pmc); /* counts descriptors again after a CPU went online */
 /* Returns the plan of a recording of n events. The caller sets kernel, view, bytes and limits. */
 struct recording_plan pmc_recording_plan(const struct pmc *pmc, unsigned n, unsigned recorded);
 /* Adds the PMC to, or removes it from, the list of periodic drains. */
@@ -372,7 +372,7 @@ void pmc_log_losses(const struct pmc *pmc, struct log_stats *out);
  */
 bool pmc_paused(const struct pmc *pmc);
 bool pmc_missed(const struct pmc *pmc);
-void pmc_miss_nothing(struct pmc *pmc);
+void pmc_clear_missed(struct pmc *pmc);
 void log_add(struct log_stats *to, const struct log_stats *from);
 
 void pmc_change_later(struct pmc *pmc, uint64_t now_ns); /* WORK_CHANGE, after a pause */
@@ -381,20 +381,20 @@ bool link_dropped(const struct pmc *pmc, const struct link *link);
 /* Returns true if a CPU changed so that the counter must be closed or opened again. */
 bool link_moved(const struct pmc *pmc, const struct link *link);
 /* Notes that a descendant lost its events: the target is attached again if it lives. */
-void link_lost_below(struct link *link);
+void link_lost_descendant(struct link *link);
 /* Returns true if the target is known to be dead and the link is not ended. See also
  * deaths_settled(). */
 bool link_dead(const struct pmc *pmc, const struct link *link);
 /* reattach: a cgroup target may have been created or removed; the engine compares them soon. */
-void pmc_stir(struct pmc *pmc);
+void pmc_schedule_reattach(struct pmc *pmc);
 /* For backends, while the counter exists: arg is the link. Always true for CPUs. */
 bool link_target_alive(void *arg);
 
 /* Sets the line of `error`: "ERRNO ID FILE: sentence"; NULL: the last command succeeded. */
 void pmc_set_error(struct pmc *pmc, const char *line);
 /* lifetime=owner: takes over the caller's reference, and drops it. */
-void pmc_own(struct pmc *pmc, struct proc *proc);
-void pmc_disown(struct pmc *pmc, struct work_queue *unused);
+void pmc_set_owner(struct pmc *pmc, struct proc *proc);
+void pmc_clear_owner(struct pmc *pmc, struct work_queue *unused);
 int name_check(const char *name, struct err *err); /* P22, P24 */
 /* Returns true if tables (counts, metrics, rows) of `from`, the PMC's instance or the root, may
  * show the PMC's count: permission bits or the group `readers` allow reading it. */

@@ -136,7 +136,7 @@ bool pmc_keeps_log(struct pmc *pmc)
     return true;
 }
 
-void pmc_put(struct pmc *pmc, const struct buf *records)
+void pmc_log_records(struct pmc *pmc, const struct buf *records)
 {
     if (!pmc->settings.word[KEY_LOG] || !records->len || records->failed)
         return;
@@ -156,12 +156,12 @@ void pmc_note(struct pmc *pmc, struct note note)
         note.time = engine->host->now_ns(engine->host_state);
     buf_init(&record, room, sizeof room);
     record_add_note(&record, &note);
-    pmc_put(pmc, &record);
+    pmc_log_records(pmc, &record);
     buf_free(&record);
 }
 
 /* A CPU that went online has a buffer too, which must be in the record. */
-void pmc_record_fds(struct pmc *pmc)
+void pmc_charge_recording(struct pmc *pmc)
 {
     struct recorder_facts facts = {0};
     unsigned fds = pmc->recording ? recording_fds(pmc->recording) : 0;
@@ -170,19 +170,19 @@ void pmc_record_fds(struct pmc *pmc)
         pmc->engine->backend->recorder_facts(recording_recorder(pmc->recording), &facts);
     if (fds != pmc->recorded.fds)
         pmc_touch(pmc);
-    pmc_hold_fds(pmc, (long)fds - (long)pmc->recorded.fds);
+    pmc_charge_fds(pmc, (long)fds - (long)pmc->recorded.fds);
     user_add(pmc->user, USED_BYTES, (int64_t)(facts.bytes - pmc->recorded.bytes));
     pmc->recorded.fds = fds;
     pmc->recorded.bytes = facts.bytes;
 }
 
-struct recording *pmc_record(struct pmc *pmc, struct recording *recording)
+struct recording *pmc_set_recording(struct pmc *pmc, struct recording *recording)
 {
     struct recording *before = pmc->recording;
 
     pmc_touch(pmc);
     pmc->recording = recording;
-    pmc_record_fds(pmc);
+    pmc_charge_recording(pmc);
     return before;
 }
 
@@ -242,7 +242,7 @@ bool pmc_missed(const struct pmc *pmc)
     return pmc->missed || pmc_paused(pmc);
 }
 
-void pmc_miss_nothing(struct pmc *pmc)
+void pmc_clear_missed(struct pmc *pmc)
 {
     pmc_touch(pmc);
     pmc->missed = false;

@@ -15,7 +15,7 @@
 
 /* ---- words ---- */
 
-static bool starts(struct word word, const char *prefix, struct word *rest)
+static bool strip_prefix(struct word word, const char *prefix, struct word *rest)
 {
     size_t len = strlen(prefix);
 
@@ -65,10 +65,10 @@ static int number_word(struct target_word *out, struct word number, struct err *
 struct word target_next(struct word *list)
 {
     struct word rest, word, whole = *list;
-    const bool cpus = starts(whole, "cpu", &rest) || starts(whole, "-cpu", &rest);
+    const bool cpus = strip_prefix(whole, "cpu", &rest) || strip_prefix(whole, "-cpu", &rest);
 
     *list = (struct word){whole.p + whole.len, 0};
-    if (starts(whole, "cgroup:", &rest) || starts(whole, "-cgroup:", &rest))
+    if (strip_prefix(whole, "cgroup:", &rest) || strip_prefix(whole, "-cgroup:", &rest))
         return whole; /* a path may contain commas */
     for (size_t i = 0; i < whole.len; i++) {
         if (whole.p[i] != ',')
@@ -92,14 +92,14 @@ int target_parse(struct target_word *out, struct word word, struct err *err)
         out->remove = true;
         word = rest = (struct word){word.p + 1, word.len - 1};
     }
-    if (starts(word, "cpu", &rest))
+    if (strip_prefix(word, "cpu", &rest))
         return cpus_word(out, rest, err);
     if (word_is(word, "all")) {
         out->kind = TARGET_CPU;
         out->all = true;
         return 0;
     }
-    if (starts(word, "cgroup:", &rest)) {
+    if (strip_prefix(word, "cgroup:", &rest)) {
         out->kind = TARGET_CGROUP;
         out->path = rest.p;
         out->path_len = rest.len;
@@ -110,9 +110,9 @@ int target_parse(struct target_word *out, struct word word, struct err *err)
                            WORD_ARG(out->word));
         return 0;
     }
-    if (starts(word, "tid:", &rest))
+    if (strip_prefix(word, "tid:", &rest))
         out->kind = TARGET_THREAD;
-    else if (!starts(word, "pid:", &rest)) /* as `detail` prints a process */
+    else if (!strip_prefix(word, "pid:", &rest)) /* as `detail` prints a process */
         rest = word;
     return number_word(out, rest, err);
 }
@@ -177,7 +177,7 @@ struct link *link_new(unsigned n_events)
     return link;
 }
 
-const struct tally *link_seen(const struct link *link)
+const struct tally *link_last_counts(const struct link *link)
 {
     int64_t since = (int64_t)(link->seen->covered_ns - link->base->covered_ns);
 
@@ -461,7 +461,7 @@ bool link_moved(const struct pmc *pmc, const struct link *link)
             (link->state == LINK_OFFLINE) == cpus_has(&pmc->engine->online, link->cpu));
 }
 
-void link_lost_below(struct link *link)
+void link_lost_descendant(struct link *link)
 {
     if (link->loss || !link->pmc)
         return;
@@ -478,7 +478,7 @@ bool link_dead(const struct pmc *pmc, const struct link *link)
     if (link->state == LINK_ENDED)
         return false;
     if (link->kind == TARGET_CGROUP && pmc->settings.word[KEY_REATTACH])
-        return false; /* see pmc_stir() */
+        return false; /* see pmc_schedule_reattach() */
     if (link->noted &
         NOTE_GONE) /* or its process executed a privileged program, see link_dropped() */
         return !link_dropped(pmc, link);

@@ -161,7 +161,7 @@ static inline bool link_waits(const struct link *link)
     return link->state == LINK_OFFLINE && link->kind == TARGET_CGROUP;
 }
 /* Returns the last good reading, or the base if that is newer. */
-const struct tally *link_seen(const struct link *link);
+const struct tally *link_last_counts(const struct link *link);
 
 /*
  * Returns the shared proc of this process with a reference. *taken: a new proc owns `process`;

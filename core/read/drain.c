@@ -88,7 +88,7 @@ static void drained_end(struct engine *engine, const struct drained *item)
     struct pmc *pmc = item->pmc;
 
     pmc->drain.running = false;
-    pmc_record_fds(pmc);
+    pmc_charge_recording(pmc);
     engine->work.drained += item->result.any;
     if (pmc->instance)
         pmc->instance->work.drained += item->result.any;

@@ -203,7 +203,7 @@ TEST(a_thread_of_which_a_child_lost_its_events_is_asked_without_the_lock)
         if (!lives)
             fake_kill(&fx.host, 109, false);
         n_asked = 0;
-        link_lost_below(link);
+        link_lost_descendant(link);
         held_task(&held);
         ck_assert_int_eq(held.rc, HELD);
         ck_assert_uint_eq(n_asked, 0);

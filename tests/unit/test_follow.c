@@ -201,7 +201,7 @@ static unsigned n_attached;
 static void take_it_off(void)
 {
     if (++n_attached == 2)
-        pmc_take_off(pmc_of("i"));
+        pmc_remove_from_tree(pmc_of("i"));
 }
 
 TEST(between_two_targets_a_release_is_seen)

@@ -74,7 +74,7 @@ TEST(a_loss_of_a_descendant_allows_another_reattach)
     one_attach_fails();
     ck_true(link_of("a")->noted & NOTE_FAILED);
     link_of("a")->loss = LOSS_NONE;
-    link_lost_below(link_of("a"));
+    link_lost_descendant(link_of("a"));
     ck_true(!(link_of("a")->noted & NOTE_FAILED));
     retries_run();
     ck_assert_str_eq(read_file("a", "ctl"), "running\n");
@@ -105,7 +105,7 @@ TEST(a_loss_of_the_target_is_checked_after_a_loss_of_a_descendant)
 {
     as_user(101, 1000);
     pmc_with("a", "task-clock", "100");
-    link_lost_below(link_of("a"));
+    link_lost_descendant(link_of("a"));
     fake_find(&fx.host, 100)->uid = 0; /* a set-user-ID program */
     target_dropped("a");
     works_run();
