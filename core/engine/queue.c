@@ -134,7 +134,7 @@ static void sink_ready(void *ctx, uint64_t tag)
 
     engine->follow_asked |= !tag;
     if (pmc)
-        drain_ask(pmc);
+        drain_schedule(pmc);
 }
 
 struct sink engine_sink(struct engine **engine)

@@ -12,7 +12,7 @@
 
 #define BATCH 64 /* maximum PMCs per task */
 
-void drain_ask(struct pmc *pmc)
+void drain_schedule(struct pmc *pmc)
 {
     if (!pmc->drain.running && pmc->recording)
         pmc_defer(pmc, WORK_DRAIN);
@@ -31,7 +31,7 @@ void drain_tick(struct engine *engine, uint64_t now_ns)
         return;
     engine->drain_due_ns = now_ns + DRAIN_NS;
     LIST_FOREACH (pmc, &engine->recorders, drain.entry)
-        drain_ask(pmc);
+        drain_schedule(pmc);
 }
 
 struct drain {

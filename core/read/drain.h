@@ -6,7 +6,7 @@
 #include "core/state.h"
 
 /* Requests a drain of the PMC. Does nothing if the PMC does not record. */
-void drain_ask(struct pmc *pmc);
+void drain_schedule(struct pmc *pmc);
 /* Returns the time for the next drain_tick(), or UINT64_MAX. */
 uint64_t drain_deadline(const struct engine *engine);
 void drain_tick(struct engine *engine, uint64_t now_ns);

@@ -145,7 +145,7 @@ size_t log_reader_bytes(const struct log_reader *reader)
 /* ---- a reply ---- */
 
 /* The reader's position, restored if the reply cannot be delivered. */
-struct place {
+struct reader_position {
     struct log_cursor cursor;
     uint64_t told_sets;
     bool closed;
@@ -153,22 +153,22 @@ struct place {
 
 struct reply {
     struct log_reader *reader;
-    struct place begun; /* position before this reply */
-    size_t room;        /* requested bytes */
+    struct reader_position begun; /* position before this reply */
+    size_t room;                  /* requested bytes */
     struct buf records, text;
     bool failed; /* ENOMEM */
 };
 
-static struct place place_of(const struct log_reader *reader)
+static struct reader_position position_of(const struct log_reader *reader)
 {
-    return (struct place){
+    return (struct reader_position){
         .cursor = reader->cursor ? log_place(reader->cursor) : (struct log_cursor){.log = NULL},
         .told_sets = reader->told_sets,
         .closed = reader->closed,
     };
 }
 
-static void place_back(struct log_reader *reader, const struct place *place)
+static void position_restore(struct log_reader *reader, const struct reader_position *place)
 {
     if (place->cursor.log)
         log_back(reader->cursor, &place->cursor);
@@ -185,7 +185,7 @@ static bool reply_take(struct reply *reply, size_t max)
 {
     struct log_reader *reader = reply->reader;
     const struct log_form *form = reader->form;
-    const struct place before = place_of(reader);
+    const struct reader_position before = position_of(reader);
     const size_t begun = reply->text.len;
     /* records start at a multiple of 8 of the text, except after one that was converted */
     const bool direct = form->in_place && begun % sizeof(uint64_t) == 0;
@@ -209,7 +209,7 @@ static bool reply_take(struct reply *reply, size_t max)
     reply->failed |= reply->text.failed;
     if (!reply->failed && (reply->text.len <= reply->room || (max == 1 && begun == 0)))
         return true;
-    place_back(reader, &before);
+    position_restore(reader, &before);
     reply->text.len = begun;
     return false;
 }
@@ -249,7 +249,7 @@ static int reply_give(struct call *call, struct log_reader *reader)
 {
     struct reply reply = {
         .reader = reader,
-        .begun = place_of(reader),
+        .begun = position_of(reader),
         .room = call->room < ROOM_MOST ? call->room : ROOM_MOST,
     };
     int rc = reader->headed ? CALL_DONE : slow_admit(call);
@@ -268,7 +268,7 @@ static int reply_give(struct call *call, struct log_reader *reader)
     else if (reply.text.len > call->room) /* store the tail of a long record for the next read */
         rc = open_file_keep(call, reply.text.len - call->room);
     if (rc) {
-        place_back(reader, &reply.begun);
+        position_restore(reader, &reply.begun);
         buf_free(&reply.text);
         return rc;
     }
@@ -293,7 +293,7 @@ static struct log_reader *reader_of(struct call *call, const struct log_form *fo
  * Waits for the last records of a released PMC. They are added when its counters are closed, and
  * that wakes the reader.
  */
-static int stream_rest(struct call *call, struct log_reader *reader)
+static int wait_last_records(struct call *call, struct log_reader *reader)
 {
     if (!reader->cursor || reader->closed)
         return CALL_DONE;
@@ -306,7 +306,7 @@ static int stream_rest(struct call *call, struct log_reader *reader)
 }
 
 /* Updates the reader from the PMC. Returns false on ENOMEM. */
-static bool reader_look(struct call *call, struct log_reader *reader)
+static bool reader_update(struct call *call, struct log_reader *reader)
 {
     if (!log_reader_learn(reader, call->pmc) || !reader_follow(reader, call->pmc))
         return false;
@@ -330,13 +330,13 @@ static int stream_log(struct call *call, const struct log_form *form)
     do {
         struct pmc *pmc = call->pmc; /* read it again after each reply: the PMC may be released */
 
-        if (pmc && !reader_look(call, reader))
+        if (pmc && !reader_update(call, reader))
             return err_nomem(&call->err);
         call->wait_for = reader->pmc;
         if (reader->facts.class && reader_ready(reader))
             rc = reply_give(call, reader);
         else if (!pmc)
-            return stream_rest(call, reader);
+            return wait_last_records(call, reader);
         else if (!records_come(pmc))
             return CALL_DONE;
         else
@@ -378,7 +378,7 @@ static void begin_log(struct call *call, const struct log_form *form)
     struct log_reader *reader = reader_of(call, form);
 
     if (reader)
-        reader_look(call, reader);
+        reader_update(call, reader);
 }
 
 void begin_samples(struct call *call)

@@ -53,7 +53,7 @@ uint64_t class_closed_rows(const struct row_class *class)
     return set;
 }
 
-uint64_t claim_got(const struct claim *claim)
+uint64_t claim_rows(const struct claim *claim)
 {
     uint64_t set = 0;
 
@@ -95,7 +95,7 @@ static void slots_write(struct row_class *class, unsigned cpu, struct cpu_slots 
 static void claim_change(struct rows *rows, const struct claim *claim, bool book)
 {
     struct row_class *class = claim_class(rows, claim);
-    const uint64_t got = claim_got(claim);
+    const uint64_t got = claim_rows(claim);
 
     if (!claim->system) {
         for (uint64_t set = got; set != 0;) {
@@ -161,7 +161,7 @@ void rows_release(struct rows *rows, struct claim *claim)
 
 /* Returns true if the rows of the claim are within its masks, as many as needed, and not repeated.
  */
-static bool claim_sound(const struct row_class *class, const struct claim *claim)
+static bool claim_is_valid(const struct row_class *class, const struct claim *claim)
 {
     uint64_t seen = 0;
 
@@ -181,9 +181,9 @@ bool rows_retake(struct rows *rows, struct claim *claim)
 {
     struct row_class *class = claim_class(rows, claim);
     const struct cpus *cpus = claim->system ? &claim->cpus : &rows->possible;
-    const uint64_t got = claim_got(claim);
+    const uint64_t got = claim_rows(claim);
 
-    if (!claim_sound(class, claim) ||
+    if (!claim_is_valid(class, claim) ||
         (claim->system && cpus_count(&claim->cpus) > 0 && (class_thread_rows(class) & got) != 0))
         return false;
     for (int c = cpus_next(cpus, 0); c >= 0; c = cpus_next(cpus, c + 1))
@@ -367,7 +367,7 @@ void rows_view(const struct rows *rows, uint64_t instance, unsigned cpu, unsigne
     for (unsigned i = 0; class != NULL && i < class->claims.n; i++) {
         const struct claim *claim = class->claims.items[i];
 
-        if ((claim_got(claim) & row_bit(row)) == 0 ||
+        if ((claim_rows(claim) & row_bit(row)) == 0 ||
             (claim->system && !cpus_has(&claim->cpus, cpu)) ||
             (instance && claim->instance != instance))
             continue;

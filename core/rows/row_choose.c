@@ -122,7 +122,7 @@ static unsigned row_owned(const struct row_class *class, const struct claim *cla
         const struct claim *other = class->claims.items[i];
 
         n += other != claim && !other->system && claim_same_owner(other, claim) &&
-             (claim_got(other) & row_bit(row)) != 0;
+             (claim_rows(other) & row_bit(row)) != 0;
     }
     return n;
 }
@@ -423,7 +423,7 @@ static void search_rows(struct search *s, unsigned a, uint64_t *blocked, uint64_
     *blocked = *busy = 0;
     for (unsigned b = 0; b < s->class->claims.n; b++) {
         const struct claim *other = s->class->claims.items[b];
-        const uint64_t got = claim_got(other) & fits;
+        const uint64_t got = claim_rows(other) & fits;
 
         if (b == a || got == 0 || s->nodes[b].state == DISPLACED || !search_conflict(s, a, b))
             continue;
@@ -459,8 +459,8 @@ static bool choice_settle(struct search *s, struct choice *choice)
 
     claim_give(claim, choice->wants);
     for (unsigned b = 0; b < s->class->claims.n; b++) {
-        if (s->nodes[b].state != AT_REST || (claim_got(s->class->claims.items[b]) & fits) == 0 ||
-            (claim_got(s->class->claims.items[b]) & claim_got(claim)) == 0 ||
+        if (s->nodes[b].state != AT_REST || (claim_rows(s->class->claims.items[b]) & fits) == 0 ||
+            (claim_rows(s->class->claims.items[b]) & claim_rows(claim)) == 0 ||
             !search_conflict(s, choice->claim, b))
             continue;
         s->nodes[b].state = DISPLACED;
@@ -555,17 +555,17 @@ static bool search_next(struct search *s)
 /* ---- the operation ---- */
 
 /* Returns true if the claim has no conflict where it is, which is the usual case. */
-static bool claim_at_peace(const struct rows *rows, const struct claim *claim,
-                           bool (*conflict)(void *ctx, uint64_t a, uint64_t b), void *ctx)
+static bool claim_has_no_conflict(const struct rows *rows, const struct claim *claim,
+                                  bool (*conflict)(void *ctx, uint64_t a, uint64_t b), void *ctx)
 {
     const struct row_class *class = &rows->classes[claim->class_index];
-    const uint64_t got = claim_got(claim);
+    const uint64_t got = claim_rows(claim);
 
     for (unsigned i = 0; i < class->claims.n; i++) {
         const struct claim *other = class->claims.items[i];
 
         if (other != claim && !other->system && other->pmc != claim->pmc &&
-            (claim_got(other) & got) != 0 && conflict(ctx, claim->pmc, other->pmc))
+            (claim_rows(other) & got) != 0 && conflict(ctx, claim->pmc, other->pmc))
             return false;
     }
     return true;
@@ -603,7 +603,7 @@ int rows_arrange(struct rows *rows, struct claim *claim,
                             .allowed = class_all(class) & ~class_closed_rows(class)};
     bool done;
 
-    if (claim->system || claim->n == 0 || claim_at_peace(rows, claim, conflict, ctx))
+    if (claim->system || claim->n == 0 || claim_has_no_conflict(rows, claim, conflict, ctx))
         return 0;
     for (unsigned i = 0; i < class->claims.n; i++)
         if (!class->claims.items[i]->system)

@@ -58,7 +58,7 @@ static inline uint64_t slots_closed(const struct cpu_slots *slots)
 uint64_t class_all(const struct row_class *class);         /* every row */
 uint64_t class_thread_rows(const struct row_class *class); /* rows > 0 */
 uint64_t class_closed_rows(const struct row_class *class); /* rows < 0 */
-uint64_t claim_got(const struct claim *claim);
+uint64_t claim_rows(const struct claim *claim);
 uint64_t claim_fits(const struct claim *claim);
 unsigned claim_needed(const struct claim *claim);
 /* Book or unbook the rows of the claim. The caller calls foreign_settle() after that. */

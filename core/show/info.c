@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void fact(struct buf *out, const char *name, uint64_t value)
+static void print_fact(struct buf *out, const char *name, uint64_t value)
 {
     buf_printf(out, "%s %" PRIu64 "\n", name, value);
 }
@@ -19,7 +19,7 @@ static void fact(struct buf *out, const char *name, uint64_t value)
 int show_info_version(struct call *call)
 {
     buf_str(call->out, "pmcfs " PMCFS_VERSION "\n");
-    fact(call->out, "interface", PMCFS_INTERFACE);
+    print_fact(call->out, "interface", PMCFS_INTERFACE);
     return CALL_DONE;
 }
 
@@ -162,36 +162,36 @@ int show_info_stats(struct call *call)
     struct buf *out = call->out;
 
     /* hwpmc's eight statistics, or the nearest equivalents */
-    fact(out, "intr_ignored", logs.hidden);
-    fact(out, "intr_processed", logs.records);
-    fact(out, "intr_bufferfull", logs.kernel_lost);
-    fact(out, "syscalls", work->operations);
-    fact(out, "syscall_errors", work->failed);
-    fact(out, "buffer_requests", logs.records + logs.refused);
-    fact(out, "buffer_requests_failed", logs.refused);
-    fact(out, "log_sweeps", work->drained);
-    fact(out, "pmcs", pmcs->n);
-    fact(out, "descriptors", all ? engine->fds_used : instance->share->used[USED_FDS]);
-    fact(out, "attaches", work->attaches);
-    fact(out, "attaches_raced", work->raced);
-    fact(out, "log_lost", logs.lost + logs.refused);
-    fact(out, "kernel_lost", logs.kernel_lost);
-    fact(out, "throttled", logs.throttled);
-    fact(out, "hidden", logs.hidden);
+    print_fact(out, "intr_ignored", logs.hidden);
+    print_fact(out, "intr_processed", logs.records);
+    print_fact(out, "intr_bufferfull", logs.kernel_lost);
+    print_fact(out, "syscalls", work->operations);
+    print_fact(out, "syscall_errors", work->failed);
+    print_fact(out, "buffer_requests", logs.records + logs.refused);
+    print_fact(out, "buffer_requests_failed", logs.refused);
+    print_fact(out, "log_sweeps", work->drained);
+    print_fact(out, "pmcs", pmcs->n);
+    print_fact(out, "descriptors", all ? engine->fds_used : instance->share->used[USED_FDS]);
+    print_fact(out, "attaches", work->attaches);
+    print_fact(out, "attaches_raced", work->raced);
+    print_fact(out, "log_lost", logs.lost + logs.refused);
+    print_fact(out, "kernel_lost", logs.kernel_lost);
+    print_fact(out, "throttled", logs.throttled);
+    print_fact(out, "hidden", logs.hidden);
     if (!all)
         return CALL_DONE;
     for (unsigned i = 0; i < STAT_COUNT; i++)
-        fact(out, names[i], engine->stats[i]);
-    fact(out, "processes", engine->procs.n);
-    fact(out, "descriptors_limit", engine->fd_limit);
-    fact(out, "instances", engine->instances.n);
+        print_fact(out, names[i], engine->stats[i]);
+    print_fact(out, "processes", engine->procs.n);
+    print_fact(out, "descriptors_limit", engine->fd_limit);
+    print_fact(out, "instances", engine->instances.n);
     return CALL_DONE;
 }
 
 int show_info_tsc(struct call *call)
 {
-    fact(call->out, "rate_hz", call->engine->host->tsc_hz(call->engine->host_state));
-    fact(call->out, "value", call->engine->host->tsc(call->engine->host_state));
+    print_fact(call->out, "rate_hz", call->engine->host->tsc_hz(call->engine->host_state));
+    print_fact(call->out, "value", call->engine->host->tsc(call->engine->host_state));
     return CALL_DONE;
 }
 

@@ -38,7 +38,7 @@ static bool item_valid(const struct snapshot_item *item)
 }
 
 /* Sets the error for an instance that was removed during the snapshot. */
-static int say_gone(struct call *call)
+static int refuse_gone_instance(struct call *call)
 {
     return err_set(&call->err, P26, "the instance of this file was removed");
 }
@@ -48,7 +48,7 @@ static int print_counts(struct call *call, struct snapshot *snapshot)
     struct buf *out = call->out;
 
     if (!call->instance)
-        return say_gone(call);
+        return refuse_gone_instance(call);
     for (unsigned p = 0; p < snapshot->n; p++) {
         const struct snapshot_item *item = &snapshot->item[p];
 
@@ -323,7 +323,7 @@ static void print_health(const struct engine *engine, struct buf *out)
 static int print_metrics(struct call *call, struct snapshot *snapshot)
 {
     if (!call->instance)
-        return say_gone(call);
+        return refuse_gone_instance(call);
     print_values(call->out, snapshot);
     print_families(call->out, snapshot);
     if (instance_is_root(call->instance))

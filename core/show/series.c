@@ -19,13 +19,13 @@ static uint64_t interval_ns(const struct pmc *pmc)
     return settings_number(&pmc->settings, KEY_INTERVAL) * 1000000;
 }
 
-static bool goes_on(const struct pmc *pmc)
+static bool is_started(const struct pmc *pmc)
 {
     return !state_table[pmc->state].settable;
 }
 
 /* Returns true before the first start: readers wait for lines, as in samples. */
-static bool not_yet(const struct pmc *pmc)
+static bool never_started(const struct pmc *pmc)
 {
     return pmc->state == PMC_ALLOCATED && !pmc->run.first_start_ns;
 }
@@ -33,7 +33,7 @@ static bool not_yet(const struct pmc *pmc)
 /* Returns true if the reader has had lines of the present run. */
 static bool same_run(const struct pmc *pmc, const struct series_cursor *cursor)
 {
-    return goes_on(pmc) && cursor->begun && !cursor->ended &&
+    return is_started(pmc) && cursor->begun && !cursor->ended &&
            pmc->run.started_ns == cursor->pmc_start && pmc->resets == cursor->resets;
 }
 
@@ -83,8 +83,8 @@ static void columns(struct call *call, const struct pmc *pmc, struct series_curs
 }
 
 /* Prints the counts since the previous line, and their metrics. */
-static void line(struct call *call, const struct pmc *pmc, struct series_cursor *cursor,
-                 const struct tally *tally, bool partial, uint64_t now_ns)
+static void print_line(struct call *call, const struct pmc *pmc, struct series_cursor *cursor,
+                       const struct tally *tally, bool partial, uint64_t now_ns)
 {
     struct counted counted;
     const struct host *host = pmc->engine->host;
@@ -159,13 +159,13 @@ static int series_print(struct call *call, struct snapshot *snapshot)
     if (pmc->set != item->set)
         return CALL_DONE; /* end of file: the set has changed */
     if (rest_is_due(pmc, cursor)) {
-        line(call, pmc, cursor, item->total, item->partial,
-             now_ns); /* the lines add up to the count */
+        print_line(call, pmc, cursor, item->total, item->partial,
+                   now_ns); /* the lines add up to the count */
         cursor->ended = true;
         return CALL_DONE;
     }
     if (!same_run(pmc, cursor)) {
-        if (goes_on(pmc))
+        if (is_started(pmc))
             sequence_begin(call, pmc, cursor, item->total, now_ns);
         return CALL_DONE;
     }
@@ -174,7 +174,7 @@ static int series_print(struct call *call, struct snapshot *snapshot)
     uint64_t skipped = (now_ns - cursor->due_ns) / interval_ns(pmc);
     if (skipped)
         buf_printf(call->out, "# skipped %" PRIu64 "\n", skipped);
-    line(call, pmc, cursor, item->total, item->partial, now_ns);
+    print_line(call, pmc, cursor, item->total, item->partial, now_ns);
     cursor->due_ns = next_due(pmc, now_ns);
     return CALL_DONE;
 }
@@ -197,11 +197,11 @@ int stream_series(struct call *call)
         cursor->n = pmc->set->n;
     }
     bool no_interval = settings_number(&pmc->settings, KEY_INTERVAL) == UINT64_MAX;
-    if (!no_interval && not_yet(pmc) && !rest_is_due(pmc, cursor)) {
+    if (!no_interval && never_started(pmc) && !rest_is_due(pmc, cursor)) {
         call->wait_for = pmc->id;
         return call->nonblock ? -EAGAIN : CALL_WAIT;
     }
-    if ((no_interval || !goes_on(pmc)) && !rest_is_due(pmc, cursor)) {
+    if ((no_interval || !is_started(pmc)) && !rest_is_due(pmc, cursor)) {
         if (!cursor->begun && !cursor->ended) {
             columns(call, pmc, cursor);
             if (no_interval)
@@ -225,7 +225,7 @@ unsigned poll_series(struct call *call)
         call->wait_until_ns = cursor->due_ns;
         return 0;
     }
-    if (settings_number(&pmc->settings, KEY_INTERVAL) != UINT64_MAX && not_yet(pmc))
+    if (settings_number(&pmc->settings, KEY_INTERVAL) != UINT64_MAX && never_started(pmc))
         return 0;
     return EPOLLIN | EPOLLRDNORM;
 }
@@ -350,7 +350,7 @@ unsigned poll_state(struct call *call)
 }
 
 /* Returns true if there was a snapshot since the last reset. */
-static bool polled_known(const struct pmc *pmc)
+static bool snapshot_is_valid(const struct pmc *pmc)
 {
     return pmc->poll.ns && pmc->poll.resets == pmc->resets;
 }
@@ -365,7 +365,7 @@ unsigned poll_count(struct call *call)
 
     if (!open || !pmc->set || !is_notified(pmc))
         return level;
-    bool fresh = polled_known(pmc) && call->now_ns - pmc->poll.ns < notify_ns(pmc->engine);
+    bool fresh = snapshot_is_valid(pmc) && call->now_ns - pmc->poll.ns < notify_ns(pmc->engine);
     if (costly && !fresh && !pmc->busy) {
         pmc->poll.notify = true;
         pmc_defer(pmc, WORK_SNAPSHOT);
@@ -375,7 +375,7 @@ unsigned poll_count(struct call *call)
     }
     pmc = call->pmc;
     open = call->open;
-    if (!polled_known(pmc) || (costly && !fresh && !open->has_seen))
+    if (!snapshot_is_valid(pmc) || (costly && !fresh && !open->has_seen))
         return level;
     if (!open->has_seen) {
         open->has_seen = true;

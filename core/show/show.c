@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int no_event(struct call *call)
+static int refuse_no_event(struct call *call)
 {
     return err_set(&call->err, P08, "%s has no event yet: write one to event", call->pmc->name);
 }
@@ -283,7 +283,7 @@ int show_status(struct call *call)
 
 /* ---- counts ---- */
 
-static int count_refused(struct call *call, const struct pmc *pmc, const struct tally *tally)
+static int refuse_count(struct call *call, const struct pmc *pmc, const struct tally *tally)
 {
     bool started = pmc->state == PMC_RUNNING || pmc->state == PMC_LOST;
 
@@ -303,7 +303,7 @@ static int print_count(struct call *call, struct snapshot *snapshot)
 {
     const struct snapshot_item *item = &snapshot->item[0];
     const struct pmc *pmc = item->pmc;
-    int rc = count_refused(call, pmc, item->total);
+    int rc = refuse_count(call, pmc, item->total);
 
     if (rc)
         return rc;
@@ -329,7 +329,7 @@ int show_count(struct call *call)
         return CALL_DONE;
     }
     if (!call->pmc->set)
-        return no_event(call);
+        return refuse_no_event(call);
     return snapshot_take(call, &call->pmc, 1, true, false, print_count);
 }
 
@@ -392,14 +392,14 @@ static int print_ratios(struct call *call, struct snapshot *snapshot)
 int show_ratios(struct call *call)
 {
     if (!call->pmc->set)
-        return no_event(call);
+        return refuse_no_event(call);
     return snapshot_take(call, &call->pmc, 1, true, false, print_ratios);
 }
 
 int show_detail(struct call *call)
 {
     if (!call->pmc->set)
-        return no_event(call);
+        return refuse_no_event(call);
     return snapshot_take(call, &call->pmc, 1, true, true, print_detail);
 }
 
@@ -433,11 +433,11 @@ uint64_t bound_pmc(const struct call *call)
 uint64_t bound_log(const struct call *call)
 {
     const struct pmc *pmc = call->pmc;
-    bool goes_on = !state_table[pmc->state].settable && pmc->settings.word[KEY_LOG];
+    bool is_recording = !state_table[pmc->state].settable && pmc->settings.word[KEY_LOG];
     struct log_stats stats;
 
     pmc_log_stats(pmc, &stats);
-    return ONE + WORD * (goes_on ? log_size(pmc->engine, &pmc->settings) : stats.bytes);
+    return ONE + WORD * (is_recording ? log_size(pmc->engine, &pmc->settings) : stats.bytes);
 }
 
 /* The length of a stream is not known; less(1) shows no more than this. */

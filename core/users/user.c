@@ -114,14 +114,14 @@ void user_unref(struct user *user)
 
 /* ---- charging ---- */
 
-static enum resource counted(enum resource what)
+static enum resource charged_as(enum resource what)
 {
     return what == USED_TEXTS ? USED_BYTES : what;
 }
 
 void user_add(struct user *user, enum resource what, int64_t n)
 {
-    what = counted(what);
+    what = charged_as(what);
     if (user->of) {
         user->of->used[what] += (uint64_t)n;
         user->share->used[what] += (uint64_t)n;
@@ -137,11 +137,11 @@ static uint64_t limit_of(const struct user *user, enum resource what)
     uint64_t limit, more;
 
     if (user->uid == NO_UID) {
-        limit = user->limit[counted(what)];
+        limit = user->limit[charged_as(what)];
         more = limit / 4 + TEXTS_HERE;
         limit = limit ? limit : UINT64_MAX;
     } else {
-        limit = tunable_u64(&engine->tunables, resources[counted(what)].tunable);
+        limit = tunable_u64(&engine->tunables, resources[charged_as(what)].tunable);
         more = TEXTS;
     }
     if (what == USED_FDS && user->uid != NO_UID && limit > engine->fd_limit / 4)
@@ -151,13 +151,13 @@ static uint64_t limit_of(const struct user *user, enum resource what)
 
 static uint64_t left_of(const struct user *user, enum resource what)
 {
-    const uint64_t limit = limit_of(user, what), used = user->used[counted(what)];
+    const uint64_t limit = limit_of(user, what), used = user->used[charged_as(what)];
 
     return limit > used ? limit - used : 0;
 }
 
 /* Returns the account with the least left: the user or the instance. */
-static const struct user *scarce(const struct user *user, enum resource what)
+static const struct user *scarcer_account(const struct user *user, enum resource what)
 {
     if (!user->of)
         return user;
@@ -166,19 +166,19 @@ static const struct user *scarce(const struct user *user, enum resource what)
 
 uint64_t user_left(const struct user *user, enum resource what)
 {
-    return left_of(scarce(user, what), what);
+    return left_of(scarcer_account(user, what), what);
 }
 
 uint64_t user_limit(const struct user *user, enum resource what)
 {
-    return limit_of(scarce(user, what), what);
+    return limit_of(scarcer_account(user, what), what);
 }
 
 /* Charges one account unless that exceeds its limit. Safe against charges by other threads. */
 static bool charge_within(struct user *user, enum resource what, uint64_t n)
 {
     const uint64_t limit = limit_of(user, what);
-    _Atomic uint64_t *const used = &user->used[counted(what)];
+    _Atomic uint64_t *const used = &user->used[charged_as(what)];
     uint64_t before = *used;
 
     do
@@ -199,10 +199,10 @@ bool user_charge(struct user *user, enum resource what, int64_t n)
     if (!charge_within(user->of, what, (uint64_t)n))
         return false;
     if (!charge_within(user->share, what, (uint64_t)n)) {
-        user->of->used[counted(what)] -= (uint64_t)n;
+        user->of->used[charged_as(what)] -= (uint64_t)n;
         return false;
     }
-    user->used[counted(what)] += (uint64_t)n;
+    user->used[charged_as(what)] += (uint64_t)n;
     return true;
 }
 
@@ -213,20 +213,21 @@ bool user_charge_log(void *user, int64_t bytes)
 
 const char *user_limit_name(const struct user *user, enum resource what)
 {
-    return scarce(user, what)->uid == NO_UID ? resources[counted(what)].here
-                                             : tunable_row(resources[counted(what)].tunable)->name;
+    return scarcer_account(user, what)->uid == NO_UID
+               ? resources[charged_as(what)].here
+               : tunable_row(resources[charged_as(what)].tunable)->name;
 }
 
 const char *user_limit_shown(const struct user *user, enum resource what)
 {
     static _Thread_local char text[96];
-    const struct user *scarcest = scarce(user, what);
-    const uint64_t limit = limit_of(scarcest, counted(what));
+    const struct user *scarcest = scarcer_account(user, what);
+    const uint64_t limit = limit_of(scarcest, charged_as(what));
     const bool quarter = what == USED_FDS && limit == user->engine->fd_limit / 4;
 
     snprintf(text, sizeof text, "%s%s (%" PRIu64 " %s)",
              scarcest->uid == NO_UID ? "this instance's " : "",
              quarter ? "a quarter of RLIMIT_NOFILE" : user_limit_name(user, what), limit,
-             resources[counted(what)].unit);
+             resources[charged_as(what)].unit);
     return text;
 }
