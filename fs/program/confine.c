@@ -56,12 +56,12 @@ static const int usual[] = {
 #define N_USED  (sizeof used / sizeof *used)
 #define N_USUAL (sizeof usual / sizeof *usual)
 
-static bool has(int capability)
+static bool has_capability(int capability)
 {
     return capng_have_capability(CAPNG_PERMITTED, (unsigned)capability) != 0;
 }
 
-static void without(int capability, const char *what)
+static void warn_without(int capability, const char *what)
 {
     char name[32] = "";
     const char *lower = capng_capability_to_name((unsigned)capability);
@@ -87,7 +87,7 @@ static void descriptors_report(void)
 bool capability_held(int capability)
 {
     capng_get_caps_process();
-    return has(capability);
+    return has_capability(capability);
 }
 
 void capabilities_report(void)
@@ -96,10 +96,10 @@ void capabilities_report(void)
     for (size_t i = 0; i < N_USED; i++) {
         int instead = used[i].instead;
 
-        if (has(used[i].capability) || (instead != NEVER && has(instead)))
+        if (has_capability(used[i].capability) || (instead != NEVER && has_capability(instead)))
             continue;
         if (used[i].without)
-            without(used[i].capability, used[i].without);
+            warn_without(used[i].capability, used[i].without);
         else
             descriptors_report();
     }
@@ -108,9 +108,9 @@ void capabilities_report(void)
 
         for (size_t j = 0; j < N_USED; j++)
             reported |= used[j].capability == usual[i];
-        if (!has(usual[i]) && !reported)
-            without(usual[i],
-                    "only users with CAP_SYS_PTRACE can attach to processes that have it");
+        if (!has_capability(usual[i]) && !reported)
+            warn_without(usual[i],
+                         "only users with CAP_SYS_PTRACE can attach to processes that have it");
     }
 }
 
@@ -121,10 +121,10 @@ static bool capabilities_drop(void)
 
     capng_get_caps_process();
     for (size_t i = 0; i < N_USED; i++)
-        if (has(used[i].capability) && !used[i].at_start)
+        if (has_capability(used[i].capability) && !used[i].at_start)
             effective |= UINT64_C(1) << used[i].capability;
     for (size_t i = 0; i < N_USUAL; i++)
-        if (has(usual[i]))
+        if (has_capability(usual[i]))
             permitted |= UINT64_C(1) << usual[i];
     permitted |= effective;
     capng_clear(CAPNG_SELECT_ALL);

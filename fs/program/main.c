@@ -373,7 +373,7 @@ static int mount_run(void)
 }
 
 /* Handles --help and similar options. Returns the exit status, or -1 to mount the tree. */
-static int questions_answer(void)
+static int run_query_options(void)
 {
     struct buf text;
 
@@ -425,7 +425,7 @@ static int run(void)
     messages_of_fuse();
     status = options_read(&options, &linux_host, argc, argv);
     if (status == 0)
-        status = questions_answer();
+        status = run_query_options();
     if (status >= 0)
         return status;
     worker.place = (struct mount_settings){options.source, options.mountpoint, options.mount_flags,
@@ -465,7 +465,7 @@ int main(int count, char **words)
     argv = words;
     status = run();
     if (!began)
-        upgrade_back(&options, argv, why);
+        upgrade_roll_back(&options, argv, why);
     options_free(&options);
     return status;
 }

@@ -143,7 +143,7 @@ static bool worker_start(void)
 }
 
 /* Returns the pause before the next worker: none after SIGKILL or if the worker ran for a while. */
-static unsigned back_off(int status)
+static unsigned restart_pause(int status)
 {
     struct timespec now;
 
@@ -163,7 +163,7 @@ static unsigned back_off(int status)
 }
 
 /* Drops all state: an empty mount is better than one that hangs. */
-static void state_give_up(void)
+static void discard_state(void)
 {
     message_log(
         LOG_CRIT,
@@ -183,9 +183,9 @@ static bool worker_ended(int status)
         return false;
     if (me.ending)
         return false;
-    pause_ms(back_off(status));
+    pause_ms(restart_pause(status));
     if (me.unready >= LOADS_MAX)
-        state_give_up();
+        discard_state();
     me.inflight->restarts++;
     me.inflight->last_status = status;
     me.inflight->last_worker = me.worker;
@@ -242,7 +242,8 @@ static void program_replace(pid_t requester)
 
 /* ---- start ---- */
 
-static bool begin(struct inflight *inflight, int inflight_fd, const struct options *options)
+static bool supervisor_init(struct inflight *inflight, int inflight_fd,
+                            const struct options *options)
 {
     const int numbers[] = {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
     const struct timeval second = {.tv_sec = 1};
@@ -286,7 +287,7 @@ struct inflight *supervisor_resume(const struct options *options,
     struct inflight *inflight = inflight_open(options->resume);
 
     if (inflight && mount_adopt(place, inflight->fuse_fd) &&
-        begin(inflight, options->resume, options))
+        supervisor_init(inflight, options->resume, options))
         return inflight;
     message_log(LOG_ERR, "cannot start the new program: %s", strerror(errno));
     return NULL;
@@ -369,7 +370,7 @@ static int give_up(const struct mount_settings *place, const char *what)
     return 1;
 }
 
-static void offer(void)
+static void offer_upgrades(void)
 {
     me.lock_fd = upgrade_offer(me.options->mountpoint);
     fd_exempt(me.lock_fd);
@@ -384,7 +385,7 @@ static void resume(const struct options *options)
     if (!options->foreground)
         messages_to_syslog();
     worker_take_over();
-    offer();
+    offer_upgrades();
     if (failed) {
         snprintf(why, sizeof why, "the new program could not start: %s", failed);
         upgrade_refuse(me.lock_fd, why);
@@ -405,9 +406,9 @@ int supervise(struct inflight *inflight, int inflight_fd, const struct options *
     if (options->resume) {
         resume(options);
     } else {
-        if (!begin(inflight, inflight_fd, options))
+        if (!supervisor_init(inflight, inflight_fd, options))
             return give_up(place, "cannot supervise");
-        offer();
+        offer_upgrades();
         if (!worker_start())
             return give_up(place, "cannot start a worker process");
     }

@@ -299,7 +299,7 @@ int upgrade_execute(int program, pid_t worker, int lock_fd, char **argv)
     return error;
 }
 
-void upgrade_back(const struct options *options, char **argv, const char *why)
+void upgrade_roll_back(const struct options *options, char **argv, const char *why)
 {
     const char *back = options->resume ? strchr(options->resume_words, ',') : NULL;
     static char resume[600];

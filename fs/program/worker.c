@@ -133,7 +133,7 @@ static bool fs_load(struct fs *fs, const struct tunables *tunables, struct err *
 }
 
 /* A state that cannot be loaded ends the process. */
-static void reload_die(const struct err *err)
+static void reload_abort(const struct err *err)
 {
     message_log(LOG_CRIT, "the state cannot be loaded: %s", err->text);
     abort();
@@ -161,7 +161,7 @@ static void fs_reload(struct fs *fs)
     engine_settle(fs->tree.engine);
     fs_record(fs);
     if (!engine_check(fs->tree.engine, &err))
-        reload_die(&err);
+        reload_abort(&err);
     for (handle = fs->handles; handle; handle = handle->hh.next) {
         const uint64_t kept = handle->open.kept_bytes;
 
@@ -171,7 +171,7 @@ static void fs_reload(struct fs *fs)
     wait_forget_charges(&fs->queues);
     engine_forget(fs->tree.engine);
     if (!fs_load(fs, &tunables, &err))
-        reload_die(&err);
+        reload_abort(&err);
     fs->tree.engine->stats[STAT_RELOADS]++;
     poll_announce(&fs->queues);
     wait_expire(&fs->queues, UINT64_MAX);
@@ -186,7 +186,7 @@ static void fs_reload(struct fs *fs)
 /* ---- host, backend, engine ---- */
 
 /* Logs one line with the reason if there is no usable PMU. */
-static void machine_report(const struct fs *fs)
+static void hardware_report(const struct fs *fs)
 {
     static const char key[] = "hardware_pmu no: ";
     const struct class_info *classes;
@@ -334,7 +334,7 @@ static void fs_serve(struct fs *fs, struct worker *worker)
     fs->inflight->serves = fs->inflight->ready = true;
     if (!fs->inflight->begun) {
         if (worker->options->foreground)
-            machine_report(fs);
+            hardware_report(fs);
         background_ready(worker->ready_fd);
         fs->inflight->begun = true;
     }

@@ -20,7 +20,7 @@
 
 /* ---- read ---- */
 
-static size_t at_most(size_t a, size_t b)
+static size_t min_size(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
@@ -64,7 +64,7 @@ static bool text_continue(struct request *rq)
     at = (size_t)(rq->off - place->base);
     if (at < place->len && !place->text.block)
         return false;
-    n = at < place->len ? at_most(rq->size, place->len - at) : 0;
+    n = at < place->len ? min_size(rq->size, place->len - at) : 0;
     slice_copy(rq, n > 0 ? text_of(&place->text) + at : "", n);
     if (at + n >= place->len && !snapshot)
         text_forget(rq);
@@ -79,8 +79,8 @@ static int text_done(struct request *rq)
 {
     struct text_place *place = &rq->handle->place;
     const off_t base = place->written ? rq->off : 0;
-    const size_t len = rq->out.len, at = at_most((size_t)(rq->off - base), len);
-    const size_t n = at_most(rq->size, len - at);
+    const size_t len = rq->out.len, at = min_size((size_t)(rq->off - base), len);
+    const size_t n = min_size(rq->size, len - at);
     const bool all = at + n == len, keep = !all || (rq->node.row->flags & FILE_SNAPSHOT);
     int rc = 0;
 
@@ -117,11 +117,11 @@ static int stream_run(struct request *rq)
         if (rq->off < begin || rq->off > place->base)
             return -ESPIPE;
         slice_copy(rq, text_of(&place->last) + (rq->off - begin),
-                   at_most(rq->size, (size_t)(place->base - rq->off)));
+                   min_size(rq->size, (size_t)(place->base - rq->off)));
         return CALL_DONE;
     }
     if (place->text.block) { /* the rest of the last reply */
-        const size_t n = at_most(rq->size, place->len - place->taken);
+        const size_t n = min_size(rq->size, place->len - place->taken);
 
         slice_copy(rq, text_of(&place->text) + place->taken, n);
         place->taken += n;
@@ -145,7 +145,7 @@ static int stream_done(struct request *rq)
     int rc;
 
     if (!rq->slice) {
-        const size_t n = at_most(rq->size, rq->out.len), rest = rq->out.len - n;
+        const size_t n = min_size(rq->size, rq->out.len), rest = rq->out.len - n;
 
         rq->slice = n > 0 ? rq->out.data : "";
         rq->slice_len = n;
@@ -187,7 +187,7 @@ static int read_run(struct request *rq)
         return request_refuse_gone(rq);
     rq->slice = NULL;
     rq->slice_len = 0;
-    rc = request_remembers(rq);
+    rc = request_make_handle(rq);
     if (rc)
         return rc;
     place = &rq->handle->place;
@@ -269,7 +269,7 @@ static int end_run(struct request *rq)
     if (!row->bound ||
         (call->rights && call->pmc && !access_read(call->pmc, call->pmc->instance, call->rights)))
         return CALL_DONE;
-    rc = request_remembers(rq);
+    rc = request_make_handle(rq);
     if (rc < 0)
         return rc;
     if (rq->handle->place.has_text && !rq->handle->place.written)
@@ -302,7 +302,7 @@ static bool is_tunable(const struct request *rq, enum tunable which)
 }
 
 /* Looks up the group of a write to `readers` before the lock is taken, because that may be slow. */
-static int write_look(struct request *rq)
+static int write_prepare(struct request *rq)
 {
     struct scan scan;
     struct word word;
@@ -403,7 +403,7 @@ void op_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size, off
     static const struct op op = {.counted = true,
                                  .is_command = true,
                                  .has_text = true,
-                                 .look = write_look,
+                                 .prepare = write_prepare,
                                  .run = write_run,
                                  .done = write_done,
                                  .invalidate = write_invalidate,

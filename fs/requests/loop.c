@@ -33,9 +33,9 @@ struct watch {
 
 struct loop_state {
     struct fs *fs;
-    int epoll_fd, kick_fd, timer_fd, signal_fd;
+    int epoll_fd, wake_fd, timer_fd, signal_fd;
     int hold_fd; /* to the supervisor; -1: none */
-    atomic_bool kicked;
+    atomic_bool woken;
     atomic_bool ended;
     pthread_mutex_t lock; /* a leaf; protects the watches */
     struct watch *watches;
@@ -71,10 +71,10 @@ struct loop_state *loop_new(int hold_fd)
     pthread_mutex_init(&loop->hold_lock, NULL);
     loop->hold_fd = hold_fd;
     loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    loop->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    loop->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     loop->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     loop->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (loop_add(loop, loop->kick_fd) < 0 || loop_add(loop, loop->timer_fd) < 0 ||
+    if (loop_add(loop, loop->wake_fd) < 0 || loop_add(loop, loop->timer_fd) < 0 ||
         loop_add(loop, loop->signal_fd) < 0) {
         loop_free(loop);
         return NULL;
@@ -84,7 +84,7 @@ struct loop_state *loop_new(int hold_fd)
 
 void loop_free(struct loop_state *loop)
 {
-    int fds[] = {loop->epoll_fd, loop->kick_fd, loop->timer_fd, loop->signal_fd};
+    int fds[] = {loop->epoll_fd, loop->wake_fd, loop->timer_fd, loop->signal_fd};
 
     for (size_t i = 0; i < sizeof fds / sizeof fds[0]; i++)
         if (fds[i] >= 0)
@@ -198,16 +198,16 @@ static void loop_call_back(struct loop_state *loop, const struct epoll_event *ev
         watch.fn(watch.arg, watch.tag);
 }
 
-void loop_kick(struct loop_state *loop)
+void loop_wake(struct loop_state *loop)
 {
-    if (!atomic_exchange(&loop->kicked, true))
-        eventfd_write(loop->kick_fd, 1);
+    if (!atomic_exchange(&loop->woken, true))
+        eventfd_write(loop->wake_fd, 1);
 }
 
 void loop_end(struct loop_state *loop)
 {
     loop->ended = true;
-    loop_kick(loop);
+    loop_wake(loop);
 }
 
 /* Invalidates the attributes of all nodes after a tunable has changed them. */
@@ -273,8 +273,8 @@ void loop_last_turn(struct loop_state *loop)
 }
 
 /* Handles events of the loop's descriptors. Returns false for other events. */
-static bool loop_own(struct loop_state *loop, const struct epoll_event *event,
-                     void (*on_signal)(struct fs *fs, int number))
+static bool loop_handle_own(struct loop_state *loop, const struct epoll_event *event,
+                            void (*on_signal)(struct fs *fs, int number))
 {
     struct signalfd_siginfo info;
     uint64_t ignored;
@@ -288,9 +288,9 @@ static bool loop_own(struct loop_state *loop, const struct epoll_event *event,
                 loop->ended = true;
             else
                 on_signal(loop->fs, (int)info.ssi_signo);
-    } else if (fd == loop->kick_fd) {
+    } else if (fd == loop->wake_fd) {
         eventfd_read(fd, &ignored); /* reset first: the next turn serves a kick in between */
-        loop->kicked = false;
+        loop->woken = false;
     } else if (read(fd, &ignored, sizeof ignored) < 0) {
         return true; /* the timer was set again */
     }
@@ -308,7 +308,7 @@ void loop_run(struct loop_state *loop, void (*on_signal)(struct fs *fs, int numb
         loop_turn(loop);
         n = epoll_wait(loop->epoll_fd, events, EVENTS_MAX, -1);
         for (int i = 0; i < n; i++)
-            watched = !loop_own(loop, &events[i], on_signal) || watched;
+            watched = !loop_handle_own(loop, &events[i], on_signal) || watched;
         if (!watched)
             continue;
         fs_lock(loop->fs);

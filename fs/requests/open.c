@@ -43,7 +43,7 @@ static void open_count(struct fs *fs, struct inflight_request *request, int open
 }
 
 /* Creates the handle at open(2), for files whose open has a state before the first read. */
-static int open_remember(struct request *rq)
+static int open_make_handle(struct request *rq)
 {
     struct fs *fs = rq->fs;
     struct handle *handle = handle_make(&fs->handles, rq->fh);
@@ -81,7 +81,7 @@ static int open_run(struct request *rq)
              !access_read(rq->call.pmc, rq->call.pmc->instance, rq->rights))
         rc = -EACCES; /* it only looks readable because of the group `readers` */
     else if (rq->open.remembers)
-        rc = open_remember(rq);
+        rc = open_make_handle(rq);
     if (rc == CALL_DONE && !was_open && (flags & FILE_FRESH))
         fs->tree.metrics_opened_ns = fs->host->realtime_ns(fs->host_state);
     open_count(fs, rq->inflight, rc == CALL_DONE);
@@ -114,7 +114,7 @@ static void open_undo(struct request *rq)
     file_close(rq->fs, rq->inflight, rq->fh, 0);
 }
 
-static int open_look(struct request *rq)
+static int open_prepare(struct request *rq)
 {
     struct fs *fs = rq->fs;
     const struct file_row *row = rq->node.row;
@@ -143,7 +143,7 @@ static int open_look(struct request *rq)
 void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
     static const struct op op = {.gone_ok = true,
-                                 .look = open_look,
+                                 .prepare = open_prepare,
                                  .run = open_run,
                                  .reply = REPLY_OPEN,
                                  .undo = open_undo};
@@ -174,7 +174,7 @@ static int poll_run(struct request *rq)
     *revents = rq->gone ? GONE : ALWAYS_READY;
     if (rq->gone || (!row->poll && !rq->poll.by_uring))
         return CALL_DONE;
-    rc = request_remembers(rq);
+    rc = request_make_handle(rq);
     if (rc)
         return rc;
     rq->handle->place.by_uring |= rq->poll.by_uring;

@@ -95,7 +95,7 @@ static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 #define SET_MODE  FUSE_SET_ATTR_MODE
 #define SET_OWNER (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID)
 
-static int setattr_look(struct request *rq)
+static int setattr_prepare(struct request *rq)
 {
     return rq->setattr.to_set & FUSE_SET_ATTR_UID && caller_superuser(rq) < 0 ? -EIO : 0;
 }
@@ -151,7 +151,7 @@ static void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to
 {
     static const struct op op = {.is_quiet = true,
                                  .locks_directory = true,
-                                 .look = setattr_look,
+                                 .prepare = setattr_prepare,
                                  .run = setattr_run,
                                  .done = attr_run,
                                  .invalidate = setattr_invalidate,
@@ -170,7 +170,7 @@ static void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to
 
 /* ---- directories ---- */
 
-static int mkdir_look(struct request *rq)
+static int mkdir_prepare(struct request *rq)
 {
     const int rc = caller_superuser(rq);
 
@@ -205,7 +205,7 @@ static void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t
                                  .counted = true,
                                  .has_text = true,
                                  .locks_directory = true,
-                                 .look = mkdir_look,
+                                 .prepare = mkdir_prepare,
                                  .run = mkdir_run,
                                  .done = entry_fill,
                                  .reply = REPLY_ENTRY};
@@ -220,7 +220,7 @@ static int refuse(struct request *rq)
                    "and rmdir NAME (not rm -r) deletes it");
 }
 
-static int rmdir_look(struct request *rq)
+static int rmdir_prepare(struct request *rq)
 {
     return rq->node.row->is == DIR_INSTANCES ? caller_superuser(rq) : 0;
 }
@@ -242,7 +242,7 @@ static void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
                                  .counted = true,
                                  .has_text = true,
                                  .locks_directory = true,
-                                 .look = rmdir_look,
+                                 .prepare = rmdir_prepare,
                                  .run = rmdir_run};
 
     op_named(&op, req, parent, name, 0);

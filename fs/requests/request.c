@@ -86,14 +86,14 @@ void fs_unlock(struct fs *fs)
     handles_free(&unused);
 }
 
-static uint64_t earlier(uint64_t a_ns, uint64_t b_ns)
+static uint64_t min_ns(uint64_t a_ns, uint64_t b_ns)
 {
     return a_ns < b_ns ? a_ns : b_ns;
 }
 
 uint64_t fs_deadline(const struct fs *fs)
 {
-    return earlier(earlier(engine_deadline(fs->tree.engine), fs->queues.deadline_ns), fs->trim_ns);
+    return min_ns(min_ns(engine_deadline(fs->tree.engine), fs->queues.deadline_ns), fs->trim_ns);
 }
 
 void fs_drain(struct fs *fs)
@@ -102,11 +102,11 @@ void fs_drain(struct fs *fs)
 
     while (engine_next_wake(fs->tree.engine, &pmc_id))
         wait_wake(&fs->queues, pmc_id);
-    serve_more(fs->serve);
+    serve_wake_thread(fs->serve);
     deadline_ns = fs_deadline(fs);
     if (deadline_ns < fs->armed_ns || fs->attributes_stale) {
-        fs->armed_ns = earlier(deadline_ns, fs->armed_ns);
-        loop_kick(fs->loop);
+        fs->armed_ns = min_ns(deadline_ns, fs->armed_ns);
+        loop_wake(fs->loop);
     }
 }
 
@@ -157,7 +157,7 @@ static void request_refresh(struct request *rq)
     call->rights = call->open ? call->open->rights : rq->rights;
 }
 
-int request_remembers(struct request *rq)
+int request_make_handle(struct request *rq)
 {
     struct handle *handle = rq->handle ? NULL : handle_make(&rq->fs->handles, rq->fh);
     int rc;
@@ -492,7 +492,7 @@ static void request_settle(struct request *rq, int rc)
 
 void request_dispatch(struct request *rq)
 {
-    const int rc = rq->op->look ? rq->op->look(rq) : 0;
+    const int rc = rq->op->prepare ? rq->op->prepare(rq) : 0;
 
     fs_lock(rq->fs);
     if (rc < 0) {
@@ -534,7 +534,7 @@ bool fs_run(struct fs *fs, bool (*task)(struct call *call, void *arg), void *arg
     return true;
 }
 
-static bool run_own(struct call *call, void *arg)
+static bool run_engine_task(struct call *call, void *arg)
 {
     (void)arg;
     return engine_task(call);
@@ -542,5 +542,5 @@ static bool run_own(struct call *call, void *arg)
 
 bool fs_run_task(struct fs *fs)
 {
-    return fs_run(fs, run_own, NULL);
+    return fs_run(fs, run_engine_task, NULL);
 }

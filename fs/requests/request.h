@@ -99,7 +99,7 @@ struct op {
     bool has_text;        /* needs rq->text; ENOMEM if it is NULL */
     bool locks_directory; /* the kernel holds a directory's lock until the reply: never waits */
     enum reply reply;
-    int (*look)(struct request *rq); /* without the lock: reads rights, looks up groups */
+    int (*prepare)(struct request *rq); /* without the lock: reads rights, looks up groups */
     /*
      * With the lock, except in its slow parts. Returns CALL_… or -errno. Runs again after a wait,
      * so it must leave nothing half done.
@@ -203,7 +203,7 @@ int request_refuse_gone(struct request *rq);
  * Needs the lock. Creates a handle for the open file of rq, if it has none, which stores the
  * position of the reader. Returns 0, P11 or E32.
  */
-int request_remembers(struct request *rq);
+int request_make_handle(struct request *rq);
 /* For threads without a slot: run a ready request, or a task of the engine. Called with the lock
  * and return without it; if there is none, return false and keep the lock. */
 bool fs_run_ready(struct fs *fs);

@@ -219,7 +219,7 @@ bool serve_init(struct fs *fs)
 }
 
 /* Takes up one request of an earlier worker. Returns false if there is none. */
-static bool serve_left(struct serve *serve)
+static bool serve_recovered(struct serve *serve)
 {
     struct fs *fs = serve->fs;
     struct inflight_request *left = inflight_next(fs->inflight, &serve->next_place);
@@ -276,7 +276,7 @@ static void serve_call(struct serve *serve)
     pthread_cond_signal(&serve->given);
 }
 
-void serve_more(struct serve *serve)
+void serve_wake_thread(struct serve *serve)
 {
     if (!self || self->serving) /* otherwise this thread looks for work next */
         serve_call(serve);
@@ -302,7 +302,7 @@ static void server_serve(struct server *server)
 
     serve->n_serving++;
     server->serving = true;
-    serve_more(serve);
+    serve_wake_thread(serve);
     fs_unlock(fs);
     while (server->serving && !fs->stopping && (n > 0 || n == -EINTR || n == -EAGAIN))
         n = serve_one(fs);
@@ -353,7 +353,7 @@ static void server_turn(struct server *server)
     struct fs *fs = serve->fs;
     const bool served = serve->n_serving > 0 || serve->n_slots == 0;
 
-    if (served && !serve->taken_up && serve_left(serve)) {
+    if (served && !serve->taken_up && serve_recovered(serve)) {
         return;
     } else if (served && fs_run_ready(fs)) {
         fs_lock(fs);

@@ -36,7 +36,7 @@ void loop_bind(struct loop_state *loop, struct fs *fs);
 /* Returns the interface for host and backend. */
 struct loop loop_interface(struct loop_state *loop);
 /* Wakes the main loop. Thread-safe, with any lock held. */
-void loop_kick(struct loop_state *loop);
+void loop_wake(struct loop_state *loop);
 /* Runs until SIGTERM, SIGINT or loop_end(). Other signals call on_signal, without the lock. */
 void loop_run(struct loop_state *loop, void (*on_signal)(struct fs *fs, int number));
 /* Stops the loop. Thread-safe. */
@@ -70,4 +70,4 @@ void serve_stop(struct fs *fs);
 /* Needs the lock. Gives up this thread's serving slot, if it has one, before a slow operation. */
 void serve_leave(struct serve *serve);
 /* Needs the lock. Wakes a thread if there is work and this thread will not do it. */
-void serve_more(struct serve *serve);
+void serve_wake_thread(struct serve *serve);

@@ -189,7 +189,7 @@ struct request *wait_take(struct wait_queues *queues, uint64_t number)
     return NULL;
 }
 
-static bool poll_any(const struct wait_queues *queues, uint64_t id)
+static bool has_pollers(const struct wait_queues *queues, uint64_t id)
 {
     const struct handle *h;
 
@@ -249,7 +249,7 @@ void wait_expire(struct wait_queues *queues, uint64_t now_ns)
                 continue;
             }
             poll_report(queues, h);
-            if (!poll_any(queues, h->poller.object))
+            if (!has_pollers(queues, h->poller.object))
                 engine_set_polled(queues->fs->tree.engine, h->poller.object, false);
         }
     }
@@ -270,7 +270,7 @@ int poll_add(struct wait_queues *queues, struct handle *handle, struct request *
     handle->poller.sleeps = true;
     handle->poller.uid = rq->call.payer;
     handle->poller.object = rq->node.object;
-    if (!poll_any(queues, handle->poller.object))
+    if (!has_pollers(queues, handle->poller.object))
         engine_set_polled(queues->fs->tree.engine, handle->poller.object, true);
     LIST_INSERT_HEAD(&queues->polled[bucket_of(handle->poller.object)], handle, poller.entry);
     return 0;
@@ -281,7 +281,7 @@ void poll_drop(struct wait_queues *queues, struct handle *handle)
     if (!handle->poller.sleeps)
         return;
     poll_forget(queues, handle);
-    if (!poll_any(queues, handle->poller.object))
+    if (!has_pollers(queues, handle->poller.object))
         engine_set_polled(queues->fs->tree.engine, handle->poller.object, false);
 }
 
@@ -344,7 +344,7 @@ static int slow_of_user(const struct request *rq)
     return of_user;
 }
 
-static void slow_let_in(struct request *rq)
+static void slow_take_slot(struct request *rq)
 {
     LIST_INSERT_HEAD(&rq->fs->queues.slow, rq, slow.entry);
     rq->slow.has = true;
@@ -370,7 +370,7 @@ int wait_enter_slow(struct request *rq)
         call->wait_until_ns = 0;
         return CALL_WAIT;
     }
-    slow_let_in(rq);
+    slow_take_slot(rq);
     return CALL_DONE;
 }
 
@@ -398,7 +398,7 @@ void wait_leave_slow(struct request *rq)
     }
     if (!next)
         return;
-    slow_let_in(next);
+    slow_take_slot(next);
     wait_ready(queues, next);
 }
 
