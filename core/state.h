@@ -41,19 +41,18 @@ struct engine {
     unsigned n_classes;
     struct tunables tunables;
     struct rows *rows;
-    struct cpus possible, online; /* online: as last reported */
-    struct cpus cpus_changed,
-        cpus_offlined; /* CPUs that changed, and CPUs that went offline, to report to the backend */
-    uint64_t cpus_serial;                   /* incremented when a CPU goes online or offline */
-    char *processor;                        /* name of the processor */
-    uint64_t next_serial, kept_serial;      /* kept_serial: first serial of a later worker */
-    struct ids pmcs;                        /* of all instances */
-    struct ids procs;                       /* watched processes */
-    struct ids links;                       /* by tag, for sink.gone() */
-    struct ids rights;                      /* shared rights */
-    struct proc *proc_by_key, *proc_by_pid; /* tables: core/pmc/target.h */
-    LIST_HEAD(, link) spreading;            /* links whose events descendants inherit */
-    struct set *sets;                       /* hash table of shared sets */
+    struct cpus possible, online;            /* online: as last reported */
+    struct cpus cpus_changed, cpus_offlined; /* to report to the backend; offlined: went offline */
+    uint64_t cpus_serial;                    /* incremented when a CPU goes online or offline */
+    char *processor;                         /* name of the processor */
+    uint64_t next_serial, kept_serial;       /* kept_serial: first serial of a later worker */
+    struct ids pmcs;                         /* of all instances */
+    struct ids procs;                        /* watched processes */
+    struct ids links;                        /* by tag, for sink.gone() */
+    struct ids rights;                       /* shared rights */
+    struct proc *proc_by_key, *proc_by_pid;  /* tables: core/pmc/target.h */
+    LIST_HEAD(, link) spreading;             /* links whose events descendants inherit */
+    struct set *sets;                        /* hash table of shared sets */
     struct user *users[USER_BUCKETS];
     struct instance *root;
     struct ids instances;            /* all except the root */

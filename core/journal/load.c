@@ -274,8 +274,7 @@ static void procs_settle(struct engine *engine)
     for (struct pmc *pmc; (pmc = ids_next(&engine->pmcs, id, &id));) {
         recording_begin(engine, pmc);
         if (pmc->settings.word[KEY_REATTACH])
-            pmc_schedule_reattach(
-                pmc); /* cgroup watches are not in the journal: create them again */
+            pmc_schedule_reattach(pmc); /* the journal has no cgroup watches: create them again */
     }
     id = 0;
     for (struct proc *proc; (proc = ids_next(&engine->procs, id, &id));) {

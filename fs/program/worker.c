@@ -391,8 +391,8 @@ int worker_run(struct worker *worker, struct inflight *inflight, int hold_fd)
         message_log(LOG_ERR, "cannot start the %s backend: %s", fs.backend->name, err.text);
     } else {
         inflight_recover(inflight, journal_published(fs.kept.journal));
-        arena_free_unkept(); /* memory and descriptors of an earlier worker that no record refers to
-                              */
+        /* frees memory and closes descriptors of an earlier worker that no record refers to */
+        arena_free_unkept();
         fds_settle();
         fs.tree.engine->stats[STAT_OPEN_FILES] = inflight->n_open;
         fs.tree.engine->stats[STAT_PARKED] = 0;

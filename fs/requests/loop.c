@@ -289,7 +289,8 @@ static bool loop_handle_own(struct loop_state *loop, const struct epoll_event *e
             else
                 on_signal(loop->fs, (int)info.ssi_signo);
     } else if (fd == loop->wake_fd) {
-        eventfd_read(fd, &ignored); /* reset first: the next turn serves a kick in between */
+        /* reset before the turn: a later loop_wake() starts another turn */
+        eventfd_read(fd, &ignored);
         loop->woken = false;
     } else if (read(fd, &ignored, sizeof ignored) < 0) {
         return true; /* the timer was set again */
