@@ -108,22 +108,24 @@ mount_test() {
     [ $status != 0 ] || rm -rf "$dir"
 }
 
-# list_mount_tests: "VARIANT/GROUP/NAME|HOW|mount_test VARIANT FILE FUNCTION" for every selected mount test; HOW is wide
-# or alone. A line "#@ WORDS" above a function can contain: slow (more than half a second), alone (not at the same time
-# as other tests), plain (only in the build for users: sanitizers and reloads disturb it), reload (only if SIGUSR2 makes
-# the daemon reload its state from the journal).
+# list_mount_tests: "VARIANT/GROUP/NAME|HOW|mount_test VARIANT FILE FUNCTION" for every selected mount test; HOW is wide,
+# alone or early. A line "#@ WORDS" above a function can contain: slow (more than half a second), alone (not at the same
+# time as other tests), plain (only in the build for users: sanitizers and reloads disturb it), reload (only if SIGUSR2
+# makes the daemon reload its state from the journal), early (for plain tests: changes a setting of the host that other
+# mounts must not have, then waits; runs before all others, while the other variants are built).
 list_mount_tests() {
     awk -v pattern="$PATTERN" -v quick="$QUICK" -v tsan_files=" $tsan_files " '
     function offer(variant, name) {
         name = variant "/" group "/" substr(function_name, 3)
         if (pattern == "" || name ~ pattern)
-            print name "|" (tags ~ / alone / ? "alone" : "wide") "|mount_test " variant " " FILENAME " " function_name
+            print name "|" how "|mount_test " variant " " FILENAME " " function_name
     }
     FNR == 1 { group = FILENAME; sub(/.*\//, "", group); sub(/\.sh$/, "", group); tags = " " }
     /^#@ / { tags = substr($0, 3) " "; next }
     /^t_[a-z0-9_]*\(\) \{/ {
         function_name = $0
         sub(/\(.*/, "", function_name)
+        how = tags ~ / early / ? "early" : tags ~ / alone / ? "alone" : "wide"
         if (tags !~ / plain /) {
             if (!quick || tags !~ / (slow|alone) /) offer("asan")
             if (!quick && index(tsan_files, " " group " ")) offer("tsan")
@@ -138,13 +140,11 @@ list_mount_tests() {
 # themselves; TSan would be among it.
 list_programs() {
     [ "$QUICK" ] || echo "sources/warnings|wide|command_test sources/warnings 1800 sh $self --call check_warnings"
-    echo "sources/scripts|wide|command_test sources/scripts 300 sh $self --call check_scripts"
-    echo "sources/manual|wide|command_test sources/manual 60 sh tests/manual.sh $WORK/bin/pmcfs-plain"
-    echo "sources/includes|wide|command_test sources/includes 60 sh tests/includes.sh"
-    echo "sources/security|wide|command_test sources/security 60 sh tests/security.sh"
-    echo "sources/words|wide|command_test sources/words 60 sh tests/words.sh"
-    echo "sources/runner|wide|command_test sources/runner 60 sh tests/runner.sh"
-    echo "sources/messages|wide|command_test sources/messages 60 sh tests/messages.sh"
+    echo "sources/scripts|wide|command_test sources/scripts 1800 sh $self --call check_scripts"
+    echo "sources/manual|wide|command_test sources/manual 600 sh tests/manual.sh $WORK/bin/pmcfs-plain"
+    for name in includes security words runner messages; do
+        echo "sources/$name|wide|command_test sources/$name 600 sh tests/$name.sh"
+    done
     for part in tasks race recorded; do
         echo "asan/attach/$part|wide|command_test asan/attach/$part 600 $builds/asan/tests/attach $part"
     done
@@ -153,16 +153,16 @@ list_programs() {
     done
     list_suites asan
     [ "$QUICK" ] || for name in $fuzz_drivers; do
-        echo "fuzz/$name|wide|command_test fuzz/$name 300 sh $self --call fuzz $name 20 $WORK/corpus/$name $WORK/fuzz/$name 1"
+        echo "fuzz/$name|wide|command_test fuzz/$name 600 sh $self --call fuzz $name 20 $WORK/corpus/$name $WORK/fuzz/$name 1"
     done
     [ "$QUICK" ] || {
-        echo "tsan/unit|wide|command_test tsan/unit 300 $builds/tsan/tests/unit $tsan_suites"
-        echo "tsan/machines|wide|command_test tsan/machines 300 $builds/tsan/tests/machines"
+        echo "tsan/unit|wide|command_test tsan/unit 1200 $builds/tsan/tests/unit $tsan_suites"
+        echo "tsan/machines|wide|command_test tsan/machines 1200 $builds/tsan/tests/machines"
     }
-    [ "$QUICK" ] || echo "plain/bench|wide|command_test plain/bench 60 sh tests/bench/test.sh $WORK/bin/pmcfs-plain"
+    [ "$QUICK" ] || echo "plain/bench|wide|command_test plain/bench 600 sh tests/bench/test.sh $WORK/bin/pmcfs-plain"
     [ -z "$PATTERN" ] || { # if selected by name
         for program in attach record events host; do
-            echo "plain/$program|wide|command_test plain/$program 300 $builds/plain/tests/$program"
+            echo "plain/$program|wide|command_test plain/$program 600 $builds/plain/tests/$program"
         done
         list_suites plain
     }
@@ -171,7 +171,7 @@ list_programs() {
 # list_suites VARIANT: each suite of the unit tests is a test.
 list_suites() {
     sed -n 's/^ *X(\([a-z_]*\)).*/\1/p' tests/unit/unit.h | while read -r suite; do
-        echo "$1/unit/$suite|wide|command_test $1/unit/$suite 300 $builds/$1/tests/unit $suite"
+        echo "$1/unit/$suite|wide|command_test $1/unit/$suite 1200 $builds/$1/tests/unit $suite"
     done
 }
 
@@ -306,15 +306,19 @@ build_fuzz() {
 }
 build_tsan() { CC=clang build tsan --werror -Db_sanitize=thread -Db_lundef=false -Ddebug_reload=enabled; }
 
-# Users 1000 and 1001 of the tests may not be able to reach the checkout.
-copy_programs() {
+# copy_helpers: what the mount tests need besides pmcfs. copy_variants VARIANT…: pmcfs and the tools of those that the
+# selected tests need. Users 1000 and 1001 of the tests may not be able to reach the checkout.
+copy_helpers() {
     mkdir -p "$WORK/bin"
     for program in io target hot hang uring kills faults.so; do
         cp "$builds/plain/tests/$program" "$WORK/bin/" || return
     done
-    cp "$builds/plain/examples/pmc-names/pmc-names" "$WORK/bin/" || return
-    for variant in plain asan tsan; do
-        [ $variant = plain ] || grep -q "^$variant/" "$WORK/list" || continue
+    cp "$builds/plain/examples/pmc-names/pmc-names" "$WORK/bin/" && copy_variants plain
+}
+
+copy_variants() {
+    for variant in "$@"; do
+        [ "$variant" = plain ] || grep -q "^$variant/" "$WORK/list" || continue
         cp "$builds/$variant/pmcfs" "$WORK/bin/pmcfs-$variant" &&
             cp "$builds/$variant/examples/pmc-names/pmc-names" "$WORK/bin/pmc-names-$variant" &&
             cp "$builds/$variant/examples/pmc-names/pmc-perfdata" "$WORK/bin/pmc-perfdata-$variant" &&
@@ -370,19 +374,26 @@ timed() {
     "$@" && echo "    $(($(date +%s) - began)) s"
 }
 
-# build_wanted KIND…: builds the variants that the selected tests need. Test programs are those of plain.
+# build_wanted KIND…: builds the variants that the selected tests need. Test programs are those of plain. The emulated
+# machines, which take longest, have priority.
 build_wanted() {
     for kind in "$@"; do
         [ "$kind" = plain ] || grep -q "^$kind/" "$WORK/list" || continue
-        timed "building $kind" needed_test "build/$kind" 1800 sh "$self" --call "build_$kind"
+        timed "building $kind" needed_test "build/$kind" 1800 nice -n 10 sh "$self" --call "build_$kind"
         ! grep -q "^fail build/" "$WORK/results" || return
     done
 }
 
+# build_all: also runs the early tests.
 build_all() {
-    build_wanted plain asan tsan fuzz || return
-    needed_test build/programs 60 sh "$self" --call copy_programs
-    ! grep -q "^fail build/" "$WORK/results"
+    build_wanted plain || return
+    sh "$self" --call copy_helpers || return
+    run_list early 9 &
+    early=$!
+    build_wanted asan tsan fuzz || return
+    needed_test build/programs 60 sh "$self" --call copy_variants asan tsan
+    ! grep -q "^fail build/" "$WORK/results" || return
+    wait $early
 }
 
 # The emulated machines take longest and need none of the builds.

@@ -139,10 +139,13 @@ t_a_command_that_waits_is_kept_once() {
 
 # ---- the kernel's timeout ----
 
-# mount_with_timeout DEFAULT MOST: with these sysctls of FUSE, which are everybody's, so only for that moment.
+# mount_with_timeout DEFAULT MOST: with these sysctls of FUSE, which are everybody's, so only for that moment, and one
+# test at a time.
 mount_with_timeout() {
-    local settings=/proc/sys/fs/fuse default most
+    local settings=/proc/sys/fs/fuse default most lock
     [[ -w $settings/max_request_timeout ]] || skip 'the kernel has no timeout of FUSE requests'
+    exec {lock}<"$HELPERS"
+    flock "$lock"
     default=$(<$settings/default_request_timeout) most=$(<$settings/max_request_timeout)
     trap 'echo "$default" >$settings/default_request_timeout; echo "$most" >$settings/max_request_timeout' EXIT
     echo "$2" >$settings/max_request_timeout
@@ -151,9 +154,11 @@ mount_with_timeout() {
     echo "$default" >$settings/default_request_timeout
     echo "$most" >$settings/max_request_timeout
     trap - EXIT
+    flock -u "$lock" # which the daemon has inherited
+    exec {lock}<&-
 }
 
-#@ slow alone plain
+#@ slow early plain
 t_streams_wait_for_longer_than_the_kernels_request_timeout() {
     mount_with_timeout 15 20
     target_start p
@@ -191,7 +196,7 @@ t_commands_that_would_wait_for_too_long_are_eagain_and_the_mount_stays() {
     mkdir "$M/after"
 }
 
-#@ slow alone plain
+#@ slow early plain
 t_the_kernels_default_timeout_does_not_apply() {
     mount_with_timeout 15 0
     target_start p
