@@ -152,7 +152,7 @@ P
 }
 
 serves() { # pmcfs in a container
-    local until=$((SECONDS + 30))
+    local until=$((SECONDS + 60))
     until cat $TREE/info/version &>/dev/null; do
         ((SECONDS < until)) || die "no tree: $(podman logs pmcfs 2>&1)"
         sleep 0.1

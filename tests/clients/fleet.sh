@@ -55,9 +55,9 @@ P
 
 # answered SECONDS EXPRESSION REGEX: the answer comes to match.
 answered() {
-    local until=$((SECONDS + $1 + 1))
+    local until=$((SECONDS + 4 * $1 + 1))
     until [[ $(ask "$2" 2>"$T/asked") =~ $3 ]]; do
-        ((SECONDS < until)) || die "not within $1 s: '$2' is '$(ask "$2" 2>&1)'; $(tail -n 3 "$T/prometheus.log")"
+        ((SECONDS < until)) || die "not within $((4 * $1)) s: '$2' is '$(ask "$2" 2>&1)'; $(tail -n 3 "$T/prometheus.log")"
         sleep 0.3
     done
 }

@@ -162,7 +162,7 @@ time.sleep(100)' "$T/child" "$HELPERS/target" &
     exec {in}>"$T/child.in" {out}<"$T/child.out"
     # shellcheck disable=SC2034,SC2154 # lib.sh has them
     IN[child]=$in OUT[child]=$out
-    read -r -t 10 -u "$out" line || die 'the child did not start'
+    read -r -t 60 -u "$out" line || die 'the child did not start'
     PID_OF[child]=${line#ready }
 }
 

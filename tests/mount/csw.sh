@@ -141,7 +141,7 @@ t_exits_add_up_for_processes_that_exit_while_stopped() {
     local counted
     counted=$(count b)
     rmdir "$M/b"
-    timeout 10 cat <&$held >"$T/b.log"
+    timeout 40 cat <&$held >"$T/b.log"
     is "$(sum "$T/b.log" exit)" "$counted" "sum of exits of a released PMC"
 }
 
@@ -153,7 +153,7 @@ t_switch_records_restart_with_the_count() {
     ctl a stop
     ctl a reset
     local before
-    before=$(timeout 10 cat "$M/a/samples" | sum /dev/stdin csw)
+    before=$(timeout 40 cat "$M/a/samples" | sum /dev/stdin csw)
     ctl a start
     tell p faults 60
     target_end p

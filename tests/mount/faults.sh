@@ -33,7 +33,7 @@ def do(how, file, *words):
     opened = False
     path = os.path.join(tree, file)
     try:
-        signal.alarm(15)
+        signal.alarm(60)
         if how == "mkdir": os.mkdir(path)
         elif how == "rmdir": os.rmdir(path)
         elif how == "list": return 0, "\n".join(sorted(os.listdir(path)))
@@ -319,7 +319,7 @@ def faults(act, kind, not_worker):
     act()
     seen, _ = disarm()
     for at in range(1, seen + 1, max(1, seen // limit)):
-        signal.alarm(20)
+        signal.alarm(60)
         arm(kind, at, not_worker)
         act()
         _, failed = disarm()
@@ -374,7 +374,7 @@ def alive(): # processes of the program
         except OSError: pass
     return found
 def eventually(what):
-    until = time.monotonic() + 10
+    until = time.monotonic() + 40
     while not what():
         if time.monotonic() > until: return False
         time.sleep(0.005)
@@ -601,7 +601,7 @@ for n in range(40):
     write("ctl", "start")
 shell.stdin.close()
 shell.wait()
-until = time.monotonic() + 20
+until = time.monotonic() + 60
 while text("ctl") != "exited\n" and time.monotonic() < until: time.sleep(0.02)
 counted, log, sums = int(text("count")), text("samples"), {"csw": 0, "exit": 0}
 for line in log.splitlines():
@@ -619,7 +619,7 @@ import threading
 asks, programs, prefix = Layer(sys.argv[5]), sys.argv[6:8], sys.argv[8:]
 def serves(): return os.readlink("/proc/%s/exe" % supervisor)
 def settled(): # one worker, which runs
-    until = time.monotonic() + 10
+    until = time.monotonic() + 40
     while time.monotonic() < until:
         found = children()
         try:

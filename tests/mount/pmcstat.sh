@@ -177,9 +177,9 @@ t_p15_p16_a_log_may_have_any_name() {
     cd "$T" || die 'no directory'
     mkfifo input
     exec {input}<>input # reading it does not end
-    timeout 10 "$T/bin/pmcstat" -P page-faults -n 1 -O a=b ls / <&"$input" >/dev/null
-    timeout 10 "$T/bin/pmcstat" -R a=b <&"$input" | cmp - a=b
-    between "$(timeout 10 "$T/bin/pmcstat" -R a=b -G - <&"$input" | wc -l)" 3 10000
+    timeout 60 "$T/bin/pmcstat" -P page-faults -n 1 -O a=b ls / <&"$input" >/dev/null
+    timeout 60 "$T/bin/pmcstat" -R a=b <&"$input" | cmp - a=b
+    between "$(timeout 60 "$T/bin/pmcstat" -R a=b -G - <&"$input" | wc -l)" 3 10000
 }
 
 # The debug link of the program points to a pipe, on which a reader would wait.
@@ -202,7 +202,7 @@ t_p16_p19_a_hostile_log_and_program_are_printed_as_text() {
     objcopy --add-gnu-debuglink="$T/pipe" "$program"
     rm "$T/pipe"
     mkfifo "$T/pipe"
-    timeout 10 "$T/bin/pmcstat" -R "$T/log" -m "$T/pcs" -a "$T/chains"
+    timeout 60 "$T/bin/pmcstat" -R "$T/log" -m "$T/pcs" -a "$T/chains"
     like "$(head -n 1 "$T/chains")" "^$at main "
 }
 

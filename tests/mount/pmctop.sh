@@ -63,7 +63,7 @@ screen_start() {
 
 # shows REGEX: the screen matches. shows_not REGEX: it no longer matches.
 shows() {
-    local until=$((SECONDS + 15))
+    local until=$((SECONDS + 60))
     until [[ $(screen) =~ $1 ]]; do
         ((SECONDS < until)) || die "'$1' is not on the screen:"$'\n'"$(screen)"
         sleep 0.05
@@ -71,7 +71,7 @@ shows() {
 }
 
 shows_not() {
-    local until=$((SECONDS + 15))
+    local until=$((SECONDS + 60))
     while [[ $(screen) =~ $1 ]]; do
         ((SECONDS < until)) || die "'$1' is on the screen:"$'\n'"$(screen)"
         sleep 0.05
@@ -86,7 +86,7 @@ column() { screen | sed '1,2d; $d; /^$/,$d' | awk -v n="$1" '{ print $n }' | xar
 
 # column_is N WORDS
 column_is() {
-    local until=$((SECONDS + 15))
+    local until=$((SECONDS + 60))
     until [[ $(column "$1") == "$2" ]]; do
         ((SECONDS < until)) || die "column $1 is not '$2':"$'\n'"$(screen)"
         sleep 0.05

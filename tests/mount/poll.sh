@@ -96,16 +96,18 @@ t_release_is_pollhup() {
     polling <<'P'
 import threading
 files = ("ctl", "status", "target", "count", "detail")
-told = {}
+told, ready = {}, threading.Barrier(len(files) + 1)
 def sleeper(name): # asleep in poll when it goes
     fd = os.open(root + "/a/" + name, os.O_RDONLY)
     os.pread(fd, 4096, 0)
     p = select.poll()
     p.register(fd, select.POLLPRI)
+    ready.wait(20)
     told[name] = [mask for _, mask in p.poll(20000)]
 sleepers = [threading.Thread(target=sleeper, args=(name,)) for name in files]
 [t.start() for t in sleepers]
 late = [os.open(root + "/a/" + name, os.O_RDONLY) for name in files]
+ready.wait(20)
 time.sleep(0.5)
 assert not told, told
 os.rmdir(root + "/a")

@@ -20,11 +20,6 @@ shell_waits() {
 }
 shell_goes() { echo >"$T/go"; }
 
-# so_far NAME: copies the present records of the log to $T/NAME.log.
-so_far() {
-    timeout 0.3 cat "$M/$1/samples" >"$T/$1.log" || :
-}
-
 # exits_add_up NAME: exit records add up to the count.
 exits_add_up() {
     is "$(awk '$2 == "exit" { for (i = 3; i <= NF; i++) if (sub(/^count=/, "", $i)) n += $i } END { print n + 0 }' \
@@ -154,7 +149,7 @@ t_the_superuser_continues_to_observe_a_privileged_program() {
     tell p faults 50
     tell p run "$T/other"
     for name in a s; do
-        eventually 5 "so_far $name; ((\$(of $name attach pid=$pid) == 2))"
+        eventually 5 "so_far $name >'$T/$name.log'; ((\$(of $name attach pid=$pid) == 2))"
         is "$(of $name exit "pid=$pid")" 0 "$name: ends of a live one"
         is "$(of $name detach reason=exec-privileged)" 1 "$name"
     done

@@ -291,7 +291,7 @@ t_a_hanging_look_up_of_a_group_holds_up_nothing_else() {
     echo 'readers = bin' >"$T/conf"
     kill -HUP "$DAEMON"
     sleep 0.5
-    is "$(timeout 10 head -n 20 "$M/a/series" | wc -l)" 20 'lines of a series, by the main loop'
+    is "$(timeout 40 head -n 20 "$M/a/series" | wc -l)" 20 'lines of a series, by the main loop'
     while :; do : >/etc/group; done &
     local opens=$!
     eventually 10 'grep -q "readers" "$T/daemon"' # a FIFO is not a list of groups

@@ -9,6 +9,9 @@ started() {
     eventually 10 "[[ \$(</proc/$STARTED/comm) == $1 ]]"
 }
 
+# all_sleep PID…: these have become sleep
+all_sleep() { eventually 30 "[[ \$(cut -d ' ' -f 2,3 $(printf '/proc/%s/stat ' "$@") | sort -u) == '(sleep) S' ]]"; }
+
 # users NAME USER [SETTINGS]: a PMC made by USER
 users() {
     as "$2" mkdir "$M/$1"
@@ -63,13 +66,13 @@ t_a_thousand_blocked_readers_are_as_many_as_one_may_have() {
     users b "$BOB" event=page-faults period=1 "target=${PID_OF[bob]}"
     coproc WAITERS { as "$ALICE" /usr/bin/python3 -B -I -c "$waiters" "$M/a/samples" 1003; }
     local line in=${WAITERS[1]} out=${WAITERS[0]} waiters=$WAITERS_PID
-    read -r -t 30 -u "$out" line
+    read -r -t 60 -u "$out" line
     is "$line" started
     eventually 20 '(($(stat_value parked) >= 1000))'
     is "$(result_as "$ALICE" read "$M/a/samples")" EDQUOT
     eventually 20 '(($(stat_value parked) == 1000))' # a reload makes them wait again
     echo >&"$in"
-    read -r -t 20 -u "$out" line
+    read -r -t 60 -u "$out" line
     is "$line" 'EDQUOT EDQUOT EDQUOT'
 
     # Others wait, and are woken.
@@ -115,7 +118,7 @@ flood_start() {
     flooder=$FLOOD_PID
     TO_FLOOD=${FLOOD[1]} OF_FLOOD=${FLOOD[0]}
     local line
-    read -r -t 30 -u "$OF_FLOOD" line
+    read -r -t 60 -u "$OF_FLOOD" line
     is "$line" fast
 }
 
@@ -126,6 +129,7 @@ t_a_user_that_asks_all_the_time_stops_nothing_for_others() {
     users b "$BOB" event=page-faults interval=20 "target=${PID_OF[bob]}"
     local pids
     mapfile -t pids < <(as "$ALICE" bash -c 'for _ in {1..48}; do sleep 90 >/dev/null & echo $!; done')
+    all_sleep "${pids[@]}"
     flood_start config 200 "${pids[@]/#/target=}"
     sleep 1.5
     is "$(timeout 20 setpriv --reuid "$BOB" --regid "$BOB" --clear-groups -- head -n 50 "$M/b/series" | wc -l)" 50 \
@@ -165,7 +169,7 @@ t_a_user_at_every_limit_affects_no_other_user() {
     bob_continues
     users s2 "$BOB" event=page-faults period=1 logsize=1000000 "target=${PID_OF[bob]}"
     tell bob faults 10
-    eventually 10 'grep -q " sample " < <(timeout 1 cat "$M/s2/samples")'
+    eventually 10 'grep -q " sample " < <(so_far s2)'
     as "$ALICE" rmdir "$M/s"
     wait "${waiting[@]}"
     is "$(result_as "$ALICE" write "$M/t/target" "${PID_OF[alice]}")" EDQUOT 'events on one process'
@@ -195,14 +199,14 @@ os.close(os.open(sys.argv[1] + "/a/ctl", os.O_WRONLY))
 print("ok", flush=True)
 sys.stdin.readline()' "$M"; }
     local line in=${OPENER[1]} out=${OPENER[0]}
-    read -r -t 30 -u "$out" line
+    read -r -t 60 -u "$out" line
     is "$line" '200 EDQUOT'
     like "$(as "$ALICE" cat "$M/info/last_error")" "${FAILED}EDQUOT P11 [a-z]+/[a-z]+: open: .*user namespace.*max_fds_per_user"
     during=$(stat_value descriptors)
     is $((during - before)) 20 'descriptors'
     bob_continues
     echo >&"$in"
-    read -r -t 30 -u "$out" line
+    read -r -t 60 -u "$out" line
     is "$line" ok
     eventually 10 '(($(stat_value descriptors) == before))'
     echo >&"$in"
@@ -276,8 +280,8 @@ while True: pass' "$T/hang" &
     local asked
     asked=$(<"$T/asked")
     users s "$ALICE" event=cpu-clock freq=199 callchain=on "target=$STARTED"
-    eventually 20 'grep -q " callchain " < <(timeout 1 cat "$M/s/samples")'
-    grep -q 'map-in .*hang/program' < <(timeout 2 cat "$M/s/samples")
+    eventually 20 'grep -q " callchain " < <(so_far s)'
+    grep -q 'map-in .*hang/program' < <(so_far s)
     timeout 20 setpriv --reuid "$ALICE" --regid "$ALICE" --clear-groups -- cat "$M/s/samples.folded" >"$T/folded"
     [[ -s $T/folded ]]
     bob_continues
@@ -297,7 +301,7 @@ t_a_huge_sparse_program_is_sampled() {
     started huge
     users s "$ALICE" event=cpu-clock freq=199 callchain=on "target=$STARTED"
     echo >&"$orders"
-    eventually 20 'grep -q " callchain " < <(timeout 1 cat "$M/s/samples")'
+    eventually 20 'grep -q " callchain " < <(so_far s)'
     timeout 20 setpriv --reuid "$ALICE" --regid "$ALICE" --clear-groups -- cat "$M/s/samples.folded" >"$T/folded"
     grep -q '^huge;' "$T/folded"
     bob_continues
@@ -339,7 +343,7 @@ stuck_start() {
     coproc STUCK_IN_EXEC { exec "${ALICES[@]}" /usr/bin/python3 -B -I -c "$stuck" "$T/hang"; }
     local line
     STUCK=$STUCK_IN_EXEC_PID TO_STUCK=${STUCK_IN_EXEC[1]}
-    read -r -t 30 -u "${STUCK_IN_EXEC[0]}" line
+    read -r -t 60 -u "${STUCK_IN_EXEC[0]}" line
     is "$line" ready
 }
 
@@ -360,7 +364,7 @@ t_an_exec_that_never_finishes_delays_nothing() {
 
     # Logging continues, and an attach finishes in time.
     tell alice spin 300
-    eventually 10 'grep -q "sample pid=${PID_OF[alice]} " < <(timeout 1 cat "$M/s/samples")'
+    eventually 10 'grep -q "sample pid=${PID_OF[alice]} " < <(so_far s)'
     is "$(result_as "$ALICE" write "$M/a/target" "$STUCK")" EAGAIN
     like "$(cat "$M/a/error")" '^EAGAIN P13 target: could not check within 100 ms whether you may observe process [0-9]+ .it is in execve'
     users sys 0 event=cpu-clock freq=99
@@ -370,7 +374,7 @@ t_an_exec_that_never_finishes_delays_nothing() {
     bob_continues
     users s2 "$BOB" event=cpu-clock freq=997 "target=${PID_OF[bob]}"
     tell bob spin 300
-    eventually 10 'grep -q " sample " < <(timeout 1 cat "$M/s2/samples")'
+    eventually 10 'grep -q " sample " < <(so_far s2)'
     as "$ALICE" cat "$M"/{a,d,s}/{count,detail,status} >/dev/null || :
     for n in a s d; do as "$ALICE" timeout 5 rmdir "$M/$n"; done
     unmount_pmcfs
@@ -388,7 +392,7 @@ print("ready", flush=True)
 sys.stdin.readline()' "$T/hang"; }
     local line
     HANGING=$PARENT_PID
-    read -r -t 30 -u "${PARENT[0]}" line
+    read -r -t 60 -u "${PARENT[0]}" line
     eventually 10 '(($(wc -l <"$T/asked") == 40))'
 }
 
@@ -402,10 +406,11 @@ t_children_that_never_end_an_exec_are_asked_about_in_time() {
     as "$ALICE" rmdir "$M/a"
 }
 
-# Each attach takes attach_ms, four at a time. A reload would wait for all of them.
+# Each attach takes attach_ms, four at a time. A reload would wait for all of them. On a busy host the start of twelve
+# writers takes some seconds, and so do bob's operations.
 #@ slow plain
 t_slow_requests_wait_only_for_their_users_slow_requests() {
-    mount_pmcfs -o attach_ms=1000
+    mount_pmcfs -o attach_ms=3000
     hanging_children
     target_start bob "$BOB"
     for i in {1..12}; do users "a$i" "$ALICE" event=page-faults descendants=on; done
@@ -414,22 +419,22 @@ t_slow_requests_wait_only_for_their_users_slow_requests() {
         (is "$(result_as "$ALICE" write "$M/a$i/target" "$HANGING")" EAGAIN) &
         writers+=($!)
     done
-    eventually 1 '(($(awk "/^parked/ { print \$2 }" "$M/info/stats") == 8))'
+    eventually 5 '(($(awk "/^parked/ { print \$2 }" "$M/info/stats") == 8))'
     for _ in 1 2 3; do
         local before=${EPOCHREALTIME/./}
         bob_continues
-        between $((${EPOCHREALTIME/./} - before)) 0 900000 "µs that bob took"
+        between $((${EPOCHREALTIME/./} - before)) 0 2700000 "µs that bob took"
     done
     between "$(find "/proc/$SERVER/task" -mindepth 1 -maxdepth 1 | wc -l)" 5 22 "threads"
-    for i in 1 2 3; do as "$ALICE" timeout 0.9 rmdir "$M/a1$((i - 1))"; done
+    for i in 1 2 3; do as "$ALICE" timeout 2.7 rmdir "$M/a1$((i - 1))"; done
     wait "${writers[@]:0:9}" || die "a write of alice's had another end"
     wait "${writers[@]}" || :
-    between $((${EPOCHREALTIME/./} - began)) 2500000 20000000 "µs of nine writes, four at a time"
+    between $((${EPOCHREALTIME/./} - began)) 7500000 60000000 "µs of nine writes, four at a time"
 }
 
 #@ slow
-# The kernel takes 20 ms to list 65,536 groups.
-#@ slow plain
+# The kernel takes 20 ms to list 65,536 groups. Alone, because root's opens are counted for a time.
+#@ slow plain alone
 t_openers_with_many_groups_wait_only_for_each_other() {
     mount_pmcfs
     between "$(python "$ALICE" <<'P'
@@ -481,7 +486,7 @@ with open(sys.argv[2] + "/a/event", "w") as f: f.write("cycles")
 os.execv("/bin/sleep", ["sleep", "60"])' "$T/hang" "$M" &
     eventually 10 '[[ -s $T/asked ]]'
     for _ in {1..8}; do
-        timeout 5 cat "$M/info/rows" >"$T/rows"
+        timeout 30 cat "$M/info/rows" >"$T/rows"
         grep -q " a $ALICE - cycles " "$T/rows" || die "$(<"$T/rows")"
     done
     as "$ALICE" rmdir "$M/a"
@@ -583,8 +588,11 @@ P
         "^${STRERROR[EDQUOT]} [0-9.]+ EDQUOT P11 a/samples.folded: counting the stacks of this log needs [0-9]+ bytes of memory, and max_log_per_user .0 bytes of logs. leaves less: close other files"
 }
 
-# dying_start: PIDS, 60 processes of alice
-dying_start() { mapfile -t PIDS < <(as "$ALICE" bash -c 'for _ in {1..60}; do sleep 90 >/dev/null & echo $!; done'); }
+# dying_start: PIDS, 60 processes of alice. In an execve one cannot be attached (EAGAIN).
+dying_start() {
+    mapfile -t PIDS < <(as "$ALICE" bash -c 'for _ in {1..60}; do sleep 90 >/dev/null & echo $!; done')
+    all_sleep "${PIDS[@]}"
+}
 
 # dying_attach NAME: alice attaches 60 processes, which end then; the answer
 dying_attach() {
@@ -595,7 +603,7 @@ dying_attach() {
 }
 
 t_targets_that_have_exited_are_charged_until_a_reset() {
-    mount_pmcfs -o max_log_per_user=100000
+    mount_pmcfs -o max_log_per_user=100000,attach_ms=60000
     target_start bob "$BOB"
     local detail
     users a "$ALICE" log=off event=page-faults

@@ -112,10 +112,10 @@ print("done", flush=True)
 sys.stdin.readline()
 P
     coproc WINDOW { as "$ALICE" /usr/bin/python3 -B "$T/window.py" "$M"; }
-    read -r -t 10 -u "${WINDOW[0]}" out
+    read -r -t 60 -u "${WINDOW[0]}" out
     attach a "$out"
     echo >&"${WINDOW[1]}"
-    read -r -t 10 -u "${WINDOW[0]}" out
+    read -r -t 60 -u "${WINDOW[0]}" out
     is "$out $(state a)" 'done stopped'
     between "$(count a)" 300 700
 }

@@ -115,7 +115,7 @@ t_e02_a_log_that_is_on_is_accepted_as_it_is() {
     accepted "$M/a/config" log=on # a setting given the value it has
     is "$(state a)" running
     ctl a stop
-    is "$(timeout 10 grep -c ' user text=before$' "$M/a/samples")" 1
+    is "$(timeout 40 grep -c ' user text=before$' "$M/a/samples")" 1
 }
 
 t_x13_e14_e15_e31_the_log_where_there_is_none() {

@@ -46,9 +46,6 @@ dispositions() { awk 'NR > 1 && $1 == 0 { print $5 }' "$M/info/rows" | xargs; }
 # log NAME: reads a log to its end.
 log() { timeout 40 cat "$M/$1/samples" || die "samples of $1 does not end"; }
 
-# so_far NAME: reads the present records of a log.
-so_far() { timeout 20 dd "if=$M/$1/samples" iflag=nonblock bs=1M status=none 2>/dev/null || :; }
-
 # of TYPE [KEY=VALUE…]: the lines of this type, with these fields.
 of() {
     awk -v type="$1" -v fields="${*:2}" 'BEGIN { n = split(fields, want, " ") }

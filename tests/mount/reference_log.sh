@@ -142,7 +142,7 @@ t_st7_l14_l18_l20_existing_processes_are_logged_at_the_start_of_system_sampling(
     in_order ' allocate ' ' attach ' ' start$' ' process '
     # A later process is logged when it starts.
     taskset -c 0 sh -c 'echo $$; exec /bin/true' >"$T/pid"
-    eventually 5 'so_far a | grep -q " exec pid=$(<"$T/pid") path=/[^ ]*/true"'
+    eventually 30 'so_far a >"$T/log" && grep -q " exec pid=$(<"$T/pid") path=/[^ ]*/true" "$T/log"'
 }
 
 t_st7_the_maps_of_a_process_are_logged_at_the_attach_of_a_sampler() {

@@ -99,7 +99,7 @@ t_records_after_a_refused_start_survive_the_worker() {
     is "$(result_as "$ALICE" write "$M/a/config" notify=7)" ok
     is "$(result_as "$ALICE" write "$M/a/samples" n1)" ok
     worker_kill
-    like "$(timeout 10 grep -m 1 -o 'text=n.*' "$M/a/samples")" text=n1
+    like "$(timeout 40 grep -m 1 -o 'text=n.*' "$M/a/samples")" text=n1
 }
 
 t_a_poller_that_sleeps_hears_of_a_change_that_a_later_worker_makes() {

@@ -145,6 +145,7 @@ t_a_long_attach_hears_of_its_writers_signal() {
         target_start "p$i"
         tell "p$i" threads 700
     done
+    accepted "$M/admin/tunables/attach_ms" 60000
     pmc a event=page-faults event=task-clock event=context-switches event=minor-faults
     local writer attached before=${EPOCHREALTIME/./}
     attach a "${PID_OF[p1]}"

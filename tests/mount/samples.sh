@@ -45,7 +45,7 @@ t_the_log_of_a_counting_pmc_ends_after_stop() {
     mount_pmcfs
     target_start p
     pmc a event=page-faults "target=${PID_OF[p]}"
-    timeout 5 cat "$M/a/samples" >"$T/log"
+    timeout 30 cat "$M/a/samples" >"$T/log"
     like "$(head -1 "$T/log")" "$FIRST"
     like "$(head -1 "$T/log")" ' class=software event=page-faults '
 }
@@ -118,7 +118,7 @@ P
 t_without_a_log_the_first_line_is_all() {
     mount_pmcfs
     quiet a log=off
-    timeout 5 cat "$M/a/samples" >"$T/log"
+    timeout 30 cat "$M/a/samples" >"$T/log"
     is "$(wc -l <"$T/log")" 1
     like "$(cat "$T/log")" "$FIRST"
     refused EINVAL E31 "$M/a/samples" hello
@@ -197,7 +197,7 @@ t_lines_are_in_the_order_of_time() {
         echo "remark $i" >"$M/a/samples"
     done
     ctl a stop
-    timeout 5 cat "$M/a/samples" >"$T/log"
+    timeout 30 cat "$M/a/samples" >"$T/log"
     is "$(grep -c ' user ' "$T/log")" 5
     cut -d' ' -f1 "$T/log" | sort -c -t. -k1,1n -k2,2n
 }
@@ -218,7 +218,7 @@ t_samples_before_and_after_a_command_keep_their_times() {
     target_end p
     target_end q
     eventually 10 '[[ $(state a) == exited ]]'
-    timeout 10 cat "$M/a/samples" >"$T/log"
+    timeout 30 cat "$M/a/samples" >"$T/log"
     between "$(grep -c ' sample ' "$T/log")" 50 10000 "samples"
     is "$(awk '$2 == "sample" { print $1, $5 }' "$T/log" | uniq -d | head -3)" '' "moments of two samples"
 }
@@ -246,7 +246,7 @@ t_a_remark_follows_the_rules_of_all_commands() {
     is "$(result fill "$M/a/samples" 200000 x)" E2BIG
     accepted "$M/a/samples" one two 'three\n'
     : >"$M/a/samples"
-    is "$(timeout 1 cat "$M/a/samples" | sed -n 's/.* user text=//p' | paste -sd,)" one,two,three
+    is "$(so_far a | sed -n 's/.* user text=//p' | paste -sd,)" one,two,three
 }
 
 #@ slow
@@ -257,7 +257,7 @@ t_a_remark_that_does_not_fit_into_a_small_log_is_refused_and_nothing_is_lost() {
     is "$(result write "$M/a/samples" "$(printf 'x%.0s' {1..4000})
 ")" E2BIG
     like "$(cat "$M/a/error")" '^E2BIG P04 samples: .*logsize=4096.* takes at most 3032 at once'
-    is "$(timeout 1 cat "$M/a/samples" | sed -n 's/.* user text=//p')" first
+    is "$(so_far a | sed -n 's/.* user text=//p')" first
     is "$(status a log_lost)" 0
 }
 
@@ -277,7 +277,7 @@ for n in (65490, 65496, 65530, 65537, 131072):
     assert write(n) == "E2BIG", n
 P
     like "$(cat "$M/a/error")" '^E2BIG P04 samples: a text of 131071 bytes: a record of a log has room for 65488; write less'
-    is "$(timeout 1 cat "$M/a/samples" | sed -n 's/.* user text=//p' | LC_ALL=C awk '{ print length($0) }' | xargs)" "32771 32771"
+    is "$(so_far a | sed -n 's/.* user text=//p' | LC_ALL=C awk '{ print length($0) }' | xargs)" "32771 32771"
 }
 
 t_it_opens_for_one_thing_only() {

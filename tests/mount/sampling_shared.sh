@@ -93,7 +93,7 @@ t_samples_are_delivered_or_counted_while_other_events_open_and_close() {
         for _ in {1..3}; do
             tell p faults 3000
         done
-        read -r -t 10 -u "${OUT[d]}" _ || die "d does not answer"
+        read -r -t 60 -u "${OUT[d]}" _ || die "d does not answer"
         for name in a s; do
             ctl $name stop
         done
@@ -132,7 +132,7 @@ t_a_stop_hides_one_sample_at_most() {
         ctl a stop
         ctl a start
     done
-    read -r -t 20 -u "${OUT[p]}" _ || die "p does not answer"
+    read -r -t 60 -u "${OUT[p]}" _ || die "p does not answer"
     ctl a stop
     log a
     counted=$(value a)

@@ -215,7 +215,7 @@ t_a_hostile_name_and_path_break_no_line() {
     hostile_start
     pmc a event=page-faults period=1 callchain=on log-exit=on "target=${PID_OF[p]}"
     echo >&"${IN[p]}"
-    read -r -t 10 -u "${OUT[p]}" _
+    read -r -t 60 -u "${OUT[p]}" _
     tell p faults 100
     printf '%s' $'x\ny=\e[1m;\xff' >"/proc/${PID_OF[p]}/comm" 2>/dev/null || :
     tell p faults 100

@@ -15,13 +15,13 @@ for form in "a/samples", "a/samples.perf", "b/samples":
     for sig in signal.SIGINT, signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1:
         cat = subprocess.Popen(["cat", base + form], stdout=subprocess.PIPE)
         assert os.read(cat.stdout.fileno(), 100)
-        deadline = time.monotonic() + 10
-        while state_of(cat.pid) != "S":
+        deadline = time.monotonic() + 40
+        while stat("parked") != 1 or state_of(cat.pid) != "S":
             assert time.monotonic() < deadline, state_of(cat.pid)
         time.sleep(0.05)
         assert state_of(cat.pid) == "S"
         cat.send_signal(sig)
-        assert cat.wait(10) == -sig, (form, sig)
+        assert cat.wait(40) == -sig, (form, sig)
 assert stat("parked") == 0
 P
 }
@@ -48,7 +48,7 @@ def wait_by_aio():
 child = os.fork()
 if child == 0:
     wait_by_aio()
-deadline = time.monotonic() + 10
+deadline = time.monotonic() + 40
 while stat("parked") != 1:
     assert time.monotonic() < deadline
     time.sleep(0.05)
