@@ -20,14 +20,17 @@ unsigned long fds_free(const struct engine *engine)
 
 unsigned long quota_left(const struct change *change)
 {
-    unsigned long left = user_left(change->payer, USED_FDS);
+    unsigned long left = user_left(change->payer, USED_FDS, change->spent);
 
     if (change->cause != CAUSE_COMMAND || change->asker.superuser) /* also on other users' PMCs */
         return ULONG_MAX;
+    /* after the swap the replaced recording and counters are closed */
+    if (change->log.anew || !change->log.recorded)
+        left += change->pmc->recorded.fds;
     EACH_MOVE (move, change)
-        if (move->old && move->next != move->old && move->old->counter) /* closed after the swap */
+        if (move->old && move->next != move->old && move->old->counter)
             left += move->old->facts.descriptors;
-    return left;
+    return subtract_to_zero(left, change->spent);
 }
 
 void quota_hold(struct change *change, unsigned n)

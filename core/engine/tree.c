@@ -23,7 +23,7 @@ static int check_user_limit(struct call *call, uid_t uid, struct user *share)
 
     if (!user)
         return err_nomem(&call->err);
-    if (user_left(user, USED_PMCS) == 0)
+    if (user_left(user, USED_PMCS, 0) == 0)
         rc = err_set(&call->err, P11,
                      "uid %u has as many PMCs as %s allows: remove one with rmdir first",
                      (unsigned)uid, user_limit_shown(user, USED_PMCS));

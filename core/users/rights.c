@@ -77,12 +77,12 @@ static int check_charge(const struct engine *engine, const struct user *user,
         return err_set(err, P10,
                        "pmcfs has no file descriptor left for your user namespace: raise "
                        "LimitNOFILE= of pmcfs.service");
-    if (user && has_fd && user_left(user, USED_FDS) == 0)
+    if (user && has_fd && user_left(user, USED_FDS, 0) == 0)
         return err_set(err, P11,
                        "a file opened from your user namespace needs a file descriptor, and %s "
                        "leaves none: close other files",
                        user_limit_shown(user, USED_FDS));
-    if (!user || user_left(user, USED_TEXTS) >= bytes_of(rights))
+    if (!user || user_left(user, USED_TEXTS, 0) >= bytes_of(rights))
         return 0;
     return err_set(err, P11,
                    "your groups need %llu bytes of memory (%u groups), and %s leaves less: close "

@@ -149,29 +149,29 @@ static uint64_t limit_of(const struct user *user, enum resource what)
     return what == USED_TEXTS && limit < UINT64_MAX - more ? limit + more : limit;
 }
 
-static uint64_t left_of(const struct user *user, enum resource what)
+static uint64_t left_of(const struct user *user, enum resource what, uint64_t own)
 {
-    const uint64_t limit = limit_of(user, what), used = user->used[charged_as(what)];
+    const uint64_t limit = limit_of(user, what), used = user->used[charged_as(what)] - own;
 
     return limit > used ? limit - used : 0;
 }
 
 /* Returns the account with the least left: the user or the instance. */
-static const struct user *scarcer_account(const struct user *user, enum resource what)
+static const struct user *scarcer_account(const struct user *user, enum resource what, uint64_t own)
 {
     if (!user->of)
         return user;
-    return left_of(user->share, what) < left_of(user->of, what) ? user->share : user->of;
+    return left_of(user->share, what, own) < left_of(user->of, what, own) ? user->share : user->of;
 }
 
-uint64_t user_left(const struct user *user, enum resource what)
+uint64_t user_left(const struct user *user, enum resource what, uint64_t own)
 {
-    return left_of(scarcer_account(user, what), what);
+    return left_of(scarcer_account(user, what, own), what, own);
 }
 
 uint64_t user_limit(const struct user *user, enum resource what)
 {
-    return limit_of(scarcer_account(user, what), what);
+    return limit_of(scarcer_account(user, what, 0), what);
 }
 
 /* Charges one account unless that exceeds its limit. Safe against charges by other threads. */
@@ -213,7 +213,7 @@ bool user_charge_log(void *user, int64_t bytes)
 
 const char *user_limit_name(const struct user *user, enum resource what)
 {
-    return scarcer_account(user, what)->uid == NO_UID
+    return scarcer_account(user, what, 0)->uid == NO_UID
                ? resources[charged_as(what)].here
                : tunable_row(resources[charged_as(what)].tunable)->name;
 }
@@ -221,7 +221,7 @@ const char *user_limit_name(const struct user *user, enum resource what)
 const char *user_limit_shown(const struct user *user, enum resource what)
 {
     static _Thread_local char text[96];
-    const struct user *scarcest = scarcer_account(user, what);
+    const struct user *scarcest = scarcer_account(user, what, 0);
     const uint64_t limit = limit_of(scarcest, charged_as(what));
     const bool quarter = what == USED_FDS && limit == user->engine->fd_limit / 4;
 

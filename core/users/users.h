@@ -46,8 +46,8 @@ void user_add(struct user *user, enum resource what, int64_t n);
 /* Adds n unless that exceeds a limit; atomic against other threads. */
 bool user_charge(struct user *user, enum resource what, int64_t n);
 bool user_charge_log(void *user, int64_t bytes); /* for log_set_charge() */
-/* Returns how much is left. */
-uint64_t user_left(const struct user *user, enum resource what);
+/* Returns how much was left before the caller added `own`, 0 if the limit was exceeded. */
+uint64_t user_left(const struct user *user, enum resource what, uint64_t own);
 /* Returns the limit with the least left; user_limit_name() returns its name, as "max_fds". */
 uint64_t user_limit(const struct user *user, enum resource what);
 const char *user_limit_name(const struct user *user, enum resource what);

@@ -212,6 +212,31 @@ sys.stdin.readline()' "$M"; }
     echo >&"$in"
 }
 
+# ---- targets that are replaced ----
+
+t_replaced_targets_leave_their_descriptors_once() {
+    local name
+    mount_pmcfs -o max_fds_per_user=1
+    for name in p q r; do target_start "$name" "$ALICE"; done
+    users a "$ALICE" event=page-faults "target=${PID_OF[p]}"
+    is "$(result_as "$ALICE" write "$M/a/target" "-${PID_OF[p]} ${PID_OF[q]} ${PID_OF[r]}")" EDQUOT
+    like "$(<"$M/a/error")" '^EDQUOT P11 target: .*max_fds_per_user'
+    is "$(<"$M/a/target")" "${PID_OF[p]}"
+    is "$(result_as "$ALICE" write "$M/a/target" "-${PID_OF[p]} ${PID_OF[q]}")" ok
+    is "$(<"$M/a/target")" "${PID_OF[q]}"
+}
+
+# A PMC that waits for an exec is stopped by new counters and buffers, which replace the old ones.
+t_a_pmc_that_uses_the_quota_can_be_reopened() {
+    mount_pmcfs
+    target_start p "$ALICE"
+    users a "$ALICE" event=cpu-clock freq=10 start=exec "target=${PID_OF[p]}"
+    is "$(state a)" armed
+    accepted "$M/admin/tunables/max_fds_per_user" "$(status a descriptors)"
+    is "$(result_as "$ALICE" write "$M/a/ctl" stop)" ok
+    is "$(state a)" stopped
+}
+
 # ---- owners that change ----
 
 #@ slow

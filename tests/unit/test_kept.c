@@ -156,10 +156,10 @@ TEST(a_user_may_use_a_quarter_of_the_descriptors)
 
     tune(TUNABLE_MAX_FDS_PER_USER, "100000");
     fx.engine->fd_limit = 4000;
-    ck_assert_uint_eq(user_left(user, USED_FDS), 1000);
+    ck_assert_uint_eq(user_left(user, USED_FDS, 0), 1000);
     tune(TUNABLE_MAX_FDS_PER_USER, "1001");
-    ck_assert_uint_eq(user_left(user, USED_FDS), 1000);
+    ck_assert_uint_eq(user_left(user, USED_FDS, 0), 1000);
     tune(TUNABLE_MAX_FDS_PER_USER, "999");
-    ck_assert_uint_eq(user_left(user, USED_FDS), 999);
+    ck_assert_uint_eq(user_left(user, USED_FDS, 0), 999);
     user_unref(user);
 }
