@@ -19,6 +19,7 @@ enum {
     THREAD_RUNS_NS = 300000,    /* longest CPU time of the creation of a thread */
     PROCESS_RUNS_NS = 20000000, /* longest CPU time of a fork, which copies memory */
     TASK_PATH_BYTES = 64,
+    TASK_START_BYTES = 256, /* contains the lines Name, Umask and State of status */
     RECORDS_MAX = 1000000
 };
 
@@ -350,6 +351,27 @@ static char *task_text(struct census *census, pid_t pid, pid_t tid, const char *
     return text;
 }
 
+/* Reads the first bytes of a file of a task in one read(2), and adds a NUL. Returns 0 or -errno. A
+ * lack of descriptors or memory is noted. */
+static int task_start(struct census *census, const struct census_task *task, const char *file,
+                      char text[static TASK_START_BYTES])
+{
+    char path[TASK_PATH_BYTES];
+    ssize_t n = -1;
+    int fd, rc;
+
+    task_path(census, task->pid, task->tid, file, path);
+    fd = openat(census->task_dir, path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0)
+        n = read(fd, text, TASK_START_BYTES - 1);
+    rc = n < 0 ? -errno : 0;
+    if (fd >= 0)
+        close(fd);
+    text[n < 0 ? 0 : n] = '\0';
+    census_note_failure(census, rc);
+    return rc;
+}
+
 /* Stores the threads of a process in an array (free it). Returns their number. */
 static size_t threads_of(struct census *census, pid_t pid, pid_t **tids)
 {
@@ -474,22 +496,20 @@ void census_complete(struct census *census)
 bool census_check_fork(struct census *census, struct census_task *task)
 {
     const uint64_t enough_ns = census->plan->descendants ? PROCESS_RUNS_NS : THREAD_RUNS_NS;
-    char *text = task_text(census, task->pid, task->tid, "status");
-    const bool gone = !text && proc_is_gone(-errno);
-    const char *state = text ? proc_field(text, "State") : NULL;
+    char text[TASK_START_BYTES];
+    const int rc = task_start(census, task, "status", text);
+    const char *state = proc_field(text, "State");
     bool busy = state && strchr("RD", *state);
 
-    free(text);
     if (busy) {
-        text = task_text(census, task->pid, task->tid, "schedstat");
-        const uint64_t ran_ns = text ? strtoull(text, NULL, 10) : 0;
+        task_start(census, task, "schedstat", text);
+        const uint64_t ran_ns = strtoull(text, NULL, 10);
 
-        free(text);
         if (!task->ran_ns)
             task->ran_ns = ran_ns;
         busy = ran_ns - task->ran_ns <= enough_ns;
     }
     if (!busy)
         task->through_ns = monotonic_ns();
-    return !gone;
+    return !proc_is_gone(rc);
 }

@@ -342,24 +342,27 @@ static int tids_settle(const struct tids *now, const struct tids *before)
 {
     struct perf_event_attr attr;
     bool any = false;
+    int rc = 0;
 
     sampling_dummy_attr(&attr);
-    for (size_t i = 0; i < now->list.n; i++) {
+    for (size_t i = 0; i < now->list.n && !rc; i++) {
         const pid_t tid = now->list.items[i];
 
         if (before->list.n &&
             bsearch(&tid, before->list.items, before->list.n, sizeof tid, by_number))
             continue;
+        event_extend_deadline();
         int fd = event_open(&attr, tid, -1, -1, 0);
         any = true;
         if (is_shortage(fd))
-            return fd;
+            rc = fd;
         /* The task is blocked in something else than fork(), and others may be, too. */
         if (fd == -ETIME)
             break;
         event_close(&fd);
     }
-    return any;
+    event_set_deadline(0);
+    return rc ? rc : any;
 }
 
 /* Enables or disables all groups. Returns 0, -EIO, or (some threads or children may have been

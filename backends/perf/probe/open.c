@@ -103,6 +103,14 @@ void event_set_deadline(uint64_t until_ns)
     patience.until_ns = until_ns;
 }
 
+void event_extend_deadline(void)
+{
+    const uint64_t now_ns = monotonic_ns();
+
+    if (patience.until_ns < now_ns + OPEN_NS)
+        event_set_deadline(now_ns + 2 * OPEN_NS);
+}
+
 int event_open(const struct perf_event_attr *attr, pid_t pid, int cpu, int group,
                unsigned long flags)
 {

@@ -39,6 +39,9 @@ void code_to_attr(const struct event *event, bool user, bool kernel, struct perf
 /* Sets the time until which event_open() of this thread waits while the target executes a program.
  * 0: each call waits 200 ms. */
 void event_set_deadline(uint64_t until_ns);
+/* Call before each event_open() of a loop, and event_set_deadline(0) after the loop: each call
+ * waits 200 to 400 ms, and the timer is not set for each call. */
+void event_extend_deadline(void);
 /* Opens an event with CLOEXEC. Returns a descriptor or -errno; -ETIME if the target was executing a
  * program for all of the time. */
 int event_open(const struct perf_event_attr *attr, pid_t pid, int cpu, int group,
