@@ -145,6 +145,7 @@ list_programs() {
     for name in includes security words runner messages; do
         echo "sources/$name|wide|command_test sources/$name 600 sh tests/$name.sh"
     done
+    echo "sources/figures|wide|command_test sources/figures 600 python3 -B tests/bench/pages.py"
     for part in tasks race recorded; do
         echo "asan/attach/$part|wide|command_test asan/attach/$part 600 $builds/asan/tests/attach $part"
     done

@@ -23,24 +23,25 @@ def measure(name):
 
 # ---- reading ----
 
-def against_floor(operation, operations):
+def against_floor(operation, operations, page):
     with counts() as (mounts, files):
         for where, cpus in placements(mounts):
             ns, p99, _ = client({name: f'{operation}:{file}' for name, file in files.items()},
                                 amount(200, 40, 2), operations, cpus)
-            row(f'{operation} of count, {where}', 'µs', ns, 'floor', '<= 1.05', p99=p99, scale=1e-3)
+            row(f'{operation} of count, {where}', 'µs', ns, 'floor', '<= 1.05', p99=p99, scale=1e-3,
+                page=page if where == 'one CPU' else None)
 
 
 @measure('pread')
 def pread():
     """a pread of a held count / of the floor's, with as many threads; servers and reader on one CPU, and free"""
-    against_floor('pread', amount(200, 100, 5))
+    against_floor('pread', amount(200, 100, 5), 'read of an open `count`, on one CPU')
 
 
 @measure('open')
 def open_read_close():
     """open, read and close of count / of the floor's"""
-    against_floor('open', amount(100, 50, 5))
+    against_floor('open', amount(100, 50, 5), 'open, read, close, on one CPU')
 
 
 @measure('readers')
@@ -67,7 +68,8 @@ def prom():
         for file, goal in (('metrics.prom', '<= 2'), ('counts', '<= 1.5')):
             ns, p99, _ = client({**{name: f'file:{m.dir}/{file}' for name, m in mounts.items()},
                                  'perf read(2)': f'events:{n},{targets[0]},'}, amount(50, 15, 1), amount(4, 2, 1))
-            row(f'{file} of {n} PMCs', 'ms', ns, 'perf read(2)', goal, p99=p99, scale=1e-6)
+            row(f'{file} of {n} PMCs', 'ms', ns, 'perf read(2)', goal, p99=p99, scale=1e-6,
+                page=f'`{file}` of 1,000 PMCs')
 
 
 @measure('list')
@@ -78,7 +80,8 @@ def ls():
         for mount in mounts.builds().values():
             fill(mount, n, targets)
         ns, p99, sizes = client({name: 'list:' + m.dir for name, m in mounts.items()}, amount(40, 10, 1), 1)
-        row(f'ls of {sizes["pmcfs"]} names', 'ms', ns, 'floor', '<= 1.2', p99=p99, scale=1e-6)
+        row(f'ls of {sizes["pmcfs"]} names', 'ms', ns, 'floor', '<= 1.2', p99=p99, scale=1e-6,
+            page='`ls` of 10,000 PMCs')
 
 
 # ---- making ----
@@ -90,7 +93,8 @@ def make():
         for where, cpus in placements(mounts):
             ns, p99, _ = client({name: f'make{"" if name in BUILDS else "-bare"}:{target},{m.dir}'
                                  for name, m in mounts.items()}, amount(100, 20, 1), amount(20, 10, 2), cpus)
-            row(f'mkdir, config, rmdir, {where}', 'µs', ns, 'floor', '<= 1.5', p99=p99, scale=1e-3)
+            row(f'mkdir, config, rmdir, {where}', 'µs', ns, 'floor', '<= 1.5', p99=p99, scale=1e-3,
+                page='mkdir, `config` with event and target, rmdir' if where == 'one CPU' else None)
 
 
 @measure('attach')
@@ -100,7 +104,8 @@ def attach():
     with Targets(n, threads=True) as (target,), Mounts() as mounts:
         ns, p99, _ = client({**{name: f'attach:{target},{m.dir}' for name, m in mounts.items()},
                              'bare loop': f'opens:{target},'}, amount(30, 8, 1), 1)
-        row(f'attach to {n} threads', 'ms', ns, 'bare loop', '<= 1.2', p99=p99, scale=1e-6)
+        row(f'attach to {n} threads', 'ms', ns, 'bare loop', '<= 1.2', p99=p99, scale=1e-6,
+            page='attach to 1,000 threads')
 
 
 def perf_stat_kib(n, target):
@@ -141,7 +146,7 @@ def memory():
                 grown[build] = (resident_kib(mount.server) - empty) / n
                 curve('memory', n, {build: (resident_kib(mount.server) - empty) / 1024})
     row(f'resident, a PMC of {steps[-1]}', 'KiB', {b: [kib] for b, kib in grown.items()}, goal='<= 1.5', by='value',
-        against='perf stat')
+        against='perf stat', page='memory of a counting PMC, of 10,000')
 
 
 @measure('many')
@@ -289,7 +294,8 @@ def sampling_at(rate, makers, seconds):
     at = f'{rate // 1000} kHz'
     row(f'turns of {seconds} s, a million samples, {at}', 's CPU', whole, 'perf record', '<= 0.5')
     if rate > 1000: # else perf's start, which varies, is more than the difference
-        row(f'a further million, {at}', 's CPU', further, 'perf record')
+        row(f'a further million, {at}', 's CPU', further, 'perf record',
+            page='one million further samples, processor time' if rate == 10000 else None)
     row(f'lost, {at}', 'records', lost, 'perf record', '<= 0', 'difference')
     row(f'program slower, {at}', '%', slower, 'perf record', '<= 0', 'difference')
     curve('sampling', rate // 1000, {name: statistics.median(x) for name, x in whole.items()})
@@ -383,7 +389,8 @@ def once():
             for build in mounts:
                 ns[build] = [n / times for n in ns[build]]
                 p99[build] /= times
-            row(what, 'ms', ns, 'perf stat -p', '<= 0.02', p99=p99, scale=1e-6)
+            row(what, 'ms', ns, 'perf stat -p', '<= 0.02', p99=p99, scale=1e-6,
+                page='`read` of an attached `count` in a shell' if times > 1 else None)
 
 
 @measure('idle')
@@ -404,7 +411,7 @@ def idle():
         for what, which, goal in (('serving process', 'server', '<= 6'), ('process that mounted', 'main', '')):
             row(f'resident without a PMC: {what}', 'MiB', {
                 name: [resident_kib(m.server if which == 'server' else m.main.pid) / 1024] for name, m in mounts.items()},
-                goal=goal, by='value')
+                goal=goal, by='value', page=f'memory without a PMC, {what}')
 
 
 # ---- other agents ----
@@ -439,7 +446,8 @@ def exporter():
             ns, p99, sizes = client({**files, 'node_exporter': f'http:{port},'}, amount(50, 15, 1), amount(10, 5, 1))
         finally:
             stopped(peer)
-        row('5 events on each CPU, a scrape', 'µs', ns, 'node_exporter', p99=p99, scale=1e-3)
+        row('5 events on each CPU, a scrape', 'µs', ns, 'node_exporter', p99=p99, scale=1e-3,
+            page='five events of each CPU for Prometheus')
         note(f'exporter: {sizes["pmcfs"]} and {sizes["node_exporter"]} bytes')
 
 
@@ -503,7 +511,8 @@ def pcp():
             entry['perfevent'].append(statistics.median(fetches))
             for name, (ns,) in client(files, 1, n)[0].items():
                 entry[name].append(ns)
-    row('5 events on each CPU, a fetch', 'µs', entry, 'perfevent', scale=1e-3)
+    row('5 events on each CPU, a fetch', 'µs', entry, 'perfevent', scale=1e-3,
+        page='the same events, as numbers for PCP')
 
 
 # ---- main ----

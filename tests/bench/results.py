@@ -1,7 +1,7 @@
 """What becomes of the numbers: rows of a table with ratios and their spread, bench.json, pictures."""
-import datetime, json, os, shutil, statistics, subprocess
+import datetime, json, math, os, shutil, statistics, subprocess
 
-from things import AMOUNT, BUILDS, CPUS, OUT
+from things import AMOUNT, BUILDS, CPUS, HERE, OUT
 
 rows, notes, curves = [], [], {}
 
@@ -41,9 +41,10 @@ def is_met(goal, result, by):
     return result['median'] >= value if least else result['median'] <= value
 
 
-def row(what, unit, values, against=None, goal='', by='ratio', p99=None, scale=1.0):
-    """values: {alternative: a number a round}; by: ratio or difference to `against`, or value alone."""
-    entry = {'what': what, 'unit': unit, 'goal': goal, 'by': by, 'against': against}
+def row(what, unit, values, against=None, goal='', by='ratio', p99=None, scale=1.0, page=None):
+    """values: {alternative: a number a round}; by: ratio or difference to `against`, or value alone; page: the name of the
+    row in the tables of the pages, if it has one."""
+    entry = {'what': what, 'unit': unit, 'goal': goal, 'by': by, 'against': against, 'page': page}
     for name, numbers in values.items():
         entry[name if name in BUILDS else 'reference'] = dict(
             spread([n * scale for n in numbers]), **({'p99': p99[name] * scale} if p99 else {}))
@@ -114,17 +115,46 @@ def draw():
                 + more + f'plot {plots}\n').encode())
 
 
+def printed(*command):
+    """The first line that a command prints; empty if it fails."""
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False).stdout.split('\n')[0]
+
+
 def about(seconds):
-    facts = {'date': datetime.date.today().isoformat(), 'kernel': os.uname().release, 'cpus': len(CPUS), 'amount': AMOUNT,
-             'load': round(os.getloadavg()[0], 2), 'seconds': seconds}
+    with open('/proc/cpuinfo', encoding='utf-8') as file:  # arm64 has no model name
+        model = [text.split(':')[1].strip() for text in file if text.startswith(('model name', 'CPU part'))]
+    facts = {'date': datetime.date.today().isoformat(), 'kernel': os.uname().release, 'cpus': len(CPUS),
+             'cpu': (model or [os.uname().machine])[0], 'amount': AMOUNT, 'load': round(os.getloadavg()[0], 2),
+             'commit': printed('git', '-C', HERE, 'describe', '--always', '--dirty'), 'seconds': seconds}
     for name, command in {'perf': 'perf', **BUILDS}.items():
         if shutil.which(command):
-            facts[name] = subprocess.run([command, '--version'], stdout=subprocess.PIPE, text=True, check=False).stdout.split('\n')[0]
+            facts[name] = printed(command, '--version')
     return facts
+
+
+def figure(value, unit):
+    """A number with two digits, as the pages show it."""
+    number_of, unit = (value / 1000, 'ms') if unit == 'µs' and value >= 1000 else (value, unit.split(' ')[0])
+    digits = 1 - math.floor(math.log10(number_of)) if number_of > 0 else 0
+    return f'{round(number_of, digits):.{max(digits, 0)}f} {unit}'.strip()
+
+
+def write_figures(facts):
+    """The figures of the pages: pages.py compares them."""
+    with open(os.path.join(OUT, 'bench-figures.tsv'), 'w', encoding='utf-8') as out:
+        out.write('# ' + ', '.join(f'{key} {value}' for key, value in facts.items() if value and key != 'seconds') + '\n')
+        for entry in rows:
+            if entry['page']:
+                ratio = entry.get('pmcfs_ratio')
+                out.write('\t'.join([entry['page'], figure(entry['pmcfs']['median'], entry['unit']),
+                                     figure(entry['reference']['median'], entry['unit']) if 'reference' in entry else '',
+                                     figure(ratio['median'], '') if ratio else '']).rstrip('\t') + '\n')
 
 
 def write(facts):
     draw()
+    if AMOUNT == 'full':
+        write_figures(facts)
     for text in notes:
         print(text)
     with open(os.path.join(OUT, 'bench.json'), 'w', encoding='utf-8') as out:
