@@ -34,18 +34,11 @@ struct section {
 };
 typedef VEC(struct section) sections_t;
 
-/*
- * Adds the section with this header. Returns 0; -errno with a sentence if it would be refused, in
- * which case it is added as refused; or -ENOMEM without a section.
- */
-int section_add(sections_t *sections, const char *file, unsigned line, struct word title,
-                struct err *err);
-/* Takes one key of a PMC or an instance. Returns 0, or -errno with a sentence. */
-int section_key(struct section *section, struct word key, struct word value, struct err *err);
 /* Logs that the section is refused, at this line of its file. */
 void section_refuse(struct section *section, unsigned line, const struct err *err);
-void sections_clear(sections_t *sections);
-
+/* Reads USER, USER:, USER:GROUP or :GROUP, as chown(1) does. Returns 0 or -errno with a sentence.
+ */
+int owner_find(const char *text, uid_t *uid, gid_t *gid, struct err *err);
 /*
  * Creates the PMCs and instances that do not exist. A refused one is logged and removed again, so
  * that a later call tries it again. Takes the lock. May block: looks up users and groups.

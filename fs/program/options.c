@@ -1,27 +1,21 @@
 /*
- * The program's options: command line, configuration file (inih) and -o. A bad value of a tunable
- * never prevents the mount: it is reported and the default is used.
+ * The program's options: the command line and -o; conf.c reads the configuration file. A bad value
+ * of a tunable never prevents the mount: it is reported and the default is used.
  */
 #include "fs/program/options.h"
 
 #include "fs/requests/caller.h"
 #include "fs/requests/message.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
-#include <ini.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
-#include <sys/stat.h>
 #include <syslog.h>
 #include <unistd.h>
-
-#define CONF_BYTES_MAX (1 << 20)
 
 /*
  * Options of mount(8) and the flags of mount(2) that they set and clear. nosuid, nodev and noexec
@@ -59,7 +53,7 @@ static const char *const mount_labels[] = {"context", "fscontext", "defcontext",
 
 /* ---- one key of the file or of -o ---- */
 
-static void complain(struct options *options, const char *where, const char *sentence)
+void option_complain(struct options *options, const char *where, const char *sentence)
 {
     /* --check omits the value that a mount would use instead. */
     const char *instead = options->check ? strstr(sentence, "; using ") : NULL;
@@ -72,7 +66,7 @@ static void complain(struct options *options, const char *where, const char *sen
         message_log(LOG_WARNING, "%s: %.*s", where, len, sentence);
 }
 
-static const char *unknown_near(struct near *near, struct word key)
+const char *option_near(struct near *near, struct word key)
 {
     near_init(near, key);
     for (int i = 0; i < TUNABLE_COUNT; i++)
@@ -89,44 +83,20 @@ bool options_replace(struct options *options, char **to, const char *text, size_
     return true;
 }
 
-/* Replaces a group that does not exist by none. Skipped in an upgrade: --check did it before. */
-static void readers_check(struct options *options, const char *where)
+bool option_set(struct options *options, const char *where, struct word key, struct word value)
 {
     char sentence[160];
+    struct err err = {0};
     gid_t gid;
-
-    if ((options->resume && !options->check) ||
-        group_find(tunable_text(&options->tunables, TUNABLE_READERS), &gid) != -ENOENT)
-        return;
-    snprintf(sentence, sizeof sentence, "readers: there is no group \"%s\"; using none",
-             tunable_text(&options->tunables, TUNABLE_READERS));
-    complain(options, where, sentence);
-    tunable_set(&options->tunables, TUNABLE_READERS, (struct word){"-", 1}, true, NULL);
-}
-
-/* A bad backend is an error: another backend would count something else. */
-static void backend_set(struct options *options, const char *where, struct word value)
-{
-    struct err err = {0};
-
-    if (word_is(value, "perf") || word_is(value, "sim")) {
-        options_replace(options, &options->backend, value.p, value.len);
-        return;
-    }
-    err_set(&err, P27, "no backend \"" WORD_FMT "\": write perf or sim", WORD_ARG(value));
-    complain(options, where, err.text);
-    options->no_backend = true;
-}
-
-/* Applies backend=…, sim_…=… or a tunable. Returns false if there is no such key. */
-static bool key_set(struct options *options, const char *where, struct word key, struct word value)
-{
-    struct err err = {0};
     int which;
 
     if (word_is(key, "backend")) {
-        backend_set(options, where, value);
-        return true;
+        if (word_is(value, "perf") || word_is(value, "sim"))
+            return options_replace(options, &options->backend, value.p, value.len);
+        err_set(&err, P27, "no backend \"" WORD_FMT "\": write perf or sim", WORD_ARG(value));
+        option_complain(options, where, err.text);
+        /* An error for a mount, too: another backend would count something else. */
+        return options->no_backend = true;
     }
     if (key.len > 4 && strncmp(key.p, "sim_", 4) == 0) {
         buf_printf(&options->backend_words, "%s%.*s=%.*s", options->backend_words.len ? " " : "",
@@ -136,238 +106,27 @@ static bool key_set(struct options *options, const char *where, struct word key,
     which = tunable_find(key);
     if (which < 0)
         return false;
-    if (tunable_set(&options->tunables, (enum tunable)which, value, true, &err) < 0)
-        complain(options, where, err.text);
-    else if (which == TUNABLE_READERS)
-        readers_check(options, where);
-    else if (which == TUNABLE_LOGBUFFERSIZE || which == TUNABLE_NBUFFERS) {
+    if (tunable_set(&options->tunables, (enum tunable)which, value, true, &err) < 0) {
+        option_complain(options, where, err.text);
+    } else if (which == TUNABLE_LOGBUFFERSIZE || which == TUNABLE_NBUFFERS) {
         options->log_at.where = where;
         options->log_at.line = options->at.line;
+    } else if (which == TUNABLE_READERS && (!options->resume || options->check) &&
+               group_find(tunable_text(&options->tunables, TUNABLE_READERS), &gid) == -ENOENT) {
+        /* No group instead of one that does not exist. In an upgrade, --check did it before. */
+        snprintf(sentence, sizeof sentence, "readers: there is no group \"%s\"; using none",
+                 tunable_text(&options->tunables, TUNABLE_READERS));
+        option_complain(options, where, sentence);
+        tunable_set(&options->tunables, TUNABLE_READERS, (struct word){"-", 1}, true, NULL);
     }
     return true;
 }
 
-/* ---- the configuration file ---- */
-
-/*
- * Opens the configuration file without blocking. Only regular files of at most 1 MiB are accepted.
- * On failure returns NULL and sets *why to the reason; errno is 0 if the system did not refuse it.
- */
-static FILE *conf_open(const char *path, const char **why)
-{
-    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    struct stat st;
-    FILE *file;
-
-    *why = NULL;
-    if (fd < 0 || fstat(fd, &st) < 0)
-        *why = strerror(errno);
-    else if (S_ISDIR(st.st_mode))
-        *why = "it is a directory";
-    else if (!S_ISREG(st.st_mode))
-        *why = "it is not a regular file";
-    else if (st.st_size > CONF_BYTES_MAX)
-        *why = "it is longer than 1 MiB";
-    file = *why ? NULL : fdopen(fd, "r");
-    if (!file && !*why)
-        *why = strerror(errno);
-    if (!file && fd >= 0)
-        close(fd);
-    return file;
-}
-
-/*
- * Counts lines and keeps names of sections, because inih passes no line numbers to its handler and
- * cuts names after 49 bytes: a header is replaced by the number of its section.
- */
-struct conf_stream {
-    struct options *options;
-    FILE *file;
-    char *line; /* owned */
-    size_t size;
-};
-
-static void conf_header(struct options *options, struct word title)
-{
-    char sentence[512];
-    struct section *section;
-    struct err err = {0};
-    const int rc = section_add(&options->sections, options->at.file, options->at.line, title, &err);
-
-    if (rc == -ENOMEM) {
-        options->no_memory = true;
-        return;
-    }
-    section = &options->sections.items[options->sections.n - 1];
-    options->complaints += section->refused;
-    if (section->refused)
-        section_refuse(section, options->at.line, &err);
-    if (section->kind != SECTION_UNKNOWN)
-        return;
-    snprintf(sentence, sizeof sentence,
-             "no such section [%s]: there are [pmcfs], [pmc NAME] and [instance NAME]",
-             text_shown(section->title));
-    complain(options, options->at.file, sentence);
-}
-
-static char *conf_line(char *text, int size, void *arg)
-{
-    struct conf_stream *stream = arg;
-    struct options *options = stream->options;
-    char sentence[128], *start, *end;
-    ssize_t len;
-
-    errno = 0;
-    len = getline(&stream->line, &stream->size, stream->file);
-    if (len < 0) { /* without memory, ferror(3) does not report it */
-        options->no_memory |= errno == ENOMEM;
-        return NULL;
-    }
-    options->at.line++;
-    start = stream->line;
-    if (options->at.line == 1 && strncmp(start, "\xef\xbb\xbf", 3) == 0)
-        start += 3;
-    start += strspn(start, " \t");
-    end = *start == '[' ? strchr(start, ']') : NULL;
-    if (end) {
-        conf_header(options, (struct word){start + 1, (size_t)(end - start - 1)});
-        snprintf(text, (size_t)size, "[%zu]\n", options->sections.n - 1);
-    } else if (len >= size) {
-        snprintf(sentence, sizeof sentence,
-                 "a line cannot be longer than %d bytes: write the key again, or continue it on "
-                 "the next line after a blank",
-                 size - 2);
-        complain(options, options->at.file, sentence);
-        snprintf(text, (size_t)size, "\n");
-    } else {
-        memcpy(text, stream->line, (size_t)len + 1);
-    }
-    return text;
-}
-
-static int conf_key(void *user, const char *number, const char *name, const char *value)
-{
-    struct options *options = user;
-    struct section *section =
-        *number && options->sections.n ? &options->sections.items[strtoul(number, NULL, 10)] : NULL;
-    struct near near;
-    struct err err = {0};
-    char sentence[512];
-
-    if (!section || section->kind == SECTION_PMCFS) {
-        if (key_set(options, options->at.file, word_of(name), word_of(value)))
-            return 1;
-        snprintf(sentence, sizeof sentence, "no key \"%s\"%s", name,
-                 unknown_near(&near, word_of(name)));
-        complain(options, options->at.file, sentence);
-    } else if (section->kind != SECTION_UNKNOWN) {
-        const int rc = section_key(section, word_of(name), word_of(value), &err);
-
-        options->no_memory |= rc == -ENOMEM;
-        options->complaints += rc < 0;
-        if (rc < 0)
-            section_refuse(section, options->at.line, &err);
-    }
-    return 1;
-}
-
-/* Reads the file. inih returns the first malformed line at the end. Returns false on a read error.
- */
-static bool conf_parse(struct options *options, FILE *file)
-{
-    struct conf_stream stream = {options, file, NULL, 0};
-    int wrong;
-
-    options->at.line = 0;
-    wrong = ini_parse_stream(conf_line, &stream, conf_key, options);
-    free(stream.line);
-    options->at.line = wrong > 0 ? (unsigned)wrong : 0;
-    if (wrong > 0)
-        complain(options, options->at.file,
-                 "neither a setting nor a section: write key = value, or [pmc NAME]");
-    options->at.line = 0;
-    return wrong >= 0 && !ferror(file);
-}
-
-/* Reads the file of this path, which becomes the options'. Returns 0, or after a message an exit
- * status. */
-static int conf_file_read(struct options *options, char *path, bool must_exist)
-{
-    const char *why;
-    FILE *file;
-    bool done;
-
-    if (!path || vec_push(&options->files, path)) {
-        free(path);
-        options->no_memory = true;
-        return 0;
-    }
-    options->at.file = path;
-    errno = 0;
-    file = conf_open(path, &why);
-    if (!file && errno == ENOENT && !must_exist)
-        return 0;
-    done = file && conf_parse(options, file);
-    if (!done)
-        message_log(LOG_ERR, "cannot read the configuration \"%s\": %s", path,
-                    file ? strerror(EIO) : why);
-    if (file)
-        fclose(file);
-    return done ? 0 : EXIT_LOGGED;
-}
-
-static int is_conf(const struct dirent *entry)
-{
-    const char *end = strrchr(entry->d_name, '.');
-
-    return entry->d_name[0] != '.' && end && strcmp(end, ".conf") == 0;
-}
-
-static void conf_forget(struct options *options)
-{
-    sections_clear(&options->sections);
-    while (options->files.n)
-        free(options->files.items[--options->files.n]);
-    free(options->files.items);
-    options->files.items = NULL;
-    options->files.cap = 0;
-}
-
-/* Reads the file, and the files *.conf of the directory FILE.d in the order of their names. */
-static int conf_read(struct options *options)
-{
-    struct dirent **entries = NULL;
-    char *directory = NULL, *path;
-    int rc, n;
-
-    conf_forget(options);
-    if (!options->conf)
-        return 0;
-    rc = conf_file_read(options, strdup(options->conf), options->conf_given);
-    if (rc || asprintf(&directory, "%s.d", options->conf) < 0)
-        return rc ? rc : conf_file_read(options, NULL, false);
-    n = scandir(directory, &entries, is_conf, alphasort);
-    if (n < 0 && errno != ENOENT && errno != ENOTDIR) {
-        message_log(LOG_ERR, "cannot read the configuration \"%s\": %s", directory,
-                    strerror(errno));
-        rc = EXIT_LOGGED;
-    }
-    for (int i = 0; i < n; i++) {
-        if (rc == 0 && asprintf(&path, "%s/%s", directory, entries[i]->d_name) < 0)
-            path = NULL;
-        rc = rc ? rc : conf_file_read(options, path, true);
-        free(entries[i]);
-    }
-    free(entries);
-    free(directory);
-    return rc;
-}
-
 /* ---- -o ---- */
 
-/* Takes a SELinux option. The kernel, too, needs quotes around a value with a comma. */
-static bool label_word(struct options *options, struct word key, struct word value)
+static bool mount_word(struct options *options, struct word key, struct word value)
 {
+    /* The kernel, too, needs quotes around a value with a comma. */
     const char *quote = memchr(value.p, ',', value.len) && value.p[0] != '"' ? "\"" : "";
 
     for (size_t i = 0; i < sizeof mount_labels / sizeof mount_labels[0]; i++)
@@ -376,13 +135,6 @@ static bool label_word(struct options *options, struct word key, struct word val
                        value.p, quote);
             return true;
         }
-    return false;
-}
-
-static bool mount_word(struct options *options, struct word key, struct word value)
-{
-    if (label_word(options, key, value))
-        return true;
     if (word_is(key, "fsname"))
         return options_replace(options, &options->source, value.p, value.len);
     if (word_is(key, "single"))
@@ -413,28 +165,13 @@ static int word_apply(struct options *options, const char *text)
         return EXIT_LOGGED;
     }
     word_split(word, &key, &value);
-    if (mount_word(options, key, value) || key_set(options, "-o", key, value))
+    if (mount_word(options, key, value) || option_set(options, "-o", key, value))
         return 0;
-    message_log(LOG_ERR, "-o %s: unknown option%s", text, unknown_near(&near, key));
+    message_log(LOG_ERR, "-o %s: unknown option%s", text, option_near(&near, key));
     return EXIT_USAGE;
 }
 
-/* Copies one word, up to a comma that is neither written "\," nor within ="…". Returns its end. */
-static const char *word_take(const char *text, struct buf *word)
-{
-    bool quoted = false;
-
-    buf_clear(word);
-    for (; *text && (quoted || *text != ','); text++) {
-        if (*text == '"')
-            quoted = !quoted && word->len && word->data[word->len - 1] == '=';
-        if (text[0] == '\\' && text[1])
-            text++;
-        buf_char(word, *text);
-    }
-    return *text ? text + 1 : text;
-}
-
+/* Words end at a comma that is neither written "\," nor within ="…". */
 static int words_apply(struct options *options)
 {
     const char *text = buf_text(&options->words);
@@ -443,7 +180,17 @@ static int words_apply(struct options *options)
 
     buf_init(&word, NULL, 0);
     while (*text && rc == 0 && !options->no_memory) {
-        text = word_take(text, &word);
+        bool quoted = false;
+
+        buf_clear(&word);
+        for (; *text && (quoted || *text != ','); text++) {
+            if (*text == '"')
+                quoted = !quoted && word.len && word.data[word.len - 1] == '=';
+            if (text[0] == '\\' && text[1])
+                text++;
+            buf_char(&word, *text);
+        }
+        text += *text == ',';
         options->no_memory |= word.failed;
         rc = word.failed ? 0 : word_apply(options, buf_text(&word));
     }
@@ -474,43 +221,31 @@ static int usage(const char *sentence, const char *word)
 
 static int flag_read(struct options *options, int c, int argc, char **argv)
 {
+    options->foreground |= c == 'f';
+    options->check |= c == 'C';
+    options->upgrade |= c == 'U';
+    options->version |= c == 'V';
+    options->help |= c == 'h';
     switch (c) {
-    case 'f':
-        options->foreground = true;
-        return 0;
     case 'o':
         buf_printf(&options->words, "%s%s", options->words.len ? "," : "", optarg);
         return 0;
     case 'c':
         options->conf_given = options_replace(options, &options->conf, optarg, strlen(optarg));
         return 0;
-    case 'C':
-        options->check = true;
-        return 0;
     case 'T':
         options->print_tables = optarg;
-        return 0;
-    case 'U':
-        options->upgrade = true;
         return 0;
     case 'R':
         options->resume = atoi(optarg);
         options->resume_words = optarg;
         return 0;
-    case 'V':
-        options->version = true;
-        return 0;
-    case 'h':
-        options->help = true;
-        return 0;
-    case 's':
-    case 'v':
-    case 'n':
-        return 0; /* flags of mount(8): sloppy, verbose, no mtab */
     case ':':
         return usage("a value is missing after ", argv[optind - 1]);
-    default:
+    case '?':
         return usage("no such option: ", optind <= argc ? argv[optind - 1] : "");
+    default: /* also s, v and n of mount(8): sloppy, verbose, no mtab */
+        return 0;
     }
 }
 
@@ -543,52 +278,31 @@ static int places_read(struct options *options, int n, char **places)
 
 /* ---- all options ---- */
 
-/* Makes the path absolute, because the daemon changes to /. Symbolic links are not resolved, so
- * that SIGHUP follows a changed link. */
-static void conf_resolve(struct options *options)
-{
-    char *here, *path = NULL;
-
-    if (!options->conf && !options->conf_given)
-        options_replace(options, &options->conf, CONF_DEFAULT, strlen(CONF_DEFAULT));
-    if (!options->conf || options->conf[0] == '/')
-        return;
-    here = getcwd(NULL, 0);
-    if (here && asprintf(&path, "%s/%s", here, options->conf) > 0) {
-        free(options->conf);
-        options->conf = path;
-    } else {
-        options->no_memory |= errno == ENOMEM;
-    }
-    free(here);
-}
-
-static void tunables_finish(struct options *options)
-{
-    struct err err = {0};
-
-    if (tunables_settle(&options->tunables, &err) == 0)
-        return;
-    options->at.line = options->log_at.line; /* the later one of logbuffersize and nbuffers */
-    complain(options, options->log_at.where, err.text);
-    options->at.line = 0;
-}
-
 /* Reads file and -o. Fails on ENOMEM instead of using a part: it could give access to others. */
 static int settings_read(struct options *options)
 {
+    struct err err = {0};
     int rc = conf_read(options);
 
     rc = rc ? rc : words_apply(options);
-    if (rc || (!options->no_memory && !options->words.failed && !options->backend_words.failed &&
-               !options->labels.failed))
+    if (rc)
         return rc;
-    message_log(LOG_ERR, "no memory for the options and the configuration");
-    return EXIT_LOGGED;
+    if (options->no_memory || options->words.failed || options->backend_words.failed ||
+        options->labels.failed) {
+        message_log(LOG_ERR, "no memory for the options and the configuration");
+        return EXIT_LOGGED;
+    }
+    if (tunables_settle(&options->tunables, &err) < 0) {
+        options->at.line = options->log_at.line; /* the later one of logbuffersize and nbuffers */
+        option_complain(options, options->log_at.where, err.text);
+        options->at.line = 0;
+    }
+    return 0;
 }
 
 int options_read(struct options *options, const struct host *host, int argc, char **argv)
 {
+    char *here, *path = NULL;
     int c, rc = 0;
 
     *options = (struct options){0};
@@ -605,10 +319,21 @@ int options_read(struct options *options, const struct host *host, int argc, cha
         rc = places_read(options, argc - optind, argv + optind);
     if (rc != 0 || options->help || options->version || options->print_tables || options->upgrade)
         return rc;
-    conf_resolve(options);
+    if (!options->conf_given)
+        options_replace(options, &options->conf, CONF_DEFAULT, strlen(CONF_DEFAULT));
+    /* An absolute path, because the daemon changes to /. Symbolic links are not resolved, so that
+     * SIGHUP follows a changed link. */
+    if (options->conf && options->conf[0] != '/') {
+        here = getcwd(NULL, 0);
+        if (here && asprintf(&path, "%s/%s", here, options->conf) > 0) {
+            free(options->conf);
+            options->conf = path;
+        } else {
+            options->no_memory |= errno == ENOMEM;
+        }
+        free(here);
+    }
     rc = settings_read(options);
-    if (rc == 0)
-        tunables_finish(options);
     return rc == 0 && options->no_backend ? EXIT_USAGE : rc;
 }
 
@@ -624,9 +349,7 @@ bool options_reread(struct options *options, struct tunables *tunables)
     buf_clear(&options->labels);
     options->no_memory = false;
     done = settings_read(options) == 0;
-    if (done)
-        tunables_finish(options);
-    else
+    if (!done)
         options->tunables = before;
     *tunables = options->tunables;
     return done;
