@@ -11,9 +11,8 @@
 #include <string.h>
 
 #define OBJECT_BITS 52
-#define COOKIE_DYNAMIC                                                                             \
-    4096 /* lower cookies: . .. and named rows; higher ones: objects in order                      \
-          */
+/* Lower cookies: ".", ".." and named rows; higher ones: objects in order. */
+#define COOKIE_DYNAMIC 4096
 
 fuse_ino_t node_id(enum node_kind kind, uint64_t object, unsigned number)
 {
@@ -53,17 +52,6 @@ uint64_t node_index(const struct node *node)
     return node->object;
 }
 
-/*
- * Directories whose entries are objects. next returns the first one after `after` (0 or the cookie
- * of an earlier entry). find looks up a name; NULL: all entries are compared.
- */
-struct objects {
-    bool (*find)(struct tree *tree, const struct node *dir, const char *name,
-                 struct node_entry *entry);
-    bool (*next)(struct tree *tree, const struct node *dir, uint64_t after,
-                 struct node_entry *entry);
-};
-
 static bool entry_make(struct node_entry *entry, const char *name, uint64_t cookie,
                        struct node node)
 {
@@ -73,126 +61,109 @@ static bool entry_make(struct node_entry *entry, const char *name, uint64_t cook
     return true;
 }
 
-static bool pmc_entry(struct pmc *pmc, struct node_entry *entry)
-{
-    return pmc && entry_make(entry, pmc->name, pmc->id, node_of(NODE_PMC, pmc->id, NODE_DIR));
-}
-
-static bool pmc_find(struct tree *tree, const struct node *dir, const char *name,
-                     struct node_entry *entry)
-{
-    return pmc_entry(instance_find(engine_instance(tree->engine, dir->object), name), entry);
-}
-
-static bool pmc_next(struct tree *tree, const struct node *dir, uint64_t after,
-                     struct node_entry *entry)
-{
-    return pmc_entry(engine_pmc_next(engine_instance(tree->engine, dir->object), after), entry);
-}
-
 /* Nodes below events/ differ for each instance, because a directory has one parent. */
 static struct node node_of_event(const struct node *dir, uint64_t id, unsigned number)
 {
     return node_of(NODE_EVENT, node_instance(dir) << CATALOG_ID_BITS | id, number);
 }
 
-static bool class_next(struct tree *tree, const struct node *dir, uint64_t after,
-                       struct node_entry *entry)
+/* In a directory whose entries are objects: sets entry to the first one after `after` (0 or the
+ * cookie of an earlier entry). Returns false at the end. */
+static bool object_next(struct tree *tree, const struct node *dir, uint64_t after,
+                        struct node_entry *entry)
 {
-    const struct catalog *catalog = engine_catalog(tree->engine);
-    const struct catalog_class *class = &catalog->classes[after];
-
-    return after < catalog->n_classes &&
-           entry_make(entry, class->name, after + 1, node_of_event(dir, class->id, NODE_DIR));
-}
-
-static bool event_find(struct tree *tree, const struct node *dir, const char *name,
-                       struct node_entry *entry)
-{
-    const struct catalog *catalog = engine_catalog(tree->engine);
-    const struct catalog_class *class = catalog_class_by_id(catalog, node_index(dir));
-    const struct catalog_entry *event = class ? catalog_event(catalog, class, name) : NULL;
-
-    return event && entry_make(entry, event->event, 0, node_of_event(dir, event->id, NODE_LEAF));
-}
-
-static bool event_next(struct tree *tree, const struct node *dir, uint64_t after,
-                       struct node_entry *entry)
-{
-    const struct catalog *catalog = engine_catalog(tree->engine);
-    const struct catalog_class *class = catalog_class_by_id(catalog, node_index(dir));
-
-    const struct catalog_entry *event =
-        class && after < class->n ? &catalog->entries[class->first + after] : NULL;
-
-    return event &&
-           entry_make(entry, event->event, after + 1, node_of_event(dir, event->id, NODE_LEAF));
-}
-
-static bool cpu_next(struct tree *tree, const struct node *dir, uint64_t after,
-                     struct node_entry *entry)
-{
-    const int cpu = cpus_next(&tree->engine->possible, (int)after);
-
-    (void)dir;
-    snprintf(entry->scratch, sizeof entry->scratch, "cpu%d", cpu);
-    return cpu >= 0 && entry_make(entry, entry->scratch, (uint64_t)cpu + 1,
-                                  node_of(NODE_SLOT, (uint64_t)cpu << 16, NODE_DIR));
-}
-
-static bool slot_next(struct tree *tree, const struct node *dir, uint64_t after,
-                      struct node_entry *entry)
-{
-    const unsigned cpu = (unsigned)(dir->object >> 16), rows = engine_rows(tree->engine);
+    struct engine *engine = tree->engine;
+    const struct catalog *catalog = engine_catalog(engine);
+    const struct catalog_class *class;
+    const struct catalog_entry *event;
+    const struct instance *instance;
+    const struct pmc *pmc;
     unsigned row = (unsigned)after;
+    int cpu;
 
-    while (row < rows && !engine_row_is_on(tree->engine, cpu, row))
-        row++;
-    snprintf(entry->scratch, sizeof entry->scratch, "%u", row);
-    return row < rows && entry_make(entry, entry->scratch, row + 1,
-                                    node_of(NODE_SLOT, dir->object | row, NODE_LEAF));
+    switch (dir->row->is) {
+    case DIR_ROOT:
+        pmc = engine_pmc_next(engine_instance(engine, dir->object), after);
+        return pmc && entry_make(entry, pmc->name, pmc->id, node_of(NODE_PMC, pmc->id, NODE_DIR));
+    case DIR_EVENTS:
+        class = &catalog->classes[after];
+        return after < catalog->n_classes &&
+               entry_make(entry, class->name, after + 1, node_of_event(dir, class->id, NODE_DIR));
+    case DIR_CLASS:
+        class = catalog_class_by_id(catalog, node_index(dir));
+        if (!class || after >= class->n)
+            return false;
+        event = &catalog->entries[class->first + after];
+        return entry_make(entry, event->event, after + 1, node_of_event(dir, event->id, NODE_LEAF));
+    case DIR_ADMIN:
+        cpu = cpus_next(&engine->possible, (int)after);
+        snprintf(entry->scratch, sizeof entry->scratch, "cpu%d", cpu);
+        return cpu >= 0 && entry_make(entry, entry->scratch, (uint64_t)cpu + 1,
+                                      node_of(NODE_SLOT, (uint64_t)cpu << 16, NODE_DIR));
+    case DIR_CPU:
+        while (row < engine_rows(engine) &&
+               !engine_row_is_on(engine, (unsigned)(dir->object >> 16), row))
+            row++;
+        snprintf(entry->scratch, sizeof entry->scratch, "%u", row);
+        return row < engine_rows(engine) &&
+               entry_make(entry, entry->scratch, row + 1,
+                          node_of(NODE_SLOT, dir->object | row, NODE_LEAF));
+    case DIR_TUNABLES:
+        return after < TUNABLE_COUNT &&
+               entry_make(entry, tunable_row((enum tunable)after)->name, after + 1,
+                          node_of(NODE_TUNABLE, after, NODE_LEAF));
+    case DIR_INSTANCES:
+    case DIR_LIMITS:
+        instance = engine_instance_next(engine, after);
+        return instance &&
+               entry_make(entry, instance->name, instance->id,
+                          node_of(dir->row->is == DIR_LIMITS ? NODE_LIMIT : NODE_INSTANCE,
+                                  instance->id, NODE_DIR));
+    default:
+        return false;
+    }
 }
 
-static bool tunable_next(struct tree *tree, const struct node *dir, uint64_t after,
-                         struct node_entry *entry)
+/* Finds an object by its name; where the engine has no function for that, by comparing all names.
+ * Returns 0 or -ENOENT. */
+static int object_find(struct tree *tree, const struct node *dir, const char *name,
+                       struct node *found)
 {
-    (void)tree, (void)dir;
-    return after < TUNABLE_COUNT && entry_make(entry, tunable_row((enum tunable)after)->name,
-                                               after + 1, node_of(NODE_TUNABLE, after, NODE_LEAF));
+    const struct catalog *catalog = engine_catalog(tree->engine);
+    struct node_entry entry = {.cookie = 0};
+    const struct catalog_class *class;
+    const struct catalog_entry *event;
+    const struct instance *instance;
+    const struct pmc *pmc;
+
+    switch (dir->row->is) {
+    case DIR_ROOT:
+        pmc = instance_find(engine_instance(tree->engine, dir->object), name);
+        if (pmc)
+            *found = node_of(NODE_PMC, pmc->id, NODE_DIR);
+        return pmc ? 0 : -ENOENT;
+    case DIR_CLASS:
+        class = catalog_class_by_id(catalog, node_index(dir));
+        event = class ? catalog_event(catalog, class, name) : NULL;
+        if (event)
+            *found = node_of_event(dir, event->id, NODE_LEAF);
+        return event ? 0 : -ENOENT;
+    case DIR_INSTANCES:
+    case DIR_LIMITS:
+        instance = instance_by_name(tree->engine, name);
+        if (instance)
+            *found = node_of(dir->row->is == DIR_LIMITS ? NODE_LIMIT : NODE_INSTANCE, instance->id,
+                             NODE_DIR);
+        return instance ? 0 : -ENOENT;
+    default:
+        while (object_next(tree, dir, entry.cookie, &entry))
+            if (strcmp(entry.name, name) == 0) {
+                *found = entry.node;
+                return 0;
+            }
+        return -ENOENT;
+    }
 }
-
-/* Instances are in two directories: instances/ and admin/instances/. */
-static bool instance_entry(const struct node *dir, struct instance *instance,
-                           struct node_entry *entry)
-{
-    const enum node_kind kind = dir->row->is == DIR_LIMITS ? NODE_LIMIT : NODE_INSTANCE;
-
-    return instance &&
-           entry_make(entry, instance->name, instance->id, node_of(kind, instance->id, NODE_DIR));
-}
-
-static bool instance_named(struct tree *tree, const struct node *dir, const char *name,
-                           struct node_entry *entry)
-{
-    return instance_entry(dir, instance_by_name(tree->engine, name), entry);
-}
-
-static bool instance_next(struct tree *tree, const struct node *dir, uint64_t after,
-                          struct node_entry *entry)
-{
-    return instance_entry(dir, engine_instance_next(tree->engine, after), entry);
-}
-
-static const struct objects objects[DIR_KINDS] = {
-    [DIR_ROOT] = {pmc_find, pmc_next},
-    [DIR_EVENTS] = {NULL, class_next},
-    [DIR_CLASS] = {event_find, event_next},
-    [DIR_ADMIN] = {NULL, cpu_next},
-    [DIR_CPU] = {NULL, slot_next},
-    [DIR_TUNABLES] = {NULL, tunable_next},
-    [DIR_INSTANCES] = {instance_named, instance_next},
-    [DIR_LIMITS] = {instance_named, instance_next},
-};
 
 bool node_needs_catalog(const struct node *dir)
 {
@@ -202,20 +173,6 @@ bool node_needs_catalog(const struct node *dir)
 bool node_has(const struct node *dir, const struct file_row *row)
 {
     return dir->kind != NODE_INSTANCE || dir->object == 0 || !(row->flags & FILE_ROOT_ONLY);
-}
-
-static int object_find(struct tree *tree, const struct node *dir, const char *name,
-                       struct node *found)
-{
-    const struct objects *in = &objects[dir->row->is];
-    struct node_entry entry = {.cookie = 0};
-    bool there = in->find && in->find(tree, dir, name, &entry);
-
-    while (!there && !in->find && in->next && in->next(tree, dir, entry.cookie, &entry))
-        there = strcmp(entry.name, name) == 0;
-    if (there)
-        *found = entry.node;
-    return there ? 0 : -ENOENT;
 }
 
 int node_lookup(struct tree *tree, struct call *call, const struct node *dir, const char *name,
@@ -239,8 +196,8 @@ int node_lookup(struct tree *tree, struct call *call, const struct node *dir, co
     return rc;
 }
 
-/* Returns the node id of the parent directory, for "..". */
-static fuse_ino_t node_parent(struct tree *tree, const struct node *dir)
+/* Returns the node of the parent directory, for "..". */
+static struct node node_parent(struct tree *tree, const struct node *dir)
 {
     static const unsigned above[DIR_KINDS] = {
         [DIR_CLASS] = NODE_EVENTS, [DIR_CPU] = NODE_ADMIN,    [DIR_TUNABLES] = NODE_ADMIN,
@@ -250,32 +207,28 @@ static fuse_ino_t node_parent(struct tree *tree, const struct node *dir)
     struct pmc *pmc = dir->kind == NODE_PMC ? ids_find(&tree->engine->pmcs, dir->object) : NULL;
 
     if (pmc)
-        return node_id(NODE_INSTANCE, pmc->instance->id, NODE_DIR);
+        return node_of(NODE_INSTANCE, pmc->instance->id, NODE_DIR);
     if (dir->row->is == DIR_ROOT && dir->object)
-        return node_id(NODE_INSTANCE, 0, NODE_INSTANCES);
-    return node_id(NODE_INSTANCE, node_instance(dir), number ? number : NODE_DIR);
+        return node_of(NODE_INSTANCE, 0, NODE_INSTANCES);
+    return node_of(NODE_INSTANCE, node_instance(dir), number ? number : NODE_DIR);
 }
 
 bool node_next(struct tree *tree, const struct node *dir, uint64_t cookie, struct node_entry *entry)
 {
-    const struct objects *in = &objects[dir->row->is];
     const bool named = cookie < COOKIE_DYNAMIC;
     const struct file_row *row = NULL;
     unsigned number = (unsigned)cookie - 2;
 
-    if (cookie < 2) {
-        entry_make(entry, cookie == 0 ? "." : "..", cookie + 1, *dir);
-        if (cookie == 1)
-            node_decode(node_parent(tree, dir), &entry->node);
-        return true;
-    }
+    if (cookie < 2)
+        return entry_make(entry, cookie == 0 ? "." : "..", cookie + 1,
+                          cookie == 0 ? *dir : node_parent(tree, dir));
     if (named)
         do
             row = file_next(dir->row->is, number, &number);
         while (row && !node_has(dir, row));
     if (row)
         return entry_make(entry, row->name, number + 2, node_of(dir->kind, dir->object, number));
-    if (!in->next || !in->next(tree, dir, named ? 0 : cookie - COOKIE_DYNAMIC, entry))
+    if (!object_next(tree, dir, named ? 0 : cookie - COOKIE_DYNAMIC, entry))
         return false;
     entry->cookie += COOKIE_DYNAMIC;
     return true;

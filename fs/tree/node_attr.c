@@ -19,46 +19,19 @@ static void attr_times(struct stat *attr, uint64_t ns)
 }
 
 /*
- * Makes a few files of a PMC readable for the group `readers`. If the PMC's group is not used, the
- * files show the group `readers`. Otherwise they look readable by all users, and open checks the
- * opener.
+ * Sets the shown size. Never less than the text, because some readers read no more than the size. A
+ * power of two with an equal block size makes wc -c and tail -c read the file.
  */
-static void readers_attr(const struct tree *tree, const struct file_row *row, mode_t mode,
-                         struct stat *attr)
-{
-    bool theirs = row->is || (row->flags & FILE_READERS);
-    bool as_others = (mode & 077) && attr->st_gid != tree->readers;
-    mode_t bit = row->is ? 01 : 04;
-
-    if (as_others && !row->is && !(mode & 01))
-        attr->st_mode &= ~(mode_t)07;
-    if (!theirs)
-        return;
-    attr->st_mode |= as_others ? bit : bit << 3;
-    if (!as_others)
-        attr->st_gid = tree->readers;
-}
-
-/*
- * Returns the shown size. Never less than the text, because some readers read no more than the
- * size. A power of two with an equal block size makes wc -c and tail -c read the file.
- */
-static off_t text_size(struct tree *tree, const struct node *node, struct pmc *pmc,
-                       struct instance *instance)
+static void attr_size(struct tree *tree, const struct node *node, struct pmc *pmc,
+                      struct instance *instance, struct stat *attr)
 {
     struct call call = {.engine = tree->engine, .pmc = pmc, .instance = instance};
     uint64_t bound = node->row->bound ? node->row->bound(&call) : 0;
-    off_t size = PAGE;
 
-    while ((uint64_t)size < bound)
-        size *= 2;
-    return size;
-}
-
-static void attr_size(struct stat *attr, off_t size)
-{
-    attr->st_size = size;
-    attr->st_blksize = (blksize_t)size;
+    attr->st_size = PAGE;
+    while ((uint64_t)attr->st_size < bound)
+        attr->st_size *= 2;
+    attr->st_blksize = (blksize_t)attr->st_size;
 }
 
 /*
@@ -70,6 +43,8 @@ static int pmc_node_attr(struct tree *tree, const struct node *node, struct stat
 {
     struct pmc *pmc = ids_find(&tree->engine->pmcs, node->object);
     const struct file_row *row = node->row;
+    const bool theirs = row->is || (row->flags & FILE_READERS);
+    const mode_t bit = row->is ? 01 : 04;
 
     if (!pmc && !row->stream)
         return row->is ? -ESTALE : -ENODEV;
@@ -89,10 +64,20 @@ static int pmc_node_attr(struct tree *tree, const struct node *node, struct stat
     } else {
         attr->st_mode = S_IFREG | (row->show || row->stream ? pmc->mode & 0444 : 0) |
                         (row->store ? pmc->mode & 0222 : 0);
-        attr_size(attr, text_size(tree, node, pmc, NULL));
+        attr_size(tree, node, pmc, NULL, attr);
     }
-    if (tree->readers != (gid_t)-1)
-        readers_attr(tree, row, pmc->mode, attr);
+    if (tree->readers == (gid_t)-1)
+        return 0;
+    /* A few files are readable for the group `readers`. If the PMC's group is not used, the files
+     * show the group `readers`. Otherwise they look readable by all users, and open checks the
+     * opener. */
+    const bool as_others = (pmc->mode & 077) && attr->st_gid != tree->readers;
+    if (as_others && !row->is && !(pmc->mode & 01))
+        attr->st_mode &= ~(mode_t)07;
+    if (theirs)
+        attr->st_mode |= as_others ? bit : bit << 3;
+    if (theirs && !as_others)
+        attr->st_gid = tree->readers;
     return 0;
 }
 
@@ -135,7 +120,7 @@ int node_attr(struct tree *tree, const struct node *node, struct stat *attr)
     if (row->is)
         attr->st_nlink = dir_links(tree, node, instance->n);
     else
-        attr_size(attr, text_size(tree, node, NULL, instance));
+        attr_size(tree, node, NULL, instance, attr);
     if (row->is == DIR_ROOT)
         attr->st_mode = S_IFDIR | (mode_t)tunable_u64(tunables, TUNABLE_ROOTMODE);
     attr_times(attr, row->flags & FILE_FRESH ? tree->metrics_opened_ns : tree->started_ns);
