@@ -39,50 +39,15 @@ static struct options options;
 
 /* ---- the process ---- */
 
-/* Opens descriptors 0 to 2 if they are closed, so that no later file gets these numbers. */
-static void descriptors_plug(void)
+/* Prepares what the process inherited: environment, descriptors, limits and signals. In an upgrade
+ * the descriptors are those of the mount. */
+static void process_prepare(void)
 {
-    int fd;
-
-    do
-        fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-    while (fd >= 0 && fd <= 2);
-    if (fd > 2)
-        close(fd);
-}
-
-/* Closes all inherited descriptors, except the FUSE device if the mountpoint is /dev/fd/N. */
-static void descriptors_forget(const char *mountpoint)
-{
+    const struct rlimit most = {.rlim_cur = 1 << 20, .rlim_max = 1 << 20};
+    struct rlimit limit;
     unsigned mount;
 
-    if (sscanf(mountpoint, "/dev/fd/%u", &mount) != 1 || mount < 3) {
-        close_range(3, ~0U, 0);
-        return;
-    }
-    if (mount > 3)
-        close_range(3, mount - 1, 0);
-    close_range(mount + 1, ~0U, 0);
-    fcntl((int)mount, F_SETFD, FD_CLOEXEC);
-}
-
-/* Raises the limit of descriptors: each event of each target's thread needs one. */
-static void descriptors_raise(void)
-{
-    struct rlimit limit, most;
-
-    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
-        return;
-    most = (struct rlimit){.rlim_cur = 1 << 20, .rlim_max = 1 << 20};
-    if (limit.rlim_max < most.rlim_max && setrlimit(RLIMIT_NOFILE, &most) == 0)
-        return;
-    limit.rlim_cur = limit.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &limit);
-}
-
-/* Removes LIBPFM_* variables, by which libpfm4 would load event tables and print debug output. */
-static void environment_clean(void)
-{
+    /* By LIBPFM_* variables libpfm4 would load event tables and print debug output. */
     for (char **entry = environ; *entry;) {
         char name[64];
         size_t len = strcspn(*entry, "=");
@@ -95,6 +60,23 @@ static void environment_clean(void)
         name[len] = '\0';
         unsetenv(name); /* moves later entries down */
     }
+    /* Close all descriptors, except the FUSE device if the mountpoint is /dev/fd/N. */
+    if (!options.resume && sscanf(options.mountpoint, "/dev/fd/%u", &mount) == 1 && mount >= 3) {
+        if (mount > 3)
+            close_range(3, mount - 1, 0);
+        close_range(mount + 1, ~0U, 0);
+        fcntl((int)mount, F_SETFD, FD_CLOEXEC);
+    } else if (!options.resume) {
+        close_range(3, ~0U, 0);
+    }
+    /* Each event of each target's thread needs a descriptor. */
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
+        (limit.rlim_max >= most.rlim_max || setrlimit(RLIMIT_NOFILE, &most) < 0)) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    signal(SIGPIPE, SIG_IGN);
+    umask(022);
 }
 
 /*
@@ -125,24 +107,6 @@ static int background_begin(void)
 /* ---- tables ---- */
 
 static struct tunables standard; /* all tunables with their defaults */
-
-static void print_tunables(struct buf *out)
-{
-    for (int i = 0; i < TUNABLE_COUNT; i++) {
-        const struct tunable_row *row = tunable_row((enum tunable)i);
-        buf_printf(out, "%s\t", row->name);
-        tunable_print(&standard, (enum tunable)i, out);
-        buf_char(out, '\t');
-        tunable_range_print(&standard, (enum tunable)i, out);
-        buf_printf(out, "\t%s\t%s\t%s\n", row->at_start ? "mount" : "any time", row->help,
-                   row->effect);
-    }
-}
-
-static void print_files(struct buf *out)
-{
-    files_print(false, false, out);
-}
 
 static void print_conf(struct buf *out)
 {
@@ -181,58 +145,6 @@ static void print_conf(struct buf *out)
                  "# max_pmcs = 20\n");
 }
 
-static void print_errors(struct buf *out)
-{
-    for (int i = 1; i < ERR_COUNT; i++)
-        buf_printf(out, "%s\t%s\t%s\t%s\n", err_table[i].id, err_errno_name(err_table[i].code),
-                   err_table[i].where, err_table[i].condition);
-}
-
-/* Columns: name, values, default, range of numbers, modes, help, the reference features. */
-static void print_settings(struct buf *out)
-{
-    static const char *const places[] = {[PLACE_ANY] = "",
-                                         [PLACE_PROCESS] = "process",
-                                         [PLACE_CPUS] = "system",
-                                         [PLACE_SAMPLING] = "sampling"};
-
-    for (int i = 0; i < KEYS; i++) {
-        const struct key_row *row = &key_table[i];
-        buf_printf(out, "%s\t%s\t%s\t", row->name, row->values, row->standard);
-        if (row->shape == SHAPE_OFF_NUMBER)
-            buf_printf(out, "%" PRIu64 " to %" PRIu64, row->min, row->max);
-        buf_printf(out, "\t%s\t%s\t%s\n", places[row->place], row->help,
-                   row->reference ? row->reference : "");
-    }
-}
-
-static void print_modes(struct buf *out)
-{
-    for (int i = 0; i < MODE_COUNT; i++)
-        buf_printf(out, "%s\t%s\t%s\n", mode_table[i].name, mode_table[i].short_name,
-                   mode_table[i].help);
-}
-
-static void print_states(struct buf *out)
-{
-    for (int i = 0; i < PMC_STATES; i++)
-        buf_printf(out, "%s\t%s\n", state_table[i].name, state_table[i].help);
-}
-
-static void print_verbs(struct buf *out)
-{
-    for (int i = 1; i < VERBS; i++)
-        buf_printf(out, "%s\t%s\t%s\n", verb_table[i].name, verb_table[i].help,
-                   verb_table[i].reference);
-}
-
-static void print_records(struct buf *out)
-{
-    for (unsigned i = 0; i < record_rows; i++)
-        buf_printf(out, "%s\t%s\t%s\t%s\n", record_table[i].word, record_table[i].fields,
-                   record_table[i].help, record_table[i].reference);
-}
-
 static void print_help(struct buf *out)
 {
     buf_str(out,
@@ -255,28 +167,65 @@ static void print_help(struct buf *out)
             "containers, pmcfs-compat(7) for users of hwpmc, perfmon, pmcstat and cpc.\n");
 }
 
-static const struct {
-    const char *name;
-    void (*print)(struct buf *out);
-} print_tables[] = {
-    {"files", print_files},   {"tunables", print_tunables}, {"conf", print_conf},
-    {"errors", print_errors}, {"settings", print_settings}, {"modes", print_modes},
-    {"states", print_states}, {"verbs", print_verbs},       {"records", print_records},
-    {"help", print_help},
-};
-
-/* Returns false if there is no such table, with the names of all tables in out. */
+/* Prints a table. Returns false if there is no such table, with the names of all tables in out. */
 static bool tables_print(const char *what, struct buf *out)
 {
+    static const char *const places[] = {[PLACE_ANY] = "",
+                                         [PLACE_PROCESS] = "process",
+                                         [PLACE_CPUS] = "system",
+                                         [PLACE_SAMPLING] = "sampling"};
+
     tunables_init(&standard);
-    for (size_t i = 0; i < sizeof print_tables / sizeof print_tables[0]; i++)
-        if (strcmp(what, print_tables[i].name) == 0) {
-            print_tables[i].print(out);
-            return true;
+    if (strcmp(what, "files") == 0) {
+        files_print(false, false, out);
+    } else if (strcmp(what, "tunables") == 0) {
+        for (int i = 0; i < TUNABLE_COUNT; i++) {
+            const struct tunable_row *row = tunable_row((enum tunable)i);
+            buf_printf(out, "%s\t", row->name);
+            tunable_print(&standard, (enum tunable)i, out);
+            buf_char(out, '\t');
+            tunable_range_print(&standard, (enum tunable)i, out);
+            buf_printf(out, "\t%s\t%s\t%s\n", row->at_start ? "mount" : "any time", row->help,
+                       row->effect);
         }
-    for (size_t i = 0; i < sizeof print_tables / sizeof print_tables[0]; i++)
-        buf_printf(out, "%s%s", i > 0 ? " " : "", print_tables[i].name);
-    return false;
+    } else if (strcmp(what, "conf") == 0) {
+        print_conf(out);
+    } else if (strcmp(what, "errors") == 0) {
+        for (int i = 1; i < ERR_COUNT; i++)
+            buf_printf(out, "%s\t%s\t%s\t%s\n", err_table[i].id, err_errno_name(err_table[i].code),
+                       err_table[i].where, err_table[i].condition);
+    } else if (strcmp(what, "settings") == 0) {
+        /* Columns: name, values, default, range of numbers, modes, help, the reference features. */
+        for (int i = 0; i < KEYS; i++) {
+            const struct key_row *row = &key_table[i];
+            buf_printf(out, "%s\t%s\t%s\t", row->name, row->values, row->standard);
+            if (row->shape == SHAPE_OFF_NUMBER)
+                buf_printf(out, "%" PRIu64 " to %" PRIu64, row->min, row->max);
+            buf_printf(out, "\t%s\t%s\t%s\n", places[row->place], row->help,
+                       row->reference ? row->reference : "");
+        }
+    } else if (strcmp(what, "modes") == 0) {
+        for (int i = 0; i < MODE_COUNT; i++)
+            buf_printf(out, "%s\t%s\t%s\n", mode_table[i].name, mode_table[i].short_name,
+                       mode_table[i].help);
+    } else if (strcmp(what, "states") == 0) {
+        for (int i = 0; i < PMC_STATES; i++)
+            buf_printf(out, "%s\t%s\n", state_table[i].name, state_table[i].help);
+    } else if (strcmp(what, "verbs") == 0) {
+        for (int i = 1; i < VERBS; i++)
+            buf_printf(out, "%s\t%s\t%s\n", verb_table[i].name, verb_table[i].help,
+                       verb_table[i].reference);
+    } else if (strcmp(what, "records") == 0) {
+        for (unsigned i = 0; i < record_rows; i++)
+            buf_printf(out, "%s\t%s\t%s\t%s\n", record_table[i].word, record_table[i].fields,
+                       record_table[i].help, record_table[i].reference);
+    } else if (strcmp(what, "help") == 0) {
+        print_help(out);
+    } else {
+        buf_str(out, "files tunables conf errors settings modes states verbs records help");
+        return false;
+    }
+    return true;
 }
 
 /* ---- one process, or a worker below a supervisor ---- */
@@ -288,31 +237,14 @@ static int work(struct inflight *inflight, int hold_fd)
     return worker_run(&worker, inflight, hold_fd);
 }
 
-/* Reads FUSE_INIT, the kernel's first request, and keeps it for every worker. */
-static bool init_read(struct inflight *inflight)
-{
-    char request[8192]; /* the kernel refuses reads into less */
-    ssize_t n;
-
-    do
-        n = read(inflight->fuse_fd, request, sizeof request);
-    while (n < 0 && errno == EINTR);
-    if (n <= 0 || (size_t)n > sizeof inflight->init) {
-        message_log(LOG_ERR, "the kernel sent no FUSE_INIT, so nothing is mounted: try again");
-        mount_end(&worker.place);
-        return false;
-    }
-    memcpy(inflight->init, request, (size_t)n);
-    inflight->init_bytes = (uint32_t)n;
-    device_learn_timeout(inflight, true);
-    return true;
-}
-
+/* Mounts the tree, and reads FUSE_INIT, the kernel's first request, for every worker. */
 static struct inflight *inflight_make(int *fd)
 {
     static struct journal *journal; /* mapped here so that it exists; workers map it again */
     struct inflight *inflight = inflight_new(fd);
+    char request[8192]; /* the kernel refuses reads into less */
     struct timespec now;
+    ssize_t n;
 
     journal = inflight ? journal_new() : NULL;
     if (!journal || arena_fd() < 0) {
@@ -324,7 +256,20 @@ static struct inflight *inflight_make(int *fd)
     inflight->journal_fd = journal_fd(journal);
     inflight->arena_fd = arena_fd();
     inflight->fuse_fd = mount_make(&worker.place);
-    return inflight->fuse_fd >= 0 && init_read(inflight) ? inflight : NULL;
+    if (inflight->fuse_fd < 0)
+        return NULL;
+    do
+        n = read(inflight->fuse_fd, request, sizeof request);
+    while (n < 0 && errno == EINTR);
+    if (n <= 0 || (size_t)n > sizeof inflight->init) {
+        message_log(LOG_ERR, "the kernel sent no FUSE_INIT, so nothing is mounted: try again");
+        mount_end(&worker.place);
+        return NULL;
+    }
+    memcpy(inflight->init, request, (size_t)n);
+    inflight->init_bytes = (uint32_t)n;
+    device_learn_timeout(inflight, true);
+    return inflight;
 }
 
 static bool began; /* the old program of an upgrade cannot come back */
@@ -415,9 +360,13 @@ static int run_query_options(void)
 
 static int run(void)
 {
-    int status;
+    int fd, status;
 
-    descriptors_plug();
+    do /* descriptors 0 to 2, if they are closed, so that no later file gets these numbers */
+        fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    while (fd >= 0 && fd <= 2);
+    if (fd > 2)
+        close(fd);
     mallopt(M_ARENA_MAX, 2); /* one per thread would keep the memory of a burst */
     /* The main loop returns memory of large replies to the system, not each free(). */
     mallopt(M_MMAP_THRESHOLD, 8 << 20);
@@ -440,12 +389,7 @@ static int run(void)
         status = 1;
     } else {
         readme_place(options.mountpoint);
-        environment_clean();
-        if (!options.resume)
-            descriptors_forget(options.mountpoint);
-        descriptors_raise();
-        signal(SIGPIPE, SIG_IGN);
-        umask(022);
+        process_prepare();
         if (!options.resume)
             capabilities_report();
         if (worker.backend->prepare)
