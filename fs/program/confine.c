@@ -43,7 +43,7 @@ static const struct {
     {CAP_IPC_LOCK, NEVER, false,
      "all sampling PMCs share the memory that kernel.perf_event_mlock_kb and RLIMIT_MEMLOCK allow"},
     {CAP_SETPCAP, NEVER, true, "the bounding set stays as it is"},
-    {CAP_SYS_RESOURCE, NEVER, true, NULL /* reported by descriptors_report() */},
+    {CAP_SYS_RESOURCE, NEVER, true, NULL /* if the limit of descriptors is small */},
 };
 
 /* Default capabilities of a process in a container. */
@@ -71,19 +71,6 @@ static void warn_without(int capability, const char *what)
     message_log(LOG_WARNING, "without CAP_%s: %s", name, what);
 }
 
-/* Logs a warning if the limit of descriptors is small. */
-static void descriptors_report(void)
-{
-    struct rlimit limit;
-
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_max < 16384)
-        message_log(
-            LOG_WARNING,
-            "without CAP_SYS_RESOURCE: at most %llu file descriptors, and each event needs one for "
-            "each thread or CPU",
-            (unsigned long long)limit.rlim_max);
-}
-
 bool capability_held(int capability)
 {
     capng_get_caps_process();
@@ -92,6 +79,8 @@ bool capability_held(int capability)
 
 void capabilities_report(void)
 {
+    struct rlimit limit;
+
     capng_get_caps_process();
     for (size_t i = 0; i < N_USED; i++) {
         int instead = used[i].instead;
@@ -100,8 +89,12 @@ void capabilities_report(void)
             continue;
         if (used[i].without)
             warn_without(used[i].capability, used[i].without);
-        else
-            descriptors_report();
+        else if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_max < 16384)
+            message_log(
+                LOG_WARNING,
+                "without CAP_SYS_RESOURCE: at most %llu file descriptors, and each event needs one "
+                "for each thread or CPU",
+                (unsigned long long)limit.rlim_max);
     }
     for (size_t i = 0; i < N_USUAL; i++) {
         bool reported = false;

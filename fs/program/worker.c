@@ -263,12 +263,8 @@ static void fs_free(struct fs *fs)
 {
     struct handle *handle, *next;
 
-    HASH_ITER (hh, fs->handles, handle, next) {
-        poll_drop(&fs->queues, handle);
-        engine_release(fs->tree.engine, &handle->open);
-        handle_remove(&fs->handles, handle);
-        handle_unref(&fs->kept, handle);
-    }
+    HASH_ITER (hh, fs->handles, handle, next)
+        file_close(fs, handle);
     handles_free(&fs->kept.unused);
     engine_free(fs->tree.engine);
     journal_free(fs->kept.journal);
@@ -370,9 +366,7 @@ static bool fs_init(struct fs *fs, const struct worker *worker, int hold_fd)
     pthread_cond_init(&fs->changed, NULL);
     wait_init(&fs->queues, fs);
     STAILQ_INIT(&fs->kept.unused);
-    fs->loop = loop_new(hold_fd);
-    if (fs->loop)
-        loop_bind(fs->loop, fs);
+    fs->loop = loop_new(fs, hold_fd);
     return fs->loop != NULL;
 }
 

@@ -13,21 +13,6 @@
 #include <string.h>
 #include <syslog.h>
 
-void caller_fill(struct call *call, fuse_req_t req)
-{
-    const struct fuse_ctx *ctx = fuse_req_ctx(req);
-
-    call->uid = call->payer = ctx->uid;
-    call->gid = ctx->gid;
-    call->tid = ctx->pid;
-}
-
-void caller_maker(struct fs *fs, struct call *call)
-{
-    call->maker = fs->host->caller_pid(fs->host_state, call->tid);
-    call->maker_key = call->maker ? fs->host->caller_key(fs->host_state, call->maker) : 0;
-}
-
 static int rights_failed(struct call *call, int rc)
 {
     if (rc == -ENOMEM)

@@ -6,17 +6,12 @@
 
 #include "core/call.h"
 
-#include <fuse_lowlevel.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
 struct fs;
 struct request;
 
-/* Sets uid, gid and thread of the requester. */
-void caller_fill(struct call *call, fuse_req_t req);
-/* Identifies the requester's process, for mkdir. Reads /proc: call without the lock. */
-void caller_maker(struct fs *fs, struct call *call);
 /*
  * Reads the caller's rights into rq->rights, as far as mkdir, rmdir and chown need them: user,
  * payer, user namespace, and whether the caller is the superuser. A caller in another user

@@ -34,11 +34,6 @@ struct handle *handle_make(struct handle **handles, uint64_t fh)
     return NULL;
 }
 
-void handle_remove(struct handle **handles, struct handle *handle)
-{
-    HASH_DEL(*handles, handle);
-}
-
 struct handle *handle_ref(struct handle *handle)
 {
     handle->refs++;
@@ -184,8 +179,9 @@ void handle_touch(struct kept *kept, struct handle *handle)
     kept->touched = handle;
 }
 
-void handle_drop(struct kept *kept, struct handle *handle)
+void handle_drop(struct handle **handles, struct kept *kept, struct handle *handle)
 {
+    HASH_DEL(*handles, handle);
     for (struct handle **at = &kept->touched; *at; at = &(*at)->next_touched) {
         if (*at == handle) {
             *at = handle->next_touched;
@@ -195,6 +191,7 @@ void handle_drop(struct kept *kept, struct handle *handle)
     handle->touched = true; /* added to the list once */
     if (handle->recorded && !journal_drop(kept->journal, JOURNAL_OPEN_FILE, handle->fh))
         kept->failed = true;
+    handle_unref(kept, handle);
 }
 
 bool handles_record(struct kept *kept, struct handle *all)

@@ -62,8 +62,6 @@ struct handle {
 /* Creates a zeroed handle, or returns NULL on ENOMEM. */
 struct handle *handle_make(struct handle **handles, uint64_t fh);
 struct handle *handle_find(struct handle *handles, uint64_t fh); /* NULL: none */
-/* Removes the handle from the table. The last reference frees it. */
-void handle_remove(struct handle **handles, struct handle *handle);
 struct handle *handle_ref(struct handle *handle);
 /* Drops a reference; the last one drops the handle. NULL is allowed. */
 void handle_unref(struct kept *kept, struct handle *handle);
@@ -92,7 +90,7 @@ bool handle_load(struct handle **handles, const struct journal_record *record,
                  struct engine *engine);
 /* Notes a change: the record is written before the lock is dropped. */
 void handle_touch(struct kept *kept, struct handle *handle);
-/* Drops a closed handle and deletes its record. */
-void handle_drop(struct kept *kept, struct handle *handle);
+/* Removes a closed handle from the table and deletes its record. The last reference frees it. */
+void handle_drop(struct handle **handles, struct kept *kept, struct handle *handle);
 /* Writes the records of changed handles, and of `all`. Returns false if one did not fit. */
 bool handles_record(struct kept *kept, struct handle *all);

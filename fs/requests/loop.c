@@ -45,14 +45,7 @@ struct loop_state {
     uint32_t holds;
 };
 
-static int loop_add(struct loop_state *loop, int fd)
-{
-    struct epoll_event event = {.events = EPOLLIN, .data.u64 = (uint32_t)fd};
-
-    return fd < 0 || loop->epoll_fd < 0 ? -1 : epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, fd, &event);
-}
-
-struct loop_state *loop_new(int hold_fd)
+struct loop_state *loop_new(struct fs *fs, int hold_fd)
 {
     struct loop_state *loop = calloc(1, sizeof *loop);
     sigset_t signals;
@@ -69,15 +62,21 @@ struct loop_state *loop_new(int hold_fd)
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     pthread_mutex_init(&loop->lock, NULL);
     pthread_mutex_init(&loop->hold_lock, NULL);
+    loop->fs = fs;
     loop->hold_fd = hold_fd;
     loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     loop->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     loop->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     loop->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (loop_add(loop, loop->wake_fd) < 0 || loop_add(loop, loop->timer_fd) < 0 ||
-        loop_add(loop, loop->signal_fd) < 0) {
-        loop_free(loop);
-        return NULL;
+    const int fds[] = {loop->wake_fd, loop->timer_fd, loop->signal_fd};
+    for (size_t i = 0; i < sizeof fds / sizeof fds[0]; i++) {
+        struct epoll_event event = {.events = EPOLLIN, .data.u64 = (uint32_t)fds[i]};
+
+        if (fds[i] < 0 || loop->epoll_fd < 0 ||
+            epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, fds[i], &event) < 0) {
+            loop_free(loop);
+            return NULL;
+        }
     }
     return loop;
 }
@@ -93,11 +92,6 @@ void loop_free(struct loop_state *loop)
     pthread_mutex_destroy(&loop->hold_lock);
     free(loop->watches);
     free(loop);
-}
-
-void loop_bind(struct loop_state *loop, struct fs *fs)
-{
-    loop->fs = fs;
 }
 
 static int loop_watch(void *ctx, int fd, uint32_t events, void (*fn)(void *arg, uint64_t tag),

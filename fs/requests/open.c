@@ -22,19 +22,6 @@
 
 /* ---- open and release ---- */
 
-/* Refuses an open and records the reason as a failed operation. */
-static int open_refused(struct request *rq, struct handle *handle, int rc)
-{
-    engine_release(rq->fs->tree.engine, &handle->open);
-    handle_remove(&rq->fs->handles, handle);
-    handle_unref(&rq->fs->kept, handle);
-    rq->call.open = NULL;
-    rq->call.rights = rq->rights;
-    rq->verb = "open";
-    rq->counted = true;
-    return rc;
-}
-
 /* Changes the number of open files. Needs the lock. */
 static void open_count(struct fs *fs, struct inflight_request *request, int opens)
 {
@@ -42,7 +29,8 @@ static void open_count(struct fs *fs, struct inflight_request *request, int open
     fs->tree.engine->stats[STAT_OPEN_FILES] = fs->inflight->n_open;
 }
 
-/* Creates the handle at open(2), for files whose open has a state before the first read. */
+/* Creates the handle at open(2), for files whose open has a state before the first read. A refusal
+ * is recorded as a failed operation. */
 static int open_make_handle(struct request *rq)
 {
     struct fs *fs = rq->fs;
@@ -54,15 +42,21 @@ static int open_make_handle(struct request *rq)
     rq->call.open = &handle->open;
     handle->open.instance = rq->call.instance->id;
     rc = open_file_hold(&rq->call, rq->rights);
-    if (rc < 0)
-        return open_refused(rq, handle, rc);
-    rq->rights = NULL;
-    handle->open.opener = rq->open.opener;
-    if (rq->node.row->begin && (rq->open.flags & O_ACCMODE) != O_WRONLY)
-        rq->node.row->begin(&rq->call);
-    rc = open_file_keep(&rq->call, 0);
-    if (rc < 0)
-        return open_refused(rq, handle, rc);
+    if (rc == 0) {
+        rq->rights = NULL;
+        handle->open.opener = rq->open.opener;
+        if (rq->node.row->begin && (rq->open.flags & O_ACCMODE) != O_WRONLY)
+            rq->node.row->begin(&rq->call);
+        rc = open_file_keep(&rq->call, 0);
+    }
+    if (rc < 0) {
+        file_close(fs, handle);
+        rq->call.open = NULL;
+        rq->call.rights = rq->rights;
+        rq->verb = "open";
+        rq->counted = true;
+        return rc;
+    }
     handle_touch(&fs->kept, handle);
     return CALL_DONE;
 }
@@ -88,19 +82,21 @@ static int open_run(struct request *rq)
     return rc;
 }
 
-/* Closes a file, also without memory. Called with the lock, returns without it. */
-static void file_close(struct fs *fs, struct inflight_request *request, uint64_t fh, int opens)
+void file_close(struct fs *fs, struct handle *handle)
+{
+    poll_drop(&fs->queues, handle);
+    engine_release(fs->tree.engine, &handle->open);
+    handle_drop(&fs->handles, &fs->kept, handle);
+}
+
+/* Ends an open, also without memory. Called with the lock, returns without it. */
+static void open_end(struct fs *fs, struct inflight_request *request, uint64_t fh, int opens)
 {
     struct handle *handle = handle_find(fs->handles, fh);
 
     open_count(fs, request, opens);
-    if (handle) {
-        poll_drop(&fs->queues, handle);
-        engine_release(fs->tree.engine, &handle->open);
-        handle_remove(&fs->handles, handle);
-        handle_drop(&fs->kept, handle);
-        handle_unref(&fs->kept, handle);
-    }
+    if (handle)
+        file_close(fs, handle);
     fs_drain(fs);
     fs_unlock(fs);
 }
@@ -111,7 +107,7 @@ static void open_undo(struct request *rq)
     if (rq->open.was_open)
         return;
     fs_lock(rq->fs);
-    file_close(rq->fs, rq->inflight, rq->fh, 0);
+    open_end(rq->fs, rq->inflight, rq->fh, 0);
 }
 
 static int open_prepare(struct request *rq)
@@ -159,7 +155,7 @@ void file_release(struct fs *fs, struct inflight_request *request, uint64_t fh)
 {
     fs_lock(fs);
     fs->tree.engine->stats[STAT_REQUESTS]++;
-    file_close(fs, request, fh, -1);
+    open_end(fs, request, fh, -1);
     inflight_reply(fs->inflight, request->number, 0);
 }
 

@@ -8,6 +8,7 @@
 #include "fs/requests/request.h"
 
 #include <errno.h>
+#include <linux/fuse.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,22 +22,26 @@ struct request *op_begin(const struct op *op, fuse_req_t req, fuse_ino_t ino)
         fuse_reply_err(req, node_decode(ino, &node) ? ENOMEM : ESTALE);
         return NULL;
     }
+    const struct fuse_ctx *ctx = fuse_req_ctx(req);
+
     rq->node = node;
-    caller_fill(&rq->call, req);
+    rq->call.uid = rq->call.payer = ctx->uid;
+    rq->call.gid = ctx->gid;
+    rq->call.tid = ctx->pid;
     rq->call.file = node.row->name ? node.row->name : node.row->any;
-    rq->verb = op->verb;
     rq->call.index = node_index(&node);
     return rq;
 }
 
 /* Starts an operation on a name in a directory. */
-static void op_named(const struct op *op, fuse_req_t req, fuse_ino_t parent, const char *name,
-                     mode_t mode)
+static void op_named(const struct op *op, fuse_req_t req, fuse_ino_t parent, const char *verb,
+                     const char *name, mode_t mode)
 {
     struct request *rq = op_begin(op, req, parent);
 
     if (!rq)
         return;
+    rq->verb = verb;
     rq->text = strdup(name);
     rq->entry.attr.st_mode = mode;
     request_dispatch(rq);
@@ -71,7 +76,7 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
                                  .done = entry_fill,
                                  .reply = REPLY_ENTRY};
 
-    op_named(&op, req, parent, name, 0);
+    op_named(&op, req, parent, NULL, name, 0);
 }
 
 /* ---- attributes ---- */
@@ -172,10 +177,14 @@ static void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to
 
 static int mkdir_prepare(struct request *rq)
 {
+    struct fs *fs = rq->fs;
+    struct call *call = &rq->call;
     const int rc = caller_superuser(rq);
 
     if (rc == 0)
-        caller_maker(rq->fs, &rq->call);
+        call->maker = fs->host->caller_pid(fs->host_state, call->tid);
+    if (call->maker)
+        call->maker_key = fs->host->caller_key(fs->host_state, call->maker);
     return rc;
 }
 
@@ -201,8 +210,7 @@ static int mkdir_run(struct request *rq)
 
 static void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
 {
-    static const struct op op = {.verb = "mkdir",
-                                 .counted = true,
+    static const struct op op = {.counted = true,
                                  .has_text = true,
                                  .locks_directory = true,
                                  .prepare = mkdir_prepare,
@@ -210,7 +218,7 @@ static void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t
                                  .done = entry_fill,
                                  .reply = REPLY_ENTRY};
 
-    op_named(&op, req, parent, name, mode);
+    op_named(&op, req, parent, "mkdir", name, mode);
 }
 
 static int refuse(struct request *rq)
@@ -238,14 +246,13 @@ static int rmdir_run(struct request *rq)
 
 static void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
-    static const struct op op = {.verb = "rmdir",
-                                 .counted = true,
+    static const struct op op = {.counted = true,
                                  .has_text = true,
                                  .locks_directory = true,
                                  .prepare = rmdir_prepare,
                                  .run = rmdir_run};
 
-    op_named(&op, req, parent, name, 0);
+    op_named(&op, req, parent, "rmdir", name, 0);
 }
 
 static int rename_run(struct request *rq)
@@ -267,11 +274,8 @@ static int rename_run(struct request *rq)
 static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t newparent,
                       const char *newname, unsigned flags)
 {
-    static const struct op op = {.verb = "mv",
-                                 .counted = true,
-                                 .has_text = true,
-                                 .locks_directory = true,
-                                 .run = rename_run};
+    static const struct op op = {
+        .counted = true, .has_text = true, .locks_directory = true, .run = rename_run};
     const size_t len = strlen(name) + 1;
     struct request *rq;
 
@@ -282,6 +286,7 @@ static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_
     rq = op_begin(&op, req, parent);
     if (!rq)
         return;
+    rq->verb = "mv";
     rq->text = malloc(len + strlen(newname) + 1);
     if (rq->text) {
         memcpy(rq->text, name, len);
@@ -310,8 +315,9 @@ static size_t readdir_add(struct request *rq, const struct node_entry *entry, si
 {
     char *to = rq->text + rq->slice_len;
     const struct node *node = &entry->node;
+    const struct fuse_in_header *head = inflight_bytes(rq->inflight);
 
-    if (!rq->list.plus) { /* name, number and type: the object is not needed */
+    if (head->opcode == FUSE_READDIR) { /* name, number and type: the object is not needed */
         struct stat attr = {
             .st_ino = node_id(node->kind, node->object, node->number),
             .st_mode = node->row->is ? S_IFDIR : S_IFREG,
@@ -349,7 +355,9 @@ static int readdir_done(struct request *rq)
     return CALL_DONE;
 }
 
-static void readdir_begin(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, bool plus)
+/* Both READDIR and READDIRPLUS. */
+static void op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
+                       struct fuse_file_info *fi)
 {
     static const struct op op = {.gone_ok = true,
                                  .locks_directory = true,
@@ -358,26 +366,12 @@ static void readdir_begin(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off
                                  .reply = REPLY_BYTES};
     struct request *rq = op_begin(&op, req, ino);
 
+    (void)fi;
     if (!rq)
         return;
     rq->size = size;
     rq->off = off;
-    rq->list.plus = plus;
     request_dispatch(rq);
-}
-
-static void op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
-                       struct fuse_file_info *fi)
-{
-    (void)fi;
-    readdir_begin(req, ino, size, off, false);
-}
-
-static void op_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
-                           struct fuse_file_info *fi)
-{
-    (void)fi;
-    readdir_begin(req, ino, size, off, true);
 }
 
 /* ---- all others ---- */
@@ -385,13 +379,8 @@ static void op_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t of
 static void op_refuse(fuse_req_t req, fuse_ino_t parent, const char *name, const char *verb)
 {
     static const struct op op = {.counted = true, .locks_directory = true, .run = refuse};
-    struct request *rq = op_begin(&op, req, parent);
 
-    if (!rq)
-        return;
-    rq->verb = verb;
-    rq->text = strdup(name);
-    request_dispatch(rq);
+    op_named(&op, req, parent, verb, name, 0);
 }
 
 static void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev)
@@ -482,6 +471,6 @@ const struct fuse_lowlevel_ops fs_ops = {
     .write = op_write,
     .poll = op_poll,
     .readdir = op_readdir,
-    .readdirplus = op_readdirplus,
+    .readdirplus = op_readdir,
     .statfs = op_statfs,
 };

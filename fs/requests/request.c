@@ -159,11 +159,12 @@ static void request_refresh(struct request *rq)
 
 int request_make_handle(struct request *rq)
 {
-    struct handle *handle = rq->handle ? NULL : handle_make(&rq->fs->handles, rq->fh);
+    struct handle *handle;
     int rc;
 
     if (rq->handle)
         return 0;
+    handle = handle_make(&rq->fs->handles, rq->fh);
     if (!handle)
         return err_set(&rq->call.err, E32, "no memory");
     rq->call.open = &handle->open;
@@ -171,8 +172,7 @@ int request_make_handle(struct request *rq)
     rc = open_file_hold(&rq->call, NULL);
     if (rc < 0) {
         rq->call.open = NULL;
-        handle_remove(&rq->fs->handles, handle);
-        handle_unref(&rq->fs->kept, handle);
+        file_close(rq->fs, handle);
         return rc;
     }
     rq->handle = handle_ref(handle);
@@ -366,14 +366,9 @@ static void request_count(struct request *rq, int rc)
 
 /* ---- slow parts ---- */
 
-static struct request *request_of(struct call *call)
+struct request *request_of(struct call *call)
 {
     return (struct request *)((char *)call - offsetof(struct request, call));
-}
-
-static int unlock_admit(struct call *call)
-{
-    return wait_enter_slow(request_of(call));
 }
 
 static void unlock_leave(struct call *call, bool slow)
@@ -414,7 +409,7 @@ static bool unlock_interrupted(struct call *call)
     return rq->inflight && !rq->answered && inflight_interrupted(rq->inflight);
 }
 
-const struct unlock_ops fs_unlock_ops = {unlock_admit, unlock_leave, unlock_take,
+const struct unlock_ops fs_unlock_ops = {wait_enter_slow, unlock_leave, unlock_take,
                                          unlock_interrupted};
 
 /* The request is finished or waits: a reload may replace the engine's objects. */

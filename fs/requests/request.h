@@ -91,7 +91,6 @@ enum reply {
 
 /* An operation. Functions are called in this order; all except `run` may be NULL. */
 struct op {
-    const char *verb;     /* "mkdir" …, for info/last_error; NULL: the operation is on a file */
     bool counted;         /* counts in statistics and last error */
     bool is_command;      /* a write */
     bool is_quiet;        /* reads and attributes: of failures only EIO and EDQUOT are recorded */
@@ -118,12 +117,12 @@ struct request {
     struct inflight_request *inflight; /* its copy for a later worker; NULL: a task */
     bool counted;                      /* op->counted, except for some opens and setattrs */
     struct node node;                  /* its PMC is looked up before each run */
-    const char *verb;                  /* op->verb, unless the operation sets another word */
-    bool gone;                         /* its PMC or instance is gone; set before each run */
-    uint64_t fh;                       /* of the open file; 0: none */
-    struct handle *handle;             /* its handle (a reference), or NULL */
-    struct rights *rights;             /* rights read for this request; owned */
-    bool reads_rights;                 /* capabilities and groups are read before it runs */
+    const char *verb;      /* "mkdir" …, for info/last_error; NULL: a file's operation */
+    bool gone;             /* its PMC or instance is gone; set before each run */
+    uint64_t fh;           /* of the open file; 0: none */
+    struct handle *handle; /* its handle (a reference), or NULL */
+    struct rights *rights; /* rights read for this request; owned */
+    bool reads_rights;     /* capabilities and groups are read before it runs */
 
     /* arguments and results of the operation */
     char *text; /* owned: names, a command, or the entries of a directory */
@@ -154,9 +153,6 @@ struct request {
         struct {
             int to_set;
         } setattr;
-        struct {
-            bool plus; /* readdirplus */
-        } list;
         struct statvfs statvfs;
     };
 
@@ -186,6 +182,7 @@ struct request {
 
 /* Creates a zeroed request; NULL on ENOMEM. Each thread keeps one for reuse. */
 struct request *request_new(struct fs *fs, const struct op *op, fuse_req_t req);
+struct request *request_of(struct call *call);
 /* Frees the thread's kept request before the thread exits. */
 void request_thread_end(void);
 
@@ -208,5 +205,7 @@ int request_make_handle(struct request *rq);
  * and return without it; if there is none, return false and keep the lock. */
 bool fs_run_ready(struct fs *fs);
 bool fs_run_task(struct fs *fs);
+/* Closes an open file of fs->handles, and wakes its poller. Needs the lock. */
+void file_close(struct fs *fs, struct handle *handle);
 /* Finishes a request that was removed from its queue. Called with the lock, returns without it. */
 void request_end(struct request *rq, int rc);

@@ -236,16 +236,6 @@ static bool serve_recovered(struct serve *serve)
 
 /* ---- work for threads without a slot ---- */
 
-static bool serve_has_more(const struct serve *serve)
-{
-    const struct fs *fs = serve->fs;
-
-    return serve->n_serving < serve->n_slots || !TAILQ_EMPTY(&fs->queues.ready) ||
-           !serve->taken_up || (!serve->notifies && engine_has_name(fs->tree.engine)) ||
-           (!serve->configures && fs->conf_stale) ||
-           (serve->n_tasks < TASKS_MAX && engine_has_task(fs->tree.engine));
-}
-
 static void *serve_main(void *arg);
 
 static bool server_start(struct serve *serve)
@@ -266,8 +256,15 @@ static bool server_start(struct serve *serve)
 /* If there is work, wakes or starts one thread, which calls the next one if there is more. */
 static void serve_call(struct serve *serve)
 {
-    if (!serve || !serve_has_more(serve) || serve->n_called > 0 || serve->ending)
+    const struct fs *fs = serve ? serve->fs : NULL;
+
+    if (!serve || serve->n_called > 0 || serve->ending)
         return;
+    if (serve->n_serving >= serve->n_slots && TAILQ_EMPTY(&fs->queues.ready) && serve->taken_up &&
+        (serve->notifies || !engine_has_name(fs->tree.engine)) &&
+        (serve->configures || !fs->conf_stale) &&
+        (serve->n_tasks >= TASKS_MAX || !engine_has_task(fs->tree.engine)))
+        return; /* nothing to do */
     if (serve->n_idle == 0) {
         server_start(serve);
         return;
@@ -419,37 +416,29 @@ bool serve_start(struct fs *fs, unsigned n_slots)
     return started;
 }
 
-/* Joins a thread. Repeats the signal, because one just before the read(2) has no effect. */
-static void server_join(struct server *server)
-{
-    struct timespec until;
-
-    do {
-        if (server->serving)
-            pthread_kill(server->thread, SIGUSR1);
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += 2000000;
-        if (until.tv_nsec >= 1000000000) {
-            until.tv_nsec -= 1000000000;
-            until.tv_sec++;
-        }
-    } while (pthread_timedjoin_np(server->thread, NULL, &until) != 0);
-}
-
 /*
  * The end of the mount wakes threads in read(2); a signal wakes them if a bind mount or an open
- * file keeps the connection alive.
+ * file keeps the connection alive. It is repeated, because one just before the read(2) has no
+ * effect.
  */
 void serve_stop(struct fs *fs)
 {
     struct serve *serve = fs->serve;
+    struct timespec until;
 
     fs_lock(fs);
     serve->ending = true;
     pthread_cond_broadcast(&serve->given);
     fs_unlock(fs);
     for (unsigned i = 0; i < serve->n_threads; i++)
-        server_join(&serve->servers[i]);
+        do {
+            if (serve->servers[i].serving)
+                pthread_kill(serve->servers[i].thread, SIGUSR1);
+            clock_gettime(CLOCK_REALTIME, &until);
+            until.tv_nsec += 2000000;
+            until.tv_sec += until.tv_nsec / 1000000000;
+            until.tv_nsec %= 1000000000;
+        } while (pthread_timedjoin_np(serve->servers[i].thread, NULL, &until) != 0);
     fs->serve = NULL;
     pthread_cond_destroy(&serve->given);
     free(serve);

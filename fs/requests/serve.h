@@ -29,10 +29,8 @@ struct hold {
 
 /* Creates the loop and blocks its signals in this thread and all later ones. hold_fd: socket to the
  * supervisor, or -1. Returns NULL and sets errno on failure. */
-struct loop_state *loop_new(int hold_fd);
+struct loop_state *loop_new(struct fs *fs, int hold_fd);
 void loop_free(struct loop_state *loop);
-/* Must be called before the first callback. */
-void loop_bind(struct loop_state *loop, struct fs *fs);
 /* Returns the interface for host and backend. */
 struct loop loop_interface(struct loop_state *loop);
 /* Wakes the main loop. Thread-safe, with any lock held. */

@@ -41,21 +41,13 @@ struct wait_user {
     UT_hash_handle hh;
 };
 
-/* Finds the counter of a user, or returns NULL. */
-static struct wait_user *user_of(struct wait_queues *queues, uid_t uid)
-{
-    struct wait_user *user;
-
-    HASH_FIND(hh, queues->users, &uid, sizeof uid, user);
-    return user;
-}
-
 /* Counts a waiting request or poller of a user. P11 if there are too many. */
 static int waiting_charge(struct wait_queues *queues, struct request *rq)
 {
     uint64_t limit = tunable_u64(&queues->fs->tree.engine->tunables, TUNABLE_MAX_WAITING_PER_USER);
-    struct wait_user *user = user_of(queues, rq->call.payer);
+    struct wait_user *user;
 
+    HASH_FIND(hh, queues->users, &rq->call.payer, sizeof user->uid, user);
     if (!user) {
         user = calloc(1, sizeof *user);
         if (!user)
@@ -79,8 +71,9 @@ static int waiting_charge(struct wait_queues *queues, struct request *rq)
 
 static void waiting_discharge(struct wait_queues *queues, uid_t uid)
 {
-    struct wait_user *user = user_of(queues, uid);
+    struct wait_user *user;
 
+    HASH_FIND(hh, queues->users, &uid, sizeof uid, user);
     if (--user->waiting > 0)
         return;
     HASH_DEL(queues->users, user);
@@ -129,12 +122,6 @@ void wait_forget_charges(struct wait_queues *queues)
             wait_uncharge(rq);
 }
 
-/* Returns the queue of an object; requests for other objects may be in it too. */
-static struct wait_list *wait_list(struct wait_queues *queues, uint64_t id)
-{
-    return &queues->waiting[bucket_of(id)];
-}
-
 /* Notes a deadline; 0: none. */
 static void deadline_add(struct wait_queues *queues, uint64_t deadline_ns)
 {
@@ -144,7 +131,7 @@ static void deadline_add(struct wait_queues *queues, uint64_t deadline_ns)
 
 void wait_add(struct wait_queues *queues, struct request *rq)
 {
-    TAILQ_INSERT_TAIL(wait_list(queues, rq->call.wait_for), rq, wait_entry);
+    TAILQ_INSERT_TAIL(&queues->waiting[bucket_of(rq->call.wait_for)], rq, wait_entry);
     deadline_add(queues, rq->call.wait_until_ns);
     queues->fs->tree.engine->stats[STAT_PARKED]++;
 }
@@ -152,7 +139,7 @@ void wait_add(struct wait_queues *queues, struct request *rq)
 /* Removes a waiting request from its queue. */
 static void wait_remove(struct wait_queues *queues, struct request *rq)
 {
-    TAILQ_REMOVE(wait_list(queues, rq->call.wait_for), rq, wait_entry);
+    TAILQ_REMOVE(&queues->waiting[bucket_of(rq->call.wait_for)], rq, wait_entry);
     queues->fs->tree.engine->stats[STAT_PARKED]--;
 }
 
@@ -300,7 +287,7 @@ void wait_wake(struct wait_queues *queues, uint64_t id)
     struct handle *next_handle;
     bool polled = false;
 
-    for (struct request *rq = TAILQ_FIRST(wait_list(queues, id)); rq; rq = next) {
+    for (struct request *rq = TAILQ_FIRST(&queues->waiting[bucket_of(id)]); rq; rq = next) {
         next = TAILQ_NEXT(rq, wait_entry);
         if (rq->call.wait_for == id)
             wait_ready(queues, rq);
@@ -351,9 +338,9 @@ static void slow_take_slot(struct request *rq)
 }
 
 /* Uid 0 in an instance is an ordinary user. Nothing gets a slot while the mount stops. */
-int wait_enter_slow(struct request *rq)
+int wait_enter_slow(struct call *call)
 {
-    struct call *call = &rq->call;
+    struct request *rq = request_of(call);
 
 #ifdef PMCFS_DEBUG
     if (rq->op->locks_directory)
@@ -388,7 +375,7 @@ void wait_leave_slow(struct request *rq)
         return;
     LIST_REMOVE(rq, slow.entry);
     rq->slow.has = false;
-    TAILQ_FOREACH (other, wait_list(queues, SLOW_ID), wait_entry) {
+    TAILQ_FOREACH (other, &queues->waiting[bucket_of(SLOW_ID)], wait_entry) {
         const int of_user = other->call.wait_for == SLOW_ID ? slow_of_user(other) : -1;
 
         if (of_user >= 0 && of_user < fewest) {

@@ -84,7 +84,7 @@ void poll_announce(struct wait_queues *queues);
  * A request that the kernel sends with a directory's lock held (op.locks_directory) must never call
  * this, because all users of that directory would wait with it: builds with -Ddebug_reload abort.
  */
-int wait_enter_slow(struct request *rq);
+int wait_enter_slow(struct call *call);
 /* Frees the slot and gives it to the next request. */
 void wait_leave_slow(struct request *rq);
 
