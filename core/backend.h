@@ -307,7 +307,9 @@ struct backend {
     /* For a recorder in system scope: records forks, names, mappings and exits from now on, as
      * start() does. May be NULL. */
     void (*track)(struct counter *counter);
-    int (*start)(struct counter *counter, struct err *err); /* continues, or arms if at_exec */
+    /* Continues, or arms if at_exec. Starts also tasks that are stopped in a counter that is
+     * started. */
+    int (*start)(struct counter *counter, struct err *err);
     /* 0 or -errno. -ENOMEM, -EMFILE, -ENFILE: tasks that were being born may count on. */
     int (*stop)(struct counter *counter);
     /* Reads the totals. Returns 0 or -EIO. The kernel may make a reader wait for some milliseconds:

@@ -159,6 +159,9 @@ static void change_end(struct change *change)
         cpus_free(&change->last_claim->cpus);
         free(change->last_claim);
     }
+    if (pmc->switching) /* after a refusal */
+        pmc_touch(pmc);
+    pmc->switching = false;
     pmc->busy = NULL;
     pmc_wake(pmc);
     if (change->cause == CAUSE_RELEASE)

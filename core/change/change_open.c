@@ -269,8 +269,9 @@ void change_open(struct change *change)
 
 /* ---- after the swap ---- */
 
-/* After a refusal: starts the counters that the change stopped, and stops those that it started. */
-static void go_on(struct change *change)
+/* After a refusal: starts the counters that the change stopped, and stops those that it started. If
+ * the worker died before that, the next one does it (counters_settle()). */
+static void undo_starts_and_stops(struct change *change)
 {
     const struct backend *backend = change->engine->backend;
     bool ran = !state_table[change->pmc->state].settable;
@@ -308,7 +309,7 @@ void change_close(struct change *change)
     struct engine *engine = change->engine;
 
     if (change->rc)
-        go_on(change);
+        undo_starts_and_stops(change);
     if (change->log.held)
         recording_hold(change->log.held, false);
     EACH_MOVE (move, change) {

@@ -408,15 +408,16 @@ static int plan_memory(struct change *change)
 int change_plan(struct change *change)
 {
     struct difference *diff = &change->diff;
+    struct pmc *pmc = change->pmc;
     int rc;
 
     if (change->cause == CAUSE_RELEASE) {
         /* a log with readers gets the last records, unless there is no memory */
-        diff->read = diff->total && change->pmc->recording && !change->engine->forgetting;
+        diff->read = diff->total && pmc->recording && !change->engine->forgetting;
         diff->stop = diff->read && plan_memory(change) == 0;
         return 0;
     }
-    if (pmc_released(change->pmc))
+    if (pmc_released(pmc))
         return -ENODEV; /* change_decide() sets the sentence */
     change->cpus_serial = change->engine->cpus_serial;
     rc = change->cause == CAUSE_OWN ? plan_engine_change(change) : plan_command(change);
@@ -430,8 +431,15 @@ int change_plan(struct change *change)
         rc = plan_memory(change);
     if (rc == 0)
         rc = quota_links(change);
-    EACH_MOVE (move, change)
+    EACH_MOVE (move, change) {
         if (move->opens)
             move->next->armed = change->desired.settings.word[KEY_START] && diff->start_fresh;
+        if (rc || !move->old || !move->old->counter)
+            continue;
+        pmc->switching |= move->next == move->old ? diff->stop || diff->start
+                                                  : move->opens || change->cause == CAUSE_COMMAND;
+    }
+    if (pmc->switching) /* the record is written before change_open() runs without the lock */
+        pmc_touch(pmc);
     return rc;
 }

@@ -636,6 +636,7 @@ void change_swap(struct change *change)
         change->rc = change_rows(change);
     if (change->rc)
         return;
+    pmc->switching = false;
     settle_guards(change);
     const bool waited = pmc->state == PMC_WAITING;
     swap_counts(change);

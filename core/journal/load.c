@@ -266,12 +266,33 @@ static void recording_begin(struct engine *engine, struct pmc *pmc)
             engine->backend->processes(pmc->links->link[i]->counter, inventory_add, pmc);
 }
 
+/*
+ * If the earlier worker died during a change that starts or stops counters: starts the counters of
+ * a PMC that runs, and stops the others. Otherwise they would keep the wrong state if the change
+ * does not run again, or is refused before it starts or stops them itself.
+ */
+static void counters_settle(struct engine *engine, struct pmc *pmc)
+{
+    const bool runs = !state_table[pmc->state].settable;
+
+    for (unsigned i = 0; pmc->switching && i < pmc->links->n; i++) {
+        const struct link *link = pmc->links->link[i];
+
+        if (runs && link_live(link))
+            engine->backend->start(link->counter, &(struct err){.id = ERR_NONE});
+        else if (link->counter)
+            engine->backend->stop(link->counter);
+    }
+    pmc->switching = false;
+}
+
 /* Frees processes and rights that no PMC uses. */
 static void procs_settle(struct engine *engine)
 {
     uint64_t id = 0;
 
     for (struct pmc *pmc; (pmc = ids_next(&engine->pmcs, id, &id));) {
+        counters_settle(engine, pmc);
         recording_begin(engine, pmc);
         if (pmc->settings.word[KEY_REATTACH])
             pmc_schedule_reattach(pmc); /* the journal has no cgroup watches: create them again */

@@ -108,6 +108,7 @@ static const struct field pmc_fields[] = {
     FIELD(struct pmc, made_tsc),
     BELOW(struct pmc, state, PMC_STATES),
     BELOW(struct pmc, effective, MODE_COUNT),
+    FLAG(struct pmc, switching),
     FLAG(struct pmc, kernel),
     NAMED("had_target", struct pmc, attached.any, 2),
     FIELD(struct pmc, epoch),

@@ -4,7 +4,8 @@
  * call is written to PMCFS_FAULTS.printed. Calls on /dev/fuse, locks, and calls that release
  * something never fail. Other kinds kill the process before or after its Nth write, which answers a
  * request (ENDS), or before its Nth free (FREES), or stop a lookup in /proc at the Nth opened file
- * (OPENED). Executed programs load the library too and count in the same file.
+ * (OPENED), or a thread after it has started or stopped the Nth perf event group (SWITCHED).
+ * Executed programs load the library too and count in the same file.
  */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -12,6 +13,7 @@
 #include <execinfo.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/perf_event.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -43,7 +45,8 @@ enum kind {
     ALL_CALLS,
     ENDS,
     FREES,
-    OPENED
+    OPENED,
+    SWITCHED
 };
 
 struct faults {
@@ -319,7 +322,14 @@ int ioctl(int fd, unsigned long request, ...)
     va_start(rest, request);
     argument = va_arg(rest, void *);
     va_end(rest);
-    return fails(CALLS, "ioctl", EIO) ? -1 : NEXT(ioctl, "ioctl")(fd, request, argument);
+    if (fails(CALLS, "ioctl", EIO))
+        return -1;
+    const int result = NEXT(ioctl, "ioctl")(fd, request, argument);
+    if ((request == PERF_EVENT_IOC_ENABLE || request == PERF_EVENT_IOC_DISABLE) &&
+        fails(SWITCHED, "ioctl", errno))
+        for (;;)
+            pause();
+    return result;
 }
 
 long syscall(long number, ...)

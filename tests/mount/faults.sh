@@ -459,7 +459,7 @@ t_a_start_with_a_fault_of_one_process_mounts_or_prints_one_sentence_and_leaves_n
 control='
 import mmap, os, struct, sys
 tree, shared = sys.argv[1], mmap.mmap(os.open(sys.argv[2], os.O_RDWR), 4096)
-MEMORY, ENDS, FREES, OPENED = 1, 4, 5, 6
+MEMORY, ENDS, FREES, OPENED, SWITCHED = 1, 4, 5, 6, 7
 def disarm(): struct.pack_into("i", shared, 0, 0)
 def arm(kind, at):
     shared[0:12] = struct.pack("iii", 0, at, 0)
@@ -612,6 +612,54 @@ stops = [line for line in log.splitlines() if line.split()[1] == "stop"]
 assert len(stops) == 40 + (log.splitlines()[-1].split()[1] == "stop"), (len(stops), log[-3000:])
 P
     between "$(stat_value restarts)" 40 160
+}
+
+# refused_after_a_switch TEXT: Alice writes TEXT, with the new target q, to the target file of a. The worker is
+# killed after it started or stopped the other target, and the next one refuses the command, because the quota is smaller.
+refused_after_a_switch() {
+    with_control <<<'arm(SWITCHED, 1)'
+    result_as "$ALICE" write "$M/a/target" "$1" >"$T/answer" &
+    eventually 10 'grep -qs "^fault: ioctl" "$T/faults.printed"'
+    accepted "$M/admin/tunables/max_fds_per_user" 1
+    kill -KILL "$SERVER"
+    wait $!
+    is "$(<"$T/answer")" EDQUOT
+    is "$(stat_value restarts)" 1
+}
+
+# of_alice SETTINGS…: a mount with a PMC a of Alice and her processes p, which is its target, and q, which has two
+# threads.
+of_alice() {
+    with_faults
+    mount_pmcfs
+    target_start p "$ALICE"
+    target_start q "$ALICE"
+    tell q threads 1
+    as "$ALICE" mkdir "$M/a"
+    is "$(result_as "$ALICE" write "$M/a/config" "event=page-faults $* target=${PID_OF[p]}")" ok
+}
+
+#@ plain
+t_a_target_that_a_dead_worker_stopped_for_a_refused_command_counts_on() {
+    of_alice
+    refused_after_a_switch "-${PID_OF[p]} ${PID_OF[q]}"
+    is "$(state a) $(cat "$M/a/target")" "running ${PID_OF[p]}"
+    local before
+    before=$(count a)
+    tell p faults 10
+    between "$(count a)" $((before + 10)) $((before + 200))
+}
+
+#@ plain
+t_a_target_that_a_dead_worker_started_for_a_refused_command_does_not_count() {
+    of_alice autostart=off
+    is "$(result_as "$ALICE" write "$M/a/config" autostart=on)" ok
+    refused_after_a_switch "${PID_OF[q]}"
+    is "$(state a) $(cat "$M/a/target")" "allocated ${PID_OF[p]}"
+    local before
+    before=$(count a)
+    tell p faults 10
+    is "$(count a)" "$before"
 }
 
 upgraded='
