@@ -107,12 +107,16 @@ void capabilities_report(void)
     }
 }
 
-/* Collects the sets first, because capng_clear() clears the known ones. */
-static bool capabilities_drop(void)
+/*
+ * Forbids core dumps, too. A limit of 0 does not stop a piped core handler (core(5)); the kernel
+ * treats 1 as "no handler either".
+ */
+bool confine_process(void)
 {
+    const struct rlimit one = {1, 1}, none = {0, 0};
     uint64_t effective = 0, permitted = 0;
 
-    capng_get_caps_process();
+    capng_get_caps_process(); /* both sets first, because capng_clear() clears the known ones */
     for (size_t i = 0; i < N_USED; i++)
         if (has_capability(used[i].capability) && !used[i].at_start)
             effective |= UINT64_C(1) << used[i].capability;
@@ -127,18 +131,7 @@ static bool capabilities_drop(void)
         if (effective >> capability & 1)
             capng_update(CAPNG_ADD, CAPNG_EFFECTIVE, capability);
     }
-    return capng_apply(CAPNG_SELECT_ALL) == 0;
-}
-
-/*
- * Forbids core dumps. A limit of 0 does not stop a piped core handler (core(5)); the kernel treats
- * 1 as "no handler either".
- */
-bool confine_process(void)
-{
-    const struct rlimit one = {1, 1}, none = {0, 0};
-
-    if (capabilities_drop() && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+    if (capng_apply(CAPNG_SELECT_ALL) == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
         (setrlimit(RLIMIT_CORE, &one) == 0 || setrlimit(RLIMIT_CORE, &none) == 0) &&
         prctl(PR_SET_DUMPABLE, 0) == 0)
         return true;

@@ -153,28 +153,11 @@ static bool mount_word(struct options *options, struct word key, struct word val
     return false;
 }
 
-static int word_apply(struct options *options, const char *text)
-{
-    struct word word = {text, strlen(text)}, key = word, value = {"", 0};
-    struct near near;
-
-    if (strcmp(text, "remount") == 0) {
-        message_log(LOG_ERR,
-                    "a mount of pmcfs cannot be remounted: unmount it and mount it again, or write "
-                    "to its admin/tunables");
-        return EXIT_LOGGED;
-    }
-    word_split(word, &key, &value);
-    if (mount_word(options, key, value) || option_set(options, "-o", key, value))
-        return 0;
-    message_log(LOG_ERR, "-o %s: unknown option%s", text, option_near(&near, key));
-    return EXIT_USAGE;
-}
-
 /* Words end at a comma that is neither written "\," nor within ="…". */
 static int words_apply(struct options *options)
 {
     const char *text = buf_text(&options->words);
+    struct near near;
     struct buf word;
     int rc = 0;
 
@@ -192,7 +175,21 @@ static int words_apply(struct options *options)
         }
         text += *text == ',';
         options->no_memory |= word.failed;
-        rc = word.failed ? 0 : word_apply(options, buf_text(&word));
+        if (word.failed)
+            break;
+
+        struct word key = word_of(buf_text(&word)), value = {"", 0};
+        word_split(key, &key, &value);
+        if (strcmp(buf_text(&word), "remount") == 0) {
+            message_log(LOG_ERR,
+                        "a mount of pmcfs cannot be remounted: unmount it and mount it again, or "
+                        "write to its admin/tunables");
+            rc = EXIT_LOGGED;
+        } else if (!mount_word(options, key, value) && !option_set(options, "-o", key, value)) {
+            message_log(LOG_ERR, "-o %s: unknown option%s", buf_text(&word),
+                        option_near(&near, key));
+            rc = EXIT_USAGE;
+        }
     }
     buf_free(&word);
     return rc;

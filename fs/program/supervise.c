@@ -104,28 +104,12 @@ static bool ring_hold(const struct hold *hold)
 
 /* ---- workers ---- */
 
-/* The first function in a worker's process. The C library still has the supervisor's thread id for
- * this thread. */
-static void worker_begin(pid_t supervisor)
-{
-    sigset_t set;
-
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != supervisor)
-        _exit(0);
-    sigemptyset(&set);
-    sigaddset(&set, SIGCHLD);
-    sigaddset(&set, SIGUSR1);
-    sigprocmask(SIG_UNBLOCK, &set, NULL); /* other signals stay blocked for its loop */
-    int status = me.work(me.inflight, me.worker_fd);
-    fflush(NULL);
-    _exit(status);
-}
-
+/* In the worker's process the C library still has the supervisor's thread id for its thread. */
 static bool worker_start(void)
 {
     const pid_t supervisor = getpid();
     struct hold hold;
+    sigset_t set;
 
     fflush(NULL);
     while (recv(me.hold_fd, &hold, sizeof hold, MSG_DONTWAIT) > 0 ||
@@ -136,8 +120,18 @@ static bool worker_start(void)
         messages_to_syslog();
     clock_gettime(CLOCK_MONOTONIC, &me.started);
     me.worker = (pid_t)syscall(SYS_clone, (long)(CLONE_FILES | SIGCHLD), NULL, NULL, NULL, NULL);
-    if (me.worker == 0)
-        worker_begin(supervisor);
+    if (me.worker == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
+        if (getppid() != supervisor)
+            _exit(0);
+        sigemptyset(&set);
+        sigaddset(&set, SIGCHLD);
+        sigaddset(&set, SIGUSR1);
+        sigprocmask(SIG_UNBLOCK, &set, NULL); /* other signals stay blocked for its loop */
+        const int status = me.work(me.inflight, me.worker_fd);
+        fflush(NULL);
+        _exit(status);
+    }
     me.inflight->worker = me.worker; /* set here: the worker may be stopped at once */
     return me.worker > 0;
 }
@@ -162,20 +156,6 @@ static unsigned restart_pause(int status)
     return doubled < BACK_OFF_MOST ? doubled : BACK_OFF_MOST;
 }
 
-/* Drops all state: an empty mount is better than one that hangs. */
-static void discard_state(void)
-{
-    message_log(
-        LOG_CRIT,
-        "%u workers in a row failed to load the saved state: all PMCs and counts are discarded, "
-        "and the mount continues empty",
-        me.unready);
-    inflight_give_up(me.inflight);
-    if (!arena_clear(me.inflight->arena_fd) || !journal_clear(me.inflight->journal_fd))
-        message_log(LOG_CRIT, "cannot free memory: %s", strerror(errno));
-    me.unready = 0;
-}
-
 /* Starts the next worker. Returns false if the mount shall end. */
 static bool worker_ended(int status)
 {
@@ -184,8 +164,17 @@ static bool worker_ended(int status)
     if (me.ending)
         return false;
     pause_ms(restart_pause(status));
-    if (me.unready >= LOADS_MAX)
-        discard_state();
+    if (me.unready >= LOADS_MAX) {
+        message_log(LOG_CRIT,
+                    "%u workers in a row failed to load the saved state: all PMCs and counts are "
+                    "discarded, and the mount continues empty",
+                    me.unready);
+        /* Drop all state: an empty mount is better than one that hangs. */
+        inflight_give_up(me.inflight);
+        if (!arena_clear(me.inflight->arena_fd) || !journal_clear(me.inflight->journal_fd))
+            message_log(LOG_CRIT, "cannot free memory: %s", strerror(errno));
+        me.unready = 0;
+    }
     me.inflight->restarts++;
     me.inflight->last_status = status;
     me.inflight->last_worker = me.worker;

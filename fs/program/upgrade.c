@@ -184,27 +184,22 @@ static bool trial_passed(int output, const siginfo_t *info, char *why, size_t si
     return false;
 }
 
-static _Noreturn void trial_run(int program, int inflight_fd, char **argv, int output)
-{
-    char *words[UPGRADE_WORDS + 1] = {argv[0], (char *)"--check"};
-
-    memcpy(words + 2, argv + 1, (UPGRADE_WORDS - 1) * sizeof *words);
-    setrlimit(RLIMIT_FSIZE, &(struct rlimit){TRIAL_BYTES, TRIAL_BYTES});
-    fcntl(inflight_fd, F_SETFD, 0);
-    dup2(output, STDERR_FILENO);
-    execveat(program, "", words, environ, AT_EMPTY_PATH);
-    dprintf(STDERR_FILENO, "cannot execute it: %s\n", strerror(errno));
-    _exit(127);
-}
-
 bool upgrade_try(int program, int inflight_fd, char **argv, char *why, size_t size)
 {
     const int output = memfd_create("pmcfs --check", MFD_CLOEXEC);
     const pid_t pid = output < 0 ? -1 : fork();
+    char *words[UPGRADE_WORDS + 1] = {argv[0], (char *)"--check"};
     siginfo_t info = {.si_pid = 0};
 
-    if (pid == 0)
-        trial_run(program, inflight_fd, argv, output);
+    if (pid == 0) {
+        memcpy(words + 2, argv + 1, (UPGRADE_WORDS - 1) * sizeof *words);
+        setrlimit(RLIMIT_FSIZE, &(struct rlimit){TRIAL_BYTES, TRIAL_BYTES});
+        fcntl(inflight_fd, F_SETFD, 0);
+        dup2(output, STDERR_FILENO);
+        execveat(program, "", words, environ, AT_EMPTY_PATH);
+        dprintf(STDERR_FILENO, "cannot execute it: %s\n", strerror(errno));
+        _exit(127);
+    }
     const bool exited = pid > 0 && child_wait(pid, &info, WEXITED);
     bool passed = false;
     if (pid < 0) {

@@ -45,19 +45,6 @@ static void on_crash(int number, siginfo_t *info, void *context)
     raise(number);
 }
 
-/* Records a crash of this process in shared memory from now on. */
-static void crash_note(struct inflight *inflight)
-{
-    const int numbers[] = {SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE};
-    struct sigaction action = {.sa_sigaction = on_crash, .sa_flags = SA_SIGINFO | SA_ONSTACK};
-    void *frame;
-
-    noted = inflight;
-    backtrace(&frame, 1); /* the first call loads a library */
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        sigaction(numbers[i], &action, NULL);
-}
-
 /* Logs how the last worker died, and its stack. */
 static void crash_report(const struct inflight *inflight)
 {
@@ -82,20 +69,6 @@ static void crash_report(const struct inflight *inflight)
 }
 
 /* ---- the state: host, backend, engine, open files ---- */
-
-/* Completes the engine's pending tasks, which the journal does not contain. No request is running,
- * so the lock is kept. */
-static void engine_empty(struct fs *fs)
-{
-    struct call call = {.engine = fs->tree.engine,
-                        .instance = fs->tree.engine->root,
-                        .now_ns = fs->host->now_ns(fs->host_state)};
-
-    fs->tree.engine->unlock = NULL;
-    while (engine_task(&call))
-        ;
-    fs_drain(fs);
-}
 
 static bool file_load(void *arg, const struct journal_record *record)
 {
@@ -132,22 +105,18 @@ static bool fs_load(struct fs *fs, const struct tunables *tunables, struct err *
     return true;
 }
 
-/* A state that cannot be loaded ends the process. */
-static void reload_abort(const struct err *err)
-{
-    message_log(LOG_CRIT, "the state cannot be loaded: %s", err->text);
-    abort();
-}
-
 /*
  * Debug builds: SIGUSR2 does what a new worker does, in this process. Waits until no request runs,
- * frees everything and loads it from the journal. Proves that no state is in pointers only.
+ * frees everything and loads it from the journal. Proves that no state is in pointers only. A state
+ * that cannot be loaded ends the process.
  */
 static void fs_reload(struct fs *fs)
 {
+    struct call call = {.instance = NULL};
     struct tunables tunables;
     struct handle *handle;
     struct err err = {0};
+    bool fine;
 
     fs_lock(fs);
     while (notify_next(fs)) /* the journal does not contain these names */
@@ -155,23 +124,35 @@ static void fs_reload(struct fs *fs)
     fs->reloading = true;
     while (fs->away > 0)
         pthread_cond_wait(&fs->changed, &fs->lock);
-    engine_empty(fs);
+    /* The engine's pending tasks, which the journal does not contain. No request is running, so the
+     * lock is kept. */
+    fs->tree.engine->unlock = NULL;
+    call.engine = fs->tree.engine;
+    call.instance = call.engine->root;
+    call.now_ns = fs->host->now_ns(fs->host_state);
+    while (engine_task(&call))
+        ;
+    fs_drain(fs);
 
     tunables = fs->tree.engine->tunables;
     engine_settle(fs->tree.engine);
     fs_record(fs);
-    if (!engine_check(fs->tree.engine, &err))
-        reload_abort(&err);
-    for (handle = fs->handles; handle; handle = handle->hh.next) {
+    fine = engine_check(fs->tree.engine, &err);
+    for (handle = fs->handles; fine && handle; handle = handle->hh.next) {
         const uint64_t kept = handle->open.kept_bytes;
 
         open_file_leave(&handle->open); /* its record refers to the descriptors of its rights */
         handle->open.kept_bytes = kept; /* the handle still owns the text */
     }
-    wait_forget_charges(&fs->queues);
-    engine_forget(fs->tree.engine);
-    if (!fs_load(fs, &tunables, &err))
-        reload_abort(&err);
+    if (fine) {
+        wait_forget_charges(&fs->queues);
+        engine_forget(fs->tree.engine);
+        fine = fs_load(fs, &tunables, &err);
+    }
+    if (!fine) {
+        message_log(LOG_CRIT, "the state cannot be loaded: %s", err.text);
+        abort();
+    }
     fs->tree.engine->stats[STAT_RELOADS]++;
     poll_announce(&fs->queues);
     wait_expire(&fs->queues, UINT64_MAX);
@@ -301,6 +282,7 @@ static bool fs_start(struct fs *fs)
     const unsigned n = (unsigned)tunable_u64(&fs->tree.engine->tunables, TUNABLE_THREADS);
     char *arguments[] = {(char *)"pmcfs", NULL};
     struct fuse_args args = FUSE_ARGS_INIT(1, arguments);
+    struct fuse_buf init = {.mem = fs->inflight->init, .size = fs->inflight->init_bytes};
 
     /* The record of the last crash, before this process has a thread that can crash. */
     memcpy(taken, fs->inflight->crash.frame, sizeof taken);
@@ -311,9 +293,13 @@ static bool fs_start(struct fs *fs)
     fs->tree.session = fuse_session_new(&args, &fs_ops, sizeof fs_ops, fs);
     fuse_opt_free_args(&args);
     errno = EINVAL;
-    if (fs->tree.session && device_use(fs->tree.session, fs->inflight) && serve_init(fs) &&
-        serve_start(fs, n))
-        return true;
+    if (fs->tree.session && device_use(fs->tree.session, fs->inflight)) {
+        /* FUSE_INIT was read when the tree was mounted. The kernel ignores a second reply of a
+         * later worker. */
+        fuse_session_process_buf(fs->tree.session, &init);
+        if (fs->initialised && serve_start(fs, n))
+            return true;
+    }
     message_log(LOG_ERR, "cannot serve: %s", strerror(errno));
     return false;
 }
@@ -373,12 +359,17 @@ static bool fs_init(struct fs *fs, const struct worker *worker, int hold_fd)
 int worker_run(struct worker *worker, struct inflight *inflight, int hold_fd)
 {
     static struct fs fs;
+    const int crashes[] = {SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE};
+    struct sigaction action = {.sa_sigaction = on_crash, .sa_flags = SA_SIGINFO | SA_ONSTACK};
     struct err err = {0};
+    void *frame;
     bool started = false;
 
-    fs.inflight = inflight;
+    fs.inflight = noted = inflight;
     configured = worker->options;
-    crash_note(inflight);
+    backtrace(&frame, 1); /* the first call loads a library, which on_crash() must not do */
+    for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++)
+        sigaction(crashes[i], &action, NULL);
     if ((hold_fd >= 0 && !fds_begin()) || !fs_init(&fs, worker, hold_fd)) {
         message_log(LOG_ERR, "cannot start: %s", strerror(errno));
     } else if (!engine_open(&fs, worker, &err)) {

@@ -176,22 +176,6 @@ struct loop loop_interface(struct loop_state *loop)
                          .supervisor = loop->hold_fd >= 0 ? getppid() : 0};
 }
 
-/* Calls back a watch. Needs the engine's lock, so that the watch is not removed in between. */
-static void loop_call_back(struct loop_state *loop, const struct epoll_event *event)
-{
-    uint32_t fd = (uint32_t)event->data.u64, serial = (uint32_t)(event->data.u64 >> 32);
-    struct watch watch = {0};
-
-    pthread_mutex_lock(&loop->lock);
-    if (fd < loop->n_watches)
-        watch = loop->watches[fd];
-    if (watch.serial == serial && event->events & EPOLLHUP) /* epoll would repeat it for ever */
-        watch_end(loop, (int)fd);
-    pthread_mutex_unlock(&loop->lock);
-    if (watch.serial == serial)
-        watch.fn(watch.arg, watch.tag);
-}
-
 void loop_wake(struct loop_state *loop)
 {
     if (!atomic_exchange(&loop->woken, true))
@@ -306,10 +290,24 @@ void loop_run(struct loop_state *loop, void (*on_signal)(struct fs *fs, int numb
             watched = !loop_handle_own(loop, &events[i], on_signal) || watched;
         if (!watched)
             continue;
-        fs_lock(loop->fs);
-        for (int i = 0; i < n; i++)
-            if (events[i].data.u64 >> 32)
-                loop_call_back(loop, &events[i]);
+        fs_lock(loop->fs); /* so that no watch is removed before its call */
+        for (int i = 0; i < n; i++) {
+            const uint32_t fd = (uint32_t)events[i].data.u64;
+            const uint32_t serial = (uint32_t)(events[i].data.u64 >> 32);
+            struct watch watch = {0};
+
+            if (!serial)
+                continue;
+            pthread_mutex_lock(&loop->lock);
+            if (fd < loop->n_watches)
+                watch = loop->watches[fd];
+            /* epoll would repeat an EPOLLHUP for ever */
+            if (watch.serial == serial && events[i].events & EPOLLHUP)
+                watch_end(loop, (int)fd);
+            pthread_mutex_unlock(&loop->lock);
+            if (watch.serial == serial)
+                watch.fn(watch.arg, watch.tag);
+        }
         fs_drain(loop->fs);
         fs_unlock(loop->fs);
     }

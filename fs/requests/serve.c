@@ -208,16 +208,6 @@ static int serve_one(struct fs *fs)
     return n;
 }
 
-/* FUSE_INIT was read when the tree was mounted. The kernel ignores a second reply of a later
- * worker. */
-bool serve_init(struct fs *fs)
-{
-    struct fuse_buf buf = {.mem = fs->inflight->init, .size = fs->inflight->init_bytes};
-
-    fuse_session_process_buf(fs->tree.session, &buf);
-    return fs->initialised;
-}
-
 /* Takes up one request of an earlier worker. Returns false if there is none. */
 static bool serve_recovered(struct serve *serve)
 {

@@ -57,8 +57,6 @@ bool device_use(struct fuse_session *session, struct inflight *inflight);
 
 /* ---- serving threads ---- */
 
-/* Answers FUSE_INIT in this thread. Returns false if the session has ended. */
-bool serve_init(struct fs *fs);
 /* Sets fs->serve and starts the threads; n_slots threads serve at a time. Returns false on ENOMEM
  * or if no thread could be created. Stops the main loop when the mount is gone. */
 bool serve_start(struct fs *fs, unsigned n_slots);
