@@ -57,59 +57,6 @@ void request_thread_end(void)
     spare = NULL;
 }
 
-/* ---- the lock ---- */
-
-void fs_lock(struct fs *fs)
-{
-    pthread_mutex_lock(&fs->lock);
-    while (fs->reloading)
-        pthread_cond_wait(&fs->changed, &fs->lock);
-}
-
-bool fs_record(struct fs *fs)
-{
-    const bool all = engine_write_records(fs->tree.engine);
-    const bool fine = handles_record(&fs->kept, all ? fs->handles : NULL);
-    const bool answered = fs->answered;
-
-    fs->answered = false;
-    return engine_publish(fs->tree.engine, fine, answered);
-}
-
-void fs_unlock(struct fs *fs)
-{
-    struct work_queue unused = STAILQ_HEAD_INITIALIZER(unused);
-
-    if (fs_record(fs))
-        STAILQ_CONCAT(&unused, &fs->kept.unused);
-    pthread_mutex_unlock(&fs->lock);
-    handles_free(&unused);
-}
-
-static uint64_t min_ns(uint64_t a_ns, uint64_t b_ns)
-{
-    return a_ns < b_ns ? a_ns : b_ns;
-}
-
-uint64_t fs_deadline(const struct fs *fs)
-{
-    return min_ns(min_ns(engine_deadline(fs->tree.engine), fs->queues.deadline_ns), fs->trim_ns);
-}
-
-void fs_drain(struct fs *fs)
-{
-    uint64_t deadline_ns, pmc_id;
-
-    while (engine_next_wake(fs->tree.engine, &pmc_id))
-        wait_wake(&fs->queues, pmc_id);
-    serve_wake_thread(fs->serve);
-    deadline_ns = fs_deadline(fs);
-    if (deadline_ns < fs->armed_ns || fs->attributes_stale) {
-        fs->armed_ns = min_ns(deadline_ns, fs->armed_ns);
-        loop_wake(fs->loop);
-    }
-}
-
 /* ---- running ---- */
 
 /*
