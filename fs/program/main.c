@@ -277,27 +277,13 @@ static bool began; /* the old program of an upgrade cannot come back */
 static int argc;
 static char **argv;
 
-/* Removes --resume from the arguments that ps(1) shows. They are contiguous in memory. */
-static void arguments_show(void)
-{
-    char *end = argv[argc - 1] + strlen(argv[argc - 1]) + 1;
-    char *kept = NULL;
-
-    if (options.resume && argc > 2 && options.resume_words == argv[1] + strlen("--resume="))
-        kept = strdup(options.resume_words);
-    if (!kept)
-        return;
-    options.resume_words = kept;
-    memmove(argv[1], argv[2], (size_t)(end - argv[2]));
-    memset(end - (argv[2] - argv[1]), 0, (size_t)(argv[2] - argv[1]));
-}
-
 /* Goes into the background, mounts the tree or takes over its mount, and serves it. Returns the
  * exit status. */
 static int mount_run(void)
 {
     const bool foreground = options.foreground || options.resume;
     struct inflight *inflight;
+    char *end, *kept = NULL;
     int fd = options.resume;
 
     worker.ready_fd = foreground ? -1 : background_begin();
@@ -312,7 +298,15 @@ static int mount_run(void)
         return 1;
     messages_keep(NULL, 0);
     began = true;
-    arguments_show();
+    /* Remove --resume from the arguments that ps(1) shows. They are contiguous in memory. */
+    if (options.resume && argc > 2 && options.resume_words == argv[1] + strlen("--resume="))
+        kept = strdup(options.resume_words);
+    if (kept) {
+        options.resume_words = kept;
+        end = argv[argc - 1] + strlen(argv[argc - 1]) + 1;
+        memmove(argv[1], argv[2], (size_t)(end - argv[2]));
+        memset(end - (argv[2] - argv[1]), 0, (size_t)(argv[2] - argv[1]));
+    }
     return options.single ? work(inflight, -1)
                           : supervise(inflight, fd, &options, &worker.place, work);
 }

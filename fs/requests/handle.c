@@ -139,13 +139,6 @@ static bool place_scan(char *lines, struct text_place *place)
     return fine && (!place->last.block || text_of(&place->last));
 }
 
-/* Padding bytes may differ; the record is then written once more. */
-bool handle_is_noted(const struct handle *handle)
-{
-    return handle->recorded &&
-           memcmp(&handle->place, &handle->recorded_place, sizeof handle->place) == 0;
-}
-
 bool handle_load(struct handle **handles, const struct journal_record *record,
                  struct engine *engine)
 {

@@ -83,8 +83,6 @@ static inline const char *text_of(const struct kept_text *text)
 {
     return arena_at(text->block, text->len);
 }
-/* Returns true if the record has the present position. */
-bool handle_is_noted(const struct handle *handle);
 /* Creates a handle from a record. Returns false if it is not valid. */
 bool handle_load(struct handle **handles, const struct journal_record *record,
                  struct engine *engine);

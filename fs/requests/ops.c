@@ -51,12 +51,18 @@ static void op_named(const struct op *op, fuse_req_t req, fuse_ino_t parent, con
 static int entry_fill(struct request *rq)
 {
     struct fuse_entry_param *entry = &rq->entry;
+    const struct node *found = &rq->found;
 
-    entry->ino = node_id(rq->found.kind, rq->found.object, rq->found.number);
+    entry->ino = node_id(found->kind, found->object, found->number);
     entry->generation = 1;
-    entry->attr_timeout = node_attr_timeout(&rq->found);
-    entry->entry_timeout = node_entry_timeout(&rq->found);
-    return node_attr(&rq->fs->tree, &rq->found, &entry->attr);
+    entry->attr_timeout = node_attr_timeout(found);
+    entry->entry_timeout = found->kind == NODE_EVENT ? EVENT_TIMEOUT_S : TIMEOUT_S;
+    /* Names of an instance are not cached: it is released by a write to another file, and the
+     * kernel is notified after that write has returned. */
+    if (found->number == NODE_DIR &&
+        (found->kind == NODE_LIMIT || (found->kind == NODE_INSTANCE && found->object)))
+        entry->entry_timeout = 0;
+    return node_attr(&rq->fs->tree, found, &entry->attr);
 }
 
 static int lookup_run(struct request *rq)

@@ -216,7 +216,8 @@ static int request_may_wait(struct request *rq)
 
 /*
  * Notes a changed open file for the journal. Of `seen` values only the first read and the last poll
- * are recorded, so that ordinary reads write nothing.
+ * are recorded, so that ordinary reads write nothing. Padding bytes of the position may differ; the
+ * record is then written once more.
  */
 static void handle_note(struct request *rq)
 {
@@ -224,7 +225,8 @@ static void handle_note(struct request *rq)
     const bool stream = rq->node.row && (rq->node.row->flags & FILE_STREAM);
 
     if (handle &&
-        (rq->op->is_command || stream || !handle_is_noted(handle) ||
+        (rq->op->is_command || stream || !handle->recorded ||
+         memcmp(&handle->place, &handle->recorded_place, sizeof handle->place) != 0 ||
          handle->swapped != handle->open.swapped || handle->seen != handle->open.has_seen))
         handle_touch(&rq->fs->kept, handle);
 }
@@ -474,15 +476,4 @@ bool fs_run(struct fs *fs, bool (*task)(struct call *call, void *arg), void *arg
     }
     request_finish(rq, CALL_DONE);
     return true;
-}
-
-static bool run_engine_task(struct call *call, void *arg)
-{
-    (void)arg;
-    return engine_task(call);
-}
-
-bool fs_run_task(struct fs *fs)
-{
-    return fs_run(fs, run_engine_task, NULL);
 }

@@ -201,10 +201,9 @@ int request_refuse_gone(struct request *rq);
  * position of the reader. Returns 0, P11 or E32.
  */
 int request_make_handle(struct request *rq);
-/* For threads without a slot: run a ready request, or a task of the engine. Called with the lock
- * and return without it; if there is none, return false and keep the lock. */
+/* For threads without a slot: runs a ready request. Called with the lock and returns without it; if
+ * there is none, returns false and keeps the lock. */
 bool fs_run_ready(struct fs *fs);
-bool fs_run_task(struct fs *fs);
 /* Closes an open file of fs->handles, and wakes its poller. Needs the lock. */
 void file_close(struct fs *fs, struct handle *handle);
 /* Finishes a request that was removed from its queue. Called with the lock, returns without it. */

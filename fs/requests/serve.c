@@ -302,6 +302,12 @@ static void server_serve(struct server *server)
     loop_end(fs->loop);
 }
 
+static bool run_engine_task(struct call *call, void *arg)
+{
+    (void)arg;
+    return engine_task(call);
+}
+
 /* Notifies the kernel, reads the configuration, or runs a task of the engine. Returns false if
  * there is nothing to do, or other threads do it. */
 static bool server_work(struct serve *serve)
@@ -325,7 +331,7 @@ static bool server_work(struct serve *serve)
     }
     if (!ran && serve->n_tasks < TASKS_MAX && engine_has_task(fs->tree.engine)) {
         serve->n_tasks++;
-        ran = fs_run_task(fs);
+        ran = fs_run(fs, run_engine_task, NULL);
         if (ran)
             fs_lock(fs);
         serve->n_tasks--;

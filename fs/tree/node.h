@@ -54,7 +54,6 @@ int node_lookup(struct tree *tree, struct call *call, const struct node *dir, co
  * name up again, or -ENODEV for files that are not streams. */
 int node_attr(struct tree *tree, const struct node *node, struct stat *attr);
 double node_attr_timeout(const struct node *node);
-double node_entry_timeout(const struct node *node); /* cache time of its name; needs no lock */
 /* Prints the path of a row in its instance, with the names of the node's objects: "web/count",
  * "admin/cpu0/3". The row is the node's, or one above it. */
 void node_path(struct tree *tree, const struct node *node, const struct file_row *row,

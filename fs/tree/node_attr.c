@@ -139,20 +139,6 @@ double node_attr_timeout(const struct node *node)
     return node->row->bound ? 0 : TIMEOUT_S;
 }
 
-/*
- * Names of an instance are not cached: it is released by a write to another file, and the kernel is
- * notified after that write has returned.
- */
-double node_entry_timeout(const struct node *node)
-{
-    bool instance = node->number == NODE_DIR &&
-                    (node->kind == NODE_LIMIT || (node->kind == NODE_INSTANCE && node->object));
-
-    if (instance)
-        return 0;
-    return node->kind == NODE_EVENT ? EVENT_TIMEOUT_S : TIMEOUT_S;
-}
-
 /* Takes no lock in the kernel, unlike invalidating names, so it may precede the reply to chmod. */
 void attributes_forget(struct tree *tree, enum node_kind kind, uint64_t object)
 {
