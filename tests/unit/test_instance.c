@@ -179,6 +179,22 @@ TEST(a_byte_quota_can_be_used_up_exactly)
     user_unref(user);
 }
 
+TEST(texts_may_exceed_the_quota_of_an_instance_by_a_quarter_and_64_kib)
+{
+    struct user *share = user_get_share(fx.engine, made("a"));
+    struct user *user = user_get(fx.engine, 1000, share);
+
+    share->limit[USED_BYTES] = 400000;
+    ck_true(user_charge(user, USED_BYTES, 400000));
+    ck_true(!user_charge(user, USED_BYTES, 1));
+    ck_true(user_charge(user, USED_TEXTS, 100000 + 65536));
+    ck_true(!user_charge(user, USED_TEXTS, 1));
+    ck_assert_uint_eq(share->used[USED_BYTES], 565536);
+    user_add(user, USED_TEXTS, -565536);
+    user_unref(user);
+    user_unref(share);
+}
+
 TEST(the_limit_that_keeps_a_log_small_is_named)
 {
     uint64_t a = made("a");

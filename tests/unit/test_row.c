@@ -197,6 +197,22 @@ TEST(retake_restores_exactly_the_same_rows)
     ck_true(!rows_retake(rows, b));
 }
 
+TEST(retake_needs_enabled_rows_and_one_for_each_event)
+{
+    struct claim *a = claim_on("0-1", ALL4), *b = claim_make(1, ALL4);
+
+    a->member[0].got = 1;
+    rows_disable(rows, 1, 0, 0, true, &err);
+    ck_true(!rows_retake(rows, a));
+    rows_disable(rows, 1, 0, 0, false, &err);
+    ck_true(rows_retake(rows, a));
+    member_add(b, ALL4, 1);
+    b->member[0].got = b->member[1].got = 2;
+    ck_true(!rows_retake(rows, b));
+    b->member[1].got = 4;
+    ck_true(rows_retake(rows, b));
+}
+
 /* Two PMCs conflict if a group contains both serials. Bit masks by serial. */
 static uint64_t groups[65];
 

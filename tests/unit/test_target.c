@@ -326,6 +326,37 @@ TEST(events_of_a_target_with_descendants_count_once)
     refused("c", "target", "100", EDQUOT, P11);
 }
 
+/* The process changes its user while a PMC of its former user counts it. */
+TEST(events_of_another_user_with_capabilities_count_too)
+{
+    struct rights *able = fake_rights(2000, false);
+
+    tune(TUNABLE_MAX_EVENTS_PER_PROCESS, "1");
+    able->capabilities = 1;
+    ck_assert_int_eq(rights_keep(fx.engine, NULL, &able, &fx.err), 0);
+    for (int i = 0; i < 2; i++) {
+        as_user(201, 2000);
+        if (i == 0) {
+            rights_unref(fx.rights);
+            fx.rights = able;
+        }
+        ck_assert_int_eq(pmc_make("theirs"), 0);
+        accepted("theirs", "config", "event=page-faults descendants=on target=200");
+        fake_find(&fx.host, 200)->uid = 1000;
+        as_user(100, 1000);
+        pmc_with("mine", "task-clock", "");
+        if (i == 0)
+            refused("mine", "target", "200", EDQUOT, P11);
+        else
+            accepted("mine", "target", "200");
+        fake_find(&fx.host, 200)->uid = 2000;
+        as_root();
+        ck_assert_int_eq(pmc_remove("theirs"), 0);
+        ck_assert_int_eq(pmc_remove("mine"), 0);
+        works_run();
+    }
+}
+
 TEST(a_lower_limit_of_events_does_not_refuse_the_same_number)
 {
     as_user(101, 1000);
