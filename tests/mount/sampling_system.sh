@@ -115,13 +115,13 @@ t_who_executed_while_a_cpu_was_not_sampled_has_its_name() {
     is "$(grep -E 'hot_inner [0-9]+$' <(names "$M/a") | grep -cvE '^hot;')" 0 "without a name"
 }
 
-# The last switch of a process comes after its EXIT record. Alone: on Linux 6.18, samples at the exit of processes in other
-# PID namespaces sometimes have their PID in that namespace; the cause is not known.
-#@ alone
+# The last switch of a process comes after its EXIT record. A tracepoint: samples of context-switches have PIDs of another PID
+# namespace while a test there samples them too.
 t_the_last_sample_of_a_process_has_its_name() {
+    with_tracefs
     mount_pmcfs
     cp /bin/true "$T/leaver"
-    pmc a event=context-switches period=1 mode=system-sampling target=cpu0
+    pmc a event=sched:sched_switch period=1 mode=system-sampling target=cpu0
     # on one CPU, whose records are in order however busy the others are
     taskset -c 0 sh -c 'for i in 1 2 3; do for j in 0 1 2 3 4 5 6 7 8 9; do "$1"; done; done; :' - "$T/leaver"
     ctl a stop
@@ -135,10 +135,11 @@ t_the_last_sample_of_a_process_has_its_name() {
 
 #@ slow alone
 t_processes_that_exit_at_the_start_have_names() {
+    with_tracefs
     mount_pmcfs
     cp /bin/true "$T/brief"
     taskset -c 0 sh -c 'while :; do "$1"; done' - "$T/brief" &
-    pmc a event=context-switches period=1 mode=system-sampling target=cpu0 autostart=off
+    pmc a event=sched:sched_switch period=1 mode=system-sampling target=cpu0 autostart=off
     for _ in {1..20}; do
         ctl a restart
         ctl a stop

@@ -41,8 +41,8 @@ unsigned sampling_parts(const struct perf_event_attr *attr);
 /*
  * Returns true if samples of the event may have the id of another event. Since 6.3 the kernel
  * prepares the sample of a software event once for all events of a task or CPU that sample it:
- * fields that all of them have, such as the id, are those of the event that was opened last. Clock
- * events and tracepoints are not affected.
+ * fields that all of them have, such as the id, are those of the event that was opened last. PIDs
+ * are then those of the PID namespace of its opener. Clock events and tracepoints are not affected.
  */
 bool sampling_shares_id(const struct perf_event_attr *attr);
 /* Returns true if the event's samples have a period field. */
