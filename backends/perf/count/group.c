@@ -96,8 +96,9 @@ static void shape_attrs(struct shape *shape, struct backend_state *state, const 
 
         attr->inherit = shape->inherit;
         attr->inherit_thread = shape->inherit && !plan->descendants;
+        /* GROUP makes reads slower; only leaders and samples of steps and exits need it */
         attr->read_format =
-            alone ? times : times | PERF_FORMAT_GROUP; /* GROUP makes reads slower */
+            alone || (i && i >= shape->extra - shape->clock) ? times : times | PERF_FORMAT_GROUP;
     }
     shape->attr[0].pinned = shape->hardware && !plan->multiplex;
     for (unsigned i = 0; i < shape->members; i++) {
@@ -343,7 +344,7 @@ static void words_copy(uint64_t *to, const uint64_t *from, unsigned n)
 /* Reads one descriptor. Returns 1, 0 if the group has no hardware counter, or -EIO. While a child
  * is being created or exits the read fails with ECHILD: tries again, after some tries with pauses,
  * as the child needs a CPU; instead of a pause returns -EAGAIN if not patient. */
-static int fd_read(int fd, struct group_text *text, unsigned n, bool patient)
+static int fd_read(int fd, struct group_text *text, bool patient)
 {
     for (int i = 0; i < CHILD_TRIES; i++) {
         if (i >= CHILD_SPINS && !patient)
@@ -360,24 +361,27 @@ static int fd_read(int fd, struct group_text *text, unsigned n, bool patient)
             return 1;
         }
         if (got >= 0)
-            return got >= (ssize_t)((3 + n) * sizeof(uint64_t)) ? 1 : got ? -EIO : 0;
+            return got > ALONE_BYTES ? 1 : got ? -EIO : 0;
         if (errno != ECHILD && errno != EINTR)
             break;
     }
     return -EIO;
 }
 
-/* Reads a group and the members that are separate events. Returns as fd_read(). */
+/* Reads a group and the members that are separate events. When its CPU goes offline, the kernel
+ * splits a group into separate events, which keep their values. Returns as fd_read(). */
 static int group_values(const struct counter *counter, unsigned group, struct group_text *text,
                         bool patient)
 {
     const int *fds = counter_fds(counter, group);
-    int rc = fd_read(fds[0], text, counter->shape.together, patient);
+    const unsigned together = counter->shape.together;
+    int rc = fd_read(fds[0], text, patient);
+    const bool split = rc > 0 && together > 1 && text->n != together;
 
-    for (unsigned i = counter->shape.together; rc > 0 && i < counter->shape.members; i++) {
+    for (unsigned i = split ? 1 : together; rc > 0 && i < counter->shape.members; i++) {
         struct group_text own;
 
-        rc = fd_read(fds[i], &own, 1, patient);
+        rc = fd_read(fds[i], &own, patient);
         text->value[i] = own.value[0];
     }
     return rc;

@@ -39,6 +39,21 @@ t_e38_x11_st5_cpu_scope_keeps_its_count_and_continues() {
     [ "$(count i)" -gt $((before + N)) ] || die "the count before is gone"
 }
 
+t_the_counts_of_a_set_are_complete_though_nobody_read_them() {
+    mount_pmcfs
+    run p load cpu 1
+    pmc i 'event=cycles:u,instructions:u target=cpu1'
+    pmc g 'event=cycles:u,instructions:u,page-faults target=cgroup:/'
+    tell p work $N
+    tell p cpu 0
+    cpu1 0 0
+    for pmc in i g; do
+        between "$(count $pmc | sed -n 1p)" $N $((N * 10000)) "cycles of $pmc"
+        between "$(count $pmc | sed -n 2p)" $N $((N * 10000)) "instructions of $pmc"
+        is "$(status $pmc partial)" no
+    done
+}
+
 t_the_gap_is_marked() {
     mount_pmcfs
     run p load
@@ -102,4 +117,39 @@ t_it_comes_and_goes_under_load() {
     sleep 0.2
     between $(($(count all) - before)) $((200 * MILLION)) $((4000 * MILLION)) "two CPUs in 0.2 s or more"
     [ -s "$T/samples" ] || die "no samples"
+}
+
+# A child that stays, children that exit, a cgroup, and all CPUs. The cgroup gets its counters on CPU 1 again after the
+# CPU is online, so its processes execute on CPU 0.
+t_descendants_and_cgroups_are_counted_while_it_comes_and_goes() {
+    local group=/sys/fs/cgroup/plugged
+    mount_pmcfs
+    run p load cpu 0
+    tell p stay
+    mkdir $group
+    echo $PID_p >$group/cgroup.procs
+    pmc d "event=instructions:u descendants=on log-exit=on target=$PID_p"
+    pmc g 'event=instructions:u target=cgroup:/plugged'
+    pmc all 'event=instructions:u target=all'
+    (while cat "$M/d/detail" "$M/g/detail" "$M/all/status" >"$T/texts"; do :; done) 2>"$T/refused" &
+    echo $! >>"$T/pids"
+    for _ in 1 2 3 4 5; do
+        cpu1 0 0
+        tell p child $N
+        tell p bear $N
+        cpu1 1 0-1
+        tell p child $N
+        tell p bear $N
+    done
+    near "$(count d)" $((20 * N)) 20 'descendants'
+    near "$(count g)" $((10 * N)) 20 'cgroup'
+    between "$(count all)" $((20 * N)) $((10000 * N)) 'all CPUs'
+    is "$(state d) $(state g) $(state all)" 'running running running'
+    is "$(status d partial) $(status g partial)" 'no no'
+    is "$(cat "$T/refused")" '' 'failed reads'
+    order p quit
+    eventually 5 grep -qx exited "$M/d/ctl"
+    is "$(grep -c ' exit pid=[0-9]' "$M/d/samples")" 12 'exits in the log'
+    release g
+    rmdir $group
 }
