@@ -572,7 +572,7 @@ os.close(r)
 child = subprocess.Popen(sys.argv[2:], stdout=w, stderr=subprocess.PIPE, restore_signals=False,
                          preexec_fn=lambda: signal.signal(signal.SIGPIPE, handler))
 os.close(w)
-reply = child.communicate(timeout=8)[1].decode().strip().split(": ", 1)
+reply = child.communicate(timeout=60)[1].decode().strip().split(": ", 1)
 print(child.returncode, reply[-1])
 P
     local words
