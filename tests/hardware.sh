@@ -84,7 +84,7 @@ info() { sed -n "s/^$1 //p" "$M/info/$2"; }
 release() { for pmc in "$@"; do rmdir "$M/$pmc"; done; }
 
 # hardware_classes: those of the processors' cores.
-hardware_classes() { awk '$2 == "rows" && $3 > 0 { print $1 }' "$M/info/classes"; }
+hardware_classes() { awk '$2 == "rows" && $3 > 0 && $1 != "generic" { print $1 }' "$M/info/classes"; }
 
 # class_cpu CLASS: the first CPU that has it.
 class_cpu() { sed -n "s/^$1 .* cpus \([0-9]*\).*/\1/p" "$M/info/classes"; }
@@ -233,6 +233,16 @@ counts_each_kind_of_core() {
             near "$(count h)" $N 1
         release h
     done
+    all=0
+    pmc h "event=instructions:u target=$PID_p" || { told DIFFERS "hybrid sum" "$SAID"; return; }
+    for class in $(hardware_classes); do
+        tell p cpu "$(class_cpu "$class")"
+        tell p work $N
+        all=$((all + N))
+    done
+    promise "hybrid sum" "$all executed on all kinds of cores, $(count h) counted, partial $(status h partial)" \
+        near "$(count h)" $all 1
+    release h
 }
 
 survives_the_end_of_a_worker() {

@@ -43,7 +43,7 @@ struct follow {
 
 /* ---- one thread ---- */
 
-/* Returns the group of the CPU shape.cpu[at]. */
+/* Returns the group of the CPU shape.place[at]. */
 static int *followed_group(const struct follow *follow, struct followed *thread, unsigned at)
 {
     return &thread->groups[at * follow->shape.stride];

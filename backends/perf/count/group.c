@@ -5,6 +5,7 @@
 #include "backends/perf/count/group.h"
 
 #include "backends/perf/count/counter.h"
+#include "backends/perf/probe/pmu.h"
 #include "backends/perf/record/sampling.h"
 #include "core/base/clock.h"
 
@@ -117,27 +118,47 @@ static void shape_attrs(struct shape *shape, struct backend_state *state, const 
     SHAPE_EXIT_WATCH(shape)->watermark = 1;
 }
 
-/* Sets shape->spread and ->cpu. A task that writes records has a group for each possible CPU, also
- * for those that are offline now. Returns 0 or -ENOMEM. */
+/* Returns the flags (enum code_flag) of all events of a plan. */
+static uint64_t plan_flags(const struct plan *plan)
+{
+    uint64_t flags = 0;
+
+    for (unsigned i = 0; i < plan->n; i++)
+        flags |= plan->events[i].event->code[CODE_FLAGS];
+    return flags;
+}
+
+/*
+ * Sets shape->spread and ->place. A task that writes records has a group for each possible CPU,
+ * also for those that are offline now. Generic events of a hybrid processor are counted only on
+ * CPUs whose PMU is known. Returns 0 or -ENOMEM.
+ */
 static int shape_spread(struct shape *shape, const struct backend_state *state,
                         const struct plan *plan)
 {
-    bool spread = plan->recorder && plan_is_of_tasks(plan);
-    struct cpus possible;
+    const struct pmus *pmus = state->pmus;
+    const bool tasks = plan_is_of_tasks(plan), records = tasks && plan->recorder;
+    const bool every_core = plan_flags(plan) & CODE_EVERY_CORE;
+    struct cpus cpus;
     unsigned n = 0;
+    bool ok = true;
 
-    cpus_init(&possible);
-    if (spread)
-        state->host->cpus_possible(state->host_state, &possible);
-    shape->spread = spread ? cpus_count(&possible) : 1;
-    shape->cpu = malloc((shape->spread + 1) * sizeof *shape->cpu);
-    if (shape->cpu) {
-        shape->cpu[0] = -1;
-        for (int cpu = cpus_next(&possible, 0); cpu >= 0; cpu = cpus_next(&possible, cpu + 1))
-            shape->cpu[n++] = cpu;
-    }
-    cpus_free(&possible);
-    return shape->cpu && shape->spread ? 0 : -ENOMEM;
+    cpus_init(&cpus);
+    if (records && every_core)
+        ok = cpus_copy(&cpus, &pmus_kind(state->pmus, PMU_CORES)->cpus);
+    else if (records)
+        state->host->cpus_possible(state->host_state, &cpus);
+    shape->place = calloc(cpus_count(&cpus) + pmus->n + 1, sizeof *shape->place);
+    for (int cpu = cpus_next(&cpus, 0); shape->place && cpu >= 0; cpu = cpus_next(&cpus, cpu + 1))
+        shape->place[n++] = (struct place){.cpu = cpu};
+    for (unsigned i = 0; shape->place && tasks && !records && every_core && i < pmus->n; i++)
+        if (pmus->list[i].kind == PMU_CORE && pmu_is_here(&pmus->list[i]))
+            shape->place[n++] = (struct place){.cpu = -1, .core = pmus->list[i].type};
+    if (shape->place && !records && n == 0)
+        shape->place[n++] = (struct place){.cpu = -1};
+    shape->spread = n;
+    cpus_free(&cpus);
+    return ok && n ? 0 : -ENOMEM;
 }
 
 /* Returns the CPU of all exit watch events: they share one ring, so they must be on one CPU. */
@@ -205,11 +226,11 @@ void shape_free(struct shape *shape)
 void shape_opened(struct shape *shape)
 {
     free(shape->attr);
-    free(shape->cpu);
+    free(shape->place);
     free(shape->filter);
     shape->filter = NULL;
     shape->attr = NULL;
-    shape->cpu = NULL;
+    shape->place = NULL;
 }
 
 void groups_close(const struct shape *shape, int *groups, unsigned n)
@@ -222,34 +243,35 @@ void groups_close(const struct shape *shape, int *groups, unsigned n)
 
 /* Opens a group once; the first one of a task also has the time_check event and the exit watch.
  * Stores the index of the last event that was tried in *at. Returns 0 or -errno. */
-static int group_try(const struct shape *shape, pid_t pid, int cpu, bool first, int *group,
-                     unsigned *at)
+static int group_try(const struct shape *shape, pid_t pid, struct place place, bool first,
+                     int *group, unsigned *at)
 {
     int *fds = GROUP_FDS(group), rc = 0;
 
     memset(group, -1, shape->stride * sizeof *group);
     GROUP_TID(group) = shape->flags ? -1 : pid;
-    GROUP_CPU(group) = cpu;
+    GROUP_CPU(group) = place.cpu;
     for (unsigned i = 0; i < shape->members + 2 && !rc; i++) {
         const bool member = i > 0 && i < shape->together;
-        const struct perf_event_attr *attr = &shape->attr[i];
-        int on = cpu;
+        struct perf_event_attr attr = shape->attr[i];
+        int on = place.cpu;
 
         if (i == FD_TIME_CHECK(shape->members)) {
             if (!first || !shape->hardware)
                 continue;
-            on = shape->spread > 1 ? -1 : cpu;
+            on = shape->spread > 1 ? -1 : place.cpu;
         } else if (i == FD_EXIT_WATCH(shape->members)) {
             if (!first || !shape->exit_watch)
                 continue;
             on = shape->watch_cpu;
         }
         *at = i;
-        fds[i] = event_open(attr, pid, on, member ? fds[0] : -1, shape->flags);
+        attr_bind(&attr, place.core);
+        fds[i] = event_open(&attr, pid, on, member ? fds[0] : -1, shape->flags);
         if (fds[i] < 0)
             rc = fds[i];
         else if (shape->filter && i >= shape->extra && i < shape->members &&
-                 attr->type == PERF_TYPE_TRACEPOINT &&
+                 attr.type == PERF_TYPE_TRACEPOINT &&
                  ioctl(fds[i], PERF_EVENT_IOC_SET_FILTER, shape->filter)) /* also in children */
             rc = -errno;
     }
@@ -276,17 +298,17 @@ static bool has_part_in_child(const struct shape *shape, int leader)
  * a child at the moment. ENODEV (newer kernels): the leader's task has exited; the next try to open
  * the leader then fails with ESRCH.
  */
-static int any_group_open(const struct shape *shape, pid_t pid, int cpu, bool first, int *group,
-                          const struct perf_event_attr **failed)
+static int any_group_open(const struct shape *shape, pid_t pid, struct place place, bool first,
+                          int *group, const struct perf_event_attr **failed)
 {
     unsigned at = 0;
     int rc = 0;
 
     for (int i = 0; i < SWAPPED_TRIES; i++) {
-        rc = group_try(shape, pid, cpu, first, group, &at);
+        rc = group_try(shape, pid, place, first, group, &at);
         for (int k = 0; !rc && has_part_in_child(shape, GROUP_FDS(group)[0]); k++) {
             groups_close(shape, group, 1);
-            rc = k < PARTED_TRIES ? group_try(shape, pid, cpu, first, group, &at) : -ETIME;
+            rc = k < PARTED_TRIES ? group_try(shape, pid, place, first, group, &at) : -ETIME;
         }
         if (at == 0 || !(rc == -ENODEV || (rc == -EINVAL && shape->inherit)))
             break;
@@ -298,7 +320,7 @@ static int any_group_open(const struct shape *shape, pid_t pid, int cpu, bool fi
 int group_open(const struct shape *shape, pid_t pid, int cpu, int *group,
                const struct perf_event_attr **failed)
 {
-    return any_group_open(shape, pid, cpu, true, group, failed);
+    return any_group_open(shape, pid, (struct place){.cpu = cpu}, true, group, failed);
 }
 
 int task_open(const struct shape *shape, pid_t tid, int *groups,
@@ -307,7 +329,7 @@ int task_open(const struct shape *shape, pid_t tid, int *groups,
     int rc = 0;
 
     for (unsigned i = 0; i < shape->spread && !rc; i++) {
-        rc = any_group_open(shape, tid, shape->cpu[i], i == 0, groups + (size_t)i * shape->stride,
+        rc = any_group_open(shape, tid, shape->place[i], i == 0, groups + (size_t)i * shape->stride,
                             failed);
         if (rc)
             groups_close(shape, groups, i);

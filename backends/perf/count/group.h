@@ -9,8 +9,9 @@
 #include "core/backend.h"
 
 /*
- * The layout of all groups of a counter. A task has one group; if it writes records it has
- * `spread` groups, one per CPU, because only an event of one CPU can write to that CPU's ring.
+ * The layout of all groups of a counter. A task has `spread` groups: one; one per CPU if it writes
+ * records, because only an event of one CPU can write to that CPU's ring; or one per core PMU for
+ * the generic events of a hybrid processor, because on a task the kernel counts with one PMU only.
  */
 struct shape {
     unsigned n;       /* events of the set */
@@ -31,9 +32,12 @@ struct shape {
     bool hardware;       /* an event of the set needs a hardware counter */
     bool inherit;
     bool exit_watch;
-    uint8_t extras[3];            /* enum extra */
-    int *cpu;                     /* CPU of each of the `spread` groups; -1: any CPU */
-    uint8_t *order;               /* index in the group -> index in the plan; NULL: the same */
+    uint8_t extras[3]; /* enum extra */
+    struct place {
+        int cpu;       /* -1: any CPU */
+        uint32_t core; /* type of the PMU that counts generic events; 0: that of the CPU */
+    } * place;         /* of each of the `spread` groups */
+    uint8_t *order;    /* index in the group -> index in the plan; NULL: the same */
     struct perf_event_attr *attr; /* members, time_check, exit watch */
     char *filter;                 /* of the tracepoints of the set, or NULL */
 };

@@ -82,7 +82,8 @@ static bool find_file(struct backend_state *state, const struct pmu *pmu, const 
 static bool find_listed(struct backend_state *state, const char *class_name, const char *event,
                         struct listed *listed)
 {
-    const struct pmu *pmu = pmus_find(state->pmus, word_of(class_name)); /* NULL: generic/ */
+    const bool any = strcmp(class_name, "generic") == 0;
+    const struct pmu *pmu = any ? NULL : pmus_find(state->pmus, word_of(class_name));
     const struct generic *generic = generic_find(word_of(event));
     const bool prefixed = !pmu && generic && generic->type != PERF_TYPE_MAX;
 
@@ -108,6 +109,23 @@ static void print_encoding(const uint64_t code[EVENT_CODE_WORDS], struct buf *ou
     buf_char(out, '\n');
 }
 
+/* Prints how a generic event is counted on this host. */
+static void print_here(struct pmus *pmus, const struct event *event, struct buf *out)
+{
+    const struct pmu *class = pmus_of_class(pmus, event->class_index);
+    const char *between = " (here: ";
+
+    for (unsigned i = 0; i < pmus->n; i++)
+        if (pmu_serves(class, &pmus->list[i])) {
+            const bool one = class == &pmus->list[i];
+
+            buf_printf(out, one ? "%s%s" : "%s%s/%s/", between,
+                       one ? event->resolved : pmus->list[i].name, event->resolved);
+            between = " + ";
+        }
+    buf_char(out, ')');
+}
+
 int perf_describe(struct backend_state *state, const char *class_name, const char *event,
                   struct buf *out)
 {
@@ -126,7 +144,7 @@ int perf_describe(struct backend_state *state, const char *class_name, const cha
         rc = -ENOMEM;
     if (rc == 0) {
         if (strcmp(class_name, "generic") == 0)
-            buf_printf(&listed.about, " (here: %s)", resolved.resolved);
+            print_here(state->pmus, &resolved, &listed.about);
         event_print(&resolved, listed.spelling, buf_text(&listed.about), out);
         print_encoding(resolved.code, out);
         buf_str(out, buf_text(&listed.attributes));

@@ -242,7 +242,7 @@ void generic_fill_event(struct spec *spec, const struct generic *generic)
 
     event->code[CODE_TYPE] = generic->type;
     event->code[CODE_CONFIG] = generic->config;
-    if (spec->pmu->extended)
+    if (spec->pmu->extended && spec->pmu->kind != PMU_CORES)
         event->code[CODE_CONFIG] |= (uint64_t)spec->pmu->type << 32;
     spec->split = generic->split;
     spec->raw_names = generic->raw_names;
@@ -277,25 +277,44 @@ static int preset_use(struct spec *spec, const struct generic *preset, struct er
                    why[0] ? why : "this processor has no single event with this meaning");
 }
 
+void generic_narrow(struct spec *spec)
+{
+    const struct pmu *cores = spec->pmu;
+    const struct pmus *pmus = spec->state->pmus;
+    const struct generic *generic = generic_find(word_of(spec->event.generic));
+    int rc = -ENOENT;
+
+    for (unsigned i = 0; cores->kind == PMU_CORES && rc && i < pmus->n; i++) {
+        if (!pmu_serves(cores, &pmus->list[i]))
+            continue;
+        spec_use(spec, &pmus->list[i], word_of(generic->name), NULL);
+        generic_fill_event(spec, generic);
+        snprintf(spec->resolved, sizeof spec->resolved, "%s/%s/", spec->pmu->name, generic->name);
+        rc = spec_try(spec);
+    }
+}
+
 int generic_use(struct spec *spec, const struct generic *generic, struct err *err)
 {
     struct word what = word_of(generic->name);
 
     if (generic->type == PERF_TYPE_MAX)
         return preset_use(spec, generic, err);
-    int rc = generic_is_hardware(generic)
-                 ? spec_use_core(spec, what, err)
-                 : spec_use(spec, pmus_kind(spec->state->pmus, PMU_SOFTWARE), what, err);
+    const bool hardware = generic_is_hardware(generic);
+    struct pmu *cores = hardware ? pmus_kind(spec->state->pmus, PMU_CORES) : NULL;
+    int rc =
+        hardware && !cores
+            ? spec_use_core(spec, what, err)
+            : spec_use(spec, cores ? cores : pmus_kind(spec->state->pmus, PMU_SOFTWARE), what, err);
     if (rc == 0 && generic->never)
         rc = spec_refuse(what, generic->never, err);
     if (rc < 0)
         return rc;
     generic_fill_event(spec, generic);
-    /* With several kinds of cores the canonical form names the PMU. */
-    if (spec->pmu->extended)
-        spec_append(spec, "%s/%s/", spec->pmu->name, generic->name);
-    else
-        spec_append(spec, "%s", generic->name);
+    spec_append(spec, "%s", generic->name);
+    rc = cores ? spec_try(spec) : 0;
+    if (rc == -ENOENT || rc == -EINVAL || rc == -EOPNOTSUPP) /* a core PMU does not have it */
+        generic_narrow(spec);
     return 0;
 }
 

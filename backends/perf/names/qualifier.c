@@ -117,6 +117,7 @@ static bool make_raw(struct spec *spec)
 static int put_field(struct spec *spec, const struct qualifier *qualifier, uint64_t value,
                      struct err *err)
 {
+    generic_narrow(spec);
     const struct pmu_format *format = pmu_format(spec->pmu, qualifier->fields[0]);
 
     if (!format && qualifier->fields[1])

@@ -67,11 +67,13 @@ static int check_split(const struct spec *spec, struct word text, struct err *er
 /* Refuses precise samples of a level that the PMU does not have; replaces P by the highest. */
 static int check_precise(struct spec *spec, struct err *err)
 {
-    const unsigned most = spec->pmu->kind == PMU_CORE ? spec->pmu->precise : 0;
     uint64_t *precise = &spec->event.code[CODE_PRECISE];
 
     if (!*precise)
         return 0;
+    if (!spec->pmu->precise)
+        generic_narrow(spec);
+    const unsigned most = spec->pmu->precise;
     if (!most)
         return err_set(err, P09,
                        "\"%s\" has no precise samples here, because %s has none (see "
@@ -383,15 +385,15 @@ static void attr_of(const struct event *event, struct perf_event_attr *attr)
     code_to_attr(event, event->user != MODIFIER_OFF, kernel, attr);
 }
 
-/* Opens the event, disabled, on a thread of the daemon or on a CPU of the PMU. Clears exclude_guest
- * if the kernel refuses it. Returns 0 or -errno. */
-static int event_try(const struct pmu *pmu, struct event *event)
+static int event_try_on(const struct pmu *pmu, struct event *event)
 {
     bool on_cpu = event->code[CODE_FLAGS] & CODE_CPU_ONLY;
     int cpu = on_cpu ? cpus_next(&pmu->cpus, 0) : -1;
     struct perf_event_attr attr;
 
     attr_of(event, &attr);
+    if (event->code[CODE_FLAGS] & CODE_EVERY_CORE)
+        attr_bind(&attr, pmu->type);
     int rc = probe_open(&attr, cpu);
     if ((rc == -EINVAL || rc == -EOPNOTSUPP) && attr.exclude_guest) {
         attr.exclude_guest = 0;
@@ -404,10 +406,22 @@ static int event_try(const struct pmu *pmu, struct event *event)
     return rc == -ENOSPC ? 0 : rc;
 }
 
+/* Opens the event, disabled, on a thread of the daemon or on a CPU of the PMU; for PMU_CORES with
+ * each core PMU. Clears exclude_guest if the kernel refuses it. Returns 0 or -errno. */
+static int event_try(const struct pmus *pmus, const struct pmu *pmu, struct event *event)
+{
+    int rc = 0;
+
+    for (unsigned i = 0; i < pmus->n && !rc; i++)
+        if (pmu_serves(pmu, &pmus->list[i]))
+            rc = event_try_on(&pmus->list[i], event);
+    return rc;
+}
+
 int spec_try(struct spec *spec)
 {
     spec_finish(spec);
-    return event_try(spec->pmu, &spec->event);
+    return event_try(spec->state->pmus, spec->pmu, &spec->event);
 }
 
 static int explain_refusal(const struct pmu *pmu, const struct event *event, int rc,
@@ -431,7 +445,7 @@ int perf_verify(struct backend_state *state, struct event *event, struct err *er
 {
     struct pmu *pmu = pmus_of_class(state->pmus, event->class_index);
     struct perf_event_attr attr;
-    int rc = event_try(pmu, event);
+    int rc = event_try(state->pmus, pmu, event);
 
 #ifndef PERF_ATTR_SIZE_VER8
     if (event->code[CODE_CONFIG3])
@@ -446,7 +460,9 @@ int perf_verify(struct backend_state *state, struct event *event, struct err *er
     if (rc < 0)
         return explain_refusal(pmu, event, rc, err);
     code_to_attr(event, true, false, &attr);
-    if (pmu->kind == PMU_CORE)
+    if (pmu->kind == PMU_CORES)
+        attr_bind(&attr, pmu->type);
+    if (pmu->kind <= PMU_CORES)
         probe_rows(state->pmus, pmu, &attr, &event->rows, &event->rows_needed);
     return 0;
 }

@@ -87,7 +87,7 @@ int spec_parse(struct backend_state *state, const char *text, struct spec *spec,
 /* Sets the rights that the event needs. */
 void spec_finish(struct spec *spec);
 /* Calls spec_finish(), then opens the event, disabled, on a thread of the daemon or on a CPU of the
- * PMU. Returns 0 or -errno. */
+ * PMU; for class `generic`, on each core PMU. Returns 0 or -errno. */
 int spec_try(struct spec *spec);
 
 /* ---- terms.c ---- */
@@ -134,6 +134,9 @@ const struct generic *generic_by_file(const char *file);
 bool generic_is_hardware(const struct generic *generic);
 /* Offers every name and alias. */
 void generic_offer_names(struct near *near);
+/* Replaces an event of class `generic` by that of the first core PMU that has it. Needed if a core
+ * PMU lacks the event, and for qualifiers, whose bits differ. Other events are unchanged. */
+void generic_narrow(struct spec *spec);
 /* Puts the code into spec, whose PMU is already set. Does not write the canonical form. */
 void generic_fill_event(struct spec *spec, const struct generic *generic);
 /* Sets the PMU, the code and the canonical form. P09. */

@@ -41,6 +41,12 @@ void code_to_attr(const struct event *event, bool user, bool kernel, struct perf
     attr->exclude_hv = !kernel;
 }
 
+void attr_bind(struct perf_event_attr *attr, uint32_t type)
+{
+    if (attr->type == PERF_TYPE_HARDWARE || attr->type == PERF_TYPE_HW_CACHE)
+        attr->config |= (uint64_t)type << 32;
+}
+
 #ifndef sigev_notify_thread_id
 #define sigev_notify_thread_id _sigev_un._tid
 #endif

@@ -26,7 +26,8 @@ enum code_flag {
     CODE_NO_EXCLUDE = 1, /* the PMU refuses exclude_* bits (msr, power, uncore) */
     CODE_HARDWARE = 2,   /* uses a hardware counter: pinned, with a time_check event */
     CODE_CPU_ONLY = 4,   /* no task context (uncore, power) */
-    CODE_EXCLUDE_GUEST = 8
+    CODE_EXCLUDE_GUEST = 8,
+    CODE_EVERY_CORE = 16 /* a generic event without PMU, counted on every core PMU */
 };
 
 /* No program has addresses from here on, although not all of them belong to the kernel. */
@@ -35,6 +36,12 @@ enum code_flag {
 /* Sets size, type, config words, breakpoint fields and exclude_user/kernel/hv/guest; clears all
  * other fields. */
 void code_to_attr(const struct event *event, bool user, bool kernel, struct perf_event_attr *attr);
+
+/*
+ * Binds a generic event without PMU to the core PMU of this type; 0 and other events: unchanged.
+ * An unbound event on a CPU is counted by the PMU of the CPU, on a task only by one PMU.
+ */
+void attr_bind(struct perf_event_attr *attr, uint32_t type);
 
 /* Sets the time until which event_open() of this thread waits while the target executes a program.
  * 0: each call waits 200 ms. */

@@ -27,6 +27,7 @@ enum {
 
 enum pmu_kind {
     PMU_CORE,
+    PMU_CORES, /* all core PMUs of a hybrid processor: class `generic` (pmus_add_cores()) */
     PMU_SOFTWARE,
     PMU_TRACEPOINT,
     PMU_BREAKPOINT,
@@ -117,6 +118,11 @@ bool pmu_still_exists(const struct pmus *pmus, const struct pmu *pmu);
 static inline bool pmu_is_here(const struct pmu *pmu)
 {
     return !pmu->why[0];
+}
+/* Returns true if events of `class` are opened on `pmu`: on itself, or on each core PMU. */
+static inline bool pmu_serves(const struct pmu *class, const struct pmu *pmu)
+{
+    return class->kind == PMU_CORES ? pmu->kind == PMU_CORE && pmu_is_here(pmu) : class == pmu;
 }
 /* Returns the first core PMU that counts, or NULL. */
 struct pmu *pmus_core(struct pmus *pmus);

@@ -8,6 +8,7 @@
 #include "backends/perf/probe/why.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <linux/perf_event.h>
 #include <sched.h>
 #include <signal.h>
@@ -260,6 +261,7 @@ static const struct {
     unsigned capabilities;
 } kinds[] = {
     [PMU_CORE] = {CODE_HARDWARE | CODE_EXCLUDE_GUEST, CAP_USER | CAP_SYSTEM | CAP_QUALIFIER},
+    [PMU_CORES] = {CODE_HARDWARE | CODE_EXCLUDE_GUEST | CODE_EVERY_CORE, 0},
     [PMU_SOFTWARE] = {0, CAP_INTERRUPT | CAP_USER | CAP_SYSTEM},
     [PMU_TRACEPOINT] = {0, CAP_INTERRUPT | CAP_SYSTEM},
     [PMU_BREAKPOINT] = {0, CAP_INTERRUPT | CAP_USER | CAP_SYSTEM},
@@ -312,6 +314,55 @@ static void pmu_settle(struct pmus *pmus, struct pmu *pmu, bool hybrid)
     }
 }
 
+/*
+ * On a hybrid processor adds the class of generic events, which are counted on every core PMU, if
+ * the kernel can bind these events to each PMU. Its type and rows are those of the core PMU with
+ * the fewest counters. Returns false on ENOMEM.
+ */
+static bool pmus_add_cores(struct pmus *pmus)
+{
+    struct pmu all = {.name = NULL};
+    unsigned cores = 0, capabilities = ~(unsigned)(CAP_EDGE | CAP_INVERT | CAP_THRESHOLD);
+    unsigned precise = UINT_MAX, width = UINT_MAX;
+    bool every = true, ok = true;
+    struct cpus cpus;
+
+    cpus_init(&cpus);
+    for (unsigned i = 0; i < pmus->n; i++) {
+        const struct pmu *pmu = &pmus->list[i];
+
+        if (pmu->kind != PMU_CORE || !pmu_is_here(pmu))
+            continue;
+        if (!cores++ || pmu->general + pmu->fixed < all.general + all.fixed)
+            all = *pmu;
+        every &= pmu->extended;
+        ok &= cpus_add_all(&cpus, &pmu->cpus);
+        capabilities &= pmu->capabilities;
+        precise = pmu->precise < precise ? pmu->precise : precise;
+        width = pmu->width < width ? pmu->width : width;
+    }
+    const bool add = ok && every && cores > 1;
+
+    all.name = add ? strdup("generic") : NULL;
+    if (add)
+        ok = all.name && vec_grow(&pmus->list, &pmus->size, pmus->n + 1, sizeof all) == 0;
+    if (!add || !ok) {
+        free(all.name);
+        cpus_free(&cpus);
+        return ok;
+    }
+    all.kind = PMU_CORES;
+    all.cpus = cpus;
+    all.flags = kinds[PMU_CORES].flags;
+    all.capabilities = capabilities;
+    all.precise = precise;
+    all.width = width;
+    memset(&all.formats, 0, sizeof all.formats);
+    memset(&all.events, 0, sizeof all.events);
+    pmus->list[pmus->n++] = all;
+    return true;
+}
+
 static void pmus_make_class(struct pmus *pmus, struct pmu *pmu)
 {
     const unsigned rows = pmu->general + pmu->fixed;
@@ -324,7 +375,7 @@ static void pmus_make_class(struct pmus *pmus, struct pmu *pmu)
         (struct class_info){.name = pmu->name,
                             .rows = rows,
                             .row_events = rows ? pmu->row_events : NULL,
-                            .width = pmu->kind == PMU_CORE ? pmu->width : 64,
+                            .width = pmu->kind <= PMU_CORES ? pmu->width : 64,
                             .capabilities = pmu->capabilities,
                             .cpus = pmu->cpus, /* shared with the PMU, which frees it */
                             .hardware = pmu->flags & CODE_HARDWARE};
@@ -344,6 +395,7 @@ static struct pmus *pmus_make(const char *root)
         cores += pmus->list[i].kind == PMU_CORE;
     for (unsigned i = 0; ok && i < pmus->n; i++)
         pmu_settle(pmus, &pmus->list[i], cores > 1);
+    ok = ok && pmus_add_cores(pmus);
     if (ok && !pmus_core(pmus))
         probe_print_no_core(pmus, pmus->no_core, sizeof(pmus->no_core));
     pmus->classes = calloc(pmus->n + 1, sizeof(*pmus->classes));

@@ -197,12 +197,13 @@ static bool takes_counter(const struct plan_event *event)
     return event->event->code[CODE_FLAGS] & CODE_HARDWARE;
 }
 
-static int group_add(struct trial *trial, const struct plan_event *event, bool multiplex,
-                     struct err *err)
+static int group_add(struct trial *trial, const struct plan_event *event, uint32_t core,
+                     bool multiplex, struct err *err)
 {
     struct perf_event_attr attr;
 
     code_to_attr(event->event, event->user, event->kernel, &attr);
+    attr_bind(&attr, core);
     attr.read_format =
         PERF_FORMAT_GROUP | PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
     const bool member = trial->n > 0;
@@ -219,22 +220,39 @@ static int group_add(struct trial *trial, const struct plan_event *event, bool m
                  .code = -rc, .attr = &attr, .event = event->event->written, .member = member});
 }
 
+/* core: type of the core PMU that counts generic events, or 0. */
+static int set_try(struct backend_state *state, const struct plan_event *events, unsigned n,
+                   uint32_t core, bool multiplex, struct err *err)
+{
+    struct trial trial = {.tid = state->pmus->parked.tid, .cpu = -1};
+    int rc = 0;
+
+    for (int hardware = 1; hardware >= 0; hardware--) /* events that need counters first */
+        for (unsigned i = 0; i < n && !rc; i++)
+            if (takes_counter(&events[i]) == hardware)
+                rc = group_add(&trial, &events[i], core, multiplex, err);
+    trial_clear(&trial);
+    return rc;
+}
+
 int perf_check_set(struct backend_state *state, const struct plan_event *events, unsigned n,
                    bool multiplex, struct err *err)
 {
-    struct trial trial = {.tid = state->pmus->parked.tid, .cpu = -1};
+    const struct pmus *pmus = state->pmus;
+    uint64_t flags = 0;
     int rc = 0;
 
     if (n == 1 && !takes_counter(&events[0]))
         return 0;
     for (unsigned i = 0; i < n; i++)
-        if (events[i].event->code[CODE_FLAGS] & CODE_CPU_ONLY)
-            return 0;                                 /* cannot be opened on a thread */
-    for (int hardware = 1; hardware >= 0; hardware--) /* events that need counters first */
-        for (unsigned i = 0; i < n && !rc; i++)
-            if (takes_counter(&events[i]) == hardware)
-                rc = group_add(&trial, &events[i], multiplex, err);
-    trial_clear(&trial);
+        flags |= events[i].event->code[CODE_FLAGS];
+    if (flags & CODE_CPU_ONLY)
+        return 0; /* cannot be opened on a thread */
+    if (!(flags & CODE_EVERY_CORE))
+        return set_try(state, events, n, 0, multiplex, err);
+    for (unsigned i = 0; i < pmus->n && !rc; i++)
+        if (pmus->list[i].kind == PMU_CORE && pmu_is_here(&pmus->list[i]))
+            rc = set_try(state, events, n, pmus->list[i].type, multiplex, err);
     return rc;
 }
 
@@ -310,7 +328,7 @@ uint64_t perf_foreign(struct backend_state *state, unsigned class_index, unsigne
     uint64_t foreign;
     int runs = 0;
 
-    if (!general)
+    if (!general || pmu->kind == PMU_CORES)
         return 0;
     while (free_rows && (runs = general_fit(pmu, cpu, free_rows, -1)) == 0)
         free_rows--;
