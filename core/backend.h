@@ -78,6 +78,12 @@ static inline pid_t target_number(const struct target_ref *target)
                                            : target->pid;
 }
 
+/* Returns true for a process or a thread. */
+static inline bool target_is_task(const struct target_ref *target)
+{
+    return target->kind == TARGET_PROCESS || target->kind == TARGET_THREAD;
+}
+
 struct plan_event {
     const struct event *event;
     bool user, kernel; /* modes to count; both true if event->whole */

@@ -89,36 +89,27 @@ static int counter_cover(struct counter *counter, const struct plan *plan)
     return counter->covered ? 0 : -ENOMEM;
 }
 
-static int counter_scan(struct counter *counter, const char *text, uint64_t *follows)
-{
-    uint64_t head[7];
-
-    if (strncmp(text, "perf ", 5))
-        return -EINVAL;
-    text += 5;
-    if (!counter_scan_numbers(&text, head, 7))
-        return -EINVAL;
-    if (head[0] != counter->shape.n || head[1] > 1u << 24 || head[1] % counter->shape.spread)
-        return -EINVAL;
-    counter->raced = head[2];
-    counter->left_out = (unsigned)head[3];
-    counter->on = head[4];
-    counter->begun = head[5];
-    *follows = head[6];
-    return groups_scan(counter, (unsigned)head[1], text) ? 0 : -EINVAL;
-}
-
 int perf_adopt(struct backend_state *state, const struct plan *plan, const char *printed,
                struct counter **out)
 {
     struct counter *counter = counter_new(state, plan);
-    uint64_t follows = 0;
-    int rc;
+    const char *text = printed + strlen("perf ");
+    uint64_t head[7] = {0};
+    int rc = 0;
 
     *out = NULL;
     if (!counter)
         return -ENOMEM;
-    rc = counter_scan(counter, printed, &follows);
+    if (strncmp(printed, "perf ", 5) || !counter_scan_numbers(&text, head, 7) ||
+        head[0] != counter->shape.n || head[1] > 1u << 24 || head[1] % counter->shape.spread)
+        rc = -EINVAL;
+    if (!rc) {
+        counter->raced = head[2];
+        counter->left_out = (unsigned)head[3];
+        counter->on = head[4];
+        counter->begun = head[5];
+        rc = groups_scan(counter, (unsigned)head[1], text) ? 0 : -EINVAL;
+    }
     for (unsigned i = 0; !rc && i < counter->n_groups; i++)
         for (unsigned k = 0; k < counter->shape.members + 2; k++)
             if (counter_fds(counter, i)[k] >= 0 && !fd_keep(counter_fds(counter, i)[k]))
@@ -135,7 +126,7 @@ int perf_adopt(struct backend_state *state, const struct plan *plan, const char 
         perf_forget(counter);
         return rc;
     }
-    follow_begin(counter, plan, follows);
+    follow_begin(counter, plan, head[6]);
     shape_opened(&counter->shape);
     *out = counter;
     return 0;

@@ -152,12 +152,23 @@ int descriptors_check(unsigned need, unsigned long fds_free, unsigned long fds_q
     return 0;
 }
 
-static struct counter *counter_new(struct backend_state *state, const struct plan *plan)
+int counter_attach(struct backend_state *state, const struct plan *plan, struct counter **out,
+                   struct err *err)
 {
-    struct counter *counter = calloc(1, sizeof *counter);
+    const struct target_ref *target = &plan->target;
+    struct counter *counter;
+    int rc;
 
+    /* The engine has checked scope and CPUs. */
+    if (target->alive && !target->alive(target->alive_arg))
+        return err_set(err, E44, "no process %d", (int)target_number(target));
+    rc = descriptors_check(plan_descriptors(state, plan), plan->fds_free, plan->fds_quota,
+                           plan->fds_limit, "", err);
+    if (rc != 0)
+        return rc;
+    counter = *out = calloc(1, sizeof *counter);
     if (counter == NULL)
-        return NULL;
+        return err_nomem(err);
     counter->state = state;
     counter->plan = *plan;
     counter->lose_at_ns = UINT64_MAX;
@@ -171,28 +182,9 @@ static struct counter *counter_new(struct backend_state *state, const struct pla
                                            .user = event->whole || plan->events[i].user,
                                            .kernel = event->whole || plan->events[i].kernel};
     }
-    return counter;
-}
-
-int counter_attach(struct backend_state *state, const struct plan *plan, struct counter **out,
-                   struct err *err)
-{
-    const struct target_ref *target = &plan->target;
-    int rc;
-
-    /* The engine has checked scope and CPUs. */
-    if (target->alive && !target->alive(target->alive_arg))
-        return err_set(err, E44, "no process %d", (int)target_number(target));
-    rc = descriptors_check(plan_descriptors(state, plan), plan->fds_free, plan->fds_quota,
-                           plan->fds_limit, "", err);
-    if (rc != 0)
-        return rc;
-    *out = counter_new(state, plan);
-    if (*out == NULL)
-        return err_nomem(err);
     pthread_mutex_lock(&state->lock);
-    (*out)->number = ++state->last_number;
-    LIST_INSERT_HEAD(&state->counters, *out, of_state);
+    counter->number = ++state->last_number;
+    LIST_INSERT_HEAD(&state->counters, counter, of_state);
     pthread_mutex_unlock(&state->lock);
     return 0;
 }
@@ -210,16 +202,9 @@ void counter_free(struct counter *counter)
 
 /* ---- facts and state ---- */
 
-static bool counts_task(const struct counter *counter)
-{
-    const enum target_kind kind = counter->plan.target.kind;
-
-    return kind == TARGET_PROCESS || kind == TARGET_THREAD;
-}
-
 void counter_processes(const struct counter *counter, void (*fn)(void *arg, pid_t pid), void *arg)
 {
-    if (counts_task(counter))
+    if (target_is_task(&counter->plan.target))
         fn(arg, counter->plan.target.pid);
 }
 
@@ -231,7 +216,7 @@ unsigned counter_cost(const struct counter *counter)
 
 void counter_facts(const struct counter *counter, struct counter_facts *out)
 {
-    const bool task = counts_task(counter);
+    const bool task = target_is_task(&counter->plan.target);
 
     *out = (struct counter_facts){.threads = task,
                                   .descriptors = plan_descriptors(counter->state, &counter->plan),
@@ -245,7 +230,7 @@ bool counter_covers(struct counter *counter, pid_t pid)
     pthread_mutex_lock(&counter->state->lock);
     dead = counter->dead;
     pthread_mutex_unlock(&counter->state->lock);
-    return counts_task(counter) && !dead && counter->plan.target.pid == pid;
+    return target_is_task(&counter->plan.target) && !dead && counter->plan.target.pid == pid;
 }
 
 /* ---- a later worker finds its counters by their numbers ---- */

@@ -85,20 +85,13 @@ static uint64_t table_fits(const struct shape *shape, unsigned class_index,
     const unsigned rows = shape->classes[class_index].rows;
     const uint64_t fixed = shape->fixed && rows > 0 ? UINT64_C(1) << (rows - 1) : 0;
     const uint64_t general = rows > 0 ? UINT64_MAX >> (SHAPE_ROWS - rows) & ~fixed : 0;
+    const uint64_t fits[] = {[FIT_GENERAL] = general,
+                             [FIT_EVEN] = general & UINT64_C(0x5555555555555555),
+                             [FIT_BOTH] = general | fixed,
+                             [FIT_FIXED] = fixed,
+                             [FIT_SOFTWARE] = 0};
 
-    switch (event->fit) {
-    case FIT_GENERAL:
-        return general;
-    case FIT_EVEN:
-        return general & UINT64_C(0x5555555555555555);
-    case FIT_BOTH:
-        return general | fixed;
-    case FIT_FIXED:
-        return fixed;
-    case FIT_SOFTWARE:
-        break;
-    }
-    return 0;
+    return fits[event->fit];
 }
 
 /* Returns true if the class can count the event on this machine. */
@@ -179,23 +172,6 @@ static int precise_refuse(struct word word, struct err *err)
                    WORD_ARG(word));
 }
 
-static int modifiers_parse(struct spelling *spelling, struct word text, struct err *err)
-{
-    for (size_t i = 0; i < text.len; i++) {
-        const char c = text.p[i] | 0x20;
-
-        if (c == 'p')
-            return precise_refuse(text, err);
-        if (c != 'u' && c != 'k')
-            return err_set(err, CS03,
-                           "no modifier \"%c\" (in \"" WORD_FMT
-                           "\"): write u (user mode) or k (kernel mode)",
-                           text.p[i], WORD_ARG(text));
-        spelling->value[c == 'u' ? USR : OS] = 1;
-    }
-    return 0;
-}
-
 static int qualifier_parse(struct spelling *spelling, struct word word, struct err *err)
 {
     struct word value, key = word_until(word, '=', &value);
@@ -247,8 +223,21 @@ static int spelling_parse(struct spelling *spelling, const char *text, struct er
     while (rc == 0 && rest.len > 0) {
         const struct word part = word_part(word_from(rest, 1), ":/,");
 
-        rc = rest.p[0] == ',' ? qualifier_parse(spelling, part, err)
-                              : modifiers_parse(spelling, part, err);
+        if (rest.p[0] == ',')
+            rc = qualifier_parse(spelling, part, err);
+        for (size_t i = 0; rc == 0 && rest.p[0] != ',' && i < part.len; i++) {
+            const char c = part.p[i] | 0x20;
+
+            if (c == 'p')
+                rc = precise_refuse(part, err);
+            else if (c != 'u' && c != 'k')
+                rc = err_set(err, CS03,
+                             "no modifier \"%c\" (in \"" WORD_FMT
+                             "\"): write u (user mode) or k (kernel mode)",
+                             part.p[i], WORD_ARG(part));
+            else
+                spelling->value[c == 'u' ? USR : OS] = 1;
+        }
         rest = word_from(rest, 1 + part.len);
     }
     return rc;

@@ -28,36 +28,16 @@ struct recorder {
 
 /* ---- samples ---- */
 
-/* Makes a call chain of two functions in each mode. */
-static unsigned frames_make(const struct plan *plan, uint64_t ip, bool kernel, uint64_t frame[6])
-{
-    unsigned n = 0, left = plan->depth;
-
-    if (kernel && plan->chain_kernel && left > 0) {
-        frame[n++] = FRAME_KERNEL;
-        frame[n++] = ip;
-        if (--left > 0 && left--)
-            frame[n++] = KERNEL_TEXT;
-    }
-    if (plan->chain_user && left > 0) {
-        frame[n++] = FRAME_USER;
-        frame[n++] = kernel ? USER_TEXT + 0x100 : ip;
-        if (--left > 0)
-            frame[n++] = USER_TEXT;
-    }
-    return n;
-}
-
-/* Adds one sample. If both modes are counted, every fourth one is in the kernel. */
+/* Adds one sample. If both modes are counted, every fourth one is in the kernel. A call chain has
+ * two functions in each mode. */
 static void sample_put(const struct counter *counter, unsigned event, uint64_t time,
                        struct buf *out)
 {
     const struct plan *plan = &counter->plan;
     const struct target_ref *target = &plan->target;
     const struct tally *tally = &counter->tally[event];
-    const bool task = target->kind == TARGET_PROCESS || target->kind == TARGET_THREAD;
+    const bool task = target_is_task(target);
     const bool kernel = tally->kernel && (!tally->user || tally->sampled % 4 == 3);
-    const bool chains = plan->chain_user || plan->chain_kernel;
     const uint64_t place = tally->sampled % 16 * 4096 + 4;
     const struct record_sample sample = {
         .id = LOG_ID(plan->set, event),
@@ -69,11 +49,23 @@ static void sample_put(const struct counter *counter, unsigned event, uint64_t t
                                           : (unsigned)cpus_next(&counter->state->shape.online, 0),
         .period =
             plan->period ? plan->period : counter_value(counter, event) / (tally->sampled + 1)};
+    unsigned n = 0, left = plan->depth;
     uint64_t frame[6];
-    const unsigned n = chains ? frames_make(plan, sample.ip, kernel, frame) : 0;
 
-    record_add_sample(out, &sample, kernel ? RECORD_KERNEL : RECORD_USERMODE, chains ? frame : NULL,
-                      n);
+    if (kernel && plan->chain_kernel && left > 0) {
+        frame[n++] = FRAME_KERNEL;
+        frame[n++] = sample.ip;
+        if (--left > 0 && left--)
+            frame[n++] = KERNEL_TEXT;
+    }
+    if (plan->chain_user && left > 0) {
+        frame[n++] = FRAME_USER;
+        frame[n++] = kernel ? USER_TEXT + 0x100 : sample.ip;
+        if (--left > 0)
+            frame[n++] = USER_TEXT;
+    }
+    record_add_sample(out, &sample, kernel ? RECORD_KERNEL : RECORD_USERMODE,
+                      plan->chain_user || plan->chain_kernel ? frame : NULL, n);
 }
 
 /* Adds the samples of one counter in one of STEPS time steps. Step 0 updates the counter, drops

@@ -107,54 +107,35 @@ static bool cpus_within(const struct cpus *part, const struct cpus *whole)
     return cpus_count(part) > 0;
 }
 
-/* Reads a number of CPUs ("5" is five) or a list ("5-5" is one). */
-static int possible_make(struct shape *shape, const struct given *given, struct err *err)
+/* Reads sim_cpus, a number of CPUs ("5" is five) or a list ("5-5" is one), and sim_offline. */
+static int cpus_make(struct shape *shape, const struct given *given, struct err *err)
 {
-    const struct word value = given->value[CPUS];
-    uint64_t n = value.len > 0 ? 0 : 4;
+    const struct word cpus = given->value[CPUS], offline = given->value[OFFLINE];
+    uint64_t n = cpus.len > 0 ? 0 : 4;
+    struct cpus gone;
 
-    if (n == 0 && !word_u64(value, false, 0, UINT64_MAX, &n))
-        return cpus_parse(&shape->possible, value) == 0 ? 0 : refuse(err, CPUS, value);
-    if (n < allowed[CPUS].min || n > allowed[CPUS].max)
-        return refuse(err, CPUS, value);
+    if (n == 0 && !word_u64(cpus, false, 0, UINT64_MAX, &n)) {
+        if (cpus_parse(&shape->possible, cpus) != 0)
+            return refuse(err, CPUS, cpus);
+    } else if (n < allowed[CPUS].min || n > allowed[CPUS].max) {
+        return refuse(err, CPUS, cpus);
+    }
     for (unsigned cpu = 0; cpu < n; cpu++)
         if (!cpus_add(&shape->possible, cpu))
             return err_nomem(err);
-    return 0;
-}
-
-static int online_make(struct shape *shape, const struct given *given, struct err *err)
-{
-    const struct word value = given->value[OFFLINE];
-    struct cpus gone;
-
     if (!cpus_copy(&shape->online, &shape->possible))
         return err_nomem(err);
-    if (value.len == 0)
+    if (offline.len == 0)
         return 0;
     cpus_init(&gone);
-    bool ok = cpus_parse(&gone, value) == 0 && cpus_within(&gone, &shape->possible);
+    bool ok = cpus_parse(&gone, offline) == 0 && cpus_within(&gone, &shape->possible);
     for (int c = cpus_next(&gone, 0); c >= 0; c = cpus_next(&gone, c + 1))
         cpus_remove(&shape->online, (unsigned)c);
     cpus_free(&gone);
-    return ok && cpus_count(&shape->online) > 0 ? 0 : refuse(err, OFFLINE, value);
+    return ok && cpus_count(&shape->online) > 0 ? 0 : refuse(err, OFFLINE, offline);
 }
 
 /* ---- classes ---- */
-
-static bool name_legal(const struct shape *shape, struct word name)
-{
-    if (name.len == 0 || name.len >= SHAPE_NAME || word_alike(name, "software", true) ||
-        word_alike(name, "generic", true))
-        return false;
-    for (size_t i = 0; i < name.len; i++)
-        if (!isalnum((unsigned char)name.p[i]) && name.p[i] != '_')
-            return false;
-    for (unsigned i = 0; i < shape->n_classes; i++)
-        if (word_alike(name, shape->names[i], true))
-            return false;
-    return true;
-}
 
 static struct class_info *class_add(struct shape *shape, struct word name, uint64_t rows,
                                     uint64_t width)
@@ -182,10 +163,16 @@ static int class_parse(struct shape *shape, struct word text, struct err *err)
     struct word rest;
     const struct word name = word_until(text, ':', &rest), rows = word_until(rest, ':', &rest);
     const struct word width = word_until(rest, ':', &rest);
+    bool legal = name.len > 0 && name.len < SHAPE_NAME && !word_alike(name, "software", true) &&
+                 !word_alike(name, "generic", true);
     struct class_info *class;
     uint64_t n_rows, bits;
 
-    if (!name_legal(shape, name) || !word_u64(rows, false, 1, SHAPE_ROWS - 1, &n_rows) ||
+    for (size_t i = 0; i < name.len; i++)
+        legal &= isalnum((unsigned char)name.p[i]) || name.p[i] == '_';
+    for (unsigned i = 0; i < shape->n_classes; i++)
+        legal &= !word_alike(name, shape->names[i], true);
+    if (!legal || !word_u64(rows, false, 1, SHAPE_ROWS - 1, &n_rows) ||
         !word_u64(width, false, 1, 64, &bits))
         return refuse(err, CLASS, text);
     class = class_add(shape, name, n_rows + shape->fixed, bits);
@@ -225,9 +212,7 @@ static int shape_parse(struct shape *shape, const char *options, struct err *err
     if (rc == 0)
         rc = number_read(&given, LOSE, &shape->lose_after_ms, err);
     if (rc == 0)
-        rc = possible_make(shape, &given, err);
-    if (rc == 0)
-        rc = online_make(shape, &given, err);
+        rc = cpus_make(shape, &given, err);
     if (rc == 0)
         rc = number_read(&given, ROWS, &rows, err);
     if (rc == 0 && given.n_classes > 0 && given.value[ROWS].len > 0)

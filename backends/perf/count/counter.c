@@ -120,20 +120,6 @@ int group_output(const struct origin *origin, const struct shape *shape, const i
     return rc;
 }
 
-/* Returns true if the event counts nothing between the last sample of a thread, at its exit in the
- * kernel, and its end. True for faults, switches, and events that count only in user mode. */
-static bool exit_sample_is_complete(const struct plan_event *plan)
-{
-    const uint64_t *code = plan->event->code;
-
-    if (code[CODE_FLAGS] & CODE_NO_EXCLUDE)
-        return false;
-    if (code[CODE_TYPE] != PERF_TYPE_SOFTWARE)
-        return !plan->kernel && code[CODE_TYPE] != PERF_TYPE_TRACEPOINT;
-    return code[CODE_CONFIG] != PERF_COUNT_SW_CPU_CLOCK &&
-           code[CODE_CONFIG] != PERF_COUNT_SW_TASK_CLOCK;
-}
-
 static struct origin *origin_make(struct counter *counter, const struct plan *plan)
 {
     struct origin *origin = calloc(1, sizeof *origin);
@@ -163,9 +149,20 @@ static struct origin *origin_make(struct counter *counter, const struct plan *pl
             (uint8_t)sampling_parts(&counter->shape.attr[counter->shape.extra + i]);
         origin->shared = (uint8_t)shape_place(&counter->shape, i);
     }
+    /* A thread's last sample is exact if its events count nothing between its exit in the kernel,
+     * where it is taken, and its end: faults, switches, and events that count only in user mode. */
     origin->whole = true;
-    for (unsigned i = 0; i < plan->n; i++)
-        origin->whole &= exit_sample_is_complete(&plan->events[i]);
+    for (unsigned i = 0; i < plan->n; i++) {
+        const uint64_t *code = plan->events[i].event->code;
+
+        if (code[CODE_FLAGS] & CODE_NO_EXCLUDE)
+            origin->whole = false;
+        else if (code[CODE_TYPE] != PERF_TYPE_SOFTWARE)
+            origin->whole &= !plan->events[i].kernel && code[CODE_TYPE] != PERF_TYPE_TRACEPOINT;
+        else
+            origin->whole &= code[CODE_CONFIG] != PERF_COUNT_SW_CPU_CLOCK &&
+                             code[CODE_CONFIG] != PERF_COUNT_SW_TASK_CLOCK;
+    }
     return origin;
 }
 
@@ -193,22 +190,6 @@ int output_begin(struct counter *counter, const struct plan *plan, bool adopted)
     }
     pthread_mutex_unlock(&recorder->lock);
     return rc;
-}
-
-/* Called when the descriptors are closed or forgotten. Records that are in the rings stay there. */
-static void output_end(struct counter *counter)
-{
-    struct origin *origin = counter->origin;
-
-    if (!origin)
-        return;
-    pthread_mutex_lock(&origin->recorder->lock);
-    follow_free(origin->follow);
-    origin->follow = NULL;
-    origin->counter = NULL;
-    origin->closed_ns = monotonic_ns();
-    counter->origin = NULL;
-    pthread_mutex_unlock(&origin->recorder->lock);
 }
 
 int output_track(struct counter *counter)
@@ -300,25 +281,10 @@ static void add_process(void *arg, pid_t pid)
         pids->failed = -ENOMEM;
 }
 
-static void add_threads(struct tids *tids, pid_t pid)
-{
-    char path[40];
-    pid_t *threads = NULL;
-    size_t n = 0;
-    int rc;
-
-    snprintf(path, sizeof path, "/proc/%d/task", pid);
-    rc = proc_numbers(AT_FDCWD, path, &threads, &n);
-    for (size_t i = 0; !rc && i < n; i++)
-        rc = vec_push(&tids->list, threads[i]);
-    free(threads);
-    if (is_shortage(rc)) /* other errors: the process is gone */
-        tids->failed = rc;
-}
-
 void counter_tids(const struct counter *counter, struct tids *tids)
 {
     struct tids pids = {.list = {.n = 0}};
+    char path[40];
 
     tids->list.n = 0;
     if (counter->target.kind == TARGET_THREAD)
@@ -327,8 +293,19 @@ void counter_tids(const struct counter *counter, struct tids *tids)
         perf_processes(counter, add_process, &pids);
     if (pids.failed)
         tids->failed = pids.failed;
-    for (size_t i = 0; i < pids.list.n; i++)
-        add_threads(tids, pids.list.items[i]);
+    for (size_t i = 0; i < pids.list.n; i++) {
+        pid_t *threads = NULL;
+        size_t n = 0;
+        int rc;
+
+        snprintf(path, sizeof path, "/proc/%d/task", pids.list.items[i]);
+        rc = proc_numbers(AT_FDCWD, path, &threads, &n);
+        for (size_t k = 0; !rc && k < n; k++)
+            rc = vec_push(&tids->list, threads[k]);
+        free(threads);
+        if (is_shortage(rc)) /* other errors: the process is gone */
+            tids->failed = rc;
+    }
     free(pids.list.items);
     if (tids->list.n)
         qsort(tids->list.items, tids->list.n, sizeof(pid_t), by_number);
@@ -387,12 +364,6 @@ static int counter_switch(struct counter *counter, bool on)
     return rc;
 }
 
-/* Release: a reader that sees the new state also sees all fields that were set before it. */
-static void counter_set_on(struct counter *counter, bool on)
-{
-    __atomic_store_n(&counter->on, on, __ATOMIC_RELEASE);
-}
-
 /* start() repeats it and reports an error. */
 void perf_track(struct counter *counter)
 {
@@ -405,13 +376,15 @@ int perf_start(struct counter *counter, struct err *err)
     int rc;
 
     counter->begun = true;
-    counter_reset_off(counter);
-    counter_set_on(counter, true);
+    for (unsigned i = 0; counter->shape.hardware && i < counter->n_groups; i++)
+        __atomic_store_n(&counter_last(counter, i)->off, false, __ATOMIC_RELAXED);
+    /* Release: a reader that sees the new state also sees all fields that were set before it. */
+    __atomic_store_n(&counter->on, true, __ATOMIC_RELEASE);
     rc = output_track(counter);
     if (!rc && !armed)
         rc = counter_switch(counter, true);
     if (rc) {
-        counter_set_on(counter, was_on);
+        __atomic_store_n(&counter->on, was_on, __ATOMIC_RELEASE);
         if (!was_on)
             output_untrack(counter, false);
         if (rc == -ENOMEM)
@@ -434,7 +407,7 @@ int perf_stop(struct counter *counter)
     int rc;
 
     follow_switch(counter, false, false);
-    counter_set_on(counter, false);
+    __atomic_store_n(&counter->on, false, __ATOMIC_RELEASE);
     rc = counter_switch(counter, false);
     output_untrack(counter, false);
     return rc;
@@ -477,18 +450,21 @@ void perf_facts_of(const struct counter *counter, struct counter_facts *out)
     };
 }
 
-static void counter_unwatch_exit(struct counter *counter)
-{
-    exit_watch_free(counter->exit_watch);
-    counter->exit_watch = NULL;
-}
-
 void perf_forget(struct counter *counter)
 {
-    counter_unwatch_exit(counter);
+    struct origin *origin = counter->origin;
+
+    exit_watch_free(counter->exit_watch);
     output_untrack(counter, true);
     covered_free(counter->covered);
-    output_end(counter);
+    if (origin) { /* its records that are in the rings stay there */
+        pthread_mutex_lock(&origin->recorder->lock);
+        follow_free(origin->follow);
+        origin->follow = NULL;
+        origin->counter = NULL;
+        origin->closed_ns = monotonic_ns();
+        pthread_mutex_unlock(&origin->recorder->lock);
+    }
     __atomic_sub_fetch(&counter->state->n_counters, 1, __ATOMIC_RELAXED);
     shape_free(&counter->shape);
     free(counter->groups);
@@ -498,7 +474,8 @@ void perf_forget(struct counter *counter)
 
 void perf_free(struct counter *counter)
 {
-    counter_unwatch_exit(counter); /* before its descriptors are closed */
+    exit_watch_free(counter->exit_watch); /* before its descriptors are closed */
+    counter->exit_watch = NULL;
     output_untrack(counter, false);
     groups_close(&counter->shape, counter->groups, counter->n_groups);
     perf_forget(counter); /* after the close: no more records are written */

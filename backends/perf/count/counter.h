@@ -65,6 +65,11 @@ static inline size_t counter_last_bytes(const struct counter *counter)
 {
     return sizeof(struct group_last) + (2 + counter->shape.members) * sizeof(uint64_t);
 }
+/* Needs hardware events. */
+static inline struct group_last *counter_last(const struct counter *counter, unsigned group)
+{
+    return (void *)(counter->last + group * counter_last_bytes(counter));
+}
 static inline bool counter_is_on(const struct counter *counter)
 {
     return __atomic_load_n(&counter->on, __ATOMIC_ACQUIRE);
@@ -76,8 +81,6 @@ static inline bool counter_scope_is_process(const struct counter *counter)
 }
 /* Returns true if the counter still waits for the exec of its target. Makes system calls. */
 bool counter_is_armed(struct counter *counter);
-/* Resets the results about lost hardware, so that the next reads check again. Called at a start. */
-void counter_reset_off(struct counter *counter);
 /* Opens the exit watch (end_events.h) if the shape has one. Returns 0 or -errno. */
 int counter_watch_exit(struct counter *counter, bool late);
 

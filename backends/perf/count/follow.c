@@ -197,18 +197,23 @@ void follow_switch(const struct counter *counter, bool on, bool armed)
     pthread_mutex_unlock(&counter->recorder->lock);
 }
 
-/* Creates the shape of a single thread: the events of the plan, flexible, after a context switch
- * event that writes their values. Returns NULL on ENOMEM. */
-static struct follow *follow_new(const struct counter *counter, const struct plan *plan)
+/* The shape of a single thread: the events of the plan, flexible, after a context switch event that
+ * writes their values. */
+void follow_begin(struct counter *counter, const struct plan *plan, unsigned long most_fds)
 {
-    struct follow *follow = calloc(1, sizeof *follow);
+    struct tids tids = {.list = {.n = 0}};
     struct plan single = *plan;
+    struct follow *follow;
 
+    if (!counter->recorder || counter->sampling || !counter_scope_is_process(counter) ||
+        counter->shape.extras[0] != EXTRA_DUMMY || (!plan->steps && !plan->lasts) ||
+        !(follow = calloc(1, sizeof *follow)))
+        return;
     single.target.kind = TARGET_THREAD;
     single.multiplex = true;
-    if (!follow || shape_make(&follow->shape, counter->state, &single)) {
+    if (shape_make(&follow->shape, counter->state, &single)) {
         free(follow);
-        return NULL;
+        return;
     }
     follow->shape.hardware = follow->shape.exit_watch = false;
     follow->shape.per_task = follow->shape.members * follow->shape.spread;
@@ -218,18 +223,6 @@ static struct follow *follow_new(const struct counter *counter, const struct pla
     follow->tasks.thread_exited = followed_end;
     follow->tasks.thread_removed = followed_close;
     follow->tasks.arg = follow;
-    return follow;
-}
-
-void follow_begin(struct counter *counter, const struct plan *plan, unsigned long most_fds)
-{
-    struct tids tids = {.list = {.n = 0}};
-    struct follow *follow;
-
-    if (!counter->recorder || counter->sampling || !counter_scope_is_process(counter) ||
-        counter->shape.extras[0] != EXTRA_DUMMY || (!plan->steps && !plan->lasts) ||
-        !(follow = follow_new(counter, plan)))
-        return;
     follow->origin = counter->origin;
     follow->most_fds = most_fds;
     follow->on = counter_is_on(counter);

@@ -31,36 +31,27 @@ static bool plan_is_hardware(const struct plan_event *event)
     return event->event->code[CODE_FLAGS] & CODE_HARDWARE;
 }
 
-/* Puts hardware events first, because only a leader can be pinned. Returns false on ENOMEM. */
+/* Sets shape->order, ->hardware and ->together. Hardware events come first, because only a leader
+ * can be pinned. If the set samples, only the internal and the hardware events are together, or the
+ * first member alone if there is no hardware event. Returns false on ENOMEM. */
 static bool shape_order(struct shape *shape, const struct plan *plan)
 {
-    unsigned k = 0;
+    unsigned n = 0, k = 0;
 
     for (unsigned i = 0; i < plan->n; i++)
-        k += plan_is_hardware(&plan->events[i]);
-    shape->hardware = k > 0;
-    if (!k || k == plan->n)
+        n += plan_is_hardware(&plan->events[i]);
+    shape->hardware = n > 0;
+    shape->together = shape->members;
+    if (plan->recorder && plan->sampling)
+        shape->together = n ? shape->extra + n : 1;
+    if (!n || n == plan->n)
         return true;
     shape->order = malloc(plan->n);
-    k = 0;
     for (int hardware = 1; hardware >= 0 && shape->order; hardware--)
         for (unsigned i = 0; i < plan->n; i++)
             if (plan_is_hardware(&plan->events[i]) == hardware)
                 shape->order[k++] = (uint8_t)i;
     return shape->order != NULL;
-}
-
-/* Returns shape->together: all members if the set does not sample; else the internal and the
- * hardware events, or only the first member if no event is a hardware event. */
-static unsigned shape_together(const struct shape *shape, const struct plan *plan)
-{
-    unsigned n = 0;
-
-    if (!plan->recorder || !plan->sampling)
-        return shape->members;
-    while (n < plan->n && plan_is_hardware(&plan->events[shape_place(shape, n)]))
-        n++;
-    return n ? shape->extra + n : 1;
 }
 
 static bool plan_is_of_tasks(const struct plan *plan)
@@ -197,7 +188,6 @@ int shape_make(struct shape *shape, struct backend_state *state, const struct pl
         shape_free(shape);
         return -ENOMEM;
     }
-    shape->together = shape_together(shape, plan);
     shape_attrs(shape, state, plan);
     shape->per_task = shape->members * shape->spread + shape->hardware + shape->exit_watch;
     return 0;
@@ -352,11 +342,6 @@ struct group_text {
     };
 };
 
-static struct group_last *counter_last(const struct counter *counter, unsigned group)
-{
-    return counter->last ? (void *)(counter->last + group * counter_last_bytes(counter)) : NULL;
-}
-
 static void words_copy(uint64_t *to, const uint64_t *from, unsigned n)
 {
     for (unsigned i = 0; i < n; i++)
@@ -409,26 +394,6 @@ static int group_values(const struct counter *counter, unsigned group, struct gr
     return rc;
 }
 
-/* Like group_values() for a group with hardware events. A pinned group may have lost its counters:
- * enables it and reads once more. Returns 0, with the last known values, if that did not help. */
-static int pinned_read(struct counter *counter, unsigned group, struct group_text *text,
-                       bool patient)
-{
-    struct group_last *last = counter_last(counter, group);
-    int leader = counter_fds(counter, group)[0];
-    int rc = group_values(counter, group, text, patient);
-
-    if (!rc && counter_is_on(counter)) {
-        ioctl(leader, PERF_EVENT_IOC_ENABLE, 0);
-        rc = group_values(counter, group, text, patient);
-    }
-    if (rc > 0)
-        words_copy(last->words, text->words, 2 + counter->shape.members);
-    else if (!rc)
-        words_copy(text->words, last->words, 2 + counter->shape.members);
-    return rc;
-}
-
 /* Returns the time during which a task's groups should have counted, in ns. group: its first one.
  */
 static uint64_t time_check_read(const struct counter *counter, unsigned group)
@@ -441,16 +406,6 @@ static uint64_t time_check_read(const struct counter *counter, unsigned group)
     if (read(fd, &text, sizeof text) != sizeof text)
         return 0;
     return counter->shape.clock ? text.value : text.enabled_ns;
-}
-
-void counter_reset_off(struct counter *counter)
-{
-    for (unsigned i = 0; counter->shape.hardware && i < counter->n_groups; i++) {
-        struct group_last *last = counter_last(counter, i);
-
-        if (last)
-            __atomic_store_n(&last->off, false, __ATOMIC_RELAXED);
-    }
 }
 
 /*
@@ -485,105 +440,98 @@ static bool copies_are_off(struct counter *counter, unsigned group, uint64_t cov
     return off;
 }
 
-/* Adds the values of a task or CPU, and the estimates: values scaled to the time enabled. */
-static void reading_add(const struct counter *counter, struct reading *out,
-                        const struct group_text *text, uint64_t covered_ns)
-{
-    const uint64_t enabled = text->enabled_ns, running = text->running_ns;
-
-    out->covered_ns += covered_ns;
-    out->enabled_ns += enabled;
-    out->running_ns += running;
-    for (unsigned i = 0; i < counter->shape.n; i++) {
-        unsigned at = shape_place(&counter->shape, i);
-        uint64_t value = text->value[counter->shape.extra + i];
-
-        out->value[at] += value;
-        if (running && running != enabled)
-            value = (uint64_t)((unsigned __int128)value * enabled / running);
-        out->estimate[at] += value;
-    }
-}
-
-/*
- * Returns the time enabled of a task with one group per CPU. When a thread or child exits, the
- * kernel (6.18 and before) adds to the original groups of other CPUs the time up to the last change
- * of state of the copies, so no group has the full time. Without hardware events a group runs
- * whenever its task does on its CPU; with them, the time_check event, which is not bound to a CPU,
- * has the time. It was read before the groups, so it can be less than their running time.
- */
-static uint64_t spread_enabled(const struct counter *counter, const struct group_text *sum,
-                               uint64_t time_check)
-{
-    uint64_t enabled = counter->shape.hardware ? time_check : sum->enabled_ns;
-
-    if (counter->shape.spread == 1)
-        return sum->enabled_ns;
-    return enabled > sum->running_ns ? enabled : sum->running_ns;
-}
-
 /*
  * Adds up all groups of a task; first is the index of its first one. The groups of all CPUs have
- * the same time enabled as long as no copy has ended (see spread_enabled()), so the sum has their
- * maximum. Returns 1, 0 if none of them has a hardware counter, -EIO or -EAGAIN.
+ * the same time enabled as long as no copy has ended (see task_read_into()), so the sum has their
+ * maximum. A pinned group may have lost its hardware counters: enables it and reads once more, and
+ * uses the last known values if that did not help. Returns 1, 0 if none of the groups has a
+ * hardware counter, -EIO or -EAGAIN.
  */
 static int task_read(struct counter *counter, unsigned first, struct group_text *sum, bool patient)
 {
+    const unsigned members = counter->shape.members;
     struct group_text text;
     bool any = false;
 
-    memset(sum, 0,
-           offsetof(struct group_text, value) + counter->shape.members * sizeof sum->value[0]);
+    memset(sum, 0, offsetof(struct group_text, value) + members * sizeof sum->value[0]);
     for (unsigned i = first; i < first + counter->shape.spread; i++) {
-        int rc = counter->shape.hardware ? pinned_read(counter, i, &text, patient)
-                                         : group_values(counter, i, &text, patient);
+        int rc = group_values(counter, i, &text, patient);
 
+        if (counter->shape.hardware) {
+            struct group_last *last = counter_last(counter, i);
+
+            if (!rc && counter_is_on(counter)) {
+                ioctl(counter_fds(counter, i)[0], PERF_EVENT_IOC_ENABLE, 0);
+                rc = group_values(counter, i, &text, patient);
+            }
+            if (rc > 0)
+                words_copy(last->words, text.words, 2 + members);
+            else if (!rc)
+                words_copy(text.words, last->words, 2 + members);
+        } else if (!rc) {
+            rc = -EIO;
+        }
         if (rc < 0)
             return rc;
-        if (!rc && !counter->shape.hardware)
-            return -EIO;
         any |= rc > 0;
         if (text.enabled_ns > sum->enabled_ns)
             sum->enabled_ns = text.enabled_ns;
         sum->running_ns += text.running_ns;
-        for (unsigned k = 0; k < counter->shape.members; k++)
+        for (unsigned k = 0; k < members; k++)
             sum->value[k] += text.value[k];
     }
     return any;
 }
 
 /*
- * Reads a task (or CPU) and adds it to *out. Returns 1, 0 if no group has a hardware counter, -EIO
- * or -EAGAIN.
+ * Reads a task (or CPU) and adds it to *out, with the estimates: values scaled to the time enabled.
+ * Returns 1, 0 if no group has a hardware counter, -EIO or -EAGAIN.
  *
  * The kernel's times of a cgroup's group are replaced. They are wrong if a task of the cgroup runs
  * at ENABLE: the kernel did not start the cgroup's clock there, so the next context switch adds the
  * time since it last ran, or since boot (6.18; other versions add it at ENABLE). The values of
  * clock events are right: one is a member of each group, another is the time_check event of groups
  * with hardware events.
+ *
+ * The time enabled of a task with one group per CPU is replaced, too. When a thread or child exits,
+ * the kernel (6.18 and before) adds to the original groups of other CPUs the time up to the last
+ * change of state of the copies, so no group has the full time. Without hardware events a group
+ * runs whenever its task does on its CPU; with them, the time_check event, which is not bound to a
+ * CPU, has the time. It was read before the groups, so it can be less than their running time.
  */
 static int task_read_into(struct counter *counter, unsigned first, struct reading *out,
                           bool patient)
 {
-    const bool hardware = counter->shape.hardware;
-    const uint64_t time_check = hardware ? time_check_read(counter, first) : 0;
+    const struct shape *shape = &counter->shape;
+    const uint64_t time_check = shape->hardware ? time_check_read(counter, first) : 0;
     struct group_text text;
-    uint64_t covered;
+    uint64_t enabled, running, covered;
     int rc = task_read(counter, first, &text, patient);
 
     if (rc < 0)
         return rc;
-    if (counter->shape.clock) {
-        text.running_ns = text.value[counter->shape.extra - 1];
-        text.enabled_ns = time_check > text.running_ns ? time_check : text.running_ns;
-    } else {
-        text.enabled_ns = spread_enabled(counter, &text, time_check);
+    running = shape->clock ? text.value[shape->extra - 1] : text.running_ns;
+    enabled = shape->clock || shape->hardware ? time_check : text.enabled_ns;
+    if (enabled < running)
+        enabled = running;
+    if (!shape->clock && shape->spread == 1)
+        enabled = text.enabled_ns;
+    covered = shape->hardware ? time_check : enabled;
+    out->covered_ns += covered;
+    out->enabled_ns += enabled;
+    out->running_ns += running;
+    for (unsigned i = 0; i < shape->n; i++) {
+        const unsigned at = shape_place(shape, i);
+        uint64_t value = text.value[shape->extra + i];
+
+        out->value[at] += value;
+        if (running && running != enabled)
+            value = (uint64_t)((unsigned __int128)value * enabled / running);
+        out->estimate[at] += value;
     }
-    covered = hardware ? time_check : text.enabled_ns;
-    reading_add(counter, out, &text, covered);
-    if (!hardware || !rc)
+    if (!shape->hardware || !rc)
         return rc;
-    return !copies_are_off(counter, first, covered, text.running_ns, time_check);
+    return !copies_are_off(counter, first, covered, running, time_check);
 }
 
 int perf_read(struct counter *counter, struct reading *out, bool patient)

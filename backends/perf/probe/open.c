@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <linux/perf_event.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <string.h>
@@ -69,27 +68,6 @@ static void on_timer(int signal_number)
     (void)signal_number;
 }
 
-/* Without SA_RESTART, so that the signal interrupts perf_event_open(2). Nothing else uses SIGURG.
- */
-static void handler_set(void)
-{
-    struct sigaction action = {.sa_handler = on_timer};
-
-    sigaction(SIGURG, &action, NULL);
-}
-
-static void timer_make(void)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGURG};
-
-    if (patience.made)
-        return;
-    pthread_once(&once, handler_set);
-    event.sigev_notify_thread_id = gettid();
-    patience.made = timer_create(CLOCK_MONOTONIC, &event, &patience.timer) == 0;
-}
-
 /* Arms the timer of this thread, or disarms it (0). */
 static void timer_arm(uint64_t until_ns)
 {
@@ -98,13 +76,22 @@ static void timer_arm(uint64_t until_ns)
         .it_interval = {.tv_nsec = until_ns ? AGAIN_NS : 0},
     };
 
+    if (!patience.made) {
+        struct sigaction action = {.sa_handler = on_timer};
+        struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGURG};
+
+        /* Without SA_RESTART, so that the signal interrupts perf_event_open(2). Nothing else uses
+         * SIGURG, and every thread sets the same action. */
+        sigaction(SIGURG, &action, NULL);
+        event.sigev_notify_thread_id = gettid();
+        patience.made = timer_create(CLOCK_MONOTONIC, &event, &patience.timer) == 0;
+    }
     if (patience.made)
         timer_settime(patience.timer, TIMER_ABSTIME, &when, NULL);
 }
 
 void event_set_deadline(uint64_t until_ns)
 {
-    timer_make();
     timer_arm(until_ns);
     patience.until_ns = until_ns;
 }
@@ -130,10 +117,8 @@ int event_open(const struct perf_event_attr *attr, pid_t pid, int cpu, int group
                    : until_ns < now_ns + AGAIN_NS ? now_ns + AGAIN_NS
                                                   : until_ns;
     }
-    if (waits && !patience.until_ns) {
-        timer_make();
+    if (waits && !patience.until_ns)
         timer_arm(until_ns);
-    }
     do {
         fd = (int)syscall(SYS_perf_event_open, attr, pid, cpu, group, flags | PERF_FLAG_FD_CLOEXEC);
         if (fd < 0)

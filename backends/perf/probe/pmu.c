@@ -65,32 +65,6 @@ int pmus_read(const struct pmus *pmus, char *text, size_t size, const char *path
 
 /* ---- formats and events of one PMU ---- */
 
-/* Parses "config1:0-7,32-35". */
-static bool format_scan(struct pmu_format *format, const char *text)
-{
-    char *end;
-
-    if (strncmp(text, "config", 6) != 0)
-        return false;
-    text += 6;
-    format->word = *text == ':' ? 0 : (unsigned)(*text++ - '0');
-    if (format->word >= CONFIG_WORDS || *text != ':')
-        return false;
-    do {
-        unsigned long low = strtoul(text + 1, &end, 10), high = low;
-        if (end == text + 1 || format->n == FORMAT_RANGES)
-            return false;
-        if (*end == '-')
-            high = strtoul(end + 1, &end, 10);
-        if (high > 63 || low > high)
-            return false;
-        format->range[format->n].low = (uint8_t)low;
-        format->range[format->n++].high = (uint8_t)high;
-        text = end;
-    } while (*text == ',');
-    return *text == '\0';
-}
-
 unsigned format_bits(const struct pmu_format *format)
 {
     unsigned bits = 0;
@@ -116,13 +90,32 @@ bool format_put(const struct pmu_format *format, uint64_t value, uint64_t config
     return true;
 }
 
+/* Reads a format such as "config1:0-7,32-35". Others are ignored. */
 static void load_format(const struct pmus *pmus, struct pmu *pmu, const char *name)
 {
     struct pmu_format format = {.name = NULL};
-    char text[256];
+    char text[256], *at = text + strlen("config");
 
     if (pmus_read(pmus, text, sizeof(text), DEVICES "/%s/format/%s", pmu->name, name) <= 0 ||
-        !format_scan(&format, text))
+        strncmp(text, "config", strlen("config")) != 0)
+        return;
+    format.word = *at == ':' ? 0 : (unsigned)(*at++ - '0');
+    if (format.word >= CONFIG_WORDS || *at != ':')
+        return;
+    do {
+        char *end;
+        unsigned long low = strtoul(at + 1, &end, 10), high = low;
+        if (end == at + 1 || format.n == FORMAT_RANGES)
+            return;
+        if (*end == '-')
+            high = strtoul(end + 1, &end, 10);
+        if (high > 63 || low > high)
+            return;
+        format.range[format.n].low = (uint8_t)low;
+        format.range[format.n++].high = (uint8_t)high;
+        at = end;
+    } while (*at == ',');
+    if (*at != '\0')
         return;
     char *copy = strdup(name);
     format.name = copy;

@@ -67,25 +67,6 @@ void probe_generic(const struct pmu *pmu, uint64_t which, struct perf_event_attr
     attr->config = which | (pmu->extended ? (uint64_t)pmu->type << 32 : 0);
 }
 
-/* Chooses an event that has no fixed counter: branches have none on any processor, instructions
- * none on arm64. */
-static bool choose_filler(struct pmu *pmu)
-{
-    static const uint64_t candidates[] = {PERF_COUNT_HW_BRANCH_INSTRUCTIONS,
-                                          PERF_COUNT_HW_BRANCH_MISSES, PERF_COUNT_HW_CACHE_MISSES,
-                                          PERF_COUNT_HW_INSTRUCTIONS};
-    struct perf_event_attr attr;
-
-    for (size_t i = 0; i < sizeof(candidates) / sizeof(candidates[0]); i++) {
-        probe_generic(pmu, candidates[i], &attr);
-        pmu->filler_type = attr.type;
-        pmu->filler_config = attr.config;
-        if (probe_open(&attr, -1) == 0)
-            return true;
-    }
-    return false;
-}
-
 static bool counts_something(const struct perf_event_attr *attr)
 {
     struct {
@@ -106,24 +87,6 @@ static bool counts_something(const struct perf_event_attr *attr)
     return got && (seen.value > 0 || seen.running == 0);
 }
 
-/*
- * The arm64 kernel opens every code. Tries loads, stores and arithmetic by Arm's numbers: a loop
- * must count at least one of them if vendor codes count at all.
- */
-static void vendor_test(struct pmu *pmu)
-{
-    static const uint64_t codes[] = {0x66, 0x67, 0x70, 0x71, 0x73, 0x76};
-    struct perf_event_attr attr;
-
-    for (size_t i = 0; OPENS_ANY && !pmu->vendor_counts && i < sizeof(codes) / sizeof(codes[0]);
-         i++) {
-        probe_filler(pmu, &attr);
-        attr.type = pmu->type;
-        attr.config = codes[i];
-        pmu->vendor_counts = counts_something(&attr);
-    }
-}
-
 /* Prints why the kernel refused the cycles of the probe with this errno. */
 static void print_refusal(const struct perf_event_attr *attr, int code, char *text, size_t size)
 {
@@ -136,30 +99,27 @@ static void print_refusal(const struct perf_event_attr *attr, int code, char *te
                             : err.text);
 }
 
-/* Moves the thread to the CPUs of the PMU: on hybrid processors it counts only there. */
-static void move_to_pmu_cpus(const struct pmu *pmu)
-{
-    size_t bytes = CPU_ALLOC_SIZE(CPUS_MAX);
-    cpu_set_t *set = CPU_ALLOC(CPUS_MAX);
-
-    if (!set) {
-        pmus_note(-ENOMEM);
-        return;
-    }
-    CPU_ZERO_S(bytes, set);
-    for (int cpu = cpus_next(&pmu->cpus, 0); cpu >= 0; cpu = cpus_next(&pmu->cpus, cpu + 1))
-        CPU_SET_S((size_t)cpu, bytes, set);
-    sched_setaffinity(0, bytes, set);
-    CPU_FREE(set);
-}
-
+/* Runs on a thread of its own, because it moves to the CPUs of the PMU: on hybrid processors the
+ * PMU counts only there. */
 static void *core_test(void *arg)
 {
+    /* Loads, stores and arithmetic by Arm's numbers. The arm64 kernel opens every code, and a loop
+     * must count at least one of them if vendor codes count at all. */
+    static const uint64_t codes[] = {0x66, 0x67, 0x70, 0x71, 0x73, 0x76};
     struct pmu *pmu = arg;
     struct perf_event_attr attr;
+    size_t bytes = CPU_ALLOC_SIZE(CPUS_MAX);
+    cpu_set_t *set = cpus_count(&pmu->cpus) > 0 ? CPU_ALLOC(CPUS_MAX) : NULL;
 
-    if (cpus_count(&pmu->cpus) > 0)
-        move_to_pmu_cpus(pmu);
+    if (set) {
+        CPU_ZERO_S(bytes, set);
+        for (int cpu = cpus_next(&pmu->cpus, 0); cpu >= 0; cpu = cpus_next(&pmu->cpus, cpu + 1))
+            CPU_SET_S((size_t)cpu, bytes, set);
+        sched_setaffinity(0, bytes, set);
+        CPU_FREE(set);
+    } else if (cpus_count(&pmu->cpus) > 0) {
+        pmus_note(-ENOMEM);
+    }
     probe_generic(pmu, PERF_COUNT_HW_CPU_CYCLES, &attr);
     int rc = probe_open(&attr, -1);
     if (rc < 0 && pmu->extended) {
@@ -177,7 +137,13 @@ static void *core_test(void *arg)
     } else {
         attr.sample_period = 1000000000;
         pmu->capabilities |= probe_open(&attr, -1) == 0 ? CAP_INTERRUPT : 0U;
-        vendor_test(pmu);
+        for (size_t i = 0; OPENS_ANY && !pmu->vendor_counts && i < sizeof codes / sizeof *codes;
+             i++) {
+            probe_filler(pmu, &attr);
+            attr.type = pmu->type;
+            attr.config = codes[i];
+            pmu->vendor_counts = counts_something(&attr);
+        }
     }
     return NULL;
 }
@@ -203,6 +169,12 @@ static unsigned counter_width(void)
  */
 static void probe_core(struct pmu *pmu, bool hybrid)
 {
+    /* For an event that has no fixed counter: branches have none on any processor, instructions
+     * none on arm64. */
+    static const uint64_t fillers[] = {PERF_COUNT_HW_BRANCH_INSTRUCTIONS,
+                                       PERF_COUNT_HW_BRANCH_MISSES, PERF_COUNT_HW_CACHE_MISSES,
+                                       PERF_COUNT_HW_INSTRUCTIONS};
+    struct perf_event_attr attr;
     pthread_t thread;
 
     pmu->extended = hybrid;
@@ -212,8 +184,13 @@ static void probe_core(struct pmu *pmu, bool hybrid)
         return;
     }
     pthread_join(thread, NULL);
-    if (!pmu->why[0] && choose_filler(pmu))
-        pmu->width = counter_width();
+    for (size_t i = 0; !pmu->why[0] && !pmu->width && i < sizeof fillers / sizeof *fillers; i++) {
+        probe_generic(pmu, fillers[i], &attr);
+        pmu->filler_type = attr.type;
+        pmu->filler_config = attr.config;
+        if (probe_open(&attr, -1) == 0)
+            pmu->width = counter_width();
+    }
 }
 
 /* Prints the reason why this host has no core PMU. */
@@ -272,25 +249,10 @@ static const struct {
     [PMU_REFUSED] = {0, 0},
 };
 
-/* Returns true if one CPU of the mask counts for several CPUs, i.e. for a package. */
-static bool covers_several(const struct pmus *pmus, const struct pmu *pmu)
-{
-    char text[4096];
-    struct cpus online;
-    bool several = true;
-
-    cpus_init(&online);
-    int len = pmus_read(pmus, text, sizeof(text), "/sys/devices/system/cpu/online");
-    if (len > 0 && pmus_note(cpus_parse(&online, (struct word){text, (size_t)len})) == 0)
-        several = cpus_count(&pmu->cpus) < cpus_count(&online) || cpus_count(&online) == 1;
-    cpus_free(&online);
-    return several;
-}
-
 /* Completes a PMU that pmus_scan() found: its flags, files, abilities and counters. */
 static void pmu_settle(struct pmus *pmus, struct pmu *pmu, bool hybrid)
 {
-    char text[32];
+    char text[4096];
 
     pmu->flags = kinds[pmu->kind].flags;
     pmu->capabilities = kinds[pmu->kind].capabilities | CAP_READ | CAP_WRITE;
@@ -308,7 +270,15 @@ static void pmu_settle(struct pmus *pmus, struct pmu *pmu, bool hybrid)
     if (pmu->width) /* the PMU counts */
         probe_counters(pmus, pmu);
     if (pmu->flags & CODE_CPU_ONLY) {
-        pmu->package = covers_several(pmus, pmu);
+        struct cpus online;
+
+        /* One CPU of the mask counts for several CPUs. */
+        pmu->package = true;
+        cpus_init(&online);
+        int len = pmus_read(pmus, text, sizeof(text), "/sys/devices/system/cpu/online");
+        if (len > 0 && pmus_note(cpus_parse(&online, (struct word){text, (size_t)len})) == 0)
+            pmu->package = cpus_count(&pmu->cpus) < cpus_count(&online) || cpus_count(&online) == 1;
+        cpus_free(&online);
         if (cpus_count(&pmu->cpus) == 0)
             snprintf(pmu->why, sizeof(pmu->why), "%s has no CPU that counts it", pmu->name);
     }

@@ -264,31 +264,16 @@ int perf_check_set(struct backend_state *state, const struct plan_event *events,
  * 8 ms to run, because events of the task that is running at the moment do not belong to the CPU.
  */
 
-/* Enables the group and returns true if it is on the hardware within that time. */
-static bool trial_runs(const struct trial *trial)
+/* Returns 1 if a group of n general events and a fixed one (-1: none) runs on the CPU within the
+ * time of all checks, 0 if not, -1 if it cannot be opened. */
+static int general_fit(const struct pmu *pmu, unsigned cpu, unsigned n, int fixed)
 {
     const struct timespec pause = {.tv_nsec = CHECK_NS};
     struct {
         uint64_t value, enabled_ns, running_ns;
     } seen = {.running_ns = 0};
-
-    if (ioctl(trial->fd[0], PERF_EVENT_IOC_ENABLE, 0))
-        return false;
-    for (unsigned i = 0; i < CHECKS; i++) {
-        if (read(trial->fd[0], &seen, sizeof seen) != sizeof seen || seen.running_ns)
-            break;
-        nanosleep(&pause, NULL);
-    }
-    return seen.running_ns > 0;
-}
-
-/* Returns 1 if a group of n general events and a fixed one (-1: none) runs on the CPU, 0 if not, -1
- * if it cannot be opened. */
-static int general_fit(const struct pmu *pmu, unsigned cpu, unsigned n, int fixed)
-{
     struct trial trial = {.tid = -1, .cpu = (int)cpu};
     struct perf_event_attr attr;
-    int runs = -1;
 
     probe_filler(pmu, &attr);
     attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
@@ -298,26 +283,14 @@ static int general_fit(const struct pmu *pmu, unsigned cpu, unsigned n, int fixe
         attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
         open = trial_add(&trial, &attr) == 0;
     }
-    if (open)
-        runs = trial_runs(&trial);
+    if (open && !ioctl(trial.fd[0], PERF_EVENT_IOC_ENABLE, 0))
+        for (unsigned i = 0; i < CHECKS; i++) {
+            if (read(trial.fd[0], &seen, sizeof seen) != sizeof seen || seen.running_ns)
+                break;
+            nanosleep(&pause, NULL);
+        }
     trial_clear(&trial);
-    return runs;
-}
-
-/* Returns the last `missing` rows that are not in `own`: rows are allocated from the first. */
-static uint64_t last_rows(unsigned n_rows, uint64_t own, unsigned missing)
-{
-    uint64_t rows = 0;
-
-    for (unsigned row = n_rows; row-- > 0 && missing;) {
-        uint64_t bit = (uint64_t)1 << row;
-
-        if (own & bit)
-            continue;
-        rows |= bit;
-        missing--;
-    }
-    return rows;
+    return open ? seen.running_ns > 0 : -1;
 }
 
 uint64_t perf_foreign(struct backend_state *state, unsigned class_index, unsigned cpu, uint64_t own)
@@ -325,7 +298,7 @@ uint64_t perf_foreign(struct backend_state *state, unsigned class_index, unsigne
     const struct pmu *pmu = pmus_of_class(state->pmus, class_index);
     const unsigned general = pmu->general;
     unsigned free_rows = general, held;
-    uint64_t foreign;
+    uint64_t foreign = 0;
     int runs = 0;
 
     if (!general || pmu->kind == PMU_CORES)
@@ -335,7 +308,13 @@ uint64_t perf_foreign(struct backend_state *state, unsigned class_index, unsigne
     if (runs < 0)
         free_rows = general; /* nothing can be opened there */
     held = (unsigned)__builtin_popcountll(own & (((uint64_t)1 << general) - 1));
-    foreign = last_rows(general, own, general > free_rows + held ? general - free_rows - held : 0);
+    /* Rows are allocated from the first, so others hold the last ones that are not in `own`. */
+    for (unsigned row = general; row-- > 0 && general > free_rows + held;) {
+        if (own & ((uint64_t)1 << row))
+            continue;
+        foreign |= (uint64_t)1 << row;
+        held++;
+    }
     for (unsigned i = 0; i < pmu->fixed; i++) {
         uint64_t bit = (uint64_t)1 << (general + i);
 

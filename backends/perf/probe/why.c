@@ -33,47 +33,26 @@ int why_paranoid(void)
                : 2;
 }
 
-/* Returns true if pmcfs has CAP_PERFMON in the initial user namespace. */
-static bool may_observe(void)
-{
-    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct has[2] = {{0}};
-    char space[64] = "";
-
-    if (readlink("/proc/self/ns/user", space, sizeof space - 1) > 0 &&
-        strcmp(space, INITIAL_USER_NS) != 0)
-        return false;
-    return syscall(SYS_capget, &head, has) == 0 &&
-           ((has[CAP_TO_INDEX(CAP_PERFMON)].effective & CAP_TO_MASK(CAP_PERFMON)) ||
-            (has[CAP_TO_INDEX(CAP_SYS_ADMIN)].effective & CAP_TO_MASK(CAP_SYS_ADMIN)));
-}
-
 static bool is_filtered(void)
 {
     return prctl(PR_GET_SECCOMP) == 2;
 }
 
-/* Returns the word in brackets of "none [integrity] confidentiality", or "" if it cannot be read.
- */
-static const char *lockdown_level(char *text, size_t size)
-{
-    int got = file_read(AT_FDCWD, "/sys/kernel/security/lockdown", text, size);
-    char *open = got > 0 ? strchr(text, '[') : NULL;
-    char *end = open ? strchr(open, ']') : NULL;
-
-    if (!end)
-        return "";
-    *end = '\0';
-    return open + 1;
-}
-
-/* Prints the reasons why the kernel may forbid perf_event_open(2) to pmcfs. */
+/* Prints the reasons why the kernel may forbid perf_event_open(2) to pmcfs: CAP_PERFMON in the
+ * initial user namespace, seccomp, and the lockdown (the word in brackets of "none [integrity]
+ * confidentiality"). */
 static void barriers(struct buf *out)
 {
-    char text[64];
-    const char *lockdown = lockdown_level(text, sizeof text), *sep = "";
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct has[2] = {{0}};
+    char space[64] = "", text[64];
+    const char *sep = "", *lockdown;
 
-    if (!may_observe()) {
+    if ((readlink("/proc/self/ns/user", space, sizeof space - 1) > 0 &&
+         strcmp(space, INITIAL_USER_NS) != 0) ||
+        syscall(SYS_capget, &head, has) != 0 ||
+        !((has[CAP_TO_INDEX(CAP_PERFMON)].effective & CAP_TO_MASK(CAP_PERFMON)) ||
+          (has[CAP_TO_INDEX(CAP_SYS_ADMIN)].effective & CAP_TO_MASK(CAP_SYS_ADMIN)))) {
         buf_printf(out, "pmcfs lacks CAP_PERFMON, and kernel.perf_event_paranoid is %d",
                    why_paranoid());
         sep = "; ";
@@ -82,8 +61,11 @@ static void barriers(struct buf *out)
         buf_printf(out, "%sa seccomp filter of its container or service restricts pmcfs", sep);
         sep = "; ";
     }
-    if (*lockdown && strcmp(lockdown, "none") != 0)
-        buf_printf(out, "%sthe kernel is locked down (%s)", sep, lockdown);
+    file_read(AT_FDCWD, "/sys/kernel/security/lockdown", text, sizeof text);
+    lockdown = strchr(text, '[');
+    if (lockdown && strchr(lockdown, ']') && strncmp(lockdown, "[none]", 6) != 0)
+        buf_printf(out, "%sthe kernel is locked down (%.*s)", sep, (int)strcspn(lockdown + 1, "]"),
+                   lockdown + 1);
     else if (!*sep)
         buf_str(out,
                 "pmcfs has CAP_PERFMON, so a security module (SELinux, AppArmor) must forbid it");
@@ -119,7 +101,7 @@ static unsigned facts_of(const struct why *why)
         enum fact fact;
         bool holds;
     } all[] = {
-        {ON_TASK, target && (target->kind == TARGET_PROCESS || target->kind == TARGET_THREAD)},
+        {ON_TASK, target && target_is_task(target)},
         {ON_CPU, target && target->kind == TARGET_CPU},
         {ON_CGROUP, target && target->kind == TARGET_CGROUP},
         {CHECK, !target},
@@ -222,57 +204,13 @@ static const struct why_row {
     {0, 0, P14, "the kernel refused \"%e\" on %t: %c"},
 };
 
-static void target_words(struct buf *out, const struct target_ref *target)
-{
-    if (!target)
-        buf_str(out, "an idle thread");
-    else if (target->kind == TARGET_CPU)
-        buf_printf(out, "cpu%u", target->cpu);
-    else if (target->kind == TARGET_CGROUP)
-        buf_str(out, "the cgroup");
-    else if (target->kind == TARGET_THREAD)
-        buf_printf(out, "thread %d", target_number(target));
-    else
-        buf_printf(out, "process %d", target_number(target));
-}
-
-static void why_print(struct buf *out, const char *sentence, const struct why *why)
-{
-    struct utsname kernel;
-
-    for (const char *p = sentence; *p; p++) {
-        if (*p != '%') {
-            buf_char(out, *p);
-            continue;
-        }
-        switch (*++p) {
-        case 'e':
-            buf_str(out, why->event);
-            break;
-        case 't':
-            target_words(out, why->target);
-            break;
-        case 'c':
-            buf_str(out, err_errno_name(why->code));
-            break;
-        case 'k':
-            uname(&kernel);
-            buf_str(out, kernel.release);
-            break;
-        case 'b':
-            barriers(out);
-            break;
-        default:
-            break;
-        }
-    }
-}
-
 int why_refused(struct err *err, const struct why *why)
 {
     const struct why_row *row = why_table;
     const int code = why->code == EPERM ? EACCES : why->code; /* the kernel uses both */
     const unsigned facts = facts_of(why);
+    const struct target_ref *target = why->target;
+    struct utsname kernel;
     char storage[512];
     struct buf text;
     int rc;
@@ -280,7 +218,29 @@ int why_refused(struct err *err, const struct why *why)
     while (row->code && (row->code != code || (row->facts & ~facts)))
         row++;
     buf_init(&text, storage, sizeof storage);
-    why_print(&text, row->sentence, why);
+    for (const char *p = row->sentence; *p; p++)
+        if (*p != '%') {
+            buf_char(&text, *p);
+        } else if (*++p == 'e') {
+            buf_str(&text, why->event);
+        } else if (*p == 'c') {
+            buf_str(&text, err_errno_name(why->code));
+        } else if (*p == 'k') {
+            uname(&kernel);
+            buf_str(&text, kernel.release);
+        } else if (*p == 'b') {
+            barriers(&text);
+        } else if (*p == 't') {
+            if (!target)
+                buf_str(&text, "an idle thread");
+            else if (target->kind == TARGET_CPU)
+                buf_printf(&text, "cpu%u", target->cpu);
+            else if (target->kind == TARGET_CGROUP)
+                buf_str(&text, "the cgroup");
+            else
+                buf_printf(&text, "%s %d", target->kind == TARGET_THREAD ? "thread" : "process",
+                           target_number(target));
+        }
     rc = err_set(err, row->id, "%s", buf_text(&text));
     buf_free(&text);
     return rc;

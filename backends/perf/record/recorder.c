@@ -42,7 +42,7 @@ static void ring_watch(const struct recorder *recorder, const struct ring *ring)
     const struct loop *loop = recorder->state->loop;
 
     if (loop && loop->watch)
-        loop->watch(loop->ctx, ring->fd, EPOLLIN, recorder->ready, recorder->state, recorder->tag);
+        loop->watch(loop->ctx, ring->fd, EPOLLIN, ring_ready, recorder->state, recorder->tag);
 }
 
 static void rings_watch(struct recorder *recorder)
@@ -84,9 +84,25 @@ int ring_event(const struct recorder *recorder, unsigned cpu)
     return fd;
 }
 
-static int ring_mmap(struct ring *ring, unsigned cpu, int fd, void *left, uint64_t bytes)
+/* Makes the supervisor map the ring too (bytes > 0), or unmap it. Returns true if it was mapped
+ * already. Not for the sideband, whose rings each worker opens again. */
+static bool ring_keep(const struct recorder *recorder, int fd, uint64_t bytes)
 {
+    const struct loop *loop = recorder->state->loop;
+
+    return loop && loop->hold && !recorder->side &&
+           loop->hold(loop->ctx, fd, bytes ? page_bytes() + bytes : 0);
+}
+
+/* Maps the ring of an owner's descriptor, or uses the mapping `left`. Returns 0 or -errno. */
+static int ring_take_on(const struct recorder *recorder, struct ring *ring, unsigned cpu, int fd,
+                        void *left)
+{
+    const uint64_t bytes = recorder->ring_bytes;
+    struct ring_taken *all =
+        arena_at(recorder->taken_block, recorder->n_cpus * sizeof(struct ring_taken));
     char *map = left;
+    bool same = true;
 
     if (!map)
         map = mmap(NULL, page_bytes() + bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -103,48 +119,19 @@ static int ring_mmap(struct ring *ring, unsigned cpu, int fd, void *left, uint64
     ring->released = ring->tail = ring->page->data_tail;
     ring->doubt_head = ring->page->data_head;
     ring->doubt = ring->doubt_head != 0; /* an adopted ring may have lost records */
-    return 0;
-}
+    if (all) {
+        struct ring_taken *taken = ring->taken = &all[ring - recorder->rings];
 
-/* Makes the supervisor map the ring too (bytes > 0), or unmap it. Returns true if it was mapped
- * already. Not for the sideband, whose rings each worker opens again. */
-static bool ring_keep(const struct recorder *recorder, int fd, uint64_t bytes)
-{
-    const struct loop *loop = recorder->state->loop;
-
-    return loop && loop->hold && !recorder->side &&
-           loop->hold(loop->ctx, fd, bytes ? page_bytes() + bytes : 0);
-}
-
-/* Restores the number of records that were taken. Returns false if this is not the ring that was
- * counted: its tail is 0, but the kernel was given another position. */
-static bool ring_restore_count(const struct recorder *recorder, struct ring *ring)
-{
-    struct ring_taken *all =
-        arena_at(recorder->taken_block, recorder->n_cpus * sizeof(struct ring_taken));
-
-    if (!all)
-        return true;
-    ring->taken = &all[ring - recorder->rings];
-    ring->n = ring->taken->position == ring->tail ? ring->taken->count : ring->taken->before;
-    const bool same = ring->tail > 0 || !ring->taken->position || !ring->taken->before;
-    if (!same)
-        ring->n = ring->taken->count + 1; /* at least one record was in the lost ring */
-    *ring->taken = (struct ring_taken){ring->tail, ring->n, ring->n};
-    return same;
-}
-
-/* Maps the ring of an owner's descriptor, or uses the mapping `left`. Returns 0 or -errno. */
-static int ring_take_on(const struct recorder *recorder, struct ring *ring, unsigned cpu, int fd,
-                        void *left)
-{
-    int rc = ring_mmap(ring, cpu, fd, left, recorder->ring_bytes);
-
-    if (rc)
-        return rc;
+        ring->n = taken->position == ring->tail ? taken->count : taken->before;
+        /* It is not the ring that was counted if its tail is 0, but the kernel was given another
+         * position. Then at least one record was in the lost ring. */
+        same = ring->tail > 0 || !taken->position || !taken->before;
+        if (!same)
+            ring->n = taken->count + 1;
+        *taken = (struct ring_taken){ring->tail, ring->n, ring->n};
+    }
     /* While a ring has no mapping, the kernel undoes all redirections to it. */
-    const bool same = ring_restore_count(recorder, ring);
-    ring->outlived = ring_keep(recorder, fd, ring->size) && same;
+    ring->outlived = ring_keep(recorder, fd, bytes) && same;
     return 0;
 }
 
@@ -298,43 +285,6 @@ void recorder_purge(struct recorder *recorder, uint64_t time_ns)
 
 /* ---- recorders ---- */
 
-static int rings_refused(int rc, struct err *err)
-{
-    struct perf_event_attr attr;
-
-    if (rc == -EPERM || rc == -ENOMEM)
-        return err_set(err, P14,
-                       "cannot lock memory for the record buffer of another CPU (%s): give pmcfs "
-                       "CAP_IPC_LOCK, or raise kernel.perf_event_mlock_kb",
-                       err_errno_name(rc));
-    sampling_ring_attr(&attr, page_bytes());
-    return why_refused(err,
-                       &(struct why){.code = -rc, .attr = &attr, .event = "the buffer of records"});
-}
-
-static int recorder_fits(const struct recorder *recorder, const struct recorder_plan *plan,
-                         struct err *err)
-{
-    struct cpus online;
-    unsigned long need;
-
-    cpus_init(&online);
-    recorder->state->host->cpus_online(recorder->state->host_state, &online);
-    need = cpus_count(&online);
-    cpus_free(&online);
-    if (need > plan->fds_quota)
-        return err_set(err, P11,
-                       "the record buffers need %lu file descriptors, and the quota has %lu left "
-                       "(%s): detach targets or use fewer events",
-                       need, plan->fds_quota, plan->fds_limit);
-    if (need > plan->fds_free)
-        return err_set(err, P10,
-                       "the record buffers need %lu file descriptors, and %lu are left: raise "
-                       "LimitNOFILE= of pmcfs.service",
-                       need, plan->fds_free);
-    return 0;
-}
-
 /* Frees a recorder with its rings, except the block in the arena. */
 static void recorder_release(struct recorder *recorder)
 {
@@ -362,7 +312,6 @@ struct recorder *recorder_make(struct backend_state *state, const struct recorde
     recorder->state = state;
     recorder->tag = plan->tag;
     recorder->data_maps = plan->data_maps;
-    recorder->ready = ring_ready;
     recorder->largest = RECORD_USUAL;
     recorder->everywhere = (struct origin){.descendants = true, .threads = true};
     pthread_mutex_init(&recorder->lock, NULL);
@@ -385,18 +334,42 @@ int perf_recorder_new(struct backend_state *state, const struct recorder_plan *p
                       struct recorder **out, struct err *err)
 {
     struct recorder *recorder = recorder_make(state, plan);
+    struct perf_event_attr attr;
+    struct cpus online;
+    unsigned long need;
     int rc;
 
     *out = NULL;
     if (!recorder)
         return err_set(err, E32, "no memory for the record buffers");
     recorder->taken_block = arena_alloc(recorder->n_cpus * sizeof(struct ring_taken));
-    rc = recorder_fits(recorder, plan, err);
-    if (!rc) {
+    cpus_init(&online);
+    state->host->cpus_online(state->host_state, &online);
+    need = cpus_count(&online);
+    cpus_free(&online);
+    if (need > plan->fds_quota) {
+        rc = err_set(err, P11,
+                     "the record buffers need %lu file descriptors, and the quota has %lu left "
+                     "(%s): detach targets or use fewer events",
+                     need, plan->fds_quota, plan->fds_limit);
+    } else if (need > plan->fds_free) {
+        rc = err_set(err, P10,
+                     "the record buffers need %lu file descriptors, and %lu are left: raise "
+                     "LimitNOFILE= of pmcfs.service",
+                     need, plan->fds_free);
+    } else {
         pthread_mutex_lock(&state->setup);
         rc = rings_open(recorder, plan->bytes);
         pthread_mutex_unlock(&state->setup);
-        rc = rc ? rings_refused(rc, err) : 0;
+        sampling_ring_attr(&attr, page_bytes());
+        if (rc == -EPERM || rc == -ENOMEM)
+            rc = err_set(err, P14,
+                         "cannot lock memory for the record buffer of another CPU (%s): give pmcfs "
+                         "CAP_IPC_LOCK, or raise kernel.perf_event_mlock_kb",
+                         err_errno_name(rc));
+        else if (rc)
+            rc = why_refused(
+                err, &(struct why){.code = -rc, .attr = &attr, .event = "the buffer of records"});
     }
     if (rc) {
         perf_recorder_free(recorder);
@@ -470,32 +443,25 @@ void perf_recorder_forget(struct recorder *recorder)
     recorder_release(recorder);
 }
 
-/* Returns the mapping of a forgotten ring, or NULL. */
-static void *ring_left(int fd, uint64_t bytes)
-{
-    for (size_t i = 0; i < left.n; i++) {
-        const struct ring ring = left.items[i];
-
-        if (ring.fd == fd && ring.size == bytes) {
-            left.items[i] = left.items[--left.n];
-            return ring.page;
-        }
-    }
-    return NULL;
-}
-
+/* Takes on the rings of the text "CPU:FD…". Uses the mapping of a ring that was forgotten. */
 static int rings_scan(struct recorder *recorder, const char *text)
 {
     unsigned cpu;
     int fd, used, rc = 0;
 
     for (; !rc && sscanf(text, " %u:%d%n", &cpu, &fd, &used) == 2; text += used) {
+        void *map = NULL;
+
         if (!fd_keep(fd))
             return -EBADF;
         if (recorder->n_rings == recorder->n_cpus)
             return -EINVAL;
-        rc = ring_take_on(recorder, &recorder->rings[recorder->n_rings], cpu, fd,
-                          ring_left(fd, recorder->ring_bytes));
+        for (size_t i = 0; i < left.n && !map; i++)
+            if (left.items[i].fd == fd && left.items[i].size == recorder->ring_bytes) {
+                map = left.items[i].page;
+                left.items[i] = left.items[--left.n];
+            }
+        rc = ring_take_on(recorder, &recorder->rings[recorder->n_rings], cpu, fd, map);
         recorder->n_rings += !rc;
     }
     return rc ? rc : recorder->n_rings && !*text ? 0 : -EINVAL;
@@ -528,45 +494,32 @@ int perf_recorder_adopt(struct backend_state *state, const struct recorder_plan 
 
 /* ---- CPUs that come online ---- */
 
-/* Nothing reads the new element of rings[] before n_rings is increased. */
-static void ring_add(struct recorder *recorder, unsigned cpu,
-                     void (*came)(const struct origin *origin, unsigned cpu))
-{
-    const unsigned n = recorder->n_rings;
-    struct ring *ring = &recorder->rings[n];
-
-    if (n == recorder->n_cpus || ring_open(recorder, ring, cpu))
-        return;
-    rings_set(recorder, n + 1);
-    pthread_mutex_lock(&recorder->lock);
-    for (const struct origin *origin = recorder->origins; origin; origin = origin->next)
-        if (!origin->closed_ns)
-            came(origin, cpu);
-    pthread_mutex_unlock(&recorder->lock);
-    ring_watch(recorder, ring);
-    track_cpu(recorder, ring, false);
-}
-
 /* A CPU that was offline has a ring, which still works; only the event that owns it is dead. A
  * recorder without rings (the sideband without listeners) needs none. */
-static void recorder_cpu(struct recorder *recorder, unsigned cpu,
-                         void (*came)(const struct origin *origin, unsigned cpu))
-{
-    struct ring *ring = recorder_ring(recorder, cpu);
-
-    if (ring)
-        track_cpu(recorder, ring, true);
-    else if (recorder->n_rings)
-        ring_add(recorder, cpu, came);
-}
-
 void recorders_cpu(struct backend_state *state, unsigned cpu,
                    void (*came)(const struct origin *origin, unsigned cpu))
 {
     struct recorder *recorder;
 
     pthread_mutex_lock(&state->setup);
-    LIST_FOREACH (recorder, &state->recorders, along)
-        recorder_cpu(recorder, cpu, came);
+    LIST_FOREACH (recorder, &state->recorders, along) {
+        const unsigned n = recorder->n_rings;
+        struct ring *ring = recorder_ring(recorder, cpu);
+        const bool back = ring != NULL;
+
+        if (!ring) {
+            ring = &recorder->rings[n];
+            if (!n || n == recorder->n_cpus || ring_open(recorder, ring, cpu))
+                continue;
+            rings_set(recorder, n + 1); /* until now nothing reads the new element */
+            pthread_mutex_lock(&recorder->lock);
+            for (const struct origin *origin = recorder->origins; origin; origin = origin->next)
+                if (!origin->closed_ns)
+                    came(origin, cpu);
+            pthread_mutex_unlock(&recorder->lock);
+            ring_watch(recorder, ring);
+        }
+        track_cpu(recorder, ring, back);
+    }
     pthread_mutex_unlock(&state->setup);
 }

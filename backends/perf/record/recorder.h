@@ -45,7 +45,7 @@ struct origin {
                              * (sampling_shares_id()) */
     uint8_t shared;         /* the index in the plan of that event */
     uint8_t shared_parts;   /* its `parts`, see struct id */
-    bool whole; /* the last values of a thread are exact: exit_sample_is_complete() of all events */
+    bool whole;             /* the last values of a thread are exact */
 };
 
 enum id_kind {
@@ -98,10 +98,9 @@ struct recorder {
     LIST_ENTRY(recorder) along; /* in state->recorders; needs the state's setup lock */
     struct backend_state *state;
     uint64_t tag;
-    bool data_maps; /* as in struct recorder_plan, for the events of the rings */
-    bool side;      /* the sideband's: only FORK, EXIT and COMM records, of every CPU */
-    void (*ready)(void *state, uint64_t tag); /* for the loop: half of a ring is full */
-    uint64_t ring_bytes;                      /* for records; a power of two */
+    bool data_maps;       /* as in struct recorder_plan, for the events of the rings */
+    bool side;            /* the sideband's: only FORK, EXIT and COMM records, of every CPU */
+    uint64_t ring_bytes;  /* for records; a power of two */
     pthread_mutex_t lock; /* redirections and records; held for memory accesses and few ioctls */
     struct ring *rings;   /* n_cpus allocated; changed with setup and lock, read with either */
     uint64_t taken_block; /* arena block of n_cpus struct ring_taken; 0: none */

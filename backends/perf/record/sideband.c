@@ -233,21 +233,6 @@ void sideband_unchoose(struct sideband *sideband, struct side_listener *listener
         choice_free(sideband, choice);
 }
 
-/* take() may change only the choices of its listener, so `next` stays valid. */
-static void side_deliver_about(const struct sideband *sideband, const struct side_record *record,
-                               uint32_t about)
-{
-    const struct side_process *process = about ? side_process(sideband, about) : NULL;
-    struct side_choice *choice = process ? LIST_FIRST(&process->choices) : NULL, *next;
-
-    for (; choice; choice = next) {
-        const struct side_listener *listener = choice->listener;
-
-        next = LIST_NEXT(choice, of_process);
-        listener->take(listener->arg, record, about);
-    }
-}
-
 static void side_deliver(struct sideband *sideband, const struct side_record *record)
 {
     const struct side_listener *listener;
@@ -261,8 +246,15 @@ static void side_deliver(struct sideband *sideband, const struct side_record *re
             listener->take(listener->arg, record, 0);
         return;
     }
-    for (unsigned i = 0; i < 2; i++)
-        side_deliver_about(sideband, record, about[i]);
+    for (unsigned i = 0; i < 2; i++) {
+        const struct side_process *process = about[i] ? side_process(sideband, about[i]) : NULL;
+        struct side_choice *choice = process ? LIST_FIRST(&process->choices) : NULL, *next;
+
+        for (; choice; choice = next) { /* take() may change only the choices of its listener */
+            next = LIST_NEXT(choice, of_process);
+            choice->listener->take(choice->listener->arg, record, about[i]);
+        }
+    }
     latest_put(sideband, record, about[1]);
 }
 
@@ -298,27 +290,17 @@ void sideband_leave(struct sideband *sideband)
     pthread_mutex_unlock(&sideband->recorder->lock);
 }
 
-/* Needs setup. */
-static int side_open(struct recorder *recorder)
-{
-    int rc = rings_open(recorder, RING_PAGES * (uint64_t)sysconf(_SC_PAGESIZE));
-
-    if (rc)
-        return rc;
-    rc = track_begin(recorder, 0);
-    if (rc)
-        rings_close(recorder);
-    return rc;
-}
-
 int sideband_listen(struct sideband *sideband, struct side_listener *listener)
 {
     struct recorder *recorder = sideband->recorder;
     int rc = 0;
 
     pthread_mutex_lock(&recorder->state->setup);
-    if (!recorder->n_rings)
-        rc = side_open(recorder);
+    if (!recorder->n_rings) {
+        rc = rings_open(recorder, RING_PAGES * (uint64_t)sysconf(_SC_PAGESIZE));
+        if (!rc && (rc = track_begin(recorder, 0)))
+            rings_close(recorder);
+    }
     if (!rc) {
         sideband_enter(sideband);
         if (listener->chooses)
@@ -366,16 +348,6 @@ static int ring_live_fd(const struct ring *ring)
     return ring->stand_in >= 0 ? ring->stand_in : ring->fd;
 }
 
-/* Returns -1 if the CPU went offline again. */
-static int stand_in_open(const struct recorder *recorder, const struct ring *ring)
-{
-    int fd = ring_event(recorder, ring->cpu);
-
-    if (fd >= 0 && recorder_redirect(recorder, fd, ring->cpu))
-        event_close(&fd);
-    return fd < 0 ? -1 : fd;
-}
-
 /* Enables the event of a ring. No other event uses its id, so the id is registered here. */
 static int ring_track(struct recorder *recorder, struct ring *ring)
 {
@@ -398,24 +370,19 @@ static void rings_untrack(const struct recorder *recorder)
         ioctl(ring_live_fd(&recorder->rings[i]), PERF_EVENT_IOC_DISABLE, 0);
 }
 
-static int rings_track(struct recorder *recorder, uint64_t set)
+int track_begin(struct recorder *recorder, uint64_t set)
 {
     int rc = 0;
 
-    pthread_mutex_lock(&recorder->lock);
-    recorder->everywhere.set = set;
-    pthread_mutex_unlock(&recorder->lock);
-    for (unsigned i = 0; i < recorder->n_rings && !rc; i++)
-        rc = ring_track(recorder, &recorder->rings[i]);
-    if (rc)
-        rings_untrack(recorder);
-    return rc;
-}
-
-int track_begin(struct recorder *recorder, uint64_t set)
-{
-    int rc = recorder->n_tracks ? 0 : rings_track(recorder, set);
-
+    if (!recorder->n_tracks) {
+        pthread_mutex_lock(&recorder->lock);
+        recorder->everywhere.set = set;
+        pthread_mutex_unlock(&recorder->lock);
+        for (unsigned i = 0; i < recorder->n_rings && !rc; i++)
+            rc = ring_track(recorder, &recorder->rings[i]);
+        if (rc)
+            rings_untrack(recorder);
+    }
     recorder->n_tracks += !rc;
     return rc;
 }
@@ -438,7 +405,11 @@ void track_cpu(struct recorder *recorder, struct ring *ring, bool back)
 
     if (back) {
         event_close(&ring->stand_in);
-        ring->stand_in = stand_in_open(recorder, ring);
+        ring->stand_in = ring_event(recorder, ring->cpu);
+        if (ring->stand_in < 0) /* the CPU went offline again */
+            ring->stand_in = -1;
+        else if (recorder_redirect(recorder, ring->stand_in, ring->cpu))
+            event_close(&ring->stand_in);
         __atomic_add_fetch(&recorder->n_stand_ins, (unsigned)((ring->stand_in >= 0) - had),
                            __ATOMIC_RELAXED);
     }
