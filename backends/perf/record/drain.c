@@ -105,48 +105,41 @@ static void rings_begin(struct recorder *recorder)
     }
 }
 
-/* Returns the ring whose next record is the oldest, or NULL if all are empty. Stores the time of
- * the oldest record of the other rings in *next_ns. */
-static struct ring *oldest_ring(const struct recorder *recorder, uint64_t *next_ns)
-{
-    struct ring *oldest = NULL;
-
-    *next_ns = UINT64_MAX;
-    for (unsigned i = 0; i < recorder->n_rings; i++) {
-        struct ring *ring = &recorder->rings[i];
-
-        if (ring->tail >= ring->head)
-            continue;
-        if (!oldest || ring->next_ns < oldest->next_ns) {
-            if (oldest)
-                *next_ns = oldest->next_ns;
-            oldest = ring;
-        } else if (ring->next_ns < *next_ns) {
-            *next_ns = ring->next_ns;
-        }
-    }
-    return oldest;
-}
-
 static void rings_release(struct recorder *recorder)
 {
     for (unsigned i = 0; i < recorder->n_rings; i++)
         ring_release(recorder, &recorder->rings[i]);
 }
 
-/* Takes the records that rings_begin() has seen, up to the time until_ns. */
+/* Takes the records that rings_begin() has seen, up to the time until_ns: all records of the ring
+ * with the oldest one, up to the oldest record of the other rings, and so on. */
 static void rings_take(struct recorder *recorder, uint64_t until_ns, const struct intake *intake)
 {
-    struct ring *ring;
-    uint64_t next_ns;
-
     recorder->taking = true;
-    while ((ring = oldest_ring(recorder, &next_ns)) && ring->next_ns <= until_ns) {
-        uint64_t limit = next_ns < until_ns ? next_ns : until_ns;
+    for (;;) {
+        struct ring *oldest = NULL;
+        uint64_t limit = UINT64_MAX;
 
+        for (unsigned i = 0; i < recorder->n_rings; i++) {
+            struct ring *ring = &recorder->rings[i];
+
+            if (ring->tail >= ring->head)
+                continue;
+            if (!oldest || ring->next_ns < oldest->next_ns) {
+                if (oldest)
+                    limit = oldest->next_ns;
+                oldest = ring;
+            } else if (ring->next_ns < limit) {
+                limit = ring->next_ns;
+            }
+        }
+        if (!oldest || oldest->next_ns > until_ns)
+            break;
+        if (limit > until_ns)
+            limit = until_ns;
         do
-            ring_take(recorder, ring, intake);
-        while (ring->tail < ring->head && ring->next_ns <= limit);
+            ring_take(recorder, oldest, intake);
+        while (oldest->tail < oldest->head && oldest->next_ns <= limit);
     }
     if (intake->end)
         intake->end(intake->arg);
@@ -167,10 +160,13 @@ uint64_t perf_taken(struct recorder *recorder)
 
 /* ---- losses without a LOST record ---- */
 
-/* Opens a clock event that writes into the ring. Returns its descriptor or -errno. */
-static int clock_open(const struct ring *ring)
+/* Makes the kernel write one record, by a clock event that writes into the ring. Returns true if it
+ * did, false on timeout. */
+static bool ring_provoke(struct ring *ring)
 {
+    const uint64_t begin = monotonic_ns();
     struct perf_event_attr attr;
+    bool wrote = false;
     int fd;
 
     sampling_ring_attr(&attr, ring->size);
@@ -180,36 +176,18 @@ static int clock_open(const struct ring *ring)
     fd = event_open(&attr, -1, (int)ring->cpu, -1, 0);
     if (fd >= 0 && ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, (long)ring->fd))
         event_close(&fd);
-    return fd;
-}
-
-/* Waits for a record. Returns false on timeout. */
-static bool ring_await(const struct ring *ring)
-{
-    uint64_t begin = monotonic_ns(), now = begin;
-
-    while (__atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE) == ring->doubt_head) {
-        now = monotonic_ns();
-        if (now > begin + CLOCK_WAIT_NS)
-            return false;
-        if (now > begin + CLOCK_SPIN_NS)
-            usleep(CLOCK_WAIT_US);
-    }
-    return true;
-}
-
-/* Makes the kernel write one record. Returns true if it did. */
-static bool ring_provoke(struct ring *ring)
-{
-    bool wrote = false;
-    int fd = clock_open(ring);
-
     if (fd < 0)
         return false;
     if (ioctl(fd, PERF_EVENT_IOC_ID, &ring->clock_id))
         ring->clock_id = 0;
-    if (!ioctl(fd, PERF_EVENT_IOC_REFRESH, 1))
-        wrote = ring_await(ring);
+    for (bool waits = !ioctl(fd, PERF_EVENT_IOC_REFRESH, 1); waits && !wrote;) {
+        const uint64_t now = monotonic_ns();
+
+        wrote = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE) != ring->doubt_head;
+        waits = now <= begin + CLOCK_WAIT_NS;
+        if (!wrote && now > begin + CLOCK_SPIN_NS)
+            usleep(CLOCK_WAIT_US);
+    }
     ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
     event_close(&fd);
     return wrote;

@@ -93,30 +93,26 @@ static size_t stack_take(char *record, size_t at, size_t end)
     return at + kept + word;
 }
 
-/* Checks the raw data of a tracepoint at offset `at` of a record of size `end`. Returns the offset
- * after it, or 0 if the record is malformed. */
-static size_t raw_take(const char *record, size_t at, size_t end)
-{
-    uint32_t bytes;
-
-    if (end - at < sizeof bytes)
-        return 0;
-    memcpy(&bytes, record + at, sizeof bytes);
-    const size_t part = record_padded(sizeof bytes + (size_t)bytes);
-    return end - at < part ? 0 : at + part;
-}
-
-/* Returns the offset after the last part of a sample, or 0 if it is malformed. */
+/* Checks the frames, the raw data of a tracepoint, and registers and stack. Returns the offset
+ * after the last part of a sample, or 0 if it is malformed. */
 static size_t parts_take(unsigned parts, struct record_sample *sample, size_t size)
 {
     size_t at = sizeof *sample;
+    uint32_t raw_bytes;
 
     if (size < at || sample->n_frames > (size - at) / sizeof(uint64_t))
         return 0;
     at += sample->n_frames * sizeof(uint64_t);
-    if (parts & RECORD_RAW)
-        at = raw_take((char *)sample, at, size);
-    if (at && parts & RECORD_STACK)
+    if (parts & RECORD_RAW) {
+        if (size - at < sizeof raw_bytes)
+            return 0;
+        memcpy(&raw_bytes, (char *)sample + at, sizeof raw_bytes);
+        const size_t part = record_padded(sizeof raw_bytes + (size_t)raw_bytes);
+        if (size - at < part)
+            return 0;
+        at += part;
+    }
+    if (parts & RECORD_STACK)
         at = stack_take((char *)sample, at, size);
     return at <= RECORD_MAX ? at : 0;
 }
@@ -217,48 +213,36 @@ bool kernel_sample_take(struct recorder *recorder, const struct record *record,
     return true;
 }
 
-/* Returns the origin of a sample with an unknown id, or NULL if it is not certain. Prefers origins
- * whose counter is open. Sets *samples if any origin samples at all. */
-static const struct origin *origin_of_stray(const struct recorder *recorder, bool *samples)
-{
-    const struct origin *found = NULL;
-
-    *samples = false;
-    for (const struct origin *origin = recorder->origins; origin; origin = origin->next) {
-        if (!origin->samples || (found && origin->closed_ns))
-            continue;
-        if (found && !found->closed_ns && found->set != origin->set)
-            return NULL;
-        *samples = true;
-        found = origin;
-    }
-    return found && found->shares_one ? found : NULL;
-}
-
 /*
  * Converts a sample with an unknown id. Only events of this recorder write into its rings. If
  * exactly one of them can have the id of an event of another process (sampling_shares_id()), the
- * sample belongs to that one. Else puts a LOST record.
+ * sample belongs to that one; an event whose counter is open is preferred. Else puts a LOST record.
  */
 static void stray_take(struct recorder *recorder, struct record_sample *sample,
                        const struct intake *intake)
 {
-    const struct origin *origin;
-    bool samples;
+    const struct origin *found = NULL;
+    bool certain = true;
 
     for (unsigned i = 0; i < recorder->n_rings; i++)
         if (recorder->rings[i].clock_id == sample->id)
             return;
-    origin = origin_of_stray(recorder, &samples);
-    if (origin) {
-        struct id id = {.origin = origin,
+    for (const struct origin *origin = recorder->origins; origin; origin = origin->next) {
+        if (!origin->samples || (found && origin->closed_ns))
+            continue;
+        if (found && !found->closed_ns && found->set != origin->set)
+            certain = false;
+        found = origin;
+    }
+    if (found && certain && found->shares_one) {
+        struct id id = {.origin = found,
                         .kind = ID_EVENT,
-                        .place = origin->shared,
-                        .has_period = !origin->period,
-                        .parts = origin->shared_parts};
+                        .place = found->shared,
+                        .has_period = !found->period,
+                        .parts = found->shared_parts};
 
         event_sample_take(&id, sample, intake);
-    } else if (samples) {
+    } else if (found) {
         sample_lose(sample, intake);
     }
 }
@@ -303,23 +287,6 @@ static void values_take(const struct id *id, const struct record *record,
                               .n = 1 + origin->n,
                               .value = value},
                intake);
-}
-
-static void any_sample_take(struct recorder *recorder, struct record *record,
-                            const struct intake *intake)
-{
-    struct record_sample *sample = (void *)record;
-    const struct id *id;
-
-    if (record->size < (size_t)PERIOD_IN_SAMPLE)
-        return;
-    id = recorder_find_id(recorder, sample->id);
-    if (id && id->kind == ID_EVENT)
-        event_sample_take(id, sample, intake);
-    else if (id)
-        values_take(id, record, intake);
-    else
-        stray_take(recorder, sample, intake);
 }
 
 /* A LOST record has the id of the event that writes next after the loss. That event may be dropped
@@ -377,6 +344,8 @@ void kernel_record_take(struct recorder *recorder, struct record *record,
                         const struct intake *intake)
 {
     const uint64_t *word = (const void *)(record + 1);
+    struct record_sample *sample = (void *)record;
+    const struct id *id;
 
     if (record->type == PERF_RECORD_SWITCH &&
         record->size >= sizeof *record + sizeof(struct record_tail))
@@ -385,8 +354,15 @@ void kernel_record_take(struct recorder *recorder, struct record *record,
         return;
     switch (record->type) {
     case PERF_RECORD_SAMPLE:
-        if (intake->sample)
-            any_sample_take(recorder, record, intake);
+        if (!intake->sample || record->size < (size_t)PERIOD_IN_SAMPLE)
+            break;
+        id = recorder_find_id(recorder, sample->id);
+        if (!id)
+            stray_take(recorder, sample, intake);
+        else if (id->kind == ID_EVENT)
+            event_sample_take(id, sample, intake);
+        else
+            values_take(id, record, intake);
         break;
     case PERF_RECORD_LOST:
         loss_take(recorder, record, word[1], intake);
