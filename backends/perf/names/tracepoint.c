@@ -29,23 +29,17 @@ enum {
 /* A directory of record layouts of the tracers, which are not probe points. */
 #define LAYOUTS "ftrace"
 
-static int is_name(const struct dirent *entry)
+static int is_directory(const struct dirent *entry)
 {
     return entry->d_name[0] != '.' && (entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN);
 }
 
-/* Calls fn for each directory in events/PATH, in alphabetical order. */
-static void each_directory(int events, const char *path,
-                           void (*fn)(void *arg, const char *path, const char *name), void *arg)
+/* Reads the names of the directories in events/PATH, in alphabetical order. Returns their number;
+ * the caller frees each of them, and the list. */
+static int directories(int events, const char *path, struct dirent ***names)
 {
-    struct dirent **names = NULL;
-    int n = events < 0 ? 0 : scandirat(events, path, &names, is_name, alphasort);
-
-    for (int i = 0; i < n; i++) {
-        fn(arg, path, names[i]->d_name);
-        free(names[i]);
-    }
-    free(names);
+    *names = NULL;
+    return events < 0 ? 0 : scandirat(events, path, names, is_directory, alphasort);
 }
 
 struct lookup {
@@ -56,23 +50,24 @@ struct lookup {
 
 /* Accepts a name that differs in case or '-', but prefers the exact one. Longer names than found[]
  * holds do not exist. */
-static void lookup_name(void *arg, const char *path, const char *name)
-{
-    struct lookup *lookup = arg;
-    const size_t len = strlen(name);
-
-    (void)path;
-    near_offer(&lookup->near, name);
-    if (len < sizeof(lookup->found) &&
-        (word_is(lookup->wanted, name) ||
-         (!lookup->found[0] && word_alike(lookup->wanted, name, true))))
-        memcpy(lookup->found, name, len + 1);
-}
-
 static const char *lookup(struct lookup *lookup, int events, const char *path)
 {
+    struct dirent **names;
+    const int n = directories(events, path, &names);
+
     near_init(&lookup->near, lookup->wanted);
-    each_directory(events, path, lookup_name, lookup);
+    for (int i = 0; i < n; i++) {
+        const char *name = names[i]->d_name;
+        const size_t len = strlen(name);
+
+        near_offer(&lookup->near, name);
+        if (len < sizeof(lookup->found) &&
+            (word_is(lookup->wanted, name) ||
+             (!lookup->found[0] && word_alike(lookup->wanted, name, true))))
+            memcpy(lookup->found, name, len + 1);
+        free(names[i]);
+    }
+    free(names);
     return lookup->found;
 }
 
@@ -97,69 +92,57 @@ int tracepoint_number(struct backend_state *state, const char *system, const cha
     return rc;
 }
 
-static int parse_in(struct spec *spec, struct word *text, int events, struct err *err)
+int tracepoint_parse(struct spec *spec, struct word *text, struct err *err)
 {
+    const int events = tracefs_events(spec->state);
     struct word rest, mods, whole = *text;
     struct lookup system = {.wanted = word_until(whole, ':', &rest)};
     struct lookup name = {.wanted = word_until(rest, ':', &mods)};
+    int rc = -ENOENT;
 
-    if (name.wanted.len == 0 || !lookup(&system, events, ".")[0] ||
-        strcmp(system.found, LAYOUTS) == 0)
-        return -ENOENT;
-    spec->event.needs_kernel = true; /* also to learn that the tracepoint does not exist */
-    if (!lookup(&name, events, system.found)[0])
-        return err_set(err, CS01, "no tracepoint \"" WORD_FMT "\" in group \"" WORD_FMT "\"%s",
-                       WORD_ARG(name.wanted), WORD_ARG(system.wanted), near_text(&name.near));
-    int rc = spec_use(spec, pmus_kind(spec->state->pmus, PMU_TRACEPOINT), whole, err);
-    if (rc < 0)
-        return rc;
-    if (read_id(events, system.found, name.found, &spec->event.code[CODE_CONFIG]) < 0)
-        return spec_refuse(whole, "this tracepoint has no number in tracefs", err);
-    spec_append(spec, "%s:%s", system.found, name.found);
-    *text = mods;
-    return 0;
-}
-
-int tracepoint_parse(struct spec *spec, struct word *text, struct err *err)
-{
-    int events = tracefs_events(spec->state);
-    int rc = parse_in(spec, text, events, err);
-
+    if (name.wanted.len > 0 && lookup(&system, events, ".")[0] &&
+        strcmp(system.found, LAYOUTS) != 0) {
+        spec->event.needs_kernel = true; /* also to learn that the tracepoint does not exist */
+        if (!lookup(&name, events, system.found)[0])
+            rc = err_set(err, CS01, "no tracepoint \"" WORD_FMT "\" in group \"" WORD_FMT "\"%s",
+                         WORD_ARG(name.wanted), WORD_ARG(system.wanted), near_text(&name.near));
+        else
+            rc = spec_use(spec, pmus_kind(spec->state->pmus, PMU_TRACEPOINT), whole, err);
+    }
+    if (rc == 0 && read_id(events, system.found, name.found, &spec->event.code[CODE_CONFIG]) < 0)
+        rc = spec_refuse(whole, "this tracepoint has no number in tracefs", err);
+    if (rc == 0) {
+        spec_append(spec, "%s:%s", system.found, name.found);
+        *text = mods;
+    }
     if (events >= 0)
         close(events);
     return rc;
 }
 
-struct listing {
-    struct catalog *out;
-    int events;
-};
-
-static void list_one(void *arg, const char *system, const char *name)
-{
-    struct listing *listing = arg;
-    char full[2 * NAME_BYTES];
-
-    snprintf(full, sizeof(full), "%s:%s", system, name);
-    catalog_add(listing->out, "tracepoint", full);
-}
-
-static void list_system(void *arg, const char *path, const char *system)
-{
-    struct listing *listing = arg;
-
-    (void)path;
-    if (strcmp(system, LAYOUTS) != 0)
-        each_directory(listing->events, system, list_one, listing);
-}
-
 void tracepoint_list(struct backend_state *state, struct catalog *out)
 {
-    struct listing listing = {.out = out, .events = tracefs_events(state)};
+    const int events = tracefs_events(state);
+    struct dirent **systems, **names = NULL;
+    const int n = directories(events, ".", &systems);
+    char full[2 * sizeof systems[0]->d_name];
 
-    each_directory(listing.events, ".", list_system, &listing);
-    if (listing.events >= 0)
-        close(listing.events);
+    for (int i = 0; i < n; i++) {
+        const char *system = systems[i]->d_name;
+        const int n_names = strcmp(system, LAYOUTS) == 0 ? 0 : directories(events, system, &names);
+
+        for (int k = 0; k < n_names; k++) {
+            snprintf(full, sizeof(full), "%s:%s", system, names[k]->d_name);
+            catalog_add(out, "tracepoint", full);
+            free(names[k]);
+        }
+        free(names);
+        names = NULL;
+        free(systems[i]);
+    }
+    free(systems);
+    if (events >= 0)
+        close(events);
 }
 
 /* Hashes each line of a file, or only its first word. An unreadable file counts as empty. */
@@ -196,53 +179,17 @@ uint64_t perf_catalog_mark(struct backend_state *state)
     return hash;
 }
 
-/* Prints the fields of a tracepoint, or nothing if its format cannot be read. */
-static void fields_print(const struct backend_state *state, const struct event *event,
-                         struct buf *out)
-{
-    const int events = tracefs_events(state);
-    const char *before = ": its fields are ";
-    char path[300], *colon, *format;
-    struct trace_field field;
-
-    if (events < 0)
-        return;
-    snprintf(path, sizeof path, "%s/format", event->resolved);
-    colon = strchr(path, ':');
-    if (colon)
-        *colon = '/';
-    format = proc_text_at(events, path);
-    for (const char *at = format; at && trace_field_next(&at, &field); before = ", ") {
-        buf_str(out, before);
-        buf_add(out, field.name.p, field.name.len);
-    }
-    free(format);
-    close(events);
-}
-
-static int filter_refused(const struct backend_state *state, const struct event *event,
-                          const char *filter, int code, struct err *err)
-{
-    char room[400];
-    struct buf fields;
-    int rc;
-
-    buf_init(&fields, room, sizeof room);
-    fields_print(state, event, &fields);
-    rc = err_set(err, P02,
-                 "filter=%s: the kernel refuses it (%s) for \"%s\"%s; compare fields and use \\040 "
-                 "for blanks, for example prev_pid==0&&next_comm~\"sh*\"",
-                 text_shown(filter), err_errno_name(code), event->written, buf_text(&fields));
-    buf_free(&fields);
-    return rc;
-}
-
-/* Sets the filter on an event of an idle thread of the daemon. */
+/* Sets the filter on an event of an idle thread of the daemon. A refusal names the fields of the
+ * tracepoint, if its format can be read. */
 static int filter_try(const struct backend_state *state, const struct event *event,
                       const char *filter, struct err *err)
 {
+    const char *before = ": its fields are ";
+    char room[400], path[300], *colon, *format = NULL;
     struct perf_event_attr attr;
-    int fd, rc = 0;
+    struct trace_field field;
+    struct buf fields;
+    int fd, events, code = 0, rc;
 
     code_to_attr(event, true, true, &attr);
     attr.disabled = 1;
@@ -251,8 +198,30 @@ static int filter_try(const struct backend_state *state, const struct event *eve
         return 0; /* the attach will report the reason */
     /* Not only EINVAL: unbalanced brackets and quotes have their own error numbers. */
     if (ioctl(fd, PERF_EVENT_IOC_SET_FILTER, filter))
-        rc = errno == ENOMEM ? err_nomem(err) : filter_refused(state, event, filter, errno, err);
+        code = errno;
     event_close(&fd);
+    if (!code || code == ENOMEM)
+        return code ? err_nomem(err) : 0;
+    events = tracefs_events(state);
+    snprintf(path, sizeof path, "%s/format", event->resolved);
+    colon = strchr(path, ':');
+    if (colon)
+        *colon = '/';
+    if (events >= 0) {
+        format = proc_text_at(events, path);
+        close(events);
+    }
+    buf_init(&fields, room, sizeof room);
+    for (const char *at = format; at && trace_field_next(&at, &field); before = ", ") {
+        buf_str(&fields, before);
+        buf_add(&fields, field.name.p, field.name.len);
+    }
+    rc = err_set(err, P02,
+                 "filter=%s: the kernel refuses it (%s) for \"%s\"%s; compare fields and use \\040 "
+                 "for blanks, for example prev_pid==0&&next_comm~\"sh*\"",
+                 text_shown(filter), err_errno_name(code), event->written, buf_text(&fields));
+    buf_free(&fields);
+    free(format);
     return rc;
 }
 
@@ -290,17 +259,6 @@ static void text_add(struct buf *out, const char *text)
     buf_add(out, text, bytes);
 }
 
-static bool file_add(int events, const char *path, struct buf *out)
-{
-    char *text = proc_text_at(events, path);
-    const bool there = text;
-
-    if (there)
-        text_add(out, text);
-    free(text);
-    return there;
-}
-
 /* Returns the text of the format of "system:name" (a modifier such as ":k" may follow), or NULL. */
 static char *format_read(int events, const struct log_event *event)
 {
@@ -331,26 +289,12 @@ char *perf_format(struct backend_state *state, const struct log_event *event)
     return text;
 }
 
-/* Adds the format of a tracepoint as a group of one format. */
-static bool format_add(int events, const struct log_event *event, struct buf *out)
-{
-    char *text = format_read(events, event);
-    const bool fine = text;
-
-    buf_add(out, event->resolved, strcspn(event->resolved, ":"));
-    buf_char(out, '\0');
-    number_add(out, 1);
-    if (fine)
-        text_add(out, text);
-    free(text);
-    return fine;
-}
-
 bool perf_formats(struct backend_state *state, const struct log_event *const *events, unsigned n,
                   struct buf *out)
 {
+    static const char *const headers[] = {"header_page", "header_event"};
     const int dir = tracefs_events(state);
-    bool fine;
+    bool fine = true;
 
     if (dir < 0)
         return false;
@@ -358,14 +302,28 @@ bool perf_formats(struct backend_state *state, const struct log_event *const *ev
     buf_char(out, __BYTE_ORDER == __BIG_ENDIAN);
     buf_char(out, sizeof(long));
     number_add(out, (uint32_t)sysconf(_SC_PAGESIZE));
-    buf_add(out, "header_page", sizeof "header_page");
-    fine = file_add(dir, "header_page", out);
-    buf_add(out, "header_event", sizeof "header_event");
-    fine = fine && file_add(dir, "header_event", out);
+    for (unsigned i = 0; i < 2 && fine; i++) {
+        char *text = proc_text_at(dir, headers[i]);
+
+        buf_add(out, headers[i], strlen(headers[i]) + 1);
+        fine = text;
+        if (fine)
+            text_add(out, text);
+        free(text);
+    }
     number_add(out, 0); /* number of formats of the tracers' own records */
     number_add(out, n);
-    for (unsigned i = 0; i < n && fine; i++)
-        fine = format_add(dir, events[i], out);
+    for (unsigned i = 0; i < n && fine; i++) { /* each a group of one format */
+        char *text = format_read(dir, events[i]);
+
+        buf_add(out, events[i]->resolved, strcspn(events[i]->resolved, ":"));
+        buf_char(out, '\0');
+        number_add(out, 1);
+        fine = text;
+        if (fine)
+            text_add(out, text);
+        free(text);
+    }
     number_add(out, 0);              /* bytes of kernel symbols */
     number_add(out, 0);              /* bytes of printk formats */
     buf_add(out, &(uint64_t){0}, 8); /* bytes of task names: the stream has them */
