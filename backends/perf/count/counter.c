@@ -66,9 +66,9 @@ int counter_watch_exit(struct counter *counter, bool late)
 
     if (!shape->exit_watch || !counter->n_groups)
         return 0;
-    return exit_watch_new(counter->state, counter_fds(counter, 0) + FD_EXIT_WATCH(shape->members),
-                          shape->stride, counter->n_groups, counter->tag, late,
-                          &counter->exit_watch);
+    return guard_new(counter->state, counter_fds(counter, 0) + FD_EXIT_WATCH(shape->members),
+                     shape->stride, counter->n_groups, false, counter->tag, late,
+                     &counter->exit_watch);
 }
 
 /* ---- output ---- */

@@ -117,9 +117,8 @@ void guards_listen(struct backend_state *state)
     pthread_mutex_unlock(&state->setup);
 }
 
-/* The descriptors stay the caller's. Returns 0 or -errno. */
-static int guard_new(struct backend_state *state, const int *fds, unsigned stride, unsigned n,
-                     bool is_exec_guard, uint64_t tag, bool late, struct guard **out)
+int guard_new(struct backend_state *state, const int *fds, unsigned stride, unsigned n,
+              bool is_exec_guard, uint64_t tag, bool late, struct guard **out)
 {
     struct guard *watch = calloc(1, sizeof *watch + n * sizeof watch->fds[0]);
     int rc;
@@ -145,12 +144,6 @@ static int guard_new(struct backend_state *state, const int *fds, unsigned strid
     else
         *out = watch;
     return rc;
-}
-
-int exit_watch_new(struct backend_state *state, const int *fds, unsigned stride, unsigned n,
-                   uint64_t tag, bool late, struct guard **out)
-{
-    return guard_new(state, fds, stride, n, false, tag, late, out);
 }
 
 /* Returns the record at this offset of the ring. */

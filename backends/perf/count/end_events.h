@@ -18,11 +18,12 @@ struct guard;
 
 /*
  * Watches n descriptors (stride apart, -1 allowed), which stay the caller's and stay open until
- * exit_watch_free(). Calls sink.gone(tag) once, on the loop. late: nothing is reported before
- * guards_listen(), which then also reports an end that was earlier. Returns 0 or -errno.
+ * exit_watch_free(). Calls sink.gone(tag), or sink.dropped(tag) for an exec guard, once, on the
+ * loop. late: nothing is reported before guards_listen(), which then also reports an end that was
+ * earlier. Returns 0 or -errno.
  */
-int exit_watch_new(struct backend_state *state, const int *fds, unsigned stride, unsigned n,
-                   uint64_t tag, bool late, struct guard **out);
+int guard_new(struct backend_state *state, const int *fds, unsigned stride, unsigned n,
+              bool is_exec_guard, uint64_t tag, bool late, struct guard **out);
 /* Call before the descriptors are closed. Also forgets an exec guard without closing it. NULL
  * allowed. */
 void exit_watch_free(struct guard *watch);

@@ -157,8 +157,16 @@ int perf_describe(struct backend_state *state, const char *class_name, const cha
     return rc == 0 || rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE ? rc : -ENOENT;
 }
 
-static void print_cores(struct pmus *pmus, struct buf *out)
+void perf_facts(struct backend_state *state, struct buf *out)
 {
+    struct pmus *pmus = state->pmus;
+    struct utsname name;
+    struct buf where;
+    char watchdog[16];
+
+    if (uname(&name) == 0)
+        buf_printf(out, "kernel %s %s\n", name.release, name.machine);
+    buf_printf(out, "perf_event_paranoid %d\n", why_paranoid());
     if (pmus->no_core[0])
         buf_printf(out, "hardware_pmu no: %s\n", pmus->no_core);
     for (unsigned i = 0; i < pmus->n; i++) {
@@ -175,30 +183,11 @@ static void print_cores(struct pmus *pmus, struct buf *out)
         else if (!pmus->no_core[0])
             buf_printf(out, "hardware_pmu no: %s\n", pmu->why);
     }
-}
-
-static void print_watchdog(const struct pmus *pmus, struct buf *out)
-{
-    char text[16];
-
-    if (pmus_read(pmus, text, sizeof(text), "/proc/sys/kernel/nmi_watchdog") <= 0)
-        return;
-    buf_printf(out, "nmi_watchdog %s\n",
-               text[0] == '0'     ? "off"
-               : pmus->no_core[0] ? "on"
-                                  : "on: it holds one counter of every CPU");
-}
-
-void perf_facts(struct backend_state *state, struct buf *out)
-{
-    struct utsname name;
-    struct buf where;
-
-    if (uname(&name) == 0)
-        buf_printf(out, "kernel %s %s\n", name.release, name.machine);
-    buf_printf(out, "perf_event_paranoid %d\n", why_paranoid());
-    print_cores(state->pmus, out);
-    print_watchdog(state->pmus, out);
+    if (pmus_read(pmus, watchdog, sizeof(watchdog), "/proc/sys/kernel/nmi_watchdog") > 0)
+        buf_printf(out, "nmi_watchdog %s\n",
+                   watchdog[0] == '0' ? "off"
+                   : pmus->no_core[0] ? "on"
+                                      : "on: it holds one counter of every CPU");
     buf_init(&where, NULL, 0);
     const bool found = tracefs_print(state, &where);
     buf_printf(out, "tracefs %s%s\n", found ? "" : "no: ", buf_text(&where));

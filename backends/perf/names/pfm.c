@@ -353,26 +353,21 @@ static struct pmu *find_counting_pmu(struct backend_state *state, const char *pm
                : NULL;
 }
 
-/* Lists the events of a PMU, except those with a kernel event file of the same name. */
-static void list_pmu(struct backend_state *state, const pfm_pmu_info_t *pmu, struct catalog *out)
+/* Leaves out events with a kernel event file of the same name. */
+void pfm_list(struct backend_state *state, struct catalog *out)
 {
     char name[NAME_BYTES];
     pfm_event_info_t event;
-
-    for (int e = pmu->first_event; e != -1; e = pfm_get_event_next(e)) {
-        struct pmu *class =
-            event_info(e, &event) ? find_counting_pmu(state, pmu->name, &event, name) : NULL;
-        if (class && !strchr(event.name, '/') && !pmu_event(class, word_of(event.name)))
-            catalog_add(out, class->name, event.name);
-    }
-}
-
-void pfm_list(struct backend_state *state, struct catalog *out)
-{
     pfm_pmu_info_t pmu;
 
     for (int i = -1; (i = hardware_next(i, &pmu)) >= 0;)
-        list_pmu(state, &pmu, out);
+        for (int e = pmu.first_event; e != -1; e = pfm_get_event_next(e)) {
+            const struct pmu *class =
+                event_info(e, &event) ? find_counting_pmu(state, pmu.name, &event, name) : NULL;
+
+            if (class && !strchr(event.name, '/') && !pmu_event(class, word_of(event.name)))
+                catalog_add(out, class->name, event.name);
+        }
 }
 
 bool pfm_spelling(struct backend_state *state, const struct pmu *class, const char *event,

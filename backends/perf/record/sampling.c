@@ -59,27 +59,6 @@ static bool attr_is_clock(const struct perf_event_attr *attr)
            (attr->config == PERF_COUNT_SW_CPU_CLOCK || attr->config == PERF_COUNT_SW_TASK_CLOCK);
 }
 
-/*
- * Returns true if the event may have PERF_SAMPLE_PERIOD. With this flag the kernel ignores the
- * period of a software event, and samples every occurrence. Events with a frequency and clock
- * events, which use a timer, are not affected.
- */
-static bool period_is_kept(const struct perf_event_attr *attr)
-{
-    if (attr->freq)
-        return true;
-    switch (attr->type) {
-    case PERF_TYPE_SOFTWARE:
-        return attr_is_clock(attr);
-    case PERF_TYPE_HARDWARE:
-    case PERF_TYPE_HW_CACHE:
-    case PERF_TYPE_RAW:
-        return true;
-    default: /* tracepoints, breakpoints, probes; other PMUs do not need it */
-        return false;
-    }
-}
-
 bool sampling_shares_id(const struct perf_event_attr *attr)
 {
     return attr->type == PERF_TYPE_SOFTWARE && !attr_is_clock(attr);
@@ -106,34 +85,28 @@ static void stack_attr(uint32_t bytes, struct perf_event_attr *attr)
     attr->sample_stack_user = bytes;
 }
 
-/* Returns true if the kernel opens such an event. Remembers the result in *answer (1 yes, -1 no),
- * except after a shortage of memory or descriptors, or a signal. */
-static bool kernel_can(atomic_int *answer, void (*make)(struct perf_event_attr *attr))
+/* Finds out if the kernel opens such an event, and stores it in *answer (1 yes, -1 no), except
+ * after a shortage of memory or descriptors, or a signal. */
+static void attr_try(const struct perf_event_attr *attr, atomic_int *answer)
 {
-    struct perf_event_attr attr;
-    int fd;
+    int fd = event_open(attr, 0, -1, -1, 0);
 
-    if (*answer)
-        return *answer > 0;
-    make(&attr);
-    fd = event_open(&attr, 0, -1, -1, 0);
     if (fd != -ENOMEM && fd != -EMFILE && fd != -ENFILE && fd != -EINTR)
         *answer = fd >= 0 ? 1 : -1;
     event_close(&fd);
-    return *answer > 0;
-}
-
-static void registers_attr(struct perf_event_attr *attr)
-{
-    sampling_dummy_attr(attr);
-    stack_attr(8, attr);
 }
 
 uint64_t sampling_registers(void)
 {
     static atomic_int answer;
+    struct perf_event_attr attr;
 
-    return REGISTERS && kernel_can(&answer, registers_attr) ? REGISTERS : 0;
+    if (REGISTERS && !answer) {
+        sampling_dummy_attr(&attr);
+        stack_attr(8, &attr);
+        attr_try(&attr, &answer);
+    }
+    return answer > 0 ? REGISTERS : 0;
 }
 
 void sampling_attr(const struct plan *plan, struct perf_event_attr *attr)
@@ -144,7 +117,11 @@ void sampling_attr(const struct plan *plan, struct perf_event_attr *attr)
         attr->sample_freq = plan->freq;
     else
         attr->sample_period = plan->period;
-    if (period_is_kept(attr))
+    /* With PERF_SAMPLE_PERIOD the kernel ignores the period of a software event, and samples every
+     * occurrence. Events with a frequency and clock events, which use a timer, are not affected.
+     * Tracepoints, breakpoints and probes do not have it; other PMUs do not need it. */
+    if (attr->freq || attr_is_clock(attr) || attr->type == PERF_TYPE_HARDWARE ||
+        attr->type == PERF_TYPE_HW_CACHE || attr->type == PERF_TYPE_RAW)
         attr->sample_type |= PERF_SAMPLE_PERIOD;
     if (attr_is_clock(attr)) {
         attr->exclude_user = plan->skip_user;
@@ -189,20 +166,11 @@ static void steps_attr(struct perf_event_attr *attr)
         PERF_FORMAT_GROUP | PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
 }
 
-/* Kernels before 6.12 refuse values (PERF_SAMPLE_READ) in samples of inherited events. */
-static void values_attr(struct perf_event_attr *attr)
-{
-    sampling_dummy_attr(attr);
-    attr->config = PERF_COUNT_SW_CONTEXT_SWITCHES;
-    attr->exclude_kernel = attr->exclude_hv = 0;
-    attr->inherit = 1;
-    steps_attr(attr);
-}
-
 unsigned sampling_extras(struct backend_state *state, const struct plan *plan,
                          uint8_t extra[EXTRAS_MAX])
 {
     static atomic_int values_inherit;
+    struct perf_event_attr attr;
     uint64_t number;
 
     if (!plan->recorder || plan->sampling)
@@ -210,7 +178,15 @@ unsigned sampling_extras(struct backend_state *state, const struct plan *plan,
     extra[0] = EXTRA_DUMMY;
     if (!plan->steps && !plan->lasts)
         return 1;
-    if (!kernel_can(&values_inherit, values_attr))
+    if (!values_inherit) {
+        sampling_dummy_attr(&attr);
+        attr.config = PERF_COUNT_SW_CONTEXT_SWITCHES;
+        attr.exclude_kernel = attr.exclude_hv = 0;
+        attr.inherit = 1;
+        steps_attr(&attr);
+        attr_try(&attr, &values_inherit);
+    }
+    if (values_inherit <= 0) /* before 6.12: no PERF_SAMPLE_READ in samples of inherited events */
         return 1;
     /* EXTRA_END is not enough: it has only the values of the CPU on which the thread exits. */
     extra[0] = EXTRA_SWITCH;
