@@ -399,30 +399,8 @@ void census_listed(struct census *census, pid_t tid, pid_t pid, enum task_state 
                    &(struct census_task){.tid = tid, .pid = pid, .state = state, .asked = true});
 }
 
-/* Adds the children of one thread at the end of the list, so that census_list() visits them later.
- */
-static int list_children(struct census *census, pid_t pid, pid_t tid, struct err *err)
-{
-    char *text = task_text(census, pid, tid, "children"), *at, *end;
-    int rc = 0;
-
-    for (at = text; at && !rc; at = end) {
-        pid_t child = (pid_t)strtol(at, &end, 10);
-        enum task_state state;
-
-        if (end == at || child <= 0)
-            break;
-        if (census_find(census, child))
-            continue;
-        rc = census_admit(census, child, &state, err);
-        if (!rc)
-            census_listed(census, child, child, state);
-    }
-    free(text);
-    return rc;
-}
-
-/* Adds the threads of one process, and its children. */
+/* Adds the threads of one process, and with descendants the children of each thread. These are
+ * added at the end of the list, so that census_list() visits them later. */
 static int list_process(struct census *census, const struct census_task *leader, struct err *err)
 {
     pid_t *tids = NULL;
@@ -430,9 +408,25 @@ static int list_process(struct census *census, const struct census_task *leader,
     int rc = 0;
 
     for (size_t i = 0; i < n && !rc && !is_late(census); i++) {
+        char *text, *at, *end;
+
         census_listed(census, tids[i], leader->pid, leader->state);
-        if (census->plan->descendants)
-            rc = list_children(census, leader->pid, tids[i], err);
+        if (!census->plan->descendants)
+            continue;
+        text = task_text(census, leader->pid, tids[i], "children");
+        for (at = text; at && !rc; at = end) {
+            const pid_t child = (pid_t)strtol(at, &end, 10);
+            enum task_state state;
+
+            if (end == at || child <= 0)
+                break;
+            if (census_find(census, child))
+                continue;
+            rc = census_admit(census, child, &state, err);
+            if (!rc)
+                census_listed(census, child, child, state);
+        }
+        free(text);
     }
     free(tids);
     return rc ? rc : census_check_failed(census, err);
@@ -457,36 +451,35 @@ int census_list(struct census *census, struct err *err)
     return rc;
 }
 
-/* Waits for the records of unknown threads of a process. If one does not come, the first list has
- * missed the thread, or its creator is blocked just before it writes the record. */
-static void process_complete(struct census *census, pid_t pid)
-{
-    pid_t *tids = NULL;
-    size_t n = threads_of(census, pid, &tids);
-
-    for (size_t i = 0; i < n; i++) {
-        bool known = census_find(census, tids[i]);
-
-        for (int k = 0; !known && k < LATE_RECORD_TRIES && census->listening; k++) {
-            known = census_update(census, NULL) || census_find(census, tids[i]) ||
-                    !census_task_exists(census, pid, tids[i]);
-            if (!known)
-                usleep(LATE_RECORD_US);
-        }
-        census->undecided |= !known;
-    }
-    if (!census->listening && !census->plan->descendants)
-        census->undecided |= n != HASH_COUNT(census->by_tid);
-    free(tids);
-}
-
+/* Waits for the records of unknown threads of each process. If one does not come, the first list
+ * has missed the thread, or its creator is blocked just before it writes the record. */
 void census_complete(struct census *census)
 {
     const struct census_task *leader;
 
-    TAILQ_FOREACH (leader, &census->tasks, along)
-        if (leader->tid == leader->pid && leader->state != TASK_OUT && !is_late(census))
-            process_complete(census, leader->pid);
+    TAILQ_FOREACH (leader, &census->tasks, along) {
+        const pid_t pid = leader->pid;
+        pid_t *tids = NULL;
+        size_t n;
+
+        if (leader->tid != pid || leader->state == TASK_OUT || is_late(census))
+            continue;
+        n = threads_of(census, pid, &tids);
+        for (size_t i = 0; i < n; i++) {
+            bool known = census_find(census, tids[i]);
+
+            for (int k = 0; !known && k < LATE_RECORD_TRIES && census->listening; k++) {
+                known = census_update(census, NULL) || census_find(census, tids[i]) ||
+                        !census_task_exists(census, pid, tids[i]);
+                if (!known)
+                    usleep(LATE_RECORD_US);
+            }
+            census->undecided |= !known;
+        }
+        if (!census->listening && !census->plan->descendants)
+            census->undecided |= n != HASH_COUNT(census->by_tid);
+        free(tids);
+    }
 }
 
 /*
