@@ -211,10 +211,13 @@ bool fs_record(struct fs *fs)
 void fs_unlock(struct fs *fs)
 {
     struct work_queue unused = STAILQ_HEAD_INITIALIZER(unused);
+    pthread_cond_t *const wakes = serve_take_signal(fs->serve);
 
     if (fs_record(fs))
         STAILQ_CONCAT(&unused, &fs->kept.unused);
     pthread_mutex_unlock(&fs->lock);
+    if (wakes)
+        pthread_cond_signal(wakes);
     handles_free(&unused);
 }
 

@@ -45,6 +45,7 @@ struct serve {
     bool notifies;     /* a thread sends notifications */
     bool configures;   /* a thread reads the configuration */
     unsigned n_called; /* threads that were woken or started and do not run yet */
+    bool signals;      /* fs_unlock() wakes a thread */
     bool ending;
     uint32_t next_place; /* position in the requests of an earlier worker */
     bool taken_up;       /* no request of an earlier worker is left */
@@ -243,7 +244,8 @@ static bool server_start(struct serve *serve)
     return true;
 }
 
-/* If there is work, wakes or starts one thread, which calls the next one if there is more. */
+/* If there is work, wakes or starts one thread, which calls the next one if there is more. The
+ * thread is woken after the lock is dropped; otherwise it would run only to wait for the lock. */
 static void serve_call(struct serve *serve)
 {
     const struct fs *fs = serve ? serve->fs : NULL;
@@ -260,7 +262,15 @@ static void serve_call(struct serve *serve)
         return;
     }
     serve->n_called++;
-    pthread_cond_signal(&serve->given);
+    serve->signals = true;
+}
+
+pthread_cond_t *serve_take_signal(struct serve *serve)
+{
+    if (!serve || !serve->signals)
+        return NULL;
+    serve->signals = false;
+    return &serve->given;
 }
 
 void serve_wake_thread(struct serve *serve)
@@ -355,6 +365,8 @@ static void server_turn(struct server *server)
     } else if (serve->n_serving < serve->n_slots) {
         server_serve(server);
     } else {
+        if (serve_take_signal(serve)) /* the wait drops the lock without fs_unlock() */
+            pthread_cond_signal(&serve->given);
         serve->n_idle++;
         pthread_cond_wait(&serve->given, &fs->lock);
         serve->n_idle--;

@@ -7,6 +7,7 @@
 
 #include "core/host.h"
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -67,3 +68,5 @@ void serve_stop(struct fs *fs);
 void serve_leave(struct serve *serve);
 /* Needs the lock. Wakes a thread if there is work and this thread will not do it. */
 void serve_wake_thread(struct serve *serve);
+/* Needs the lock. Returns the condition to signal after the lock is dropped, or NULL. */
+pthread_cond_t *serve_take_signal(struct serve *serve);
