@@ -170,11 +170,14 @@ static int cgroup_failed(struct err *err, int rc, const char *path)
 
     switch (rc) {
     case -EXDEV:
-        return err_set(err, P15, "pmcfs cannot see your cgroup root, so it cannot find \"%s\"",
+        return err_set(err, P15,
+                       "pmcfs cannot see your cgroup root, so it cannot find \"%s\": run pmcfs in "
+                       "the host's cgroup namespace",
                        shown);
     case -ENODEV:
         return err_set(err, P09,
-                       "cgroup targets need cgroup v2, and it is not mounted on /sys/fs/cgroup");
+                       "cgroup targets need cgroup v2, and it is not mounted on /sys/fs/cgroup: "
+                       "mount it there");
     case -EMFILE:
     case -ENFILE:
         return err_set(
@@ -182,9 +185,11 @@ static int cgroup_failed(struct err *err, int rc, const char *path)
             "no file descriptor left for cgroup \"%s\": raise LimitNOFILE= of pmcfs.service",
             shown);
     case -ENOMEM:
-        return err_set(err, E32, "no memory for cgroup \"%s\"", shown);
+        return err_set(err, E32, "no memory for cgroup \"%s\": try again later, or release PMCs",
+                       shown);
     case -ENOTDIR:
-        return err_set(err, P33, "\"%s\" is a file, not a cgroup", shown);
+        return err_set(err, P33, "\"%s\" is a file, not a cgroup: write the path of its directory",
+                       shown);
     }
     if (behind)
         return err_set(err, P33, "no cgroup \"%s\": leave out the mount point and write cgroup:%s",
@@ -404,7 +409,8 @@ int linux_cgroup_watch(struct host_state *state, int root, const char *name, uin
     *out = NULL;
     *fd = -1;
     if (!watch)
-        return err_set(err, E32, "no memory for cgroup \"%s\"", text_shown(name));
+        return err_set(err, E32, "no memory for cgroup \"%s\": try again later, or release PMCs",
+                       text_shown(name));
     watch->cgroups = &state->cgroups;
     watch->tag = tag;
     strcpy(watch->name, name);
@@ -424,10 +430,14 @@ int linux_cgroup_watch(struct host_state *state, int root, const char *name, uin
     }
     linux_cgroup_unwatch(watch);
     if (rc == -ENAMETOOLONG)
-        return err_set(err, P14, "reattach=on: a cgroup path may have up to %d parts",
-                       CGROUP_DEPTH_MAX);
+        return err_set(
+            err, P14,
+            "reattach=on: a cgroup path may have up to %d parts: write reattach=off to config",
+            CGROUP_DEPTH_MAX);
     if (rc == -EBADF)
-        return err_set(err, P14, "reattach=on: cgroups cannot be watched here (inotify)");
+        return err_set(
+            err, P14,
+            "reattach=on: cgroups cannot be watched here (inotify): write reattach=off to config");
     if (rc == -ENOSPC)
         return err_set(err, P14,
                        "reattach=on: no inotify watch is left for cgroup \"%s\": raise "

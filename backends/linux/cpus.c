@@ -115,7 +115,8 @@ static int host_cpus_watch(struct host_state *state, struct err *err)
     if (cpus->fd >= 0)
         close(cpus->fd);
     cpus->fd = -1;
-    return err_set(err, P14, "cannot receive CPU hotplug events: %s", err_errno_name(rc));
+    return err_set(err, P14, "cannot receive CPU hotplug events: %s (allow AF_NETLINK sockets)",
+                   err_errno_name(rc));
 }
 
 static int list_refused(const char *name, struct err *err)

@@ -78,7 +78,7 @@ static int host_open(const struct loop *loop, const struct sink *sink, struct ho
 {
     struct host_state *state = calloc(1, sizeof *state);
     if (!state)
-        return err_set(err, E32, "no memory for the list of processes");
+        return err_set(err, E32, "no memory for the list of processes: free memory on this host");
     *state = (struct host_state){.loop = loop, .sink = sink, .self = getpid()};
     state->began_tsc = host_tsc(state);
     state->began_ns = monotonic_ns();
@@ -87,7 +87,9 @@ static int host_open(const struct loop *loop, const struct sink *sink, struct ho
     if (rc == 0 &&
         (ns_identify(state->self, "pid", &state->pidns) < 0 ||
          ns_identify(state->self, "user", &state->userns) < 0 || (cgroup < 0 && cgroup != -ENOENT)))
-        rc = err_set(err, P14, "cannot read /proc/%d/ns, which is needed to distinguish containers",
+        rc = err_set(err, P14,
+                     "cannot read /proc/%d/ns, which is needed to distinguish containers: "
+                     "mount /proc without restrictions",
                      state->self);
     if (rc == 0)
         rc = host_cpus_open(state, err);

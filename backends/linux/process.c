@@ -91,15 +91,18 @@ static int hold_failed(struct err *err, int rc, uint64_t number, bool thread)
     const char *what = thread ? "thread" : "process";
     switch (rc) {
     case -EDEADLK:
-        return err_set(err, P16, "process %" PRIu64 " is pmcfs itself, which cannot be a target",
-                       number);
+        return err_set(
+            err, P16,
+            "process %" PRIu64 " is pmcfs itself, which cannot be a target: write another", number);
     case -EPERM:
         return err_set(err, P15,
                        "pmcfs cannot see your PID namespace, so it cannot find PID %" PRIu64
                        ". Run pmcfs in the host's PID namespace (--pid=host, hostPID: true)",
                        number);
     case -ENOMEM:
-        return err_set(err, E32, "no memory to observe %s %" PRIu64, what, number);
+        return err_set(err, E32,
+                       "no memory to observe %s %" PRIu64 ": try again later, or release PMCs",
+                       what, number);
     case -EMFILE:
     case -ENFILE:
         return err_set(err, P10,
@@ -112,8 +115,8 @@ static int hold_failed(struct err *err, int rc, uint64_t number, bool thread)
         return err_set(err, P13, "%s %" PRIu64 " has been in execve for %d ms: try again", what,
                        number, HELPER_MS);
     }
-    return err_set(err, P14, "cannot open a file descriptor for %s %" PRIu64 ": %s", what, number,
-                   err_errno_name(rc));
+    return err_set(err, P14, "cannot open a file descriptor for %s %" PRIu64 ": %s: try again",
+                   what, number, err_errno_name(rc));
 }
 
 /* The key of a process from its PID and start time. Numbers are not reused within a tick of 10 ms.

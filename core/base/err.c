@@ -75,7 +75,7 @@ int err_set(struct err *err, enum err_id id, const char *format, ...)
 
 int err_nomem(struct err *err)
 {
-    return err_set(err, E32, "no memory");
+    return err_set(err, E32, "no memory: try again later, or release PMCs");
 }
 
 const char *err_errno_name(int code)

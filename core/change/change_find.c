@@ -78,7 +78,8 @@ static int resolve_name(struct change *change, const char *name, struct event *e
         return refuse_kernel(change, name, "");
     if (rc && change->err.id == CS01 && metric_needs(name))
         return err_set(&change->err, P09,
-                       "\"%s\" cannot be counted: this host does not have the event", name);
+                       "\"%s\" cannot be counted: this host does not have the event (see events/)",
+                       name);
     return rc;
 }
 

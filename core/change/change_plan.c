@@ -143,7 +143,8 @@ static int plan_renew(struct change *change, struct move *move, struct rights *r
         move->cgroup_fd = -1;
     } else if (old->cgroup_fd >= 0 &&
                (link->cgroup_fd = fcntl(old->cgroup_fd, F_DUPFD_CLOEXEC, 0)) < 0) {
-        return err_set(&change->err, P14, "cannot duplicate a file descriptor: %s",
+        return err_set(&change->err, P14,
+                       "cannot duplicate a file descriptor: %s (see LimitNOFILE= of pmcfs.service)",
                        err_errno_name(-errno));
     }
     if (!old->proc)
@@ -194,7 +195,8 @@ static int plan_wait(struct change *change, struct move *move, struct rights *ri
     move->root_fd = -1;
     if (link->cgroup_fd >= 0)
         return 0;
-    return err_set(&change->err, P14, "cannot duplicate a file descriptor: %s",
+    return err_set(&change->err, P14,
+                   "cannot duplicate a file descriptor: %s (see LimitNOFILE= of pmcfs.service)",
                    err_errno_name(-errno));
 }
 

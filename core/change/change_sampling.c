@@ -96,9 +96,10 @@ static int check_off_cpu(struct change *change)
     if (!settings->word[KEY_OFFCPU])
         return 0;
     if (!change->log.limits.off_cpu)
-        return err_set(&change->err, P09,
-                       "offcpu=on: the backend %s does not record when threads run again",
-                       change->engine->backend->name);
+        return err_set(
+            &change->err, P09,
+            "offcpu=on: the backend %s does not record when threads run again: write offcpu=off",
+            change->engine->backend->name);
     if (!mode_table[settings->mode].system && (period == UINT64_MAX || period == 1) &&
         settings_number(settings, KEY_FREQ) == UINT64_MAX &&
         (!event ||

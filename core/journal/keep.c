@@ -185,7 +185,8 @@ static bool check_record(void *arg, const struct journal_record *record)
     bool same = i == len && now.len == len;
     if (!same) {
         i -= i < 60 ? i : 60; /* show some text before the difference as well */
-        err_set(check->err, P14, "kind %u, %llu is not what its record says: %.*s --- %.120s",
+        err_set(check->err, P14,
+                "kind %u, %llu differs from its record (report this bug of pmcfs): %.*s --- %.120s",
                 record->kind, (unsigned long long)record->id, (int)(len - i < 120 ? len - i : 120),
                 record->text + i, text + i);
     }

@@ -321,7 +321,9 @@ static bool record_load(void *arg, const struct journal_record *record)
     bool fine = load_text(&load, kinds[record->kind], record->text, journal_text_len(record));
 
     if (!fine)
-        err_set(all->err, P14, "a record of the journal (kind %u, %llu) cannot be read: %.300s",
+        err_set(all->err, P14,
+                "a record of the journal (kind %u, %llu) cannot be read (report this bug of "
+                "pmcfs): %.300s",
                 record->kind, (unsigned long long)record->id, text_shown(record->text));
     return fine;
 }

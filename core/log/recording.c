@@ -95,10 +95,12 @@ int recording_new(const struct recording_plan *plan, struct recording **out, str
     int rc;
 
     if (!plan->backend->recorder_new)
-        return err_set(err, P09, "the backend \"%s\" cannot record", plan->backend->name);
+        return err_set(err, P09, "the backend \"%s\" cannot record: write log=off",
+                       plan->backend->name);
     recording = recording_alloc(plan, (const uint64_t[2]){0});
     if (!recording)
-        return err_set(err, E32, "no memory to record the counters");
+        return err_set(err, E32,
+                       "no memory to record the counters: try again later, or release PMCs");
     rc = plan->backend->recorder_new(plan->backend_state, &wanted, &recording->recorder, err);
     if (rc != 0) {
         recording->recorder = NULL;

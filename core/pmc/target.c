@@ -376,7 +376,7 @@ int proc_watch(struct proc *proc, struct err *err)
     proc->watched = rc == 0 || rc == -ENOTSUP;
     if (proc->watched)
         return 0;
-    return err_set(err, P14, "cannot watch process %d for its exit: %s",
+    return err_set(err, P14, "cannot watch process %d for its exit: %s: try again",
                    (int)host->process_pid(proc->process), err_errno_name(rc));
 }
 

@@ -444,7 +444,8 @@ static int remark_put(struct call *call, struct pmc *pmc, uint64_t time_ns)
                                             .text_len = call->len});
     if (!pmc_keeps_log(pmc)) {
         buf_free(&record);
-        return err_set(&call->err, X14, "no memory for the log of %s", pmc->name);
+        return err_set(&call->err, X14,
+                       "no memory for the log of %s: try again later, or release PMCs", pmc->name);
     }
     if (call->len > RECORD_MAX - sizeof(struct record_note))
         rc = -E2BIG; /* the record would have only a part of the text */

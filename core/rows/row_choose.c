@@ -335,7 +335,9 @@ int rows_reserve(struct rows *rows, struct claim *claim, const char *what, struc
     if (vec_push(&class->claims, claim) != 0) {
         for (unsigned i = 0; i < claim->n; i++)
             claim->member[i].got = 0;
-        return err_set(err, E32, "no memory to reserve a row for \"%s\"", what);
+        return err_set(err, E32,
+                       "no memory to reserve a row for \"%s\": try again later, or release PMCs",
+                       what);
     }
     claim_book(rows, claim);
     return 0;
@@ -616,8 +618,10 @@ int rows_arrange(struct rows *rows, struct claim *claim,
     if (done)
         return 0;
     if (search.no_memory)
-        return err_set(err, E32, "no memory to arrange the rows of class \"%s\"",
-                       class->info->name);
+        return err_set(
+            err, E32,
+            "no memory to arrange the rows of class \"%s\": try again later, or release PMCs",
+            class->info->name);
     return err_set(err, E05,
                    "other PMCs of the same process hold the rows of class \"%s\" that could count "
                    "this one%s: detach one of them, or write multiplex=on",

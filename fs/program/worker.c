@@ -84,7 +84,7 @@ static bool fs_load(struct fs *fs, const struct tunables *tunables, struct err *
 
     fs->tree.engine = engine_new(tunables);
     if (!fs->tree.engine) {
-        err_set(err, E32, "no memory");
+        err_nomem(err);
         return false;
     }
     fs->tree.engine->reserved = file_reserved;
@@ -97,7 +97,7 @@ static bool fs_load(struct fs *fs, const struct tunables *tunables, struct err *
     engine_probe(fs->tree.engine);
     fs->tree.engine->unlock = &fs_unlock_ops;
     if (!journal_each(journal, JOURNAL_OPEN_FILE, file_load, fs)) {
-        err_set(err, P14, "an open file's record cannot be read");
+        err_set(err, P14, "an open file's record cannot be read: report this bug of pmcfs");
         return false;
     }
     engine_set_journal(fs->tree.engine, journal);

@@ -22,8 +22,8 @@ static int rights_failed(struct call *call, int rc)
                        "no file descriptor was left to check the rights of thread %d: raise "
                        "LimitNOFILE= of pmcfs.service",
                        (int)call->tid);
-    return err_set(&call->err, P14, "cannot check the rights of thread %d: %s", (int)call->tid,
-                   strerror(-rc));
+    return err_set(&call->err, P14, "cannot check the rights of thread %d: %s: try again",
+                   (int)call->tid, strerror(-rc));
 }
 
 static int rights_begin(struct request *rq)

@@ -157,7 +157,7 @@ static int stream_done(struct request *rq)
             place->len = rest;
             place->taken = 0;
             if (!text_set(kept, &place->text, rq->out.data + n, rest))
-                return err_set(&rq->call.err, E32, "no memory");
+                return err_nomem(&rq->call.err);
         }
     }
     if (rq->off != place->base || rq->slice_len == 0)
@@ -207,7 +207,7 @@ static int read_done(struct request *rq)
     int rc = CALL_DONE;
 
     if (rq->out.failed)
-        return err_set(&rq->call.err, E32, "no memory");
+        return err_nomem(&rq->call.err);
     if (rq->node.row->stream)
         rc = stream_done(rq);
     else if (!rq->slice)
@@ -346,7 +346,7 @@ static int command_check(struct request *rq)
     if (len > 0 && (text[len - 1] == '\n' || text[len - 1] == '\0'))
         len--;
     if (len == 0 && !(call->open && call->open->began)) /* blank lines of a list are accepted */
-        return err_set(&call->err, P05, "the command is empty");
+        return err_set(&call->err, P05, "the command is empty: write a command");
     if (memchr(text, '\0', len))
         return err_set(&call->err, P05, "the command contains a NUL byte: write text");
     rq->text[len] = '\0';

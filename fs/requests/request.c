@@ -113,7 +113,7 @@ int request_make_handle(struct request *rq)
         return 0;
     handle = handle_make(&rq->fs->handles, rq->fh);
     if (!handle)
-        return err_set(&rq->call.err, E32, "no memory");
+        return err_nomem(&rq->call.err);
     rq->call.open = &handle->open;
     rq->call.open->instance = rq->call.instance->id;
     rc = open_file_hold(&rq->call, NULL);

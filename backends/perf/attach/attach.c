@@ -146,7 +146,9 @@ static int open_task(struct attach *attach, struct census_task *task)
     if (!task->groups)
         task->groups = malloc((size_t)attach->shape->spread * attach->shape->stride * sizeof(int));
     if (!task->groups)
-        return err_set(attach->err, E32, "no memory for the descriptors of a thread");
+        return err_set(
+            attach->err, E32,
+            "no memory for the descriptors of a thread: try again later, or release PMCs");
     task->begin_ns = monotonic_ns();
     rc = task_open(attach->shape, task->tid, task->groups, &failed);
     task->end_ns = monotonic_ns();
@@ -347,7 +349,10 @@ static int attach_cover(struct attach *attach, struct counter *counter)
                             task->tid == task->pid && task->pid != attach->plan->target.pid &&
                             process_lives(task->pid);
     counter->covered = covered_new(attach->state->sideband, counter, census_cover, &attach->census);
-    return counter->covered ? 0 : err_set(attach->err, E32, "no memory for the covered processes");
+    return counter->covered
+               ? 0
+               : err_set(attach->err, E32,
+                         "no memory for the covered processes: try again later, or release PMCs");
 }
 
 /* Moves the groups of all open tasks to the counter. */
@@ -358,7 +363,8 @@ static int attach_groups(struct attach *attach, struct counter *counter)
     const struct census_task *task;
 
     if (!counter_make_groups(counter, n * counter->shape.spread))
-        return err_set(attach->err, E32, "no memory for %u groups of events", n);
+        return err_set(attach->err, E32,
+                       "no memory for %u groups of events: try again later, or release PMCs", n);
     n = 0;
     TAILQ_FOREACH (task, &census->tasks, along) {
         if (task->state != TASK_OPEN)
@@ -447,7 +453,7 @@ int perf_attach(struct backend_state *state, const struct plan *plan, struct cou
 
     *out = NULL;
     if (!counter)
-        return err_set(err, E32, "no memory for a counter");
+        return err_set(err, E32, "no memory for a counter: try again later, or release PMCs");
     attach.shape = &counter->shape;
     event_set_deadline(plan->deadline_ns);
     rc = counter_scope_is_process(counter) ? attach_tasks(&attach, counter)
@@ -456,10 +462,14 @@ int perf_attach(struct backend_state *state, const struct plan *plan, struct cou
     if (!rc) {
         rc = output_begin(counter, plan, false);
         if (rc == -ENOMEM)
-            rc = err_set(err, E32, "no memory to record %u tasks or CPUs", counter->n_groups);
+            rc = err_set(err, E32,
+                         "no memory to record %u tasks or CPUs: try again later, or release PMCs",
+                         counter->n_groups);
         else if (rc)
-            rc = err_set(err, P14, "the kernel refused to record %u tasks or CPUs: %s",
-                         counter->n_groups, err_errno_name(rc));
+            rc = err_set(
+                err, P14,
+                "the kernel refused to record %u tasks or CPUs: %s: try again, or write log=off",
+                counter->n_groups, err_errno_name(rc));
     }
     if (rc) {
         perf_free(counter);

@@ -45,7 +45,8 @@ int census_check_failed(const struct census *census, struct err *err)
     if (!census->failed)
         return 0;
     if (census->failed == -ENOMEM)
-        return err_set(err, E32, "no memory for the list of threads");
+        return err_set(err, E32,
+                       "no memory for the list of threads: try again later, or release PMCs");
     return err_set(err, P10,
                    "no file descriptor was left to list the threads of process %d: raise "
                    "LimitNOFILE= of pmcfs.service",

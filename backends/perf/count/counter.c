@@ -388,14 +388,18 @@ int perf_start(struct counter *counter, struct err *err)
         if (!was_on)
             output_untrack(counter, false);
         if (rc == -ENOMEM)
-            return err_set(err, E32, "no memory to start a counter of %u tasks or CPUs",
+            return err_set(err, E32,
+                           "no memory to start a counter of %u tasks or CPUs: try again later, or "
+                           "release PMCs",
                            counter->n_groups);
         if (rc == -EMFILE || rc == -ENFILE)
             return err_set(err, P10,
                            "no file descriptor was left to start a counter of %u tasks: raise "
                            "LimitNOFILE= of pmcfs.service",
                            counter->n_groups);
-        return err_set(err, P14, "the kernel refused to start a counter of %u tasks or CPUs",
+        return err_set(err, P14,
+                       "the kernel refused to start a counter of %u tasks or CPUs: write \"stop\", "
+                       "then \"start\" to ctl",
                        counter->n_groups);
     }
     follow_switch(counter, true, armed);

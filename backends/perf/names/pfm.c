@@ -152,7 +152,8 @@ static int refuse_modifier(const struct found *found, struct word part, struct e
     near_init(&near, name);
     for (int i = -1; (i = attr_next(&found->event, i, &attr)) >= 0;)
         near_offer(&near, attr.name);
-    return err_set(err, CS03, "%s has no unit mask or modifier \"" WORD_FMT "\"%s",
+    return err_set(err, CS03,
+                   "%s has no unit mask or modifier \"" WORD_FMT "\"%s; see its file in events/",
                    found->event.name, WORD_ARG(name), near_text(&near));
 }
 
@@ -322,9 +323,10 @@ int pfm_parse(struct spec *spec, struct word *text, struct err *err)
         return refuse_masks(&found, name, err);
     case PFM_ERR_ATTR_VAL:
     case PFM_ERR_TOOSMALL:
-        return err_set(err, CS04, "a value in \"%s\" is out of range", name);
+        return err_set(err, CS04, "a value in \"%s\" is out of range: write a smaller one", name);
     default:
-        return err_set(err, CS03, "libpfm4 refuses \"%s\": %s", name, pfm_strerror(rc));
+        return err_set(err, CS03, "libpfm4 refuses \"%s\": %s (see its file in events/)", name,
+                       pfm_strerror(rc));
     }
 }
 

@@ -132,7 +132,9 @@ static int put_field(struct spec *spec, const struct qualifier *qualifier, uint6
                        "has: write the processor's own event",
                        qualifier->name, spec->resolved);
     if (!format_put(format, value, &spec->event.code[CODE_CONFIG]))
-        return err_set(err, CS04, "%s=%llu is too large: %s has %u bits on this processor",
+        return err_set(err, CS04,
+                       "%s=%llu is too large: write a smaller number, because %s has %u bits on "
+                       "this processor",
                        qualifier->name, (unsigned long long)value, format->name,
                        format_bits(format));
     spec_append(spec, qualifier->takes == FLAG ? ",%s=%llu" : ",%s=0x%llx", qualifier->fields[0],

@@ -1,6 +1,6 @@
 /*
  * Resolves the spelling of an event: chooses the parser, applies modifiers and qualifiers, adds the
- * rights that the event needs, and asks the kernel whether it can be opened.
+ * rights that the event needs, and checks whether the kernel can open it.
  */
 #include "backends/perf/names/spec.h"
 
@@ -449,8 +449,11 @@ int perf_verify(struct backend_state *state, struct event *event, struct err *er
 
 #ifndef PERF_ATTR_SIZE_VER8
     if (event->code[CODE_CONFIG3])
-        return err_set(err, P09, "\"%s\" needs config3, which this build of pmcfs does not support",
-                       event->resolved);
+        return err_set(
+            err, P09,
+            "\"%s\" needs config3, which this build of pmcfs does not support: build it with "
+            "the headers of a newer kernel",
+            event->resolved);
 #endif
     if (!pmu_still_exists(state->pmus, pmu))
         return err_set(err, P09,

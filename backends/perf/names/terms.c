@@ -86,7 +86,8 @@ static int take_value(struct spec *spec, struct word name, struct word value, bo
                        WORD_ARG(value), WORD_ARG(name));
     if (!format_put(format, number, &spec->event.code[CODE_CONFIG]))
         return err_set(err, CS04,
-                       WORD_FMT "=" WORD_FMT " is too large: " WORD_FMT
+                       WORD_FMT "=" WORD_FMT
+                                " is too large: write a smaller number, because " WORD_FMT
                                 " has %u bits on this processor",
                        WORD_ARG(name), WORD_ARG(value), WORD_ARG(name), format_bits(format));
     spec_append(spec, "%s=0x%llx", format->name, (unsigned long long)number);

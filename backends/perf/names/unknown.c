@@ -68,7 +68,8 @@ static int refuse_other_processor(struct spec *spec, struct word text, struct wo
         return -ENOENT;
     if (spec->state->pmus->no_core[0])
         return spec_use_core(spec, text, err);
-    return err_set(err, CS01, "\"" WORD_FMT "\" is an event of other processors", WORD_ARG(text));
+    return err_set(err, CS01, "\"" WORD_FMT "\" is an event of other processors: see events/",
+                   WORD_ARG(text));
 }
 
 /* Offers the listed events in the form in which they must be written (PMU/EVENT/). */

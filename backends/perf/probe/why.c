@@ -195,7 +195,7 @@ static const struct why_row {
     {ENFILE, 0, P10, "the host has no file descriptor left: raise fs.file-max"},
     {EOVERFLOW, 0, P09,
      "depth is larger than kernel.perf_event_max_stack allows for \"%e\": write a smaller depth"},
-    {ENOMEM, 0, E32, "the kernel had no memory for \"%e\""},
+    {ENOMEM, 0, E32, "the kernel had no memory for \"%e\": try again later, or release PMCs"},
     {E2BIG, MEMBER, CS08,
      "the set has more events than the kernel reads at once: leave out \"%e\""},
     {E2BIG, 0, P09, "this kernel (%k) is too old for a setting of \"%e\""},

@@ -341,7 +341,8 @@ int perf_recorder_new(struct backend_state *state, const struct recorder_plan *p
 
     *out = NULL;
     if (!recorder)
-        return err_set(err, E32, "no memory for the record buffers");
+        return err_set(err, E32,
+                       "no memory for the record buffers: try again later, or release PMCs");
     recorder->taken_block = arena_alloc(recorder->n_cpus * sizeof(struct ring_taken));
     cpus_init(&online);
     state->host->cpus_online(state->host_state, &online);
