@@ -176,8 +176,9 @@ struct check {
 };
 
 /*
- * The first thread loses its memory, and with it some protection, when it exits. Results that
- * depend on that are one of these instead of 0, -EPERM or -ESRCH.
+ * Results that depend on the first thread: only it passed, or only it was refused.
+ * leader_decides() skips it if it has exited, because it has then lost its memory and with it some
+ * protection.
  */
 enum {
     ONLY_LEADER_PASSED = -ECHILD,

@@ -26,11 +26,12 @@ const struct key_row key_table[KEYS] = {
         {"event", "see EVENTS", "", PLACE_ANY, true,
          "the event, or the first event of a set. Repeat the key for a set of several events",
          "PMCALLOCATE, PMIOSETUP, cpc_set_add_request"},
-    [KEY_MODE] = {"mode", "process-counting, process-sampling, system-counting, system-sampling",
-                  "see MODES", PLACE_ANY, true,
-                  "the scope and the use of the PMC. Until it is written, the event, the targets, "
-                  "period and freq determine it",
-                  "PMC_MODE_*"},
+    [KEY_MODE] =
+        {"mode", "process-counting, process-sampling, system-counting, system-sampling",
+         "see MODES", PLACE_ANY, true,
+         "whether to count or sample, for processes or for CPUs. Until you write a mode, pmcfs "
+         "chooses it from the event, the targets, period and freq",
+         "PMC_MODE_*"},
     [KEY_AUTOSTART] = {"autostart", "on, off", "on", PLACE_ANY, false,
                        "start an allocated or exited PMC when a target is attached", "",
                        SHAPE_SWITCH, 1},
@@ -105,8 +106,8 @@ const struct key_row key_table[KEYS] = {
                  "keep a log of samples and other records", "CONFIGURELOG", SHAPE_SWITCH, 1},
     [KEY_LOGSIZE] =
         {"logsize", "bytes, default", "nbuffers × logbuffersize", PLACE_ANY, false,
-         "size of the log in bytes, at most the default; the superuser may give up to the "
-         "tunable max_log_per_user",
+         "maximum size of the log in bytes. Users can write at most the default, and the superuser "
+         "at most the tunable max_log_per_user",
          "nbuffers × logbuffersize", SHAPE_OFF_NUMBER, 0, 4096, UINT64_C(1) << 40, "default",
          "bytes", "1 MiB is 1048576"},
     [KEY_NOTIFY] = {"notify", "N, off", "off", PLACE_ANY, false,
@@ -116,8 +117,9 @@ const struct key_row key_table[KEYS] = {
                      "lines in metrics.prom: one for the PMC, or one for each CPU that it counts",
                      "", SHAPE_WORDS, METRICS_SUM},
     [KEY_LIFETIME] = {"lifetime", "mount, owner, open", "mount", PLACE_ANY, false,
-                      "when the PMC is released without rmdir: at unmount, when the writing "
-                      "process exits, or when the open file is closed",
+                      "when pmcfs releases the PMC: at unmount, when the process that wrote this "
+                      "exits, or when the file that it was written to is closed. You can always "
+                      "release it with rmdir",
                       "owner process", SHAPE_WORDS, LIFETIME_MOUNT},
     [KEY_REATTACH] = {"reattach", "on, off", "off", PLACE_ANY, false,
                       "wait for the targets cgroup:/PATH that do not exist or were removed, and "
@@ -412,10 +414,10 @@ static int word_set(struct settings *settings, enum key key, struct word value, 
     bool on = false, is_switch = word_bool(value, &on);
 
     if ((key == KEY_KGMON || key == KEY_FORCE) && on)
-        return err_set(
-            err, P09,
-            "%s=on is not supported: hwpmc has the flag, but it has no effect there either",
-            key_table[key].name);
+        return err_set(err, P09,
+                       "%s=on is not supported: hwpmc has the flag, but it has no effect there "
+                       "either: write %s=off",
+                       key_table[key].name, key_table[key].name);
     if (key_table[key].shape == SHAPE_WORDS) {
         const struct word plain = on ? (struct word){"on", 2} : (struct word){"off", 3};
         uint8_t *index = &settings->word[key];

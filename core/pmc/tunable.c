@@ -74,8 +74,8 @@ static const struct tunable_row rows[TUNABLE_COUNT] = {
          NEW_TARGETS},
     [TUNABLE_MAX_LOG_PER_USER] =
         {"max_log_per_user", TUNABLE_NUMBER, false, false, 256 << 20, 0, INT64_MAX,
-         "maximum bytes of the logs of one user's PMCs, and 16 MiB more for open files; limited to "
-         "a quarter of the memory that the cgroups of pmcfs have at start",
+         "maximum bytes of the logs of all PMCs of one user. Open files may use 16 MiB more. At "
+         "most a quarter of the memory that the cgroups of pmcfs allow at start",
          AT_ONCE},
     [TUNABLE_MAX_WAITING_PER_USER] = {"max_waiting_per_user", TUNABLE_NUMBER, false, false, 1000, 1,
                                       MANY, "maximum number of waiting reads and polls of one user",
