@@ -148,7 +148,8 @@ static const struct why_row {
      "v2 only"},
     {ENOENT, PROCESSOR, P09, "this processor has no hardware counter for \"%e\""},
     {ENOENT, TRACEPOINT, P09,
-     "the tracepoint \"%e\" no longer exists, because its kernel module was unloaded"},
+     "the tracepoint \"%e\" no longer exists, because its kernel module was unloaded: load it "
+     "again"},
     {ENOENT, SOFTWARE, P09, "this kernel (%k) does not have \"%e\": it is too old"},
     {ENOENT, 0, P09, "the PMU of \"%e\" no longer exists: see info/classes"},
     {ENXIO, 0, P09, "this host does not have the hardware that counts \"%e\""},
@@ -165,7 +166,7 @@ static const struct why_row {
      "the PMU of \"%e\" cannot be sampled: count it, without period and freq"},
     {EINVAL, FREQUENCY, P09,
      "\"%e\" cannot be sampled at this freq: the kernel now allows at most "
-     "kernel.perf_event_max_sample_rate per second, which falls under load"},
+     "kernel.perf_event_max_sample_rate per second, which falls under load: write a lower freq"},
     {EINVAL, PROCESSOR, P09,
      "the PMU refuses the encoding of \"%e\": it has reserved bits, or a combination that the PMU "
      "does not have"},
@@ -178,7 +179,8 @@ static const struct why_row {
      "the processor refuses the breakpoint \"%e\": the address is not aligned, or it lacks this "
      "length or access (x86 needs rw for reads)"},
     {EINVAL, EXCLUDING, P09,
-     "the PMU cannot count \"%e\" for user or kernel mode alone, or not for a process"},
+     "the PMU cannot count \"%e\" for user or kernel mode alone (write user=on and kernel=on), "
+     "or not for a process (write cpuN to target)"},
     {EINVAL, CHECK, P09,
      "the PMU refuses the encoding of \"%e\": it does not have this event, or these bits of it"},
     {EINVAL, 0, P09, "the kernel refuses the encoding of \"%e\" for %t"},
@@ -188,7 +190,8 @@ static const struct why_row {
     {ENOSPC, 0, E05,
      "no breakpoint register or counter is left for \"%e\" on %t: release other PMCs"},
     {EBUSY, CHECK, P09,
-     "another user of perf, a driver or the kernel (NMI watchdog?) holds the PMU of \"%e\""},
+     "another user of perf, a driver or the kernel (NMI watchdog?) holds the PMU of \"%e\": "
+     "stop it, or try again later"},
     {EBUSY, 0, E05, "another user holds the PMU of \"%e\" exclusively: try again later"},
     {EMFILE, 0, P10,
      "no file descriptor was left to open \"%e\": raise LimitNOFILE= of pmcfs.service"},
