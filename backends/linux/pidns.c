@@ -24,7 +24,7 @@
 
 #define DEPTH_MAX 33 /* 32 nested namespaces and the outermost one */
 
-#define PLACES 8192 /* size of the cache of a view; direct-mapped */
+#define SLOTS 8192 /* size of the cache of a view; direct-mapped */
 
 /* Limits reads of /proc per interval, because the users of the namespace determine the number of
  * tasks. */
@@ -41,10 +41,10 @@ struct pid_view {
     struct pidns ns;
     unsigned n_reads;
     uint64_t reads_end_ns; /* end of the interval */
-    struct place {
+    struct slot {
         pid_t pid; /* 0: empty */
         pid_t number;
-    } place[PLACES];
+    } slot[SLOTS];
 };
 
 /*
@@ -239,11 +239,11 @@ void linux_view_keep(struct pid_view *view)
 /* Caches missing numbers too, which would otherwise be read for each record. */
 pid_t linux_view_pid(struct pid_view *view, pid_t pid)
 {
-    struct place *place = &view->place[(unsigned)pid % PLACES];
+    struct slot *slot = &view->slot[(unsigned)pid % SLOTS];
     if (pid <= 0)
         return 0;
-    if (place->pid == pid)
-        return place->number;
+    if (slot->pid == pid)
+        return slot->number;
 
     const uint64_t now = monotonic_ns();
     if (now >= view->reads_end_ns) {
@@ -252,15 +252,15 @@ pid_t linux_view_pid(struct pid_view *view, pid_t pid)
     }
     if (view->n_reads++ >= READS_MAX)
         return 0;
-    *place = (struct place){pid, number_in(&view->ns, pid, 0)};
-    return place->number;
+    *slot = (struct slot){pid, number_in(&view->ns, pid, 0)};
+    return slot->number;
 }
 
 void linux_view_forget(struct pid_view *view, pid_t pid)
 {
-    struct place *place = &view->place[(unsigned)pid % PLACES];
-    if (place->pid == pid)
-        place->pid = 0;
+    struct slot *slot = &view->slot[(unsigned)pid % SLOTS];
+    if (slot->pid == pid)
+        slot->pid = 0;
 }
 
 void linux_view_print(const struct pid_view *view, struct buf *out)

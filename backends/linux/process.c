@@ -36,7 +36,7 @@ struct process {
     atomic_bool watched;
 };
 
-/* Opens a pidfd of the process of a thread; *pid is the process. Returns it or -errno. */
+/* Opens a pidfd of the process of a thread; *pid is the process. Returns the pidfd or -errno. */
 static int task_hold(const struct host_state *state, pid_t task, pid_t *pid)
 {
     int fd = (int)syscall(SYS_pidfd_open, task, 0);

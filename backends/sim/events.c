@@ -94,7 +94,7 @@ static uint64_t table_fits(const struct shape *shape, unsigned class_index,
     return fits[event->fit];
 }
 
-/* Returns true if the class can count the event on this machine. */
+/* Returns true if the class can count the event on the simulated host. */
 static bool table_counts(const struct shape *shape, unsigned class_index,
                          const struct sim_event *event)
 {

@@ -1,5 +1,5 @@
 /*
- * The simulated PMU as a struct backend. Mount options describe the machine:
+ * The simulated PMU as a struct backend. Mount options describe the simulated host:
  *
  *   sim_cpus=4                       CPUs 0-3; a list ("0-1,3", "5-5") gives sparse numbers
  *   sim_offline=LIST                 CPUs of sim_cpus that are always offline

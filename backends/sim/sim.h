@@ -1,6 +1,6 @@
 /*
  * The simulated PMU. Only the PMU is simulated: processes, clock and rights are the host's, so a
- * mount behaves as on a machine with such a PMU, and a test with a fake clock knows every value.
+ * mount behaves as on a host with such a PMU, and with a fake clock a test can compute every value.
  * Functions without a comment are members of struct backend (core/backend.h), which describes them.
  */
 #pragma once
@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <sys/queue.h>
 
-/* ---- sim.c: the CPUs of the simulated machine and the classes of its counters ---- */
+/* ---- sim.c: the CPUs of the simulated host and the classes of its counters ---- */
 
 #define SHAPE_CLASSES 8 /* "software" included, which is the last */
 #define SHAPE_ROWS    64

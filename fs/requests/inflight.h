@@ -119,7 +119,7 @@ const void *inflight_bytes(const struct inflight_request *request);
  * Thread-safe. */
 bool inflight_interrupt(struct inflight *inflight, uint64_t number);
 bool inflight_interrupted(const struct inflight_request *request);
-/* The request is finished. */
+/* Frees the slot or place of a finished request. */
 void inflight_done(struct inflight_request *request);
 /* Replies with -code (0: success). Returns false if the kernel no longer waits for it (ENOENT). */
 bool inflight_reply(const struct inflight *inflight, uint64_t number, int code);

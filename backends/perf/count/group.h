@@ -82,5 +82,4 @@ int group_open(const struct shape *shape, pid_t pid, int cpu, int *group,
  * are in the first group. */
 int task_open(const struct shape *shape, pid_t tid, int *groups,
               const struct perf_event_attr **failed);
-/* Closes n groups. */
 void groups_close(const struct shape *shape, int *groups, unsigned n);

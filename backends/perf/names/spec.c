@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Tried in this order. */
+/* Parsers of the ways to write an event, tried in this order. */
 static int (*const spellings[])(struct spec *spec, struct word *text, struct err *err) = {
     generic_parse,    /* cycles, page-faults, PERF_COUNT_HW_CPU_CYCLES, generic/tot_ins */
     breakpoint_parse, /* mem:0x1234:rw */

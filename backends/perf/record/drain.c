@@ -30,7 +30,7 @@ enum {
 
 /* ---- one ring ---- */
 
-/* Sets next_ns. */
+/* Sets next_ns, the time of the oldest unread record of the ring, if there is one. */
 static void ring_find_next(struct ring *ring)
 {
     const struct record *head;
