@@ -1,6 +1,6 @@
 /*
  * Counters: creation, output to the recorder's rings, start and stop, and end. attach.c opens the
- * groups, group.c reads them.
+ * groups, read.c reads them.
  */
 #include "backends/perf/count/counter.h"
 

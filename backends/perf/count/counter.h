@@ -89,8 +89,8 @@ int perf_attach(struct backend_state *state, const struct plan *plan, struct cou
 void perf_track(struct counter *counter);
 int perf_start(struct counter *counter, struct err *err);
 int perf_stop(struct counter *counter);
-int perf_read(struct counter *counter, struct reading *out, bool patient); /* group.c */
-unsigned perf_cost(const struct counter *counter);                         /* group.c */
+int perf_read(struct counter *counter, struct reading *out, bool patient); /* read.c */
+unsigned perf_cost(const struct counter *counter);                         /* read.c */
 /* Calls fn for every process that is known to be covered. Makes no system calls. */
 void perf_processes(const struct counter *counter, void (*fn)(void *arg, pid_t pid), void *arg);
 void perf_facts_of(const struct counter *counter, struct counter_facts *out);

@@ -1,13 +1,10 @@
 /*
- * Groups: their attrs, opening, and reading. A read adds up the groups of each task and the tasks
- * of a counter, and detects and revives groups that have lost their hardware counters.
+ * Groups: their attrs, opening, and closing.
  */
 #include "backends/perf/count/group.h"
 
-#include "backends/perf/count/counter.h"
 #include "backends/perf/probe/pmu.h"
 #include "backends/perf/record/sampling.h"
-#include "core/base/clock.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>
@@ -18,12 +15,7 @@
 
 enum {
     SWAPPED_TRIES = 16, /* the leader may be in a child at the moment: the kernel swaps contexts */
-    PARTED_TRIES = 500, /* for a task that creates children all the time */
-    CHILD_TRIES = 12,
-    CHILD_SPINS = 4,        /* tries without a pause */
-    CHILD_PAUSE_NS = 50000, /* the first pause; each is twice as long, 13 ms in all */
-    GAP_NS = 1000000,
-    ALONE_BYTES = 3 * sizeof(uint64_t)
+    PARTED_TRIES = 500  /* for a task that creates children all the time */
 };
 
 static bool plan_is_hardware(const struct plan_event *event)
@@ -109,16 +101,6 @@ static void shape_attrs(struct shape *shape, struct backend_state *state, const 
     SHAPE_EXIT_WATCH(shape)->watermark = 1;
 }
 
-/* Returns the flags (enum code_flag) of all events of a plan. */
-static uint64_t plan_flags(const struct plan *plan)
-{
-    uint64_t flags = 0;
-
-    for (unsigned i = 0; i < plan->n; i++)
-        flags |= plan->events[i].event->code[CODE_FLAGS];
-    return flags;
-}
-
 /*
  * Sets shape->spread and ->place. A task that writes records has a group for each possible CPU,
  * also for those that are offline now. Generic events of a hybrid processor are counted only on
@@ -129,11 +111,12 @@ static int shape_spread(struct shape *shape, const struct backend_state *state,
 {
     const struct pmus *pmus = state->pmus;
     const bool tasks = plan_is_of_tasks(plan), records = tasks && plan->recorder;
-    const bool every_core = plan_flags(plan) & CODE_EVERY_CORE;
+    bool every_core = false, ok = true;
     struct cpus cpus;
     unsigned n = 0;
-    bool ok = true;
 
+    for (unsigned i = 0; i < plan->n; i++)
+        every_core |= plan->events[i].event->code[CODE_FLAGS] & CODE_EVERY_CORE;
     cpus_init(&cpus);
     if (records && every_core)
         ok = cpus_copy(&cpus, &pmus_kind(state->pmus, PMU_CORES)->cpus);
@@ -325,252 +308,4 @@ int task_open(const struct shape *shape, pid_t tid, int *groups,
             groups_close(shape, groups, i);
     }
     return rc;
-}
-
-/* ---- read ---- */
-
-/* Result of read() for a group with both times. A single event has its value instead of n, and
- * no value[]. */
-struct group_text {
-    uint64_t n;
-    union {
-        struct {
-            uint64_t enabled_ns, running_ns;
-            uint64_t value[SET_MAX + EXTRAS_MAX];
-        };
-        uint64_t words[2 + SET_MAX + EXTRAS_MAX];
-    };
-};
-
-static void words_copy(uint64_t *to, const uint64_t *from, unsigned n)
-{
-    for (unsigned i = 0; i < n; i++)
-        __atomic_store_n(&to[i], __atomic_load_n(&from[i], __ATOMIC_RELAXED), __ATOMIC_RELAXED);
-}
-
-/* Reads one descriptor. Returns 1, 0 if the group has no hardware counter, or -EIO. While a child
- * is being created or exits the read fails with ECHILD: tries again, after some tries with pauses,
- * as the child needs a CPU; instead of a pause returns -EAGAIN if not patient. */
-static int fd_read(int fd, struct group_text *text, bool patient)
-{
-    for (int i = 0; i < CHILD_TRIES; i++) {
-        if (i >= CHILD_SPINS && !patient)
-            return -EAGAIN;
-        if (i >= CHILD_SPINS) {
-            const struct timespec pause = {.tv_nsec = (long)CHILD_PAUSE_NS << (i - CHILD_SPINS)};
-
-            nanosleep(&pause, NULL);
-        }
-        ssize_t got = read(fd, text, sizeof *text);
-
-        if (got == ALONE_BYTES) {
-            text->value[0] = text->n;
-            return 1;
-        }
-        if (got >= 0)
-            return got > ALONE_BYTES ? 1 : got ? -EIO : 0;
-        if (errno != ECHILD && errno != EINTR)
-            break;
-    }
-    return -EIO;
-}
-
-/* Reads a group and the members that are separate events. When its CPU goes offline, the kernel
- * splits a group into separate events, which keep their values. Returns as fd_read(). */
-static int group_values(const struct counter *counter, unsigned group, struct group_text *text,
-                        bool patient)
-{
-    const int *fds = counter_fds(counter, group);
-    const unsigned together = counter->shape.together;
-    int rc = fd_read(fds[0], text, patient);
-    const bool split = rc > 0 && together > 1 && text->n != together;
-
-    for (unsigned i = split ? 1 : together; rc > 0 && i < counter->shape.members; i++) {
-        struct group_text own;
-
-        rc = fd_read(fds[i], &own, patient);
-        text->value[i] = own.value[0];
-    }
-    return rc;
-}
-
-/* Returns the time during which a task's groups should have counted, in ns. group: its first one.
- */
-static uint64_t time_check_read(const struct counter *counter, unsigned group)
-{
-    struct {
-        uint64_t value, enabled_ns, running_ns;
-    } text;
-    int fd = counter_fds(counter, group)[FD_TIME_CHECK(counter->shape.members)];
-
-    if (read(fd, &text, sizeof text) != sizeof text)
-        return 0;
-    return counter->shape.clock ? text.value : text.enabled_ns;
-}
-
-/*
- * Returns true if the inherited copies of a group have lost their hardware counters: the target ran
- * for a while and the group did not. A read shows no error as long as the task of the original
- * group sleeps, because copies fail silently and stay off. If the gap between covered and running
- * time has grown, ENABLE on the original group revives the copies.
- * `covered` was computed when the time_check event read `time_check`, before the group was read.
- * As a read can take long, the time to compare with next is that of a second time_check.
- */
-static bool copies_are_off(struct counter *counter, unsigned group, uint64_t covered,
-                           uint64_t running, uint64_t time_check)
-{
-    struct group_last *last = counter_last(counter, group);
-    const uint64_t gap = covered > running ? covered - running : 0;
-    bool off = __atomic_load_n(&last->off, __ATOMIC_RELAXED) != 0;
-
-    if (counter->multiplex || !counter_is_on(counter))
-        return false;
-    if (covered < __atomic_load_n(&last->judged_covered_ns, __ATOMIC_RELAXED) + GAP_NS)
-        return off;
-    if (gap >= __atomic_load_n(&last->gap_ns, __ATOMIC_RELAXED) + GAP_NS) {
-        __atomic_store_n(&last->gap_ns, gap, __ATOMIC_RELAXED);
-        for (unsigned i = 0; i < counter->shape.spread; i++)
-            ioctl(counter_fds(counter, group + i)[0], PERF_EVENT_IOC_ENABLE, 0);
-    }
-    off = running <= __atomic_load_n(&last->judged_running_ns, __ATOMIC_RELAXED);
-    covered += time_check_read(counter, group) - time_check;
-    __atomic_store_n(&last->judged_covered_ns, covered, __ATOMIC_RELAXED);
-    __atomic_store_n(&last->judged_running_ns, running, __ATOMIC_RELAXED);
-    __atomic_store_n(&last->off, off, __ATOMIC_RELAXED);
-    return off;
-}
-
-/*
- * Adds up all groups of a task; first is the index of its first one. The groups of all CPUs have
- * the same time enabled as long as no copy has ended (see task_read_into()), so the sum has their
- * maximum. A pinned group may have lost its hardware counters: enables it and reads once more, and
- * uses the last known values if that did not help. Returns 1, 0 if none of the groups has a
- * hardware counter, -EIO or -EAGAIN.
- */
-static int task_read(struct counter *counter, unsigned first, struct group_text *sum, bool patient)
-{
-    const unsigned members = counter->shape.members;
-    struct group_text text;
-    bool any = false;
-
-    memset(sum, 0, offsetof(struct group_text, value) + members * sizeof sum->value[0]);
-    for (unsigned i = first; i < first + counter->shape.spread; i++) {
-        int rc = group_values(counter, i, &text, patient);
-
-        if (counter->shape.hardware) {
-            struct group_last *last = counter_last(counter, i);
-
-            if (!rc && counter_is_on(counter)) {
-                ioctl(counter_fds(counter, i)[0], PERF_EVENT_IOC_ENABLE, 0);
-                rc = group_values(counter, i, &text, patient);
-            }
-            if (rc > 0)
-                words_copy(last->words, text.words, 2 + members);
-            else if (!rc)
-                words_copy(text.words, last->words, 2 + members);
-        } else if (!rc) {
-            rc = -EIO;
-        }
-        if (rc < 0)
-            return rc;
-        any |= rc > 0;
-        if (text.enabled_ns > sum->enabled_ns)
-            sum->enabled_ns = text.enabled_ns;
-        sum->running_ns += text.running_ns;
-        for (unsigned k = 0; k < members; k++)
-            sum->value[k] += text.value[k];
-    }
-    return any;
-}
-
-/*
- * Reads a task (or CPU) and adds it to *out, with the estimates: values scaled to the time enabled.
- * Returns 1, 0 if no group has a hardware counter, -EIO or -EAGAIN.
- *
- * The kernel's times of a cgroup's group are replaced. They are wrong if a task of the cgroup runs
- * at ENABLE: the kernel did not start the cgroup's clock there, so the next context switch adds the
- * time since it last ran, or since boot (6.18; other versions add it at ENABLE). The values of
- * clock events are right: one is a member of each group, another is the time_check event of groups
- * with hardware events.
- *
- * The time enabled of a task with one group per CPU is replaced, too. When a thread or child exits,
- * the kernel (6.18 and before) adds to the original groups of other CPUs the time up to the last
- * change of state of the copies, so no group has the full time. Without hardware events a group
- * runs whenever its task does on its CPU; with them, the time_check event, which is not bound to a
- * CPU, has the time. It was read before the groups, so it can be less than their running time.
- */
-static int task_read_into(struct counter *counter, unsigned first, struct reading *out,
-                          bool patient)
-{
-    const struct shape *shape = &counter->shape;
-    const uint64_t time_check = shape->hardware ? time_check_read(counter, first) : 0;
-    struct group_text text;
-    uint64_t enabled, running, covered;
-    int rc = task_read(counter, first, &text, patient);
-
-    if (rc < 0)
-        return rc;
-    running = shape->clock ? text.value[shape->extra - 1] : text.running_ns;
-    enabled = shape->clock || shape->hardware ? time_check : text.enabled_ns;
-    if (enabled < running)
-        enabled = running;
-    if (!shape->clock && shape->spread == 1)
-        enabled = text.enabled_ns;
-    covered = shape->hardware ? time_check : enabled;
-    out->covered_ns += covered;
-    out->enabled_ns += enabled;
-    out->running_ns += running;
-    for (unsigned i = 0; i < shape->n; i++) {
-        const unsigned at = shape_place(shape, i);
-        uint64_t value = text.value[shape->extra + i];
-
-        out->value[at] += value;
-        if (running && running != enabled)
-            value = (uint64_t)((unsigned __int128)value * enabled / running);
-        out->estimate[at] += value;
-    }
-    if (!shape->hardware || !rc)
-        return rc;
-    return !copies_are_off(counter, first, covered, running, time_check);
-}
-
-int perf_read(struct counter *counter, struct reading *out, bool patient)
-{
-    unsigned off = 0;
-
-    memset(out, 0, offsetof(struct reading, value));
-    memset(out->value, 0, counter->shape.n * sizeof out->value[0]);
-    memset(out->estimate, 0, counter->shape.n * sizeof out->estimate[0]);
-    for (unsigned i = 0; i < counter->n_groups; i += counter->shape.spread) {
-        int rc = task_read_into(counter, i, out, patient);
-
-        if (rc < 0)
-            return rc;
-        off += rc == 0;
-    }
-    out->off = off && off == counter->n_groups / counter->shape.spread && counter_is_on(counter);
-    out->never_ran = out->enabled_ns && !out->running_ns;
-    out->dropped = counter->dropped;
-    out->time_ns = monotonic_ns();
-    return counter->covered && !out->dropped
-               ? covered_dropped(counter->covered, patient, &out->dropped)
-               : 0;
-}
-
-/* With hardware events, time_check is read twice at most once per millisecond of the target's
- * time. */
-unsigned perf_cost(const struct counter *counter)
-{
-    return counter->n_groups * (1 + counter->shape.members - counter->shape.together) +
-           (counter->shape.hardware ? counter->n_groups / counter->shape.spread : 0);
-}
-
-/* enable_on_exec was set at attach: the first start has nothing to do, and the time enabled is 0
- * until the exec. */
-bool counter_is_armed(struct counter *counter)
-{
-    struct reading now;
-
-    return counter->at_exec &&
-           (!counter->begun || perf_read(counter, &now, true) || !now.enabled_ns);
 }
