@@ -1,6 +1,6 @@
 /*
- * Recorders: opening and watching their rings, event ids, creation, and CPUs that come online. Also
- * a recorder as one line of text for a reload, "rings BYTES TAKEN CPU:FD…".
+ * Recorders: opening and watching their rings, creation, and CPUs that come online. Also a recorder
+ * as one line of text for a reload, "rings BYTES TAKEN CPU:FD…".
  */
 #include "backends/perf/record/recorder.h"
 
@@ -213,74 +213,6 @@ int rings_open(struct recorder *recorder, uint64_t bytes)
         recorder->ring_bytes /= 2;
     rings_watch(recorder);
     return rc;
-}
-
-/* ---- ids ---- */
-
-struct id *recorder_find_id(struct recorder *recorder, uint64_t kernel)
-{
-    struct id **recent = &recorder->recent[kernel % RECENT_IDS];
-
-    if (!*recent || (*recent)->kernel != kernel)
-        HASH_FIND(hh, recorder->ids, &kernel, sizeof kernel, *recent);
-    return *recent;
-}
-
-int recorder_add_id(struct recorder *recorder, const struct id *like)
-{
-    struct id *id = recorder_find_id(recorder, like->kernel);
-    const UT_hash_handle hh = id ? id->hh : (UT_hash_handle){.tbl = NULL};
-
-    if (!id && !(id = malloc(sizeof *id)))
-        return -ENOMEM;
-    *id = *like;
-    id->hh = hh;
-    if (hash_has(id))
-        return 0;
-    HASH_ADD(hh, recorder->ids, kernel, sizeof id->kernel, id);
-    if (hash_has(id))
-        return 0;
-    free(id);
-    return -ENOMEM;
-}
-
-void recorder_drop_id(struct recorder *recorder, uint64_t kernel)
-{
-    struct id *id = recorder_find_id(recorder, kernel);
-
-    if (!id)
-        return;
-    recorder->recent[kernel % RECENT_IDS] = NULL;
-    HASH_DEL(recorder->ids, id);
-    free(id);
-}
-
-void recorder_drop_ids(struct recorder *recorder, const struct origin *origin)
-{
-    struct id *id, *next;
-
-    memset(recorder->recent, 0, sizeof recorder->recent);
-    HASH_ITER (hh, recorder->ids, id, next) {
-        if (origin && id->origin != origin)
-            continue;
-        HASH_DEL(recorder->ids, id);
-        free(id);
-    }
-}
-
-void recorder_purge(struct recorder *recorder, uint64_t time_ns)
-{
-    struct origin *origin;
-
-    for (struct origin **at = &recorder->origins; (origin = *at);) {
-        if (!origin->closed_ns || origin->closed_ns > time_ns) {
-            at = &origin->next;
-            continue;
-        }
-        recorder_drop_ids(recorder, origin);
-        *at = origin->next;
-        free(origin);
-    }
 }
 
 /* ---- recorders ---- */

@@ -1,12 +1,14 @@
 /*
  * Converts records of the kernel to records of the log: with ids of the log, one kind of LOST
  * record, and the period in every sample. Samples of a group's values become RECORD_VALUES. Records
- * that the log does not use are skipped.
+ * that the log does not use are skipped. The ids of events say what a record means.
  */
 #include "backends/perf/record/recorder.h"
 #include "backends/perf/record/sampling.h"
 
+#include <errno.h>
 #include <linux/perf_event.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -14,6 +16,76 @@ enum {
     PERIOD_IN_SAMPLE = offsetof(struct record_sample, period),
     TIME_IN_TAIL = sizeof(struct record_tail) - offsetof(struct record_tail, time)
 };
+
+/* ---- ids ---- */
+
+struct id *recorder_find_id(struct recorder *recorder, uint64_t kernel)
+{
+    struct id **recent = &recorder->recent[kernel % RECENT_IDS];
+
+    if (!*recent || (*recent)->kernel != kernel)
+        HASH_FIND(hh, recorder->ids, &kernel, sizeof kernel, *recent);
+    return *recent;
+}
+
+int recorder_add_id(struct recorder *recorder, const struct id *like)
+{
+    struct id *id = recorder_find_id(recorder, like->kernel);
+    const UT_hash_handle hh = id ? id->hh : (UT_hash_handle){.tbl = NULL};
+
+    if (!id && !(id = malloc(sizeof *id)))
+        return -ENOMEM;
+    *id = *like;
+    id->hh = hh;
+    if (hash_has(id))
+        return 0;
+    HASH_ADD(hh, recorder->ids, kernel, sizeof id->kernel, id);
+    if (hash_has(id))
+        return 0;
+    free(id);
+    return -ENOMEM;
+}
+
+void recorder_drop_id(struct recorder *recorder, uint64_t kernel)
+{
+    struct id *id = recorder_find_id(recorder, kernel);
+
+    if (!id)
+        return;
+    recorder->recent[kernel % RECENT_IDS] = NULL;
+    HASH_DEL(recorder->ids, id);
+    free(id);
+}
+
+void recorder_drop_ids(struct recorder *recorder, const struct origin *origin)
+{
+    struct id *id, *next;
+
+    memset(recorder->recent, 0, sizeof recorder->recent);
+    HASH_ITER (hh, recorder->ids, id, next) {
+        if (origin && id->origin != origin)
+            continue;
+        HASH_DEL(recorder->ids, id);
+        free(id);
+    }
+}
+
+void recorder_purge(struct recorder *recorder, uint64_t time_ns)
+{
+    struct origin *origin;
+
+    for (struct origin **at = &recorder->origins; (origin = *at);) {
+        if (!origin->closed_ns || origin->closed_ns > time_ns) {
+            at = &origin->next;
+            continue;
+        }
+        recorder_drop_ids(recorder, origin);
+        *at = origin->next;
+        free(origin);
+    }
+}
+
+/* ---- records ---- */
 
 /* Fields are aligned to 8 bytes, so none is split at the end of the ring. */
 static const void *ring_at(const struct ring *ring, uint64_t at)
