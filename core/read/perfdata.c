@@ -8,10 +8,6 @@
 
 #include <string.h>
 
-/* Record types of the stream. */
-#define STREAM_LOST_SAMPLES 13
-#define STREAM_ROUND        68
-
 #define BATCH_BYTES (112 * 1024)
 
 /* The form's state per reader, in one number: the last set written, and the last set whose
@@ -44,10 +40,12 @@ static inline bool stream_fields(const struct stream *stream, const struct log_e
 }
 
 /* Record types of the stream. */
-#define STREAM_ATTR    64
-#define STREAM_TRACING 66
-#define STREAM_UPDATE  78
-#define STREAM_FEATURE 80
+#define STREAM_LOST_SAMPLES 13
+#define STREAM_ATTR         64
+#define STREAM_TRACING      66
+#define STREAM_ROUND        68
+#define STREAM_UPDATE       78
+#define STREAM_FEATURE      80
 
 #define UPDATE_NAME   2
 #define FEATURE_CPU   8  /* name of the processor */
@@ -148,7 +146,8 @@ static bool counts_only(const struct log_event *event, const char *mode)
     return len >= strlen(mode) && strcmp(event->resolved + len - strlen(mode), mode) == 0;
 }
 
-static void add_attr(const struct stream *stream, const struct log_event *event, uint64_t id)
+/* Appends the attributes and the name of an event. */
+static void add_event(const struct stream *stream, const struct log_event *event, uint64_t id)
 {
     bool stack = stream_stack(stream, event), raw = stream_fields(stream, event, id);
     bool plain = raw || type_is_plain(event);
@@ -174,26 +173,15 @@ static void add_attr(const struct stream *stream, const struct log_event *event,
         .user_registers = stack ? event->registers : 0,
         .user_stack = stack ? event->stack : 0,
     };
+    const uint64_t update[] = {UPDATE_NAME, id};
+    const size_t room = record_padded(text_len(event->name) + 1);
 
     perfdata_record(stream->out, STREAM_ATTR, sizeof(struct record) + sizeof(attr) + sizeof(id));
     buf_add(stream->out, &attr, sizeof(attr));
     buf_add(stream->out, &id, sizeof(id));
-}
-
-static void add_name(struct buf *out, const struct log_event *event, uint64_t id)
-{
-    uint64_t update[] = {UPDATE_NAME, id};
-    size_t room = record_padded(text_len(event->name) + 1);
-
-    perfdata_record(out, STREAM_UPDATE, sizeof(struct record) + sizeof(update) + room);
-    buf_add(out, update, sizeof(update));
-    add_text(out, event->name, room);
-}
-
-static void add_event(const struct stream *stream, const struct log_event *event, uint64_t id)
-{
-    add_attr(stream, event, id);
-    add_name(stream->out, event, id);
+    perfdata_record(stream->out, STREAM_UPDATE, sizeof(struct record) + sizeof(update) + room);
+    buf_add(stream->out, update, sizeof(update));
+    add_text(stream->out, event->name, room);
 }
 
 /* ---- formats of tracepoints ---- */
@@ -222,36 +210,28 @@ static unsigned fields_find(const struct stream *stream, uint64_t from, uint64_t
 }
 
 /*
- * Prints the tracepoint formats. perf reads formats only once per stream and aborts at fields
- * without a format, so only sets known at that time have fields. Returns false if there are no
- * formats.
+ * Appends the events of all sets that are not written yet, and the formats of their tracepoints.
+ * perf reads formats only once per stream and aborts at fields without a format, so only sets known
+ * at that time have fields.
  */
-static bool formats_make(const struct stream *stream, uint64_t from, uint64_t to, struct buf *out)
-{
-    const struct log_event *events[SET_MAX];
-    const struct log_facts *facts = stream->facts;
-    const unsigned n = STATE_FIELDS(*stream->number) || !facts->formats
-                           ? 0
-                           : fields_find(stream, from, to, events);
-
-    if (!n || !facts->formats(facts->backend_state, events, n, out))
-        return false;
-    while (out->len % 8 && !out->failed)
-        buf_char(out, '\0');
-    return !out->failed;
-}
-
-/* Appends the events of all sets that are not written yet. */
 static void perfdata_sets(struct stream *stream)
 {
-    const struct log_sets *sets = stream->facts->sets;
+    const struct log_facts *facts = stream->facts;
+    const struct log_sets *sets = facts->sets;
     const uint64_t before = STATE_SETS(*stream->number), last = sets ? log_sets_last(sets) : 0;
+    const struct log_event *events[SET_MAX];
     struct buf formats;
+    unsigned n = 0;
 
     if (before >= last)
         return;
     buf_init(&formats, NULL, 0);
-    const bool fields = formats_make(stream, before + 1, last, &formats);
+    if (!STATE_FIELDS(*stream->number) && facts->formats)
+        n = fields_find(stream, before + 1, last, events);
+    bool fields = n && facts->formats(facts->backend_state, events, n, &formats);
+    while (fields && formats.len % 8 && !formats.failed)
+        buf_char(&formats, '\0');
+    fields = fields && !formats.failed;
     *stream->number = STATE(last, fields ? last : STATE_FIELDS(*stream->number));
     for (uint64_t set = before + 1; set <= last; set++)
         for (unsigned place = 0; place < log_sets_events(sets, set); place++)
@@ -267,38 +247,15 @@ static void perfdata_sets(struct stream *stream)
     buf_free(&formats);
 }
 
-/* ---- processor and clock ---- */
-
-static void add_feature_cpu(struct buf *out, const char *processor)
-{
-    uint64_t feature = FEATURE_CPU;
-    uint32_t room =
-        (uint32_t)(record_padded(sizeof(room) + text_len(processor) + 1) - sizeof(room));
-
-    perfdata_record(out, STREAM_FEATURE,
-                    sizeof(struct record) + sizeof(feature) + sizeof(room) + room);
-    buf_add(out, &feature, sizeof(feature));
-    buf_add(out, &room, sizeof(room));
-    add_text(out, processor, room);
-}
-
-/* Lets perf script -F +tod print times of day. */
-static void add_feature_clock(struct buf *out, const struct log_facts *facts)
-{
-    uint64_t feature = FEATURE_CLOCK;
-    uint32_t form[] = {CLOCK_LAYOUT, CLOCK_ID};
-    uint64_t moment[] = {facts->realtime_ns, facts->monotonic_ns};
-
-    perfdata_record(out, STREAM_FEATURE,
-                    sizeof(struct record) + sizeof(feature) + sizeof(form) + sizeof(moment));
-    buf_add(out, &feature, sizeof(feature));
-    buf_add(out, form, sizeof(form));
-    buf_add(out, moment, sizeof(moment));
-}
+/* ---- the head ---- */
 
 static void perfdata_head(uint64_t *number, const struct log_facts *facts, struct buf *out)
 {
-    static const uint64_t size = 16;
+    static const uint64_t size = 16, feature_cpu = FEATURE_CPU, feature_clock = FEATURE_CLOCK;
+    static const uint32_t clock_form[] = {CLOCK_LAYOUT, CLOCK_ID};
+    const uint64_t moment[] = {facts->realtime_ns, facts->monotonic_ns};
+    const uint32_t room =
+        (uint32_t)(record_padded(sizeof(room) + text_len(facts->processor) + 1) - sizeof(room));
     struct stream stream = {.number = number, .facts = facts, .out = out};
 
     *number = 0;
@@ -311,8 +268,18 @@ static void perfdata_head(uint64_t *number, const struct log_facts *facts, struc
 
         add_event(&stream, &dummy, DUMMY_ID);
     }
-    add_feature_cpu(out, facts->processor);
-    add_feature_clock(out, facts);
+    perfdata_record(out, STREAM_FEATURE,
+                    sizeof(struct record) + sizeof(feature_cpu) + sizeof(room) + room);
+    buf_add(out, &feature_cpu, sizeof(feature_cpu));
+    buf_add(out, &room, sizeof(room));
+    add_text(out, facts->processor, room);
+    /* lets perf script -F +tod print times of day */
+    perfdata_record(out, STREAM_FEATURE,
+                    sizeof(struct record) + sizeof(feature_clock) + sizeof(clock_form) +
+                        sizeof(moment));
+    buf_add(out, &feature_clock, sizeof(feature_clock));
+    buf_add(out, clock_form, sizeof(clock_form));
+    buf_add(out, moment, sizeof(moment));
 }
 
 /* ---- records ---- */
