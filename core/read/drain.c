@@ -83,44 +83,20 @@ static void drain_take(struct engine *engine, struct drain *drain)
     STAILQ_CONCAT(queue, &others);
 }
 
-static void drained_end(struct engine *engine, const struct drained *item)
-{
-    struct pmc *pmc = item->pmc;
-
-    pmc->drain.running = false;
-    pmc_charge_recording(pmc);
-    engine->work.drained += item->result.any;
-    if (pmc->instance)
-        pmc->instance->work.drained += item->result.any;
-    if (item->result.any)
-        pmc_wake(pmc);
-    pmc_unref(pmc);
-}
-
-/* Has the backend follow processes. Returns false if nothing is requested or another task does it.
- */
-static bool follow_task(struct call *call)
-{
-    struct engine *engine = call->engine;
-
-    if (!engine->follow_asked || engine->following)
-        return false;
-    engine->follow_asked = false;
-    engine->following = true;
-    slow_begin(call, true);
-    engine->backend->follow(engine->backend_state);
-    slow_end(call);
-    engine->following = false;
-    return true;
-}
-
 bool drain_task(struct call *call)
 {
     struct engine *engine = call->engine;
     struct drain drain = {0};
 
-    if (follow_task(call))
+    if (engine->follow_asked && !engine->following) { /* the backend follows processes */
+        engine->follow_asked = false;
+        engine->following = true;
+        slow_begin(call, true);
+        engine->backend->follow(engine->backend_state);
+        slow_end(call);
+        engine->following = false;
         return true;
+    }
     drain_take(engine, &drain);
     if (!drain.n)
         return false;
@@ -133,8 +109,19 @@ bool drain_task(struct call *call)
     for (unsigned i = 0; i < drain.n; i++)
         recording_unref(drain.item[i].recording);
     slow_end(call);
-    for (unsigned i = 0; i < drain.n; i++)
-        drained_end(engine, &drain.item[i]);
+    for (unsigned i = 0; i < drain.n; i++) {
+        struct pmc *pmc = drain.item[i].pmc;
+        const bool any = drain.item[i].result.any;
+
+        pmc->drain.running = false;
+        pmc_charge_recording(pmc);
+        engine->work.drained += any;
+        if (pmc->instance)
+            pmc->instance->work.drained += any;
+        if (any)
+            pmc_wake(pmc);
+        pmc_unref(pmc);
+    }
     drain.user->draining = false;
     user_unref(drain.user);
     return true;
