@@ -34,7 +34,7 @@ struct off_cpu {
 
 struct folder {
     struct tasks spaces;
-    struct record_task late[EXITS_LATE]; /* see exit_take(), oldest first */
+    struct record_task late[EXITS_LATE]; /* see records_take(), oldest first */
     unsigned n_late;
     struct off_cpu *off_cpu; /* by thread */
     uint64_t time_ns;        /* of the last record */
@@ -112,19 +112,6 @@ static void frame_add(struct buf *out, const struct tasks *spaces, uint32_t pid,
     buf_char(out, ']');
 }
 
-static void comm_add(struct buf *out, const struct tasks *spaces,
-                     const struct record_sample *sample)
-{
-    const char *name = spaces_name(spaces, sample->pid, sample->tid);
-
-    if (name && *name)
-        escaped_add(out, name);
-    else if (sample->tid)
-        buf_printf(out, ":%u", sample->tid);
-    else
-        buf_str(out, "[unknown]");
-}
-
 /* Returns true if the frame is in the kernel, from the last marker before it, or else from the
  * sample's mode. */
 static bool frame_is_kernels(const struct record_sample *sample, uint64_t at)
@@ -140,8 +127,14 @@ void folded_line(struct buf *out, const struct tasks *spaces, const struct recor
 {
     uint64_t n = sample->head.size > SAMPLE_SHORT ? sample->n_frames : 0;
     bool any = false, kernel = n && frame_is_kernels(sample, n);
+    const char *name = spaces_name(spaces, sample->pid, sample->tid);
 
-    comm_add(out, spaces, sample);
+    if (name && *name)
+        escaped_add(out, name);
+    else if (sample->tid)
+        buf_printf(out, ":%u", sample->tid);
+    else
+        buf_str(out, "[unknown]");
     while (n-- > 0) {
         if (sample->frame[n] >= FRAME_MARKERS) {
             kernel = frame_is_kernels(sample, n);
@@ -304,14 +297,6 @@ static void exits_apply(struct folder *folder, uint32_t pid, uint32_t tid)
     folder->n_late = kept;
 }
 
-/* A task has samples after its EXIT record, until its last switch, and they need its name. */
-static void exit_take(struct folder *folder, const struct record_task *end)
-{
-    if (folder->n_late == EXITS_LATE)
-        exits_apply(folder, folder->late[0].pid, folder->late[0].tid);
-    folder->late[folder->n_late++] = *end;
-}
-
 static void task_take(struct folder *folder, const struct record *record)
 {
     const struct record_comm *comm = (const void *)record; /* MAP starts in the same way */
@@ -327,6 +312,8 @@ static void task_take(struct folder *folder, const struct record *record)
     tasks_take(&folder->spaces, record);
 }
 
+/* An EXIT record is applied later: a task has samples after it, until its last switch, and they
+ * need its name. */
 static void records_take(struct folder *folder, const struct buf *batch)
 {
     const struct record *record;
@@ -335,12 +322,15 @@ static void records_take(struct folder *folder, const struct buf *batch)
         record = (const void *)(batch->data + at);
         folder->time_ns = record_time(record);
         off_cpu_take(folder, record);
-        if (record->type == RECORD_SAMPLE)
+        if (record->type == RECORD_SAMPLE) {
             sample_take(folder, (const void *)record);
-        else if (record->type == RECORD_EXIT)
-            exit_take(folder, (const void *)record);
-        else
+        } else if (record->type == RECORD_EXIT) {
+            if (folder->n_late == EXITS_LATE)
+                exits_apply(folder, folder->late[0].pid, folder->late[0].tid);
+            folder->late[folder->n_late++] = *(const struct record_task *)record;
+        } else {
             task_take(folder, record);
+        }
         spaces_bound(&folder->spaces, SPACES_BYTES);
     }
 }
@@ -398,20 +388,11 @@ static int lines_add(struct buf *out, struct folder *folder)
     return out->failed ? -ENOMEM : 0;
 }
 
-static void stacks_free(struct folder *folder)
-{
-    struct stack *stack, *next;
-
-    HASH_ITER (hh, folder->stacks, stack, next) {
-        HASH_DEL(folder->stacks, stack);
-        free(stack);
-    }
-}
-
 int folded_text(struct log *log, struct buf *out, bool (*charge)(void *arg, uint64_t bytes),
                 void *arg)
 {
     struct folder folder = {.charge = charge, .arg = arg};
+    struct stack *stack, *next;
     int rc;
 
     tasks_init(&folder.spaces);
@@ -420,7 +401,10 @@ int folded_text(struct log *log, struct buf *out, bool (*charge)(void *arg, uint
     off_cpus_end(&folder, 0, false);
     if (rc == 0)
         rc = lines_add(out, &folder);
-    stacks_free(&folder);
+    HASH_ITER (hh, folder.stacks, stack, next) {
+        HASH_DEL(folder.stacks, stack);
+        free(stack);
+    }
     tasks_free(&folder.spaces);
     buf_free(&folder.line);
     return rc;
