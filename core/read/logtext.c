@@ -365,23 +365,11 @@ static void put_drop(struct buf *out, uint64_t time, const uint64_t *lost, const
                                      .text_len = strlen(where)});
 }
 
-static void put_note(struct buf *out, const struct record_note *note)
-{
-    put_fields(out, &(struct fields){.type = note->head.type,
-                                     .time = note->time,
-                                     .pid = note->pid,
-                                     .tid = note->tid,
-                                     .cpu = note->cpu,
-                                     .n = note->n,
-                                     .value = note->value,
-                                     .text = note_text(note),
-                                     .text_len = note->text_len,
-                                     .misc = note->head.misc});
-}
-
 /* Prints the line of a record that is not a sample; nothing for a type without a line. */
 static void put_line(struct buf *out, const struct record *record)
 {
+    const struct record_note *note = (const struct record_note *)record;
+
     switch (record->type) {
     case RECORD_COMM:
         put_comm(out, (const struct record_comm *)record);
@@ -404,7 +392,16 @@ static void put_line(struct buf *out, const struct record *record)
         break;
     default:
         if (record_is_note(record))
-            put_note(out, (const struct record_note *)record);
+            put_fields(out, &(struct fields){.type = record->type,
+                                             .time = note->time,
+                                             .pid = note->pid,
+                                             .tid = note->tid,
+                                             .cpu = note->cpu,
+                                             .n = note->n,
+                                             .value = note->value,
+                                             .text = note_text(note),
+                                             .text_len = note->text_len,
+                                             .misc = record->misc});
     }
 }
 

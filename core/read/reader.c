@@ -98,27 +98,12 @@ static bool records_come(const struct pmc *pmc)
 
 /* ---- the first line ---- */
 
-static char *events_text(const struct pmc *pmc)
-{
-    struct buf out;
-    char *text;
-
-    buf_init(&out, NULL, 0);
-    for (unsigned i = 0; i < pmc_events(pmc); i++) {
-        if (i)
-            buf_char(&out, ' ');
-        buf_str(&out, pmc->set->event[i].written);
-    }
-    text = strdup(buf_text(&out));
-    buf_free(&out);
-    return text;
-}
-
 /* The times are those of mkdir, before any record. */
 bool log_reader_learn(struct log_reader *reader, const struct pmc *pmc)
 {
     const struct class_info *classes = pmc->engine->classes;
     struct log_facts *facts = &reader->facts;
+    struct buf events;
 
     reader->uid = pmc->payer;
     if (facts->class && reader->headed)
@@ -126,7 +111,11 @@ bool log_reader_learn(struct log_reader *reader, const struct pmc *pmc)
     free(facts->class);
     free(facts->event);
     facts->class = strdup(pmc->set ? classes[pmc->set->event[0].class_index].name : "-");
-    facts->event = events_text(pmc);
+    buf_init(&events, NULL, 0);
+    for (unsigned i = 0; i < pmc_events(pmc); i++)
+        buf_printf(&events, "%s%s", i ? " " : "", pmc->set->event[i].written);
+    facts->event = strdup(buf_text(&events));
+    buf_free(&events);
     facts->monotonic_ns = pmc->made_ns;
     facts->realtime_ns = pmc->created_ns;
     facts->tsc = pmc->made_tsc;
@@ -459,28 +448,11 @@ static int remark_put(struct call *call, struct pmc *pmc, uint64_t time_ns)
     return rc;
 }
 
-/* Drains first, so that the log has earlier records before the text and later ones after it. */
-static int remark_drain_put(struct call *call, struct pmc *pmc)
-{
-    struct recording *recording = recording_ref(pmc->recording);
-    struct drain_result drained;
-    int rc;
-
-    pmc_ref(pmc);
-    slow_begin(call, true);
-    if (!recording_drain(recording, true, &drained))
-        drained.until_ns = call->now_ns;
-    recording_unref(recording);
-    slow_end(call);
-    rc = pmc_released(pmc) ? err_set(&call->err, P26, "%s was released", pmc->name)
-                           : remark_put(call, pmc, drained.until_ns);
-    pmc_unref(pmc);
-    return rc;
-}
-
 int store_samples(struct call *call)
 {
     struct pmc *pmc = call->pmc;
+    struct recording *recording;
+    struct drain_result drained;
     int rc = change_refuse_held(call);
 
     if (rc)
@@ -491,7 +463,20 @@ int store_samples(struct call *call)
     if (!pmc->recording || state_table[pmc->state].settable)
         return remark_put(call, pmc, call->now_ns);
     rc = slow_admit(call);
-    return rc ? rc : remark_drain_put(call, pmc);
+    if (rc)
+        return rc;
+    /* drain first, so that the log has earlier records before the text and later ones after it */
+    recording = recording_ref(pmc->recording);
+    pmc_ref(pmc);
+    slow_begin(call, true);
+    if (!recording_drain(recording, true, &drained))
+        drained.until_ns = call->now_ns;
+    recording_unref(recording);
+    slow_end(call);
+    rc = pmc_released(pmc) ? err_set(&call->err, P26, "%s was released", pmc->name)
+                           : remark_put(call, pmc, drained.until_ns);
+    pmc_unref(pmc);
+    return rc;
 }
 
 /* ---- samples.folded ---- */
