@@ -330,46 +330,33 @@ static void rows_lines(const struct call *call, const struct makers *makers)
     }
 }
 
-/* Lists the creators of the PMCs that the reader may read. Returns false on ENOMEM. */
-static bool makers_list(const struct call *call, struct makers *makers)
-{
-    uint64_t id = 0;
-
-    for (struct pmc *pmc; (pmc = ids_next(&call->engine->pmcs, id, &id));) {
-        const struct maker maker = {.pmc = id, .key = pmc->maker_key, .pid = pmc->maker};
-
-        if (pmc->claim && access_read(pmc, call->instance, call->rights) &&
-            vec_push(&makers->of, maker))
-            return false;
-    }
-    return true;
-}
-
-static void makers_translate(const struct call *call, struct makers *makers)
+int show_info_rows(struct call *call)
 {
     const struct host *host = call->engine->host;
     struct host_state *state = call->engine->host_state;
+    struct makers makers = {0}; /* the creators of the PMCs that the reader may read */
+    uint64_t id = 0;
+    int rc = CALL_DONE;
 
-    for (size_t i = 0; i < makers->of.n; i++) {
-        struct maker *maker = &makers->of.items[i];
+    for (struct pmc *pmc; rc == CALL_DONE && (pmc = ids_next(&call->engine->pmcs, id, &id));) {
+        const struct maker maker = {.pmc = id, .key = pmc->maker_key, .pid = pmc->maker};
 
-        if (i && maker[-1].pid == maker->pid && maker[-1].key == maker->key)
-            maker->shown = maker[-1].shown;
-        else if (maker->key && host->pid_key(state, maker->pid) == maker->key)
-            maker->shown = host->process_seen_by(state, call->tid, maker->pid);
+        if (pmc->claim && access_read(pmc, call->instance, call->rights) &&
+            vec_push(&makers.of, maker))
+            rc = err_nomem(&call->err);
     }
-}
-
-int show_info_rows(struct call *call)
-{
-    struct makers makers = {0};
-    int rc = makers_list(call, &makers) ? CALL_DONE : err_nomem(&call->err);
-
     if (rc == CALL_DONE && makers.of.n)
         rc = slow_admit(call);
     if (rc == CALL_DONE && makers.of.n) {
         slow_begin(call, true);
-        makers_translate(call, &makers);
+        for (size_t i = 0; i < makers.of.n; i++) {
+            struct maker *maker = &makers.of.items[i];
+
+            if (i && maker[-1].pid == maker->pid && maker[-1].key == maker->key)
+                maker->shown = maker[-1].shown;
+            else if (maker->key && host->pid_key(state, maker->pid) == maker->key)
+                maker->shown = host->process_seen_by(state, call->tid, maker->pid);
+        }
         slow_end(call);
     }
     if (rc == CALL_DONE && !call->instance)

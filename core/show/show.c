@@ -283,9 +283,12 @@ int show_status(struct call *call)
 
 /* ---- counts ---- */
 
-static int refuse_count(struct call *call, const struct pmc *pmc, const struct tally *tally)
+static int print_count(struct call *call, struct snapshot *snapshot)
 {
-    bool started = pmc->state == PMC_RUNNING || pmc->state == PMC_LOST;
+    const struct snapshot_item *item = &snapshot->item[0];
+    const struct pmc *pmc = item->pmc;
+    const struct tally *tally = item->total;
+    const bool started = pmc->state == PMC_RUNNING || pmc->state == PMC_LOST;
 
     if (pmc->settings.word[KEY_MULTIPLEX] && (started || tally->enabled_ns) &&
         tally->running_ns == 0)
@@ -296,24 +299,13 @@ static int refuse_count(struct call *call, const struct pmc *pmc, const struct t
                        "%s lost its counter to another user of the hardware: detail has the last "
                        "values, and \"start\" tries again",
                        pmc->name);
-    return 0;
-}
-
-static int print_count(struct call *call, struct snapshot *snapshot)
-{
-    const struct snapshot_item *item = &snapshot->item[0];
-    const struct pmc *pmc = item->pmc;
-    int rc = refuse_count(call, pmc, item->total);
-
-    if (rc)
-        return rc;
     for (unsigned i = 0; i < pmc->set->n; i++) {
-        buf_u64(call->out, count_shown(pmc, item->total, i));
+        buf_u64(call->out, count_shown(pmc, tally, i));
         buf_char(call->out, '\n');
     }
     if (call->open) {
         call->open->has_seen = true;
-        call->open->seen_count = count_shown(pmc, item->total, 0);
+        call->open->seen_count = count_shown(pmc, tally, 0);
         call->open->seen_resets = pmc->resets;
     }
     return CALL_DONE;
