@@ -161,23 +161,6 @@ static void remove_oldest(struct log *log, const struct log_sums *sums, bool ref
     log->first++;
 }
 
-/* Removes the oldest record, which is not a sample. */
-static void overwrite_other(struct log *log, const struct record *record)
-{
-    if (spaces_wants(record)) {
-        log->spaces_changed = log->first;
-        if (record->size <= ring_together(&log->ring, log->ring.tail))
-            log_fold(log, record);
-        else
-            fold_wrapped(log, record->size);
-    }
-    const bool refused = is_refused(record);
-    struct log_sums sums = log->gone;
-
-    log_sums_add(&sums, &log->ring, log->ring.tail);
-    remove_oldest(log, &sums, refused);
-}
-
 /* Removes the oldest records until the ring has room for `bytes`, or is empty. */
 static void overwrite(struct log *log, uint64_t bytes)
 {
@@ -185,11 +168,22 @@ static void overwrite(struct log *log, uint64_t bytes)
         const struct record *record = (const struct record *)ring_at(&log->ring, log->ring.tail);
         const size_t size = record->size;
 
-        if (record->type != RECORD_SAMPLE) {
-            overwrite_other(log, record);
-        } else { /* the sums have no samples */
+        if (record->type == RECORD_SAMPLE) { /* the sums have no samples */
             log->missed += log->first >= log_unread(log);
             log->first++;
+        } else {
+            if (spaces_wants(record)) {
+                log->spaces_changed = log->first;
+                if (size <= ring_together(&log->ring, log->ring.tail))
+                    log_fold(log, record);
+                else
+                    fold_wrapped(log, size);
+            }
+            const bool refused = is_refused(record);
+            struct log_sums sums = log->gone;
+
+            log_sums_add(&sums, &log->ring, log->ring.tail);
+            remove_oldest(log, &sums, refused);
         }
         ring_drop(&log->ring, size);
     }

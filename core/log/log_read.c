@@ -37,20 +37,6 @@ void log_close(struct log_cursor *cursor)
     free(cursor);
 }
 
-/* Returns the time of the oldest record. */
-static uint64_t log_first_time(const struct log *log)
-{
-    uint64_t time = log->last_time;
-
-    if (log->first <= log->last) {
-        const struct record *oldest = (const struct record *)ring_at(&log->ring, log->ring.tail);
-
-        memcpy(&time, ring_at(&log->ring, log->ring.tail + record_time_place(oldest)),
-               sizeof(time));
-    }
-    return time;
-}
-
 /* Appends a DROP record for the missed records, and one for each kind of loss that they reported.
  * Returns the number of appended records. */
 static size_t losses_add(const struct log_cursor *cursor, struct buf *out)
@@ -111,11 +97,19 @@ static size_t losses_add(const struct log_cursor *cursor, struct buf *out)
  */
 static size_t take_missed(struct log_cursor *cursor, struct buf *out, size_t max)
 {
-    struct log *log = cursor->log;
+    const struct log *log = cursor->log;
+    const struct ring *ring = &log->ring;
     size_t n = 0;
 
     if (!cursor->walking) {
-        cursor->walk = (struct spaces_walk){.time = log_first_time(log)};
+        uint64_t time = log->last_time; /* of the oldest record, if there is one */
+
+        if (log->first <= log->last) {
+            const struct record *oldest = (const struct record *)ring_at(ring, ring->tail);
+
+            memcpy(&time, ring_at(ring, ring->tail + record_time_place(oldest)), sizeof(time));
+        }
+        cursor->walk = (struct spaces_walk){.time = time};
         cursor->walking = !cursor->begun || log->spaces_changed >= cursor->next;
     }
     if (cursor->walking)

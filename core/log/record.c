@@ -127,17 +127,10 @@ static bool sample_fits(const struct record *record)
     return sample->n_frames == (record->size - sizeof(*sample)) / sizeof(sample->frame[0]);
 }
 
-static bool note_fits(const struct record *record)
+bool record_fits(const struct record *record, size_t room)
 {
     const struct record_note *note = (const struct record_note *)record;
 
-    return record->size >= sizeof(*note) && record->size == sizeof(*note) +
-                                                                note->n * sizeof(note->value[0]) +
-                                                                record_padded(note->text_len);
-}
-
-bool record_fits(const struct record *record, size_t room)
-{
     if (room < sizeof(*record) || record->size < sizeof(*record) || record->size % 8 ||
         record->size > room)
         return false;
@@ -158,7 +151,9 @@ bool record_fits(const struct record *record, size_t room)
         return text_fits(record, offsetof(struct record_map, path));
     default:
         return record->type >= RECORD_ALLOCATE && record->type <= RECORD_VALUES &&
-               note_fits(record);
+               record->size >= sizeof(*note) &&
+               record->size ==
+                   sizeof(*note) + note->n * sizeof(note->value[0]) + record_padded(note->text_len);
     }
 }
 
