@@ -58,22 +58,6 @@ void log_sets_unref(struct log_sets *sets)
     free(sets);
 }
 
-static bool event_dup(struct log_event *to, const struct log_event *from)
-{
-    struct buf word;
-
-    *to = *from;
-    to->format = NULL;
-    to->name = strdup(from->name);
-    to->resolved = strdup(from->resolved);
-    buf_init(&word, NULL, 0);
-    buf_word(&word, from->name, strlen(from->name));
-    to->word = word.failed ? NULL : strdup(buf_text(&word));
-    to->word_len = word.len;
-    buf_free(&word);
-    return to->name && to->resolved && to->word;
-}
-
 /* Returns NULL on ENOMEM. */
 static struct log_set *set_new(const struct log_event *events, unsigned n)
 {
@@ -82,11 +66,24 @@ static struct log_set *set_new(const struct log_event *events, unsigned n)
     if (!set)
         return NULL;
     set->n = n;
-    for (unsigned i = 0; i < n; i++)
-        if (!event_dup(&set->event[i], &events[i])) {
+    for (unsigned i = 0; i < n; i++) {
+        struct log_event *event = &set->event[i];
+        struct buf word;
+
+        *event = events[i];
+        event->format = NULL;
+        event->name = strdup(events[i].name);
+        event->resolved = strdup(events[i].resolved);
+        buf_init(&word, NULL, 0);
+        buf_word(&word, events[i].name, strlen(events[i].name));
+        event->word = word.failed ? NULL : strdup(buf_text(&word));
+        event->word_len = word.len;
+        buf_free(&word);
+        if (!event->name || !event->resolved || !event->word) {
             set_free(set);
             return NULL;
         }
+    }
     return set;
 }
 
