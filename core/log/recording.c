@@ -262,19 +262,6 @@ void recording_print(const struct recording *recording, struct buf *out)
     }
 }
 
-/* Adopts the recorder last: it takes the file descriptors and cannot be undone. */
-static int adopt_parts(struct recording *recording, const char *recorder, const char *view)
-{
-    const struct recorder_plan wanted = recorder_plan(&recording->plan);
-    struct recording_plan *plan = &recording->plan;
-    int rc = view ? plan->host->view_adopt(plan->host_state, view, &plan->view) : 0;
-
-    if (rc == 0)
-        rc = plan->backend->recorder_adopt(plan->backend_state, &wanted, recorder,
-                                           &recording->recorder);
-    return rc;
-}
-
 int recording_adopt(const struct recording_plan *plan, bool kernel_found, const char *printed,
                     struct recording **out)
 {
@@ -298,7 +285,14 @@ int recording_adopt(const struct recording_plan *plan, bool kernel_found, const 
             recording->taken = taken.n;
         exits_restore(recording->exits,
                       arena_at(recording->totals[recording->published], totals_bytes(plan)));
-        rc = adopt_parts(recording, recorder, *end ? end + 2 : NULL);
+        if (*end)
+            rc = plan->host->view_adopt(plan->host_state, end + 2, &recording->plan.view);
+    }
+    if (rc == 0) { /* last: it takes the file descriptors and cannot be undone */
+        const struct recorder_plan wanted = recorder_plan(plan);
+
+        rc = plan->backend->recorder_adopt(plan->backend_state, &wanted, recorder,
+                                           &recording->recorder);
     }
     free(recorder);
     if (rc == 0 && plan->backend->taken) {
