@@ -169,22 +169,16 @@ static uint64_t *slot_of(const struct exits *exits, struct values *values, uint3
     return slot + 1;
 }
 
-/* Returns true if a value decreased: another thread reuses the number. */
-static bool any_decreased(const uint64_t *value, const uint64_t *before, unsigned n)
-{
-    for (unsigned i = 0; i < n; i++)
-        if (value[i] < before[i])
-            return true;
-    return false;
-}
-
 static void values_add(const struct exits *exits, struct task *task, const uint64_t *value)
 {
     struct values *values = task->own;
     bool made, whole = task_is_whole(&exits->tasks, task);
     uint64_t *slot = slot_of(exits, values, values->cpu, &made);
+    bool reused = false; /* a value decreased: another thread reuses the number */
 
-    if (slot && !made && any_decreased(value, slot, exits->n)) {
+    for (unsigned i = 0; slot && !made && i < exits->n; i++)
+        reused |= value[i] < slot[i];
+    if (reused) {
         whole = false;
         values->slots.n = 0;
         slot = slot_of(exits, values, values->cpu, &made);

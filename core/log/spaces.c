@@ -93,19 +93,6 @@ unsigned maps_search(const struct maps *maps, uint64_t address)
     return low;
 }
 
-static void maps_put(uint64_t *bytes, struct maps *maps, struct held_map *held)
-{
-    uint64_t end = map_end(map_of(held));
-    unsigned first = maps_search(maps, map_of(held)->start), after = first;
-
-    while (after < maps->n && map_of(maps->held[after])->start < end)
-        held_unref(bytes, maps->held[after++]);
-    memmove(&maps->held[first + 1], &maps->held[after],
-            (maps->n - after) * sizeof(struct held_map *));
-    maps->held[first] = held;
-    maps->n = maps->n + 1 - (after - first);
-}
-
 bool maps_add(uint64_t *bytes, struct maps **at, const struct record_map *map)
 {
     struct maps *maps = maps_own(bytes, at);
@@ -115,7 +102,18 @@ bool maps_add(uint64_t *bytes, struct maps **at, const struct record_map *map)
         return false;
     held->refs = 1;
     memcpy(held->record, map, map->head.size);
-    maps_put(bytes, maps, held);
+
+    /* it replaces the mappings that it overlaps */
+    const uint64_t end = map_end(map_of(held));
+    const unsigned first = maps_search(maps, map_of(held)->start);
+    unsigned after = first;
+
+    while (after < maps->n && map_of(maps->held[after])->start < end)
+        held_unref(bytes, maps->held[after++]);
+    memmove(&maps->held[first + 1], &maps->held[after],
+            (maps->n - after) * sizeof(struct held_map *));
+    maps->held[first] = held;
+    maps->n = maps->n + 1 - (after - first);
     return true;
 }
 

@@ -152,23 +152,9 @@ static void process_update(struct tasks *tasks, struct logged_process *process)
     process->update = ++tasks->updates;
 }
 
-/* Limits the number of processes. Exits are unknown if records are lost, or if a process exits on
- * another CPU or in another cgroup. */
-static void processes_bound(struct tasks *tasks, uint64_t time)
-{
-    struct logged_process *oldest = TAILQ_FIRST(&tasks->by_update);
-
-    if (HASH_COUNT(tasks->processes) <= STALE_MAX)
-        return;
-    if (tasks->losses)
-        process_lost(tasks, oldest, time);
-    else
-        tasks_drop(tasks, oldest);
-}
-
 static struct logged_process *process_new(struct tasks *tasks, uint32_t pid, uint64_t time)
 {
-    struct logged_process *process = block_alloc(&tasks->bytes, process_bytes(tasks));
+    struct logged_process *process = block_alloc(&tasks->bytes, process_bytes(tasks)), *oldest;
 
     if (!process)
         return NULL;
@@ -180,7 +166,13 @@ static struct logged_process *process_new(struct tasks *tasks, uint32_t pid, uin
         return NULL;
     }
     TAILQ_INSERT_TAIL(&tasks->by_update, process, by_update);
-    processes_bound(tasks, time);
+    oldest = TAILQ_FIRST(&tasks->by_update);
+    /* exits are unknown if records are lost, or if a process exits on another CPU or in another
+     * cgroup */
+    if (HASH_COUNT(tasks->processes) > STALE_MAX && tasks->losses)
+        process_lost(tasks, oldest, time);
+    else if (HASH_COUNT(tasks->processes) > STALE_MAX)
+        tasks_drop(tasks, oldest);
     return process;
 }
 
@@ -319,21 +311,6 @@ static bool take_exit(struct tasks *tasks, const struct record_task *end)
     return true;
 }
 
-static void take_exec(struct tasks *tasks, struct task *leader)
-{
-    struct logged_process *process = leader->process;
-    struct task *next;
-
-    for (struct task *task = TAILQ_FIRST(&process->threads); task; task = next) {
-        next = TAILQ_NEXT(task, along);
-        if (task == leader)
-            continue;
-        process->inexact = true; /* its exit was lost */
-        thread_free(tasks, task);
-    }
-    maps_drop(&tasks->bytes, &process->maps);
-}
-
 static bool take_name(struct tasks *tasks, struct task *task, const char *text, size_t len)
 {
     struct logged_process *process = task ? task->process : NULL;
@@ -344,15 +321,24 @@ static bool take_name(struct tasks *tasks, struct task *task, const char *text, 
 
 static bool take_comm(struct tasks *tasks, const struct record_comm *comm)
 {
-    const struct logged_process *process = tasks_process(tasks, comm->pid);
+    struct logged_process *process = tasks_process(tasks, comm->pid);
     bool found = comm->head.misc & RECORD_FOUND;
-    struct task *task;
+    struct task *task, *other, *next;
 
     if (found && process && process->leader_ended && comm->pid == comm->tid)
         return true; /* /proc lists the exited main thread as a zombie */
     task = thread_get(tasks, comm->pid, comm->tid, false, record_time(&comm->head));
-    if (task && !found && comm->head.misc & RECORD_EXECUTED && comm->pid == comm->tid)
-        take_exec(tasks, task);
+    if (task && !found && comm->head.misc & RECORD_EXECUTED && comm->pid == comm->tid) {
+        process = task->process;
+        for (other = TAILQ_FIRST(&process->threads); other; other = next) {
+            next = TAILQ_NEXT(other, along);
+            if (other == task)
+                continue;
+            process->inexact = true; /* its exit was lost */
+            thread_free(tasks, other);
+        }
+        maps_drop(&tasks->bytes, &process->maps);
+    }
     return take_name(tasks, task, comm->name, strlen(comm->name));
 }
 
