@@ -118,16 +118,6 @@ bool trace_field_next(const char **format, struct trace_field *field)
 
 /* ---- values ---- */
 
-static void bytes_print(const char *data, size_t len, struct buf *out)
-{
-    static const char digits[] = "0123456789abcdef";
-
-    for (size_t i = 0; i < len; i++) {
-        buf_char(out, digits[(unsigned char)data[i] >> 4]);
-        buf_char(out, digits[data[i] & 15]);
-    }
-}
-
 static void number_print(const struct trace_field *field, const char *data, struct buf *out)
 {
     int64_t number = 0;
@@ -149,13 +139,17 @@ static void number_print(const struct trace_field *field, const char *data, stru
 static void values_print(const struct trace_field *field, const char *data, size_t len,
                          struct buf *out)
 {
+    static const char digits[] = "0123456789abcdef";
     const unsigned unit = field->unit;
     const size_t shown = len < SHOWN_BYTES ? len : SHOWN_BYTES;
 
     if (field->text)
         buf_word(out, data, strnlen(data, shown));
     else if ((unit != 1 || field->array) && unit != 2 && unit != 4 && unit != 8)
-        bytes_print(data, shown, out);
+        for (size_t at = 0; at < shown; at++) {
+            buf_char(out, digits[(unsigned char)data[at] >> 4]);
+            buf_char(out, digits[data[at] & 15]);
+        }
     else
         for (size_t at = 0; at + unit <= shown; at += unit) {
             if (at)
