@@ -47,6 +47,9 @@ struct class_info {
     unsigned capabilities;
     struct cpus cpus; /* CPUs on which it counts in system scope; empty: every CPU */
     bool hardware;    /* uses hardware counters, which others may take */
+    /* On a hybrid processor, class `generic` counts with the PMUs of the first classes: the number
+     * of these classes. 0: the class counts with its own PMU, or there are more than PARTS_MAX. */
+    unsigned parts;
     /* The number of events that can use each row: the row with the fewest is chosen first. NULL if
      * the class has no rows. */
     const unsigned *row_events;
@@ -167,6 +170,21 @@ struct sample_limits {
     bool off_cpu;        /* off_cpu of a plan is supported, for processes */
 };
 
+enum {
+    PARTS_MAX = 4,
+    VALUES_MAX = SET_MAX + PARTS_MAX * (SET_MAX + 1)
+};
+
+/*
+ * Returns the index of a part's values in the values of a set of n events. The values of the events
+ * come first. If an event's class has parts, each part then has a value for each event, and its
+ * time on the hardware.
+ */
+static inline unsigned part_values(unsigned n, unsigned part)
+{
+    return n + part * (n + 1);
+}
+
 /* Totals of a counter over all of its tasks and CPUs since the attach. */
 struct reading {
     uint64_t time_ns;    /* time of the reading (CLOCK_MONOTONIC) */
@@ -177,8 +195,9 @@ struct reading {
     bool off;            /* lost: no part of it is on the hardware now */
     bool dropped;        /* a descendant lost its events by executing a privileged program
                           * since the attach; stays true */
-    uint64_t value[SET_MAX];
-    uint64_t estimate[SET_MAX]; /* sum of value × enabled / running of each task or CPU */
+    uint64_t value[VALUES_MAX];    /* of the events, and of their parts: see part_values() */
+    uint64_t estimate[VALUES_MAX]; /* of the events: sum of value × enabled / running of each task
+                                    * or CPU */
 };
 
 struct counter_facts { /* for `status` (locked): no system calls */

@@ -242,6 +242,10 @@ counts_each_kind_of_core() {
     done
     promise "hybrid sum" "$all executed on all kinds of cores, $(count h) counted, partial $(status h partial)" \
         near "$(count h)" $all 1
+    for class in $(hardware_classes); do
+        part=$(awk -v target="all/$class" '$2 == target { print $3 }' "$M/h/detail")
+        promise "hybrid part $class" "$N executed on these cores, $part counted" near "$part" $N 1
+    done
     release h
 }
 

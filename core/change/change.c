@@ -53,7 +53,7 @@ static int change_begin(struct change *change)
     const struct pmc *pmc = change->pmc;
 
     if (vec_room(&change->diff.moves, pmc->links->n + 1) ||
-        !(change->diff.total = tally_new(pmc_events(pmc))))
+        !(change->diff.total = tally_new(pmc_values(pmc))))
         return change->cause == CAUSE_RELEASE ? 0 : err_nomem(&change->err);
     for (unsigned i = 0; i < pmc->links->n; i++) {
         struct link *link = pmc->links->link[i];

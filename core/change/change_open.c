@@ -170,7 +170,7 @@ static void guard_all(struct change *change)
 static int stop_and_read(struct change *change)
 {
     const struct backend *backend = change->engine->backend;
-    const unsigned n = pmc_events(change->pmc);
+    const unsigned n = pmc_values(change->pmc);
     struct reading reading;
 
     EACH_MOVE (move, change) {

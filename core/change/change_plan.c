@@ -56,7 +56,7 @@ void plan_detach(struct move *move)
 /* Creates a link whose counter the change will open. Returns NULL on ENOMEM. */
 static struct link *link_fresh(struct change *change, enum target_kind kind)
 {
-    struct link *link = link_new(change->desired.set->n);
+    struct link *link = link_new(change->engine, change->desired.set);
 
     if (!link)
         return NULL;
@@ -84,7 +84,7 @@ struct move *plan_fresh(struct change *change, enum target_kind kind, bool opens
     struct link *link = NULL;
 
     if (vec_room(&diff->moves, 1) == 0)
-        link = opens ? link_fresh(change, kind) : link_new(change->desired.set->n);
+        link = opens ? link_fresh(change, kind) : link_new(change->engine, change->desired.set);
     if (!link)
         return NULL;
     if (!opens) {
@@ -158,7 +158,7 @@ static int plan_renew(struct change *change, struct move *move, struct rights *r
 static int plan_end(struct change *change, struct move *move)
 {
     const struct link *old = move->old;
-    struct link *link = link_new(change->desired.set ? change->desired.set->n : 0);
+    struct link *link = link_new(change->engine, change->desired.set);
 
     if (!link)
         return err_nomem(&change->err);
@@ -400,9 +400,10 @@ static int plan_memory(struct change *change)
 
     EACH_MOVE (move, change)
         if (move->old && (move->next != move->old || (diff->read && link_live(move->old))))
-            ok &= (move->last = tally_new(pmc_events(change->pmc))) != NULL;
+            ok &= (move->last = tally_new(pmc_values(change->pmc))) != NULL;
     diff->links = links_new((unsigned)diff->moves.n);
-    diff->base = change->desired.new_set ? tally_new(change->desired.set->n) : NULL;
+    diff->base =
+        change->desired.new_set ? tally_new(set_values(change->engine, change->desired.set)) : NULL;
     return ok && diff->links && (diff->base || !change->desired.new_set) ? 0
                                                                          : err_nomem(&change->err);
 }

@@ -265,7 +265,7 @@ static const struct tally *reading_of(const struct move *move)
 static void count_all(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
-    const unsigned n = pmc_events(pmc);
+    const unsigned n = pmc_values(pmc);
     struct tally *total = change->diff.total;
 
     memcpy(total, pmc->base, TALLY_SIZE(n));
@@ -285,7 +285,7 @@ static void count_all(struct change *change)
 static void swap_count(struct change *change, struct move *move)
 {
     struct pmc *pmc = change->pmc;
-    const unsigned n = pmc_events(pmc);
+    const unsigned n = pmc_values(pmc);
     struct link *link = move->old, *next = move->next;
     struct tally *last = move->last;
     bool unread = link->counter && !move->was_read;
@@ -319,10 +319,10 @@ static void begin_count(struct change *change)
     const struct settings *settings = &change->desired.settings;
     struct pmc *pmc = change->pmc;
     struct tally *base = pmc->base;
-    const unsigned n = change->desired.set->n;
+    const unsigned n = set_values(change->engine, change->desired.set);
 
     memset(base, 0, TALLY_SIZE(n));
-    for (unsigned i = 0; i < n && i < settings->n_counts; i++)
+    for (unsigned i = 0; i < change->desired.set->n && i < settings->n_counts; i++)
         base->value[i] = base->value[n + i] = settings->counts[i];
     pmc_clear_missed(pmc);
     pmc->run.ran_ns = 0;
@@ -331,7 +331,7 @@ static void begin_count(struct change *change)
 /* reset and restart: makes the present reading the base of every link. */
 static void swap_reset(struct change *change)
 {
-    const unsigned n = pmc_events(change->pmc);
+    const unsigned n = pmc_values(change->pmc);
 
     EACH_MOVE (move, change) {
         struct link *link = move->old && move->opens ? move->next : move->old;
@@ -356,11 +356,11 @@ static void swap_write_count(struct change *change)
     struct pmc *pmc = change->pmc;
     const struct settings *settings = &change->desired.settings;
     const struct tally *total = change->diff.total;
-    const unsigned n = pmc_events(pmc);
+    const unsigned n = pmc_values(pmc);
     struct buf text;
 
     buf_init(&text, NULL, 0);
-    for (unsigned i = 0; i < n; i++) {
+    for (unsigned i = 0; i < pmc_events(pmc); i++) {
         uint64_t put = i < settings->n_counts ? settings->counts[i] : 0;
 
         pmc->base->value[i] += put - total->value[i];

@@ -31,13 +31,13 @@ static bool class_io(struct io *io, void *object)
     return i < engine->n_classes;
 }
 
-/* Adds an event with a count of 0. */
+/* Adds an event. Its count is added at its end, because the number of values depends on its class.
+ */
 static void *event_begin(struct loading *load)
 {
     struct pmc *pmc = load->pmc;
     const unsigned n = pmc ? pmc_events(pmc) : SET_MAX;
     struct set *set;
-    struct tally *base;
 
     if (n == SET_MAX || load->sealed)
         return NULL;
@@ -46,19 +46,23 @@ static void *event_begin(struct loading *load)
         return NULL;
     *set = (struct set){.refs = 1, .n = n};
     pmc->set = set;
-    base = tally_new(n + 1);
-    if (!base)
-        return NULL;
-    free(pmc->base);
-    pmc->base = base;
     set->event[set->n++] = (struct event){.written = NULL};
     return &set->event[n];
 }
 
 static bool event_end(struct loading *load, bool fine)
 {
-    struct event *event = &load->pmc->set->event[load->pmc->set->n - 1];
+    struct pmc *pmc = load->pmc;
+    struct event *event = &pmc->set->event[pmc->set->n - 1];
+    struct tally *base = tally_new(pmc_values(pmc));
 
+    if (!base) { /* the old base has no space for the event */
+        event_clear(event);
+        pmc->set->n--;
+        return false;
+    }
+    free(pmc->base);
+    pmc->base = base;
     if (event->written && !event->resolved)
         event->resolved = strdup(event->written);
     return fine && event->written && event->resolved;
@@ -240,11 +244,11 @@ void sampled_print(struct engine *engine, const struct log_sets *sets, struct bu
 
 /* ---- tallies ---- */
 
-/* A tally is printed as its times, then two values for each event. */
+/* A tally is printed as its times, then n values and n estimates. */
 bool tally_io(struct io *io, struct tally *tally, unsigned n)
 {
-    uint64_t number[4 + 2 * SET_MAX] = {tally->covered_ns, tally->enabled_ns, tally->running_ns,
-                                        tally->never_ran};
+    uint64_t number[4 + 2 * VALUES_MAX] = {tally->covered_ns, tally->enabled_ns, tally->running_ns,
+                                           tally->never_ran};
 
     memcpy(number + 4, tally->value, 2 * n * sizeof *number);
     bool fine = numbers_io(io, number, sizeof *number, 4 + 2 * n);
@@ -264,7 +268,7 @@ static bool base_io(struct io *io, void *object)
 {
     struct link *link = object;
 
-    return tally_io(io, link->base, pmc_events(link->pmc));
+    return tally_io(io, link->base, pmc_values(link->pmc));
 }
 
 static bool process_io(struct io *io, void *object)
@@ -314,7 +318,7 @@ static void *link_begin(struct loading *load)
     links = realloc(pmc->links, sizeof *links + (pmc->links->n + 1) * sizeof links->link[0]);
     if (links)
         pmc->links = links;
-    load->link = links ? link_new(pmc_events(pmc)) : NULL;
+    load->link = links ? link_new(pmc->engine, pmc->set) : NULL;
     if (!load->link)
         return NULL;
     load->link->pmc = pmc;

@@ -158,7 +158,7 @@ static bool base_io(struct io *io, void *object)
 {
     struct pmc *pmc = object;
 
-    return tally_io(io, pmc->base, pmc_events(pmc));
+    return tally_io(io, pmc->base, pmc_values(pmc));
 }
 
 static bool log_io(struct io *io, void *object)

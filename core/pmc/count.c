@@ -26,7 +26,7 @@ bool tally_partial(const struct tally *tally)
 
 uint64_t count_shown(const struct pmc *pmc, const struct tally *tally, unsigned i)
 {
-    return tally->value[pmc->settings.word[KEY_MULTIPLEX] ? pmc_events(pmc) + i : i];
+    return tally->value[pmc->settings.word[KEY_MULTIPLEX] ? pmc_values(pmc) + i : i];
 }
 
 void count_for_metrics(const struct pmc *pmc, const struct tally *tally, const uint64_t *last,
@@ -78,7 +78,7 @@ static int count_failed(const struct snapshot_item *item, struct err *err)
 static size_t item_bytes(const struct pmc *pmc)
 {
     const size_t links = pmc->links->n;
-    const size_t bytes = (links + 1) * TALLY_SIZE(pmc_events(pmc)) +
+    const size_t bytes = (links + 1) * TALLY_SIZE(pmc_values(pmc)) +
                          links * (sizeof(struct tally *) + sizeof(pid_t));
 
     return (bytes + sizeof(uint64_t) - 1) & ~(sizeof(uint64_t) - 1);
@@ -99,7 +99,7 @@ static void item_clear(const struct snapshot *snapshot, struct snapshot_item *it
 static void item_begin(struct snapshot_item *item, char *block)
 {
     struct pmc *pmc = item->pmc;
-    const unsigned n = pmc_events(pmc), links = pmc->links->n;
+    const unsigned n = pmc_values(pmc), links = pmc->links->n;
 
     item->links = links_ref(pmc->links);
     item->set = set_ref(pmc->set);
@@ -117,7 +117,7 @@ static void item_begin(struct snapshot_item *item, char *block)
 static void item_read(const struct snapshot *snapshot, struct snapshot_item *item)
 {
     const struct engine *engine = snapshot->engine;
-    unsigned n = item->set ? item->set->n : 0;
+    const unsigned n = set_values(engine, item->set);
     struct reading reading;
 
     for (unsigned i = 0; i < item->links->n; i++) {
@@ -142,7 +142,7 @@ static void item_read(const struct snapshot *snapshot, struct snapshot_item *ite
 static void item_sum(struct snapshot_item *item)
 {
     struct pmc *pmc = item->pmc;
-    unsigned n = item->set ? item->set->n : 0, live = 0, off = 0;
+    unsigned n = set_values(pmc->engine, item->set), live = 0, off = 0;
     bool ran = false; /* the counters have run, without earlier ones */
 
     item->partial = pmc_missed(pmc);

@@ -12,7 +12,7 @@
 /* Links of exited targets have no descriptor but use memory, which is charged. */
 #define LINKS_FREE  16
 #define LINK_BYTES  640 /* memory of a link and its record */
-#define VALUE_BYTES 48  /* memory of its counts per event */
+#define VALUE_BYTES 48  /* memory of its counts per value (set_values()) */
 
 const struct state_row state_table[PMC_STATES] = {
     [PMC_NEW] = {"new", true, "no event is set"},
@@ -163,7 +163,7 @@ uint64_t links_bytes(unsigned links, unsigned n)
 
 void pmc_charge_links(struct pmc *pmc)
 {
-    const uint64_t bytes = links_bytes(pmc->links ? pmc->links->n : 0, pmc_events(pmc));
+    const uint64_t bytes = links_bytes(pmc->links ? pmc->links->n : 0, pmc_values(pmc));
 
     user_add(pmc->user, USED_BYTES, (int64_t)(bytes - pmc->links_bytes));
     pmc->links_bytes = bytes;
@@ -290,6 +290,16 @@ struct set *set_new(unsigned n)
         set->n = n;
     }
     return set;
+}
+
+unsigned set_parts(const struct engine *engine, const struct set *set)
+{
+    unsigned parts = 0;
+
+    for (unsigned i = 0; set && i < set->n; i++)
+        if (engine->classes[set->event[i].class_index].parts > parts)
+            parts = engine->classes[set->event[i].class_index].parts;
+    return parts;
 }
 
 struct set *set_ref(struct set *set)

@@ -281,6 +281,17 @@ static inline unsigned pmc_events(const struct pmc *pmc)
 {
     return pmc->set ? pmc->set->n : 0;
 }
+/* Returns the largest number of parts (class_info) of the set's events. NULL: 0 */
+unsigned set_parts(const struct engine *engine, const struct set *set);
+/* Returns the number of values in a tally: of the events and their parts (part_values()). */
+static inline unsigned set_values(const struct engine *engine, const struct set *set)
+{
+    return part_values(set ? set->n : 0, set_parts(engine, set));
+}
+static inline unsigned pmc_values(const struct pmc *pmc)
+{
+    return set_values(pmc->engine, pmc->set);
+}
 
 /* Puts a new PMC on the tree and charges the user. Returns false on ENOMEM; then call pmc_drop().
  */
@@ -291,7 +302,7 @@ bool pmc_charge(struct pmc *pmc, uid_t uid, uid_t payer);
 /* Adds n opened (or, if negative, closed) descriptors of the PMC; of one of its links. */
 void pmc_charge_fds(struct pmc *pmc, long n);
 void pmc_charge_link_fds(struct pmc *pmc, const struct link *link, bool held);
-/* Returns the bytes of this number of links of n events; charges the present links. */
+/* Returns the bytes of this number of links of n values; charges the present links. */
 uint64_t links_bytes(unsigned links, unsigned n);
 void pmc_charge_links(struct pmc *pmc);
 

@@ -163,16 +163,17 @@ void tally_subtract(struct tally *to, const struct tally *from, unsigned n)
 
 /* ---- links ---- */
 
-struct link *link_new(unsigned n_events)
+struct link *link_new(const struct engine *engine, const struct set *set)
 {
-    struct link *link = calloc(1, sizeof *link + 2 * TALLY_SIZE(n_events));
+    const size_t bytes = TALLY_SIZE(set_values(engine, set));
+    struct link *link = calloc(1, sizeof *link + 2 * bytes);
 
     if (!link)
         return NULL;
     link->base = (struct tally *)(link + 1);
-    link->seen = (struct tally *)((char *)link->base + TALLY_SIZE(n_events));
+    link->seen = (struct tally *)((char *)link->base + bytes);
     link->refs = 1;
-    link->n_events = n_events;
+    link->n_events = set ? set->n : 0;
     link->cgroup_fd = -1;
     return link;
 }

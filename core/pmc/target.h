@@ -61,7 +61,7 @@ struct proc {
     LIST_HEAD(, instance) held; /* lifetime=namespace */
 };
 
-/* Counts of a link at one moment: n values, then n estimates. */
+/* Counts of a link at one moment: n values (set_values()), then n estimates. */
 struct tally {
     uint64_t covered_ns, enabled_ns, running_ns;
     bool never_ran;
@@ -146,7 +146,7 @@ struct links *links_ref(struct links *links);
  * engine's WORK_LINK. */
 void links_unref(struct links *links, struct work_queue *unused);
 void link_unref(struct link *link, struct work_queue *unused);
-struct link *link_new(unsigned n_events);
+struct link *link_new(const struct engine *engine, const struct set *set); /* set: or NULL */
 /* Frees links and procs with their counters and descriptors. Call without the lock. */
 void targets_destroy(const struct engine *engine, struct work_queue *unused);
 /* Drops a reference; forgetting: descriptors stay open. Call without the lock. NULL is allowed. */

@@ -331,7 +331,7 @@ static void detail_line(struct buf *out, const struct pmc *pmc, const struct eve
     buf_printf(out, "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t", tally->value[i], tally->enabled_ns,
                tally->running_ns);
     if (tally->running_ns || !tally->enabled_ns)
-        buf_u64(out, tally->value[pmc_events(pmc) + i]);
+        buf_u64(out, tally->value[pmc_values(pmc) + i]);
     else
         buf_char(out, '-');
     buf_str(out, partial ? "\tyes\t" : "\tno\t");
@@ -339,6 +339,43 @@ static void detail_line(struct buf *out, const struct pmc *pmc, const struct eve
         buf_printf(out, "%s\t%.17g\n", event->unit, event->scale);
     else
         buf_str(out, "-\t-\n");
+}
+
+/* Prints the first two cells of a line: the event, and the target of a link or `all`. */
+static void detail_target(struct buf *out, const struct snapshot_item *item, unsigned l, unsigned i)
+{
+    buf_printf(out, "%s\t", item->pmc->set->event[i].written);
+    if (l < item->links->n)
+        link_print(item->links->link[l], item->shown[l], true, out);
+    else
+        buf_str(out, "all");
+}
+
+/* Prints a line for each part of a generic event on a hybrid processor, before the line of the
+ * count. Prints nothing for a CPU, which has one PMU, or if the sum of the parts is not the count,
+ * because an initial value was written to `count`. */
+static void detail_parts(const struct call *call, const struct snapshot_item *item, unsigned l,
+                         unsigned i)
+{
+    const struct class_info *classes = call->engine->classes;
+    const struct tally *tally = l < item->links->n ? item->link[l] : item->total;
+    const unsigned n = pmc_events(item->pmc);
+    const unsigned parts = classes[item->pmc->set->event[i].class_index].parts;
+    uint64_t value = tally->value[i], running_ns = tally->running_ns;
+
+    for (unsigned part = 0; part < parts; part++) {
+        value -= tally->value[part_values(n, part) + i];
+        running_ns -= tally->value[part_values(n, part) + n];
+    }
+    if (value || running_ns || (l < item->links->n && item->links->link[l]->kind == TARGET_CPU))
+        return;
+    for (unsigned part = 0; part < parts; part++) {
+        const uint64_t *of_part = &tally->value[part_values(n, part)];
+
+        detail_target(call->out, item, l, i);
+        buf_printf(call->out, "/%s\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t-\t-\t-\t-\n",
+                   classes[part].name, of_part[i], tally->enabled_ns, of_part[n]);
+    }
 }
 
 static int print_detail(struct call *call, struct snapshot *snapshot)
@@ -355,14 +392,12 @@ static int print_detail(struct call *call, struct snapshot *snapshot)
         for (unsigned i = 0; i < pmc->set->n; i++) {
             const struct event *event = &pmc->set->event[i];
 
-            buf_str(out, event->written);
-            buf_char(out, '\t');
+            detail_parts(call, item, l, i);
+            detail_target(out, item, l, i);
             if (l == item->links->n) {
-                buf_str(out, "all");
                 detail_line(out, pmc, event, i, item->total, item->partial);
                 continue;
             }
-            link_print(item->links->link[l], item->shown[l], true, out);
             detail_line(out, pmc, event, i, item->link[l],
                         item->links->link[l]->missed || pmc_paused(pmc) ||
                             tally_partial(item->link[l]));
@@ -407,18 +442,20 @@ int show_detail(struct call *call)
 #define WORD       16
 #define SERIES_MAX (1u << 20)
 
-/* `detail` is the longest text: a line for each event and target, and sums. */
+/* `detail` is the longest text: a line for each event and target, and sums; each may have a line
+ * for each part. */
 uint64_t bound_pmc(const struct call *call)
 {
     const struct pmc *pmc = call->pmc;
     const struct links *links = pmc->links;
+    const unsigned lines = 1 + set_parts(call->engine, pmc->set);
     uint64_t labels = 0;
 
     for (unsigned i = 0; i < links->n; i++)
         if (links->link[i]->cgroup)
             labels += ESCAPED * strlen(links->link[i]->cgroup);
-    return ONE + (links->n + 1) * (pmc_names_bytes(pmc) + pmc_events(pmc) * CELLS_MAX) +
-           pmc_events(pmc) * labels;
+    return ONE + lines * ((links->n + 1) * (pmc_names_bytes(pmc) + pmc_events(pmc) * CELLS_MAX) +
+                          pmc_events(pmc) * labels);
 }
 
 /* Each number of the log may become a word of text: a frame becomes a file and an offset. */

@@ -165,7 +165,7 @@ sample() {
     # shellcheck disable=SC2086 # word splitting is intended
     (cd "$PMC" && awk -F "$tab" -v want="$1" '
         FNR == 1 { split($0, word, " "); if (NR == 1) print "time", word[3]; next }
-        FNR == 2 || (want == "all") != ($2 == "all") { next }
+        FNR == 2 || (want == "all") != ($2 == "all") || index($2, "/") { next } # "/": a part of the next line
         {
             target = $2
             sub(/^(cpu|tid):/, "", target)

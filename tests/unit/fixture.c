@@ -313,12 +313,42 @@ static int failing_start(struct counter *counter, struct err *err)
     return rc;
 }
 
+static const struct class_info *classes_with_sum(struct backend_state *state, unsigned *n)
+{
+    static struct class_info classes[8];
+    const struct class_info *sim = sim_backend.classes(state, n);
+
+    must(*n <= 8, "too many classes");
+    memcpy(classes, sim, *n * sizeof *classes);
+    fx.parts = *n > 2 && strcmp(classes[2].name, "sum") == 0;
+    classes[2].parts = fx.parts ? 2 : 0;
+    return classes;
+}
+
+static void reading_split(struct reading *out)
+{
+    const unsigned n = fx.plan.n;
+    uint64_t *first = &out->value[part_values(n, 0)], *second = &out->value[part_values(n, 1)];
+
+    for (unsigned i = 0; i <= n; i++) {
+        const uint64_t entire = i < n ? out->value[i] : out->running_ns;
+
+        first[i] = entire / 4;
+        second[i] = entire - first[i];
+    }
+}
+
 static int failing_read(struct counter *counter, struct reading *out, bool patient)
 {
+    int rc;
+
     __atomic_add_fetch(&fx.n_reads, 1, __ATOMIC_RELAXED);
     if (fx.reads_wait && !patient)
         return -EAGAIN;
-    return fails(FAIL_READ) ? -EIO : sim_backend.read(counter, out, patient);
+    rc = fails(FAIL_READ) ? -EIO : sim_backend.read(counter, out, patient);
+    if (!rc && fx.parts)
+        reading_split(out);
+    return rc;
 }
 
 /* ---- dropping the lock ---- */
@@ -410,6 +440,7 @@ void fixture_open(const char *options)
     backend.attach = failing_attach;
     backend.start = failing_start;
     backend.read = failing_read;
+    backend.classes = classes_with_sum;
     fake_init(&fx.host, &fx.sink);
     people();
     tunables_init(&fx.tunables);

@@ -58,6 +58,7 @@ struct fixture {
     uint64_t ring_bytes;    /* size of each ring buffer of the last recorder */
     struct plan plan;       /* the plan of the last attach */
     void (*on_start)(void); /* called after a counter was started */
+    bool parts;             /* the simulated host has a class `sum` */
 };
 extern struct fixture fx;
 
@@ -79,7 +80,8 @@ struct held {
 /*
  * Processes 100-109 belong to uid 1000, 200-209 to uid 2000, 50 to root; 109 has threads 1091,
  * 1092. The caller is process 50, the superuser. options are those of sim; NULL is "sim_cpus=4
- * sim_rows=4".
+ * sim_rows=4". A class `sum` counts with the two classes before it: a quarter of each value is
+ * counted by the first one.
  */
 void fixture_open(const char *options);
 void fixture_close(void); /* asserts that nothing is leaked */

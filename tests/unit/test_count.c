@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <sys/epoll.h>
 
 SUITE_SETUP(count, fixture_setup, fixture_close);
@@ -62,6 +63,63 @@ TEST(armed_depends_on_the_present_counters)
 }
 
 static const char *const many = "100 101 102 103 104 105 106 107 108 109 200 201";
+
+/* ---- parts of a count ---- */
+
+static void parts_are(const char *target, unsigned total_ms, unsigned enabled_ms)
+{
+    char lines[400];
+
+    snprintf(lines, sizeof lines,
+             "\nsum::cycles\t%s/big\t%u\t%u\t%u\t-\t-\t-\t-\n"
+             "sum::cycles\t%s/small\t%u\t%u\t%u\t-\t-\t-\t-\n"
+             "sum::cycles\t%s\t%u\t%u\t%u\t%u\tno\t-\t-\n",
+             target, total_ms * 250000, enabled_ms * 1000000, total_ms * 250000, target,
+             total_ms * 750000, enabled_ms * 1000000, total_ms * 750000, target, total_ms * 1000000,
+             enabled_ms * 1000000, total_ms * 1000000, total_ms * 1000000);
+    ck_assert_msg(strstr(read_file("i", "detail"), lines), "%s", read_file("i", "detail"));
+}
+
+TEST(detail_has_the_parts_of_a_count)
+{
+    fixture_close();
+    fixture_open("sim_cpus=4 sim_class=big:4:48 sim_class=small:4:48 sim_class=sum:4:48");
+    pmc_with("i", "sum::cycles", "100");
+    pass_ms(1);
+    parts_are("pid:100", 1, 1);
+    parts_are("all", 1, 1);
+    accepted("i", "ctl", "restart");
+    parts_are("all", 0, 0);
+    pass_ms(2);
+    parts_are("pid:100", 2, 2);
+    accepted("i", "target", "101");
+    accepted("i", "target", "-100");
+    pass_ms(1);
+    parts_are("pid:101", 1, 1);
+    parts_are("all", 3, 3); /* with those of the detached target */
+    engine_reload();
+    parts_are("pid:101", 1, 1);
+    parts_are("all", 3, 3);
+    accepted("i", "ctl", "stop");
+    accepted("i", "count", "7");
+    parts_are("pid:101", 1, 1);
+    ck_assert_ptr_null(strstr(read_file("i", "detail"), "all/")); /* 7 has no parts */
+    accepted("i", "ctl", "reset");
+    ck_assert_ptr_null(strstr(read_file("i", "detail"), "all/"));
+    accepted("i", "count", "0");
+    parts_are("all", 0, 0);
+}
+
+TEST(a_cpu_has_no_parts)
+{
+    fixture_close();
+    fixture_open("sim_cpus=4 sim_class=big:4:48 sim_class=small:4:48 sim_class=sum:4:48");
+    pmc_with("i", "sum::cycles page-faults", "cpu0");
+    pass_ms(1);
+    ck_assert_ptr_null(strstr(read_file("i", "detail"), "cpu:0/"));
+    ck_assert_ptr_nonnull(strstr(read_file("i", "detail"), "sum::cycles\tall/big\t"));
+    ck_assert_ptr_null(strstr(read_file("i", "detail"), "page-faults\tall/"));
+}
 
 /* ---- counters that cannot be read ---- */
 

@@ -102,9 +102,9 @@ static void shape_attrs(struct shape *shape, struct backend_state *state, const 
 }
 
 /*
- * Sets shape->spread and ->place. A task that writes records has a group for each possible CPU,
- * also for those that are offline now. Generic events of a hybrid processor are counted only on
- * CPUs whose PMU is known. Returns 0 or -ENOMEM.
+ * Sets shape->spread, ->parts and ->place. A task that writes records has a group for each possible
+ * CPU, also for those that are offline now. Generic events of a hybrid processor are counted only
+ * on CPUs whose PMU is known. Returns 0 or -ENOMEM.
  */
 static int shape_spread(struct shape *shape, const struct backend_state *state,
                         const struct plan *plan)
@@ -116,7 +116,10 @@ static int shape_spread(struct shape *shape, const struct backend_state *state,
     unsigned n = 0;
 
     for (unsigned i = 0; i < plan->n; i++)
-        every_core |= plan->events[i].event->code[CODE_FLAGS] & CODE_EVERY_CORE;
+        if (plan->events[i].event->code[CODE_FLAGS] & CODE_EVERY_CORE) {
+            every_core = true;
+            shape->parts = pmus->classes[plan->events[i].event->class_index].parts;
+        }
     cpus_init(&cpus);
     if (records && every_core)
         ok = cpus_copy(&cpus, &pmus_kind(state->pmus, PMU_CORES)->cpus);

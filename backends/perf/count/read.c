@@ -4,6 +4,7 @@
  */
 #include "backends/perf/count/counter.h"
 
+#include "backends/perf/probe/pmu.h"
 #include "backends/perf/record/sampling.h"
 #include "core/base/clock.h"
 
@@ -133,14 +134,36 @@ static bool copies_are_off(struct counter *counter, unsigned group, uint64_t cov
     return off;
 }
 
+/* Adds the values and the time of a group to those of its part. The parts are in the order of the
+ * core PMUs, as the groups of a task that are not bound to a CPU (shape_spread()). */
+static void part_add(const struct counter *counter, unsigned group, const struct group_text *text,
+                     struct reading *out)
+{
+    const struct shape *shape = &counter->shape;
+    const struct class_info *classes = counter->state->pmus->classes;
+    const int cpu = GROUP_CPU(counter_group(counter, group));
+    unsigned part = cpu < 0 ? group % shape->spread : 0;
+    uint64_t *value;
+
+    while (cpu >= 0 && part < shape->parts && !cpus_has(&classes[part].cpus, (unsigned)cpu))
+        part++;
+    if (part >= shape->parts)
+        return;
+    value = &out->value[part_values(shape->n, part)];
+    for (unsigned i = 0; i < shape->n; i++)
+        value[shape_place(shape, i)] += text->value[shape->extra + i];
+    value[shape->n] += shape->clock ? text->value[shape->extra - 1] : text->running_ns;
+}
+
 /*
- * Adds up all groups of a task; first is the index of its first one. The groups of all CPUs have
- * the same time enabled as long as no copy has ended (see task_read_into()), so the sum has their
- * maximum. A pinned group may have lost its hardware counters: enables it and reads once more, and
- * uses the last known values if that did not help. Returns 1, 0 if none of the groups has a
- * hardware counter, -EIO or -EAGAIN.
+ * Adds up all groups of a task, and adds the parts to *out; first is the index of its first one.
+ * The groups of all CPUs have the same time enabled as long as no copy has ended (see
+ * task_read_into()), so the sum has their maximum. A pinned group may have lost its hardware
+ * counters: enables it and reads once more, and uses the last known values if that did not help.
+ * Returns 1, 0 if none of the groups has a hardware counter, -EIO or -EAGAIN.
  */
-static int task_read(struct counter *counter, unsigned first, struct group_text *sum, bool patient)
+static int task_read(struct counter *counter, unsigned first, struct group_text *sum,
+                     struct reading *out, bool patient)
 {
     const unsigned members = counter->shape.members;
     struct group_text text;
@@ -167,6 +190,7 @@ static int task_read(struct counter *counter, unsigned first, struct group_text 
         if (rc < 0)
             return rc;
         any |= rc > 0;
+        part_add(counter, i, &text, out);
         if (text.enabled_ns > sum->enabled_ns)
             sum->enabled_ns = text.enabled_ns;
         sum->running_ns += text.running_ns;
@@ -199,7 +223,7 @@ static int task_read_into(struct counter *counter, unsigned first, struct readin
     const uint64_t time_check = shape->hardware ? time_check_read(counter, first) : 0;
     struct group_text text;
     uint64_t enabled, running, covered;
-    int rc = task_read(counter, first, &text, patient);
+    int rc = task_read(counter, first, &text, out, patient);
 
     if (rc < 0)
         return rc;
@@ -229,11 +253,12 @@ static int task_read_into(struct counter *counter, unsigned first, struct readin
 
 int perf_read(struct counter *counter, struct reading *out, bool patient)
 {
+    const unsigned values = part_values(counter->shape.n, counter->shape.parts);
     unsigned off = 0;
 
     memset(out, 0, offsetof(struct reading, value));
-    memset(out->value, 0, counter->shape.n * sizeof out->value[0]);
-    memset(out->estimate, 0, counter->shape.n * sizeof out->estimate[0]);
+    memset(out->value, 0, values * sizeof out->value[0]);
+    memset(out->estimate, 0, values * sizeof out->estimate[0]);
     for (unsigned i = 0; i < counter->n_groups; i += counter->shape.spread) {
         int rc = task_read_into(counter, i, out, patient);
 
