@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <execinfo.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,6 +125,8 @@ static void fs_reload(struct fs *fs)
     fs->reloading = true;
     while (fs->away > 0)
         pthread_cond_wait(&fs->changed, &fs->lock);
+    while (fs->freeing > 0) /* they free logs, which are charged to users of this engine */
+        sched_yield();
     /* The engine's pending tasks, which the journal does not contain. No request is running, so the
      * lock is kept. */
     fs->tree.engine->unlock = NULL;
@@ -136,7 +139,8 @@ static void fs_reload(struct fs *fs)
 
     tunables = fs->tree.engine->tunables;
     engine_settle(fs->tree.engine);
-    fs_record(fs);
+    if (fs_record(fs))
+        handles_free(&fs->kept.unused);
     fine = engine_check(fs->tree.engine, &err);
     for (handle = fs->handles; fine && handle; handle = handle->hh.next) {
         const uint64_t kept = handle->open.kept_bytes;

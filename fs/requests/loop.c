@@ -215,10 +215,15 @@ void fs_unlock(struct fs *fs)
 
     if (fs_record(fs))
         STAILQ_CONCAT(&unused, &fs->kept.unused);
+    const bool frees = !STAILQ_EMPTY(&unused);
+    if (frees)
+        fs->freeing++;
     pthread_mutex_unlock(&fs->lock);
     if (wakes)
         pthread_cond_signal(wakes);
     handles_free(&unused);
+    if (frees)
+        fs->freeing--;
 }
 
 static uint64_t min_ns(uint64_t a_ns, uint64_t b_ns)

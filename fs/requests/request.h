@@ -28,8 +28,9 @@ struct fs {
     pthread_mutex_t lock;   /* the engine's lock; protects all members unless noted */
     pthread_cond_t changed; /* `away` became 0, or `reloading` false */
     struct tree tree;
-    unsigned away;  /* unfinished requests that have dropped the lock */
-    bool reloading; /* no request may start */
+    unsigned away;       /* unfinished requests that have dropped the lock */
+    bool reloading;      /* no request may start */
+    atomic_uint freeing; /* threads in fs_unlock() that free closed files */
     struct handle *handles;
     struct kept kept;
     bool answered; /* the next publication validates an answer */
