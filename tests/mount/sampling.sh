@@ -142,7 +142,7 @@ t_each_sample_of_a_set_names_its_event() {
 # Each event has a separate period on each CPU, so the program is pinned. Sanitizers and reloads may leave too little
 # time for the samples of such a clock event. If the kernel allows 100,000 samples a second, the log cannot hold
 # all of them, so it is read at the same time.
-#@ slow plain
+#@ slow plain alone
 t_a_set_of_different_kinds_samples_each() {
     local reader
     with_tracefs
