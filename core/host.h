@@ -91,6 +91,8 @@ struct sink {
     void (*ready)(void *ctx, uint64_t tag);  /* backend: a recorder should be drained */
 };
 
+#define PROCESS_NAME 16 /* bytes of a name, with its NUL */
+
 struct intake;   /* core/backend.h */
 struct pid_view; /* the numbers of processes in a PID namespace */
 
@@ -146,6 +148,9 @@ struct host {
                                                                and only if the same (locked) */
     bool (*process_alive)(
         const struct process *process); /* false for a zombie or a reused number */
+    /* Reads the present name of the process or thread. Leaves *name as it is if it has exited.
+     * NULL: not supported. */
+    void (*process_name)(const struct process *process, char name[PROCESS_NAME]);
     /*
      * Asks the kernel for ptrace read access with these rights. The opener (NULL: unknown) may
      * always observe itself while it has these rights and runs the same program. Returns 0, E40 or

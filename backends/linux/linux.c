@@ -175,6 +175,7 @@ const struct host linux_host = {
     .process_tid = linux_process_tid,
     .process_key = linux_process_key,
     .process_alive = linux_process_alive,
+    .process_name = linux_process_name,
     .may_observe = linux_process_may_observe,
     .may_observe_pid = linux_process_may_observe_pid,
     .process_headless = linux_process_headless,

@@ -53,6 +53,7 @@ pid_t linux_process_pid(const struct process *process);
 pid_t linux_process_tid(const struct process *process);
 uint64_t linux_process_key(const struct process *process);
 bool linux_process_alive(const struct process *process);
+void linux_process_name(const struct process *process, char name[PROCESS_NAME]);
 bool linux_process_headless(const struct process *process);
 int linux_process_may_observe(struct host_state *state, const struct rights *rights,
                               const struct opener *opener, const struct process *process,

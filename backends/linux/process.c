@@ -241,6 +241,25 @@ bool linux_process_alive(const struct process *process)
     return poll(&poll_fd, 1, 0) == 0;
 }
 
+/* The PID is checked after the read, so that the name is not that of a process that reuses it. */
+void linux_process_name(const struct process *process, char name[PROCESS_NAME])
+{
+    struct pollfd poll_fd = {.fd = process->pidfd, .events = POLLIN};
+    char path[64];
+
+    snprintf(path, sizeof path, "/proc/%d/task/%d/comm", process->pid,
+             process->tid ? process->tid : process->pid);
+    char *text = proc_text(path);
+    size_t len = text ? strlen(text) : 0;
+    if (len > 0 && poll(&poll_fd, 1, 0) == 0) {
+        len -= text[len - 1] == '\n';
+        len = len < PROCESS_NAME ? len : PROCESS_NAME - 1; /* workers of the kernel have more */
+        memcpy(name, text, len);
+        name[len] = '\0';
+    }
+    free(text);
+}
+
 bool linux_process_headless(const struct process *process)
 {
     struct proc_stat stat;

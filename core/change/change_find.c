@@ -204,6 +204,8 @@ static int find_process(struct change *change, struct wanted *wanted)
         return rc;
     wanted->pid = host->process_pid(wanted->process);
     wanted->tid = host->process_tid(wanted->process);
+    if (!word->remove && host->process_name)
+        host->process_name(wanted->process, wanted->name);
     if (word->remove || asker->superuser)
         return 0;
     if (!asker->may_foreign &&

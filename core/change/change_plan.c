@@ -104,6 +104,7 @@ static bool link_copy_target(struct link *link, const struct link *old)
     link->kind = old->kind;
     link->pid = old->pid;
     link->tid = old->tid;
+    memcpy(link->name, old->name, sizeof link->name);
     link->cpu = old->cpu;
     link->gap_ns = old->gap_ns;
     link->missed = old->missed;

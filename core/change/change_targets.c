@@ -88,6 +88,7 @@ static int want_process(struct change *change, struct wanted *wanted)
     link_set_proc(link, proc);
     link->pid = wanted->pid;
     link->tid = wanted->tid;
+    memcpy(link->name, wanted->name, sizeof link->name);
     move->number = wanted->word.self ? 0 : (pid_t)wanted->word.number;
     take_rights(change, link);
     plan_guard(change, move);

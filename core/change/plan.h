@@ -20,6 +20,7 @@ struct wanted {
     struct target_word word;
     struct process *process; /* owned until a proc takes it over */
     pid_t pid, tid;
+    char name[PROCESS_NAME];
     int cgroup_fd; /* if `absent`, the root where its path starts */
     char *cgroup;
     bool absent; /* the cgroup does not exist: wait for it */

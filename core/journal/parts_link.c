@@ -344,6 +344,7 @@ static const struct field link_fields[] = {
     OTHER(process),
     FIELD(struct link, pid),
     FIELD(struct link, tid),
+    CHARS(struct link, name),
     BELOW(struct link, cpu, CPUS_MAX),
     OTHER(offline),
     OR_NONE(struct link, cgroup_fd),

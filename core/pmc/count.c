@@ -12,6 +12,7 @@
 
 enum {
     COST_SLOW = 100,     /* system calls; more are a slow part */
+    COST_NAME = 4,       /* system calls to read the name of a process */
     PASSES_MAX = 8,      /* then a count that changes each time is left out */
     SNAPSHOT_ROOM = 1024 /* bytes within the struct, enough for one PMC with few links */
 };
@@ -74,12 +75,13 @@ static int count_failed(const struct snapshot_item *item, struct err *err)
 
 /* ---- snapshots ---- */
 
-/* Returns the bytes that a PMC needs in addition to its struct snapshot_item: tallies and PIDs. */
+/* Returns the bytes that a PMC needs in addition to its struct snapshot_item: tallies, PIDs and
+ * names. */
 static size_t item_bytes(const struct pmc *pmc)
 {
     const size_t links = pmc->links->n;
     const size_t bytes = (links + 1) * TALLY_SIZE(pmc_values(pmc)) +
-                         links * (sizeof(struct tally *) + sizeof(pid_t));
+                         links * (sizeof(struct tally *) + sizeof(pid_t) + PROCESS_NAME);
 
     return (bytes + sizeof(uint64_t) - 1) & ~(sizeof(uint64_t) - 1);
 }
@@ -110,6 +112,7 @@ static void item_begin(struct snapshot_item *item, char *block)
     memcpy(item->total, pmc->base, TALLY_SIZE(n));
     item->link = (struct tally **)(block + (links + 1) * TALLY_SIZE(n));
     item->shown = (pid_t *)(item->link + links);
+    item->name = (char(*)[PROCESS_NAME])(item->shown + links);
     for (unsigned i = 0; i < links; i++)
         item->link[i] = (struct tally *)(block + (i + 1) * TALLY_SIZE(n));
 }
@@ -127,6 +130,8 @@ static void item_read(const struct snapshot *snapshot, struct snapshot_item *ite
             item->shown[i] =
                 engine->host->process_seen_by(engine->host_state, snapshot->tid,
                                               link->kind == TARGET_THREAD ? link->tid : link->pid);
+        if (snapshot->counts && snapshot->pids && link->proc && engine->host->process_name)
+            engine->host->process_name(link->proc->process, item->name[i]);
         if (!snapshot->counts || item->failed || !link_live(link))
             continue;
         int rc = engine->backend->read(link->counter, &reading, snapshot->slow);
@@ -258,6 +263,7 @@ int snapshot_take(struct call *call, struct pmc *const *pmcs, unsigned n, bool c
         item_begin(item, block);
         block += item_bytes(item->pmc);
         cost += counts ? count_cost(item->pmc) : 1;
+        cost += counts && pids ? COST_NAME * item->links->n : 0;
     }
     snapshot.slow = cost > COST_SLOW;
     rc = snapshot_read(call, &snapshot);

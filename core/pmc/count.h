@@ -29,12 +29,13 @@ struct snapshot_item {
     struct links *links; /* a reference */
     struct set *set;     /* a reference, or NULL */
     uint64_t epoch;
-    uint64_t change;     /* the PMC's change number: a reading must not change a later
-                          * state */
-    struct tally *total; /* the PMC's base; at the end the total */
-    struct tally **link; /* per link: its reading; at the end the reading minus its base */
-    pid_t *shown;        /* per link: PID in the reader's namespace */
-    void *own;           /* memory of an item that was read again; NULL: in the snapshot's */
+    uint64_t change;            /* the PMC's change number: a reading must not change a later
+                                 * state */
+    struct tally *total;        /* the PMC's base; at the end the total */
+    struct tally **link;        /* per link: its reading; at the end the reading minus its base */
+    pid_t *shown;               /* per link: PID in the reader's namespace */
+    char (*name)[PROCESS_NAME]; /* per link: name of a living process; "": not read */
+    void *own;                  /* memory of an item that was read again; NULL: in the snapshot's */
     bool partial, off;
     bool done;    /* read in an earlier pass */
     bool failed;  /* a counter could not be read; there is no total */
@@ -46,7 +47,7 @@ struct snapshot {
     struct engine *engine;
     pid_t tid;   /* thread whose PID namespace is used */
     bool counts; /* read the counters */
-    bool pids;   /* translate PIDs */
+    bool pids;   /* translate PIDs; with `counts` also read the names of processes */
     bool slow;   /* may wait for the kernel */
     uint64_t time_ns, tsc;
     bool one; /* for a file of one PMC: ENODEV if released, EIO if unreadable */

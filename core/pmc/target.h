@@ -105,8 +105,9 @@ struct link {
     struct pmc *pmc;   /* no reference */
     struct proc *proc; /* process and thread; NULL after the end */
     LIST_ENTRY(link) of_proc;
-    struct work work; /* WORK_LINK, after the last reference */
-    pid_t pid, tid;   /* in the daemon's namespace; kept after the end */
+    struct work work;        /* WORK_LINK, after the last reference */
+    pid_t pid, tid;          /* in the daemon's namespace; kept after the end */
+    char name[PROCESS_NAME]; /* of the process or thread when it was last read; "": unknown */
     unsigned cpu;
     enum link_state state;
     enum link_loss loss;        /* attached: a change must handle it; ended: why it ended */

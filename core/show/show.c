@@ -325,6 +325,16 @@ int show_count(struct call *call)
     return snapshot_take(call, &call->pmc, 1, true, false, print_count);
 }
 
+/* Prints the last cell of a line: the name of the process, unless the reader has no PID of it. */
+static void detail_name(struct buf *out, const struct snapshot_item *item, unsigned l)
+{
+    const char *name = l < item->links->n && item->shown[l] ? item->links->link[l]->name : "";
+
+    buf_char(out, '\t');
+    buf_word(out, *name ? name : "-", *name ? strlen(name) : 1);
+    buf_char(out, '\n');
+}
+
 static void detail_line(struct buf *out, const struct pmc *pmc, const struct event *event,
                         unsigned i, const struct tally *tally, bool partial)
 {
@@ -336,9 +346,9 @@ static void detail_line(struct buf *out, const struct pmc *pmc, const struct eve
         buf_char(out, '-');
     buf_str(out, partial ? "\tyes\t" : "\tno\t");
     if (event->unit[0])
-        buf_printf(out, "%s\t%.17g\n", event->unit, event->scale);
+        buf_printf(out, "%s\t%.17g", event->unit, event->scale);
     else
-        buf_str(out, "-\t-\n");
+        buf_str(out, "-\t-");
 }
 
 /* Prints the first two cells of a line: the event, and the target of a link or `all`. */
@@ -373,34 +383,40 @@ static void detail_parts(const struct call *call, const struct snapshot_item *it
         const uint64_t *of_part = &tally->value[part_values(n, part)];
 
         detail_target(call->out, item, l, i);
-        buf_printf(call->out, "/%s\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t-\t-\t-\t-\n",
+        buf_printf(call->out, "/%s\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t-\t-\t-\t-",
                    classes[part].name, of_part[i], tally->enabled_ns, of_part[n]);
+        detail_name(call->out, item, l);
     }
 }
 
 static int print_detail(struct call *call, struct snapshot *snapshot)
 {
     const struct snapshot_item *item = &snapshot->item[0];
-    const struct pmc *pmc = item->pmc;
+    struct pmc *pmc = item->pmc;
     struct buf *out = call->out;
 
     buf_printf(out,
                "# time_ns %" PRIu64 " tsc %" PRIu64 "\nevent\ttarget\tvalue\tenabled_ns\t"
-               "running_ns\testimate\tpartial\tunit\tscale\n",
+               "running_ns\testimate\tpartial\tunit\tscale\tname\n",
                snapshot->time_ns, snapshot->tsc);
     for (unsigned l = 0; l <= item->links->n; l++) {
+        struct link *link = l < item->links->n ? item->links->link[l] : NULL;
+
+        if (link && item->name[l][0] && strcmp(item->name[l], link->name) != 0) {
+            memcpy(link->name, item->name[l], sizeof link->name);
+            pmc_touch(pmc);
+        }
         for (unsigned i = 0; i < pmc->set->n; i++) {
             const struct event *event = &pmc->set->event[i];
 
             detail_parts(call, item, l, i);
             detail_target(out, item, l, i);
-            if (l == item->links->n) {
+            if (link)
+                detail_line(out, pmc, event, i, item->link[l],
+                            link->missed || pmc_paused(pmc) || tally_partial(item->link[l]));
+            else
                 detail_line(out, pmc, event, i, item->total, item->partial);
-                continue;
-            }
-            detail_line(out, pmc, event, i, item->link[l],
-                        item->links->link[l]->missed || pmc_paused(pmc) ||
-                            tally_partial(item->link[l]));
+            detail_name(out, item, l);
         }
     }
     return CALL_DONE;
@@ -436,7 +452,7 @@ int show_detail(struct call *call)
  * For the sizes of files. Computed without making the text, and usually larger.
  */
 
-#define CELLS_MAX  192  /* numbers, unit and scale in a line of `detail` */
+#define CELLS_MAX  256  /* numbers, unit, scale and name in a line of `detail` */
 #define ESCAPED    4    /* a byte of a name, escaped as \ooo */
 #define ONE        2048 /* parts of a PMC's texts that do not depend on events and targets */
 #define WORD       16

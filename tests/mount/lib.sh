@@ -204,6 +204,8 @@ attach() { accepted "$M/$1/target" "${*:2}"; }
 # setting NAME KEY, status NAME KEY, stat KEY
 setting() { sed -n "s/^$2=//p" "$M/$1/config"; }
 status() { sed -n "s/^$2 //p" "$M/$1/status"; }
+# named NAME: the targets of `detail` with the names of their processes.
+named() { awk -F'\t' 'NR > 2 { print $2, $NF }' "$M/$1/detail"; }
 stat_value() { sed -n "s/^$1 //p" "$M/info/stats"; }
 
 # so_far NAME: reads the present records of a log.

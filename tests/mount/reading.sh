@@ -68,12 +68,45 @@ t_detail_has_its_header_columns_and_the_sum() {
     ctl a stop
     cat "$M/a/detail" >"$T/detail"
     like "$(sed -n 1p "$T/detail")" '^# time_ns [0-9]+ tsc [0-9]+$'
-    is "$(sed -n 2p "$T/detail")" 'event	target	value	enabled_ns	running_ns	estimate	partial	unit	scale'
-    is "$(tail -n +3 "$T/detail" | awk -F'\t' 'NF != 9 || /\t\t|\t$/')" ''
+    is "$(sed -n 2p "$T/detail")" 'event	target	value	enabled_ns	running_ns	estimate	partial	unit	scale	name'
+    is "$(tail -n +3 "$T/detail" | awk -F'\t' 'NF != 10 || /\t\t|\t$/')" ''
     is "$(tail -n +3 "$T/detail" | cut -f2 | sort -u | xargs)" "all $(printf 'pid:%s\n' "${PID_OF[p]}" "${PID_OF[q]}" | sort | xargs)"
     is "$(awk -F'\t' '$1 == "page-faults" && $2 == "all" { print $3 }' "$T/detail")" "$(head -1 "$M/a/count")"
     is "$(awk -F'\t' '$1 == "page-faults" && $2 ~ /pid/ { s += $3 } END { print s }' "$T/detail")" "$(head -1 "$M/a/count")"
     is "$(tail -1 "$T/detail" | cut -f2)" all
+}
+
+t_detail_names_the_process_of_each_target() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults "target=${PID_OF[p]}"
+    pmc c event=cpu-clock target=cpu0
+    is "$(named a)" "pid:${PID_OF[p]} $(<"/proc/${PID_OF[p]}/comm")
+all -"
+    is "$(named c)" "cpu:0 -
+all -"
+    is "$(unshare --pid --fork awk -F'\t' '$2 != "all" && NR > 2 { print $2, $NF }' "$M/a/detail")" 'pid:0 -'
+}
+
+t_detail_escapes_the_names_of_threads() {
+    local tid
+    mount_pmcfs
+    cat >"$T/named.py" <<'P'
+import ctypes, threading, time
+libc = ctypes.CDLL(None)
+def run():
+    libc.prctl(15, b"a\t\n=\\\x1b[1m\"\xff")
+    print(threading.get_native_id(), flush=True)
+    time.sleep(1000)
+threading.Thread(target=run, daemon=True).start()
+time.sleep(1000)
+P
+    coproc NAMED { exec /usr/bin/python3 -B -I "$T/named.py"; }
+    read -r tid <&"${NAMED[0]}"
+    pmc a event=page-faults "target=tid:$tid"
+    is "$(named a)" "tid:$tid a\\011\\012\\075\\134\\033[1m\\042\\377
+all -"
+    kill "$NAMED_PID"
 }
 
 t_status_names_are_in_the_promised_order() {

@@ -51,6 +51,27 @@ t_a_held_file_a_bind_mount_and_a_sandbox_outlive_the_worker() {
     is "$(stat_value restarts)" 5
 }
 
+t_detail_keeps_the_name_of_a_process_that_has_executed_another_program() {
+    local pid
+    SUPERVISED=1 mount_pmcfs
+    mkfifo "$T/go"
+    sh -c 'read -r _ <"$1"; exec sleep 1000' sh "$T/go" &
+    pid=$!
+    eventually 5 "[[ \$(</proc/$pid/comm) == sh ]]"
+    pmc a event=page-faults "target=$pid"
+    is "$(named a)" "pid:$pid sh
+all -"
+    echo >"$T/go"
+    eventually 5 "[[ \$(</proc/$pid/comm) == sleep ]]"
+    is "$(named a)" "pid:$pid sleep
+all -"
+    worker_kill
+    kill "$pid"
+    wait "$pid" || :
+    is "$(named a)" "pid:$pid sleep
+all -" 'after it has exited, read by another worker'
+}
+
 t_last_error_outlives_the_worker() {
     SUPERVISED=1 mount_pmcfs
     pmc a

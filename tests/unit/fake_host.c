@@ -245,6 +245,14 @@ static bool process_alive(const struct process *process)
     return found && __atomic_load_n(&found->alive, __ATOMIC_RELAXED) && found->key == process->key;
 }
 
+static void process_name(const struct process *process, char name[PROCESS_NAME])
+{
+    const struct fake_process *found = fake_find(process->state, process->pid);
+
+    if (process_alive(process))
+        snprintf(name, PROCESS_NAME, "%s", found->name ? found->name : "fake");
+}
+
 static int may_observe_pid(struct host_state *state, const struct rights *rights,
                            const struct opener *opener, pid_t pid)
 {
@@ -552,6 +560,7 @@ const struct host fake_host = {
     .process_tid = process_tid,
     .process_key = process_key,
     .process_alive = process_alive,
+    .process_name = process_name,
     .may_observe = may_observe,
     .may_observe_pid = may_observe_pid,
     .process_headless = process_headless,

@@ -24,6 +24,19 @@ TEST(the_order_of_targets_and_their_values)
     ck_assert_uint_eq(count_of("i"), 8000000);
 }
 
+TEST(an_ended_target_keeps_the_last_name_that_was_read)
+{
+    struct fake_process *process = fake_find(&fx.host, 100);
+
+    process->name = "first";
+    pmc_with("i", "task-clock", "100");
+    process->name = "a b";
+    ck_true(strstr(read_file("i", "detail"), "\ta\\040b\n"));
+    engine_reload();
+    fake_kill(&fx.host, 100, false);
+    ck_true(strstr(read_file("i", "detail"), "\ta\\040b\n"));
+}
+
 TEST(a_number_given_again_is_another_process)
 {
     pmc_with("i", "task-clock", "100");
