@@ -19,7 +19,7 @@ struct creation {
     struct err err;
 };
 
-/* Owner and mode, after the settings: the commands are those of the superuser. */
+/* Sets owner and mode. Called last, because the superuser writes the settings. */
 static int attributes_set(struct call *call, const struct creation *creation)
 {
     const struct section *section = creation->section;
@@ -49,7 +49,7 @@ static int pmc_create(struct call *call, const struct creation *creation)
     call->pmc = ids_find(&call->engine->pmcs, id); /* the command may have dropped the lock */
     if (rc == CALL_DONE && call->pmc)
         rc = attributes_set(call, creation);
-    if (rc == CALL_WAIT) /* another process writes to the new PMC */
+    if (rc == CALL_WAIT)
         rc = err_set(&call->err, P37, "another process writes to the new PMC");
     if (rc < 0 && call->pmc) {
         const struct err err = call->err;
@@ -91,7 +91,7 @@ static int instance_create(struct call *call, const struct creation *creation)
     return rc;
 }
 
-/* With the lock, which slow parts drop. Never returns false: the request is used up. */
+/* Called by fs_run() with the lock, which slow parts drop. Always returns true. */
 static bool section_create(struct call *call, void *arg)
 {
     struct creation *creation = arg;

@@ -34,13 +34,14 @@ struct section {
 };
 typedef VEC(struct section) sections_t;
 
-/* Logs that the section is refused, at this line of its file. */
+/* Marks the section as refused and logs the reason, with this line of its file. */
 void section_refuse(struct section *section, unsigned line, const struct err *err);
 /* Reads USER, USER:, USER:GROUP or :GROUP, as chown(1) does. Returns 0 or -errno with a sentence.
  */
 int owner_find(const char *text, uid_t *uid, gid_t *gid, struct err *err);
 /*
- * Creates the PMCs and instances that do not exist. A refused one is logged and removed again, so
- * that a later call tries it again. Takes the lock. May block: looks up users and groups.
+ * Creates the PMCs and instances that do not exist. A refused one is logged and removed again; the
+ * next rereading of the configuration retries it. Takes the lock. May block: looks up users and
+ * groups.
  */
 void sections_create(struct fs *fs, sections_t *sections);

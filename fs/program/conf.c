@@ -136,7 +136,7 @@ int owner_find(const char *text, uid_t *uid, gid_t *gid, struct err *err)
     return rc ? err_nomem(err) : 0;
 }
 
-/* Checks a value of a plain setting or a target without the host. Events need the host. */
+/* Checks a value of a setting without the host. Events need the host and are not checked. */
 static int value_check(enum key key, struct word value, struct err *err)
 {
     struct target_word target = {.word = value};
@@ -276,7 +276,7 @@ static int section_key(struct section *section, struct word key, struct word val
 
 /*
  * Opens the configuration file without blocking. Only regular files of at most 1 MiB are accepted.
- * On failure returns NULL and sets *why to the reason; errno is 0 if the system did not refuse it.
+ * On failure returns NULL and sets *why to the reason; errno is unchanged if no call failed.
  */
 static FILE *conf_open(const char *path, const char **why)
 {
@@ -344,7 +344,7 @@ static char *conf_line(char *text, int size, void *arg)
 
     errno = 0;
     len = getline(&stream->line, &stream->size, stream->file);
-    if (len < 0) { /* without memory, ferror(3) does not report it */
+    if (len < 0) { /* getline(3) without memory, which ferror(3) does not report */
         options->no_memory |= errno == ENOMEM;
         return NULL;
     }
@@ -396,8 +396,8 @@ static int conf_key(void *user, const char *number, const char *name, const char
     return 1;
 }
 
-/* Reads the file of this path, which becomes the options'. Returns 0, or after a message an exit
- * status. */
+/* Reads one file and adds its path to options->files. path NULL: no memory. Returns 0, or after a
+ * message an exit status. */
 static int conf_file_read(struct options *options, char *path, bool must_exist)
 {
     struct conf_stream stream = {options, NULL, NULL, 0};
@@ -419,7 +419,7 @@ static int conf_file_read(struct options *options, char *path, bool must_exist)
         wrong = ini_parse_stream(conf_line, &stream, conf_key, options);
         free(stream.line);
         options->at.line = wrong > 0 ? (unsigned)wrong : 0;
-        if (wrong > 0) /* the first malformed line, known at the end */
+        if (wrong > 0) /* inih returns the first malformed line at the end */
             option_complain(options, path,
                             "neither a setting nor a section: write key = value, or [pmc NAME]");
         options->at.line = 0;

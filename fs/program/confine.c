@@ -116,7 +116,7 @@ bool confine_process(void)
     const struct rlimit one = {1, 1}, none = {0, 0};
     uint64_t effective = 0, permitted = 0;
 
-    capng_get_caps_process(); /* both sets first, because capng_clear() clears the known ones */
+    capng_get_caps_process(); /* both sets first: capng_clear() clears what was read */
     for (size_t i = 0; i < N_USED; i++)
         if (has_capability(used[i].capability) && !used[i].at_start)
             effective |= UINT64_C(1) << used[i].capability;

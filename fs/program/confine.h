@@ -8,7 +8,8 @@
 
 /* Returns true if the process has the capability now. */
 bool capability_held(int capability);
-/* Logs a line for each missing capability and what will be refused without it. */
+/* Logs a warning for each capability that pmcfs uses, or that containers usually have, and that is
+ * missing without a substitute: what does not work then. */
 void capabilities_report(void);
 
 /*

@@ -47,7 +47,7 @@ static void process_prepare(void)
     struct rlimit limit;
     unsigned mount;
 
-    /* By LIBPFM_* variables libpfm4 would load event tables and print debug output. */
+    /* libpfm4 would load event tables and print debug output because of LIBPFM_* variables. */
     for (char **entry = environ; *entry;) {
         char name[64];
         size_t len = strcspn(*entry, "=");
@@ -240,7 +240,7 @@ static int work(struct inflight *inflight, int hold_fd)
 /* Mounts the tree, and reads FUSE_INIT, the kernel's first request, for every worker. */
 static struct inflight *inflight_make(int *fd)
 {
-    static struct journal *journal; /* mapped here so that it exists; workers map it again */
+    static struct journal *journal; /* mapped only to create it; workers map it again */
     struct inflight *inflight = inflight_new(fd);
     char request[8192]; /* the kernel refuses reads into less */
     struct timespec now;
@@ -362,7 +362,7 @@ static int run(void)
     if (fd > 2)
         close(fd);
     mallopt(M_ARENA_MAX, 2); /* one per thread would keep the memory of a burst */
-    /* The main loop returns memory of large replies to the system, not each free(). */
+    /* The main loop, not each free(), returns memory of large replies to the kernel. */
     mallopt(M_MMAP_THRESHOLD, 8 << 20);
     mallopt(M_TRIM_THRESHOLD, 8 << 20);
     messages_of_fuse();

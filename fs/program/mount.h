@@ -1,5 +1,5 @@
 /*
- * Mounting and unmounting, and the group `readers`.
+ * Mounting and unmounting, and the identity of the mount.
  */
 #pragma once
 
@@ -23,7 +23,7 @@ struct mount_settings {
  * Returns false after a message with the reason.
  */
 bool mount_prepare(const struct mount_settings *settings);
-/* Opens /dev/fuse and mounts it. Returns the descriptor, or -1 after a message. */
+/* Mounts a new descriptor of /dev/fuse, or uses /dev/fd/N. Returns it, or -1 after a message. */
 int mount_make(const struct mount_settings *settings);
 /* In an upgrade: notes the identity of the existing mount, whose descriptor is fd. Returns false if
  * the mount cannot be identified. */
@@ -31,5 +31,5 @@ bool mount_adopt(const struct mount_settings *settings, int fd);
 /* Returns the minor device number of a mountpoint without a request to its daemon. Returns false
  * and sets errno on failure; ENODEV: nothing is mounted there. */
 bool mount_device(const char *mountpoint, unsigned *minor);
-/* Unmounts lazily, if the mount of mount_make() is still the topmost one. */
+/* Unmounts lazily, if the mount of mount_make() or mount_adopt() is still the topmost one. */
 void mount_end(const struct mount_settings *settings);

@@ -113,7 +113,7 @@ bool option_set(struct options *options, const char *where, struct word key, str
         options->log_at.line = options->at.line;
     } else if (which == TUNABLE_READERS && (!options->resume || options->check) &&
                group_find(tunable_text(&options->tunables, TUNABLE_READERS), &gid) == -ENOENT) {
-        /* No group instead of one that does not exist. In an upgrade, --check did it before. */
+        /* Use no group if this one does not exist. In an upgrade --check has reported it. */
         snprintf(sentence, sizeof sentence, "readers: there is no group \"%s\"; using none",
                  tunable_text(&options->tunables, TUNABLE_READERS));
         option_complain(options, where, sentence);
@@ -126,7 +126,7 @@ bool option_set(struct options *options, const char *where, struct word key, str
 
 static bool mount_word(struct options *options, struct word key, struct word value)
 {
-    /* The kernel, too, needs quotes around a value with a comma. */
+    /* The kernel also needs quotes around a value with a comma. */
     const char *quote = memchr(value.p, ',', value.len) && value.p[0] != '"' ? "\"" : "";
 
     for (size_t i = 0; i < sizeof mount_labels / sizeof mount_labels[0]; i++)
@@ -275,7 +275,7 @@ static int places_read(struct options *options, int n, char **places)
 
 /* ---- all options ---- */
 
-/* Reads file and -o. Fails on ENOMEM instead of using a part: it could give access to others. */
+/* Reads file and -o. Fails on ENOMEM, because half of the settings could give access to others. */
 static int settings_read(struct options *options)
 {
     struct err err = {0};

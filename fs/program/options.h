@@ -49,8 +49,7 @@ struct options {
 
 /*
  * Reads the command line, the configuration file and -o, in this order. Returns 0, or after a
- * message the exit status: 2 for a usage error or an unknown backend, 1 for an unreadable
- * configuration.
+ * message the exit status: 2 for a usage error or an unknown backend, 1 for other errors.
  */
 int options_read(struct options *options, const struct host *host, int argc, char **argv);
 void options_free(struct options *options);

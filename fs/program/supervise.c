@@ -136,7 +136,8 @@ static bool worker_start(void)
     return me.worker > 0;
 }
 
-/* Returns the pause before the next worker: none after SIGKILL or if the worker ran for a while. */
+/* Returns the pause before the next worker: none after SIGKILL, if the worker ran for more than a
+ * second, or before the third crash in a row. */
 static unsigned restart_pause(int status)
 {
     struct timespec now;
@@ -223,7 +224,7 @@ static void program_replace(pid_t requester)
         close(program);
     me.requester = error == ECHILD ? requester : 0;
     if (me.requester)
-        return; /* again once the next worker serves */
+        return; /* program_replace() is called again once the next worker serves */
     if (!me.options->foreground)
         messages_to_syslog();
     upgrade_refuse(me.lock_fd, why);

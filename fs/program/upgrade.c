@@ -27,8 +27,8 @@
 #define TRIAL_BYTES 65536        /* limit of the output of --check */
 #define DONE        "taken over" /* the answer to the requester; any other text is a refusal */
 
-/* Opens the lock file of a mount, named after its device number. ENODEV: nothing is mounted.
- * EPERM: other users can write to the directory: who holds the lock receives a signal from root. */
+/* Opens the lock file of a mount, named after its device number. Sets ENODEV if nothing is mounted,
+ * or EPERM if other users can write to the directory: root sends a signal to the lock's holder. */
 static int lock_open(const char *mountpoint, int flags)
 {
     char name[16];
@@ -158,8 +158,8 @@ static bool child_wait(pid_t pid, siginfo_t *info, int options)
 #define TRIAL                                                                                      \
     "the new program does not start with the options and the configuration of this mount: "
 
-/* Returns true if --check has succeeded. Otherwise prints its first line without the program's
- * name, or its exit status. */
+/* Returns true if --check has succeeded. Otherwise writes the first line of its output without the
+ * program's name, or its exit status, to `why`. */
 static bool trial_passed(int output, const siginfo_t *info, char *why, size_t size)
 {
     char text[TRIAL_BYTES + 1], *line = text;
@@ -332,8 +332,8 @@ void upgrade_done(int lock_fd)
 
 /* ---- the command ---- */
 
-/* Signals the supervisor and waits. Returns false with the reason in `why`. The answer's place is
- * allocated before that, so that nothing happens on a full file system. */
+/* Signals the supervisor and waits for its answer. Returns false with the reason in `why`. Space
+ * for the answer is allocated first, so that on a full file system nothing happens. */
 static bool program_replaced(int fd, pid_t pid, char *why, size_t size)
 {
     errno = ftruncate(fd, 0) < 0 ? errno : posix_fallocate(fd, 0, (off_t)size);

@@ -18,7 +18,7 @@ struct options;
 
 /* ---- in the supervisor ---- */
 
-/* Takes the lock for the life of this process. Returns its descriptor, or -1 after a message. */
+/* Takes the lock until this process exits. Returns the file's descriptor, or -1 after a message. */
 int upgrade_offer(const char *mountpoint);
 /* Opens the program that the requesting process executes (the file itself, not its path). Returns a
  * descriptor, or -1 with the reason in `why`. */

@@ -218,7 +218,7 @@ static void conf_again(struct fs *fs)
     struct tunables fresh;
 
     if (!options_reread(configured, &fresh))
-        return; /* values written since stay as well */
+        return; /* all tunables keep their values */
     fs_lock(fs);
     engine_retune(fs->tree.engine, &fresh);
     fs_unlock(fs);
@@ -380,7 +380,7 @@ int worker_run(struct worker *worker, struct inflight *inflight, int hold_fd)
         message_log(LOG_ERR, "cannot start the %s backend: %s", fs.backend->name, err.text);
     } else {
         inflight_recover(inflight, journal_published(fs.kept.journal));
-        /* frees memory and closes descriptors of an earlier worker that no record refers to */
+        /* Free memory and close descriptors of an earlier worker that no record refers to. */
         arena_free_unkept();
         fds_settle();
         fs.tree.engine->stats[STAT_OPEN_FILES] = inflight->n_open;

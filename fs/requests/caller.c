@@ -1,5 +1,5 @@
 /*
- * The requester's ids and rights, and the group `readers`.
+ * Reads the rights of requesters, and looks up the group `readers`.
  */
 #include "fs/requests/caller.h"
 

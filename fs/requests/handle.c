@@ -181,7 +181,7 @@ void handle_drop(struct handle **handles, struct kept *kept, struct handle *hand
             break;
         }
     }
-    handle->touched = true; /* added to the list once */
+    handle->touched = true; /* so that handle_touch() does not add it again */
     if (handle->recorded && !journal_drop(kept->journal, JOURNAL_OPEN_FILE, handle->fh))
         kept->failed = true;
     handle_unref(kept, handle);

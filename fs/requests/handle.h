@@ -1,7 +1,7 @@
 /*
- * Handles: the state of open files. A handle number (fh) is a serial set at open; a handle is
- * created only when there is state to store, so a number without a handle is a newly opened file.
- * All functions need the engine's lock unless noted.
+ * Handles: the state of open files. A handle number (fh) is a serial set at open. A handle is
+ * created only when there is state to store, so an open file that was never used may have none. All
+ * functions need the engine's lock unless noted.
  */
 #pragma once
 
@@ -23,11 +23,11 @@ struct kept;
 struct handle {
     struct work work; /* WORK_HANDLE, after the file is closed */
     uint64_t fh;
-    unsigned refs;     /* one of the table, and one per running request */
+    unsigned refs;     /* one of the table, and one per request that runs or waits */
     UT_hash_handle hh; /* by fh */
     struct open_file open;
-    /* recorded: the journal has a record of the handle. The others are open.swapped and
-     * open.has_seen in that record. */
+    /* recorded: the journal has a record of the handle. swapped, seen: open.swapped and
+     * open.has_seen as that record has them. */
     bool recorded, swapped, seen;
     struct text_place {
         bool has_text; /* a text was read from its start; members below are valid */
@@ -35,13 +35,13 @@ struct handle {
                         * new text, which starts at the offset of that read */
         bool by_uring; /* the next read is by io_uring */
         off_t base;    /* offset of the text's start; for a stream, of the next read */
-        size_t len;    /* length of the text */
-        size_t taken;  /* stream: taken part of the rest of the last reply */
+        size_t len;    /* length of the text; for a stream, of the rest in `text` */
+        size_t taken;  /* stream: the part of `text` that was read */
         struct kept_text {
             uint64_t block; /* 0: none */
             size_t len;
-        } text,   /* kept until the reader has the rest */
-            last; /* stream: a short last reply, which ended at base */
+        } text,   /* the text, or the rest of a stream's reply, until it was read */
+            last; /* stream: the last reply, if it was short; it ended at base */
         /* io_uring: offset of its last read, and by how much the reply was shorter. */
         off_t short_at;
         size_t short_by;
@@ -59,11 +59,11 @@ struct handle {
     } poller;
 };
 
-/* Creates a zeroed handle, or returns NULL on ENOMEM. */
+/* Adds a zeroed handle to the table. Returns NULL on ENOMEM. */
 struct handle *handle_make(struct handle **handles, uint64_t fh);
 struct handle *handle_find(struct handle *handles, uint64_t fh); /* NULL: none */
 struct handle *handle_ref(struct handle *handle);
-/* Drops a reference; the last one drops the handle. NULL is allowed. */
+/* Drops a reference. The last one frees the handle after the next publication. NULL is allowed. */
 void handle_unref(struct kept *kept, struct handle *handle);
 /* Frees closed files and texts after their records were deleted. Needs no lock. */
 void handles_free(struct work_queue *unused);
@@ -75,20 +75,21 @@ struct kept {
     struct work_queue unused; /* closed files and texts, to free after the next publication */
     bool failed;              /* a record could not be deleted */
 };
-/* Replaces the kept text. Returns false on ENOMEM, and then there is no text. The old text is freed
- * after the next publication. */
+/* Replaces the kept text. Returns false on ENOMEM or if len is 0, and then there is no text. The
+ * old text is freed after the next publication. */
 bool text_set(struct kept *kept, struct kept_text *text, const char *from, size_t len);
 void text_drop(struct kept *kept, struct kept_text *text);
 static inline const char *text_of(const struct kept_text *text)
 {
     return arena_at(text->block, text->len);
 }
-/* Creates a handle from a record. Returns false if it is not valid. */
+/* Loads a handle from its record. Returns false if the record is not valid, or on ENOMEM. */
 bool handle_load(struct handle **handles, const struct journal_record *record,
                  struct engine *engine);
 /* Notes a change: the record is written before the lock is dropped. */
 void handle_touch(struct kept *kept, struct handle *handle);
-/* Removes a closed handle from the table and deletes its record. The last reference frees it. */
+/* Removes a closed handle from the table, deletes its record, and drops the table's reference. */
 void handle_drop(struct handle **handles, struct kept *kept, struct handle *handle);
-/* Writes the records of changed handles, and of `all`. Returns false if one did not fit. */
+/* Writes the records of changed handles, and of all handles of the table `all` (NULL: none).
+ * Returns false if a record did not fit or could not be deleted. */
 bool handles_record(struct kept *kept, struct handle *all);

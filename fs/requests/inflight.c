@@ -88,7 +88,7 @@ bool inflight_take_slot(struct inflight *inflight, unsigned i)
         sigaltstack(&stack, NULL);
     slot = &inflight->slots[i];
     buffer = buffer_of(inflight, i);
-    /* If a worker is killed in a page fault of read(2), its request gives EIO. */
+    /* Populate: a worker killed in a page fault of read(2) loses its request, which gives EIO. */
     if (madvise(buffer, INFLIGHT_BYTES, MADV_POPULATE_WRITE) < 0) /* from Linux 5.14 */
         for (size_t at = 0; at < INFLIGHT_BYTES; at += 4096)
             __atomic_fetch_or(buffer + at, 0, __ATOMIC_RELAXED);
@@ -228,8 +228,8 @@ void inflight_done(struct inflight_request *request)
 
 /* ---- open files ---- */
 
-/* Applies the last change. A later worker repeats it if this one was killed after setting the
- * number. */
+/* Applies the last change of inflight_count(), if it is of this request. A later worker repeats it
+ * if this one was killed after setting the number. */
 static void count_settle(struct inflight *inflight, struct inflight_request *request)
 {
     if (inflight->counted.number != request->number)
@@ -318,7 +318,7 @@ static void refuse(struct inflight *inflight, struct inflight_request *request, 
         inflight_count(inflight, request, 0);
 }
 
-/* Returns true if the request needs no further processing. */
+/* Returns true if the request needs no further processing: it was answered, or is refused now. */
 static bool settle(struct inflight *inflight, struct inflight_request *request, uint32_t opcode,
                    uint32_t published)
 {

@@ -69,7 +69,7 @@ struct inflight {
 
     _Atomic uint64_t last_fh, n_open; /* last number and count of open files */
     _Atomic uint64_t restarts;
-    atomic_bool serves; /* a worker has loaded the state and serves */
+    atomic_bool serves; /* a worker has served since the mount */
     atomic_bool ready;  /* the current worker serves */
     atomic_bool begun;  /* the process that started pmcfs was notified that the tree is usable */
     struct {            /* crash record of the last worker */
@@ -101,14 +101,16 @@ struct inflight *inflight_open(int fd);
 
 /* ---- in a serving thread ---- */
 
-/* Takes the slot for this thread and populates its memory. Returns false if there is no such slot.
- */
+/* Takes the slot for this thread, populates its memory, and sets a signal stack. Returns false if
+ * there is no such slot. */
 bool inflight_take_slot(struct inflight *inflight, unsigned slot);
 /* Returns the buffer for the next request; the earlier one must be finished. NULL: no slot. */
 void *inflight_buffer(void);
-/* Starts a request that was read into the slot (NULL) or taken from a place. */
+/* Starts the request that was read into this thread's slot (NULL), or a request in a place, and
+ * makes it the thread's current one. */
 struct inflight_request *inflight_begin(struct inflight_request *request);
-/* Moves a request from its slot to a place, so that it can wait. Returns NULL on ENOMEM. */
+/* Moves a request from its slot to a place, so that it can wait; a request in a place stays there.
+ * Returns its new address, or NULL on ENOMEM. */
 struct inflight_request *inflight_keep(struct inflight *inflight, struct inflight_request *request);
 /* Sets the request on which this thread works; NULL: none. */
 void inflight_work(struct inflight_request *request);
@@ -131,9 +133,10 @@ void inflight_count(struct inflight *inflight, struct inflight_request *request,
 
 /* ---- answers ---- */
 
-/* Stores the reply that is written to the session next, instead of sending it:
- * inflight_answer_take() is called for the write, inflight_answer_end() sets the publication that
- * validates it. */
+/* inflight_answer_begin() stores the reply that libfuse writes next, instead of sending it. Returns
+ * false if number is 0 or the thread has no slot. inflight_answer_take() is called for each write,
+ * and returns true if it stored the bytes. inflight_answer_end() sets the publication that makes
+ * the answer valid. */
 bool inflight_answer_begin(uint64_t number);
 bool inflight_answer_take(const struct iovec *iov, int count);
 void inflight_answer_end(uint32_t published);
@@ -142,9 +145,9 @@ bool inflight_answer_send(int fd);
 
 /* ---- the next worker ---- */
 
-/* Sends valid answers, refuses requests that crash every worker, and moves the others to places. */
+/* Sends valid answers, refuses requests that crashed three workers, moves the others to places. */
 void inflight_recover(struct inflight *inflight, uint32_t published);
-/* Returns the next request to process, or NULL; *at starts with 0. Blocks stay allocated. */
+/* Returns the next request of an earlier worker, or NULL. *at is the position, 0 at first. */
 struct inflight_request *inflight_next(struct inflight *inflight, uint32_t *at);
-/* Replies EIO to all requests. */
+/* Replies EIO to all requests and clears all slots and places. */
 void inflight_give_up(struct inflight *inflight);

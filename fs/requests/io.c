@@ -72,8 +72,8 @@ static bool text_continue(struct request *rq)
 }
 
 /*
- * Replies with a part of the new text, and keeps the text unless the reply contains all of it.
- * Returns P11 if a rest exceeds the user's quota.
+ * Replies with a part of the new text. Keeps the text unless the reply contains all of it; a
+ * FILE_SNAPSHOT is always kept. Returns P11 if the text to keep exceeds the user's quota.
  */
 static int text_done(struct request *rq)
 {
@@ -195,7 +195,7 @@ static int read_run(struct request *rq)
         slice_copy(rq, "", 0);
         return CALL_DONE;
     }
-    place->short_by = 0; /* a poll must not find it readable after this */
+    place->short_by = 0; /* from here on a poll by io_uring reports the real state */
     if (row->stream)
         return stream_run(rq);
     return text_continue(rq) ? CALL_DONE : row->show(&rq->call);
@@ -355,8 +355,8 @@ static int command_check(struct request *rq)
     return CALL_DONE;
 }
 
-/* Refuses an unknown group, unless the user has no right to write: the store function refuses that.
- */
+/* Refuses an unknown group for `readers`. If the user may not write at all, the store function
+ * refuses that instead. */
 static int write_run(struct request *rq)
 {
     struct call *call = &rq->call;

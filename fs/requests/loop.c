@@ -29,7 +29,7 @@ struct watch {
     void (*fn)(void *arg, uint64_t tag);
     void *arg;
     uint64_t tag;
-    uint32_t serial; /* 0: not watched; differs from the event's if the number was reused */
+    uint32_t serial; /* 0: not watched; differs from the event's if the fd was reused */
 };
 
 struct loop_state {
@@ -297,7 +297,7 @@ static void loop_turn(struct loop_state *loop)
     } /* a value of 0 disarms the timer */
     timerfd_settime(loop->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
     if (trim && mallinfo2().fordblks >= TRIM_BYTES)
-        malloc_trim(0); /* gives memory back, for example after many PMCs were removed */
+        malloc_trim(0); /* returns memory to the kernel, for example after many PMCs were removed */
     if (stale)
         attributes_forget_all(fs);
 }

@@ -10,7 +10,8 @@
 void message_log(int priority, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Logs to syslog from now on. */
 void messages_to_syslog(void);
-/* Copies each later error to `to` as well; NULL stops it. Call while there is one thread. */
+/* Copies each later message of LOG_ERR or above to `to` as well, over the last one; NULL stops
+ * that. Call while there is one thread. */
 void messages_keep(char *to, size_t size);
 /* Sends libfuse's messages the same way. */
 void messages_of_fuse(void);

@@ -29,8 +29,8 @@ static void open_count(struct fs *fs, struct inflight_request *request, int open
     fs->tree.engine->stats[STAT_OPEN_FILES] = fs->inflight->n_open;
 }
 
-/* Creates the handle at open(2), for files whose open has a state before the first read. A refusal
- * is recorded as a failed operation. */
+/* Creates the handle at open(2), for open files that have state before the first read. A refusal is
+ * recorded as a failed operation. */
 static int open_make_handle(struct request *rq)
 {
     struct fs *fs = rq->fs;
@@ -89,7 +89,8 @@ void file_close(struct fs *fs, struct handle *handle)
     handle_drop(&fs->handles, &fs->kept, handle);
 }
 
-/* Ends an open, also without memory. Called with the lock, returns without it. */
+/* Closes an open file, which may have no handle. Needs no memory. Called with the lock, returns
+ * without it. */
 static void open_end(struct fs *fs, struct inflight_request *request, uint64_t fh, int opens)
 {
     struct handle *handle = handle_find(fs->handles, fh);
@@ -183,7 +184,7 @@ static int poll_run(struct request *rq)
     }
     if (row->store) /* a write never waits; io_uring polls before it writes */
         *revents |= EPOLLOUT | EPOLLWRNORM;
-    if (row->stream && rq->handle->place.text.block) /* the last reply was full */
+    if (row->stream && rq->handle->place.text.block) /* a rest of the last reply is kept */
         *revents |= EPOLLIN | EPOLLRDNORM;
     return rq->poll.number ? poll_add(&rq->fs->queues, rq->handle, rq) : CALL_DONE;
 }

@@ -316,7 +316,8 @@ static int readdir_run(struct request *rq)
     return node_needs_catalog(&rq->node) ? engine_catalog_load(&rq->call, rq->off == 0) : CALL_DONE;
 }
 
-/* Adds an entry to the reply. Returns its length, which is more than `room` if it did not fit. */
+/* Adds an entry to the reply. Returns its length, which is more than `room` if it did not fit, or 0
+ * if the object is gone. */
 static size_t readdir_add(struct request *rq, const struct node_entry *entry, size_t room)
 {
     char *to = rq->text + rq->slice_len;
@@ -333,7 +334,7 @@ static size_t readdir_add(struct request *rq, const struct node_entry *entry, si
     rq->found = *node;
     if (entry_fill(rq) < 0)
         return 0;
-    if (entry->cookie <= 2) /* . and .. are not looked up: only their number is set */
+    if (entry->cookie <= 2) /* only attributes: . and .. are not looked up */
         rq->entry = (struct fuse_entry_param){.attr = rq->entry.attr};
     return fuse_add_direntry_plus(rq->req, to, room, entry->name, &rq->entry, (off_t)entry->cookie);
 }

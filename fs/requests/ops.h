@@ -21,7 +21,7 @@ void file_release(struct fs *fs, struct inflight_request *request, uint64_t fh);
 void op_poll(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
              struct fuse_pollhandle *poll);
 void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi);
-/* getattr of an open file, with the end of its text for SEEK_END. */
+/* getattr of an open file. The size is the end of its text, for lseek(2) with SEEK_END. */
 extern const struct op end_op;
 void op_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size, off_t off,
               struct fuse_file_info *fi);

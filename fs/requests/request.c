@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WAIT_PART     3 /* a request waits at most for this part of the kernel's timeout */
+#define WAIT_PART     3 /* a request waits at most for a third of the kernel's timeout */
 #define TRIM_AFTER_NS 1000000000
 #define TRIM_BYTES    65536 /* a longer reply leaves free memory that is worth trimming */
 
@@ -342,7 +342,7 @@ static void unlock_leave(struct call *call, bool slow)
     fs_unlock(fs);
 }
 
-/* Does not use fs_lock(), because a reload waits for this request. */
+/* Does not use fs_lock(), which would wait for a reload that waits for this request. */
 static void unlock_take(struct call *call)
 {
     struct request *rq = request_of(call);
@@ -361,7 +361,8 @@ static bool unlock_interrupted(struct call *call)
 const struct unlock_ops fs_unlock_ops = {wait_enter_slow, unlock_leave, unlock_take,
                                          unlock_interrupted};
 
-/* The request is finished or waits: a reload may replace the engine's objects. */
+/* Frees the slow slot of a request that is finished or waits, so that a reload may replace the
+ * engine's objects. */
 static void request_comes_back(struct request *rq)
 {
     struct fs *fs = rq->fs;

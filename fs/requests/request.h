@@ -36,7 +36,7 @@ struct fs {
     bool answered; /* the next publication validates an answer */
     struct wait_queues queues;
     uint64_t armed_ns; /* next time at which the main loop wakes */
-    uint64_t trim_ns;  /* time at which it returns free memory to the kernel; UINT64_MAX: none */
+    uint64_t trim_ns;  /* when the main loop returns free memory to the kernel; UINT64_MAX: never */
     bool attributes_stale; /* the main loop must invalidate all attributes */
     bool conf_stale;       /* a thread without a slot must reread the configuration */
 
@@ -47,7 +47,7 @@ struct fs {
     struct backend_state *backend_state;
     struct sink sink; /* passed to host and backend */
     struct loop_state *loop;
-    void (*conf_again)(struct fs *fs); /* without the lock: look-ups of groups may be slow */
+    void (*conf_again)(struct fs *fs); /* rereads the configuration, without the lock */
     struct serve *serve;
     const char *mountpoint;
     struct inflight *inflight;
@@ -61,10 +61,10 @@ struct fs {
 void fs_lock(struct fs *fs);
 /* Drops the lock. Changes are published for a later worker before any process sees them. */
 void fs_unlock(struct fs *fs);
-/* Puts and publishes all changes. Returns false if something did not fit into the journal. */
+/* Writes and publishes all changes. Returns false if something did not fit into the journal. */
 bool fs_record(struct fs *fs);
-/* Needs the lock. Wakes the requests and pollers of woken PMCs, and the main loop if its deadline
- * changed. */
+/* Needs the lock. Wakes the requests and pollers of woken PMCs, a thread if there is work for it,
+ * and the main loop if its deadline changed or attributes are stale. */
 void fs_drain(struct fs *fs);
 /* Needs the lock. Returns the time at which the main loop must wake; UINT64_MAX: never. */
 uint64_t fs_deadline(const struct fs *fs);
@@ -198,14 +198,13 @@ char *request_command(const struct request *rq);
 /* Refuses a request whose PMC or instance is gone (P26). */
 int request_refuse_gone(struct request *rq);
 /*
- * Needs the lock. Creates a handle for the open file of rq, if it has none, which stores the
- * position of the reader. Returns 0, P11 or E32.
+ * Needs the lock. Creates a handle for the open file of rq if it has none. Returns 0, P11 or E32.
  */
 int request_make_handle(struct request *rq);
 /* For threads without a slot: runs a ready request. Called with the lock and returns without it; if
  * there is none, returns false and keeps the lock. */
 bool fs_run_ready(struct fs *fs);
-/* Closes an open file of fs->handles, and wakes its poller. Needs the lock. */
+/* Closes an open file of fs->handles and removes its poller. Needs the lock. */
 void file_close(struct fs *fs, struct handle *handle);
-/* Finishes a request that was removed from its queue. Called with the lock, returns without it. */
+/* Finishes a request that is in no queue. Called with the lock, returns without it. */
 void request_end(struct request *rq, int rc);

@@ -177,7 +177,7 @@ static void serve_process(struct fs *fs, struct inflight_request *left, struct f
 }
 
 /*
- * Reads and processes one request. Returns 0 at the end of the mount, or a negative errno.
+ * Reads and processes one request. Returns > 0, 0 at the end of the mount, or a negative errno.
  *
  * INTERRUPT finishes a waiting request, and a slow one checks for it. If another thread is just
  * reading the request, the kernel repeats the interrupt (EAGAIN). The mark is set without the lock,
@@ -209,7 +209,8 @@ static int serve_one(struct fs *fs)
     return n;
 }
 
-/* Takes up one request of an earlier worker. Returns false if there is none. */
+/* Processes one request of an earlier worker. Called and returns with the lock. Returns false if
+ * there is none. */
 static bool serve_recovered(struct serve *serve)
 {
     struct fs *fs = serve->fs;
@@ -290,7 +291,7 @@ void serve_leave(struct serve *serve)
 
 /* ---- a thread ---- */
 
-/* Serves in a slot until a slow request gives it up. */
+/* Serves in a slot until a slow request gives it up, or the mount ends. */
 static void server_serve(struct server *server)
 {
     struct serve *serve = server->serve;
@@ -349,7 +350,8 @@ static bool server_work(struct serve *serve)
     return ran;
 }
 
-/* Does one piece of work. Serving slots are filled before anything else. */
+/* Does one piece of work. If no thread serves, this one does; otherwise other work comes before
+ * filling more serving slots. */
 static void server_turn(struct server *server)
 {
     struct serve *serve = server->serve;

@@ -19,8 +19,8 @@ struct serve;
 
 /* ---- the main loop ---- */
 
-/* Message to the supervisor, which replies with the same: map this memory as well. 0 bytes: unmap.
- */
+/* Message to the supervisor: map this memory of a ring as well, or unmap it if `bytes` is 0. The
+ * reply is the same message with `held` set. */
 struct hold {
     int fd; /* -1: unmap the memory of closed descriptors */
     size_t bytes;
@@ -40,7 +40,7 @@ void loop_wake(struct loop_state *loop);
 void loop_run(struct loop_state *loop, void (*on_signal)(struct fs *fs, int number));
 /* Stops the loop. Thread-safe. */
 void loop_end(struct loop_state *loop);
-/* Answers all waiting requests and notifies all pollers. Needs fs->stopping. */
+/* Answers all waiting requests and notifies pollers that have a deadline. Needs fs->stopping. */
 void loop_last_turn(struct loop_state *loop);
 
 /* ---- the FUSE descriptor ---- */

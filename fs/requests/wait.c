@@ -41,7 +41,7 @@ struct wait_user {
     UT_hash_handle hh;
 };
 
-/* Counts a waiting request or poller of a user. P11 if there are too many. */
+/* Counts a waiting request or poller of a user. Returns 0, P11 if there are too many, or E32. */
 static int waiting_charge(struct wait_queues *queues, struct request *rq)
 {
     uint64_t limit = tunable_u64(&queues->fs->tree.engine->tunables, TUNABLE_MAX_WAITING_PER_USER);

@@ -54,8 +54,8 @@ void wait_add(struct wait_queues *queues, struct request *rq);
 struct request *wait_take(struct wait_queues *queues, uint64_t number);
 /* Makes all requests that wait for the object ready and notifies its pollers. */
 void wait_wake(struct wait_queues *queues, uint64_t id);
-/* Makes every request ready, and notifies every poller, whose deadline has passed. UINT64_MAX: all
- * requests. */
+/* Makes the requests ready, and notifies the pollers, whose deadline has passed. UINT64_MAX: all
+ * requests, and the pollers that have a deadline. */
 void wait_expire(struct wait_queues *queues, uint64_t now_ns);
 /* Removes and returns the next ready request, or NULL. */
 struct request *wait_next(struct wait_queues *queues);
@@ -64,10 +64,11 @@ struct request *wait_next(struct wait_queues *queues);
 
 /*
  * Registers the poller of a handle until the object is woken or call.wait_until_ns passes; replaces
- * the handle's earlier poller. A poller counts among its user's waiting requests. Returns 0, or P11
- * if the user has too many.
+ * the handle's earlier poller. A poller counts among its user's waiting requests. Returns 0, P11 if
+ * the user has too many, or E32.
  */
 int poll_add(struct wait_queues *queues, struct handle *handle, struct request *rq);
+/* Removes the handle's poller, if there is one, without a notification. */
 void poll_drop(struct wait_queues *queues, struct handle *handle);
 /* Wakes the poller with this number of the kernel. Needs no lock. */
 void poll_notify(int fd, uint64_t number);
@@ -93,6 +94,6 @@ void wait_leave_slow(struct request *rq);
  * kernel takes the directory's lock, and the holder of that lock may wait for other requests.
  */
 
-/* Reports the next name of engine_next_name() to the kernel; drops the lock meanwhile. Returns
- * false if there is none. */
+/* Reports the next name of engine_next_name() to the kernel, with the lock dropped. Returns false
+ * if there is none. */
 bool notify_next(struct fs *fs);

@@ -44,7 +44,7 @@ static const struct file_row instance_rows[] = {
     [8] = AT(DIR_ROOT, "metrics.prom", 0444,
              "all PMCs that the reader may read, as text for Prometheus", .show = show_metrics,
              .bound = bound_counts, .flags = FILE_RIGHTS | FILE_SNAPSHOT | FILE_FRESH),
-    /* for the tables only; its directory is row 1 of its kind */
+    /* only for README and the manual: an instance's directory is row 1 */
     [9] = EACH(DIR_INSTANCES, DIR_ROOT, "NAME", 01755,
                "an instance, with its own README, info, events, counts, metrics.prom and PMCs",
                .flags = FILE_ROOT_ONLY),

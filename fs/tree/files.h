@@ -42,7 +42,7 @@ enum file_flag {
     FILE_RIGHTS = 1,    /* reading depends on the opener */
     FILE_PLAIN = 2,     /* an open for reading has no state before the first read */
     FILE_ROOT_ONLY = 4, /* not in instances */
-    FILE_STREAM = 8,    /* cannot seek; not open for reading and writing at once */
+    FILE_STREAM = 8,    /* no seek except within the last reply; no open for reading and writing */
     FILE_SNAPSHOT = 16, /* all reads of one open file return parts of the same text */
     FILE_READERS = 32,  /* the group `readers` may read it */
     FILE_FRESH = 64,    /* its mtime is the time of the last open */
@@ -78,8 +78,8 @@ const struct file_row *file_next(enum dir_kind dir, unsigned after, unsigned *nu
 const struct file_row *file_above(const struct file_row *row);
 /* Returns true for names that no PMC may have. */
 bool file_reserved(const char *name);
-/* Prints path, mode and help of each row, as a page or separated by tabs. inside: only rows that
- * instances have. */
+/* Prints path, access (r, w) and help of each row, as a page or separated by tabs. inside: only
+ * rows that instances have. */
 void files_print(bool inside, bool as_page, struct buf *out);
 /* Sets the path in the examples of README; kept by reference. */
 void readme_place(const char *mountpoint);

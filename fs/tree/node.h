@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
+/* Cache time of names and attributes. */
 #define TIMEOUT_S 3600.0
 /* Cache time of names below events/, which depend on drivers and modules. */
 #define EVENT_TIMEOUT_S 1.0
@@ -40,7 +41,7 @@ struct node {
     const struct file_row *row;
 };
 
-/* Returns the instance in the node id; 0: the root, or the PMC's instance. Needs no lock. */
+/* Returns the instance in the node id; 0: the root, or none (a PMC's node). Needs no lock. */
 uint64_t node_instance(const struct node *node);
 uint64_t node_index(const struct node *node); /* for call->index; needs no lock */
 /* Needs no lock. */
@@ -50,8 +51,9 @@ bool node_decode(fuse_ino_t ino, struct node *node);
 /* Looks up a name. Returns 0, -ENOENT, or an error of the catalog. May drop the lock. */
 int node_lookup(struct tree *tree, struct call *call, const struct node *dir, const char *name,
                 struct node *found);
-/* Sets the attributes. Returns 0; if the PMC is gone, -ESTALE, after which the kernel looks the
- * name up again, or -ENODEV for files that are not streams. */
+/* Sets the attributes and returns 0. If the PMC or instance is gone: streams of the PMC still have
+ * attributes; directories return -ESTALE, after which the kernel looks the name up again; other
+ * files return -ENODEV. */
 int node_attr(struct tree *tree, const struct node *node, struct stat *attr);
 double node_attr_timeout(const struct node *node);
 /* Prints the path of a row in its instance, with the names of the node's objects: "web/count",

@@ -68,9 +68,9 @@ static int pmc_node_attr(struct tree *tree, const struct node *node, struct stat
     }
     if (tree->readers == (gid_t)-1)
         return 0;
-    /* A few files are readable for the group `readers`. If the PMC's group is not used, the files
-     * show the group `readers`. Otherwise they look readable by all users, and open checks the
-     * opener. */
+    /* A few files are readable for the group `readers`. If the PMC grants nothing to its group and
+     * others, or its group is `readers`, these files show the group `readers`. Otherwise they look
+     * readable by all users, and open checks the opener. */
     const bool as_others = (pmc->mode & 077) && attr->st_gid != tree->readers;
     if (as_others && !row->is && !(pmc->mode & 01))
         attr->st_mode &= ~(mode_t)07;
@@ -81,7 +81,7 @@ static int pmc_node_attr(struct tree *tree, const struct node *node, struct stat
     return 0;
 }
 
-/* Returns the number of links; 1: not counted, for admin/instances. */
+/* Returns the number of links. 1 for admin/instances, where they are not counted. */
 static nlink_t dir_links(struct tree *tree, const struct node *dir, size_t pmcs)
 {
     const struct file_row *row = dir->row, *below;
