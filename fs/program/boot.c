@@ -145,6 +145,6 @@ void sections_create(struct fs *fs, sections_t *sections)
     }
     fs_lock(fs);
     fs->attributes_stale = true;
-    fs_drain(fs);
+    fs_wake(fs);
     fs_unlock(fs);
 }

@@ -238,7 +238,7 @@ static int work(struct inflight *inflight, int hold_fd)
 }
 
 /* Mounts the tree, and reads FUSE_INIT, the kernel's first request, for every worker. */
-static struct inflight *inflight_make(int *fd)
+static struct inflight *tree_mount(int *fd)
 {
     static struct journal *journal; /* mapped only to create it; workers map it again */
     struct inflight *inflight = inflight_new(fd);
@@ -293,7 +293,7 @@ static int mount_run(void)
     }
     if (chdir("/") < 0)
         message_log(LOG_WARNING, "cannot change to /: %s", strerror(errno));
-    inflight = options.resume ? supervisor_resume(&options, &worker.place) : inflight_make(&fd);
+    inflight = options.resume ? supervisor_resume(&options, &worker.place) : tree_mount(&fd);
     if (!inflight)
         return 1;
     messages_keep(NULL, 0);
@@ -365,7 +365,7 @@ static int run(void)
     /* The main loop, not each free(), returns memory of large replies to the kernel. */
     mallopt(M_MMAP_THRESHOLD, 8 << 20);
     mallopt(M_TRIM_THRESHOLD, 8 << 20);
-    messages_of_fuse();
+    messages_from_fuse();
     status = options_read(&options, &linux_host, argc, argv);
     if (status == 0)
         status = run_query_options();

@@ -144,7 +144,7 @@ int upgrade_program(pid_t requester, char *why, size_t size)
 
 /* Calls waitid() until the child changes state. Returns false after a time limit, or if there is no
  * such child. */
-static bool child_wait(pid_t pid, siginfo_t *info, int options)
+static bool child_wait_limited(pid_t pid, siginfo_t *info, int options)
 {
     info->si_pid = 0;
     for (unsigned i = 0; i < WAIT_MS / 4; i++) {
@@ -200,7 +200,7 @@ bool upgrade_try(int program, int inflight_fd, char **argv, char *why, size_t si
         dprintf(STDERR_FILENO, "cannot execute it: %s\n", strerror(errno));
         _exit(127);
     }
-    const bool exited = pid > 0 && child_wait(pid, &info, WEXITED);
+    const bool exited = pid > 0 && child_wait_limited(pid, &info, WEXITED);
     bool passed = false;
     if (pid < 0) {
         snprintf(why, size, "cannot try the new program: %s", strerror(errno));
@@ -282,7 +282,7 @@ int upgrade_execute(int program, pid_t worker, int lock_fd, char **argv)
 
     if (kill(worker, SIGSTOP) < 0) {
         error = errno;
-    } else if (!child_wait(worker, &info, WSTOPPED | WEXITED | WNOWAIT)) {
+    } else if (!child_wait_limited(worker, &info, WSTOPPED | WEXITED | WNOWAIT)) {
         error = ETIMEDOUT;
     } else if (info.si_code != CLD_STOPPED) {
         error = ECHILD; /* it exited */

@@ -26,9 +26,9 @@
 
 /* ---- crashes of workers ---- */
 
-static struct inflight *noted;
-static void *taken[INFLIGHT_FRAMES]; /* stack of the crashed worker */
-static int n_taken;
+static struct inflight *noted;            /* for on_crash() */
+static void *last_stack[INFLIGHT_FRAMES]; /* of the last worker, if it crashed */
+static int n_last_stack;
 
 /* Records the crash and prints nothing, because the memory may be corrupt. The next worker is a
  * clone of the same process, so it can resolve these addresses. */
@@ -61,10 +61,10 @@ static void crash_report(const struct inflight *inflight)
     else
         message_log(LOG_WARNING, "worker process %d exited with status %d; a new one continues",
                     (int)inflight->last_worker, WEXITSTATUS(status));
-    if (!n_taken)
+    if (!n_last_stack)
         return;
-    names = backtrace_symbols(taken, n_taken);
-    for (int i = 0; names && i < n_taken; i++)
+    names = backtrace_symbols(last_stack, n_last_stack);
+    for (int i = 0; names && i < n_last_stack; i++)
         message_log(LOG_WARNING, "  %s", names[i]);
     free(names);
 }
@@ -135,7 +135,7 @@ static void fs_reload(struct fs *fs)
     call.now_ns = fs->host->now_ns(fs->host_state);
     while (engine_task(&call))
         ;
-    fs_drain(fs);
+    fs_wake(fs);
 
     tunables = fs->tree.engine->tunables;
     engine_settle(fs->tree.engine);
@@ -225,7 +225,7 @@ static void conf_again(struct fs *fs)
     readers_resolve(fs);
     fs_lock(fs);
     fs->attributes_stale = true;
-    fs_drain(fs);
+    fs_wake(fs);
     fs_unlock(fs);
     sections_create(fs, &configured->sections);
     message_log(LOG_NOTICE, "the configuration was reread");
@@ -239,7 +239,7 @@ static void on_signal(struct fs *fs, int number)
     }
     fs_lock(fs);
     fs->conf_stale = true;
-    fs_drain(fs);
+    fs_wake(fs);
     fs_unlock(fs);
 }
 
@@ -289,8 +289,8 @@ static bool fs_start(struct fs *fs)
     struct fuse_buf init = {.mem = fs->inflight->init, .size = fs->inflight->init_bytes};
 
     /* The record of the last crash, before this process has a thread that can crash. */
-    memcpy(taken, fs->inflight->crash.frame, sizeof taken);
-    n_taken = fs->inflight->crash.n;
+    memcpy(last_stack, fs->inflight->crash.frame, sizeof last_stack);
+    n_last_stack = fs->inflight->crash.n;
     fs->inflight->crash.n = 0;
     if (!fs->inflight->begun) /* no request is served before the PMCs of the configuration exist */
         sections_create(fs, &configured->sections);

@@ -103,7 +103,7 @@ void *inflight_buffer(void)
     return buffer;
 }
 
-/* Slots first, then places: inflight_keep() moves a request and its mark in this order. */
+/* Slots first, then places: inflight_move_to_place() moves a request and its mark in this order. */
 bool inflight_interrupt(struct inflight *inflight, uint64_t number)
 {
     bool found = false;
@@ -148,7 +148,7 @@ struct inflight_request *inflight_begin(struct inflight_request *request)
     return request;
 }
 
-void inflight_work(struct inflight_request *request)
+void inflight_set_current(struct inflight_request *request)
 {
     current = request;
 }
@@ -180,7 +180,8 @@ static struct inflight_request *place_take(struct inflight *inflight)
     return NULL;
 }
 
-struct inflight_request *inflight_keep(struct inflight *inflight, struct inflight_request *request)
+struct inflight_request *inflight_move_to_place(struct inflight *inflight,
+                                                struct inflight_request *request)
 {
     struct inflight_request *place;
     uint64_t block;
@@ -374,7 +375,7 @@ static void slot_settle(struct inflight *inflight, unsigned i, uint32_t publishe
     if (request && head->opcode == FUSE_INTERRUPT)
         inflight_interrupt(inflight, ((const struct fuse_interrupt_in *)(head + 1))->unique);
     if (request && !settle(inflight, request, head->opcode, published) && !has_place) {
-        struct inflight_request *place = inflight_keep(inflight, request);
+        struct inflight_request *place = inflight_move_to_place(inflight, request);
 
         if (place)
             place->left = true;

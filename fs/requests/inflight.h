@@ -111,9 +111,10 @@ void *inflight_buffer(void);
 struct inflight_request *inflight_begin(struct inflight_request *request);
 /* Moves a request from its slot to a place, so that it can wait; a request in a place stays there.
  * Returns its new address, or NULL on ENOMEM. */
-struct inflight_request *inflight_keep(struct inflight *inflight, struct inflight_request *request);
+struct inflight_request *inflight_move_to_place(struct inflight *inflight,
+                                                struct inflight_request *request);
 /* Sets the request on which this thread works; NULL: none. */
-void inflight_work(struct inflight_request *request);
+void inflight_set_current(struct inflight_request *request);
 struct inflight_request *inflight_current(void);
 /* Returns the kernel's message with its header, of a request in a place or of this thread. */
 const void *inflight_bytes(const struct inflight_request *request);

@@ -236,7 +236,7 @@ uint64_t fs_deadline(const struct fs *fs)
     return min_ns(min_ns(engine_deadline(fs->tree.engine), fs->queues.deadline_ns), fs->trim_ns);
 }
 
-void fs_drain(struct fs *fs)
+void fs_wake(struct fs *fs)
 {
     uint64_t deadline_ns, pmc_id;
 
@@ -283,7 +283,7 @@ static void loop_turn(struct loop_state *loop)
     if (engine_deadline(fs->tree.engine) <= now_ns)
         engine_tick(fs->tree.engine, now_ns);
     wait_expire(&fs->queues, now_ns);
-    fs_drain(fs);
+    fs_wake(fs);
     trim = fs->trim_ns <= now_ns;
     if (trim)
         fs->trim_ns = UINT64_MAX;
@@ -372,7 +372,7 @@ void loop_run(struct loop_state *loop, void (*on_signal)(struct fs *fs, int numb
             if (watch.serial == serial)
                 watch.fn(watch.arg, watch.tag);
         }
-        fs_drain(loop->fs);
+        fs_wake(loop->fs);
         fs_unlock(loop->fs);
     }
 }

@@ -66,7 +66,7 @@ __attribute__((format(printf, 2, 0))) static void fuse_log_line(enum fuse_log_le
     line_log((int)level, text);
 }
 
-void messages_of_fuse(void)
+void messages_from_fuse(void)
 {
     fuse_set_log_func(fuse_log_line);
 }

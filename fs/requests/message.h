@@ -14,4 +14,4 @@ void messages_to_syslog(void);
  * that. Call while there is one thread. */
 void messages_keep(char *to, size_t size);
 /* Sends libfuse's messages the same way. */
-void messages_of_fuse(void);
+void messages_from_fuse(void);

@@ -98,7 +98,7 @@ static void open_end(struct fs *fs, struct inflight_request *request, uint64_t f
     open_count(fs, request, opens);
     if (handle)
         file_close(fs, handle);
-    fs_drain(fs);
+    fs_wake(fs);
     fs_unlock(fs);
 }
 

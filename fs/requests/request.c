@@ -155,7 +155,7 @@ static int request_run(struct request *rq)
     struct call *call = &rq->call;
     int rc;
 
-    inflight_work(rq->inflight);
+    inflight_set_current(rq->inflight);
     request_refresh(rq);
     call->wait_until_ns = 0;
     call->committed = false;
@@ -334,7 +334,7 @@ static void unlock_leave(struct call *call, bool slow)
     }
     fs->away += !rq->away;
     rq->away = true;
-    fs_drain(fs);
+    fs_wake(fs);
     if (slow) {
         fs->tree.engine->stats[STAT_WORKS]++;
         serve_leave(fs->serve);
@@ -363,7 +363,7 @@ const struct unlock_ops fs_unlock_ops = {wait_enter_slow, unlock_leave, unlock_t
 
 /* Frees the slow slot of a request that is finished or waits, so that a reload may replace the
  * engine's objects. */
-static void request_comes_back(struct request *rq)
+static void request_end_slow(struct request *rq)
 {
     struct fs *fs = rq->fs;
 
@@ -391,8 +391,8 @@ static void request_finish(struct request *rq, int rc)
     if (rq->inflight && !rq->answered && (fs->kept.touched || engine_has_changes(fs->tree.engine)))
         request_answer(rq, rc);
     handle_unref(&fs->kept, rq->handle); /* with the lock, because it frees charges */
-    request_comes_back(rq);
-    fs_drain(fs);
+    request_end_slow(rq);
+    fs_wake(fs);
     fs_unlock(fs);
 
     if (rq->answered)
@@ -417,21 +417,21 @@ static void request_settle(struct request *rq, int rc)
         request_finish(rq, rc);
         return;
     }
-    place = inflight_keep(fs->inflight, rq->inflight);
+    place = inflight_move_to_place(fs->inflight, rq->inflight);
     if (!place) {
         request_finish(rq, err_nomem(&rq->call.err));
         return;
     }
     rq->inflight = place;
-    inflight_work(NULL);
+    inflight_set_current(NULL);
     if (rq->op->is_command) { /* request_run() copies it again */
         free(rq->text);
         rq->text = NULL;
         rq->call.text = NULL;
     }
-    request_comes_back(rq);
+    request_end_slow(rq);
     wait_add(&fs->queues, rq);
-    fs_drain(fs);
+    fs_wake(fs);
     fs_unlock(fs);
 }
 

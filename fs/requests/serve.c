@@ -39,7 +39,7 @@ struct server {
 /* Protected by the engine's lock. */
 struct serve {
     struct fs *fs;
-    pthread_cond_t given; /* there is work, or the threads shall stop */
+    pthread_cond_t wake; /* there is work, or the threads shall stop */
     unsigned n_slots, n_serving;
     unsigned n_idle, n_tasks;
     bool notifies;     /* a thread sends notifications */
@@ -271,7 +271,7 @@ pthread_cond_t *serve_take_signal(struct serve *serve)
     if (!serve || !serve->signals)
         return NULL;
     serve->signals = false;
-    return &serve->given;
+    return &serve->wake;
 }
 
 void serve_wake_thread(struct serve *serve)
@@ -368,9 +368,9 @@ static void server_turn(struct server *server)
         server_serve(server);
     } else {
         if (serve_take_signal(serve)) /* the wait drops the lock without fs_unlock() */
-            pthread_cond_signal(&serve->given);
+            pthread_cond_signal(&serve->wake);
         serve->n_idle++;
-        pthread_cond_wait(&serve->given, &fs->lock);
+        pthread_cond_wait(&serve->wake, &fs->lock);
         serve->n_idle--;
         fs_unlock(fs);
         fs_lock(fs); /* waits while a reload is running */
@@ -387,10 +387,10 @@ static void *serve_main(void *arg)
     /* If the supervisor exits, the first thread gets SIGTERM. A stopped process only sees it after
      * SIGCONT, so the other threads get that. */
     prctl(PR_SET_PDEATHSIG, SIGCONT);
-    const bool sits = inflight_take_slot(fs->inflight, (unsigned)(server - serve->servers));
+    const bool has_slot = inflight_take_slot(fs->inflight, (unsigned)(server - serve->servers));
     fs_lock(fs);
     serve->n_called--;
-    while (sits && !serve->ending)
+    while (has_slot && !serve->ending)
         server_turn(server);
     fs_unlock(fs);
     request_thread_end();
@@ -416,7 +416,7 @@ bool serve_start(struct fs *fs, unsigned n_slots)
     serve->fs = fs;
     serve->max_threads = max;
     serve->n_slots = n_slots;
-    pthread_cond_init(&serve->given, NULL);
+    pthread_cond_init(&serve->wake, NULL);
     fs_lock(fs);
     fs->serve = serve;
     while (serve->n_threads <= n_slots && server_start(serve)) /* one spare thread */
@@ -438,7 +438,7 @@ void serve_stop(struct fs *fs)
 
     fs_lock(fs);
     serve->ending = true;
-    pthread_cond_broadcast(&serve->given);
+    pthread_cond_broadcast(&serve->wake);
     fs_unlock(fs);
     for (unsigned i = 0; i < serve->n_threads; i++)
         do {
@@ -450,6 +450,6 @@ void serve_stop(struct fs *fs)
             until.tv_nsec %= 1000000000;
         } while (pthread_timedjoin_np(serve->servers[i].thread, NULL, &until) != 0);
     fs->serve = NULL;
-    pthread_cond_destroy(&serve->given);
+    pthread_cond_destroy(&serve->wake);
     free(serve);
 }

@@ -143,7 +143,7 @@ static void wait_remove(struct wait_queues *queues, struct request *rq)
     queues->fs->tree.engine->stats[STAT_PARKED]--;
 }
 
-static void wait_ready(struct wait_queues *queues, struct request *rq)
+static void wait_make_ready(struct wait_queues *queues, struct request *rq)
 {
     wait_remove(queues, rq);
     TAILQ_INSERT_TAIL(&queues->ready, rq, wait_entry);
@@ -225,7 +225,7 @@ void wait_expire(struct wait_queues *queues, uint64_t now_ns)
 
             next = TAILQ_NEXT(rq, wait_entry);
             if (now_ns == UINT64_MAX || (until_ns && until_ns <= now_ns))
-                wait_ready(queues, rq);
+                wait_make_ready(queues, rq);
             else
                 deadline_add(queues, until_ns);
         }
@@ -290,7 +290,7 @@ void wait_wake(struct wait_queues *queues, uint64_t id)
     for (struct request *rq = TAILQ_FIRST(&queues->waiting[bucket_of(id)]); rq; rq = next) {
         next = TAILQ_NEXT(rq, wait_entry);
         if (rq->call.wait_for == id)
-            wait_ready(queues, rq);
+            wait_make_ready(queues, rq);
     }
     for (struct handle *h = LIST_FIRST(&queues->polled[bucket_of(id)]); h; h = next_handle) {
         next_handle = LIST_NEXT(h, poller.entry);
@@ -386,7 +386,7 @@ void wait_leave_slow(struct request *rq)
     if (!next)
         return;
     slow_take_slot(next);
-    wait_ready(queues, next);
+    wait_make_ready(queues, next);
 }
 
 /* ---- notifications to the kernel ---- */
