@@ -1,6 +1,6 @@
 /*
  * A helper process shares memory and descriptors with the daemon: clone() with CLONE_VM and
- * CLONE_FILES. It is not a thread, so that SIGKILL ends its wait in the kernel and no other thread.
+ * CLONE_FILES. SIGKILL stops a process even in the kernel; in a thread it would stop all threads.
  */
 #include "backends/helper.h"
 
@@ -34,8 +34,8 @@ enum {
     POLLS_MAX = 20 * POLLS
 };
 
-/* The thread sanitizer takes clone(2) for fork(2). Builds with it use a thread, which can take
- * credentials too, and is never killed. */
+/* The thread sanitizer treats clone(2) like fork(2). Builds with it use a thread, which can also
+ * take credentials but is never killed. */
 #if defined(__SANITIZE_THREAD__)
 #define BY_THREAD true
 #elif defined(__has_feature)
@@ -196,9 +196,9 @@ static void marked_close(int mark)
 }
 
 /* The arguments of a helper. */
-struct question {
+struct file_args {
     int fd;     /* the file, or with `path` a directory */
-    int opened; /* the opened file, which the asking thread closes; -1: none */
+    int opened; /* the opened file, which the waiting thread closes; -1: none */
     const char *path;
     int flags;
     char *text;
@@ -208,7 +208,7 @@ struct question {
 
 static long open_run(void *arg)
 {
-    struct question *q = arg;
+    struct file_args *q = arg;
     const long fd = syscall(SYS_openat, q->fd, q->path, q->flags | O_CLOEXEC, 0);
 
     if (fd < 0)
@@ -219,7 +219,7 @@ static long open_run(void *arg)
 
 static long read_run(void *arg)
 {
-    struct question *q = arg;
+    struct file_args *q = arg;
     size_t len = 0;
     long n = 1;
 
@@ -239,7 +239,7 @@ static long read_run(void *arg)
 }
 
 /* Runs fn, which opens q->path for reading, in a helper. Returns its result. */
-static long helper_opening(long (*fn)(void *arg), struct question *q)
+static long helper_opening(long (*fn)(void *arg), struct file_args *q)
 {
     const unsigned mark = mark_take();
 
@@ -258,7 +258,7 @@ static long helper_opening(long (*fn)(void *arg), struct question *q)
 
 int helper_open(int dir, const char *path)
 {
-    struct question q = {.fd = dir, .opened = -1, .path = path};
+    struct file_args q = {.fd = dir, .opened = -1, .path = path};
     const int rc = (int)helper_opening(open_run, &q);
 
     return q.opened >= 0 ? q.opened : rc;
@@ -267,12 +267,12 @@ int helper_open(int dir, const char *path)
 ssize_t helper_read(int dir, const char *path, int *fd, char *text, size_t size, uint64_t until_ns)
 {
     const bool opens = *fd < 0;
-    struct question q = {.fd = opens ? dir : *fd,
-                         .opened = *fd,
-                         .path = opens ? path : NULL,
-                         .text = text,
-                         .size = size,
-                         .until_ns = until_ns};
+    struct file_args q = {.fd = opens ? dir : *fd,
+                          .opened = *fd,
+                          .path = opens ? path : NULL,
+                          .text = text,
+                          .size = size,
+                          .until_ns = until_ns};
     const ssize_t n = opens ? helper_opening(read_run, &q) : helper_call(read_run, &q);
 
     *fd = q.opened;

@@ -18,17 +18,17 @@
 /*
  * Runs fn(arg) in a helper process with this thread's credentials, which fn may change. fn only
  * makes system calls: it must not allocate memory, take locks, or open descriptors that arg does
- * not name. Returns the result of fn; -ETIME after HELPER_MS; -EMFILE, -ENFILE or -EAGAIN without a
- * process.
+ * not name. Returns the result of fn; -ETIME after HELPER_MS; -ENOMEM, -EMFILE, -ENFILE or -EAGAIN
+ * without a process.
  */
 long helper_call(long (*fn)(void *arg), void *arg);
-/* In a helper process: makes it exit with `parent`, the waiting thread. Call again after a change
- * of credentials, which reverts it. Returns false if the parent has exited. */
+/* In a helper process: makes it exit when the waiting thread exits. parent: the daemon's PID. Call
+ * again after a change of credentials, which reverts it. Returns false if the parent has exited. */
 bool helper_bind(pid_t parent);
 /*
  * Runs fn(arg) in a process created by clone(2) with these flags, without SIGCHLD. Returns its
- * status as of wait(2); -ETIME if it was killed after HELPER_MS; -EMFILE, -ENFILE or -EAGAIN
- * without a process.
+ * status as of wait(2); -ETIME if it was killed after HELPER_MS; -ENOMEM, -EMFILE, -ENFILE or
+ * -EAGAIN without a process.
  */
 int helper_process(int flags, int (*fn)(void *arg), void *arg);
 

@@ -1,6 +1,3 @@
-/*
- * Reading /proc.
- */
 #include "backends/proc.h"
 #include "backends/helper.h"
 #include "core/base/vec.h"

@@ -11,7 +11,7 @@
 
 /* Fields of /proc/PID/stat or /proc/PID/task/TID/stat. */
 struct proc_stat {
-    char state;     /* R S D T t I; Z and X: exited */
+    char state;     /* R, S, D, T, t or I; Z or X if it has exited */
     bool exiting;   /* exiting in the kernel, whatever the state */
     bool io_worker; /* a worker thread of io_uring */
     uint64_t start; /* clock ticks since boot */

@@ -195,8 +195,7 @@ struct host {
      */
     void (*inventory)(struct host_state *state, pid_t pid, bool data, uint64_t time_ns,
                       const struct intake *intake);
-    /* Passes MAP records (pid -1) of the kernel and its modules, if their addresses are readable.
-     */
+    /* Passes a MAP record (pid -1) of all addresses that can only be the kernel's. */
     void (*kernel_maps)(struct host_state *state, uint64_t time_ns, const struct intake *intake);
 
     /*

@@ -24,7 +24,7 @@
 
 #define SHARERS_MAX 64
 
-/* Reads lines "inside outside count" of an id map; keeps the ranges outside. */
+/* Reads lines "inside outside count" of an id map and stores the outside ranges. */
 static void ranges_read(pid_t tid, const char *map, struct id_range ranges[MAPPED_MAX])
 {
     char *text = proc_task_text(tid, map), *rest = NULL;

@@ -43,7 +43,7 @@ struct cgroup_watch {
     char name[];
 };
 
-/* Converts "//a/./b/" to "/a/b". Returns false for a path with "..". */
+/* Converts "//a/./b/" to "/a/b". Returns false for a path with "..". *out: NULL on ENOMEM. */
 static bool path_normalise(const char *path, char **out)
 {
     char *to = malloc(strlen(path) + 2);
@@ -129,7 +129,8 @@ static int root_mount_in(int ns)
     return fd;
 }
 
-/* Opens the directory at which paths of thread tid start. -EXDEV: unknown. */
+/* Opens the directory at which paths of thread tid start. Returns a descriptor or -errno; -EXDEV if
+ * the daemon cannot see it. */
 static int root_open(const struct host_state *state, pid_t tid)
 {
     struct stat st;
@@ -242,8 +243,8 @@ int linux_cgroup_open(struct host_state *state, pid_t tid, const char *path, int
     return rc;
 }
 
-/* Opens one ".." for each part of the name, not out of the mount. The parents of a removed
- * directory stay known as long as it is open. */
+/* Opens a path of one ".." for each part of the name, which cannot leave the mount. The parents of
+ * a removed directory stay known as long as it is open. */
 int linux_cgroup_above(int fd, const char *name)
 {
     struct open_how how = {
@@ -300,7 +301,7 @@ static bool watch_has(const struct cgroup_watch *watch, const struct inotify_eve
     return false;
 }
 
-/* On the main thread, with the engine's lock. */
+/* Called on the main thread, with the engine's lock. */
 static void host_cgroups_take_events(void *arg, uint64_t unused)
 {
     struct host_state *state = arg;

@@ -273,7 +273,7 @@ static bool parts_print(const char *text, struct buf *out)
     return n > 0;
 }
 
-/* From /proc/cpuinfo, from arm64's implementer and part numbers, or of the board. */
+/* Uses /proc/cpuinfo, arm64's implementer and part numbers, or the name of the board. */
 void linux_cpu_name(struct host_state *state, struct buf *out)
 {
     (void)state;

@@ -24,7 +24,7 @@
 #define MAPS_MAX   16384 /* mappings per process */
 
 #define ANONYMOUS "//anon"
-#define SURVEY_NS 3000000000 /* limit of the time; the rest is left out */
+#define SURVEY_NS 3000000000 /* time limit of all inventories of one start */
 #define MAPS_ROOM 65536      /* read buffer; longer than any line */
 #define KERNEL    (UINT64_C(1) << 63)
 
@@ -48,7 +48,6 @@ static void inventory_deliver(struct buf *out, const struct intake *intake)
     buf_clear(out);
 }
 
-/* Returns true after the limit, which all inventories of one start share. */
 static bool survey_is_late(const struct survey *survey)
 {
     return monotonic_ns() > survey->time_ns + SURVEY_NS;
@@ -59,7 +58,7 @@ static bool survey_is_late(const struct survey *survey)
  * 10 ms). The kernel records later ones. Start times are CLOCK_BOOTTIME, which includes suspends,
  * so a process from before the last suspend can look older, never younger.
  */
-static bool process_is_it(struct survey *survey)
+static bool process_existed(struct survey *survey)
 {
     const uint64_t tick_ns = 1000000000 / (uint64_t)sysconf(_SC_CLK_TCK);
     struct proc_stat stat;
@@ -72,8 +71,9 @@ static bool process_is_it(struct survey *survey)
 
 /* ---- names ---- */
 
-/* Adds the name of a living thread; dead threads have names too. */
-static bool thread_name(struct survey *survey, pid_t tid)
+/* Adds the name of a thread. Returns false if the thread is gone, or dead (it then still has a
+ * name). */
+static bool thread_put_name(struct survey *survey, pid_t tid)
 {
     char path[64];
     snprintf(path, sizeof path, "task/%d/status", tid);
@@ -86,7 +86,7 @@ static bool thread_name(struct survey *survey, pid_t tid)
         return false;
     const size_t len = strlen(name);
     name[len - (len > 0)] = '\0'; /* the newline */
-    /* workers of the kernel have longer ones here */
+    /* the file has longer names for kernel workers */
     record_add_comm(&survey->out, survey->time_ns, (uint32_t)survey->pid, (uint32_t)tid,
                     strncpy((char[COMM_BYTES]){0}, name, COMM_BYTES - 1), RECORD_FOUND);
     free(name);
@@ -153,8 +153,8 @@ struct lines {
 };
 
 /*
- * Takes all complete lines and moves the rest to the front. Wanted are executable mappings, and
- * with `data` read-only files, which may contain unwind tables. Returns false at the limit.
+ * Takes all complete lines and moves the rest to the front. Adds executable mappings, and with
+ * `data` read-only files, which may contain unwind tables. Returns false at the limit.
  */
 static bool lines_put(struct survey *survey, struct lines *lines)
 {
@@ -214,9 +214,9 @@ static void survey_process(struct survey *survey)
     survey->dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (survey->dir < 0)
         return;
-    if (process_is_it(survey) && proc_numbers(survey->dir, "task", &tids, &n) == 0) {
+    if (process_existed(survey) && proc_numbers(survey->dir, "task", &tids, &n) == 0) {
         for (size_t i = 0; i < n; i++)
-            if (thread_name(survey, tids[i]))
+            if (thread_put_name(survey, tids[i]))
                 living = tids[i];
         free(tids);
         inventory_deliver(&survey->out, survey->intake);

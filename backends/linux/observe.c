@@ -62,7 +62,7 @@ static bool groups_take(const struct rights *rights)
     return syscall(SYS_setgroups, (size_t)rights->n_groups, rights->groups) == 0;
 }
 
-struct asking {
+struct opener_call {
     const struct rights *rights;
     pid_t daemon;
     int fd;
@@ -74,10 +74,10 @@ struct asking {
 /* Runs in a process of helper_call(), which keeps these credentials until it exits. */
 static long run_with_rights(void *arg)
 {
-    const struct asking *asking = arg;
-    const struct rights *rights = asking->rights;
+    const struct opener_call *call = arg;
+    const struct rights *rights = call->rights;
     struct capabilities set = {0};
-    const long rc = asking->first ? asking->first(asking->arg) : 0;
+    const long rc = call->first ? call->first(call->arg) : 0;
 
     if (rc < 0)
         return rc;
@@ -92,14 +92,14 @@ static long run_with_rights(void *arg)
     set.effective = rights->capabilities & set.permitted;
     if (capabilities_set(&set) < 0)
         return -ENOTSUP;
-    return helper_bind(asking->daemon) ? asking->fn(asking->arg) : -EAGAIN;
+    return helper_bind(call->daemon) ? call->fn(call->arg) : -EAGAIN;
 }
 
 /*
  * Runs in the forked process. Also sets the effective uid, because the owner of a user namespace
  * has all capabilities in it: with the daemon's uid every user would own root's containers.
  */
-static int helper_take(const struct rights *rights)
+static int credentials_take(const struct rights *rights)
 {
     struct capabilities set = {0};
 
@@ -125,7 +125,7 @@ static int helper_take(const struct rights *rights)
  * Closes all descriptors except the two given. The owner of the namespace may stop this process for
  * ever, and a descriptor of the mount would block all requests.
  */
-static bool helper_drop(int a, int b)
+static bool fds_close_except(int a, int b)
 {
     const unsigned low = (unsigned)(a < b ? a : b), high = (unsigned)(a < b ? b : a);
     return (low == 0 || syscall(SYS_close_range, 0, low - 1, 0) == 0) &&
@@ -133,33 +133,33 @@ static bool helper_drop(int a, int b)
            syscall(SYS_close_range, high + 1, ~0U, 0) == 0;
 }
 
-static int helper_answer(const struct asking *asking)
+static int run_apart(const struct opener_call *call)
 {
-    const int userns = asking->rights->userns_fd;
-    if (!helper_bind(asking->daemon) || !helper_drop(asking->fd, userns < 0 ? asking->fd : userns))
+    const int userns = call->rights->userns_fd;
+    if (!helper_bind(call->daemon) || !fds_close_except(call->fd, userns < 0 ? call->fd : userns))
         return -ENOTSUP;
-    const int rc = helper_take(asking->rights);
+    const int rc = credentials_take(call->rights);
     if (rc < 0)
         return rc;
-    if (!helper_drop(asking->fd, asking->fd))
+    if (!fds_close_except(call->fd, call->fd))
         return -ENOTSUP;
-    return helper_bind(asking->daemon) ? (int)asking->fn(asking->arg) : -EAGAIN;
+    return helper_bind(call->daemon) ? (int)call->fn(call->arg) : -EAGAIN;
 }
 
 static int helper_run(void *arg)
 {
-    return -helper_answer(arg);
+    return -run_apart(arg);
 }
 
 int run_as_opener(const struct rights *rights, bool apart, int fd, long (*first)(void *arg),
                   long (*fn)(void *arg), void *arg)
 {
-    struct asking asking = {rights, getpid(), fd, first, fn, arg};
+    struct opener_call call = {rights, getpid(), fd, first, fn, arg};
 
     if (!apart && rights->userns_fd < 0)
-        return (int)helper_call(run_with_rights, &asking);
+        return (int)helper_call(run_with_rights, &call);
     /* clone(2) is used directly, because fork() runs handlers of libraries. */
-    const int status = helper_process(0, helper_run, &asking);
+    const int status = helper_process(0, helper_run, &call);
     if (status < 0)
         return status == -ETIME ? status : -EAGAIN;
     return WIFEXITED(status) ? -WEXITSTATUS(status) : -EAGAIN;
@@ -211,7 +211,8 @@ static long userns_read(void *arg)
     return 0;
 }
 
-/* Runs with the opener's credentials; raw system calls only. */
+/* Runs with the opener's credentials; raw system calls only. Returns 0, -EPERM, -ESRCH, or one of
+ * the values above. */
 static long check_run(void *arg)
 {
     const struct check *check = arg;

@@ -234,7 +234,7 @@ bool linux_process_alive(const struct process *process)
     int rc = process->tid ? proc_stat(process->pid, process->tid, &stat) : 0;
     if (process->tid && rc == 0 && (stat.start != process->thread_start || proc_stat_dead(&stat)))
         return false;
-    if (proc_is_gone(rc)) /* not if a descriptor is missing */
+    if (proc_is_gone(rc)) /* other errors, such as EMFILE, prove nothing */
         return false;
     /* Readable when all threads have exited. Checked last, so that the values above are valid. */
     struct pollfd poll_fd = {.fd = process->pidfd, .events = POLLIN};
@@ -296,7 +296,7 @@ int linux_process_may_observe_pid(struct host_state *state, const struct rights 
     return rc == 0 || rc == -ESRCH ? rc : -EPERM;
 }
 
-/* The last line may free the process. */
+/* sink->exited() may free the process. */
 static void process_exited(void *arg, uint64_t tag)
 {
     struct process *process = arg;
