@@ -127,7 +127,7 @@ int perf_adopt(struct backend_state *state, const struct plan *plan, const char 
         return rc;
     }
     follow_begin(counter, plan, head[6]);
-    shape_opened(&counter->shape);
+    shape_free_attrs(&counter->shape);
     *out = counter;
     return 0;
 }

@@ -1,6 +1,6 @@
 /*
- * The perf backend: opening, closing, and its table of functions. Only this file uses both the
- * naming side (probe, names) and the counting side (record, count, attach).
+ * The perf backend: opening, closing, and its table of functions. Only this file uses both names/
+ * and the counting side (record, count, attach).
  */
 #include "backends/perf/count/counter.h"
 #include "backends/perf/count/end_events.h"
@@ -87,7 +87,7 @@ const struct backend perf_backend = {
     .guard_fired = perf_guard_fired,
     .guard_fd = perf_guard_fd,
     .guard_adopt = perf_guard_adopt,
-    .guard_forget = exit_watch_free,
+    .guard_forget = guard_free,
     .recorder_new = perf_recorder_new,
     .recorder_facts = perf_recorder_facts,
     .drain = perf_drain,

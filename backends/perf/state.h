@@ -22,7 +22,7 @@ struct backend_state {
     pthread_mutex_t setup;           /* held while rings are opened, closed and tracked */
     LIST_HEAD(, recorder) recorders; /* needs setup */
     LIST_HEAD(, guard) late;         /* needs setup; adopted, started by guards_listen() */
-    struct pmus *pmus;               /* PMUs of the host; used by probe and names */
+    struct pmus *pmus;               /* PMUs of the host */
     struct class_info *classes;      /* pmus->classes */
     unsigned n_counters;             /* atomic; perf_backend.close asserts 0 */
 };

@@ -238,7 +238,7 @@ static bool await_births(struct attach *attach)
  * Calls admit() again: a descendant may have executed a privileged program between the first call
  * and the open. (After the open the kernel detaches the events at such an exec.)
  */
-static void confirm_descendants(struct attach *attach)
+static void admit_descendants_again(struct attach *attach)
 {
     const struct plan *plan = attach->plan;
     struct census_task *task, *out;
@@ -316,7 +316,7 @@ static int attach_try(struct attach *attach)
             rc = open_newcomers(attach);
     }
     if (!rc)
-        confirm_descendants(attach);
+        admit_descendants_again(attach);
     attach->raced |= census->undecided || some_doubtful(census);
     return rc ? rc : attach_check_limits(attach);
 }
@@ -478,7 +478,7 @@ int perf_attach(struct backend_state *state, const struct plan *plan, struct cou
     /* A quarter of the descriptors that are left may be used for single threads. */
     most_fds = most_fds > attach.fds_used ? most_fds - attach.fds_used : 0;
     follow_begin(counter, plan, most_fds / 4);
-    shape_opened(&counter->shape);
+    shape_free_attrs(&counter->shape);
     *out = counter;
     return 0;
 }

@@ -301,7 +301,7 @@ static int by_time(const void *a, const void *b)
     return first->time_ns < second->time_ns ? -1 : first->time_ns > second->time_ns;
 }
 
-/* Records that came before the set was created are still in `incoming`, not sorted across CPUs. */
+/* Records that came before covered_new() are still in `incoming`, not sorted across CPUs. */
 void census_cover(struct covered *covered, const void *arg)
 {
     const struct census *census = arg;

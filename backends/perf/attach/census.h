@@ -65,7 +65,7 @@ struct census {
     int failed; /* -errno if a task may be missing for lack of memory or descriptors, else 0 */
 };
 
-/* Returns 0 or P10; call census_close() in both cases. With descendants it also listens. */
+/* Returns 0, P10 or E32; call census_close() in every case. With descendants it also listens. */
 int census_open(struct census *census, struct backend_state *state, const struct plan *plan,
                 struct err *err);
 /*

@@ -1,5 +1,5 @@
 /*
- * Counters: creation, output to the recorder's rings, start and stop, and end. attach.c opens the
+ * Counters: creation, output to the recorder's rings, start, stop, and freeing. attach.c opens the
  * groups, read.c reads them.
  */
 #include "backends/perf/count/counter.h"
@@ -85,7 +85,7 @@ int group_output(const struct origin *origin, const struct shape *shape, const i
 {
     const unsigned cpu = (unsigned)GROUP_CPU(group);
     const struct ring *ring = recorder_ring(origin->recorder, cpu);
-    /* The ring was adopted with its redirections. Each redirection takes the kernel 20 ms (it waits
+    /* An adopted ring still has its redirections. Each redirection takes the kernel 20 ms (it waits
      * for all CPUs), so none is repeated. */
     const bool redirected = adopted && ring && ring->outlived;
     int rc = 0;
@@ -364,7 +364,7 @@ static int counter_switch(struct counter *counter, bool on)
     return rc;
 }
 
-/* start() repeats it and reports an error. */
+/* Ignores errors: perf_start() tries again and reports them. */
 void perf_track(struct counter *counter)
 {
     output_track(counter);
@@ -458,7 +458,7 @@ void perf_forget(struct counter *counter)
 {
     struct origin *origin = counter->origin;
 
-    exit_watch_free(counter->exit_watch);
+    guard_free(counter->exit_watch);
     output_untrack(counter, true);
     covered_free(counter->covered);
     if (origin) { /* its records that are in the rings stay there */
@@ -478,7 +478,7 @@ void perf_forget(struct counter *counter)
 
 void perf_free(struct counter *counter)
 {
-    exit_watch_free(counter->exit_watch); /* before its descriptors are closed */
+    guard_free(counter->exit_watch); /* before its descriptors are closed */
     counter->exit_watch = NULL;
     output_untrack(counter, false);
     groups_close(&counter->shape, counter->groups, counter->n_groups);

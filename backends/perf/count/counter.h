@@ -1,7 +1,7 @@
 /*
- * A counter: the perf events of one set on one target, one group of descriptors for each task or
- * CPU. attach.c opens them, adopt.c restores them. The perf_ functions are those of struct backend
- * (core/backend.h), which describes them.
+ * A counter: the perf events of one set on one target, in groups of descriptors: shape.spread
+ * groups for each task, or one for each CPU. attach.c opens them, adopt.c restores them. The perf_
+ * functions are those of struct backend (core/backend.h), which describes them.
  */
 #pragma once
 
@@ -31,15 +31,15 @@ struct counter {
         pid_t pid, tid;
     } target;
     unsigned n_groups;
-    unsigned left_out;
+    unsigned left_out; /* descendants that the opener may not observe */
     bool descendants, at_exec, multiplex;
     bool on;    /* atomic: started, not stopped */
     bool begun; /* started at least once */
     bool sampling;
-    bool tracks; /* uses the system-wide tracking events of the recorder (track_begin()) */
-    bool raced;
-    bool dropped;              /* a descendant lost its events during the attach */
-    struct shape shape;        /* its attrs are freed once all groups are open */
+    bool tracks;        /* uses the system-wide tracking events of the recorder (track_begin()) */
+    bool raced;         /* a thread created during the attach may be missing */
+    bool dropped;       /* a descendant lost its events during the attach */
+    struct shape shape; /* its attrs are freed once all groups are open */
     struct recorder *recorder; /* NULL: no records, only counts */
     struct origin *origin;
     int *groups;              /* n_groups × stride */
@@ -50,7 +50,7 @@ struct counter {
 
 /* Returns an empty counter for a plan, or NULL on ENOMEM. attach.c and adopt.c add its groups. */
 struct counter *counter_new(struct backend_state *state, const struct plan *plan);
-/* Allocates n groups and sets all their numbers to -1. Returns false on ENOMEM. */
+/* Allocates n groups, whose numbers are all -1. Returns false on ENOMEM. */
 bool counter_make_groups(struct counter *counter, unsigned n_groups);
 static inline int *counter_group(const struct counter *counter, unsigned group)
 {
@@ -117,8 +117,8 @@ void counter_tids(const struct counter *counter, struct tids *tids);
 /* Redirects all events that write records to the rings and registers their ids. Call before the
  * start, while the shape still has its attrs, and after an adoption. Returns 0 or -errno. */
 int output_begin(struct counter *counter, const struct plan *plan, bool adopted);
-/* Like output_begin() for one group; needs the recorder's lock. Set *root to 0 before the first
- * group of a task. */
+/* Like output_begin() for one group; needs the recorder's lock. *root: 0 for the first group of a
+ * task, which sets it to the kernel's id of its first event. */
 int group_output(const struct origin *origin, const struct shape *shape, const int *group,
                  bool adopted, uint64_t *root);
 /* Starts to record processes and mappings on every CPU, if the target needs that (a CPU or cgroup
@@ -137,7 +137,7 @@ void output_cpu(const struct origin *origin, unsigned cpu);
 
 /*
  * Starts to follow records. fill() adds the processes that are covered already; it runs with the
- * sideband's lock, so that no record is delivered meanwhile. Returns NULL on ENOMEM.
+ * sideband's lock, so that no record is delivered during that time. Returns NULL on ENOMEM.
  */
 struct covered *covered_new(struct sideband *sideband, const struct counter *counter,
                             void (*fill)(struct covered *covered, const void *arg),
@@ -156,7 +156,7 @@ void covered_each(struct covered *covered, void (*fn)(void *arg, pid_t pid), voi
 /* Sets *dropped if a process has lost its events since the attach. Returns 0, or -EAGAIN if this
  * needs a read of /proc and `patient` is false. */
 int covered_dropped(struct covered *covered, bool patient, bool *dropped);
-/* Returns true if the process exists and is not about to exit. Reads /proc. */
+/* Returns true if the first thread of the process is alive and not exiting. Reads /proc. */
 bool process_lives(pid_t pid);
 
 /*

@@ -1,5 +1,5 @@
 /*
- * The loop may be calling guard_hup() while exit_watch_free() runs (without the engine's lock), so
+ * The loop may be calling guard_hup() while guard_free() runs (without the engine's lock), so
  * each watched descriptor holds a reference.
  *
  * The event of an exec guard also gets POLLHUP when the process dies or another thread executes a
@@ -87,7 +87,7 @@ static void late_remove(struct guard *watch)
     watch->late.le_prev = NULL;
 }
 
-void exit_watch_free(struct guard *watch)
+void guard_free(struct guard *watch)
 {
     const struct loop *loop = watch ? watch->state->loop : NULL;
 
@@ -140,7 +140,7 @@ int guard_new(struct backend_state *state, const int *fds, unsigned stride, unsi
         pthread_mutex_unlock(&state->setup);
     }
     if (rc)
-        exit_watch_free(watch);
+        guard_free(watch);
     else
         *out = watch;
     return rc;
@@ -209,6 +209,6 @@ void perf_unguard(struct guard *guard)
 {
     int fd = guard ? perf_guard_fd(guard) : -1;
 
-    exit_watch_free(guard);
+    guard_free(guard);
     event_close(&fd);
 }

@@ -18,15 +18,15 @@ struct guard;
 
 /*
  * Watches n descriptors (stride apart, -1 allowed), which stay the caller's and stay open until
- * exit_watch_free(). Calls sink.gone(tag), or sink.dropped(tag) for an exec guard, once, on the
+ * guard_free(). Calls sink.gone(tag), or sink.dropped(tag) for an exec guard, once, on the
  * loop. late: nothing is reported before guards_listen(), which then also reports an end that was
  * earlier. Returns 0 or -errno.
  */
 int guard_new(struct backend_state *state, const int *fds, unsigned stride, unsigned n,
               bool is_exec_guard, uint64_t tag, bool late, struct guard **out);
-/* Call before the descriptors are closed. Also forgets an exec guard without closing it. NULL
+/* Frees an exit watch or exec guard. Its descriptors stay open: close them after this. NULL
  * allowed. */
-void exit_watch_free(struct guard *watch);
+void guard_free(struct guard *guard);
 /* Maps and starts all late watches and all adopted guards. Separate from the adoption because the
  * first mmap() of a ring waits until every CPU has seen that the previous mapping is gone. */
 void guards_listen(struct backend_state *state);

@@ -195,11 +195,11 @@ void shape_drop_clock(struct shape *shape)
 
 void shape_free(struct shape *shape)
 {
-    shape_opened(shape);
+    shape_free_attrs(shape);
     free(shape->order);
 }
 
-void shape_opened(struct shape *shape)
+void shape_free_attrs(struct shape *shape)
 {
     free(shape->attr);
     free(shape->place);

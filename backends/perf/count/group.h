@@ -38,25 +38,25 @@ struct shape {
         int cpu;       /* -1: any CPU */
         uint32_t core; /* type of the PMU that counts generic events; 0: that of the CPU */
     } * place;         /* of each of the `spread` groups */
-    uint8_t *order;    /* index in the group -> index in the plan; NULL: the same */
+    uint8_t *order;    /* event of the group -> event of the plan; NULL: the same */
     struct perf_event_attr *attr; /* members, time_check, exit watch */
     char *filter;                 /* of the tracepoints of the set, or NULL */
 };
 
-/* Returns 0 or -ENOMEM. */
+/* Makes the layout for a plan. Returns 0 or -ENOMEM. */
 int shape_make(struct shape *shape, struct backend_state *state, const struct plan *plan);
 void shape_free(struct shape *shape);
 /* Frees the fields that are used only to open groups. */
-void shape_opened(struct shape *shape);
-/* Returns the index in the plan of the event with index `at`. */
-static inline unsigned shape_place(const struct shape *shape, unsigned at)
+void shape_free_attrs(struct shape *shape);
+/* Returns the index in the plan of an event of the group, counted without internal events. */
+static inline unsigned shape_place(const struct shape *shape, unsigned event)
 {
-    return shape->order ? shape->order[at] : at;
+    return shape->order ? shape->order[event] : event;
 }
 /* Adapts the layout to groups of a cgroup that version 0.2 opened: they have no clock event. */
 void shape_drop_clock(struct shape *shape);
-/* Returns true for the clock event of a cgroup's group. Its value is the time that the group was
- * scheduled. */
+/* Returns true if member `at` (internal events included) is the clock event of a cgroup's group.
+ * Its value is the time that the group was scheduled. */
 static inline bool shape_is_clock(const struct shape *shape, unsigned at)
 {
     return shape->clock && at == shape->extra - 1;
