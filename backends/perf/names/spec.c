@@ -406,7 +406,7 @@ static int event_try_on(const struct pmu *pmu, struct event *event)
     return rc == -ENOSPC ? 0 : rc;
 }
 
-/* Opens the event, disabled, on a thread of the daemon or on a CPU of the PMU; for PMU_CORES with
+/* Opens the event, disabled, on a thread of the daemon or on a CPU of the PMU; for PMU_CORES on
  * each core PMU. Clears exclude_guest if the kernel refuses it. Returns 0 or -errno. */
 static int event_try(const struct pmus *pmus, const struct pmu *pmu, struct event *event)
 {

@@ -57,8 +57,8 @@ int pfm_parse(struct spec *spec, struct word *text, struct err *err);
 /* Refuses every spelling: reports which part of it is wrong, with near misses. CS01, X06, P09. */
 int unknown_event(struct spec *spec, struct word *text, struct err *err);
 
-/* Refuses the names of perf's own values, such as duration_time, with the place where they are
- * here. CS01, or -ENOENT for other names. */
+/* Refuses the names of values that perf measures itself, such as duration_time, and names the file
+ * or program that has them. CS01, or -ENOENT for other names. */
 int unknown_perf_own(struct word name, struct err *err);
 
 /* ---- helpers of the parsers (spec.c) ---- */
@@ -84,7 +84,7 @@ void spec_disable_other_mode(struct spec *spec);
 int spec_refuse_setting(struct word part, struct err *err);
 /* Resolves a spelling without its rows. Returns 0 if this host has the event. */
 int spec_parse(struct backend_state *state, const char *text, struct spec *spec, struct err *err);
-/* Sets the rights that the event needs. */
+/* Sets event.whole and the rights that the event needs. */
 void spec_finish(struct spec *spec);
 /* Calls spec_finish(), then opens the event, disabled, on a thread of the daemon or on a CPU of the
  * PMU; for class `generic`, on each core PMU. Returns 0 or -errno. */

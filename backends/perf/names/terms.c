@@ -335,7 +335,7 @@ int breakpoint_parse(struct spec *spec, struct word *text, struct err *err)
     if (rc < 0)
         return rc;
     code[CODE_BP_TYPE] = access->type;
-    /* Only the superuser may watch kernel addresses. */
+    /* Only the superuser may watch addresses that may be the kernel's. */
     spec->event.needs_kernel = code[CODE_CONFIG1] > USER_END - code[CODE_CONFIG2];
     spec->event.needs_superuser = spec->event.needs_kernel;
     spec_append(spec, "mem:0x%llx/%llu:%s", (unsigned long long)code[CODE_CONFIG1],

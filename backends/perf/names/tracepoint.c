@@ -48,9 +48,10 @@ struct lookup {
     struct near near;
 };
 
-/* Accepts a name that differs in case or '-', but prefers the exact one. Longer names than found[]
- * holds do not exist. */
-static const char *lookup(struct lookup *lookup, int events, const char *path)
+/* Looks up a directory of events/PATH by its exact name, otherwise ignoring case and '-' against
+ * '_'. Returns "" if there is none. Skips names longer than found[], which tracefs does not have.
+ */
+static const char *lookup_name(struct lookup *lookup, int events, const char *path)
 {
     struct dirent **names;
     const int n = directories(events, path, &names);
@@ -100,10 +101,10 @@ int tracepoint_parse(struct spec *spec, struct word *text, struct err *err)
     struct lookup name = {.wanted = word_until(rest, ':', &mods)};
     int rc = -ENOENT;
 
-    if (name.wanted.len > 0 && lookup(&system, events, ".")[0] &&
+    if (name.wanted.len > 0 && lookup_name(&system, events, ".")[0] &&
         strcmp(system.found, LAYOUTS) != 0) {
         spec->event.needs_kernel = true; /* also to learn that the tracepoint does not exist */
-        if (!lookup(&name, events, system.found)[0])
+        if (!lookup_name(&name, events, system.found)[0])
             rc = err_set(err, CS01, "no tracepoint \"" WORD_FMT "\" in group \"" WORD_FMT "\"%s",
                          WORD_ARG(name.wanted), WORD_ARG(system.wanted), near_text(&name.near));
         else

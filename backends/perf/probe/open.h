@@ -30,7 +30,8 @@ enum code_flag {
     CODE_EVERY_CORE = 16 /* a generic event without PMU, counted on every core PMU */
 };
 
-/* No program has addresses from here on, although not all of them belong to the kernel. */
+/* From here on an address may be the kernel's: a breakpoint there needs the superuser. Some
+ * programs also have addresses above it (32-bit; five-level page tables). */
 #define USER_END ((uint64_t)1 << (sizeof(long) == 8 ? 55 : 31))
 
 /* Sets size, type, config words, breakpoint fields and exclude_user/kernel/hv/guest; clears all

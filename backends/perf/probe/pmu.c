@@ -25,7 +25,7 @@
 
 atomic_bool pmus_lacked;
 
-int pmus_note(int rc)
+int pmus_note_shortage(int rc)
 {
     if (rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE || rc == -EAGAIN)
         pmus_lacked = true;
@@ -54,13 +54,13 @@ int pmus_read(const struct pmus *pmus, char *text, size_t size, const char *path
 
     text[0] = '\0';
     if (used < 0 || (size_t)used >= sizeof(full))
-        return pmus_note(-ENAMETOOLONG);
+        return pmus_note_shortage(-ENAMETOOLONG);
     va_start(args, path);
     more = vsnprintf(full + used, sizeof(full) - (size_t)used, path, args);
     va_end(args);
     if (more < 0 || (size_t)(used + more) >= sizeof(full))
-        return pmus_note(-ENAMETOOLONG);
-    return pmus_note(file_read(AT_FDCWD, full, text, size));
+        return pmus_note_shortage(-ENAMETOOLONG);
+    return pmus_note_shortage(file_read(AT_FDCWD, full, text, size));
 }
 
 /* ---- formats and events of one PMU ---- */
@@ -120,7 +120,7 @@ static void load_format(const struct pmus *pmus, struct pmu *pmu, const char *na
     char *copy = strdup(name);
     format.name = copy;
     if (!copy || vec_push(&pmu->formats, format)) {
-        pmus_note(-ENOMEM);
+        pmus_note_shortage(-ENOMEM);
         free(copy);
     }
 }
@@ -153,7 +153,7 @@ static void load_event(const struct pmus *pmus, struct pmu *pmu, const char *nam
     event.snapshot = read_event_file(pmus, pmu, name, "snapshot", text) > 0 && text[0] == '1';
     if (event.name && event.terms && vec_push(&pmu->events, event) == 0)
         return;
-    pmus_note(-ENOMEM);
+    pmus_note_shortage(-ENOMEM);
     free(event.name);
     free(event.terms);
 }
@@ -168,7 +168,7 @@ static void load_files(const struct pmus *pmus, struct pmu *pmu, const char *sub
     snprintf(path, sizeof(path), "%s" DEVICES "/%s/%s", pmus->root, pmu->name, sub);
     DIR *dir = opendir(path);
     if (!dir)
-        pmus_note(-errno);
+        pmus_note_shortage(-errno);
     while (dir && (entry = readdir(dir)))
         if (entry->d_name[0] != '.')
             load(pmus, pmu, entry->d_name);
@@ -296,7 +296,7 @@ static int pmu_read(const struct pmus *pmus, struct pmu *pmu, const char *name)
         has_mask = len >= 0;
     }
     if (len > 0)
-        pmus_note(cpus_parse(&pmu->cpus, (struct word){text, (size_t)len}));
+        pmus_note_shortage(cpus_parse(&pmu->cpus, (struct word){text, (size_t)len}));
 
     const struct known_name *known = known_find(word_of(name));
     if (known && known->why)
@@ -403,8 +403,8 @@ struct pmu *pmus_find(struct pmus *pmus, struct word name)
 /*
  * ---- tracefs ----
  *
- * A private mount, which is not attached to the tree, comes first: it does not depend on another
- * mount and does not prevent one from being unmounted.
+ * The private mount, which is not attached to the tree, is tried first: it does not depend on
+ * another mount and does not prevent one from being unmounted.
  */
 
 int tracefs_mount(const char *root)

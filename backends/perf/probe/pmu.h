@@ -108,9 +108,9 @@ enum pmu_kind pmu_kind_known(struct word name);
 /* Adds the PMUs of sysfs, none in a kernel without perf_events. Returns false on ENOMEM, or if the
  * directory cannot be read. */
 bool pmus_scan(struct pmus *pmus);
-/* Returns rc. On a shortage of memory, descriptors or threads sets pmus_lacked, which pmus_new()
- * (probe.c) reads. */
-int pmus_note(int rc);
+/* Returns rc. If rc is a shortage of memory, descriptors or threads, sets pmus_lacked, which
+ * pmus_new() (probe.c) reads. */
+int pmus_note_shortage(int rc);
 extern atomic_bool pmus_lacked;
 /* Returns true if the PMU still has its type number, which another driver may have now. */
 bool pmu_still_exists(const struct pmus *pmus, const struct pmu *pmu);

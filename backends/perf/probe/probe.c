@@ -43,7 +43,7 @@ int probe_open(const struct perf_event_attr *attr, int cpu)
     struct perf_event_attr copy = *attr;
 
     copy.disabled = 1;
-    int fd = pmus_note(event_open(&copy, cpu < 0 ? 0 : -1, cpu, -1, 0));
+    int fd = pmus_note_shortage(event_open(&copy, cpu < 0 ? 0 : -1, cpu, -1, 0));
     if (fd < 0)
         return fd;
     close(fd);
@@ -75,7 +75,7 @@ static bool counts_something(const struct perf_event_attr *attr)
     struct perf_event_attr copy = *attr;
 
     copy.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
-    int fd = pmus_note(event_open(&copy, 0, -1, -1, 0));
+    int fd = pmus_note_shortage(event_open(&copy, 0, -1, -1, 0));
     if (fd < 0)
         return false;
     for (volatile unsigned i = 0; i < SPIN_ROUNDS; i++) {
@@ -99,8 +99,8 @@ static void print_refusal(const struct perf_event_attr *attr, int code, char *te
                             : err.text);
 }
 
-/* Runs on a thread of its own, because it moves to the CPUs of the PMU: on hybrid processors the
- * PMU counts only there. */
+/* Runs on a separate thread, because it moves to the CPUs of the PMU: on hybrid processors the PMU
+ * counts only there. */
 static void *core_test(void *arg)
 {
     /* Loads, stores and arithmetic by Arm's numbers. The arm64 kernel opens every code, and a loop
@@ -118,7 +118,7 @@ static void *core_test(void *arg)
         sched_setaffinity(0, bytes, set);
         CPU_FREE(set);
     } else if (cpus_count(&pmu->cpus) > 0) {
-        pmus_note(-ENOMEM);
+        pmus_note_shortage(-ENOMEM);
     }
     probe_generic(pmu, PERF_COUNT_HW_CPU_CYCLES, &attr);
     int rc = probe_open(&attr, -1);
@@ -169,8 +169,8 @@ static unsigned counter_width(void)
  */
 static void probe_core(struct pmu *pmu, bool hybrid)
 {
-    /* For an event that has no fixed counter: branches have none on any processor, instructions
-     * none on arm64. */
+    /* Candidates for an event without a fixed counter: branches have none on any processor,
+     * instructions have none on arm64. */
     static const uint64_t fillers[] = {PERF_COUNT_HW_BRANCH_INSTRUCTIONS,
                                        PERF_COUNT_HW_BRANCH_MISSES, PERF_COUNT_HW_CACHE_MISSES,
                                        PERF_COUNT_HW_INSTRUCTIONS};
@@ -179,7 +179,7 @@ static void probe_core(struct pmu *pmu, bool hybrid)
 
     pmu->extended = hybrid;
     if (!probe_thread(&thread, core_test, pmu)) {
-        pmus_note(-EAGAIN);
+        pmus_note_shortage(-EAGAIN);
         snprintf(pmu->why, sizeof(pmu->why), "no thread could be created to probe %s", pmu->name);
         return;
     }
@@ -250,7 +250,7 @@ static const struct {
 };
 
 /* Completes a PMU that pmus_scan() found: its flags, files, abilities and counters. */
-static void pmu_settle(struct pmus *pmus, struct pmu *pmu, bool hybrid)
+static void pmu_complete(struct pmus *pmus, struct pmu *pmu, bool hybrid)
 {
     char text[4096];
 
@@ -276,7 +276,8 @@ static void pmu_settle(struct pmus *pmus, struct pmu *pmu, bool hybrid)
         pmu->package = true;
         cpus_init(&online);
         int len = pmus_read(pmus, text, sizeof(text), "/sys/devices/system/cpu/online");
-        if (len > 0 && pmus_note(cpus_parse(&online, (struct word){text, (size_t)len})) == 0)
+        if (len > 0 &&
+            pmus_note_shortage(cpus_parse(&online, (struct word){text, (size_t)len})) == 0)
             pmu->package = cpus_count(&pmu->cpus) < cpus_count(&online) || cpus_count(&online) == 1;
         cpus_free(&online);
         if (cpus_count(&pmu->cpus) == 0)
@@ -363,12 +364,12 @@ static struct pmus *pmus_make(const char *root)
     if (!pmus)
         return NULL;
     pmus->root = strdup(root ? root : "");
-    pmus->tracefs = pmus_note(tracefs_mount(root ? root : ""));
+    pmus->tracefs = pmus_note_shortage(tracefs_mount(root ? root : ""));
     bool ok = pmus->root && parked_start(&pmus->parked) && pmus_scan(pmus);
     for (unsigned i = 0; ok && i < pmus->n; i++)
         cores += pmus->list[i].kind == PMU_CORE;
     for (unsigned i = 0; ok && i < pmus->n; i++)
-        pmu_settle(pmus, &pmus->list[i], cores > 1);
+        pmu_complete(pmus, &pmus->list[i], cores > 1);
     ok = ok && pmus_add_cores(pmus);
     if (ok && !pmus_core(pmus))
         probe_print_no_core(pmus, pmus->no_core, sizeof(pmus->no_core));

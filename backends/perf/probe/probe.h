@@ -18,13 +18,14 @@ void pmus_free(struct pmus *pmus);
 /* Returns the reason why a code of the processor's own events would open but never count, or NULL.
  */
 const char *probe_why_uncounted(const struct pmu *pmu, uint64_t code);
-/* Opens an event, disabled, on this thread (cpu < 0) or on a CPU, and closes it. 0 or -errno. */
+/* Opens an event, disabled, on this thread (cpu < 0) or a CPU, and closes it. Returns 0 or -errno.
+ */
 int probe_open(const struct perf_event_attr *attr, int cpu);
 /* Sets attr to an event that only general counters count. */
 void probe_filler(const struct pmu *pmu, struct perf_event_attr *attr);
 /* Sets attr to a generic event (PERF_COUNT_HW_…) of this PMU. */
 void probe_generic(const struct pmu *pmu, uint64_t which, struct perf_event_attr *attr);
-/* Starts a thread with all signals blocked: the main loop receives them. */
+/* Starts a thread with all signals blocked, because the main loop receives them. */
 bool probe_thread(pthread_t *thread, void *(*run)(void *), void *arg);
 
 /* ---- trial.c ---- */
@@ -48,7 +49,7 @@ int perf_check_set(struct backend_state *state, const struct plan_event *events,
 /*
  * Member of struct backend: returns the rows of a class on a CPU that others hold, i.e. rows that
  * are not in `own` (rows of pmcfs's counters) and are not free. Returns 0 if that cannot be found
- * out: there is no PMU of the class, or the CPU is offline.
+ * out: the class has no single core PMU, or the CPU is offline.
  */
 uint64_t perf_foreign(struct backend_state *state, unsigned class_index, unsigned cpu,
                       uint64_t own);

@@ -74,8 +74,8 @@ static int trial_add(struct trial *trial, const struct perf_event_attr *attr)
     if (trial->n == TRIAL_MAX)
         return -ENOSPC;
     copy.disabled = trial->cpu >= 0 && trial->n == 0;
-    int fd =
-        pmus_note(event_open(&copy, trial->tid, trial->cpu, trial->n > 0 ? trial->fd[0] : -1, 0));
+    int fd = pmus_note_shortage(
+        event_open(&copy, trial->tid, trial->cpu, trial->n > 0 ? trial->fd[0] : -1, 0));
     if (fd < 0)
         return fd;
     trial->fd[trial->n++] = fd;
@@ -220,7 +220,7 @@ static int group_add(struct trial *trial, const struct plan_event *event, uint32
                  .code = -rc, .attr = &attr, .event = event->event->written, .member = member});
 }
 
-/* core: type of the core PMU that counts generic events, or 0. */
+/* Opens the set as one group. core: type of the core PMU that counts generic events, or 0. */
 static int set_try(struct backend_state *state, const struct plan_event *events, unsigned n,
                    uint32_t core, bool multiplex, struct err *err)
 {
@@ -266,7 +266,7 @@ int perf_check_set(struct backend_state *state, const struct plan_event *events,
 
 /* Returns 1 if a group of n general events and a fixed one (-1: none) runs on the CPU within the
  * time of all checks, 0 if not, -1 if it cannot be opened. */
-static int general_fit(const struct pmu *pmu, unsigned cpu, unsigned n, int fixed)
+static int group_runs(const struct pmu *pmu, unsigned cpu, unsigned n, int fixed)
 {
     const struct timespec pause = {.tv_nsec = CHECK_NS};
     struct {
@@ -303,7 +303,7 @@ uint64_t perf_foreign(struct backend_state *state, unsigned class_index, unsigne
 
     if (!general || pmu->kind == PMU_CORES)
         return 0;
-    while (free_rows && (runs = general_fit(pmu, cpu, free_rows, -1)) == 0)
+    while (free_rows && (runs = group_runs(pmu, cpu, free_rows, -1)) == 0)
         free_rows--;
     if (runs < 0)
         free_rows = general; /* nothing can be opened there */
@@ -318,7 +318,7 @@ uint64_t perf_foreign(struct backend_state *state, unsigned class_index, unsigne
     for (unsigned i = 0; i < pmu->fixed; i++) {
         uint64_t bit = (uint64_t)1 << (general + i);
 
-        if (!(own & bit) && general_fit(pmu, cpu, free_rows, (int)i) == 0)
+        if (!(own & bit) && group_runs(pmu, cpu, free_rows, (int)i) == 0)
             foreign |= bit;
     }
     return foreign;

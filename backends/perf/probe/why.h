@@ -11,7 +11,7 @@ struct perf_event_attr;
 struct why {
     int code;                           /* positive errno */
     const struct perf_event_attr *attr; /* the refused event */
-    const char *event;                  /* as written, or a description such as "time check" */
+    const char *event;                  /* as written, or a description of an internal event */
     const struct target_ref *target;    /* NULL: a check on an idle thread */
     bool member;                        /* the event was to join a group */
 };
