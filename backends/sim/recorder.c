@@ -68,8 +68,8 @@ static void sample_put(const struct counter *counter, unsigned event, uint64_t t
                       plan->chain_user || plan->chain_kernel ? frame : NULL, n);
 }
 
-/* Adds the samples of one counter in one of STEPS time steps. Step 0 updates the counter, drops
- * samples beyond MAX_DUE and records the loss. */
+/* Adds the samples of one counter in one of STEPS time steps. Step 0 adds none: it drops samples
+ * beyond MAX_DUE and records the loss. */
 static void samples_step(struct counter *counter, unsigned step, uint64_t time, struct buf *out)
 {
     const struct plan *plan = &counter->plan;

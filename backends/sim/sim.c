@@ -193,8 +193,8 @@ static void shape_free(struct shape *shape)
     cpus_free(&shape->online);
 }
 
-/* Returns 0, or P02, E24 with a sentence, E32. On failure the shape is empty. options may be NULL.
- */
+/* Reads the options, which may be NULL. Returns 0, P01, P02, E24 or E32. On failure the shape is
+ * empty. */
 static int shape_parse(struct shape *shape, const char *options, struct err *err)
 {
     struct given given = {.n_classes = 0};

@@ -22,7 +22,7 @@ struct shape {
     char names[SHAPE_CLASSES][SHAPE_NAME];
     unsigned row_events[SHAPE_CLASSES][SHAPE_ROWS];
     unsigned n_classes;
-    uint64_t fixed;         /* rows of that kind in each class: 0 or 1 */
+    uint64_t fixed;         /* number of fixed rows in each hardware class: 0 or 1 */
     uint64_t lose_after_ms; /* 0: never */
 };
 
@@ -64,7 +64,7 @@ int events_describe(struct backend_state *state, const char *class_name, const c
 
 struct counter {
     struct backend_state *state;
-    struct plan plan; /* of its pointers only the recorder is used */
+    struct plan plan; /* of its pointers only recorder and target.alive are used */
     bool hardware;    /* can be lost */
     uint64_t number;
     LIST_ENTRY(counter) of_state;
