@@ -1,6 +1,5 @@
 /*
- * The perf backend: opening, closing, and its table of functions. Only this file uses both names/
- * and the counting side (record, count, attach).
+ * The perf backend: opening, closing, and its table of functions.
  */
 #include "backends/perf/count/counter.h"
 #include "backends/perf/count/end_events.h"

@@ -151,17 +151,18 @@ static struct origin *origin_make(struct counter *counter, const struct plan *pl
     }
     /* A thread's last sample is exact if its events count nothing between its exit in the kernel,
      * where it is taken, and its end: faults, switches, and events that count only in user mode. */
-    origin->whole = true;
+    origin->exact_last = true;
     for (unsigned i = 0; i < plan->n; i++) {
         const uint64_t *code = plan->events[i].event->code;
 
         if (code[CODE_FLAGS] & CODE_NO_EXCLUDE)
-            origin->whole = false;
+            origin->exact_last = false;
         else if (code[CODE_TYPE] != PERF_TYPE_SOFTWARE)
-            origin->whole &= !plan->events[i].kernel && code[CODE_TYPE] != PERF_TYPE_TRACEPOINT;
+            origin->exact_last &=
+                !plan->events[i].kernel && code[CODE_TYPE] != PERF_TYPE_TRACEPOINT;
         else
-            origin->whole &= code[CODE_CONFIG] != PERF_COUNT_SW_CPU_CLOCK &&
-                             code[CODE_CONFIG] != PERF_COUNT_SW_TASK_CLOCK;
+            origin->exact_last &= code[CODE_CONFIG] != PERF_COUNT_SW_CPU_CLOCK &&
+                                  code[CODE_CONFIG] != PERF_COUNT_SW_TASK_CLOCK;
     }
     return origin;
 }

@@ -92,8 +92,7 @@ static void ring_take(struct recorder *recorder, struct ring *ring, const struct
 
 /* ---- all rings ---- */
 
-/* Reads all heads. */
-static void rings_begin(struct recorder *recorder)
+static void rings_read_heads(struct recorder *recorder)
 {
     for (unsigned i = 0; i < recorder->n_rings; i++) {
         struct ring *ring = &recorder->rings[i];
@@ -111,8 +110,8 @@ static void rings_release(struct recorder *recorder)
         ring_release(recorder, &recorder->rings[i]);
 }
 
-/* Takes the records that rings_begin() has seen, up to the time until_ns: all records of the ring
- * with the oldest one, up to the oldest record of the other rings, and so on. */
+/* Takes the records that rings_read_heads() has seen, up to the time until_ns: all records of the
+ * ring with the oldest one, up to the oldest record of the other rings, and so on. */
 static void rings_take(struct recorder *recorder, uint64_t until_ns, const struct intake *intake)
 {
     recorder->taking = true;
@@ -209,7 +208,7 @@ static bool rings_provoke(struct recorder *recorder)
 
 void recorder_take(struct recorder *recorder, uint64_t until_ns, const struct intake *intake)
 {
-    rings_begin(recorder);
+    rings_read_heads(recorder);
     rings_take(recorder, until_ns, intake);
 }
 
@@ -226,7 +225,7 @@ int perf_drain(struct recorder *recorder, bool all, const struct intake *intake,
     } else {
         uint64_t young = YOUNG_NS;
 
-        rings_begin(recorder);
+        rings_read_heads(recorder);
         for (unsigned i = 0; i < recorder->n_rings; i++)
             if (recorder->rings[i].head - recorder->rings[i].tail > recorder->rings[i].size / 2)
                 young = HASTY_NS;

@@ -95,8 +95,8 @@ static bool ring_keep(const struct recorder *recorder, int fd, uint64_t bytes)
 }
 
 /* Maps the ring of an owner's descriptor, or uses the mapping `left`. Returns 0 or -errno. */
-static int ring_take_on(const struct recorder *recorder, struct ring *ring, unsigned cpu, int fd,
-                        void *left)
+static int ring_map(const struct recorder *recorder, struct ring *ring, unsigned cpu, int fd,
+                    void *left)
 {
     const uint64_t bytes = recorder->ring_bytes;
     struct ring_taken *all =
@@ -123,8 +123,8 @@ static int ring_take_on(const struct recorder *recorder, struct ring *ring, unsi
         struct ring_taken *taken = ring->taken = &all[ring - recorder->rings];
 
         ring->n = taken->position == ring->tail ? taken->count : taken->before;
-        /* It is not the ring that was counted if its tail is 0, but the kernel was given another
-         * position. Then at least one record was in the lost ring. */
+        /* If the tail is 0 but another position was stored, the counted ring is lost, with at least
+         * one record in it. */
         same = ring->tail > 0 || !taken->position || !taken->before;
         if (!same)
             ring->n = taken->count + 1;
@@ -138,14 +138,14 @@ static int ring_take_on(const struct recorder *recorder, struct ring *ring, unsi
 static int ring_open(const struct recorder *recorder, struct ring *ring, unsigned cpu)
 {
     int fd = ring_event(recorder, cpu);
-    int rc = fd < 0 ? fd : ring_take_on(recorder, ring, cpu, fd, NULL);
+    int rc = fd < 0 ? fd : ring_map(recorder, ring, cpu, fd, NULL);
 
     if (rc)
         event_close(&fd);
     return rc;
 }
 
-static void rings_end(const struct recorder *recorder, unsigned n)
+static void rings_destroy(const struct recorder *recorder, unsigned n)
 {
     struct ring *rings = recorder->rings;
 
@@ -158,7 +158,7 @@ static void rings_end(const struct recorder *recorder, unsigned n)
 }
 
 /* Changes the number with the lock, so that a drain sees all new rings or none. */
-static void rings_set(struct recorder *recorder, unsigned n)
+static void rings_set_number(struct recorder *recorder, unsigned n)
 {
     pthread_mutex_lock(&recorder->lock);
     __atomic_store_n(&recorder->n_rings, n, __ATOMIC_RELEASE);
@@ -170,11 +170,11 @@ void rings_close(struct recorder *recorder)
     const unsigned n = recorder->n_rings;
 
     rings_unwatch(recorder);
-    rings_set(recorder, 0);
-    rings_end(recorder, n);
+    rings_set_number(recorder, 0);
+    rings_destroy(recorder, n);
 }
 
-/* Opens a ring for every online CPU. A CPU that goes offline meanwhile is skipped. */
+/* Opens a ring for every online CPU. Skips a CPU that goes offline during that. */
 static int rings_try(struct recorder *recorder)
 {
     struct cpus online;
@@ -195,9 +195,9 @@ static int rings_try(struct recorder *recorder)
     if (!rc && !n)
         rc = -ENODEV;
     if (rc)
-        rings_end(recorder, n);
+        rings_destroy(recorder, n);
     else
-        rings_set(recorder, n);
+        rings_set_number(recorder, n);
     return rc;
 }
 
@@ -376,7 +376,7 @@ void perf_recorder_forget(struct recorder *recorder)
     recorder_release(recorder);
 }
 
-/* Takes on the rings of the text "CPU:FD…". Uses the mapping of a ring that was forgotten. */
+/* Maps the rings of the text "CPU:FD…", or uses the mapping of a ring that was forgotten. */
 static int rings_scan(struct recorder *recorder, const char *text)
 {
     unsigned cpu;
@@ -394,7 +394,7 @@ static int rings_scan(struct recorder *recorder, const char *text)
                 map = left.items[i].page;
                 left.items[i] = left.items[--left.n];
             }
-        rc = ring_take_on(recorder, &recorder->rings[recorder->n_rings], cpu, fd, map);
+        rc = ring_map(recorder, &recorder->rings[recorder->n_rings], cpu, fd, map);
         recorder->n_rings += !rc;
     }
     return rc ? rc : recorder->n_rings && !*text ? 0 : -EINVAL;
@@ -444,7 +444,7 @@ void recorders_cpu(struct backend_state *state, unsigned cpu,
             ring = &recorder->rings[n];
             if (!n || n == recorder->n_cpus || ring_open(recorder, ring, cpu))
                 continue;
-            rings_set(recorder, n + 1); /* until now nothing reads the new element */
+            rings_set_number(recorder, n + 1); /* until now nothing reads the new element */
             pthread_mutex_lock(&recorder->lock);
             for (const struct origin *origin = recorder->origins; origin; origin = origin->next)
                 if (!origin->closed_ns)

@@ -45,7 +45,7 @@ struct origin {
                              * (sampling_shares_id()) */
     uint8_t shared;         /* the index in the plan of that event */
     uint8_t shared_parts;   /* its `parts`, see struct id */
-    bool whole;             /* the last values of a thread are exact */
+    bool exact_last;        /* the last values of a thread are exact */
 };
 
 enum id_kind {
@@ -66,8 +66,8 @@ struct id {
     uint8_t parts;   /* ID_EVENT: RECORD_RAW, RECORD_STACK if its samples have these after frames */
 };
 
-/* Number of records taken from a ring, in the arena, for the next worker: `count` if the kernel was
- * given `position`, else `before`. */
+/* Number of records taken from a ring, in the arena, for the next worker: `count` if the ring's
+ * data_tail is `position`, else `before`. */
 struct ring_taken {
     uint64_t position, count, before;
 };
@@ -105,7 +105,7 @@ struct recorder {
     struct ring *rings;   /* n_cpus allocated; changed with setup and lock, read with either */
     uint64_t taken_block; /* arena block of n_cpus struct ring_taken; 0: none */
     size_t largest;       /* upper bound of the size of the kernel's records */
-    bool taking;          /* this thread is in rings_take() */
+    bool taking;          /* rings_take() is running */
     unsigned n_rings;     /* atomic */
     unsigned n_cpus;      /* number of possible CPUs */
     unsigned n_stand_ins; /* atomic */
@@ -133,8 +133,8 @@ int perf_recorder_adopt(struct backend_state *state, const struct recorder_plan 
                         const char *printed, struct recorder **out);
 void perf_recorder_forget(struct recorder *recorder);
 void perf_recorder_free(struct recorder *recorder);
-/* A CPU came online: opens a ring for it in all recorders. Calls came() for each origin, with both
- * locks, to redirect the events of this CPU. */
+/* A CPU came online: opens a ring for it in all recorders that have rings. If the ring is new,
+ * calls came() for each open origin, with both locks, to redirect the events of this CPU. */
 void recorders_cpu(struct backend_state *state, unsigned cpu,
                    void (*came)(const struct origin *origin, unsigned cpu));
 

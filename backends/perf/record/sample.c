@@ -1,7 +1,7 @@
 /*
  * Converts records of the kernel to records of the log: with ids of the log, one kind of LOST
  * record, and the period in every sample. Samples of a group's values become RECORD_VALUES. Records
- * that the log does not use are skipped. The ids of events say what a record means.
+ * that the log does not use are skipped. The event's id gives the meaning of a record.
  */
 #include "backends/perf/record/recorder.h"
 #include "backends/perf/record/sampling.h"
@@ -246,7 +246,7 @@ static void short_sample_take(const struct id *id, const struct record_sample *s
         return;
     if (id->has_period)
         out.period = sample->period;
-    /* origin->samples is false for a counter that was closed long ago */
+    /* origin->samples is false for ids of dummy events, which should write no samples */
     if ((origin->chains || !origin->samples) && sample->head.size > before) {
         const uint64_t room = (sample->head.size - before) / sizeof *rest;
 
@@ -349,7 +349,7 @@ static void values_take(const struct id *id, const struct record *record,
     for (unsigned i = 0; i < origin->n; i++)
         value[1 + origin->order[i]] = values->value[origin->extra + i];
     values_put(&(struct note){.misc = id->kind == ID_END
-                                          ? RECORD_LAST | (origin->whole ? RECORD_EXACT : 0)
+                                          ? RECORD_LAST | (origin->exact_last ? RECORD_EXACT : 0)
                                           : 0,
                               .time = sample->time,
                               .pid = sample->pid,

@@ -11,7 +11,7 @@ struct perf_event_attr;
 
 /* Internal events that precede the events of the set in a group. */
 enum extra {
-    EXTRA_DUMMY,  /* leader if samples cannot contain values; writes process records */
+    EXTRA_DUMMY,  /* leader if no values are sampled; writes process records */
     EXTRA_SWITCH, /* leader; writes the values of the group at each context switch */
     EXTRA_END,    /* writes the values of the group when a thread exits */
     EXTRA_CLOCK   /* for a cgroup: its value is the time that the group was scheduled */

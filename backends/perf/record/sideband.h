@@ -3,7 +3,7 @@
  * counts. The events of the rings can write them for all tasks of each CPU. Two users:
  *
  * - struct sideband: a recorder for FORK, EXIT and exec records of all CPUs, open while it has a
- *   listener. Attaching uses it to decide which threads have inherited events; sets of covered
+ *   listener. Attaching uses it to decide which threads have inherited events; the lists of covered
  *   processes (count/descendants.c) follow it.
  * - track_…(): the recorder of a counter that samples a CPU or a cgroup. It needs the records of
  *   all tasks, because a task may execute its program on one CPU and run it on another.
@@ -78,7 +78,7 @@ void sideband_enter(struct sideband *sideband);
 void sideband_leave(struct sideband *sideband);
 /* Delivers all records of the rings; called after sink.ready(0). Not with the engine's lock. */
 void perf_follow(struct backend_state *state);
-/* Delivers a LOST record: events on a CPU are missing until its event was opened again. */
+/* Delivers a LOST record: records of a CPU are missing until its event was opened again. */
 void sideband_lose(struct sideband *sideband);
 
 /* ---- tracking; all need the setup lock ---- */
