@@ -114,12 +114,13 @@ struct host {
 
     /*
      * Reads ids, user namespace and payer of thread tid, which made a request as uid and gid and
-     * waits for the reply. The caller frees *out with rights_free(). Returns 0, -ENOMEM or -EIO.
+     * waits for the reply. The caller frees *out with rights_free(). Returns 0, -ENOMEM, -EMFILE or
+     * -EIO.
      */
     int (*rights)(struct host_state *state, pid_t tid, uid_t uid, gid_t gid, struct rights **out);
     /*
      * Reads the capabilities and groups, of which there can be thousands in another user namespace.
-     * tid 0 (not visible to the daemon) has none. Returns 0, -ENOMEM or -EIO.
+     * tid 0 (not visible to the daemon) has none. Returns 0, -ENOMEM, -EMFILE or -EIO.
      */
     int (*rights_read)(struct host_state *state, pid_t tid, struct rights *rights);
     /* Identifies the process of the requester. NULL: not supported. */

@@ -113,8 +113,7 @@ pid_t caller_thread(pid_t tid);
  *
  * fn may use the descriptor fd, which is all that the forked process keeps, and raw system calls
  * only: no heap, locks or stdio. Returns the result of fn (0 or -errno), or of `first` if it is
- * negative; -ENOTSUP if the daemon may not take these credentials; -ETIME after HELPER_MS; -EAGAIN
- * without a process.
+ * negative; -ENOTSUP if the daemon may not take these credentials; or an error of helper_call().
  */
 int run_as_opener(const struct rights *rights, bool apart, int fd, long (*first)(void *arg),
                   long (*fn)(void *arg), void *arg);

@@ -36,7 +36,8 @@ struct sim_event {
 
 #define ANYWHERE (EVENT_PROCESS | EVENT_CPU)
 
-/* All rates differ, so that a value identifies its event. */
+/* Rates of hardware events differ (except of instructions), so that a value identifies its event.
+ */
 static const struct sim_event sim_events[] = {
     {"cycles", "PAPI_tot_cyc", FIT_GENERAL, 1, 1000000, ANYWHERE, true, false, "", 1,
      "cycles of the core"},

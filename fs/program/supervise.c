@@ -1,7 +1,8 @@
 /*
  * A worker is created by clone() with CLONE_FILES, so descriptors stay open with their numbers when
  * it dies. The supervisor does not know PMCs and hardly allocates memory, so that it cannot crash.
- * It logs nothing while a worker runs: syslog's socket would be in the shared descriptor table.
+ * While a worker runs it logs only refused upgrades: syslog's socket is in the shared descriptor
+ * table.
  */
 #include "fs/program/worker.h"
 

@@ -1,6 +1,3 @@
-/*
- * Reads the rights of requesters, and looks up the group `readers`.
- */
 #include "fs/requests/caller.h"
 
 #include "fs/requests/message.h"

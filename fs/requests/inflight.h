@@ -71,7 +71,7 @@ struct inflight {
     _Atomic uint64_t restarts;
     atomic_bool serves; /* a worker has served since the mount */
     atomic_bool ready;  /* the current worker serves */
-    atomic_bool begun;  /* the process that started pmcfs was notified that the tree is usable */
+    atomic_bool begun;  /* the tree was usable once; the starting process was notified */
     struct {            /* crash record of the last worker */
         int signal;
         void *address;

@@ -1,6 +1,3 @@
-/*
- * Messages: one line each, to stderr or to syslog.
- */
 #include "fs/requests/message.h"
 
 #include <fuse_log.h>

@@ -362,7 +362,6 @@ static int readdir_done(struct request *rq)
     return CALL_DONE;
 }
 
-/* Both READDIR and READDIRPLUS. */
 static void op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
                        struct fuse_file_info *fi)
 {

@@ -136,7 +136,6 @@ void wait_add(struct wait_queues *queues, struct request *rq)
     queues->fs->tree.engine->stats[STAT_PARKED]++;
 }
 
-/* Removes a waiting request from its queue. */
 static void wait_remove(struct wait_queues *queues, struct request *rq)
 {
     TAILQ_REMOVE(&queues->waiting[bucket_of(rq->call.wait_for)], rq, wait_entry);

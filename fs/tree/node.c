@@ -1,5 +1,5 @@
 /*
- * Node ids, lookup and listing.
+ * Lookup and listing.
  */
 #include "fs/tree/node.h"
 

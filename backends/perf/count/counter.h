@@ -14,7 +14,7 @@
 /* Last known readings of a group that can lose its hardware counter. Relaxed atomics: several
  * threads may read a counter at the same time. */
 struct group_last {
-    uint64_t gap_ns; /* enabled minus running time at the last attempt to revive the group */
+    uint64_t gap_ns; /* covered minus running time at the last attempt to revive the group */
     uint64_t judged_covered_ns, judged_running_ns; /* both times when `off` was last computed */
     uint64_t off;                                  /* 1: the target ran, but the group did not */
     uint64_t words[];                              /* time enabled, time running, the members */

@@ -1,6 +1,3 @@
-/*
- * Groups: their attrs, opening, and closing.
- */
 #include "backends/perf/count/group.h"
 
 #include "backends/perf/probe/pmu.h"
