@@ -199,13 +199,6 @@ const struct generic *generic_find(struct word name)
     return NULL;
 }
 
-/* Returns true for a PAPI preset that no event of any processor serves. */
-static bool generic_is_unserved(struct word name)
-{
-    spec_prefix(&name, PREFIX);
-    return name_is_among(name, unserved);
-}
-
 const struct generic *generic_by_code(uint32_t type, uint64_t config)
 {
     for (const struct generic *generic = generics; generic->name; generic++)
@@ -322,13 +315,14 @@ int generic_parse(struct spec *spec, struct word *text, struct err *err)
 {
     const bool meant = spec_prefix(text, "generic/");
     const bool slash = meant && memchr(text->p, '/', text->len);
-    struct word name = word_until(*text, slash ? '/' : ':', text);
+    struct word name = word_until(*text, slash ? '/' : ':', text), suffix = name;
     const struct generic *generic = generic_find(name);
     struct near near;
 
     if (generic)
         return generic_use(spec, generic, err);
-    if (generic_is_unserved(name))
+    spec_prefix(&suffix, PREFIX);
+    if (name_is_among(suffix, unserved))
         return spec_refuse(name,
                            "no single event of any processor is known to serve this preset of "
                            "PAPI's",
