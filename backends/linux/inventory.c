@@ -71,8 +71,7 @@ static bool process_existed(struct survey *survey)
 
 /* ---- names ---- */
 
-/* Adds the name of a thread. Returns false if the thread is gone, or dead (it then still has a
- * name). */
+/* Adds the name of a thread. Returns false if it is gone or dead (dead threads have names too). */
 static bool thread_put_name(struct survey *survey, pid_t tid)
 {
     char path[64];

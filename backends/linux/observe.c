@@ -211,8 +211,7 @@ static long userns_read(void *arg)
     return 0;
 }
 
-/* Runs with the opener's credentials; raw system calls only. Returns 0, -EPERM, -ESRCH, or one of
- * the values above. */
+/* Raw system calls, with the opener's credentials. Returns 0, -EPERM, -ESRCH or a value above. */
 static long check_run(void *arg)
 {
     const struct check *check = arg;

@@ -36,8 +36,7 @@ struct sim_event {
 
 #define ANYWHERE (EVENT_PROCESS | EVENT_CPU)
 
-/* Rates of hardware events differ (except of instructions), so that a value identifies its event.
- */
+/* Rates of hardware events differ, except of instructions: a value identifies its event. */
 static const struct sim_event sim_events[] = {
     {"cycles", "PAPI_tot_cyc", FIT_GENERAL, 1, 1000000, ANYWHERE, true, false, "", 1,
      "cycles of the core"},

@@ -1,8 +1,7 @@
 /*
  * A worker is created by clone() with CLONE_FILES, so descriptors stay open with their numbers when
  * it dies. The supervisor does not know PMCs and hardly allocates memory, so that it cannot crash.
- * While a worker runs it logs only refused upgrades: syslog's socket is in the shared descriptor
- * table.
+ * It logs only refused upgrades while a worker runs, because syslog's socket would be shared.
  */
 #include "fs/program/worker.h"
 

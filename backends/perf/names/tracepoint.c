@@ -48,9 +48,8 @@ struct lookup {
     struct near near;
 };
 
-/* Looks up a directory of events/PATH by its exact name, otherwise ignoring case and '-' against
- * '_'. Returns "" if there is none. Skips names longer than found[], which tracefs does not have.
- */
+/* Looks up a directory of events/PATH by its exact name, else ignoring case and '-' against '_'.
+ * Returns "" if there is none. Skips names that do not fit into found[]; tracefs has none. */
 static const char *lookup_name(struct lookup *lookup, int events, const char *path)
 {
     struct dirent **names;

@@ -18,8 +18,7 @@ void pmus_free(struct pmus *pmus);
 /* Returns the reason why a code of the processor's own events would open but never count, or NULL.
  */
 const char *probe_why_uncounted(const struct pmu *pmu, uint64_t code);
-/* Opens an event, disabled, on this thread (cpu < 0) or a CPU, and closes it. Returns 0 or -errno.
- */
+/* Opens an event, disabled, on this thread (cpu < 0) or CPU, and closes it. Returns 0 or -errno. */
 int probe_open(const struct perf_event_attr *attr, int cpu);
 /* Sets attr to an event that only general counters count. */
 void probe_filler(const struct pmu *pmu, struct perf_event_attr *attr);

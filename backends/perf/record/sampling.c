@@ -119,8 +119,7 @@ void sampling_attr(const struct plan *plan, struct perf_event_attr *attr)
         attr->sample_period = plan->period;
     /* With PERF_SAMPLE_PERIOD the kernel ignores the period of a software event, and samples every
      * occurrence, except with a frequency and for clock events, which use a timer. So software
-     * events, tracepoints, breakpoints and probes do not get this field; other PMUs do not need it.
-     */
+     * events, tracepoints, breakpoints and probes do not get it; other PMUs do not need it. */
     if (attr->freq || attr_is_clock(attr) || attr->type == PERF_TYPE_HARDWARE ||
         attr->type == PERF_TYPE_HW_CACHE || attr->type == PERF_TYPE_RAW)
         attr->sample_type |= PERF_SAMPLE_PERIOD;
