@@ -1,13 +1,13 @@
 # shellcheck shell=bash disable=SC2016
-# Access: bits, rights of the opener, the attach check, the superuser.
+# Access: permission bits, the opener's rights, the check of an attach, the superuser.
 
-# alices NAME [SETTINGS]: a PMC made by alice
+# alices NAME [SETTINGS]: creates a PMC as alice; a refusal of the settings is not checked here.
 alices() {
     as "$ALICE" mkdir "$M/$1"
     (($# == 1)) || result_as "$ALICE" write "$M/$1/config" "${*:2}" >/dev/null
 }
 
-t_modes_of_the_tree() {
+t_files_have_the_documented_modes_and_a_pmc_has_those_of_chmod() {
     mount_pmcfs
     is "$(stat -c %a "$M" "$M/info" "$M/info/stats" "$M/events" "$M/admin" "$M/admin/tunables/mincount" "$M/counts" | xargs)" '1777 555 444 555 755 644 444'
     alices a
@@ -38,7 +38,8 @@ t_chmod_and_chown_need_the_right() {
     is "$(stat -c %u "$M/a")" "$ALICE" 'chown of a file is that of the PMC'
 }
 
-# acting_as 'PYTHON': with become(user), write(file or descriptor, text), child(function), the tree in M.
+# acting_as 'PYTHON': runs it with become(user), write(file or descriptor, text), child(function), the tree M and the
+# program io.
 acting_as() {
     python "$T/io" <<P
 import errno, os, sys
@@ -66,8 +67,8 @@ $1
 P
 }
 
-# A process that has changed its user is not dumpable; may others than itself observe it?
-t_who_opened_is_its_own_self() {
+# A process that has changed its user is not dumpable: only root may observe it. `self` works all the same.
+t_self_works_for_a_process_that_changed_its_user() {
     mount_pmcfs
     for name in a b c d; do alices $name event=page-faults; done
     is "$(acting_as '
@@ -80,7 +81,7 @@ print(write(M + "/a/ctl", "stop"), write(M + "/a/config", "descendants=on"), wri
         xargs)" 'ok ok ok ok True True True True ok ok ok'
 }
 
-t_who_inherited_the_descriptor_is_not_the_openers_self() {
+t_self_is_refused_to_other_processes_with_the_descriptor() {
     mount_pmcfs
     alices a event=page-faults
     cp "$HELPERS/io" "$T/io"
@@ -127,17 +128,18 @@ t_the_exit_of_the_first_thread_is_not_an_exec() {
     mkfifo "$T/go"
     python3 -c 'import threading, ctypes, mmap, sys
 def other():
-    for _ in range(2):
+    for n in range(2):
         open(sys.argv[1]).read()
         with mmap.mmap(-1, 4096 * 1000) as m:
             for page in range(1000): m[page * 4096] = 1
+        open(sys.argv[1] + str(n), "w").close()
 threading.Thread(target=other).start()
 ctypes.CDLL(None)[sys.argv[2]](0)' "$T/go" pthread_exit &
     pmc a event=page-faults
     attach a $!
     local before
     echo >"$T/go"
-    eventually 10 "grep -q '^State:.Z' /proc/$!/status && ((\$(count a) > 1000))"
+    eventually 10 "[[ -e $T/go0 ]] && grep -q '^State:.Z' /proc/$!/status && ((\$(count a) > 1000))"
     is "$(state a) $(status a partial)" 'running no'
     before=$(count a)
     echo >"$T/go"
@@ -145,7 +147,7 @@ ctypes.CDLL(None)[sys.argv[2]](0)' "$T/go" pthread_exit &
     between "$(count a)" $((before + 1000)) $((before + 2000))
 }
 
-# A process of alice with a child, each in the role of a program to talk to: the child runs what $T/go names.
+# parent_and_child: starts a process of alice, PARENT, whose child is a target.c: `tell child …` commands it.
 parent_and_child() {
     set_id suid-target "$HELPERS/target"
     mkfifo -m 666 "$T/child.in" "$T/child.out"
@@ -166,7 +168,7 @@ time.sleep(100)' "$T/child" "$HELPERS/target" &
     PID_OF[child]=${line#ready }
 }
 
-# A reload between its records forgets it.
+# Only plain: a reload between the kernel's records about the child forgets the child.
 #@ plain
 t_a_child_that_runs_a_set_uid_program_is_counted_again_for_the_superuser() {
     mount_pmcfs
@@ -221,7 +223,7 @@ t_the_quota_of_descriptors_counts_descriptors_that_stay_open() {
     attach roots "${PID_OF[p]}"
 }
 
-t_a_privileged_program_is_not_its_writers_self() {
+t_self_is_refused_to_a_privileged_program() {
     mount_pmcfs
     alices a event=page-faults
     for kind in suid sgid caps unreadable; do cp "$HELPERS/io" "$T/$kind-io"; done
@@ -240,8 +242,8 @@ t_a_privileged_program_is_not_its_writers_self() {
     is "$(result_as "$ALICE" write "$M/a/ctl" start)" ok
 }
 
-# A capability that is permitted and not effective can be taken back any time.
-t_who_could_take_capabilities_back_is_not_the_openers_self() {
+# A capability that is permitted but not effective can be made effective again at any time.
+t_self_is_refused_to_a_writer_with_permitted_capabilities() {
     mount_pmcfs
     alices a event=page-faults
     is "$(acting_as '
@@ -254,7 +256,7 @@ assert libc.capset(struct.pack("Ii", 0x20080522, 0), bytes(24)) == 0
 print(permitted, write(M + "/a/target", "self"))')" 'EPERM ok'
 }
 
-t_an_owner_at_his_limit_is_given_no_more() {
+t_chown_to_a_user_at_max_pmcs_is_edquot() {
     mount_pmcfs -o max_pmcs_per_user=1
     alices a
     pmc b

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2016,SC2034,SC2119,SC2120,SC2153
 # Sections of the configuration create PMCs and instances at mount and at SIGHUP.
 
-# mount_boot [OPTION…]: with $T/conf; the files of $T/conf.d are read after it.
+# mount_boot [OPTION…]: mounts with $T/conf; the files of $T/conf.d are read after it.
 mount_boot() {
     mkdir -p "$T/conf.d"
     mount_pmcfs -c "$T/conf" "$@"
@@ -99,8 +99,8 @@ t_files_of_the_directory_are_read_in_order_of_their_names() {
     refused_at_start "$T/conf.d/10-a.conf:2: \[pmc one\] EEXIST P23: .*$T/conf:1"
 }
 
-# Debian's inih cuts names of sections and lines.
-t_long_names_lines_and_values_over_several_lines() {
+# Debian's inih truncates long names of sections and long lines.
+t_long_names_and_continued_values_are_read_and_a_long_line_is_refused() {
     local name
     name=$(printf 'kubelet-pod%.0s' {1..11})
     cat >"$T/conf" <<EOF
@@ -137,7 +137,7 @@ EOF
     refused_at_start "conf:7: \[pmc d\] EINVAL "
 }
 
-t_a_refused_section_keeps_neither_the_mount_nor_the_others() {
+t_a_refused_section_prevents_neither_the_mount_nor_other_sections() {
     cat >"$T/conf" <<EOF
 [pmc a]
 event = nosuchevent
@@ -229,7 +229,7 @@ EOF
     is "$(cat "$M/new/event")" page-faults
 }
 
-t_nothing_is_made_twice_after_a_worker_s_death_or_an_upgrade() {
+t_sections_create_nothing_again_after_a_worker_s_death_or_an_upgrade() {
     SUPERVISED=1
     printf '[pmc a]\nevent=page-faults\ntarget=all\n[pmc gone]\n[instance gone]\n' >"$T/conf"
     mount_boot

@@ -6,7 +6,7 @@
 # shellcheck source=tests/mount/rights_lib.sh
 . "${BASH_SOURCE[0]%/*}/rights_lib.sh"
 
-# boxes_start: one and two, each with its instance; root inside is uid 1000 outside, in both.
+# boxes_start: starts the containers one and two, each with its instance; root inside is uid 1000 outside, in both.
 boxes_start() {
     local name
     for name in one two; do
@@ -17,7 +17,7 @@ boxes_start() {
     done
 }
 
-# pmc_inside BOX NAME SETTINGS…: in the container; $p is its program there.
+# pmc_inside BOX NAME SETTINGS…: creates a PMC in the container; $p is the PID of its target.c there.
 pmc_inside() {
     inside "$1" "mkdir /pmc/$2 && echo ${*:3} >/pmc/$2/config || cat /pmc/$2/error"
     is "$STATUS $ANSWER" '0 ' "$1: $2 with ${*:3}"
@@ -33,7 +33,7 @@ t_an_instance_looks_like_the_tree() {
     need_boxes
     mount_pmcfs
     boxes_start
-    says one 'README counts events info metrics.prom' 'ls /pmc | xargs'
+    prints_inside one 'README counts events info metrics.prom' 'ls /pmc | xargs'
     for name in admin instances; do
         inside one "test -e /pmc/$name"
         is "$STATUS" 1 "$name inside"
@@ -79,7 +79,7 @@ t_nothing_of_the_host_or_the_other_container_is_in_any_file() {
     for word in telling CYCLES; do
         ! grep -F "$word" <<<"$ANSWER" || die "the other container reads $word"
     done
-    says two ok 'cat /pmc/info/last_error'
+    prints_inside two ok 'cat /pmc/info/last_error'
     ! grep -E 'instance=|subtree="one"' <<<"$ANSWER" || die 'the name of another instance'
     all_inside one
     ! grep -F tellinghost <<<"$ANSWER" || die 'the container reads the name of a PMC of the host'
@@ -87,22 +87,22 @@ t_nothing_of_the_host_or_the_other_container_is_in_any_file() {
     unlike "$(cat "$M/info/last_error"; as "$ALICE" cat "$M/info/last_error")" telling
 }
 
-t_neither_names_processes_outside_of_it() {
+t_a_container_cannot_attach_to_processes_outside_of_it() {
     need_boxes
     mount_pmcfs
     target_start host "$ALICE"
     boxes_start
     pmc_inside one a event=page-faults
-    # As high as the host's numbers are here, none in the container has been given.
+    # The container has used fewer PIDs than the host.
     local number
     number=$(cat /proc/sys/kernel/ns_last_pid)
     for word in "$number" "tid:$number" "$((number - 1))"; do
-        says one ESRCH "result write /pmc/a/target $word"
+        prints_inside one ESRCH "result write /pmc/a/target $word"
     done
-    # And a number of the other's is one's own process or none.
+    # A PID of the other container does not exist in this one.
     inside two 'target_start q; echo $q'
-    says one ESRCH "result write /pmc/a/target $ANSWER"
-    says one '' 'cat /pmc/a/target'
+    prints_inside one ESRCH "result write /pmc/a/target $ANSWER"
+    prints_inside one '' 'cat /pmc/a/target'
 }
 
 t_a_container_does_not_reach_others_pmcs_by_any_path() {
@@ -119,7 +119,7 @@ t_a_container_does_not_reach_others_pmcs_by_any_path() {
     for path in /pmc/a /pmc/a/count; do
         fails_inside two ENOENT "cat $path"
     done
-    # Nor is anything moved from one to the other, by the host's user of both.
+    # The host's user who owns both cannot move a PMC from one to the other either.
     like "$(result_as "$ALICE" rename "$M/instances/one/a" "$M/instances/two/a")" '^E(XDEV|PERM)$'
     like "$(result_as "$ALICE" rename "$M/instances/one/a" "$M/a")" '^E(XDEV|PERM)$'
     like "$(result rename "$M/roots" "$M/instances/one/roots")" '^E(XDEV|PERM)$'
@@ -141,11 +141,11 @@ t_the_hosts_cgroups_are_not_a_containers() {
     box_start two "$M/instances/two" "${PRIVILEGED[@]}"
     for name in one two; do
         inside $name 'mkdir /pmc/a; echo event=context-switches mode=SC >/pmc/a/config'
-        says $name EPERM 'result write /pmc/a/target cgroup:/'
-        says $name '' 'cat /pmc/a/target'
+        prints_inside $name EPERM 'result write /pmc/a/target cgroup:/'
+        prints_inside $name '' 'cat /pmc/a/target'
     done
     limit one system_scope 1
-    says one ok 'result write /pmc/a/target cgroup:/'
+    prints_inside one ok 'result write /pmc/a/target cgroup:/'
 }
 
 t_a_container_counts_the_cgroup_it_was_given() {
@@ -161,8 +161,8 @@ t_a_container_counts_the_cgroup_it_was_given() {
         exec unshare --cgroup setpriv --reuid "$n" --regid "$n" --clear-groups -- "$@"' \
         "$GROUP" "$ALICE"
     inside one 'target_start p; mkdir /pmc/a; echo page-faults >/pmc/a/event'
-    says one ok 'result write /pmc/a/target cgroup:/'
-    says one cgroup:/ 'cat /pmc/a/target'
+    prints_inside one ok 'result write /pmc/a/target cgroup:/'
+    prints_inside one cgroup:/ 'cat /pmc/a/target'
     inside one 'tell p faults 1000; cat /pmc/a/count'
     between "$ANSWER" 1000 100000
     for word in cgroup:/.. "cgroup:$GROUP_NAME" cgroup:/../below; do
@@ -184,8 +184,8 @@ t_a_container_waits_for_its_cgroup_with_its_own_rights() {
         exec unshare --cgroup setpriv --reuid "$n" --regid "$n" --clear-groups -- "$@"' \
         "$GROUP" "$ALICE"
     inside one 'mkdir /pmc/a; echo "event=page-faults reattach=on" >/pmc/a/config'
-    says one ok 'result write /pmc/a/target cgroup:/below/x'
-    says one 'cgroup:/below/x waiting' 'cat /pmc/a/target'
+    prints_inside one ok 'result write /pmc/a/target cgroup:/below/x'
+    prints_inside one 'cgroup:/below/x waiting' 'cat /pmc/a/target'
     pmc mine event=page-faults reattach=on "target=cgroup:$GROUP_NAME/below/x"
     mkdir "$GROUP/below/x"
     eventually 5 '[[ $(cat "$M/instances/one/a/ctl") == running ]]'
@@ -195,14 +195,14 @@ t_a_container_waits_for_its_cgroup_with_its_own_rights() {
     eventually 5 '[[ $(state mine) == waiting ]]'
     mkdir "$GROUP/below/x"
     eventually 5 '[[ $(state mine) == running ]]'
-    says one waiting 'cat /pmc/a/ctl'
+    prints_inside one waiting 'cat /pmc/a/ctl'
     rmdir "$GROUP/below/x"
     limit one system_scope 1
     mkdir "$GROUP/below/x"
     eventually 5 '[[ $(cat "$M/instances/one/a/ctl") == running ]]'
 }
 
-t_no_file_handle_leads_out_of_it() {
+t_no_file_handle_leads_out_of_an_instance() {
     local major minor
     IFS=.- read -r major minor _ < <(uname -r)
     ((major * 1000 + minor >= 6009)) || skip 'before Linux 6.9 FUSE cannot refuse file handles'

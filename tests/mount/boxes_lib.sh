@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2016,SC2034
 # Containers for the tests: bubblewrap with a shell inside that executes commands and prints their exit status.
 
-# What the shell in the container has besides: programs as target.c, and result as outside.
+# The shell in a container: result, target_start and tell as in lib.sh, and a loop that executes commands.
 BOX_WORDS='
 result() { /helpers/io "$@" || :; }
 target_start() {
@@ -56,8 +56,9 @@ inside() {
     STATUS=${ANSWER%% *} ANSWER=${ANSWER#* }
 }
 
-# says NAME EXPECTED 'SHELL TEXT'; fails_inside NAME ERRNO 'SHELL TEXT'
-says() {
+# prints_inside NAME EXPECTED 'SHELL TEXT': the text prints this. fails_inside NAME ERRNO 'SHELL TEXT': it fails, and
+# prints the text of that errno.
+prints_inside() {
     inside "$1" "$3"
     is "$ANSWER" "$2" "$1: $3"
 }
@@ -67,7 +68,7 @@ fails_inside() {
     [[ ${ANSWER,,} == *"${STRERROR[$2],,}"* ]] || die "$1: expected $2 from: $3; it printed: $ANSWER"
 }
 
-# box_end NAME: its processes go with it.
+# box_end NAME: stops the container and all its processes.
 box_end() {
     local in=${BOX_IN[$1]} out=${BOX_OUT[$1]}
     printf 'exit\0' >&"$in"

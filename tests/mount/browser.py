@@ -1,4 +1,4 @@
-# A browser without a screen, by the protocol of its driver: JSON over HTTP on this machine.
+# Drives Chromium without a screen by WebDriver: JSON over HTTP on this machine.
 #
 #   browser.py FILE.svg EXPECTED.json
 #
@@ -36,9 +36,9 @@ class Browser:
         self.address = "http://127.0.0.1:%s/session" % port[1]
         options = {"binary": "/usr/bin/chromium", "args": FLAGS + ["--user-data-dir=" + profile]}
         wanted = {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
-        self.address += "/" + self.ask("", capabilities={"alwaysMatch": wanted})["sessionId"]
+        self.address += "/" + self.call("", capabilities={"alwaysMatch": wanted})["sessionId"]
 
-    def ask(self, path, **values):
+    def call(self, path, **values):
         request = urllib.request.Request(self.address + path, json.dumps(values).encode(), {"Content-Type": "application/json"})
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
@@ -47,21 +47,21 @@ class Browser:
             sys.exit("%s: %s" % (path, error.read().decode()))
 
     def run(self, script):
-        return self.ask("/execute/sync", script=script, args=[])
+        return self.call("/execute/sync", script=script, args=[])
 
     def frames(self):
         return {frame["title"].rpartition(" (")[0]: frame for frame in self.run(FRAMES)}
 
-    # The pointer goes there and clicks: what lies above takes it, as with a user's.
+    # Moves the pointer there and clicks. An element that lies above gets the click, as with a user's pointer.
     def click(self, xpath):
-        there = self.ask("/element", using="xpath", value=xpath)
+        there = self.call("/element", using="xpath", value=xpath)
         steps = [{"type": "pointerMove", "origin": there, "x": 0, "y": 0}, {"type": "pointerDown", "button": 0},
                  {"type": "pointerUp", "button": 0}]
-        self.ask("/actions", actions=[{"type": "pointer", "id": "mouse", "actions": steps}])
+        self.call("/actions", actions=[{"type": "pointer", "id": "mouse", "actions": steps}])
 
     def type(self, text):
         steps = [{"type": kind, "value": key} for key in text for kind in ("keyDown", "keyUp")]
-        self.ask("/actions", actions=[{"type": "key", "id": "keyboard", "actions": steps}])
+        self.call("/actions", actions=[{"type": "key", "id": "keyboard", "actions": steps}])
 
     def text(self, kind):
         return self.run("return document.querySelector('%s').textContent" % kind)
@@ -121,13 +121,13 @@ def check(browser, expected):
     same(browser.text(".under"), first[expected["zoom"]]["title"], "the line below, of the frame under the pointer")
     browser.type(ESCAPE)
     same(browser.frames(), first, "after Escape")
-    same(browser.ask("/se/log", type="browser"), [], "messages of the browser")
+    same(browser.call("/se/log", type="browser"), [], "messages of the browser")
 
 
 with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
     browser = Browser(profile)
     try:
-        browser.ask("/url", url="file://" + os.path.abspath(sys.argv[1]))
+        browser.call("/url", url="file://" + os.path.abspath(sys.argv[1]))
         check(browser, json.load(open(sys.argv[2])))
     finally:
         browser.close()

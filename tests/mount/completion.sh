@@ -1,10 +1,10 @@
 # shellcheck shell=bash disable=SC2016
-# What the shells complete when a tool's line is typed on a terminal.
+# Completion in bash and zsh, with lines typed on a pseudoterminal.
 
 # shellcheck source=tests/mount/tools.sh
 . "${TEST_FILE%/*}/tools.sh"
 
-# typed SHELL LINE: what becomes of the line, in interactive bash or zsh, by Tab.
+# typed SHELL LINE: prints the line after Tab, in an interactive bash or zsh.
 typed() {
     PATH=$T/bin:$PATH PMC=$M /usr/bin/python3 -I - "$T" "${TEST_FILE%/tests/*}/examples/completion" "$@" <<'P'
 import os, pty, select, sys, time
@@ -38,7 +38,7 @@ print(printed[printed.rindex("<<") + 2:printed.rindex(">>")].rstrip())
 P
 }
 
-# completes SHELL: what both have to know.
+# completes SHELL: checks the completions that bash and zsh have in common.
 completes() {
     mount_sim sim_cpus=1,sim_rows=1
     copy_tools
@@ -85,12 +85,12 @@ t_bash_completion_loads_it_by_itself() {
     mkdir -p "$T/share/bash-completion/completions"
     cp "${TEST_FILE%/tests/*}/examples/completion/pmcfs-tools.bash" "$T/share/bash-completion/completions/pmcstat"
     is "$(typed bash-completion 'pmcstat -p page-f')" 'pmcstat -p page-faults'
-    # What belongs to the command is completed as its own.
+    # Arguments of the measured command are completed as those of the command.
     touch "$T/result-of-mine"
     is "$(typed bash-completion "pmcstat -p page-faults ls -l $T/resu")" "pmcstat -p page-faults ls -l $T/result-of-mine"
 }
 
-# The letters themselves: COMP_WORDS as readline sets them.
+# Calls the completion function with COMP_WORDS as readline sets them.
 t_bash_offers_each_option_of_the_help() {
     mount_sim
     copy_tools
@@ -106,7 +106,7 @@ t_bash_offers_each_option_of_the_help() {
     done
 }
 
-# What is offered goes into the line as it is.
+# bash inserts an offered word into the line without quoting it.
 t_bash_offers_a_path_quoted() {
     mkdir -p "$T/a;b \$(c)/mine"
     touch "$T/a;b \$(c)/mine/count"

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2016
 # Many things at once: nothing is torn, nothing hangs, nothing is left. These run under TSan as well.
 
-# for_ms MS 'SHELL TEXT': over and over, in the background.
+# for_ms MS 'SHELL TEXT': repeats the text for MS milliseconds, in the background.
 for_ms() {
     (
         until=$(($(date +%s%N) / 1000000 + $1))
@@ -36,7 +36,7 @@ t_targets_die_while_they_are_attached() {
 }
 
 #@ slow
-t_many_clients_of_every_kind() {
+t_a_hundred_clients_get_only_the_expected_errors() {
     mount_pmcfs
     python <<'P'
 import errno, os, random, sys, threading, time
@@ -77,7 +77,7 @@ P
 }
 
 #@ slow
-t_blocked_readers_and_pollers_while_the_pmc_goes() {
+t_blocked_readers_and_pollers_return_when_the_pmc_is_removed() {
     local waiters
     mount_pmcfs
     target_start p
@@ -105,7 +105,7 @@ while not any(e & select.POLLHUP for _, e in p.poll(20000)): pass' "$M" "$T/poll
     done
 }
 
-t_a_thousand_threads() {
+t_a_target_of_a_thousand_threads_is_exact() {
     mount_pmcfs
     target_start p
     tell p threads 1000
@@ -122,7 +122,7 @@ t_a_thousand_threads() {
     rmdir "$M/a"
 }
 
-# Each of two threads reads all of one open by pieces; both make the text, and the first one's is that of both.
+# Two threads read one open file in pieces at the same time: the text is created once, and both get it.
 #@ slow
 t_one_open_of_metrics_is_one_text_for_all_its_readers() {
     mount_pmcfs

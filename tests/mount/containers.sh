@@ -4,7 +4,7 @@
 # shellcheck source=tests/mount/boxes_lib.sh
 . "${BASH_SOURCE[0]%/*}/boxes_lib.sh"
 
-t_numbers_are_the_containers_own() {
+t_pids_in_target_and_detail_are_those_of_the_container() {
     need_boxes
     mount_pmcfs
     box_start one "$M" "${ROOTLESS[@]}" -- as "$ALICE"
@@ -33,7 +33,7 @@ t_self_is_the_writer_in_the_container() {
     between "$ANSWER" 100 100000
 }
 
-t_the_hosts_numbers_mean_nothing_in_a_container() {
+t_pids_of_the_host_are_esrch_in_a_container() {
     need_boxes
     mount_pmcfs
     target_start p "$ALICE"
@@ -43,7 +43,7 @@ t_the_hosts_numbers_mean_nothing_in_a_container() {
     inside one 'mkdir /pmc/a; echo page-faults >/pmc/a/event'
     [[ ${PID_OF[q]} -gt 15 ]]
     for word in "${PID_OF[q]}" "tid:${PID_OF[q]}" "$DAEMON$DAEMON"; do
-        says one ESRCH "result write /pmc/a/target $word"
+        prints_inside one ESRCH "result write /pmc/a/target $word"
         inside one 'cat /pmc/a/error'
         like "$ANSWER" '^ESRCH E44 target: '
     done
@@ -67,7 +67,7 @@ t_samples_have_pids_of_the_openers_namespace() {
     for number in $numbers; do
         ((number <= highest)) || die "$number is not of the container, which has come to $highest"
     done
-    # The host reads the same numbers: the log is the attacher's.
+    # The host reads the same numbers: the log has PIDs of the namespace of the process that attached.
     between "$(grep -c " sample pid=$pid " "$M/a/samples")" 100 1000
     ! grep -q "pid=$(cat "$M/a/target") " "$M/a/samples" || die "the host's number is in the log"
 }
@@ -78,17 +78,17 @@ t_root_of_a_rootless_container_is_its_user() {
     target_start mine "$ALICE"
     pmc roots event=cycles
     box_start one "$M" "${ROOTLESS[@]}" -- as "$ALICE"
-    says one 0 'id -u'
+    prints_inside one 0 'id -u'
     inside one 'mkdir /pmc/a; echo cycles >/pmc/a/event; stat -c %u /pmc/a'
     is "$ANSWER" 0
     is "$(stat -c %u "$M/a")" "$ALICE"
-    says one EPERM 'result write /pmc/a/target cpu0'
-    says one EPERM 'result write /pmc/a/event cycles:k'
-    says one EACCES 'result write /pmc/admin/tunables/mincount 1'
-    says one EACCES 'result write /pmc/admin/cpu0/1 disabled'
+    prints_inside one EPERM 'result write /pmc/a/target cpu0'
+    prints_inside one EPERM 'result write /pmc/a/event cycles:k'
+    prints_inside one EACCES 'result write /pmc/admin/tunables/mincount 1'
+    prints_inside one EACCES 'result write /pmc/admin/cpu0/1 disabled'
     fails_inside one EACCES 'cat /pmc/roots/count'
     fails_inside one EPERM 'rmdir /pmc/roots'
-    says one '' 'grep roots /pmc/counts /pmc/metrics.prom'
+    prints_inside one '' 'grep roots /pmc/counts /pmc/metrics.prom'
 }
 
 t_uid_0_of_a_container_observes_its_processes_and_is_not_the_superuser() {
@@ -96,20 +96,21 @@ t_uid_0_of_a_container_observes_its_processes_and_is_not_the_superuser() {
     mount_sim
     box_start one "$M" "${ROOTFUL[@]}"
     inside one 'target_start p; setpriv --reuid 1000 --regid 1000 --clear-groups sleep 100 & alices=$!
+        until [ "$(cat /proc/$alices/comm)" = sleep ]; do :; done
         mkdir /pmc/a; echo page-faults >/pmc/a/event'
-    says one ok 'result write /pmc/a/target $p'
+    prints_inside one ok 'result write /pmc/a/target $p'
     inside one 'tell p faults 100; cat /pmc/a/count'
     between "$ANSWER" 1 100000
-    # Not by the kernel's check: without CAP_SYS_PTRACE uid 0 observes no other user.
-    says one EPERM 'result write /pmc/a/target $alices'
+    # The kernel's check refuses it: without CAP_SYS_PTRACE uid 0 may not observe processes of other users.
+    prints_inside one EPERM 'result write /pmc/a/target $alices'
     inside one 'echo detach >/pmc/a/ctl'
-    says one EPERM 'result write /pmc/a/target cpu0'
-    says one EPERM 'result write /pmc/a/event cycles:k'
-    says one EPERM 'result write /pmc/admin/tunables/mincount 1'
-    says one EPERM 'result write /pmc/admin/cpu0/1 disabled'
+    prints_inside one EPERM 'result write /pmc/a/target cpu0'
+    prints_inside one EPERM 'result write /pmc/a/event cycles:k'
+    prints_inside one EPERM 'result write /pmc/admin/tunables/mincount 1'
+    prints_inside one EPERM 'result write /pmc/admin/cpu0/1 disabled'
 }
 
-# many_users 'SHELL': as root of a user namespace that has the users 100000 to 165535 of the host as 0 to 65535.
+# many_users 'SHELL': runs it as root of a user namespace that has the users 100000 to 165535 of the host as 0 to 65535.
 many_users() {
     python "$1" <<'P'
 import ctypes, os, sys
@@ -163,8 +164,8 @@ t_the_root_tree_in_a_privileged_container_belongs_to_the_superuser() {
     mount_sim
     box_start one "$M" "${PRIVILEGED[@]}"
     inside one 'mkdir /pmc/a; echo page-faults >/pmc/a/event'
-    says one ok 'result write /pmc/a/target cpu0'
-    says one ok 'result write /pmc/admin/tunables/mincount 1'
+    prints_inside one ok 'result write /pmc/a/target cpu0'
+    prints_inside one ok 'result write /pmc/admin/tunables/mincount 1'
 }
 
 t_an_owner_in_a_container_that_stops_releases_its_pmcs() {

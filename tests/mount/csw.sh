@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016
-# Steps and exits (log-csw, log-exit): they add up to the count.
+# Records of context switches (steps) and of exits, log-csw and log-exit: both add up to the count.
 
 # sum FILE TYPE [KEY=VALUE]: the counts of all records of a type (with this field).
 sum() {
@@ -12,7 +12,7 @@ sum() {
         END { print sum + 0 }' "$1"
 }
 
-# lines FILE TYPE [KEY=VALUE]: how many there are.
+# lines FILE TYPE [KEY=VALUE]: the number of records of a type (with this field).
 lines() {
     awk -v type="$2" -v only="${3:-}" '
         $2 == type && (only == "" || index($0 " ", " " only " ")) { n++ } END { print n + 0 }' "$1"
@@ -36,7 +36,7 @@ exact_ones() {
     [[ $VARIANT == asan ]] || is "$(lines "$T/$1.log" exit exact=yes)" "$2" "exact ones"
 }
 
-# run NAME COMMAND…: under a PMC with start=exec.
+# run NAME COMMAND…: runs the command as the target of a PMC with start=exec.
 run() {
     M=$M sh -c 'echo self >"$M/$0/target" && exec "$@"' "$@"
 }
@@ -47,7 +47,7 @@ exits_are_exact() {
 }
 
 t_steps_and_exits_of_a_hundred_short_children_add_up_exactly() {
-    exits_are_exact || skip "the kernel does not tell last values"
+    exits_are_exact || skip "the kernel does not report last values"
     with_tracefs
     mount_pmcfs
     pmc a event=page-faults start=exec descendants=on log-csw=on log-exit=on
@@ -60,7 +60,7 @@ t_steps_and_exits_of_a_hundred_short_children_add_up_exactly() {
 }
 
 t_children_at_once_add_up_exactly() {
-    exits_are_exact || skip "the kernel does not tell last values"
+    exits_are_exact || skip "the kernel does not report last values"
     with_tracefs
     mount_pmcfs
     pmc a event=page-faults event=context-switches start=exec descendants=on log-exit=on
@@ -74,7 +74,7 @@ t_children_at_once_add_up_exactly() {
 }
 
 t_threads_add_up_and_each_has_its_steps() {
-    exits_are_exact || skip "the kernel does not tell last values"
+    exits_are_exact || skip "the kernel does not report last values"
     with_tracefs
     mount_pmcfs
     target_start p
@@ -93,7 +93,7 @@ t_threads_add_up_and_each_has_its_steps() {
 }
 
 t_a_thread_that_executes_and_becomes_the_first_is_counted_once() {
-    exits_are_exact || skip "the kernel does not tell last values"
+    exits_are_exact || skip "the kernel does not report last values"
     with_tracefs
     mount_pmcfs
     pmc a event=page-faults start=exec descendants=on log-csw=on log-exit=on
@@ -111,7 +111,7 @@ time.sleep(100)'
 }
 
 t_a_killed_process_is_exact_too() {
-    exits_are_exact || skip "the kernel does not tell last values"
+    exits_are_exact || skip "the kernel does not report last values"
     with_tracefs
     mount_pmcfs
     target_start p
@@ -205,7 +205,7 @@ t_a_process_that_is_attached_again_starts_at_zero() {
     adds_up a
 }
 
-t_a_clock_adds_up_with_the_rest_and_is_not_called_exact() {
+t_exits_of_a_clock_event_add_up_and_are_not_exact() {
     mount_pmcfs
     pmc a event=task-clock start=exec descendants=on log-csw=on log-exit=on
     run a sh -c 'for i in 1 2 3; do sh -c "exit 0"; done'

@@ -37,7 +37,7 @@ t_every_thread_has_the_capabilities_that_are_used() {
     is "$(of_all_threads NoNewPrivs)" 1
 }
 
-t_the_background_daemon_has_no_more() {
+t_the_background_daemon_has_the_same_capabilities() {
     M=$T/d
     mkdir "$M"
     "$BIN" "$M" 2>"$T/printed"
@@ -48,8 +48,9 @@ t_the_background_daemon_has_no_more() {
     DAEMON=0
 }
 
-# An opener's capabilities that pmcfs has given up are not asked about: never more than the kernel's answer.
-t_an_opener_with_capabilities_that_pmcfs_gave_up() {
+# pmcfs cannot check a target with capabilities that it has dropped: it refuses this target to an opener who has them
+# too. It never allows more than the kernel.
+t_a_target_with_capabilities_that_pmcfs_dropped_is_refused() {
     mount_pmcfs
     local names usual
     names=${USUAL//[[:space:]]/,+}
@@ -58,6 +59,7 @@ t_an_opener_with_capabilities_that_pmcfs_gave_up() {
     PID_OF[usual]=$!
     setpriv --bounding-set="-all,+$names,+net_admin" -- sleep 60 &
     PID_OF[more]=$!
+    eventually 5 '[[ $(cat /proc/{${PID_OF[usual]},${PID_OF[more]}}/comm | xargs) == "sleep sleep" ]]'
     pmc a event=page-faults
     is "$(result_by "${usual[@]}" -- write "$M/a/target" "${PID_OF[usual]}")" ok 'as in a container'
     is "$(result_by "${usual[@]}" -- write "$M/a/target" "${PID_OF[more]}")" EPERM 'a process that has more'
@@ -68,14 +70,15 @@ t_an_opener_with_capabilities_that_pmcfs_gave_up() {
     kill "${PID_OF[usual]}" "${PID_OF[more]}"
 }
 
-t_it_dumps_no_core() {
+t_the_daemon_dumps_no_core() {
     mount_pmcfs
     between "$(awk '/^Max core file size/ { print $5 }' "/proc/$DAEMON/limits")" 0 1 'limit, soft'
     between "$(awk '/^Max core file size/ { print $6 }' "/proc/$DAEMON/limits")" 0 1 'limit, hard'
 }
 
-# Neither has CAP_SYS_PTRACE, and the looking process has all that pmcfs has: only that it is not dumpable is left.
-t_who_cannot_trace_everybody_cannot_trace_it() {
+# Neither process has CAP_SYS_PTRACE, and the other process has every capability of pmcfs: only the dumpable flag
+# protects pmcfs.
+t_without_cap_sys_ptrace_nobody_traces_the_daemon() {
     local less=(setpriv --bounding-set=-sys_ptrace --)
     RUN_DAEMON+=("${less[@]}")
     mount_pmcfs
@@ -149,8 +152,8 @@ t_without_setuid_others_than_root_are_refused() {
     pmc b event=page-faults "target=${PID_OF[p]}"
 }
 
-# The permission bits on the way to the mountpoint are not root's.
-t_it_mounts_below_a_directory_of_a_user() {
+# The directory above the mountpoint gives root no permission, and pmcfs drops CAP_DAC_OVERRIDE.
+t_a_mount_below_a_private_directory_of_a_user_works() {
     mkdir -p "$T/home/m"
     chown "$ALICE" "$T/home"
     chmod 700 "$T/home"

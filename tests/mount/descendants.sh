@@ -4,7 +4,7 @@
 # shellcheck source=tests/mount/rights_lib.sh
 . "${BASH_SOURCE[0]%/*}/rights_lib.sh"
 
-# chain N DUMPABLE: a process of alice's (CHAIN) with a child, which has a child, N in all; with
+# chain N DUMPABLE: starts a process of alice, CHAIN, with N descendants, each of them a child of the one before. With
 # DUMPABLE 0 she may not observe them.
 chain() {
     chmod 777 "$T"
@@ -20,7 +20,7 @@ else:
     open('$T/chained', 'w').close()
 time.sleep(600)" &
     CHAIN=$!
-    # shellcheck disable=SC2016 # it is looked for each time
+    # shellcheck disable=SC2016 # evaluated at each try
     eventually 60 '[[ -e $T/chained ]]'
 }
 

@@ -25,7 +25,7 @@ t_f09_q20_the_pmu_form_from_the_machines_own_files() {
     [[ -e $M/events/msr/tsc ]] || die "not listed"
 }
 
-t_tracepoints() {
+t_a_tracepoint_counts_and_is_listed() {
     with_tracefs
     mount_pmcfs
     target_start p
@@ -183,7 +183,7 @@ t_the_wrong_part_of_a_spelling_is_named() {
     event_refused mem:0x1000/3 '"3" is not a valid length'
     event_refused sky::INST_RETIRED 'no PMU "sky".*skl'
     event_refused nopmu/event=1/ 'no PMU "nopmu"'
-    # As `ls events/software` suggests them.
+    # Names as paths below events/, as `ls events/software` suggests them.
     event_refused software/page-faults 'written without ./..*: page-faults$'
     event_refused software/page-faults:u 'written without ./..*: page-faults:u$'
     event_refused software/ 'written without ./..*: page-faults$'
@@ -234,7 +234,7 @@ t_the_wrong_part_of_the_pmu_form_is_named() {
     event_refused tsc:u 'cannot be counted for user or kernel mode alone.*write msr/tsc/'
 }
 
-t_a_pmu_of_other_machines_is_said_to_be_absent() {
+t_a_pmu_of_other_machines_is_refused_as_absent() {
     mount_pmcfs
     pmc a
     for pmu in amd_l3 arm_cmn_0 nvidia_scf_pmu_0; do
@@ -244,7 +244,7 @@ t_a_pmu_of_other_machines_is_said_to_be_absent() {
     done
 }
 
-t_what_traces_instead_of_counting_is_refused() {
+t_a_pmu_that_only_traces_is_refused() {
     [[ -e /sys/bus/event_source/devices/uprobe ]] || skip "no uprobe PMU in this machine"
     mount_pmcfs
     pmc a
@@ -339,7 +339,7 @@ t_neither_mode_is_refused_for_every_event() {
     done
     accepted "$M/a/config" event=page-faults
     refused EINVAL P07 "$M/a/config" 'kernel=off user=off'
-    # One of them has no effect on page faults; the spelling distinguishes them, whatever user= is.
+    # One of them off is accepted. A modifier of the event (:u) overrides both.
     accepted "$M/a/config" user=off
     refused EINVAL P07 "$M/a/config" kernel=off
     accepted "$M/a/config" 'event=page-faults:u user=off kernel=off'

@@ -1,9 +1,10 @@
 # shellcheck shell=bash disable=SC2016,SC2012
-# Changes while pmcfs is mounted: tracefs and tracepoints. PMUs are those of the mount.
+# Changes while pmcfs is mounted: tracefs and new tracepoints are found at once, new PMUs at the next mount.
 
 DEVICES=/sys/bus/event_source/devices
 
-# own_devices: in this test's mount namespace a list of PMUs that it can change; msr's number is MSR.
+# own_devices: replaces the list of PMUs, in this test's mount namespace, by one that it can change. MSR is the type
+# number of msr.
 own_devices() {
     [[ -e $DEVICES/msr/events/tsc ]] || skip 'no msr PMU in this machine'
     MSR=$(<$DEVICES/msr/type)
@@ -15,7 +16,7 @@ own_devices() {
     mount --bind "$T/devices" $DEVICES || skip 'no place for other PMUs'
 }
 
-# driver NAME NUMBER: a PMU as a driver shows it, all at once.
+# driver NAME NUMBER: adds a PMU as a driver does, in one step.
 driver() {
     mkdir -p "$T/driver/format" "$T/driver/events"
     echo "$2" >"$T/driver/type"
@@ -39,7 +40,7 @@ t_a_drivers_pmu_that_comes_later_is_found_at_the_next_mount() {
     [[ $(count a) -gt 0 ]] || die 'counts nothing'
 }
 
-t_a_number_that_another_driver_got_does_not_stand_for_the_first() {
+t_a_pmu_whose_type_another_driver_got_is_refused() {
     own_devices
     driver first "$MSR"
     mount_pmcfs
@@ -71,7 +72,7 @@ t_tracefs_can_be_unmounted_and_mounted_while_tracepoints_count() {
     umount /sys/kernel/tracing
 }
 
-# Where pmcfs may not mount it, it looks where others did.
+# If pmcfs may not mount tracefs, it uses the place where others mounted it.
 t_tracefs_that_is_mounted_later_is_found() {
     with_tracefs
     umount /sys/kernel/tracing || skip 'tracefs is in use'
@@ -87,7 +88,7 @@ t_tracefs_that_is_mounted_later_is_found() {
     [[ -e $M/events/tracepoint/sched:sched_switch ]] || die 'not listed'
 }
 
-t_a_tracepoint_that_somebody_defines_is_listed_until_it_is_taken_back() {
+t_a_new_tracepoint_is_listed_until_it_is_removed() {
     local system=pmcfs_test_$RANDOM
     with_tracefs
     [[ -w /sys/kernel/tracing/uprobe_events ]] || skip 'no uprobes'

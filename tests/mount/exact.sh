@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2016
 # Counts compared with the kernel's own numbers for the same time: equal for exact events.
 
-# The target is idle whenever this is called, so that both speak of the same moment.
+# Call it while the target is idle, because the PMC and /proc are read one after the other.
 same_span() {
     is "$(($(count a) - COUNT0))" "$(($(faults_of "${PID_OF[p]}") - FAULTS0))" "page faults"
 }
@@ -75,7 +75,7 @@ t_task_clock_is_the_cpu_time_of_the_threads() {
     between "$ours" $(((after - before) * 95 / 100 - 5000000)) $(((after - before) * 105 / 100 + 5000000))
 }
 
-t_children_add_the_time_that_the_kernel_accounts_to_them() {
+t_page_faults_of_children_are_those_of_proc() {
     mount_pmcfs
     target_start p
     pmc a event=page-faults descendants=on "target=${PID_OF[p]}"
@@ -91,7 +91,7 @@ t_children_add_the_time_that_the_kernel_accounts_to_them() {
     before=$(sum) start=$(count a)
     tell p children 20 100
     sum=$(($(sum) - before))
-    # What a child does while it dies is accounted after its counter has closed.
+    # Page faults during a child's exit are accounted after its counter has been closed.
     between "$(($(count a) - start))" $((sum - 40)) $((sum + 40))
 }
 

@@ -37,7 +37,7 @@ for offset in (0, 1, 2, 3, 50, 4096, 1 << 40):
 P
 }
 
-# Read, it does not come again from the next worker.
+# A replaced value that has been read is not returned again by the next worker.
 #@ plain
 t_the_replaced_value_of_an_exchange_is_read_once_over_a_kill() {
     mount_pmcfs

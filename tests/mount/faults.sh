@@ -4,7 +4,7 @@
 # upgrade: the mount survives, or never existed. The number of tries is limited unless FAULTS=all (sh tests/soak.sh
 # faults).
 
-# What faults.c shares with a test.
+# Python that arms faults.c and reads its results, in the memory that it shares with a test.
 layer='
 import mmap, os, re, shlex, signal, struct, subprocess, sys, time
 tree, limit = sys.argv[2], int(sys.argv[3])
@@ -91,14 +91,14 @@ def once(before, step, kind, at, expected):
     seen, failed = disarm()
     now = "%s: %s %d (%s): %s:" % (" ".join(step), KINDS[kind], at, failed, name(code))
     if not os.path.exists("/proc/" + daemon + "/fd/0"): raise SystemExit(now + " the daemon is gone")
-    told = do("read", step[1].split("/")[0] + "/error")[1] if step[1][0] == "x" and step[0] == "write" and opened else None
+    error = do("read", step[1].split("/")[0] + "/error")[1] if step[1][0] == "x" and step[0] == "write" and opened else None
     new = state()
     if code:
-        if not failed or name(code) not in RIGHT: say("not an errno of that: " + str(told))
-        if told is not None and not re.match(name(code) + r" \S+ [a-z]+: .", told):
+        if not failed or name(code) not in RIGHT: say("not an errno of that: " + str(error))
+        if error is not None and not re.match(name(code) + r" \S+ [a-z]+: .", error):
             # An allocation before the request is read fails without an answer: libfuse and pmcfs make one each.
             mute[step] = mute.get(step, set()) | {at if kind == MEMORY and failed == "calloc" else "no"}
-            if "no" in mute[step] or len(mute[step]) > 2: say("error says " + repr(told))
+            if "no" in mute[step] or len(mute[step]) > 2: say("error is " + repr(error))
         if new != old: say("changed: %s" % [(k, old.get(k), new.get(k)) for k in set(old) | set(new) if old.get(k) != new.get(k)])
         again, words = do(*step)
         if again: say("fails without a fault: " + words)
@@ -144,8 +144,8 @@ print("%d faults, %d refusals, %s" % (tries, refused, by))
 sys.exit(1 if problems else 0)
 '
 
-# with_faults: a daemon that the library is loaded into; FAULTY is what does that to a program. A sanitizer wants to be
-# the first: its own memory never fails.
+# with_faults: the next daemon loads faults.so; FAULTY is the command prefix for other programs. The library of a
+# sanitizer must be loaded first; its own allocations never fail.
 with_faults() {
     truncate -s 4096 faults
     FAULTY=(env "LD_PRELOAD=$(ldd "$BIN" | awk '/lib.san/ { print $3 }') $HELPERS/faults.so")
@@ -303,7 +303,7 @@ def killed(): # the next read waits for the next worker
     os.pread(held, 100, 0)
 def begun():
     try: killed()
-    except OSError: pass # it was of this request
+    except OSError: pass # the fault was of this request
 def sampled(): # rings are mapped a second time, and no more
     os.mkdir(tree + "/d")
     write("d/config", "event=page-faults period=1 target=%d" % os.getpid())
@@ -415,8 +415,8 @@ def judge(rc, lines):
     wrong = [] if rc == 1 and len(ours) == 1 and re.match(r"pmcfs: \S+ .+ .+", ours[0]) else ["no status 1 and one sentence"]
     if not eventually(lambda: not alive()): wrong.append("still there: %s" % alive())
     if os.path.ismount(tree): wrong.append("mounted")
-    again, _, _, told = start(0, 0)
-    return wrong + ([] if again == 0 and told == usual and end() else ["the next start fails: %s" % told])
+    again, _, _, lines = start(0, 0)
+    return wrong + ([] if again == 0 and lines == usual and end() else ["the next start fails: %s" % lines])
 for kind in (MEMORY, ALL_CALLS):
     _, seen, _, _ = start(kind, 0)
     end()
@@ -452,7 +452,7 @@ start_with_faults() {
 t_a_start_with_a_fault_mounts_or_prints_one_sentence_and_leaves_nothing() { start_with_faults; }
 
 #@ slow
-t_a_start_with_a_fault_of_one_process_mounts_or_prints_one_sentence_and_leaves_nothing() {
+t_a_start_as_one_process_with_a_fault_mounts_or_prints_one_sentence_and_leaves_nothing() {
     start_with_faults -o single
 }
 
@@ -466,7 +466,7 @@ def arm(kind, at):
     struct.pack_into("i", shared, 0, kind)
 '
 
-# with_control: the program of standard input.
+# with_control: runs the Python program of standard input, with arm() and disarm().
 with_control() {
     /usr/bin/python3 -B -I -c "$control$(cat)" "$M" "$T/faults"
 }
@@ -493,7 +493,7 @@ P
 
 # The lookup process is killed after a time limit, before it could report its descriptor.
 #@ plain
-t_a_file_of_proc_is_closed_where_who_opened_it_is_killed() {
+t_a_file_that_a_killed_lookup_process_opened_is_closed() {
     with_faults
     mount_pmcfs -o single
     target_start p
@@ -514,8 +514,8 @@ for at in range(1, 9):
     hit += struct.unpack_from("i", shared, 8)[0] >= at
     disarm()
     attach()
-assert hit > 0, "no file was opened by a look"
-assert held() == before, "%d descriptors, before %d killed looks %d" % (held(), hit, before)
+assert hit > 0, "no file was opened by a lookup"
+assert held() == before, "%d descriptors, before %d killed lookups %d" % (held(), hit, before)
 P
 }
 
@@ -723,7 +723,7 @@ print("%d faults, %d refusals" % (done, refused))
 sys.exit(1 if bad or not done else 0)
 '
 
-# upgrade_with_faults LIMIT COMMAND…: it runs what asks.
+# upgrade_with_faults LIMIT COMMAND…: COMMAND starts the program that requests the upgrade.
 upgrade_with_faults() {
     mount_with_faults
     cp "$BIN" "$T/one"
@@ -737,4 +737,4 @@ upgrade_with_faults() {
 t_an_upgrade_with_a_fault_happens_or_is_refused_with_a_reason() { upgrade_with_faults 15; }
 
 #@ slow
-t_an_upgrade_with_a_fault_is_nobodys_without_the_capabilities() { upgrade_with_faults 8 "${POWERLESS[@]}"; }
+t_an_upgrade_without_capabilities_is_refused_whatever_fails() { upgrade_with_faults 8 "${POWERLESS[@]}"; }

@@ -6,7 +6,7 @@ perf_script() {
     unlike "$(cat "$T/printed")" 'rror|ailed|corrupt|unexpected|nvalid|ut of order|mismatch' "perf script printed"
 }
 
-# switches FILE: of target, with their fields
+# switches FILE: the number of switches of target that have their fields.
 switches() {
     perf_script <"$1" | grep -c '^ *target .* sched:sched_switch: prev_comm=target prev_pid=[0-9]* .*prev_state=[A-Z+|]* ==> next_comm=' || :
 }
@@ -30,7 +30,7 @@ t_fields_are_printed_by_name() {
 }
 
 # Other events of a set have no fields; formats of later sets come before their records.
-t_of_sets_and_of_events_that_come_later() {
+t_fields_of_sets_and_of_later_events_are_printed() {
     with_tracefs
     mount_pmcfs
     target_start p
@@ -50,7 +50,7 @@ t_of_sets_and_of_events_that_come_later() {
 }
 
 # perf reads formats once in a stream, and stops at a sample whose format it does not have.
-t_a_reader_from_before_has_later_events_without_fields() {
+t_an_open_reader_gets_later_events_without_fields() {
     with_tracefs
     mount_pmcfs
     target_start p
@@ -71,11 +71,11 @@ t_a_reader_from_before_has_later_events_without_fields() {
     between "$(grep -c ' sched:sched_process_fork: ' "$T/script")" 3 100
     is "$(grep -c 'child_comm=' "$T/script" || :)" 0
     perf_script <"$M/a/samples.perf" >"$T/script"
-    between "$(grep -c 'child_comm=' "$T/script")" 3 100 "for one that begins now"
+    between "$(grep -c 'child_comm=' "$T/script")" 3 100 "for a new reader"
 }
 
 #@ slow
-t_with_stacks_and_frames() {
+t_fields_are_printed_with_stacks() {
     with_tracefs
     mount_pmcfs
     target_start p

@@ -9,7 +9,8 @@ runs() {
     eventually 10 '[[ $(state '"$1"') == exited ]]'
 }
 
-# called NAME COMM: a target.c of that name, which is nobody else's: the kernel's own PIDs are not ours.
+# called NAME COMM: starts target.c under a name that no other process has. Filters compare the kernel's PIDs, which
+# are others than those of this namespace, so tests filter by name.
 called() {
     cp "$HELPERS/target" "$T/$2"
     talker_start "$1" "$T/$2"
@@ -21,7 +22,7 @@ executes() {
     pmc "$1" event=sched:sched_process_exec start=exec descendants=on "${@:2}"
 }
 
-t_only_what_passes_is_counted() {
+t_only_events_that_match_the_filter_are_counted() {
     with_tracefs
     mount_pmcfs
     target_start p
@@ -31,9 +32,8 @@ t_only_what_passes_is_counted() {
     pmc none event=sched:sched_switch 'filter=prev_pid==0&&next_pid==0' "target=${PID_OF[p]}"
     tell p sleep 20
     tell p spin 50
-    ctl all stop
-    ctl waits stop
-    ctl yields stop
+    target_end p # all counters stop at the same moment
+    for name in all waits yields none; do eventually 10 "[[ \$(state $name) == exited ]]"; done
     between "$(count waits)" 20 10000 "waits"
     is "$(count all)" "$(($(count waits) + $(count yields)))" "both together"
     is "$(count none)" 0
@@ -52,7 +52,7 @@ t_children_that_inherit_are_filtered_too() {
     is "$(count all) $(count true) $(count tests)" '31 20 10'
 }
 
-t_samples_and_exits_are_of_what_passes() {
+t_samples_and_exits_are_of_events_that_match_the_filter() {
     with_tracefs
     mount_pmcfs
     executes samples period=1 'filter=filename=="/bin/true"'
@@ -65,7 +65,7 @@ t_samples_and_exits_are_of_what_passes() {
         "$M/exits/samples")" 20 "of all exits"
 }
 
-t_it_is_kept_over_stops_and_new_targets_and_can_be_changed() {
+t_a_filter_applies_after_stops_and_to_new_targets_and_can_be_changed() {
     with_tracefs
     mount_pmcfs
     local q=q$RANDOM$RANDOM
@@ -101,8 +101,8 @@ t_a_cpus_tracepoint_is_filtered() {
     pmc a event=sched:sched_switch "filter=prev_comm==\"$p\"" target=all
     pmc b event=sched:sched_switch "target=${PID_OF[p]}"
     tell p sleep 30
-    ctl a stop
     ctl b stop
+    ctl a stop
     between "$(count a)" 30 10000
     between "$(count a)" "$(($(count b) - 1))" "$(($(count b) + 5))" "those of the process"
 }

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016,SC2154
-# samples.folded: stacks of real programs, as places in files, in made code and in the kernel.
+# samples.folded: stacks of real programs, as places in files, in generated code and in the kernel.
 
 folded() { cat "$M/$1/samples.folded"; }
 
@@ -53,7 +53,7 @@ t_an_exited_child_has_frames_with_names() {
     hot_end parent
 }
 
-t_code_that_a_program_made_is_process_and_address() {
+t_a_frame_in_generated_code_is_pid_and_address() {
     mount_pmcfs
     sampler p
     talker_start made "$HELPERS/hot" made
@@ -111,7 +111,7 @@ t_a_text_is_read_in_pieces_even_without_a_log() {
     is "$(dd if="$M/p/samples.folded" bs=10 2>"$T/printed")" "$(folded p)"
 }
 
-t_nothing_was_sampled_is_an_empty_text() {
+t_without_samples_the_text_is_empty() {
     mount_pmcfs
     sampler p
     empty folded p

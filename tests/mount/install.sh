@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# The installed programs run: configuration, manuals, unit and tools in their places.
+# The installed programs run; configuration, manual pages, systemd unit and tools are in their places.
 
 #@ slow plain
 t_the_installed_program_reads_the_installed_configuration() {

@@ -1,13 +1,12 @@
 # shellcheck shell=bash disable=SC2012,SC2016,SC2034,SC2164
-# instances/: a subtree for a container, its limits, its end. What a container
-# sees of it is another file's subject.
+# instances/: creating, limiting and releasing the subtree of a container. boxes.sh tests it from inside a container.
 
 ADMIN_ERROR='EPERM E39 '
 
 # list DIRECTORY…: their entries, in one line.
 list() { find "$@" -mindepth 1 -maxdepth 1 -printf '%f\n' | sort | xargs; }
 
-# inside NAME USER PMC [SETTINGS…]: the user makes a PMC in the instance.
+# inside NAME USER PMC [SETTINGS…]: the user creates a PMC in the instance.
 inside() {
     as "$2" mkdir "$M/instances/$1/$3"
     (($# == 3)) || is "$(result_as "$2" write "$M/instances/$1/$3/config" "${*:4}")" ok "$3: ${*:4}"
@@ -42,7 +41,7 @@ t_mkdir_creates_a_subtree_and_its_limits() {
     is "$(stat -c %h "$M/instances/one")" 5
 }
 
-t_its_mode_is_mkdirs_with_the_sticky_bit() {
+t_an_instance_has_the_mode_of_mkdir_with_the_sticky_bit() {
     mount_sim
     (umask 0 && mkdir -m 770 "$M/instances/one")
     is "$(stat -c %a "$M/instances/one")" 1770
@@ -52,7 +51,7 @@ t_its_mode_is_mkdirs_with_the_sticky_bit() {
     is "$(stat -c %a "$M/instances/one")" 1777
 }
 
-t_only_the_superuser_makes_and_removes_one() {
+t_only_the_superuser_creates_and_removes_instances() {
     mount_sim
     instance one
     fails_with EACCES "as $ALICE mkdir $M/instances/two"
@@ -70,7 +69,7 @@ t_only_the_superuser_makes_and_removes_one() {
     empty list "$M/instances" "$M/admin/instances"
 }
 
-t_chown_gives_it_away_and_chmod_is_its_owners() {
+t_the_owner_of_an_instance_may_chmod_it_and_not_chown_it() {
     mount_sim
     instance one "$ALICE"
     is "$(stat -c '%u %g' "$M/instances/one")" "$ALICE $ALICE"
@@ -84,7 +83,7 @@ t_chown_gives_it_away_and_chmod_is_its_owners() {
     is "$(as "$ALICE" cut -f 1 "$M/instances/one/counts")" a
 }
 
-t_a_pmc_in_it_is_removed_by_its_owner_and_the_instances() {
+t_a_pmc_in_an_instance_is_removed_by_its_owner_or_the_instances_owner() {
     mount_sim
     instance one "$ALICE"
     as "$ALICE" chmod 777 "$M/instances/one"
@@ -100,7 +99,7 @@ t_a_pmc_in_it_is_removed_by_its_owner_and_the_instances() {
     is "$(as "$ALICE" ls -d "$M"/instances/one/[a-e])" "$M/instances/one/a"
 }
 
-t_it_keeps_its_name_and_its_pmcs() {
+t_an_instance_cannot_be_renamed_and_its_pmcs_cannot_be_moved_out() {
     mount_sim
     instance one
     instance two
@@ -118,7 +117,7 @@ t_it_keeps_its_name_and_its_pmcs() {
     fails_with EPERM "chmod 666 $M/admin/instances/one"
 }
 
-t_rmdir_wants_it_empty_and_release_does_not() {
+t_rmdir_needs_an_empty_instance_and_release_does_not() {
     mount_sim
     instance one
     mkdir "$M/instances/one/a" "$M/instances/one/b"
@@ -142,7 +141,7 @@ t_rmdir_wants_it_empty_and_release_does_not() {
     [[ ! -e $M/instances/one/a && ! -e $M/instances/one/b ]]
 }
 
-t_the_name_of_a_released_one_is_gone_when_the_write_returns() {
+t_the_name_of_a_released_instance_is_gone_when_the_write_returns() {
     mount_sim
     for _ in {1..30}; do
         instance one
@@ -169,7 +168,7 @@ t_open_files_of_a_released_instance_are_enodev() {
     accepted "$M/admin/instances/one/ctl" release
     for fd in 5 6 7 8; do fails_with ENODEV "cat <&$fd"; done
     is "$("$HELPERS/io" fd 9 stop || :)" ENODEV
-    is "$(ls . 2>/dev/null || :)" '' # or an error: the kernel's own end of a removed directory is none for ls(1)
+    is "$(ls . 2>/dev/null || :)" '' # or an error: ls(1) may report the ENOENT of a removed directory
     cd "$M/instances"
     like "$(ls one 2>&1 || :)" 'No such file or directory'
     cd "$T"
@@ -195,7 +194,7 @@ t_limits_are_read_by_all_and_written_by_the_superuser() {
     is "$(cat "$M"/admin/instances/one/{kernel_mode,lifetime,max_fds,max_log,max_pmcs,system_scope} | xargs)" '0 mount 0 0 5 0'
 }
 
-t_max_pmcs_is_edquot_and_others_continue() {
+t_max_pmcs_of_an_instance_is_edquot_and_other_instances_continue() {
     mount_sim sim_cpus=2,sim_rows=4,max_pmcs_per_user=4
     instance one "$ALICE"
     instance two "$ALICE"
@@ -215,7 +214,7 @@ t_max_pmcs_is_edquot_and_others_continue() {
     inside one "$BOB" d
 }
 
-t_max_fds_is_edquot_and_others_continue() {
+t_max_fds_of_an_instance_is_edquot_and_other_instances_continue() {
     mount_sim
     target_start p "$ALICE"
     target_start q "$BOB"
@@ -233,7 +232,7 @@ t_max_fds_is_edquot_and_others_continue() {
     eventually 5 '[[ $(result_as "$ALICE" write "$M/instances/one/b/target" "${PID_OF[p]}") == ok ]]'
 }
 
-t_max_log_is_edquot_and_others_continue() {
+t_max_log_of_an_instance_is_edquot_and_other_instances_continue() {
     mount_sim
     target_start p "$ALICE"
     instance one "$ALICE"
@@ -273,7 +272,7 @@ t_kernel_mode_is_counted_where_kernel_mode_is_1() {
     is "$(as "$ALICE" sed -n 's/^event //p' "$M/instances/one/a/status")" sim::cycles:k
 }
 
-t_nobody_is_the_superuser_through_it() {
+t_root_has_no_superuser_rights_in_an_instance() {
     mount_sim sim_cpus=2,sim_rows=4,max_pmcs_per_user=3
     instance one
     mkdir "$M/instances/one/a" "$M/r"
@@ -285,7 +284,7 @@ t_nobody_is_the_superuser_through_it() {
     mkdir "$M/instances/one/b"
     fails_with EDQUOT "mkdir $M/instances/one/c"
     mkdir "$M/s" "$M/t"
-    # A descriptor, too: rights are those of the open.
+    # An open descriptor gives no more: its rights are those of the open.
     exec 5>"$M/instances/one/b/config"
     is "$("$HELPERS/io" fd 5 'event=cycles:k' || :)" EPERM
     exec 5>&-
@@ -294,7 +293,7 @@ t_nobody_is_the_superuser_through_it() {
     is "$(result write "$M/instances/one/b/config" "event=cycles:u target=${PID_OF[p]}")" EPERM 'others than self'
 }
 
-# all_of: creates two instances with PMCs of uid 54321 and of root, and prints all files of the third instance.
+# all_of INSTANCE: prints the names and the texts of all files of the instance.
 all_of() {
     (
         cd "$M/instances/$1"
@@ -303,7 +302,7 @@ all_of() {
     )
 }
 
-t_nothing_of_others_is_seen() {
+t_no_file_of_an_instance_shows_pmcs_outside_of_it() {
     mount_sim sim_cpus=2,sim_rows=3
     pid_from 31300
     target_start secret 54321
@@ -423,7 +422,7 @@ t_last_errors_are_of_one_instance() {
 ok'
 }
 
-t_a_directory_is_in_one_place_only() {
+t_the_same_directory_of_two_instances_has_two_inodes() {
     mount_sim
     instance one
     instance two
@@ -444,7 +443,7 @@ t_a_directory_is_in_one_place_only() {
 }
 
 #@ reload
-t_it_survives_a_reload() {
+t_an_instance_survives_a_reload() {
     mount_sim
     target_start p "$ALICE"
     instance gone
@@ -474,8 +473,8 @@ t_it_survives_a_reload() {
     is "$(ls "$M/instances")" two
 }
 
-# namespace NAME 'SHELL': its first process does that in the instance, and waits for a line
-# of the pipe to end. Its answer is in ANSWER.
+# namespace NAME 'SHELL': starts a PID namespace, whose first process runs SHELL in the instance NAME, prints a line, which
+# is ANSWER, and exits at a line of input.
 namespace() {
     local in out
     mkfifo "$T/$1.in" "$T/$1.out"
@@ -523,7 +522,7 @@ t_a_namespace_within_a_container_does_not_end_its_instance() {
     eventually 10 '[[ $(ls "$M/instances") == "" ]]'
 }
 
-t_lifetime_can_be_taken_back() {
+t_an_instance_set_back_to_lifetime_mount_outlives_its_namespace() {
     mount_sim
     instance one
     limit one lifetime namespace
@@ -537,7 +536,7 @@ t_lifetime_can_be_taken_back() {
 }
 
 #@ reload
-t_a_binding_survives_a_reload() {
+t_lifetime_namespace_survives_a_reload() {
     mount_sim
     instance one
     limit one lifetime namespace
@@ -552,7 +551,7 @@ t_a_binding_survives_a_reload() {
 }
 
 #@ slow
-t_they_come_and_go_under_their_users() {
+t_instances_can_be_released_while_they_are_used() {
     mount_sim
     target_start p "$ALICE"
     local end=$((SECONDS + 4)) worker

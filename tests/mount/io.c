@@ -9,7 +9,7 @@
  *   io rename FROM TO      rename(2), without the checks of mv(1)
  *   io read FILE [nonblock]  reads to its end or an error
  *   io --upgrade PID       requests an upgrade of the supervisor PID to this program; its --check
- *                          then does what IO_CHECK says: "hang", "noise", or an exit status
+ *                          then does IO_CHECK: "hang", "noise", or exits with this status
  *   io flood FILE N        N threads open, read and close it continuously: prints "fast", and after
  *                          a line of input "ok", unless a read returned an incomplete line
  */

@@ -274,7 +274,10 @@ static pid_t family_start(int *gate)
     return pid;
 }
 
-/* Attaches to such a family before or during that. The log ends after the last exit. */
+/*
+ * Attaches to a family (family_start()) before its gate is closed, or after. The log ends after the
+ * last exit.
+ */
 static void follow(const char *name, bool before)
 {
     static char text[1 << 20];
@@ -506,7 +509,7 @@ static int control_open(pid_t pid)
 
 /* ---- kills ---- */
 
-#define KILLS_TOLD 10000
+#define KILLS_KEPT 10000
 
 /* Returns the worker, or 0 if there is none or more than one candidate. */
 static pid_t worker(void)
@@ -532,9 +535,9 @@ static int later(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static void tell_kills(uint64_t *took, unsigned done)
+static void report_kills(uint64_t *took, unsigned done)
 {
-    const unsigned n = done < KILLS_TOLD ? done : KILLS_TOLD;
+    const unsigned n = done < KILLS_KEPT ? done : KILLS_KEPT;
 
     qsort(took, n, sizeof *took, later);
     if (n)
@@ -545,7 +548,7 @@ static void tell_kills(uint64_t *took, unsigned done)
 
 static void kills(const char *how_many, unsigned min_us, unsigned max_us, int number)
 {
-    static uint64_t took[KILLS_TOLD]; /* of the last kills */
+    static uint64_t took[KILLS_KEPT]; /* of the last kills */
     int fd = opened("fixed/count", O_RDONLY);
     char text[64], *end;
     const unsigned long n = strtoul(how_many, &end, 10);
@@ -561,10 +564,10 @@ static void kills(const char *how_many, unsigned min_us, unsigned max_us, int nu
         const uint64_t at = now_us();
         if (pread(fd, text, sizeof text, 0) != 7)
             failed("pread after a kill: %s", strerror(errno));
-        took[done++ % KILLS_TOLD] = now_us() - at;
+        took[done++ % KILLS_KEPT] = now_us() - at;
     }
     close(fd);
-    tell_kills(took, done);
+    report_kills(took, done);
 }
 
 static uint64_t count_of(const char *name)
@@ -622,7 +625,7 @@ static void leave(void)
         failed("rmdir many: %s", strerror(errno));
 }
 
-/* Numbers of samples, of lost samples, and of drop records. */
+/* Numbers of samples, of samples lost in drop records, and of lines older than the line before. */
 static unsigned long samples, dropped, times;
 
 static void *reads_samples(void *arg)

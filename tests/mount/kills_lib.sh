@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2016,SC2154
-# Users of a mount while its serving process is killed: kills.c, and what that is not.
+# Users of a mount while its worker is killed: kills.c, a busybox shell and a container.
 
-# FILE TEXT END: reads the file until END is there.
+# FILE TEXT END: reads FILE, which must contain TEXT, until the file END exists.
 reader='
 n=0
 until [ -e "$3" ]; do

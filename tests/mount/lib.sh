@@ -53,7 +53,7 @@ unlike() {
 
 # between ACTUAL MIN MAX [WHAT]
 between() {
-    [[ $1 =~ ^[0-9]+$ ]] || die "${4:-value}: '$1' is no number"
+    [[ $1 =~ ^[0-9]+$ ]] || die "${4:-value}: '$1' is not a number"
     ((10#$1 >= $2 && 10#$1 <= $3)) || die "${4:-value}: $1 is not in $2…$3"
 }
 
@@ -88,7 +88,7 @@ fails_with() {
     [[ ${printed,,} == *"${STRERROR[$1],,}"* ]] || die "expected $1 from: $2; it printed: $printed"
 }
 
-# What io answers, "ok" or the errno's name: result write FILE TEXT…, result_as USER write FILE TEXT…,
+# They print the answer of io.c, "ok" or the name of the errno: result write FILE TEXT…, result_as USER write FILE TEXT…,
 # result_by COMMAND… -- write FILE TEXT… (run by COMMAND).
 result() { "$HELPERS/io" "$@" || :; }
 result_as() { as "$1" "$HELPERS/io" "${@:2}" || :; }
@@ -117,7 +117,7 @@ refused() {
     is "$got" "$1" "writing '$4' to ${3##*/}: errno"
     [[ -n $2 ]] || return 0
     line=$(<"${3%/*}/error")
-    [[ $line =~ ^$1\ ($2)\ ${3##*/}:\ .+[^.]$ ]] || die "writing '$4': error says '$line', expected '$1 $2 ${3##*/}: …'"
+    [[ $line =~ ^$1\ ($2)\ ${3##*/}:\ .+[^.]$ ]] || die "writing '$4': error is '$line', expected '$1 $2 ${3##*/}: …'"
 }
 
 # unchanged DIRECTORY 'SHELL TEXT': config, state and count are the same before and after.
@@ -131,8 +131,8 @@ unchanged() {
 
 # ---- the mount ----
 
-# mount_pmcfs [OPTION…]: in the foreground, on a fresh directory; sets M, DAEMON and the process that serves,
-# SERVER. Under sanitizers that is DAEMON, unless SUPERVISED is set.
+# mount_pmcfs [OPTION…]: mounts in the foreground on a new directory; sets M, DAEMON and the PID of the worker, SERVER.
+# Under sanitizers SERVER is DAEMON, unless SUPERVISED is set.
 mount_pmcfs() {
     local dir=$T/pmc$((MOUNTS += 1)) how=()
     [[ $VARIANT == plain || ${SUPERVISED:-} ]] || how=(-o single)
@@ -177,10 +177,11 @@ server_stop() {
     eventually 5 "awk '/^State:/ && \$2 != \"T\" { exit 1 }' /proc/$SERVER/task/*/status"
 }
 
-# end_within SECONDS PID: wait for a child; its status, 124 when it does not end. SECONDS as of eventually.
+# end_within SECONDS PID: waits for a child and returns its status, or 124 if it does not exit. SECONDS are as for
+# eventually.
 end_within() {
     local until=$((SECONDS + 4 * $1 + 1))
-    # ps(1) looks at everybody, and waits for processes that execute a program.
+    # Not ps(1): it reads all processes, and waits for those that are in an exec.
     while kill -0 "$2" 2>/dev/null && ! grep -q '^State:.Z' "/proc/$2/status" 2>/dev/null; do
         ((SECONDS < until)) || return 124
         sleep 0.02
@@ -190,7 +191,7 @@ end_within() {
 
 # ---- PMCs ----
 
-# pmc NAME [SETTINGS…]: make one, and write the settings as one command.
+# pmc NAME [SETTINGS…]: creates a PMC, and writes the settings as one command.
 pmc() {
     mkdir "$M/$1"
     (($# == 1)) || accepted "$M/$1/config" "${*:2}"
@@ -201,7 +202,7 @@ state() { cat "$M/$1/ctl"; }
 ctl() { accepted "$M/$1/ctl" "$2"; }
 attach() { accepted "$M/$1/target" "${*:2}"; }
 
-# setting NAME KEY, status NAME KEY, stat KEY
+# setting NAME KEY of config, status NAME KEY of status, stat_value KEY of info/stats: they print the value.
 setting() { sed -n "s/^$2=//p" "$M/$1/config"; }
 status() { sed -n "s/^$2 //p" "$M/$1/status"; }
 # named NAME: the targets of `detail` with the names of their processes.
@@ -213,8 +214,8 @@ so_far() { timeout 60 dd "if=$M/$1/samples" iflag=nonblock bs=1M status=none 2>/
 
 # ---- programs ----
 
-# talker_start NAME COMMAND…: it obeys lines and answers with lines, the first of them in GREETING; PID_OF[NAME]
-# is that of COMMAND.
+# talker_start NAME COMMAND…: starts a program that executes lines of input and answers each with a line. Its first line
+# is GREETING; PID_OF[NAME] is the PID of COMMAND.
 talker_start() {
     local in out
     mkfifo -m 666 "$T/$1.in" "$T/$1.out"
@@ -225,15 +226,15 @@ talker_start() {
     read -r -t 60 -u "$out" GREETING || die "$1 did not start"
 }
 
-names_program() { # with sanitizers, where the daemon has them
+names_program() { # built with the sanitizers of the daemon
     echo "$HELPERS/pmc-names-$VARIANT"
 }
 
-# names [DIRECTORY]: samples.folded with names. names_as USER [DIRECTORY]
+# names [DIRECTORY]: prints samples.folded with names. names_as USER [DIRECTORY]
 names() { "$(names_program)" "$@"; }
 names_as() { as "$1" "$(names_program)" "${@:2}"; }
 
-# target_start NAME [USER]: a target.c to talk to; its PID in PID_OF[NAME].
+# target_start NAME [USER]: starts a target.c for `tell`; its PID is PID_OF[NAME].
 target_start() {
     if [[ ${2:-} ]]; then
         talker_start "$1" as "$2" "$HELPERS/target"
@@ -249,7 +250,7 @@ tell() {
     read -r -t 60 -u "${OUT[$1]}" ANSWER || die "no answer from target $1 to '${*:2}'"
 }
 
-# target_end NAME: and it is reaped.
+# target_end NAME: lets it exit, and reaps it.
 target_end() {
     local in=${IN[$1]} out=${OUT[$1]}
     echo quit >&"$in"
@@ -257,10 +258,10 @@ target_end() {
     wait "${PID_OF[$1]}" 2>/dev/null || :
 }
 
-# hot_run NAME: makes a waiting hot.c, started by talker_start, busy, and waits until it has finished.
+# hot_run NAME: lets a hot.c that talker_start started work, and waits until it has finished.
 hot_run() {
     echo go >&"${IN[$1]}"
-    read -r -t 40 -u "${OUT[$1]}" _ || die "$1 did not end its work"
+    read -r -t 40 -u "${OUT[$1]}" _ || die "$1 did not finish its work"
 }
 
 hot_end() {
@@ -269,7 +270,7 @@ hot_end() {
     wait "${PID_OF[$1]}" 2>/dev/null || :
 }
 
-# Page faults of a process as the kernel accounts them.
+# faults_of PID: the page faults of a process as /proc shows them.
 faults_of() {
     local line
     line=$(<"/proc/$1/stat")
@@ -278,28 +279,28 @@ faults_of() {
     echo $((${8} + ${10}))
 }
 
-# as USER COMMAND…: without root's rights and groups.
+# as USER COMMAND…: runs it without root's rights and groups.
 as() {
     setpriv --reuid "$1" --regid "$1" --clear-groups -- "${@:2}"
 }
 
-# uid 0 with nothing else
+# A prefix: uid 0 without capabilities.
 # shellcheck disable=SC2034
 POWERLESS=(setpriv --bounding-set=-all --inh-caps=-all)
 
-# set_id NAME PROGRAM [MODE]: a copy, $T/NAME, that is root's when others run it.
+# set_id NAME PROGRAM [MODE]: copies it to $T/NAME with the set-user-ID bit, or with MODE.
 set_id() {
     cp "$2" "$T/$1"
     chmod "${3:-4755}" "$T/$1"
 }
 
-# instance NAME [USER]: made, and given to that user; its directory is $M/instances/NAME.
+# instance NAME [USER]: creates $M/instances/NAME, for this user.
 instance() {
     mkdir "$M/instances/$1"
     [[ ! ${2:-} ]] || chown "$2:$2" "$M/instances/$1"
 }
 
-# limit INSTANCE WHICH VALUE
+# limit INSTANCE FILE VALUE: writes a limit of the instance.
 limit() { accepted "$M/admin/instances/$1/$2" "$3"; }
 
 python() { /usr/bin/python3 -B -I - "$M" "$@"; }
@@ -318,7 +319,7 @@ with_cgroup2() {
     [[ $CGROUP_ROOT ]] || skip "no cgroup v2 mounted"
 }
 
-# forbid_call NUMBER NUMBER: the kernel, as if it forbade pmcfs this system call (of x86-64, arm64).
+# forbid_call NUMBER NUMBER: this system call (its numbers on x86-64 and arm64) fails with EPERM for the next daemon.
 forbid_call() {
     cat >"$T/filtered" <<'P'
 import ctypes, os, platform, struct, sys
@@ -347,7 +348,7 @@ reloads() {
     done
 }
 
-# Before every simple command of a test: let the daemon forget all and read its journal.
+# Before every simple command of a test: makes the daemon drop its state and load its journal.
 reload_before_step() {
     [[ $VARIANT == asan && ${BASH_SOURCE[1]} == "$TEST_FILE" && $DAEMON != 0 ]] || return 0
     kill -USR2 "$DAEMON" 2>/dev/null || :

@@ -1,20 +1,21 @@
 # shellcheck shell=bash disable=SC2016,SC2094
 # Several writes of one open belong together: bash and others write line by line.
 
-# in_every_shell 'SHELL TEXT': run by each, with the directory of PMC a as $1; every time on a fresh a.
+# in_every_shell 'SHELL TEXT' CHECK: each shell runs the text with the directory of a new PMC a as $1, then CHECK runs.
+# OUTCOME is ok or failed.
 in_every_shell() {
     local shell
     for shell in bash dash zsh ksh 'busybox sh'; do
         mkdir "$M/a"
         # shellcheck disable=SC2086 # busybox sh is two words
-        $shell -c "$1" x "$M/a" 2>/dev/null && SAID=ok || SAID=failed
+        $shell -c "$1" x "$M/a" 2>/dev/null && OUTCOME=ok || OUTCOME=failed
         "${@:2}" "$shell: $1"
         rmdir "$M/a"
     done
 }
 
 counts_both() {
-    is "$SAID $(xargs <"$M/a/event") $(cat "$M/a/error")" 'ok page-faults context-switches ok' "$1"
+    is "$OUTCOME $(xargs <"$M/a/event") $(cat "$M/a/error")" 'ok page-faults context-switches ok' "$1"
     is "$(wc -l <"$M/a/count")" 2 "$1"
 }
 
@@ -30,7 +31,7 @@ t_lines_are_one_set_in_every_shell() {
         counts_both
     mkdir "$M/a"
     bash -c 'echo -e "page-faults\ncontext-switches" >$1/event' x "$M/a"
-    SAID=ok counts_both 'echo -e'
+    OUTCOME=ok counts_both 'echo -e'
 }
 
 t_lines_are_one_set_in_every_language() {
@@ -42,10 +43,10 @@ with open(sys.argv[1] + "/a/event", "w", buffering=1) as f:
     f.write("page-faults\n")
     f.write("context-switches\n")
 P
-    SAID=ok counts_both python
+    OUTCOME=ok counts_both python
     perl -e '$| = 1; open F, ">", $ARGV[0] or die; select F; $| = 1; print "page-faults\n"; print "context-switches\n";
         close F or die' "$M/a/event"
-    SAID=ok counts_both perl
+    OUTCOME=ok counts_both perl
     python <<'P'
 import sys
 with open(sys.argv[1] + "/a/event", "w") as f:
@@ -53,7 +54,7 @@ with open(sys.argv[1] + "/a/event", "w") as f:
 with open(sys.argv[1] + "/a/event", "a") as f:
     f.write("context-switches\n")
 P
-    SAID=ok counts_both 'python, appending'
+    OUTCOME=ok counts_both 'python, appending'
 }
 
 #@ slow
@@ -63,7 +64,7 @@ t_lines_of_node_are_one_set() {
     mkdir "$M/a"
     node -e 'const fs = require("fs"), fd = fs.openSync(process.argv[1], "w");
         fs.writeSync(fd, "page-faults\n"); fs.writeSync(fd, "context-switches\n")' "$M/a/event"
-    SAID=ok counts_both node
+    OUTCOME=ok counts_both node
 }
 
 counts_the_second() {
@@ -71,7 +72,7 @@ counts_the_second() {
 }
 
 #@ slow
-t_a_refused_line_changes_nothing_and_the_next_stands_for_itself() {
+t_a_refused_line_changes_nothing_and_later_lines_are_accepted() {
     mount_pmcfs
     in_every_shell '{ echo page-falts; echo context-switches; } >$1/event' counts_the_second
     in_every_shell '{ echo evnt=page-faults; echo event=context-switches; } >$1/config' counts_the_second
@@ -86,7 +87,7 @@ t_a_refused_line_changes_nothing_and_the_next_stands_for_itself() {
     is "$(xargs <"$M/a/event") $(cat "$M/a/error")" 'task-clock context-switches ok'
 }
 
-t_appending_joins_the_set_that_is_there() {
+t_appending_adds_events_to_the_set() {
     mount_pmcfs
     pmc a event=page-faults count=7
     echo context-switches >>"$M/a/event"
@@ -128,7 +129,7 @@ P
     like "$(cat "$M/a/error")" '^ok$'
 }
 
-# copies_of NAME: its config is written line by line to a fresh PMC.
+# copies_of NAME: writes its config line by line to a new PMC, in several ways, and compares.
 copies_of() {
     local how
     for how in 'echo "$(cat a/config)" >b/config' 'while read -r l; do echo $l; done <a/config >b/config' \
@@ -211,7 +212,7 @@ t_last_error_has_the_time_and_the_path() {
     pmc a
     mkdir "$M/instances/box" "$M/instances/box/b"
     local before after
-    # failed PATTERN FILE: this line, with a time between `before` and `after`.
+    # failed PATTERN TREE: info/last_error of the tree is this line, with a time between `before` and now.
     failed() {
         local line seconds
         after=$(date +%s)

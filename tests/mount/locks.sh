@@ -1,8 +1,8 @@
 # shellcheck shell=bash disable=SC2016,SC2034,SC2154
 # Requests that the kernel sends with a directory's lock held never wait; slow requests take turns.
 
-# stuck_start NAME USER: a process with 40 children that never finish an exec; PID_OF[NAME]. To attach with its
-# descendants takes seconds, and no CPU.
+# stuck_start NAME USER: starts a process with 40 children that never finish an exec; PID_OF[NAME]. An attach with its
+# descendants takes seconds, and no CPU time.
 stuck_start() {
     if [[ ! -d $T/hang ]]; then
         mkdir -m 755 "$T/hang"
@@ -19,7 +19,8 @@ time.sleep(300)' "$T/hang"
     PID_OF[$1]=$GREETING
 }
 
-# writers USER NAME N: N of the user's PMCs are attached to the stuck process NAME, all at once. finished USER.
+# writers USER NAME N: attaches N PMCs of the user to the stuck process NAME, all at once. finished USER: the number of
+# these writes that have returned.
 writers() {
     local i
     for ((i = 0; i < $3; i++)); do
@@ -139,8 +140,8 @@ t_a_command_that_waits_is_kept_once() {
 
 # ---- the kernel's timeout ----
 
-# mount_with_timeout DEFAULT MOST: with these sysctls of FUSE, which are everybody's, so only for that moment, and one
-# test at a time.
+# mount_with_timeout DEFAULT MOST: mounts with these sysctls of FUSE. They are global: one test at a time sets them, and
+# restores them at once.
 mount_with_timeout() {
     local settings=/proc/sys/fs/fuse default most lock
     [[ -w $settings/max_request_timeout ]] || skip 'the kernel has no timeout of FUSE requests'
@@ -170,7 +171,7 @@ t_streams_wait_for_longer_than_the_kernels_request_timeout() {
     done
     eventually 10 '(($(stat_value parked) == 3))'
     sleep 40
-    kill -KILL "$SERVER" # the next worker knows the timeout, and since when they wait
+    kill -KILL "$SERVER" # the next worker has the timeout and the start of each wait
     sleep 30
     eventually 10 '(($(stat_value parked) == 3))'
     tell p faults 20

@@ -34,7 +34,7 @@ P
 }
 
 #@ slow
-t_b02_l02_what_nobody_read_is_lost_once_whoever_opens_it_later() {
+t_b02_l02_every_later_reader_misses_the_same_overwritten_records() {
     mount_pmcfs
     quiet a logsize=65536
     for i in {1..200}; do
@@ -66,7 +66,7 @@ t_b05_losses_of_the_kernel_are_logged_exactly() {
     local lost
     lost=$(status a kernel_lost)
     between "$lost" 1 40000
-    is "$(dropped a kernel)" "$lost" "what the log tells"
+    is "$(dropped a kernel)" "$lost" "in the log"
     is "$(stat_value kernel_lost)" "$lost" "in info/stats"
     is "$(($(lines a sample) + lost))" "$(count c)" "samples and losses"
     is "$(status a log_lost)" 0
@@ -95,7 +95,7 @@ P
 }
 
 #@ slow
-t_steps_still_add_up_when_the_kernel_lost_some() {
+t_steps_and_exits_add_up_when_the_kernel_lost_records() {
     with_tracefs
     mount_pmcfs
     target_start p
@@ -108,7 +108,7 @@ t_steps_still_add_up_when_the_kernel_lost_some() {
     eventually 10 '[[ $(state a) == exited ]]'
     log_of a
     between "$(status a kernel_lost)" 1 100000
-    is "$(dropped a kernel)" "$(status a kernel_lost)" "what the log tells"
+    is "$(dropped a kernel)" "$(status a kernel_lost)" "in the log"
     for type in csw exit; do
         is "$(awk -v type=$type '$2 == type { sub(/.*count=/, ""); sum += $1 } END { print sum + 0 }' "$T/a.log")" \
             "$(count a)" "sum of $type"
@@ -249,7 +249,7 @@ t_throttling_is_logged() {
     local throttled
     throttled=$(status a throttled)
     between "$throttled" 1 100000
-    is "$(grep -c ' drop lost=- where=throttle$' "$T/a.log")" "$throttled" "what the log tells"
+    is "$(grep -c ' drop lost=- where=throttle$' "$T/a.log")" "$throttled" "in the log"
     is "$(stat_value throttled)" "$throttled" "in info/stats"
     grep -q ' sample ' "$T/a.log"
 }
@@ -274,12 +274,13 @@ t_a_throttled_count_is_partial_until_reset() {
     is "$(status a partial)" yes "throttled again"
 }
 
-t_a_throttled_event_of_a_set_holds_up_no_other() {
+t_a_throttled_event_of_a_set_does_not_stop_the_others() {
     throttled_start event=page-faults event=raw_syscalls:sys_enter
     pmc b event=page-faults event=raw_syscalls:sys_enter "target=${PID_OF[p]}"
     local a b
     a=$(detail_of a) b=$(detail_of b)
     throttled_run
+    eventually 5 'grep -q "^State:.S" "/proc/${PID_OF[p]}/status"' # it enters a system call after its answer
     like "$(status a throttled)" '^[1-9]' "times throttled"
     is "$(growth "$a" "$(detail_of a)")" "$(growth "$b" "$(detail_of b)")" "counts of its neighbours in the set"
 }
@@ -314,7 +315,7 @@ t_hidden_samples_are_counted_exactly() {
     local hidden
     hidden=$(status a hidden)
     between "$hidden" 300 400
-    is "$(dropped a hidden)" "$hidden" "what the log tells"
+    is "$(dropped a hidden)" "$hidden" "in the log"
     is "$(stat_value hidden)" "$hidden" "in info/stats"
     is "$(lines a sample)" 0 "samples that are shown"
     is "$((hidden + $(dropped a kernel)))" "$(count c)" "hidden, and all there were"
@@ -336,7 +337,7 @@ t_a_log_has_no_memory_before_it_has_records() {
     [[ $VARIANT == [at]san ]] || between "$((after - before + 10000))" 0 14000 "KiB more than 10000 for 30 logs of 8 MiB"
 }
 
-# Its mappings do not fit.
+# The mappings of the program do not fit.
 t_the_smallest_log_keeps_the_name_of_a_program() {
     mount_pmcfs
     faults_sampled logsize=4096
@@ -363,7 +364,7 @@ t_the_tunables_limit_a_log() {
     between "$(status b log_bytes)" 30000 65536 "of the usual size"
 }
 
-# Without a mount again, and as far as the quota of who pays.
+# It is set without a new mount; the owner's max_log_per_user limits it.
 t_the_superusers_log_may_be_larger_than_the_tunables() {
     mount_pmcfs -o nbuffers=4,logbuffersize=16,max_log_per_user=3000000
     target_start p
@@ -382,7 +383,7 @@ t_the_superusers_log_may_be_larger_than_the_tunables() {
     is "$(setting a logsize)" default
 }
 
-# At a start it has 65536 bytes and the buffers; the rest it takes as records come.
+# At its start a log is charged 65536 bytes and the ring buffers, later more as records are added.
 #@ slow
 t_logs_are_charged_to_their_owner() {
     mount_pmcfs -o max_log_per_user=1000000

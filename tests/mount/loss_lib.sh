@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034,SC2046,SC2086,SC2119,SC2120
-# What loss.sh and waits.sh share: Python that looks at a mount, PMCs with records that are known, sums of a log.
+# Shared by loss.sh, poll.sh, samples.sh and waits.sh: Python for reading a mount, PMCs with known records, sums of a log.
 
 # Python with base = the mount, write(file, text), number(pmc, key) of status, stat(key) of info/stats;
 # rest(fd): all present lines, up to the end or EAGAIN; drop_sum(lines, where, key): the sum of a key of drop records;
@@ -73,13 +73,13 @@ faults_sampled() {
     pmc a event=page-faults period=1 "$@" "target=${PID_OF[p]}"
 }
 
-# log_of NAME: its log up to now, in $T/NAME.log; the PMC is not running.
+# log_of NAME: copies its log to $T/NAME.log; the PMC must not be running.
 log_of() {
     timeout 40 cat "$M/$1/samples" >"$T/$1.log" || die "samples does not end"
 }
 
-# lines NAME TYPE, dropped NAME WHERE, overwritten NAME: of its log; how many lines, the samples that were lost there,
-# the records of all types that were overwritten.
+# Numbers from $T/NAME.log. lines NAME TYPE: records of a type; dropped NAME WHERE: samples that were lost there;
+# overwritten NAME: records of all types that were overwritten.
 lines() { awk -v type="$2" '$2 == type { n++ } END { print n + 0 }' "$T/$1.log"; }
 dropped() {
     awk -v where="where=$2" '$2 == "drop" && $4 == where { sub("lost=", "", $3); n += $3 } END { print n + 0 }' \

@@ -1,10 +1,10 @@
 # shellcheck shell=bash disable=SC2016,SC2034
-# What open files make pmcfs remember is charged to their user and bounded.
+# The memory that pmcfs uses for open files is charged to their user and bounded.
 
 ALICES=(setpriv --reuid "$ALICE" --regid "$ALICE" --clear-groups --)
 
-# opens TREE N FILE: N times FILE of a PMC with one long remark in its log is opened, read and left half read.
-# Prints how many were opened, what refused one more, and by how many MiB the daemon grew.
+# opens TREE N FILE: opens FILE of the PMC p N times, with one long remark in its log, and reads half of it. OPENED is
+# the number of opened files, REFUSAL the error of the next one, GREW the growth of the daemon in MiB.
 opens='
 import os, resource, sys
 tree, n, name, daemon = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
@@ -21,11 +21,11 @@ except OSError as e: printed = os.strerror(e.errno)
 print(len(held), printed, (resident() - before) >> 10, sep=";")'
 opens() {
     ulimit -n 20000
-    IFS=';' read -r OPENED SAID GREW < <("${ALICES[@]}" /usr/bin/python3 -B -I -c "$opens" "$@" "$SERVER")
+    IFS=';' read -r OPENED REFUSAL GREW < <("${ALICES[@]}" /usr/bin/python3 -B -I -c "$opens" "$@" "$SERVER")
     [[ $VARIANT != asan ]] || GREW=0 # ASan keeps freed memory
 }
 
-# box LIMIT: an instance for ALICE, with that max_log
+# box LIMIT: creates an instance of ALICE with this max_log
 box() {
     mkdir "$M/instances/box"
     chown "$ALICE:$ALICE" "$M/instances/box"
@@ -36,7 +36,7 @@ t_streams_that_are_half_read_are_charged_to_their_user() {
     mount_pmcfs -o max_log_per_user=1000000
     as "$ALICE" mkdir "$M/p"
     opens "$M" 3000 samples
-    is "$SAID" "${STRERROR[EDQUOT]}" "opened $OPENED"
+    is "$REFUSAL" "${STRERROR[EDQUOT]}" "opened $OPENED"
     between "$OPENED" 50 250 'streams half read'
     between "$GREW" 0 60 'MiB more'
     like "$(as "$BOB" head -n 1 "$M/counts"; echo well)" 'well$'
@@ -48,19 +48,19 @@ t_streams_that_are_half_read_are_charged_to_their_instance() {
     box 1000000
     as "$ALICE" mkdir "$M/instances/box/p"
     opens "$M/instances/box" 1000 samples
-    is "$SAID" "${STRERROR[EDQUOT]}" "opened $OPENED"
+    is "$REFUSAL" "${STRERROR[EDQUOT]}" "opened $OPENED"
     between "$OPENED" 3 20 'streams half read'
     between "$GREW" 0 8 'MiB more'
     like "$(as "$ALICE" head -n 1 "$M/instances/box/p/samples")" ' initialize ' 'once they are closed'
 }
 
 #@ slow plain
-t_many_open_streams_take_little() {
+t_ten_thousand_open_streams_take_less_than_30_mib() {
     mount_pmcfs
     as "$ALICE" mkdir "$M/p"
     is "$(result_as "$ALICE" write "$M/p/event" page-faults)" ok
     opens "$M" 10000 series
-    is "$OPENED $SAID" '10000 none'
+    is "$OPENED $REFUSAL" '10000 none'
     between "$GREW" 0 30 'MiB more'
 }
 
@@ -96,7 +96,7 @@ with open(tree + "/p/target") as f: targets = len(f.read().split())
 print((grown() - before) >> 20, targets, len(held), printed, sep=";")
 for other in others: other.kill()'
 groups() {
-    IFS=';' read -r GREW TARGETS OPENED SAID < <(/usr/bin/python3 -B -I -c "$groups" "$M" "$SERVER" "$@" "$ALICE")
+    IFS=';' read -r GREW TARGETS OPENED REFUSAL < <(/usr/bin/python3 -B -I -c "$groups" "$M" "$SERVER" "$@" "$ALICE")
 }
 
 #@ slow plain
@@ -105,7 +105,7 @@ t_the_groups_of_an_opener_are_kept_once_for_all_targets() {
     as "$ALICE" mkdir "$M/p"
     is "$(result_as "$ALICE" write "$M/p/event" page-faults)" ok
     groups 60 0
-    is "$TARGETS $SAID" '60 none'
+    is "$TARGETS $REFUSAL" '60 none'
     between "$GREW" 0 5 'MiB more'
 }
 
@@ -114,14 +114,14 @@ t_the_groups_of_openers_are_charged() {
     mount_pmcfs -o max_log_per_user=0
     as "$ALICE" mkdir "$M/p"
     groups 0 100
-    between "$OPENED" 10 20 "$SAID"
-    is "$SAID" "${STRERROR[EDQUOT]}"
+    between "$OPENED" 10 20 "$REFUSAL"
+    is "$REFUSAL" "${STRERROR[EDQUOT]}"
     like "$(as "$ALICE" cat "$M/info/last_error")" "${FAILED}EDQUOT P11 p/[a-z]+: open: .* groups"
 }
 
 # ---- replies end after a complete line ----
 
-# remarks PMC: lines of many lengths, which make more than one reply
+# remarks PMC: writes lines of many lengths, more than fit into one reply.
 remarks() {
     python3 -c '
 import sys
@@ -161,7 +161,7 @@ except OSError as e:
 
 # ---- subordinate ids ----
 
-# Each of four ids of a user namespace makes PMCs until one is refused. MAPPER: the user that makes the namespace.
+# TREE USER: each of four ids of a user namespace, which USER creates, creates PMCs until one is refused.
 ids='
 import ctypes, os, sys
 tree, maker = sys.argv[1], int(sys.argv[2])
@@ -198,7 +198,7 @@ t_subordinate_ids_are_charged_to_the_user_who_has_them() {
     as "$BOB" mkdir "$M/b"
 }
 
-t_ids_that_root_gave_to_a_container_pay_each_for_itself() {
+t_each_id_that_root_gave_to_a_container_has_its_quota() {
     need_user_namespaces
     mount_pmcfs -o max_pmcs_per_user=5
     is "$(/usr/bin/python3 -B -I -c "$ids" "$M" 0 | tail -n 2 | tr '\n' ' ')" \

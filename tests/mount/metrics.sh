@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016
-# What follows from the counts: NAME/metrics, metric/NAME in event, events/metric.
+# Values derived from counts: NAME/metrics, metric/NAME in event, events/metric.
 
 sim() { mount_pmcfs -o backend=sim,sim_cpus=4,sim_rows=8; }
 
@@ -9,7 +9,7 @@ metric_names() { cut -d ' ' -f 1 "$M/$1/metrics" | xargs; }
 listed() { find "$M/events/metric" -type f -printf '%f\n' | sort; }
 metric_values() { cut -d ' ' -f 2 "$M/$1/metrics" | sort -u | xargs; }
 
-t_a_metric_stands_for_the_set_that_it_needs() {
+t_a_metric_in_event_is_replaced_by_the_events_that_it_needs() {
     sim
     pmc a
     accepted "$M/a/event" metric/ipc
@@ -51,7 +51,7 @@ t_a_metric_that_is_appended_again_is_listed_once() {
     is "$(grep event= "$M/a/config" | xargs)" 'event=instructions event=cycles event=metric/ipc event=metric/cpi'
 }
 
-t_metrics_follow_from_plain_events_too() {
+t_metrics_are_derived_from_plain_events_too() {
     sim
     pmc a event=PAPI_tot_ins event=cycles event=task-clock event=page-faults
     is "$(metric_names a)" \
@@ -125,7 +125,7 @@ t_events_metric_lists_the_metrics_of_this_host() {
     done
 }
 
-t_a_metric_of_the_processor_without_a_pmu() {
+t_without_a_pmu_a_metric_of_the_processor_is_refused() {
     mount_pmcfs
     [[ ! -e $M/events/generic/cycles ]] || skip 'there is a PMU'
     pmc a
@@ -138,7 +138,7 @@ t_a_metric_of_the_processor_without_a_pmu() {
 }
 
 #@ slow
-t_cpus_that_a_program_used() {
+t_cpus_used_divides_by_the_time_attached_and_running() {
     mount_pmcfs
     target_start p
     pmc a event=metric/cpus-used event=page-faults "target=${PID_OF[p]}"
@@ -162,7 +162,7 @@ t_cpus_that_a_program_used() {
     is "$(metric_values a)" - 'reset'
 }
 
-# Rates divide by the time on the clock: by which cpus-used divides as well.
+# Rates and cpus-used divide by the same elapsed time.
 rates_agree() { # PMC
     awk '{ value[$1] = $2; unit[$1] = $3 }
         END { wanted = value["page-faults/cpu-s"] * value["cpus-used"]; seen = value["page-faults/s"]

@@ -8,7 +8,7 @@ sampler() {
     pmc "$1" event=cpu-clock freq=997 callchain=on kernel=off "${@:2}"
 }
 
-# profiled COMMAND…: it is busy under p; it lives until `hot_end own`.
+# profiled COMMAND…: PMC p samples the command (a hot.c) while it works; the command exits at `hot_end own`.
 profiled() {
     mount_pmcfs
     sampler p descendants=on
@@ -138,7 +138,7 @@ C
 
 folded() { cat "$M/$1/samples.folded"; }
 
-# Frames keep their blanks: the count is after the last one. A number at the end of a frame is no count.
+# Frames keep their blanks: the count is after the last one. A number at the end of a frame is not a count.
 t_blanks_stay_blanks_in_names() {
     is "$(printf 'a\\040b;operator\\040new;f\\04012 3\n' | names)" 'a b;operator new;f\04012 3'
     is "$(printf 'a\\303\\251;\\033[2J\\377;\\342\\200\\250;x\\134y 1\n' | names)" 'aé;\033[2J\377;\342\200\250;x\134y 1'
@@ -264,14 +264,14 @@ t_a_hostile_name_does_not_break_a_line() {
     hot_end own
 }
 
-# /tmp/perf-PID.map: other tests' PID namespaces have the same numbers.
-maps_are_ours() {
+# lock_maps: one test at a time uses /tmp/perf-PID.map, because PIDs are the same in the namespaces of other tests.
+lock_maps() {
     exec {maps}<"$HELPERS"
     flock "$maps"
 }
 
 t_jit_code_has_the_names_of_its_map() {
-    maps_are_ours
+    lock_maps
     mount_pmcfs
     sampler p
     talker_start made "$HELPERS/hot" made
@@ -288,7 +288,7 @@ t_jit_code_has_the_names_of_its_map() {
     hot_end made
 }
 
-t_a_container_brings_its_own_programs() {
+t_programs_are_found_in_the_mount_namespace_of_a_container() {
     mkdir "$T/box"
     profiled unshare --mount sh -c \
         'mount -t tmpfs none "$1/box" && cp "$2" "$1/box/boxed" && exec "$1/box/boxed" own' sh "$T" "$HELPERS/hot"
@@ -299,7 +299,7 @@ t_a_container_brings_its_own_programs() {
 }
 
 # The same path is another program there.
-t_a_program_of_bubblewrap_is_its_own() {
+t_the_program_of_a_container_is_used_and_not_that_at_the_same_path() {
     type bwrap >/dev/null 2>&1 || skip 'no bubblewrap'
     renamed hot_inner wrong_inner
     mkdir "$T/here" "$T/there"
@@ -313,9 +313,9 @@ t_a_program_of_bubblewrap_is_its_own() {
 }
 
 # The text of the second symbol has 2^36 words.
-t_a_name_that_means_gigabytes_costs_itself() {
+t_a_symbol_that_demangles_to_gigabytes_stays_mangled() {
     local symbol=_Z1f1AIiiE i pid=$BASHPID base36=0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ
-    maps_are_ours
+    lock_maps
     for ((i = 0; i < 36; i++)); do symbol+=S_IS${base36:i:1}_S${base36:i:1}_E; done
     printf '%x 10 %s\n' 16 _ZN5store5Shelf3putEi 32 "$symbol" 48 _ZN5store5Shelf3getEv >"/tmp/perf-$pid.map"
     printf "a;[$pid:0x%x] 1\n" 16 32 48 | (ulimit -t 5 && names) >"$T/out" ||
@@ -327,7 +327,7 @@ a;store::Shelf::put(int)_[j] 1")"
 }
 
 t_the_kernels_functions_are_named() {
-    [[ $(head -n 1 /proc/kallsyms) != 0000000000000000* ]] || skip "the kernel tells nobody its addresses"
+    [[ $(head -n 1 /proc/kallsyms) != 0000000000000000* ]] || skip "the kernel hides its addresses"
     mount_pmcfs
     pmc p event=cpu-clock freq=997 callchain=on kernel=on descendants=on
     talker_start reads sh -c 'echo ready; read -r go; dd if=/dev/zero of=/dev/null bs=1M count=4000 2>/dev/null
@@ -378,7 +378,7 @@ P
 
 # elfutils can read an executable that is compressed.
 #@ plain
-t_a_file_that_means_gigabytes_costs_its_names() {
+t_a_file_that_decompresses_to_gigabytes_has_no_names() {
     head -c 700M /dev/zero | gzip -1 >"$T/bomb"
     printf 'a;[%s+0x10] 1\nb;[%s+0x%s] 1\n' "$T/bomb" "$HELPERS/hot" \
         "$(nm "$HELPERS/hot" | awk '$3 == "hot_inner" { print substr($1, 9) }')" >"$T/in"
@@ -390,7 +390,7 @@ b;hot_inner 1
 True"
 }
 
-# The sanitizer would report the child's end.
+# Only plain: a sanitizer would report that the child process was killed.
 #@ plain
 t_a_file_cut_short_while_it_is_read_costs_its_names() {
     local i writer
@@ -410,7 +410,7 @@ while time.time() < end:
     wait "$writer" || :
 }
 
-# An open of the pipe is noticed by a writer that waits for it.
+# A writer that waits at the pipe notices an open.
 t_only_regular_files_are_opened() {
     local at writer
     cp "$HELPERS/hot" "$T/linked"
@@ -431,7 +431,7 @@ t_only_regular_files_are_opened() {
     wait "$writer" || :
 }
 
-# Every user that may write to a log puts remarks in it.
+# Users who may write to a log can put any text into it as a remark.
 t_a_remark_is_not_a_map() {
     local at boxed
     mkdir "$T/box" "$T/pmc"
@@ -451,8 +451,8 @@ t_a_remark_is_not_a_map() {
 }
 
 # A JIT compiler appends lines: code that was freed may lie below code that is newer.
-t_of_overlapping_lines_of_a_map_the_newest_is_right() {
-    maps_are_ours
+t_the_newest_of_overlapping_lines_of_a_map_names_an_address() {
+    lock_maps
     local map=/tmp/perf-999999.map
     printf '1000 100 old_small\nf80 400 new_big\n' >"$map"
     is "$(printf 'x;[999999:0x1050] 1\nx;[999999:0x1200] 1\n' | names)" 'x;new_big_[j] 2'
@@ -486,7 +486,7 @@ P
 
 # A line without its end is still being written; zero bytes are there where the map was emptied under its writer.
 t_a_map_that_is_being_written_has_the_names_of_complete_lines() {
-    maps_are_ours
+    lock_maps
     local map=/tmp/perf-999999.map
     printf '1000 10 complete\n2000 10 half' >"$map"
     is "$(printf 'x;[999999:0x1000] 1\nx;[999999:0x2000] 1\n' | names | sort | paste -sd ,)" \
@@ -513,7 +513,7 @@ while time.time() < end:
 
 #@ slow plain
 t_a_map_of_300_mb_costs_bounded_memory_and_time() {
-    maps_are_ours
+    lock_maps
     local map=/tmp/perf-999999.map
     /usr/bin/python3 - "$map" <<'P'
 import sys
@@ -537,7 +537,7 @@ True'
     rm "$map"
 }
 
-# Its program knows the process by another number, and has another /tmp.
+# A program in a container writes a map with its PID there, in its /tmp.
 t_a_map_of_a_container_is_found_by_the_number_inside() {
     local pid
     unshare --mount --pid --fork --propagation private sh -c '
@@ -553,9 +553,9 @@ t_a_map_of_a_container_is_found_by_the_number_inside() {
     kill "$pid"
 }
 
-# Every user can put a file or a link there.
+# Every user can put a file or a link into /tmp.
 t_a_map_of_somebody_else_is_not_read() {
-    maps_are_ours
+    lock_maps
     local pid map owner
     setpriv --reuid "$ALICE" --regid "$ALICE" --clear-groups sleep 100 &
     pid=$!
@@ -580,10 +580,10 @@ t_a_map_of_somebody_else_is_not_read() {
     kill "$pid"
 }
 
-# The part of it that is kept is bounded: none of a list of 1 TiB.
+# The part that is read is bounded: a map of 1 TiB gives no names.
 #@ plain
-t_a_list_of_made_code_without_end_is_not_read() {
-    maps_are_ours
+t_a_map_without_end_is_not_read() {
+    lock_maps
     sleep 100 &
     echo '1000 10 made' >"/tmp/perf-$!.map"
     is "$(echo "x;[$!:0x1004] 1" | "$(names_program)")" 'x;made_[j] 1' 'a list'

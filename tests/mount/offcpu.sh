@@ -4,10 +4,10 @@
 # shellcheck source=tests/mount/sampling_lib.sh
 . "${BASH_SOURCE[0]%/*}/sampling_lib.sh"
 
-# waits PMC SETTING…
+# waits PMC SETTING…: creates a PMC with offcpu=on
 waits() { pmc "$1" event=context-switches callchain=on offcpu=on "${@:2}"; }
 
-# folded PMC [NAME]: the sum of its weights; of stacks of this program.
+# folded PMC [NAME]: the sum of the weights in samples.folded, or of those of this program.
 folded() {
     awk -v name="${2:-}" 'name == "" || index($0, name ";") == 1 { n += $NF } END { printf "%.0f\n", n }' "$M/$1/samples.folded"
 }
@@ -18,7 +18,7 @@ off() {
         sub(/off_ns=/, "", $6); n += $6 } END { printf "%.0f\n", n }' "$T/$1.log"
 }
 
-# schedstat NAME FIELD: 1 the time on a CPU, 2 the time in which it was ready to run
+# schedstat NAME FIELD: nanoseconds, 1 on a CPU, 2 ready to run and waiting for a CPU
 schedstat() { awk -v field="$2" '{ print $field }' "/proc/${PID_OF[$1]}/schedstat"; }
 
 now_ns() { echo "${EPOCHREALTIME/[.,]/}000"; }
@@ -125,7 +125,7 @@ t_waits_outlive_the_worker() {
     between "$(folded a sleep)" 790000000 "$elapsed"
 }
 
-t_what_cannot_be_weighed_is_refused() {
+t_offcpu_is_refused_for_other_events_periods_and_cpus() {
     mount_pmcfs
     local setting
     for setting in event=page-faults event=context-switches,page-faults 'event=context-switches period=2' \

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2016,SC2034,SC2154
 # The environment of pmcfs: full disks, out of memory, unmounting under load.
 
-# Clients of all kinds at work, in the background, until the tree is gone; in CLIENTS.
+# clients_start: starts clients of all kinds, which work until the tree is gone; CLIENTS has their PIDs.
 clients_start() {
     target_start p
     pmc a event=page-faults interval=10 "target=${PID_OF[p]}"
@@ -35,7 +35,7 @@ daemon_has_exited() {
 }
 
 #@ slow
-t_unmounted_under_load() {
+t_clients_and_daemon_exit_after_a_lazy_unmount_under_load() {
     mount_pmcfs
     clients_start
     umount -l "$M"
@@ -45,7 +45,7 @@ t_unmounted_under_load() {
 }
 
 #@ slow
-t_the_end_under_load() {
+t_clients_exit_after_sigterm_under_load() {
     mount_pmcfs
     clients_start
     unmount_pmcfs
@@ -53,7 +53,7 @@ t_the_end_under_load() {
 }
 
 #@ slow
-t_the_mount_above_is_taken_away_under_load() {
+t_clients_and_daemon_exit_after_an_unmount_of_the_mount_above_under_load() {
     mkdir "$T/above"
     mount -t tmpfs tmpfs "$T/above"
     T=$T/above mount_pmcfs
@@ -75,7 +75,7 @@ t_a_write_to_a_full_disk_is_a_failure() {
 }
 
 # The messages of the daemon are lost and new programs cannot find it; it reports that and serves requests.
-t_it_serves_where_every_disk_is_full() {
+t_the_daemon_serves_when_run_and_its_messages_are_on_full_disks() {
     mount -t tmpfs -o size=4k,nr_inodes=2 tmpfs /run
     head -c 8192 /dev/zero >/run/full 2>/dev/null || :
     RUN_DAEMON=(sh -c 'exec "$@" 2>&1 >/dev/full' sh)
@@ -86,7 +86,7 @@ t_it_serves_where_every_disk_is_full() {
     unmount_pmcfs
 }
 
-# Who could put a lock there would receive a signal from root.
+# A user who could put a lock there would get a signal from root.
 #@ plain
 t_a_directory_of_locks_that_others_can_write_is_not_used() {
     local kind
@@ -121,8 +121,8 @@ t_an_upgrade_where_run_is_full_is_refused() {
     "$BIN" --upgrade "$M"
 }
 
-# No more memory than it has: a PMC that cannot be had is ENOMEM, the others count on, and with memory
-# there is another one.
+# The daemon may allocate 200 KB more: then mkdir fails with ENOMEM and PMCs continue to count; without the limit mkdir
+# succeeds again.
 #@ slow plain
 t_running_out_of_memory_fails_requests_only() {
     mount_pmcfs -o single,max_pmcs_per_user=100000
@@ -145,9 +145,9 @@ t_running_out_of_memory_fails_requests_only() {
     is "$(echo "$M"/m[0-9]*)" "$M/m[0-9]*"
 }
 
-# The numbers of a mount are given to the next one at once.
+# The kernel gives the device number of an unmounted tree to the next mount.
 #@ slow
-t_later_mounts_are_not_touched() {
+t_a_daemon_that_stops_does_not_unmount_a_later_mount() {
     mkdir "$T/place"
     for ((i = 0; i < 15; i++)); do
         "$BIN" "$T/place" 2>/dev/null

@@ -164,7 +164,7 @@ t_readme_prints_its_output_on_a_pmu() {
 }
 
 #@ slow
-t_manual_in_bash() {
+t_examples_of_the_manual_work_in_bash() {
     mount_pmcfs
     local page
     for page in pmcfs.8 pmcfs.5 pmcfs-log.5 pmcfs-access.7; do
@@ -173,7 +173,7 @@ t_manual_in_bash() {
 }
 
 #@ slow
-t_manual_in_dash() {
+t_examples_of_the_manual_work_in_dash() {
     mount_pmcfs
     local page
     for page in pmcfs.8 pmcfs.5 pmcfs-log.5 pmcfs-access.7; do
@@ -182,7 +182,7 @@ t_manual_in_dash() {
 }
 
 #@ slow
-t_page_of_the_tree_in_both() {
+t_examples_of_the_trees_readme_work_in_bash_and_dash() {
     mount_pmcfs
     sed "s#$M#/pmc#g" "$M/README" >page
     pasted bash "$T/page"

@@ -48,7 +48,7 @@ t_a_byte_order_mark_is_skipped() {
     is "$(cat "$M/a/event")" page-faults
 }
 
-t_a_list_that_bash_writes_line_by_line() {
+t_a_list_that_bash_writes_line_by_line_is_one_set() {
     mount_pmcfs
     pmc a
     printf '%s\n' '# faults' 'page-faults,' '' '# more' context-switches >"$M/a/event"

@@ -19,7 +19,7 @@ perf_reads() {
     unlike "$(cat "$T/printed")" 'rror|ailed|corrupt|unexpected|nvalid|ut of order' "perf $1 printed"
 }
 
-# sampled NAME N: the PMC has at least N samples.
+# sampled NAME N: waits until the log of the PMC has N more records.
 sampled() {
     eventually 30 "(($(status "$1" log_records) + $2 <= \$(status $1 log_records)))"
 }
@@ -39,7 +39,7 @@ report() {
     perf_reads report --stdio --no-children -g none | sed -nE 's/^ +([0-9]+)\.[0-9]+% +(.*[^ ]) *$/\1 \2/p'
 }
 
-t_callers_are_found() {
+t_perf_finds_the_callers_of_a_sample() {
     mount_pmcfs
     hot_start
     pmc p event=cpu-clock freq=997 callchain=on user=on kernel=off "target=$HOT"
@@ -114,7 +114,7 @@ t_a_tracepoint_is_shown_under_its_name() {
 }
 
 #@ slow
-t_settings_that_changed_in_between() {
+t_samples_of_all_settings_of_a_pmc_are_read() {
     mount_pmcfs
     hot_start
     pmc p event=cpu-clock freq=997 "target=$HOT"
@@ -139,7 +139,7 @@ t_settings_that_changed_in_between() {
 }
 
 #@ slow
-t_children_and_their_programs_are_known() {
+t_samples_of_children_have_their_program_and_function() {
     mount_pmcfs
     hot_start
     kill "$HOT" # only the executable is needed

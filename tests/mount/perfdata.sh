@@ -50,7 +50,7 @@ t_perf_sched_reads_a_file_with_fields() {
     is "$(of_perf script -i "$T/perf.data" | grep -c 'prev_comm=target ')" "$(of_perf script -i - <"$M/s/samples.perf" | grep -c 'prev_comm=target ')"
 }
 
-t_what_is_no_stream_and_no_file_is_a_sentence() {
+t_wrong_input_and_output_are_refused_with_a_sentence() {
     mount_pmcfs
     refuses() {
         local rc=0

@@ -3,7 +3,7 @@
 
 EXAMPLES=${TEST_FILE%/tests/*}/examples
 
-# tool NAME WORDS…: with the pmc-names of this variant.
+# tool NAME WORDS…: runs a tool of examples/ with the pmc-names of this variant.
 tool() {
     mkdir -p "$T/names"
     ln -sf "$(names_program)" "$T/names/pmc-names"
@@ -23,13 +23,13 @@ for g in tree.parse(sys.argv[1]).iter(svg + "g"):
 P
 }
 
-# drawn TEXT: frames of the picture of these stacks, without the root.
+# drawn TEXT: prints the frames of the picture of these stacks, without the root.
 drawn() {
     printf '%s' "$1" | tool pmc-flamegraph -m 0 >"$T/drawn.svg"
     frames "$T/drawn.svg" | sed 1d
 }
 
-# misused STATUS REGEX WORDS…: one sentence, and no picture.
+# misused STATUS REGEX WORDS…: the tool exits with this status, prints a matching sentence, and no picture.
 misused() {
     local rc=0
     tool "${@:3}" >"$T/out" 2>"$T/printed" </dev/null || rc=$?
@@ -56,7 +56,7 @@ t_comments_of_folded_stacks_are_skipped() {
     empty cat "$T/printed"
 }
 
-t_folded_counts_are_one_integer() {
+t_a_stack_has_one_integer_as_its_count() {
     refused_line() {
         printf '%s' "$1" >"$T/stacks"
         misused 1 "line $2: $3" pmc-flamegraph "$T/stacks"
@@ -104,7 +104,7 @@ t_the_order_of_lines_does_not_matter() {
     cmp <(tool pmc-flamegraph "$T/one") <(tool pmc-flamegraph "$T/other") || die 'other pictures'
 }
 
-t_kernel_and_made_code_have_their_own_colours() {
+t_kernel_and_generated_code_have_different_colours() {
     is "$(drawn $'a;[kernel+0x10] 1\na;b_[k] 1\na;c_[j] 1\na;[12:0x10] 1\na;d 1\na;[/k+0x1] 1\n' | sed 's/\(u\|k\|j\)[0-9]/\1/' |
         awk '$1 == 2 { print $4, $5 }')" "\
 u [/k+0x1]
@@ -167,7 +167,7 @@ pmc-flamegraph: standard input has no stacks (lines such as \"main;work 12\")"
     is "$(tool pmc-flamegraph --help)" "$(tool pmc-flamegraph -h)"
 }
 
-# recorded WORDS…: pmc-flamegraph on this tree. pmcs: its PMCs.
+# recorded WORDS…: runs pmc-flamegraph on this tree. pmcs: prints the PMCs that it has created.
 recorded() { PMC=$M tool pmc-flamegraph "$@"; }
 pmcs() { (cd "$M" && compgen -G 'pmc-flamegraph-*') || :; }
 
@@ -209,7 +209,7 @@ t_a_running_process_becomes_a_flame_graph() {
     recorded -a -d 0.5 -e task-clock -o "$T/a.svg" 2>"$T/printed"
     like "$(frames "$T/a.svg" | sed 's/.* //' | xargs)" 'hot_outer.* hot_inner'
     like "$(cat "$T/a.svg")" '<title>all CPUs: task-clock</title>'
-    # An interrupt ends the recording, and the picture is drawn. Another signal ends it without a picture.
+    # An interrupt stops the recording, and the picture is drawn. Another signal stops it without a picture.
     env --default-signal=INT PMC="$M" PATH="$T/names:$PATH" "$EXAMPLES/pmc-flamegraph" -p "${PID_OF[own]}" >"$T/x.svg" 2>"$T/printed" &
     local tool=$! rc=0
     eventually 20 '[[ $(cat "$M"/pmc-flamegraph-*/count 2>/dev/null) -gt 300000000 ]]'
@@ -306,7 +306,7 @@ t_a_sort_that_fails_makes_no_picture() {
     is "$rc $(cat "$T/printed" "$T/out")" '1 sort: disk full'
 }
 
-# What a user does with it. The widths of all letters are those of the fonts that are here.
+# browser.py uses the picture as a user does. Letters have the widths of the installed fonts.
 #@ slow
 t_a_browser_zooms_searches_and_resets() {
     type chromedriver >/dev/null 2>&1 || skip 'no chromedriver (package chromium-driver)'
@@ -318,7 +318,7 @@ t_a_browser_zooms_searches_and_resets() {
             'sh;main;<script>document.title="";alert(1)</script>;a 4' 'java;made_[j] 7'
     } >"$T/folded"
     tool pmc-flamegraph -m 0 "$T/folded" >"$T/p.svg"
-    # once, though sys_read is in vfs_read
+    # A stack that matches in two frames is counted once.
     local all matched
     all=$(awk '{ n += $NF } END { print n }' "$T/folded")
     matched=$(awk '/;hot_(outer|inner)[; ]|read_/ { n += $NF } END { print n }' "$T/folded")
@@ -336,15 +336,15 @@ SERIES=$'# seconds\tpage-faults\ttask-clock\tmetric/cpus-used
 0.500000000\t60\t300\t1.5\tpartial
 '
 
-# plotted TEXT WORDS…: prints the commands for gnuplot for a series.
+# plotted TEXT WORDS…: prints the commands that pmc-plot sends to gnuplot for this series.
 plotted() {
-    mkdir -p "$T/told"
-    printf '#!/bin/sh\ncat "$2"\n' >"$T/told/gnuplot"
-    chmod +x "$T/told/gnuplot"
-    printf '%s' "$1" | PATH=$T/told:$PATH tool pmc-plot "${@:2}"
+    mkdir -p "$T/stub"
+    printf '#!/bin/sh\ncat "$2"\n' >"$T/stub/gnuplot"
+    chmod +x "$T/stub/gnuplot"
+    printf '%s' "$1" | PATH=$T/stub:$PATH tool pmc-plot "${@:2}"
 }
 
-# rows, labels: of that, the values and the names of the axes.
+# rows, labels: the values in these commands, and the names of the axes.
 rows() { sed -n '/^\$rows/,/^END/{//!p}'; }
 labels() { sed -n "s/^set label 1 '\([^']*\)'.*/\1/p"; }
 
@@ -457,7 +457,7 @@ pmc, program, end = sys.argv[1:]
 pid, fd = pty.fork()
 if not pid:
     fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 20, 60, 0, 0))
-    signal.signal(signal.SIGINT, signal.SIG_DFL) # which tests in the background ignore
+    signal.signal(signal.SIGINT, signal.SIG_DFL) # tests run in the background, where it is ignored
     os.execv(program, [program, pmc])
 printed = b""
 def until(screens):

@@ -5,17 +5,17 @@
 # shellcheck source=tests/mount/tools.sh
 . "${TEST_FILE%/*}/tools.sh"
 
-# hot OPTIONS…: pmcstat on a program that is busy in hot_inner.
+# hot OPTIONS…: runs pmcstat on a program that works in hot_inner.
 hot() { echo go | tool pmcstat "$@" "$HELPERS/hot" own "${HOT_MS:-300}" >"$T/hot.out" 2>"$T/hot.err"; }
 
-# stored_log: a mount, and a log of such a program in $T/stored.
+# stored_log [OPTIONS…]: mounts, and stores a log of hot.c in $T/stored.
 stored_log() {
     mount_pmcfs
     copy_tools
     hot "$@" -P cpu-clock -O "$T/stored"
 }
 
-# lines FILE TYPE: how many records there are of a type (a regex).
+# lines FILE TYPE: the number of records of a type (a regex).
 lines() { awk -v type="^($2)$" '$2 ~ type { n++ } END { print n + 0 }' "$1"; }
 
 #@ slow
@@ -206,7 +206,7 @@ t_p16_p19_a_hostile_log_and_program_are_printed_as_text() {
     like "$(head -n 1 "$T/chains")" "^$at main "
 }
 
-# graph_is FILE: its first tree is that of hot_inner.
+# graph_is FILE: its first tree is hot_inner, called by hot_outer, called by main.
 graph_is() {
     like "$(sed -n 1p "$1")" '^@ cpu-clock \[[0-9]+ samples\]$'
     empty sed -n 2p "$1"
@@ -247,7 +247,7 @@ t_p20_pmcstat_prints_a_call_tree_for_kcachegrind() {
     stored_log
     tool pmcstat -R "$T/stored" -F "$T/tree"
     is "$(sed -n '1p;/^events/p' "$T/tree" | paste -sd ,)" '# callgrind format,events: cpu_clock'
-    # What functions had themselves is all; what hot_outer called is nearly all.
+    # The functions' own samples are all samples; calls of hot_inner by hot_outer have nearly all.
     is "$(awk '/^calls/ { getline; next } /^0 / { n += $2 } END { print n }' "$T/tree")" "$(lines "$T/stored" callchain)"
     between "$(awk '/^fn=/ { f = $0 } /^cfn=/ { c = $0 } /^calls=/ { getline
         if (f == "fn=hot_outer" && c == "cfn=hot_inner") print $2 }' "$T/tree")" $(($(lines "$T/stored" callchain) * 8 / 10)) 1000
@@ -283,7 +283,7 @@ t_p23_pmcstat_finds_names_in_the_given_directory() {
 
 #@ slow
 t_p23_pmcstat_takes_the_kernels_names_from_a_list() {
-    [[ $(head -n 1 /proc/kallsyms) != 0000000000000000* ]] || skip 'the kernel tells nobody its addresses'
+    [[ $(head -n 1 /proc/kallsyms) != 0000000000000000* ]] || skip 'the kernel hides its addresses'
     mount_pmcfs
     copy_tools
     tool pmcstat -P cpu-clock -O "$T/stored" dd if=/dev/zero of=/dev/null bs=1M count=3000 2>/dev/null
@@ -300,7 +300,7 @@ t_p23_pmcstat_takes_the_kernels_names_from_a_list() {
     unlike "$(tool pmcstat -R "$T/stored" -k "$T/empty" -G -)" '[a-z]_\[k\]'
 }
 
-t_p24_pmcstat_reads_one_thread() {
+t_p24_pmcstat_i_shows_the_samples_of_one_thread() {
     mount_pmcfs
     copy_tools
     target_start p
@@ -327,7 +327,7 @@ t_p25_p26_pmcstat_shows_the_top_again_and_again() {
     HOT_MS=2000 hot -T -w 0.5 -P cpu-clock
     between "$(grep -c '^%SAMP COMMAND    FUNCTION             CALLERS$' "$T/hot.out")" 2 1000
     like "$(grep -A 1 '^%SAMP' "$T/hot.out" | tail -1)" '^ *[0-9.]+ hot +hot_inner +hot_outer:[0-9.]+$'
-    # Only more samples from one to the next.
+    # The number of samples never decreases from one screen to the next.
     like "$(cat "$T/hot.out")" $'\ncpu-clock, [0-9]+ samples, 0 lost, 0 hidden\n'
     empty awk '/ samples, / { if ($2 < last) print; last = $2 }' "$T/hot.out"
     hot -P cpu-clock -O "$T/stored"
@@ -375,7 +375,7 @@ P
     read -r inside all <"$T/places"
     ((inside * 2 > all)) || die "only $inside of $all samples are in the program"
     between "$(sed -n 's/^#samples.unknown-function //p' "$T/printed")" "$inside" "$all"
-    # A program that has its names is known.
+    # A program that is not stripped has functions.
     echo go | tool pmcstat -P cpu-clock -O "$T/named" "$HELPERS/hot" own 300 >"$T/hot.out"
     tool pmcstat -R "$T/named" -v -G /dev/null 2>"$T/printed"
     between "$(sed -n 's/^#samples.unknown-function //p' "$T/printed")" 0 $((inside / 2))

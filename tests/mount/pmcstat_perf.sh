@@ -68,7 +68,7 @@ t_a_pattern_matches_the_command_line() {
     refuses 71 'no name or command line of a process matches' pmcstat -t 'service.sh serve --port=98'
 }
 
-t_no_line_for_an_end_without_counts() {
+t_an_exit_without_counts_prints_no_line() {
     mount_pmcfs
     copy_tools
     target_start p
@@ -83,7 +83,7 @@ t_no_line_for_an_end_without_counts() {
     empty awk 'NR > 2 && $1 == 0 && NR == last' last="$(wc -l <"$T/out")" "$T/out"
 }
 
-# columns_of LINES…: value, unit and event of CSV in $T/out.
+# columns_of: prints value, unit and event of the CSV in $T/out.
 columns_of() { cut -d ';' -f 1-3 "$T/out" | sed 's/^[0-9][0-9]*;/N;/' | paste -sd '|'; }
 
 t_x_prints_csv_in_the_columns_of_perf_stat() {
@@ -112,7 +112,7 @@ t_x_prints_csv_in_the_columns_of_perf_stat() {
     is "$(tail -n 1 "$T/out")" '<not supported>,,cycles,0,100.00,,'
 }
 
-# Scripts depend on them: a new key may come, none may go.
+# Scripts depend on the keys: new ones may be added, none may be removed.
 t_the_keys_of_json_stay() {
     mount_pmcfs
     copy_tools
@@ -168,7 +168,7 @@ t_pmcstat_runs_in_each_shell() {
     done
 }
 
-t_of_several_mounts_pmc_is_used() {
+t_a_mount_on_pmc_is_preferred_to_others() {
     mount_pmcfs
     copy_tools
     unset PMC

@@ -4,8 +4,8 @@
 # shellcheck source=tests/mount/tools.sh
 . "${TEST_FILE%/*}/tools.sh"
 
-# touching: a program that touches the given number of pages, then prints its page faults, its CPU time in user mode and
-# in the kernel in milliseconds, and the milliseconds since its start.
+# touching: TOUCHING becomes a command with the arguments PAGES SECONDS. It touches the pages, runs for these seconds of
+# CPU time, and prints its page faults, its milliseconds in user mode and in the kernel, and those since its start.
 touching() {
     cat >"$T/touching.py" <<'P'
 import mmap, resource, sys, time
@@ -20,7 +20,7 @@ P
     TOUCHING=(/usr/bin/python3 -I "$T/touching.py")
 }
 
-# json FILE EXPRESSION: of its lines, all of them valid, as the list d
+# json FILE EXPRESSION: prints the value of a Python expression; d is the list of the file's JSON lines
 json() {
     /usr/bin/python3 -I -c 'import json, sys
 d = [json.loads(line) for line in open(sys.argv[1])]
@@ -143,7 +143,7 @@ t_the_status_is_126_or_127_for_a_command_that_cannot_be_executed() {
     done
 }
 
-# Hardware events here, as in perf stat.
+# Here these are hardware events; perf stat does the same.
 t_unsupported_events_are_left_out() {
     mount_pmcfs
     copy_tools
@@ -164,7 +164,7 @@ t_unsupported_events_are_left_out() {
     refuses 71 'no event "nosuch"' pmcstat -p page-faults,cycles,nosuch true
 }
 
-# Here an interval probably ends together with the command.
+# An interval is likely to expire while the command exits.
 #@ slow plain
 t_the_status_is_not_lost_in_an_interval() {
     mount_pmcfs

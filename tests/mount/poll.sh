@@ -4,7 +4,7 @@
 # shellcheck source=tests/mount/loss_lib.sh
 . "${BASH_SOURCE[0]%/*}/loss_lib.sh"
 
-# Python of looking, with root = the mount, and wait(fd, ms) -> event mask or 0.
+# polling: runs Python as looking() does, with root = the mount, and wait(fd, ms) -> event mask or 0.
 polling() {
     {
         cat <<'P'
@@ -85,7 +85,7 @@ P
     eventually 10 "[[ -e $T/polling ]]"
     tell p faults 100
     sleep 0.2
-    kill -0 $poller || die "told too early"
+    kill -0 $poller || die "woken too early"
     tell p faults 1500 # wherever in these it is read, less than 1000 are left
     wait $poller
 }
@@ -96,24 +96,24 @@ t_release_is_pollhup() {
     polling <<'P'
 import threading
 files = ("ctl", "status", "target", "count", "detail")
-told, ready = {}, threading.Barrier(len(files) + 1)
-def sleeper(name): # asleep in poll when it goes
+masks, ready = {}, threading.Barrier(len(files) + 1)
+def sleeper(name): # sleeps in poll when the PMC is released
     fd = os.open(root + "/a/" + name, os.O_RDONLY)
     os.pread(fd, 4096, 0)
     p = select.poll()
     p.register(fd, select.POLLPRI)
     ready.wait(20)
-    told[name] = [mask for _, mask in p.poll(20000)]
+    masks[name] = [mask for _, mask in p.poll(20000)]
 sleepers = [threading.Thread(target=sleeper, args=(name,)) for name in files]
 [t.start() for t in sleepers]
 late = [os.open(root + "/a/" + name, os.O_RDONLY) for name in files]
 ready.wait(20)
 time.sleep(0.5)
-assert not told, told
+assert not masks, masks
 os.rmdir(root + "/a")
 [t.join() for t in sleepers]
 for name in files:
-    assert told[name] and told[name][0] & select.POLLHUP, (name, told)
+    assert masks[name] and masks[name][0] & select.POLLHUP, (name, masks)
 for fd, name in zip(late, files):
     assert wait(fd, 0) & select.POLLHUP, name + ": polled afterwards"
 P
@@ -167,7 +167,7 @@ assert min(seen.values()) >= 3, seen
 P
 }
 
-t_the_end_of_a_series_wakes_who_polls_it() {
+t_the_end_of_a_series_wakes_a_poller() {
     mount_pmcfs
     target_start p
     pmc a event=page-faults interval=3600000 "target=${PID_OF[p]}"

@@ -4,7 +4,7 @@
 # shellcheck source=tests/mount/sampling_lib.sh
 . "${BASH_SOURCE[0]%/*}/sampling_lib.sh"
 
-# alices NAME SETTINGS…: a PMC of ALICE's on her program p.
+# alices NAME SETTINGS…: creates a PMC of alice with her program p as its target.
 alices() {
     as "$ALICE" mkdir "$M/$1"
     is "$(result_as "$ALICE" write "$M/$1/config" "${*:2} target=${PID_OF[p]}")" ok
@@ -12,11 +12,11 @@ alices() {
 
 # shell_waits SCRIPT: starts a shell p of ALICE that runs the script on command; $1 is the test's directory.
 shell_waits() {
-    rm -f "$T"/{go,told}
-    mkfifo -m 666 "$T"/{go,told}
-    as "$ALICE" sh -c "echo \$\$ >\"\$1/told\"; read -r _ <\"\$1/go\"; $1" sh "$T" &
+    rm -f "$T"/{go,answer}
+    mkfifo -m 666 "$T"/{go,answer}
+    as "$ALICE" sh -c "echo \$\$ >\"\$1/answer\"; read -r _ <\"\$1/go\"; $1" sh "$T" &
     JOB=$!
-    read -r "PID_OF[p]" <"$T/told"
+    read -r "PID_OF[p]" <"$T/answer"
 }
 shell_goes() { echo >"$T/go"; }
 
@@ -47,7 +47,7 @@ t_a_process_that_executes_a_privileged_program_has_not_exited() {
 }
 
 #@ slow plain
-t_a_privileged_program_that_exits_at_once_is_the_reason() {
+t_a_privileged_program_that_exits_at_once_is_the_reason_of_the_detach() {
     mount_pmcfs
     set_id brief /bin/true
     local i
@@ -67,7 +67,7 @@ t_a_privileged_program_that_exits_at_once_is_the_reason() {
     done
 }
 
-# From its exec to its end such a program may take less than a millisecond.
+# Such a program may exit less than a millisecond after its exec.
 #@ slow
 t_a_counting_pmc_reports_a_privileged_program_that_exits_at_once() {
     mount_pmcfs
@@ -91,7 +91,7 @@ t_a_counting_pmc_reports_a_privileged_program_that_exits_at_once() {
     done
 }
 
-# A reload between its records forgets it.
+# Only plain: a reload between the kernel's records about the child forgets the child.
 #@ plain
 t_a_privileged_child_that_exits_at_once_makes_the_count_partial() {
     mount_pmcfs
@@ -124,11 +124,11 @@ t_programs_that_exit_at_once_are_counted_completely() {
 t_a_child_that_executes_a_privileged_program_has_not_exited() {
     mount_pmcfs
     set_id sleeper /bin/sleep
-    shell_waits '"$1/sleeper" 100 & echo $! >"$1/told"; wait'
+    shell_waits '"$1/sleeper" 100 & echo $! >"$1/answer"; wait'
     alices a event=page-faults log-exit=on descendants=on
     alices s event=page-faults period=1 descendants=on
     shell_goes
-    read -r child <"$T/told"
+    read -r child <"$T/answer"
     eventually 5 '[[ $(</proc/$child/comm) == sleeper ]]'
     for name in a s; do
         ctl $name stop
@@ -196,7 +196,7 @@ while i < 100 or (attached < 20 and i < 800):
     child = os.fork()
     if child == 0:
         os.read(ready, 1)
-        time.sleep((i % 50) ** 2 * 2e-6) # an attach takes 1 ms, or some of them
+        time.sleep((i % 50) ** 2 * 2e-6) # an attach takes one or a few milliseconds
         os.execl(program, program, "0.02")
     fd = os.open(target, os.O_WRONLY)
     os.write(go, b"x")
@@ -225,7 +225,7 @@ t_e45_every_kind_of_privileged_program_is_observed_no_further() {
         [[ $kind != caps ]] || setcap cap_net_raw+ep "$T/other$kind"
         target_start "p$kind" "$ALICE"
         pid=${PID_OF[p$kind]}
-        tell "p$kind" run "$HELPERS/target" # setpriv may read everything to the last
+        tell "p$kind" run "$HELPERS/target" # setpriv could read every file until its exec
         PID_OF[p]=$pid
         alices "a$kind" event=page-faults
         tell "p$kind" faults 100

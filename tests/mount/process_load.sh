@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016,SC2154
-# max_events_per_process: how many events are on a process, however they came to be there.
+# max_events_per_process limits the events of a process, however they were attached to it.
 
 # alices NAME EVENTS [SETTINGS…]: creates a PMC of alice with this number of events.
 alices() {
@@ -13,14 +13,14 @@ events() {
     echo "${list#,}" | tr , ' ' | sed 's/ / event=/g'
 }
 
-# hers NAME FILE TEXT: she writes it.
+# hers NAME FILE TEXT: alice writes it; prints the result.
 hers() { result_as "$ALICE" write "$M/$1/$2" "$3"; }
 
 too_many() { # NAME FILE EVENTS
     like "$(cat "$M/$1/error")" "^EDQUOT P11 $2: (one process|a process below the target) would have $3 events, and max_events_per_process allows "
 }
 
-# family: a process of hers, PID_OF[p], with a child, CHILD.
+# family: starts a process of alice, PID_OF[p], with a child, CHILD.
 family() {
     target_start p "$ALICE"
     tell p stay 1
@@ -28,7 +28,7 @@ family() {
     like "$CHILD" '^[0-9]+$'
 }
 
-t_a_set_that_grows_is_asked_about() {
+t_a_set_that_grows_is_checked_against_max_events_per_process() {
     mount_pmcfs -o max_events_per_process=4
     target_start p "$ALICE"
     for i in 1 2 3; do
@@ -135,7 +135,7 @@ while not os.path.exists(sys.argv[1]): time.sleep(0.05)
 os.write(write, b"x")
 os.wait()
 print("reaped", flush=True)
-time.sleep(60)' "$T/go" >"$T/told" &
+time.sleep(60)' "$T/go" >"$T/answer" &
     local top=$! middle bottom
     eventually 10 '[[ $(cat /proc/'$top'/task/'$top'/children) ]]'
     middle=$(xargs <"/proc/$top/task/$top/children")
@@ -144,7 +144,7 @@ time.sleep(60)' "$T/go" >"$T/told" &
     alices a 2 descendants=on
     is "$(hers a target "$middle")" ok
     touch "$T/go"
-    eventually 10 '[[ $(cat "$T/told") == reaped && $(cat /proc/'$top'/task/'$top'/children) == *'"$bottom"'* ]]'
+    eventually 10 '[[ $(cat "$T/answer") == reaped && $(cat /proc/'$top'/task/'$top'/children) == *'"$bottom"'* ]]'
     alices b 2 descendants=on
     is "$(hers b target "$top")" EDQUOT
     too_many b target 4

@@ -7,7 +7,7 @@ installed() {
     cp "$BIN" /usr/local/sbin/pmcfs
 }
 
-# The daemon that serves a directory, wherever it came from.
+# daemon_pid DIRECTORY: the PID of the daemon that serves it.
 daemon_pid() { pgrep -f "pmcfs.* $1( |\$)" | head -1; }
 
 unmount_and_wait() {
@@ -54,7 +54,7 @@ t_a_failure_to_mount_is_one_sentence_and_1() {
     is "$rc $(wc -l <"$T/printed")" "1 1" "without capabilities: $(cat "$T/printed")"
 }
 
-t_it_returns_when_the_tree_is_usable() {
+t_the_command_returns_when_the_tree_is_usable() {
     mkdir "$T/d"
     "$BIN" "$T/d" >"$T/printed" 2>&1
     grep -q interface "$T/d/info/version"
@@ -89,7 +89,7 @@ t_sigint_unmounts() {
     eventually 10 "! mountpoint -q $T/d"
 }
 
-t_through_mount_8() {
+t_mount_8_mounts_it_with_its_usual_options() {
     installed
     mkdir "$T/d"
     mount -t fuse.pmcfs none "$T/d"
@@ -100,7 +100,7 @@ t_through_mount_8() {
     unmount_and_wait "$T/d"
 }
 
-# All that mount(8) lists as independent of the file system, also where it would not hand them on.
+# Every option that mount(8) documents for all file systems, also those that it does not pass on.
 #@ slow
 t_the_options_of_mount_8_are_known() {
     for option in async sync atime noatime diratime nodiratime relatime norelatime strictatime nostrictatime \
@@ -133,7 +133,7 @@ t_a_remount_is_refused_in_a_sentence() {
     unmount_and_wait "$T/d"
 }
 
-t_a_line_of_fstab() {
+t_a_line_of_fstab_mounts_it() {
     installed
     mkdir "$T/d"
     echo "pmcfs $T/d fuse.pmcfs allow_other,default_permissions,nofail 0 0" >"$T/fstab"
@@ -207,7 +207,7 @@ t_check_goes_from_line_to_line_and_names_a_section_once() {
     ! grep using "$T/printed" || die "--check uses nothing"
 }
 
-t_too_large_a_log_is_complained_about_where_it_was_set() {
+t_a_too_large_log_is_reported_at_the_place_of_its_setting() {
     mkdir "$T/d"
     printf '# comment\nnbuffers = 1000\n' >"$T/conf"
     ! "$BIN" --check -c "$T/conf" >"$T/printed" 2>&1 || die "accepted"
@@ -324,7 +324,7 @@ t_no_descriptor_for_a_target_is_emfile_with_both_numbers() {
 }
 
 # With any number of descriptors, no descendant is missed without a message, and none is reported as exited.
-t_nobody_is_missed_for_want_of_a_descriptor() {
+t_no_descendant_is_missed_when_descriptors_run_out() {
     mount_pmcfs
     local free got used printed=0
     bash -c 'for _ in 1 2 3; do (sleep 101 & wait) & done; wait' &

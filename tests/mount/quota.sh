@@ -3,16 +3,16 @@
 
 ALICES=(setpriv --reuid "$ALICE" --regid "$ALICE" --clear-groups --)
 
-# started PROGRAM: the last job has become it
+# started PROGRAM: waits until the last job executes it; STARTED is its PID
 started() {
     STARTED=$!
     eventually 10 "[[ \$(</proc/$STARTED/comm) == $1 ]]"
 }
 
-# all_sleep PID…: these have become sleep
+# all_sleep PID…: waits until all of them execute sleep
 all_sleep() { eventually 30 "[[ \$(cut -d ' ' -f 2,3 $(printf '/proc/%s/stat ' "$@") | sort -u) == '(sleep) S' ]]"; }
 
-# users NAME USER [SETTINGS]: a PMC made by USER
+# users NAME USER [SETTINGS]: creates a PMC as USER
 users() {
     as "$2" mkdir "$M/$1"
     (($# == 2)) || is "$(result_as "$2" write "$M/$1/config" "${*:3}") $(<"$M/$1/error")" "ok ok" "settings of $1"
@@ -27,7 +27,7 @@ bob_continues() {
     as "$BOB" rmdir "$M/bobs"
 }
 
-# hang_start: a file system that does not answer, in $T/hang
+# hang_start: mounts a file system that does not answer (hang.c) on $T/hang
 hang_start() {
     mkdir -m 755 "$T/hang"
     "$HELPERS/hang" "$T/hang" >"$T/asked" &
@@ -58,7 +58,7 @@ os._exit(0)'
 # ---- waits ----
 
 #@ slow
-t_a_thousand_blocked_readers_are_as_many_as_one_may_have() {
+t_a_user_has_a_thousand_waiting_readers_and_the_next_is_edquot() {
     mount_pmcfs
     target_start alice "$ALICE"
     target_start bob "$BOB"
@@ -111,7 +111,8 @@ P
 
 # ---- the daemon's time ----
 
-# flood_start FILE N SETTINGS: alice reads a/FILE as fast as she can; flooder, and TO_FLOOD to end it
+# flood_start FILE N SETTINGS: N threads of alice read a/FILE continuously; flooder is their PID; a line to TO_FLOOD stops
+# them
 flood_start() {
     users a "$ALICE" event=page-faults "${@:3}"
     coproc FLOOD { exec "${ALICES[@]}" "$HELPERS/io" flood "$M/a/$1" "$2"; }
@@ -123,7 +124,7 @@ flood_start() {
 }
 
 #@ slow
-t_a_user_that_asks_all_the_time_stops_nothing_for_others() {
+t_a_user_who_reads_continuously_stops_nothing_for_others() {
     mount_pmcfs
     target_start bob "$BOB"
     users b "$BOB" event=page-faults interval=20 "target=${PID_OF[bob]}"
@@ -175,8 +176,8 @@ t_a_user_at_every_limit_affects_no_other_user() {
     is "$(result_as "$ALICE" write "$M/t/target" "${PID_OF[alice]}")" EDQUOT 'events on one process'
 }
 
-# An open file of somebody in another user namespace holds that namespace: a descriptor of pmcfs.
-t_open_files_from_another_user_namespace_are_descriptors_of_ones_own() {
+# For an open file of a process in another user namespace pmcfs keeps a descriptor of that namespace.
+t_open_files_from_another_user_namespace_are_charged_as_descriptors() {
     need_user_namespaces
     mount_pmcfs -o max_fds_per_user=20
     target_start bob "$BOB"
@@ -214,7 +215,7 @@ sys.stdin.readline()' "$M"; }
 
 # ---- targets that are replaced ----
 
-t_replaced_targets_leave_their_descriptors_once() {
+t_a_replaced_target_frees_its_descriptor_for_the_new_one() {
     local name
     mount_pmcfs -o max_fds_per_user=1
     for name in p q r; do target_start "$name" "$ALICE"; done
@@ -312,7 +313,7 @@ while True: pass' "$T/hang" &
     bob_continues
     kill -KILL "$STARTED"
     as "$ALICE" rmdir "$M/s"
-    is "$(<"$T/asked")" "$asked" 'what was asked of the file system'
+    is "$(<"$T/asked")" "$asked" 'requests to the file system'
 }
 
 t_a_huge_sparse_program_is_sampled() {
@@ -334,7 +335,7 @@ t_a_huge_sparse_program_is_sampled() {
 }
 
 #@ slow
-t_a_fork_bomb_under_descendants_is_somebody_elses_trouble() {
+t_a_fork_bomb_under_descendants_stops_nothing_for_others() {
     mount_pmcfs
     target_start bob "$BOB"
     users a "$ALICE" event=page-faults descendants=on log-exit=on
@@ -405,7 +406,7 @@ t_an_exec_that_never_finishes_delays_nothing() {
     unmount_pmcfs
 }
 
-# hanging_children: PARENT is alice's process with 40 children that never end an exec
+# hanging_children: starts a process of alice, HANGING, with 40 children that never finish an exec
 hanging_children() {
     hang_start
     coproc PARENT { exec "${ALICES[@]}" /usr/bin/python3 -B -I -c '
@@ -422,7 +423,7 @@ sys.stdin.readline()' "$T/hang"; }
 }
 
 #@ slow
-t_children_that_never_end_an_exec_are_asked_about_in_time() {
+t_an_attach_with_children_stuck_in_exec_is_eagain_after_attach_ms() {
     mount_pmcfs -o attach_ms=1000
     hanging_children
     users a "$ALICE" event=page-faults descendants=on
@@ -457,7 +458,6 @@ t_slow_requests_wait_only_for_their_users_slow_requests() {
     between $((${EPOCHREALTIME/./} - began)) 7500000 60000000 "µs of nine writes, four at a time"
 }
 
-#@ slow
 # The kernel takes 20 ms to list 65,536 groups. Alone, because root's opens are counted for a time.
 #@ slow plain alone
 t_openers_with_many_groups_wait_only_for_each_other() {
@@ -497,7 +497,7 @@ times = opened(2)
 for pid in pids: assert os.waitpid(pid, 0)[1] == 0
 print(times)
 P
-    )" 500 1000000 "opens by root beside them"
+    )" 500 1000000 "opens by root at the same time"
 }
 
 t_rows_are_shown_whatever_their_owners_do() {
@@ -601,7 +601,7 @@ t_memory_for_counting_stacks_is_charged_while_they_are_counted() {
 import ctypes, mmap, sys
 libc, page = ctypes.CDLL(None), mmap.mmap(-1, 4096)
 with open(sys.argv[1] + "/target", "w") as f: f.write("self")
-for i in range(20000): # each sample has a stack of its own
+for i in range(20000): # each sample has another stack
     libc.prctl(15, b"%d" % i)
     page.madvise(mmap.MADV_DONTNEED)
     page[0] = 1
@@ -613,13 +613,13 @@ P
         "^${STRERROR[EDQUOT]} [0-9.]+ EDQUOT P11 a/samples.folded: counting the stacks of this log needs [0-9]+ bytes of memory, and max_log_per_user .0 bytes of logs. leaves less: close other files"
 }
 
-# dying_start: PIDS, 60 processes of alice. In an execve one cannot be attached (EAGAIN).
+# dying_start: starts 60 processes of alice, PIDS, and waits for their exec, during which an attach is EAGAIN.
 dying_start() {
     mapfile -t PIDS < <(as "$ALICE" bash -c 'for _ in {1..60}; do sleep 90 >/dev/null & echo $!; done')
     all_sleep "${PIDS[@]}"
 }
 
-# dying_attach NAME: alice attaches 60 processes, which end then; the answer
+# dying_attach NAME: alice attaches 60 processes, which are then killed; prints the result of the attach
 dying_attach() {
     dying_start
     result_as "$ALICE" write "$M/$1/target" "${PIDS[*]}"
@@ -632,7 +632,7 @@ t_targets_that_have_exited_are_charged_until_a_reset() {
     target_start bob "$BOB"
     local detail
     users a "$ALICE" log=off event=page-faults
-    is "$(dying_attach a) $(dying_attach a)" 'ok ok' # 104 of 688 bytes
+    is "$(dying_attach a) $(dying_attach a)" 'ok ok' # the quota is enough for 120 targets, not for 180
     detail=$(grep -v '^#' "$M/a/detail")
     is "$(dying_attach a)" EDQUOT '60 more'
     like "$(<"$M/a/error")" '^EDQUOT P11 target: the memory for 180 targets .*max_log_per_user \(100000 bytes.*reset'

@@ -163,7 +163,7 @@ event="page-faults",index="2",scope="process"} 4'
 }
 
 # Checked by Prometheus's parser, and by promtool if it is installed.
-t_metrics_please_prometheus() {
+t_prometheus_accepts_the_metrics() {
     mount_pmcfs
     mkdir "$M/instances/web"
     pmc a event=page-faults event=task-clock target=cpu0 metrics=cpu
@@ -208,7 +208,7 @@ lines_of() {
         s/^pmcfs_count_total{pmc=\"$1\",event=\"$2\",scope=\"system\",cpu=\"\([0-9]*\)\"} /\1 /p" "$M/metrics.prom"
 }
 
-t_metrics_of_each_cpu() {
+t_metrics_cpu_has_a_line_for_each_cpu() {
     mount_pmcfs -o backend=sim,sim_cpus=4,sim_rows=4
     cpus_of() { lines_of "$@" | cut -d ' ' -f 1 | xargs; }
     added() { lines_of a cycles | awk '{n += $2} END {printf "%d\n", n}'; }
@@ -236,7 +236,7 @@ t_metrics_of_each_cpu() {
     is "$(cpus_of a cycles)" -
 }
 
-t_metrics_of_each_cpu_have_no_place_where_there_are_processes() {
+t_metrics_cpu_is_refused_for_processes() {
     mount_pmcfs
     target_start p
     pmc a event=page-faults "target=${PID_OF[p]}"
@@ -270,7 +270,7 @@ t_one_open_of_the_metrics_is_one_text() {
     between "$(stat -L -c %Y "$M/metrics.prom")" "$before" "$(date +%s)" mtime
 }
 
-t_writing_to_what_only_speaks_is_refused() {
+t_writing_to_a_read_only_file_is_refused() {
     mount_pmcfs
     pmc a event=page-faults
     for file in a/detail a/status a/error a/series counts metrics.prom README info/stats; do

@@ -4,7 +4,7 @@
 # shellcheck source=tests/mount/rights_lib.sh
 . "${BASH_SOURCE[0]%/*}/rights_lib.sh"
 
-# group_run PROGRAM…: a run in the cgroup, as systemd starts one. Its CPU time is added to SPENT_NS.
+# group_run PROGRAM…: runs it in the cgroup, as systemd does, and adds its CPU time to SPENT_NS.
 SPENT_NS=0
 group_run() {
     sh -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$GROUP" "$@" || die "not run: $*"
@@ -39,7 +39,7 @@ t_a_service_that_restarts_keeps_its_count() {
     mkdir "$GROUP"
 }
 
-t_a_cgroup_is_waited_for_with_those_above_it() {
+t_a_cgroup_is_waited_for_with_its_missing_ancestors() {
     cgroup_make
     mount_pmcfs
     pmc a event=page-faults reattach=on "target=cgroup:$GROUP_NAME/x/y/z"
@@ -167,7 +167,7 @@ p.register(fd, select.POLLPRI | select.POLLERR)
 subprocess.run(sys.argv[2:], check=True)
 for _ in range(10):
     if not p.poll(20000):
-        sys.exit("not told")
+        sys.exit("no event")
     text = os.pread(fd, 100, 0).decode().strip()
     if text in ("waiting", "running"):
         print(text)

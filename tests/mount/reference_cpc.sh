@@ -50,7 +50,7 @@ t_c11_ce04_ce11_counting_a_cpu_and_its_threads_at_once() {
     local before
     before=$(count thread)
     is "$(state thread) $(state cpu)" 'running running'
-    ((before < $(count thread))) || die 'the thread does not go on'
+    ((before < $(count thread))) || die 'the thread does not count'
     # And the other way round.
     pmc later event=cycles "target=tid:${PID_OF[p]}"
     is "$(state later) $(state cpu)" 'running running'
@@ -87,13 +87,13 @@ t_cf22_a_restart_loads_the_preset_and_continues() {
     between "$(count a)" 1002000 1004000
 }
 
-t_c18_cf24_the_target_opens_its_own_window() {
+t_c18_cf24_the_target_starts_and_stops_its_pmc() {
     mount_pmcfs -o dirmode=0777
     mkdir -m 700 "$M/a"
     accepted "$M/a/config" event=page-faults autostart=off
     chown "$ALICE" "$M/a"
     local out
-    # The counted process starts and stops it; another one bound it.
+    # The counted process starts and stops the PMC; another process attached it.
     cat >"$T/window.py" <<'P'
 import mmap, os, sys
 ctl = os.open(sys.argv[1] + "/a/ctl", os.O_WRONLY)

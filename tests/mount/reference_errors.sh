@@ -127,7 +127,7 @@ t_x13_e14_e15_e31_the_log_where_there_is_none() {
     accepted "$M/a/config" log=on
     accepted "$M/a/ctl" flush
     accepted "$M/a/samples" hello
-    # A PMC that knows no event yet has a log all the same.
+    # A PMC without an event has a log too.
     pmc b
     accepted "$M/b/samples" hello
 }
@@ -198,7 +198,7 @@ t_e27_illegal_words_and_numbers_of_processes() {
     done
 }
 
-t_e28_taken_back_but_not_attached() {
+t_e28_detaching_a_target_that_is_not_attached() {
     mount_sim
     target_start p
     target_start q

@@ -1,10 +1,10 @@
 # shellcheck shell=bash
-# What the reference_*.sh tests share. Their names carry the ids of tests/reference-ids.
+# Shared by the reference_*.sh tests. Names of tests contain ids of tests/reference-ids.
 
 # The writer in `steady`: empty, or a command such as as $ALICE.
 BY=()
 
-# Everything a refused command could have changed.
+# world: prints everything that a refused command could have changed.
 world() {
     local ctl pmc
     for ctl in "$M"/*/ctl; do
@@ -27,7 +27,7 @@ steady() {
     is "$got" "$1" "writing '$4' to ${3#"$M/"}: errno"
     [[ $3 == "$M"/admin/* ]] || line=${3%/*}/error
     line=$(sed 's/^[0-9.]* //' "$line")
-    [[ $line =~ ^$1\ ($2)\ ([a-z0-9]+/)*${3##*/}:\ .+[^.]$ ]] || die "writing '$4': error says '$line', expected '$1 $2 ${3##*/}: …'"
+    [[ $line =~ ^$1\ ($2)\ ([a-z0-9]+/)*${3##*/}:\ .+[^.]$ ]] || die "writing '$4': error is '$line', expected '$1 $2 ${3##*/}: …'"
     after=$(world)
     is "$after" "$before" "everything after '$4' was refused"
 }
@@ -60,12 +60,12 @@ in_order() {
     local regex at before=0
     for regex in "$@"; do
         at=$(line "$regex")
-        ((at > before)) || die "$regex comes in line $at, not behind line $before of $(cut -c1-200 "$T/log")"
+        ((at > before)) || die "$regex comes in line $at, not after line $before of $(cut -c1-200 "$T/log")"
         before=$at
     done
 }
 
 ended() { eventually 10 "[[ \$(state $1) == exited ]]"; }
 
-# run NAME COMMAND…: it, and not the shell before it, is the target.
+# run NAME COMMAND…: attaches a shell to the PMC, which then executes the command; with start=exec only this is counted.
 run() { sh -c "echo self >'$M/$1/target' && exec \"\$@\"" - "${@:2}"; }

@@ -55,7 +55,7 @@ t_op15_v05_cf21_count_and_config_both_set_the_initial_count() {
     accepted "$M/a/count" 200
     is "$(count a) $(setting a count)" '200 200'
     ctl a start
-    ((200 < $(count a))) || die 'does not go on from the initial count'
+    ((200 < $(count a))) || die 'does not continue from the initial count'
     ctl a stop
     ctl a reset
     is "$(count a)" 200
@@ -125,7 +125,7 @@ t_st2_a_pmc_without_a_target_is_attached_to_the_process_that_starts_it() {
     ((0 < $(count a))) || die 'nothing was counted'
 }
 
-t_st3_e43_never_attached_again_by_itself() {
+t_st3_e43_a_start_does_not_attach_a_lost_target_again() {
     mount_sim
     target_start p
     pmc a event=cycles descendants=on "target=${PID_OF[p]}"
@@ -141,7 +141,7 @@ t_st3_e43_never_attached_again_by_itself() {
     empty cat "$M/a/target" "$M/b/target"
 }
 
-t_st4_active_at_once_in_every_thread() {
+t_st4_a_started_pmc_counts_at_once_in_every_thread() {
     mount_pmcfs
     target_start p
     tell p threads 4
@@ -169,7 +169,7 @@ t_st6_v08_a_system_pmc_keeps_its_count_and_continues() {
     ((before <= $(count a))) || die 'started again from below'
 }
 
-t_x03_starting_the_running_and_stopping_the_stopped() {
+t_x03_starting_a_running_and_stopping_a_stopped_pmc_changes_nothing() {
     mount_sim
     pmc a event=cycles target=cpu0
     local enabled
@@ -271,8 +271,8 @@ assert os.pread(fd, 100, 0)
 p = select.poll()
 p.register(fd, select.POLLPRI)
 open(sys.argv[2], "w").close()
-assert p.poll(20000), "not told"
-assert os.pread(fd, 100, 0) == b"", "told too early"
+assert p.poll(20000), "no event"
+assert os.pread(fd, 100, 0) == b"", "woken too early"
 P
         poller=$!
         eventually 5 '[[ -e $T/$way ]]'
@@ -281,11 +281,11 @@ P
         privileged) tell $way run "$T/suid-target" ;;
         exit) target_end $way ;;
         esac
-        end_within 8 $poller || die "not told of $way"
+        end_within 8 $poller || die "no event for $way"
     done
 }
 
-t_t01_t04_t06_by_option_and_by_file() {
+t_t01_t04_t06_tunables_are_set_by_option_and_by_file() {
     printf '%s\n' 'callchaindepth = 31' 'mincount = none' 'logbuffersize = 32' >"$T/conf"
     mount_pmcfs -c "$T/conf" -o logbuffersize=64,nbuffers=0
     local pair name
@@ -293,8 +293,8 @@ t_t01_t04_t06_by_option_and_by_file() {
         is "$(head -1 "$M/admin/tunables/${pair%=*}")" "${pair#*=}" "$pair"
     done
     # An invalid value is reported and the default is used.
-    grep -q 'mincount' "$T/daemon" || die 'no word about mincount'
-    grep -q 'nbuffers' "$T/daemon" || die 'no word about nbuffers'
+    grep -q 'mincount' "$T/daemon" || die 'no message about mincount'
+    grep -q 'nbuffers' "$T/daemon" || die 'no message about nbuffers'
     for name in callchaindepth logbuffersize nbuffers; do
         is "$(result write "$M/admin/tunables/$name" 32)" EPERM "$name"
         like "$(cat "$M/info/last_error")" "${FAILED}EPERM P32 admin/tunables/$name: "
@@ -308,7 +308,7 @@ t_t06_buffers_too_large_together_get_their_defaults() {
     grep -q 'logbuffersize.*nbuffers\|nbuffers.*logbuffersize' "$T/daemon"
 }
 
-t_t08_t11_t12_sighup_takes_them_from_the_file() {
+t_t08_t11_t12_sighup_takes_tunables_from_the_file() {
     printf '%s\n' 'mincount = 5' 'unprivileged_syspmcs = 1' 'unprivileged_proc_debug = 0' 'nbuffers = 7' >"$T/conf"
     : >"$T/empty"
     cp "$T/empty" "$T/used"

@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2016,SC2034
 # The log and sampling of hwpmc (OP, F, ST, V, T), the records of pmclog (L) and libpctx's events
-# (CX). What FreeBSD's own tests ask of the log beyond them is in reference_tests.sh.
+# (CX). Further cases of FreeBSD's own tests are in reference_tests.sh.
 # shellcheck source=tests/mount/reference_lib.sh
 . "${BASH_SOURCE[0]%/*}/reference_lib.sh"
 
@@ -48,7 +48,7 @@ t_op01_b12_a_log_starts_stops_and_starts_again() {
     is "$(xargs <"$T/log")" 'user text=one close user text=three'
 }
 
-# least_sum N: the least sum of switch records of one thread; values right after a reload are missing.
+# least_sum N: the least sum of switch records of one thread: under asan 0, because values right after a reload are missing.
 least_sum() {
     [[ $VARIANT == asan ]] && echo 0 || echo "$1"
 }
@@ -72,7 +72,7 @@ t_op03_b10_a_closed_log_has_its_last_record() {
     tell p faults 10
     target_end p
     ended b
-    is "$(log b | tail -1 | cut -d' ' -f2)" close 'nothing comes behind it'
+    is "$(log b | tail -1 | cut -d' ' -f2)" close 'nothing comes after it'
 }
 
 t_op04_l13_a_record_of_the_users_has_its_time_and_text() {
@@ -192,14 +192,14 @@ t_t08_a_small_period_is_raised_and_shown_in_status() {
     accepted "$M/admin/tunables/mincount" 20000
     accepted "$M/a/config" period=30000
     unlike "$(status a sampling)" mincount
-    # Each fault may be wanted.
+    # mincount does not apply to page faults.
     pmc b event=page-faults period=1
     unlike "$(status b sampling)" mincount
 }
 
 # ---- libpctx ----
 
-# A program of threads that executes something that is not there, then something that is.
+# changing NAME: runs a program with threads as the target of the PMC. Two of its execs fail, the third succeeds.
 changing() {
     cat >"$T/changing.py" <<'P'
 import os, sys, threading, time
@@ -233,10 +233,10 @@ t_cx3_l07_l09_l11_l12_each_event_has_its_record() {
     is "$(of detach "pid=$pid" reason=exited <"$T/log" | wc -l)" 1
 }
 
-# As below: not where a reload comes between.
+# Only plain: threads that exit during a reload share one line with pid=-.
 #@ plain
 t_cx6_threads_end_before_the_exec_that_succeeds() {
-    exits_are_logged || skip 'the kernel does not tell last values'
+    exits_are_logged || skip 'the kernel does not report last values'
     with_tracefs
     mount_pmcfs
     pmc a event=page-faults log-csw=on descendants=on
@@ -246,7 +246,7 @@ t_cx6_threads_end_before_the_exec_that_succeeds() {
     # Failed execs are not logged, and all threads continue.
     is "$(of exec "pid=$pid" <"$T/log" | wc -l)" 1 'execs'
     is "$(sed "/ exec pid=$pid /q" "$T/log" | of csw "pid=$pid" last=yes | wc -l)" 3 'threads that ended before'
-    [[ $(sed "1,/ exec pid=$pid /d" "$T/log" | of csw "pid=$pid" "tid=$pid") ]] || die 'the one thread does not go on'
+    [[ $(sed "1,/ exec pid=$pid /d" "$T/log" | of csw "pid=$pid" "tid=$pid") ]] || die 'the one thread does not continue'
     is "$(sed "1,/ exec pid=$pid /d" "$T/log" | of csw "pid=$pid" last=yes | wc -l)" 1
 }
 
@@ -254,10 +254,10 @@ exits_are_logged() {
     python3 -c 'import os, sys; sys.exit(tuple(map(int, os.uname().release.split(".")[:2])) < (6, 16))'
 }
 
-# Threads that exit during a reload share one line with pid=- and exact=no.
+# Only plain: threads that exit during a reload share one line with pid=- and exact=no.
 #@ plain
 t_cx7_l19_threads_end_before_their_process() {
-    exits_are_logged || skip 'the kernel does not tell last values'
+    exits_are_logged || skip 'the kernel does not report last values'
     with_tracefs
     mount_pmcfs
     target_start p
@@ -268,11 +268,11 @@ t_cx7_l19_threads_end_before_their_process() {
     ended a
     log a >"$T/log"
     is "$(sed '/ exit pid=/q' "$T/log" | of csw last=yes | wc -l)" 4 'threads that ended before'
-    is "$(sed '1,/ exit pid=/d' "$T/log" | of csw | grep -v 'pid=-')" '' 'steps behind it'
+    is "$(sed '1,/ exit pid=/d' "$T/log" | of csw | grep -v 'pid=-')" '' 'steps after it'
     in_order ' csw .* last=yes' ' exit pid=' ' detach .* reason=exited'
 }
 
-t_cx8_a_fork_that_fails_is_none_and_a_child_is_one() {
+t_cx8_a_failed_fork_is_not_logged_and_a_child_is_logged_once() {
     mount_pmcfs
     pmc a event=page-faults descendants=on log-exit=on
     chmod 777 "$M/a"

@@ -8,7 +8,7 @@ t_pm01_a_group_may_read_and_a_missing_pmu_is_reported() {
     is "$(stat -c %a "$M")" 750
     mkdir "$M/a"
     chmod 750 "$M/a"
-    # While its group is another one the readers are among the others (and pmcfs looks at the opener).
+    # While the PMC has another group, readers get the bits of others, and pmcfs checks the opener.
     is "$(stat -c %a "$M/a" "$M/a/count" "$M/a/config" | xargs)" '751 644 640'
     accepted "$M/a/config" event=page-faults count=7
     accepted "$M/admin/tunables/rootmode" 0755
@@ -84,7 +84,7 @@ t_pm11_pm13_pm15_a_counter_that_is_not_set_up() {
     steady EINVAL X17 "$M/a/ctl" setup
 }
 
-# moment NAME: CLOCK_MONOTONIC and the time stamp at one moment.
+# moment NAME: prints CLOCK_MONOTONIC and the time stamp counter at one moment.
 moment() { sed -n '1s/# time_ns \([0-9]*\) tsc \([0-9]*\)$/\1 \2/p' "$M/$1/detail"; }
 
 t_pm14_h12_the_time_stamp_and_its_rate() {

@@ -10,7 +10,7 @@ t_h03_h04_scope_and_use_are_independent() {
     is "$(cat "$M/a/mode") $(status a scope)" 'process-counting process'
     pmc b event=cycles target=cpu1
     is "$(cat "$M/b/mode") $(status b scope)" 'system-counting system'
-    # The one counts while its target runs; the other needs none.
+    # A process PMC counts while its target runs; a system PMC needs no process.
     is "$(count a)" 0
     between "$(count b)" 1 1000000000000
 }
@@ -23,7 +23,7 @@ t_h06_one_owner_mixes_scopes_and_many_owners_are_there_at_once() {
     as "$ALICE" mkdir "$M/d"
     is "$(result_as "$ALICE" write "$M/d/config" event=cycles)" ok
     is "$(dispositions | tr ' ' '\n' | sort | xargs)" 'FREE STANDALONE THREAD THREAD'
-    # The other owner's is on the row of one of these.
+    # Alice's PMC shares the row of one of them.
     is "$(awk '$1 == 0 { print $7 }' "$M/info/rows" | sort | xargs)" '0 1 1 2'
 }
 
@@ -193,7 +193,7 @@ t_op06_the_drivers_numbers_follow_what_happens() {
     between "$(grew buffer_requests)" 300 100000
 }
 
-# Without memory nothing is kept for a reload.
+# Only plain: without memory for records nothing is saved for a reload.
 #@ plain
 t_b04_records_that_a_log_without_memory_refuses_are_counted() {
     mount_pmcfs -o max_log_per_user=600

@@ -123,13 +123,13 @@ t_records_after_a_refused_start_survive_the_worker() {
     like "$(timeout 40 grep -m 1 -o 'text=n.*' "$M/a/samples")" text=n1
 }
 
-t_a_poller_that_sleeps_hears_of_a_change_that_a_later_worker_makes() {
+t_a_sleeping_poller_is_woken_by_a_change_in_a_later_worker() {
     SUPERVISED=1 mount_pmcfs
     target_start p
     pmc a event=page-faults "target=${PID_OF[p]}"
     python3 - "$M/a/ctl" >"$T/woken" <<'P' &
 import select, signal, sys
-signal.alarm(60)  # it hears of the change, or it sleeps for ever
+signal.alarm(60)  # instead of sleeping for ever
 f = open(sys.argv[1])
 f.read()
 p = select.poll()
@@ -165,9 +165,9 @@ t_a_request_that_is_interrupted_before_a_worker_dies_returns() {
     end_within 5 $reader || is $? 143
 }
 
-# Each has no stack left as it crashes.
+# Each worker crashes by a stack overflow.
 #@ reload
-t_a_request_that_crashes_every_worker_is_answered_eio_and_the_mount_lives_on() {
+t_a_request_that_crashes_every_worker_is_eio_and_the_mount_continues() {
     SUPERVISED=1 mount_pmcfs
     pmc a event=page-faults count=7
     is "$(result write "$M/a/ctl" debug-crash)" EIO
@@ -220,7 +220,7 @@ t_a_program_that_does_not_start_changes_nothing() {
     like "$(cat "$T/daemon")" 'upgrade refused, this program continues: the new program does not start'
     is "$(count a) $(stat_value restarts)" '7 0'
     echo >"$T/conf"
-    ! "$BIN" --check --resume=9 "$M" 9<"$T/conf" 2>"$T/printed" || die "it would go on with another version's"
+    ! "$BIN" --check --resume=9 "$M" 9<"$T/conf" 2>"$T/printed" || die "it would continue with the state of another version"
     like "$(cat "$T/printed")" 'this version cannot continue'
     "$BIN" --upgrade "$M"
     is "$(count a)" 7
@@ -258,7 +258,7 @@ t_a_program_that_is_not_pmcfs_replaces_nothing() {
     done
 }
 
-# The asker reads no file of the tree, which a stopped worker would not answer.
+# The program that requests an upgrade reads no file of the tree, because a stopped worker would not answer.
 t_an_upgrade_replaces_a_stopped_worker() {
     SUPERVISED=1 mount_pmcfs
     pmc a event=page-faults count=7
@@ -358,7 +358,7 @@ t_a_worker_that_is_stopped_holds_up_requests_and_nothing_else() {
     is "$(stat_value restarts)" 0
 }
 
-t_one_process_serves_with_the_option() {
+t_with_the_option_single_one_process_serves() {
     mount_pmcfs -o single
     is "$(worker)" ''
     pmc a event=page-faults

@@ -1,12 +1,12 @@
 # shellcheck shell=bash disable=SC2016,SC2034,SC2154
-# Access: each rule of access where it holds, and where it refuses.
+# Rights: each rule with cases that it allows and cases that it refuses.
 
 # shellcheck source=tests/mount/rights_lib.sh
 . "${BASH_SOURCE[0]%/*}/rights_lib.sh"
 
 # ---- attach: the kernel's answer, for openers and targets of all kinds ----
 
-t_a_users_own_process_and_nobody_elses() {
+t_a_user_may_attach_only_to_processes_of_ones_own() {
     mount_pmcfs
     target_start mine "$ALICE"
     target_start bobs "$BOB"
@@ -17,7 +17,7 @@ t_a_users_own_process_and_nobody_elses() {
     may_not as "$ALICE" -- roots
 }
 
-t_the_same_user_with_another_group_is_another() {
+t_a_process_of_the_same_user_in_another_group_is_refused() {
     mount_pmcfs
     target_by other setpriv --reuid "$ALICE" --regid "$BOB" --clear-groups -- "$HELPERS/target"
     alices a event=page-faults
@@ -83,7 +83,7 @@ t_uid_0_of_a_container_observes_its_like_and_not_the_hosts_root() {
     is "$(result_by "${CONTAINED[@]}" -- write "$M/a/target" cpu0)" EPERM
 }
 
-t_programs_with_more_rights_than_their_user_are_not_the_users() {
+t_programs_with_more_rights_than_their_user_are_refused() {
     mount_pmcfs
     set_id suid "$HELPERS/target"
     set_id sgid "$HELPERS/target" 2755
@@ -92,7 +92,7 @@ t_programs_with_more_rights_than_their_user_are_not_the_users() {
     setcap cap_net_raw+ep "$T/caps"
     alices a event=page-faults
     for kind in suid sgid unreadable caps; do
-        # Between them a shell: setpriv itself may read everything to the last.
+        # A shell executes the program, because setpriv could read every file until its exec.
         target_by $kind setpriv --reuid "$ALICE" --regid "$ALICE" --clear-groups -- sh -c "exec $T/$kind"
         may_not as "$ALICE" -- $kind
     done
@@ -150,7 +150,7 @@ t_a_set_uid_program_that_prints_into_a_descriptor_does_what_its_user_may() {
     target_start mine "$ALICE"
     target_start bobs "$BOB"
     alices a event=page-faults
-    # printed FILE TEXT: alice opens it, a program that is root's writes.
+    # printed FILE TEXT: alice opens the file, and a set-user-ID program writes to it.
     printed() { as "$ALICE" sh -c "exec 5>'$M/a/$1'; exec '$T/io' fd 5 '$2'" || :; }
     for text in "target=${PID_OF[bobs]}" target=cpu0 'mode=SC target=all' kernel=on event=cycles:k \
         'mode=SS freq=99 target=cpu0'; do
@@ -343,7 +343,7 @@ t_c21_cs09_ce03_unprivileged_kernel_opens_kernel_mode_and_nothing_else() {
     is "$(result_as "$ALICE" write "$M/b/event" cycles:k)" EPERM
 }
 
-t_dirmode_bounds_what_mkdir_asks_for_and_not_chmod() {
+t_dirmode_limits_the_mode_of_mkdir_and_not_of_chmod() {
     mount_pmcfs -o dirmode=0750
     (umask 0 && as "$ALICE" mkdir "$M/a" && as "$ALICE" mkdir -m 711 "$M/b")
     is "$(stat -c %a "$M/a" "$M/b" | xargs)" '750 711'
@@ -359,7 +359,7 @@ t_dirmode_bounds_what_mkdir_asks_for_and_not_chmod() {
     is "$(stat -c %a "$M/d/event" "$M/d/status" | xargs)" '604 404'
 }
 
-t_rootmode_is_who_may_make_pmcs() {
+t_rootmode_decides_who_may_create_pmcs() {
     mount_pmcfs -o rootmode=0755
     fails_with EACCES "as $ALICE mkdir $M/a"
     mkdir "$M/a"
@@ -391,7 +391,7 @@ t_pm13_readers_read_counts_and_write_nothing() {
     # 1002 is in no such group.
     fails_with EACCES "as 1002 cat $M/a/count"
     empty as 1002 cat "$M/counts"
-    # A member by its supplementary groups is one too.
+    # Supplementary groups count too.
     fails_with EACCES "setpriv --reuid 1002 --regid 1002 --groups $BOB -- cat $M/a/ctl"
     setpriv --reuid 1002 --regid 1002 --groups "$BOB" -- cat "$M/a/count" >/dev/null
 }
@@ -424,7 +424,7 @@ t_cgroups_are_named_from_the_writers_own_root() {
     mkdir "$GROUP/inner" "$GROUP/inner/below"
     mount_pmcfs
     pmc a event=context-switches
-    # inside WORD: written by a process with the root GROUP/inner.
+    # inside WORD: a process whose cgroup root is GROUP/inner writes it to target.
     inside() {
         sh -c 'echo $$ >"$1/cgroup.procs"; shift; exec unshare --cgroup "$@"' sh "$GROUP/inner" \
             "$HELPERS/io" write "$M/a/target" "$1" || :
@@ -442,7 +442,7 @@ t_cgroups_are_named_from_the_writers_own_root() {
 
 # Moves a process between two cgroups, where the path of one contains the path of the other.
 #@ slow
-t_the_root_of_a_namespace_is_known_whoever_moves() {
+t_a_process_that_is_moved_names_no_cgroup_outside_its_namespace() {
     cgroup_make
     mkdir -p "$GROUP/victim" "$GROUP/box/p/q" "$GROUP/box$GROUP_NAME/box/p/q"
     mount_pmcfs
@@ -473,7 +473,7 @@ P
     empty cat "$M/a/target"
 }
 
-t_cgroup_paths_follow_nothing() {
+t_cgroup_paths_follow_no_links_and_no_mounts() {
     cgroup_make
     mkdir "$GROUP/over" "$GROUP/other"
     mount -t tmpfs tmpfs "$GROUP/over"

@@ -1,15 +1,15 @@
 # shellcheck shell=bash disable=SC2034
-# What the tests of rights share: actors with other user ids, capabilities and user namespaces.
+# Shared by the tests of rights: processes with other user ids, capabilities and user namespaces.
 
 # uid 0 with what containers usually leave it.
 KEPT=+chown,+dac_override,+fsetid,+fowner,+mknod,+net_raw,+setgid,+setuid,+setfcap,+setpcap
 KEPT+=,+net_bind_service,+sys_chroot,+kill,+audit_write
 CONTAINED=(setpriv --inh-caps=-all --bounding-set "-all,$KEPT")
 
-# with CAPABILITY: uid 1000 that has this one.
+# with CAPABILITY: WITH becomes a prefix for uid 1000 with this capability.
 with() { WITH=(setpriv --reuid "$ALICE" --regid "$ALICE" --clear-groups --inh-caps "+$1" --ambient-caps "+$1"); }
 
-# alices NAME [SETTINGS]: a PMC made by alice
+# alices NAME [SETTINGS]: creates a PMC as alice
 alices() {
     as "$ALICE" mkdir "$M/$1"
     (($# == 1)) || is "$(result_as "$ALICE" write "$M/$1/config" "${*:2}")" ok "settings of $1"
@@ -32,7 +32,7 @@ user_namespace() {
         nsenter --user --preserve-credentials --target "${PID_OF[boxed]}" "${POWERLESS[@]}" "$HELPERS/target"
 }
 
-# may COMMAND… -- NAME: the target may be attached to PMC a by COMMAND; refused it is with E40 and why.
+# may COMMAND… -- NAME: COMMAND can attach the target NAME to PMC a. may_not: the attach is refused with E40.
 may() {
     is "$(result_by "${@:1:$#-1}" write "$M/a/target" "${PID_OF[${!#}]}")" ok "attach to ${!#} by $1"
     is "$(cat "$M/a/target")" "${PID_OF[${!#}]}"
@@ -47,7 +47,7 @@ may_not() {
     empty cat "$M/a/target"
 }
 
-# cgroup_make: one of the test's own, gone with it; its directory in GROUP, its name in GROUP_NAME.
+# cgroup_make: creates a cgroup for the test, and removes it at its end. GROUP is its directory, GROUP_NAME its name.
 cgroup_make() {
     with_cgroup2
     GROUP=$(mktemp -d "$CGROUP_ROOT/pmcfs-XXXXXX" 2>/dev/null) || skip "cgroups cannot be made here"

@@ -122,7 +122,7 @@ P
     between "$(find "/proc/$DAEMON/fd" -type l | wc -l)" 1 "$fds" "descriptors"
 }
 
-# What somebody wrote cannot be taken for something else, nor move the reader's terminal.
+# A user's words are escaped in sentences: they cannot look like other words, and contain no terminal commands.
 t_words_in_sentences_do_not_look_alike() {
     mount_pmcfs
     mkdir "$M/a"
@@ -137,9 +137,9 @@ t_words_in_sentences_do_not_look_alike() {
     like "$(cat "$M/info/last_error")" '"x\\042\\134y"'
 }
 
-# The answer comes when the work looks the next time, and nothing is attached.
+# An attach checks from time to time whether its writer was killed; then it attaches nothing.
 #@ slow
-t_a_long_attach_hears_of_its_writers_signal() {
+t_a_long_attach_stops_when_its_writer_is_killed() {
     mount_pmcfs
     for i in 1 2 3 4 5 6; do
         target_start "p$i"

@@ -15,7 +15,7 @@ t_h05_info_rows_has_a_line_per_cpu_and_row() {
     like "$(cat "$M/info/npmc")" '^[0-9]+$'
 }
 
-# row_end PMC: the flags and the reload count where it is the oldest.
+# row_end PMC: flags and reload count of the row on CPU 0 that shows this PMC.
 row_end() { awk -v pmc="$1" '$1 == 0 && $8 == pmc { print $12, $13 }' "$M/info/rows"; }
 
 t_info_rows_has_flags_and_the_reload_count() {
@@ -38,7 +38,7 @@ t_strict_rows_refuse_as_hwpmc_does() {
     refused EINVAL E19 "$M/a5/event" cycles
 }
 
-t_strict_rows_act_from_when_they_are_written() {
+t_strict_rows_apply_to_later_commands() {
     mount_sim sim_cpus=1,sim_rows=2
     sleep 60 &
     pmc a event=cycles row=0 "target=$!"
@@ -83,7 +83,7 @@ t_rows_hide_pmcs_that_the_reader_may_not_read() {
     grep -q other "$T/rows"
 }
 
-t_rows_name_the_maker_as_the_reader_knows_it() {
+t_rows_show_the_creators_pid_in_the_readers_namespace() {
     mount_sim
     pmc a event=cycles
     is "$(row 0 0 pid)" - 'mkdir(1) is gone'
@@ -127,7 +127,7 @@ t_probing_again_is_harmless() {
     is "$(cat "$M/info/rows")" "$before"
 }
 
-t_lost_hardware_is_seen() {
+t_lost_hardware_is_eio_and_state_lost() {
     mount_sim sim_cpus=4,sim_rows=4,sim_lose_after_ms=1500
     pmc a event=cycles mode=SC target=cpu0
     eventually 10 '! cat "$M/a/count" >/dev/null 2>&1'

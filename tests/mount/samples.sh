@@ -4,7 +4,7 @@
 # shellcheck source=tests/mount/loss_lib.sh
 . "${BASH_SOURCE[0]%/*}/loss_lib.sh"
 
-# A sampler on a running target.
+# sampler [SETTINGS…]: creates a sampling PMC a with a running target.
 sampler() {
     target_start p
     pmc a event=cpu-clock freq=100 "$@" "target=${PID_OF[p]}"
@@ -50,7 +50,7 @@ t_the_log_of_a_counting_pmc_ends_after_stop() {
     like "$(head -1 "$T/log")" ' class=software event=page-faults '
 }
 
-t_the_moment_of_the_first_line_is_one() {
+t_the_first_line_has_both_clocks_of_one_moment() {
     mount_pmcfs
     pmc a
     read -r line <"$M/a/samples"
@@ -58,8 +58,9 @@ t_the_moment_of_the_first_line_is_one() {
 import sys, time
 words = sys.argv[1].split()
 mono, real = float(words[0]), float([w for w in words if w.startswith("realtime=")][0][9:])
-off = (time.time() - time.monotonic()) - (real - mono)
-assert abs(off) < 0.01, off
+# The least of several differences: this program may lose its CPU between two clocks.
+off = min(abs((time.time() - time.monotonic()) - (real - mono)) for _ in range(100))
+assert off < 0.01, off
 assert mono <= time.monotonic()
 P
 }
@@ -280,7 +281,7 @@ P
     is "$(so_far a | sed -n 's/.* user text=//p' | LC_ALL=C awk '{ print length($0) }' | xargs)" "32771 32771"
 }
 
-t_it_opens_for_one_thing_only() {
+t_samples_opens_for_reading_or_writing_and_not_both() {
     mount_pmcfs
     quiet
     for name in samples samples.perf; do

@@ -7,8 +7,8 @@
 
 # ---- how many ----
 
-# per_time NAME NS: a sample for each NS that the clock itself counted. A timer that is late, where others have
-# the CPU, makes one sample of several periods.
+# per_time NAME NS: there is one sample for each NS that the clock event counted. If others have the CPU, a late timer
+# gives one sample for several periods.
 per_time() {
     local wanted
     wanted=$(($(value "$1") / $2))
@@ -16,7 +16,7 @@ per_time() {
         "samples at $2 ns of $(value "$1") ns"
 }
 
-# Addresses in the log are made places in the file by its map-in, and compared with nm.
+# Places in the file are computed from the addresses in the log and its map-in records, and compared with nm.
 #@ alone slow
 t_five_seconds_are_five_thousand_samples_in_the_hot_function() {
     mount_pmcfs
@@ -74,7 +74,7 @@ t_l04_every_page_fault_is_a_sample() {
 }
 
 #@ slow
-t_a_clock_is_not_faster_than_100_us_but_for_the_superuser() {
+t_a_clock_is_not_faster_than_100_us_except_for_the_superuser() {
     mount_pmcfs
     target_start p "$ALICE"
     local event
@@ -154,7 +154,7 @@ t_a_set_of_different_kinds_samples_each() {
     reader=$!
     tell p faults 5000
     tell p sleep 1500
-    eventually 5 'grep -q "^State:.S" "/proc/${PID_OF[p]}/status"' # its answer was not its last word
+    eventually 5 'grep -q "^State:.S" "/proc/${PID_OF[p]}/status"' # it runs a little after its answer
     ctl a stop
     wait "$reader"
     # Such a clock samples as often as the kernel allows: it is throttled, or not; nothing else of the set is.
@@ -204,8 +204,8 @@ t_descendants_present_and_later_are_sampled() {
     each_is_a_sample a
     between "$(of a samples "pid=$stayer")" 80 140 "of the child that was there"
     is "$(found a pid | wc -w)" 8 "processes"
-    is "$(of a fork "pid=${PID_OF[p]}")" 6 "forks told"
-    is "$(of a exit)" 6 "exits told"
+    is "$(of a fork "pid=${PID_OF[p]}")" 6 "forks"
+    is "$(of a exit)" 6 "exits"
 }
 
 t_a_hundred_children_lose_nothing() {
@@ -215,7 +215,7 @@ t_a_hundred_children_lose_nothing() {
     eventually 10 '[[ $(state a) == exited ]]'
     each_is_a_sample a
     between "$(found a pid | wc -w)" 101 103 "processes"
-    between "$(of a exec)" 101 103 "execs told"
+    between "$(of a exec)" 101 103 "execs"
 }
 
 t_targets_come_and_go_while_it_runs() {
@@ -267,7 +267,7 @@ t_every_fault_of_the_machine_is_a_sample() {
     pmc a event=page-faults period=1 mode=system-sampling target=all
     tell p faults 2000
     ctl a stop
-    each_is_logged a 1 # kernels forget some where events of others come and go
+    each_is_logged a 1 # the kernel loses some while events of others open and close
     between "$(value a)" 2000 100000000
     # the lost record may have belonged to one program
     (($(status a kernel_lost))) ||

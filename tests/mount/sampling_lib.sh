@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What the sampling*.sh tests share: programs with a hot function, and counting the lines of a log.
+# Shared by the sampling*.sh tests: programs with a hot function, and counting the lines of a log.
 
 # hot_start NAME MS: starts a hot.c that will be busy for MS; PID_OF[NAME] is its PID.
 hot_start() {
@@ -11,7 +11,7 @@ log() {
     timeout 30 cat "$M/$1/samples" >"$T/$1.log" || die "samples of $1 does not end"
 }
 
-# of NAME TYPE [KEY=VALUE]: how many lines of this type (samples: with and without a call chain).
+# of NAME TYPE [KEY=VALUE]: the number of lines of a type (with this field). The type samples is sample and callchain.
 of() {
     awk -v type="$2" -v only="${3:-}" '
         ($2 == type || type == "samples" && ($2 == "sample" || $2 == "callchain")) &&
@@ -19,7 +19,7 @@ of() {
         END { print n + 0 }' "$T/$1.log"
 }
 
-# What occurs under KEY in the samples, each once, in one line.
+# found NAME KEY: the different values of KEY in the samples, in one line.
 found() {
     awk -v key="$2=" '$2 == "sample" || $2 == "callchain" {
         for (i = 3; i <= NF; i++)
@@ -51,8 +51,8 @@ each_is_logged() {
     between "$(of "$1" samples)" "$((all - (lost < all ? lost : all)))" "$all" "samples, of which $lost may be lost"
 }
 
-# pinned NAME CPU: all its threads stay there.
+# pinned NAME CPU: pins all threads of the program to this CPU.
 pinned() { taskset -apc "$2" "${PID_OF[$1]}" >/dev/null; }
 
-# pmc_on NAME SETTINGS…: on the program p.
+# pmc_on NAME SETTINGS…: creates a PMC with the program p as its target.
 pmc_on() { pmc "$@" "target=${PID_OF[p]}"; }

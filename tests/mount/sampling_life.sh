@@ -7,7 +7,7 @@
 # frames NAME: a line per call chain, its frames separated by blanks, the innermost first.
 frames() { sed -n 's/.* callchain .* ips=//p' "$T/$1.log" | tr , ' '; }
 
-# chains NAME AWK-CONDITION: how many call chains it is true of.
+# chains NAME AWK-CONDITION: the number of call chains for which it is true.
 chains() { frames "$1" | awk "$2 { n++ } END { print n + 0 }"; }
 
 # ---- call chains ----
@@ -71,7 +71,7 @@ t_a_chain_is_as_deep_as_asked() {
 
 # ---- hidden samples ----
 
-# alices NAME SETTINGS…: her PMC on her program p.
+# alices NAME SETTINGS…: creates a PMC of alice with her program p as its target.
 alices() {
     [[ ${PID_OF[p]:-} ]] || target_start p "$ALICE"
     as "$ALICE" mkdir "$M/$1"
@@ -94,7 +94,7 @@ t_frames_of_the_kernel_are_cut() {
     between "$(chains b '/k:/')" 1 100000 "that the superuser sees"
 }
 
-t_who_may_not_see_the_kernel_adds_nobody_to_a_recording_that_shows_it() {
+t_a_user_without_kernel_mode_adds_no_target_to_a_recording_that_shows_it() {
     mount_pmcfs -o dirmode=0777
     target_start p "$ALICE"
     target_start q "$ALICE"
@@ -263,7 +263,7 @@ t_steps_and_exits_of_a_sampler_have_no_count() {
 #@ alone
 t_the_samples_of_each_process_are_its_exact_exit() {
     python3 -c 'import os, sys; sys.exit(tuple(map(int, os.uname().release.split(".")[:2])) < (6, 16))' ||
-        skip "the kernel does not tell last values"
+        skip "the kernel does not report last values"
     with_tracefs
     mount_pmcfs
     pmc a event=page-faults period=1 descendants=on start=exec
@@ -274,9 +274,9 @@ t_the_samples_of_each_process_are_its_exact_exit() {
     each_is_a_sample a
     log b
     awk '$2 == "sample" { print $3 }' "$T/a.log" | sort | uniq -c | awk '{ print $2, "count=" $1 }' >"$T/sampled"
-    awk '$2 == "exit" && $5 == "exact=yes" { print $3, $4 }' "$T/b.log" | sort >"$T/told"
-    between "$(wc -l <"$T/told")" 101 103
-    diff "$T/sampled" "$T/told" >&2
+    awk '$2 == "exit" && $5 == "exact=yes" { print $3, $4 }' "$T/b.log" | sort >"$T/exits"
+    between "$(wc -l <"$T/exits")" 101 103
+    diff "$T/sampled" "$T/exits" >&2
 }
 
 # ---- memory ----

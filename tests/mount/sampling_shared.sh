@@ -4,7 +4,7 @@
 # shellcheck source=tests/mount/sampling_lib.sh
 . "${BASH_SOURCE[0]%/*}/sampling_lib.sh"
 
-# The kernel prepares such a sample once for all that want it, with one's id for all.
+# The kernel prepares a sample of a software event once for all its events, with the id of one of them.
 #@ slow
 t_all_samplers_of_one_event_get_every_sample() {
     mount_pmcfs
@@ -58,7 +58,7 @@ t_a_program_and_a_cpu_are_sampled_for_the_same_event() {
         ctl $name stop
     done
     each_is_a_sample a
-    each_is_logged s 1 # kernels forget some where events of others come and go
+    each_is_logged s 1 # the kernel loses some while events of others open and close
     log b
     is "$(of b samples event=page-faults)" "$(value b page-faults)"
 }
@@ -73,7 +73,7 @@ t_a_sample_that_could_belong_to_two_events_is_counted_as_lost() {
         ctl $name stop
         log $name
         is "$(($(of $name samples) + $(status $name kernel_lost)))" \
-            "$(($(value $name page-faults) + $(value $name context-switches)))" "$name: told and lost"
+            "$(($(value $name page-faults) + $(value $name context-switches)))" "$name: samples and losses"
     done
 }
 

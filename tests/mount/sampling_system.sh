@@ -4,7 +4,7 @@
 # shellcheck source=tests/mount/sampling_lib.sh
 . "${BASH_SOURCE[0]%/*}/sampling_lib.sh"
 
-# hot_start_on CPU NAME: a hot.c that has executed on that CPU, and may run on no other.
+# hot_start_on CPU NAME: starts a hot.c that executes on that CPU, and may run on no other.
 hot_start_on() {
     mkdir "$T/bin-$2"
     printf '#!/bin/sh\nexec taskset -c %s "%s" "$@"\n' "$1" "$HELPERS/hot" >"$T/bin-$2/hot"
@@ -90,7 +90,7 @@ t_forks_and_exits_on_other_cpus_are_logged_once() {
 }
 
 #@ slow
-t_who_executed_while_a_cpu_was_not_sampled_has_its_name() {
+t_a_program_that_executed_while_a_cpu_was_not_sampled_has_its_name() {
     (($(nproc) > 1)) || skip "one CPU only"
     mount_pmcfs
     pmc a event=cpu-clock freq=997 callchain=on kernel=off mode=system-sampling target=cpu0

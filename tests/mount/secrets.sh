@@ -4,7 +4,7 @@
 # shellcheck source=tests/mount/rights_lib.sh
 . "${BASH_SOURCE[0]%/*}/rights_lib.sh"
 
-# Where the kernel lets nobody put a breakpoint (its per-CPU areas), where it does, and where nothing is.
+# Addresses where the kernel allows no breakpoint (its per-CPU areas), where it allows one, and unmapped ones.
 KERNEL_ADDRESSES=(0xfffffe0000001000 0xffffffff81000000 0xffffffff81000001 0xffff888000000000
     0x80000000000000 0x8000000000000000 0xffffffffffffffff 0x7fffffffffffff)
 
@@ -20,26 +20,26 @@ answers() {
 #@ slow
 t_kernel_addresses_are_refused_in_one_way() {
     mount_pmcfs
-    local told words=() at kind
+    local sentences words=() at kind
     for at in "${KERNEL_ADDRESSES[@]}"; do
         for kind in '' :rw :w :r :x /8:rw /4:rw:u /2:w:k; do
             words+=("mem:$at$kind")
         done
     done
     alices a
-    told=$(answers "$M/a" "${words[@]}")
-    is "$(wc -l <<<"$told")" 1 "different answers"
-    like "$told" '^EPERM EPERM P18 event: WORD counts kernel mode, and that needs CAP_PERFMON'
+    sentences=$(answers "$M/a" "${words[@]}")
+    is "$(wc -l <<<"$sentences")" 1 "different answers"
+    like "$sentences" '^EPERM EPERM P18 event: WORD counts kernel mode, and that needs CAP_PERFMON'
     empty cat "$M/a/event"
     mkdir "$M/instances/box"
     chmod 777 "$M/instances/box"
     alices instances/box/a
     is "$(answers "$M/instances/box/a" "${words[@]}" | wc -l)" 1 "different answers in an instance"
-    # By the kernel they are nobody's without capabilities, however little it is paranoid.
+    # The kernel allows them only with capabilities, whatever perf_event_paranoid is.
     accepted "$M/admin/tunables/unprivileged_kernel" 1
-    told=$(answers "$M/a" "${words[@]}")
-    is "$(wc -l <<<"$told")" 1 "different answers with unprivileged_kernel"
-    like "$told" '^EPERM EPERM X07 event: WORD also counts other processes than'
+    sentences=$(answers "$M/a" "${words[@]}")
+    is "$(wc -l <<<"$sentences")" 1 "different answers with unprivileged_kernel"
+    like "$sentences" '^EPERM EPERM X07 event: WORD also counts other processes than'
 }
 
 # A set with such an address is refused before any other check.
@@ -66,12 +66,12 @@ t_tracepoints_are_not_looked_up_for_users_that_may_not_count_them() {
     mount_pmcfs
     [[ -e $M/events/tracepoint/sched:sched_switch ]] || skip 'no tracepoints here'
     alices a
-    local told
-    told=$(answers "$M/a" sched:sched_switch sched:nosuch sched:sched_switch:u sched:sched_swich \
+    local sentences
+    sentences=$(answers "$M/a" sched:sched_switch sched:nosuch sched:sched_switch:u sched:sched_swich \
         nosuch:sched_switch probe:x foo:bar foo:bar:u)
-    is "$(wc -l <<<"$told")" 1 "different answers: $told"
-    like "$told" '^EPERM EPERM P18 event: WORD counts kernel mode'
-    # Neither by the form of a PMU's event, nor by a pattern or filter.
+    is "$(wc -l <<<"$sentences")" 1 "different answers: $sentences"
+    like "$sentences" '^EPERM EPERM P18 event: WORD counts kernel mode'
+    # The PMU form, patterns and filters do not reveal whether a group exists.
     for how in /x /x/ ':*' ':sched_switch/a==1/'; do
         is "$(answers "$M/a" "sched$how" | sed 's/sched/GROUP/')" \
             "$(answers "$M/a" "nosys$how" | sed 's/nosys/GROUP/')" "$how"

@@ -23,7 +23,7 @@ t_a_line_each_interval_while_running() {
     is "$(grep -v '^#' "$T/series" | awk 'NF != 3 || $1 <= last { print } { last = $1 }')" ''
 }
 
-t_values_are_those_since_the_line_before() {
+t_values_are_the_growth_since_the_line_before() {
     mount_pmcfs
     target_start p
     pmc a event=page-faults interval=100 "target=${PID_OF[p]}"
@@ -117,7 +117,7 @@ t_the_count_of_a_sampling_pmc_is_the_number_of_events() {
     refused EINVAL P31 "$M/a/config" count=5
 }
 
-# realtime=on: a second column; the lines of a run have it or not, whatever is set later.
+# realtime=on adds a second column; later changes of the setting do not affect the lines of a run.
 t_lines_have_the_time_of_day_if_wanted() {
     mount_pmcfs
     target_start p

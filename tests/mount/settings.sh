@@ -61,7 +61,7 @@ t_settings_in_use_that_differ_are_shown_in_status() {
     is "$(status a sampling)" 'period 1000 (asked 10, mincount)'
     is "$(setting a period)" 10 # as it was written
     pmc b event=page-faults period=1
-    is "$(status b sampling)" 'period 1' # what does not storm
+    is "$(status b sampling)" 'period 1' # mincount does not apply to page faults
     local most
     most=$(</proc/sys/kernel/perf_event_max_sample_rate)
     pmc c event=cpu-clock freq=1000000000

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016,SC2034,SC2154
-# Shown, and not shown: others' PMCs, the kernel's addresses, text that others chose, names as paths.
+# Not shown: other users' PMCs, the kernel's addresses, and hostile text as it is. No name is a path out of the tree.
 
 # shellcheck source=tests/mount/rights_lib.sh
 . "${BASH_SOURCE[0]%/*}/rights_lib.sh"
@@ -8,7 +8,7 @@
 
 # ---- other users ----
 
-# all_that USER: what every file of the tree says to a user, to $T/all-USER; sentences of refusals too.
+# all_that USER: writes the texts of all files that the user can read to $T/all-USER, with sentences of refusals.
 all_that() {
     as "$1" find "$M" -path '*/samples*' -prune -o -type f -exec sh -c '
         for file; do echo "== ${file##*/}"; timeout 5 cat "$file"; done' sh {} + >"$T/all-$1" 2>/dev/null || :
@@ -82,7 +82,7 @@ t_refusals_reveal_nothing_about_other_users() {
     [[ $(grep -c . "$T/all-$BOB") -ge 7 ]] || die 'no sentences'
 }
 
-t_each_user_reads_errors_of_ones_own() {
+t_each_user_reads_only_the_last_error_of_ones_own() {
     mount_pmcfs
     alices a
     is "$(result_as "$ALICE" write "$M/a/event" tellingerror)" EINVAL
@@ -95,7 +95,7 @@ t_each_user_reads_errors_of_ones_own() {
     fails_with EACCES "as $BOB cat $M/a/error"
 }
 
-t_who_opens_a_pmc_to_others_is_read_by_them() {
+t_a_pmc_with_mode_755_is_shown_to_others() {
     mount_sim
     telling_start
     as "$ALICE" chmod 755 "$M/tellingname"
@@ -111,10 +111,10 @@ t_who_opens_a_pmc_to_others_is_read_by_them() {
 # A program of alice with samples in the kernel only.
 switches_start() { target_start p "$ALICE"; }
 
-# A frame of the kernel's with its name.
+# A frame of the kernel with its name.
 KERNEL_NAME=';[a-z_][a-z_0-9.]*_\[k\]'
 
-# kernel_words FILE: 8-byte words that look like the kernel's addresses, markers of call chains not.
+# kernel_words FILE: the number of 8-byte words that look like addresses of the kernel, without markers of call chains.
 kernel_words() {
     /usr/bin/python3 -c '
 import struct, sys
@@ -138,7 +138,7 @@ t_addresses_of_the_kernel_are_in_no_form_of_the_log() {
     # Root's log has them, so that there is something to look for.
     grep -q 'k:0xffff[89a-f]' "$T/r.samples"
     [[ $(kernel_words "$T/r.samples.perf") -gt 50 ]] || die "$(kernel_words "$T/r.samples.perf") words"
-    # A page at that address is every program's own, on x86.
+    # On x86 every program has the page [vsyscall] at such an address.
     ! grep '0xffff[89a-f]' <(grep -v ' path=\[vsyscall\]$' "$T/a.samples") || die 'in the text'
     is "$(grep -c 'k:' "$T/a.samples" || :)" 0
     is "$(kernel_words "$T/a.samples.perf")" 0 'in perf.data'
@@ -189,17 +189,17 @@ P
 
 # ---- text that others chose ----
 
-# Written by a hostile program: a second record, a key, a terminal's command, a separator of stacks, no UTF-8.
+# Text of a hostile program: a newline, a key, a terminal command, a separator of stacks, invalid UTF-8.
 HOSTILE=$'a\nb=c \e[2J;\xff\\'
 HOSTILE_SHOWN='a\\012b\\075c\\040\\033\[2J;\\377\\134'
 
 # one_line_each FILE: every line of a log starts with a time and a type, and has only printable bytes.
 one_line_each() {
-    is "$(grep -cvE '^[0-9]+\.[0-9]{9} [a-z-]+( [a-z]+=[^ ]*)*$' "$1" || :)" 0 "lines of ${1##*/} that are no record"
+    is "$(grep -cvE '^[0-9]+\.[0-9]{9} [a-z-]+( [a-z]+=[^ ]*)*$' "$1" || :)" 0 "lines of ${1##*/} that are not records"
     ! LC_ALL=C grep -nP '[^\x20-\x7e]' "$1" || die "bytes that are not printable in ${1##*/}"
 }
 
-# hostile_start: a program of which name and path are so; it samples itself into PMC a.
+# hostile_start: starts a shell, p, that at a line of input executes target.c with this name and path.
 hostile_start() {
     mkdir "$T/$HOSTILE"
     cp "$HELPERS/target" "$T/$HOSTILE/$HOSTILE"
@@ -260,7 +260,7 @@ t_no_label_of_the_metrics_is_forged() {
     for name in 'a"b' $'a\nb' 'a\b' 'a b' 'a=b' $'a\xff' 'a{b}'; do
         fails_with EINVAL 'mkdir "$M/$name"'
     done
-    # The longest and the strangest that are accepted are as written.
+    # The strangest accepted name is shown as it is written.
     local odd=A._:@+-z
     pmc "$odd" event=page-faults
     accepted "$M/a/event" page-faults

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2016,SC2034,SC2164
-# SIGTERM in every situation: the tree goes, readers end, the daemon exits with 0 (unmount_pmcfs asks).
+# SIGTERM in every situation: the tree goes, readers end, the daemon exits with 0 (unmount_pmcfs checks).
 
-# waiting_readers N: of the series of a, a PMC of p; in READERS. Each has got its first line.
+# waiting_readers N: starts N readers of the series of PMC a; READERS has their PIDs. Each has received its first line.
 waiting_readers() {
     mount_pmcfs "${@:2}"
     target_start p
@@ -107,7 +107,7 @@ umount_with_blocked_readers() {
     waiting_readers 3
     "$@" "$M"
     ! mountpoint -q "$M" || die "still mounted"
-    kill "${READERS[@]}" # it is gone by name only while one of them has a file open
+    kill "${READERS[@]}" # after umount -l the tree lives while one of them has a file open
     readers_end
     daemon_exits
 }
@@ -149,8 +149,8 @@ t_sigint_during_reloads() {
     tell p faults 1
 }
 
-# With a reader that still waits for the dead one, and a process in that directory.
-t_a_new_mount_over_the_stale_one() {
+# A reader still waits for the dead daemon, and a process has its working directory in the tree.
+t_a_new_mount_replaces_a_stale_one_in_use() {
     waiting_readers 1 -o single
     (cd "$M/a" && exec sleep 30) &
     eventually 5 "[[ \$(readlink /proc/$!/cwd) == */a ]]"

@@ -27,7 +27,7 @@ with open("got", "a") as f: f.write(str(sum(map(len, open(sys.argv[2])))))' ;;
 }
 
 #@ slow
-t_texts_are_the_same_to_everybody() {
+t_every_reader_gets_the_same_text() {
     mount_sim
     pmc a 'event=page-faults autostart=off'
     pmc s 'event=cycles event=instructions autostart=off target=cpu0-3'
@@ -98,7 +98,7 @@ try:
 except OSError as e:
     assert e.errno == 29, e
 P
-    # A write-only file has size 0.
+    # SEEK_END works for a user who may only write to the file.
     mkdir "$M/w"
     chmod 300 "$M/w"
     chown "$ALICE" "$M/w"
@@ -106,7 +106,7 @@ P
 print(os.lseek(os.open(sys.argv[1], os.O_WRONLY), 0, os.SEEK_END))' "$M/w/config")" 4096
 }
 
-# Longer than any size that is shown at first.
+# The logs are longer than the size that is shown at first.
 #@ slow
 t_streams_are_copied_completely() {
     mount_pmcfs

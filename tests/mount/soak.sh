@@ -4,8 +4,8 @@
 # shellcheck source=tests/mount/kills_lib.sh
 . "${BASH_SOURCE[0]%/*}/kills_lib.sh"
 
-# says WORDS…: prints, also to the file SAYS.
-says() {
+# report WORDS…: prints a line with the time, also to the file SAYS.
+report() {
     printf '%(%T)T %s\n' -1 "$*" | tee -a "${SAYS:-/dev/null}"
 }
 
@@ -23,12 +23,12 @@ every() {
             ((i % $1)) || "${@:2}"
         done
     ) &
-    BESIDE+=($!)
+    BACKGROUND+=($!)
 }
 
 drop_caches() { echo 2 >/proc/sys/vm/drop_caches; }
 
-# By a copy of this program, now the one, now the other.
+# upgrade: upgrades to one of two copies of this program, in turn.
 upgrade() {
     local next=$T/pmcfs-one
     [[ $(readlink "/proc/$DAEMON/exe") != "$next" ]] || next=$T/pmcfs-other
@@ -36,7 +36,7 @@ upgrade() {
     echo "$next" >>"$T/upgrades"
 }
 
-# Prints the wait channel of a thread that was in state D at five checks in a row without a switch.
+# Fails with the stack of a thread that was in state D at five checks in a row without a context switch.
 look_for_sleepers() {
     local -A before=()
     local sleep n
@@ -55,17 +55,17 @@ look_for_sleepers() {
 # round SECONDS: clients, kills for three quarters of the time, upgrades, drop_caches, and a look at all.
 round() {
     local -A SLEEPS=()
-    BESIDE=()
+    BACKGROUND=()
     rm -f "$T/end"
     every 1 look_for_sleepers
     every 3 drop_caches
     every "${UPGRADE_EACH:-20}" upgrade
     kills $(($1 * 3 / 4))s 50000 400000 >"$T/printed" 2>&1 || die "$(cat "$T/printed")"
-    says "$(grep -v '^  ' "$T/printed")"
+    report "$(grep -v '^  ' "$T/printed")"
     kills $(($1 / 4))s 100000 100000 0 >"$T/printed" 2>&1 || die "$(cat "$T/printed")"
-    says "$(grep -v '^  ' "$T/printed")"
+    report "$(grep -v '^  ' "$T/printed")"
     touch "$T/end"
-    for pid in "${BESIDE[@]}"; do
+    for pid in "${BACKGROUND[@]}"; do
         wait "$pid" || die "see above"
     done
     eventually 10 'server >/dev/null'
@@ -102,14 +102,14 @@ t_everything_at_once_leaks_nothing() {
     round $((left < 180 ? left / 3 : 60))
     held >"$T/before"
     memory=$(resident)
-    says "$memory KiB resident; held:
+    report "$memory KiB resident; held:
 $(cat "$T/before")"
     for ((left -= left < 180 ? left / 3 : 60; left > 0; left -= seconds)); do
         seconds=$((left < 120 ? left : 120))
         round $seconds
         (eventually 20 "held | diff '$T/before' - >'$T/more'") || die "left behind: $(cat "$T/more")"
         eventually 5 '[[ $(stat_value open_files) == 1 ]]'
-        says "$(resident) KiB resident, $(wc -l <"$T/upgrades") upgrades, $(stat_value restarts) restarts"
+        report "$(resident) KiB resident, $(wc -l <"$T/upgrades") upgrades, $(stat_value restarts) restarts"
         between "$(resident)" 1 $((memory + 8192)) 'KiB resident'
     done
     ! grep -vE 'no usable PMU|killed by signal 9 |upgrade: this program now serves' "$T/daemon" || die "pmcfs printed that"

@@ -38,7 +38,7 @@ perf_reads() {
     unlike "$(cat "$T/printed")" 'rror|ailed|corrupt|unexpected|nvalid|ut of order' "perf $1 printed"
 }
 
-# chains FILE: how many samples have all callers.
+# chains FILE: the number of samples with all callers.
 chains() {
     perf_reads script -F comm,ip,sym <"$1" | sed -E 's/^\s+[0-9a-f]+ /,/' | tr -d '\n ' |
         awk '{ print gsub(/deep,burn,middle,outer,main/, "") }'
@@ -70,7 +70,7 @@ t_callers_in_a_program_without_frame_pointers_are_found() {
     kill "$DEEP"
 }
 
-t_all_from_exec_on_of_children_too() {
+t_stacks_of_children_are_recorded_from_exec() {
     mount_pmcfs
     deep_start
     kill "$DEEP" # only the executable is needed
@@ -81,7 +81,7 @@ t_all_from_exec_on_of_children_too() {
 }
 
 #@ slow
-t_on_cpus_too() {
+t_stacks_are_recorded_on_cpus() {
     mount_pmcfs
     deep_start
     pmc p event=cpu-clock freq=97 callchain=dwarf target=all
@@ -145,7 +145,7 @@ t_the_size_of_the_stack_can_be_set() {
     kill "$DEEP"
 }
 
-# Only the valid bytes are kept.
+# A record has only the used bytes of the stack, so this program uses 60000.
 t_a_record_larger_than_the_log_is_dropped_and_counted() {
     mount_pmcfs
     cc -O2 -o "$T/wide" -x c - <<'C'
@@ -196,7 +196,7 @@ t_samplers_of_the_same_faults_with_different_stacks() {
 
 # ---- memory needs the right to observe ----
 
-# seen_as USER: number of occurrences of the word in samples.perf of p for this user, who has the samples.
+# seen_as USER: number of occurrences of the word in samples.perf of p for this user, who must get the samples.
 seen_as() {
     as "$1" cat "$M/p/samples.perf" >"$T/seen"
     between "$(perf_reads script -F comm <"$T/seen" | grep -c deep)" 40 100000 "samples for $1"

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2154
-# Stopped, frozen and traced: pmcfs, the processes that ask for it, requesters and targets.
+# A user who stops the lookup processes of pmcfs delays only requests of the same user, and cannot keep pmcfs alive.
 
 # shellcheck source=tests/mount/rights_lib.sh
 . "${BASH_SOURCE[0]%/*}/rights_lib.sh"

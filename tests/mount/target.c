@@ -6,7 +6,7 @@
  *   each N        every other thread touches N fresh pages    end N       N of these threads exit
  *   spin MS       the main thread uses MS ms of CPU time      spineach MS every other thread does
  *   child N       a child touches N pages and exits           children K N   K children at once
- *   stay N        a child touches N pages and stays           bear        it touches N more pages
+ *   stay N        a child touches N pages and stays           bear        that child touches N more
  *   sleep N       the main thread sleeps N times (switches)   exec        run this program again
  *   usage         page faults of this process so far (getrusage)
  *   disturb CPU MS  enables and disables an event on the CPU for this time

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016,SC2094,SC2012,SC2034
-# What can be attached to.
+# Targets: processes, threads, CPUs and cgroups.
 
 t_a_running_process_with_all_its_threads() {
     mount_pmcfs
@@ -60,7 +60,7 @@ t_tid_self_is_the_writing_thread() {
     bash -c "echo tid:self >$M/a/target; grep -qx tid:\$\$ $M/a/target"
 }
 
-t_many_dead_are_all_named() {
+t_all_exited_processes_of_a_command_are_named_in_error() {
     mount_pmcfs
     target_start p
     pmc a event=page-faults
@@ -132,7 +132,7 @@ t_a_cgroup_with_those_below_it() {
     like "$(cat "$M/a/error")" 'cgroup "/pmcfs no\\012such":'
 }
 
-t_a_cgroups_directory_is_answered_with_its_path() {
+t_a_cgroup_given_by_its_directory_is_refused_with_its_path() {
     with_cgroup2
     mount_pmcfs
     pmc a event=page-faults
@@ -312,7 +312,7 @@ while True:
     eventually 5 '(($(count a) > 0))'
 }
 
-t_all_takes_the_place_of_cpus_by_name() {
+t_all_replaces_cpus_by_name() {
     mount_sim sim_cpus=2,sim_rows=4
     pmc a event=cpu-clock target=cpu0
     attach a all

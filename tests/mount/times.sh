@@ -47,7 +47,7 @@ times_are_right() {
 }
 
 #@ slow
-t_the_times_of_processes_and_threads() {
+t_times_of_processes_and_threads_match_their_counts() {
     mount_pmcfs
     hogs 1
     times_are_right "${HOGS[0]}" task-clock 1
@@ -58,14 +58,14 @@ t_the_times_of_processes_and_threads() {
 }
 
 #@ slow
-t_the_times_of_cpus() {
+t_times_of_cpus_match_their_counts() {
     mount_pmcfs
     times_are_right cpu0 cpu-clock 1
     times_are_right all cpu-clock "$CPUS"
 }
 
 #@ slow
-t_the_times_of_a_busy_cgroup() {
+t_times_of_a_busy_cgroup_match_its_count() {
     mount_pmcfs
     cgroup_make
     hogs "$CPUS" in_group
@@ -78,7 +78,7 @@ t_the_times_of_a_busy_cgroup() {
 }
 
 #@ slow
-t_the_times_of_a_cgroup_that_is_idle_at_the_start() {
+t_a_cgroup_that_is_idle_at_the_start_has_no_time() {
     mount_pmcfs
     cgroup_make
     hogs 1 in_group
@@ -98,7 +98,7 @@ t_the_times_of_a_cgroup_that_is_idle_at_the_start() {
 }
 
 #@ slow
-t_the_cpus_that_a_busy_cgroup_uses() {
+t_cpus_used_of_a_busy_cgroup_is_at_most_the_cpus() {
     mount_pmcfs
     cgroup_make
     hogs "$CPUS" in_group

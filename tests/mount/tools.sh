@@ -14,7 +14,7 @@ copy_tools() {
 
 tool() { PATH=$PATH:$HELPERS "$T/bin/$1" "${@:2}"; }
 
-# refuses STATUS REGEX TOOL WORDS…: its first line is a sentence like that, and nothing is left.
+# refuses STATUS REGEX TOOL WORDS…: the tool exits with this status, its first line matches, and no PMC is left.
 refuses() {
     local reply rc=0
     reply=$(tool "${@:3}" 2>&1 </dev/null) || rc=$?
@@ -23,10 +23,10 @@ refuses() {
     is "$(pmcs)" '' "PMCs left by ${*:3}"
 }
 
-# The PMCs that tools have made.
+# pmcs: prints the PMCs that tools have created.
 pmcs() { (cd "$M" && compgen -G '*-*-*') || :; }
 
-# killed_by SIGNAL STATUS TOOL WORDS…: once it counts; nothing is left.
+# killed_by SIGNAL STATUS TOOL WORDS…: sends the signal when the tool counts, and checks that no PMC is left.
 killed_by() {
     local rc=0 pid
     env --default-signal=INT,QUIT "$T/bin/$3" "${@:4}" >"$T/interrupted" 2>&1 &
@@ -154,7 +154,7 @@ t_p04_p10_p13_pmcstat_attaches_and_stops_with_the_last_target() {
     refuses 71 'ESRCH' pmcstat -p page-faults -t 999999
 }
 
-t_p07_pmcstat_switches_are_for_what_comes_after_them() {
+t_p07_pmcstat_switches_apply_to_later_options() {
     mount_pmcfs
     copy_tools
     tool pmcstat -w 20 -p page-faults -d -p page-faults -o "$T/out" sh -c 'ls / >/dev/null; ls / >/dev/null; :'
@@ -274,21 +274,21 @@ t_cputrack_counts_a_command_and_a_process() {
     copy_tools
     tool cputrack -fev -T 0.3 -c pic0=page-faults,pic1=context-switches,sys sleep 1 >"$T/out"
     is "$(head -1 "$T/out" | tr -s ' ')" ' time pid lwp event pic0 pic1'
-    # A switch between its exit's record and its last breath is in the PMC, but in no process: "-".
+    # A switch after the process's exit record is in the PMC, but in no process: "-".
     like "$(awk '!($2 == "-" && $4 == "exit" && $5 == 0 && $6 > 0) { print $4 }' "$T/out" | tr '\n' ' ')" \
         '^event exec init_lwp (tick ){2,4}fini_lwp exit $'
     like "$(grep exec "$T/out")" "# 'sleep 1'$"
     is "$(awk '$4 == "tick" { sum += $5 } $4 == "exit" && $2 != "-" { print ($5 >= sum && $5 > 20) }' "$T/out")" 1
     is "$(awk '$4 != "event" { print $2 == $3 || $4 == "exit" && $3 == "-" }' "$T/out" | sort -u)" 1 'one process of one thread'
     target_start p
-    tool cputrack -T 0.5 -N 2 -o "$T/out" -c page-faults -p "${PID_OF[p]}" &
+    tool cputrack -T 1 -N 2 -o "$T/out" -c page-faults -p "${PID_OF[p]}" &
     eventually 5 '[[ $(lwps) == "tid:${PID_OF[p]}" ]]'
     tell p faults 1000
     wait $!
     is "$(head -1 "$T/out" | tr -s ' ')" ' time lwp event pic0'
     is "$(awk '$3 == "tick" { print $2 }' "$T/out" | uniq -c | tr -s ' ')" " 2 ${PID_OF[p]}"
     between "$(awk '$3 == "tick" { s += $4 } END { print s }' "$T/out")" 1000 1300
-    kill -0 "${PID_OF[p]}" || die 'the process did not go on'
+    kill -0 "${PID_OF[p]}" || die 'the process did not continue'
     as "$ALICE" "$T/bin/cputrack" -n -T 0 -c page-faults ls / >"$T/out"
     like "$(tail -1 "$T/out" | tr -s ' ')" '^ [0-9.]+ - exit [0-9]+$'
 }
@@ -296,7 +296,7 @@ t_cputrack_counts_a_command_and_a_process() {
 # lwps: the threads that cputrack counts one by one.
 lwps() { cat "$M"/cputrack-*/target 2>/dev/null | grep tid: | paste -sd ' '; }
 
-# values EVENT [LWP]: of these rows; -f is on.
+# values EVENT [LWP]: the values in these rows, with -f.
 values() { awk -v event="$1" -v lwp="${2:-}" '$4 == event && (lwp == "" || $3 == lwp) { print $5 }' "$T/out"; }
 
 t_cputrack_has_rows_for_each_thread() {
@@ -437,7 +437,7 @@ t_an_interval_may_end_together_with_the_run() {
     done
 }
 
-# USR1 ends an interval, USR2 the run.
+# USR1 is the signal for the end of an interval, USR2 for the end of the run.
 #@ slow plain
 t_signals_close_together_lose_no_line() {
     mount_pmcfs
@@ -470,7 +470,7 @@ t_signals_close_together_lose_no_line() {
     done
 }
 
-t_what_cannot_be_executed_is_an_error() {
+t_a_command_that_cannot_be_executed_is_an_error() {
     mount_pmcfs
     copy_tools
     printf '#!/nonexistent\n' >"$T/program"
@@ -501,7 +501,7 @@ t_the_shortest_commands_are_counted() {
 }
 
 #@ slow
-t_tools_end_with_the_tree() {
+t_tools_exit_when_the_tree_is_unmounted() {
     local words pid rc
     for words in '1 cpustat -c cycles 0.2' '1 cpustat -c cycles -c loads 0.2' '1 cputrack -T 0.2 -c cycles sleep 30' \
         '71 pmcstat -w 0.2 -s cycles'; do
@@ -561,7 +561,7 @@ t_a_relative_tree_is_found() {
 }
 
 #@ slow
-t_tools_end_when_nobody_reads() {
+t_tools_exit_when_their_output_is_closed() {
     mount_pmcfs
     copy_tools
     cat >"$T/closed.py" <<'P'

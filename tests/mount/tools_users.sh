@@ -1,10 +1,10 @@
 # shellcheck shell=bash disable=SC2016
-# The tools as anybody meets them: they find the mount, serve users without rights, and leave commands as they are.
+# The tools find the mount, serve users without rights, and change nothing for the command that they run.
 
 # shellcheck source=tests/mount/tools.sh
 . "${TEST_FILE%/*}/tools.sh"
 
-# other_mounts_end: those of the machine, in this test's own namespace.
+# other_mounts_end: unmounts the machine's mounts of pmcfs, in the mount namespace of this test.
 other_mounts_end() {
     local place
     while read -r place; do umount -l "$place"; done < <(findmnt -rnt fuse.pmcfs -o TARGET)
@@ -22,7 +22,7 @@ t_tools_find_the_mount() {
         tool $how >"$T/out" 2>&1 || die "$how: $(cat "$T/out")"
     done
     like "$(tool cpustat -h)" 'software events:'
-    # What this user cannot read is passed over.
+    # A mount that the user cannot read is skipped.
     mkdir -m 700 "$T/closed"
     mkdir "$T/closed/pmc"
     mount --bind "$M" "$T/closed/pmc"
@@ -95,12 +95,12 @@ t_an_ordinary_user_counts() {
 t_commands_get_the_environment_the_input_and_the_signals_of_the_user() {
     mount_pmcfs
     copy_tools
-    local how says='read -r line; echo "$name $status $child $line"; exec ls -m /proc/self/fd' expected
+    local how script='read -r line; echo "$name $status $child $line"; exec ls -m /proc/self/fd' expected
     export name=a status=b child='c d' # the tools have variables with these names
-    expected=$(sh -c "$says" <<<input)
+    expected=$(sh -c "$script" <<<input)
     for how in 'pmcstat -o /dev/null -p page-faults' 'pmcstat -w 9 -o /dev/null -p page-faults' 'cputrack -o /dev/null -c page-faults'; do
         # shellcheck disable=SC2086 # word splitting is intended
-        is "$(tool $how sh -c "$says" <<<input)" "$expected" "$how"
+        is "$(tool $how sh -c "$script" <<<input)" "$expected" "$how"
         # shellcheck disable=SC2086 # word splitting is intended
         is "$(env --default-signal tool="$T/bin/${how%% *}" sh -c 'exec "$tool" "$@"' sh ${how#* } sed -n 's/^SigIgn:\s*//p' /proc/self/status)" \
             0000000000000000 "what $how ignores"

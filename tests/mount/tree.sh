@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2016,SC2094
 # The tree: names, operations on them, and files under info/.
 
-t_root_shows_its_names() {
+t_the_root_has_its_files() {
     mount_pmcfs
     for name in README info events admin instances counts metrics.prom; do
         [[ -e $M/$name ]] || die "no $name"
@@ -11,17 +11,17 @@ t_root_shows_its_names() {
     done
 }
 
-t_pmc_shows_its_files() {
+t_a_pmc_has_its_files() {
     mount_pmcfs
     mkdir "$M/a"
     for name in config event mode target ctl count detail metrics series samples samples.perf \
         samples.folded status error; do
         [[ -f $M/a/$name ]] || die "no $name"
     done
-    [[ ! -e $M/a/rdpmc ]] || die "a file that promises what cannot be had"
+    [[ ! -e $M/a/rdpmc ]] || die "rdpmc is there"
 }
 
-t_names_of_a_pmc() {
+t_names_of_pmcs_are_checked() {
     mount_pmcfs
     for name in a 7 A.b_c:d@e+f-g "$(printf 'n%.0s' {1..255})"; do
         mkdir "$M/$name"
@@ -34,7 +34,7 @@ t_names_of_a_pmc() {
 }
 
 # As long as the names of pods that kubelet writes, and longer.
-t_a_name_of_255_bytes_is_everywhere() {
+t_a_name_of_255_bytes_is_accepted_everywhere() {
     mount_pmcfs
     local name
     name=$(printf 'n%.0s' {1..255})
@@ -120,7 +120,7 @@ t_df_and_stat_show_pmcfs() {
     done
 }
 
-t_op07_t10_c01_cf01_x16_info_speaks_the_truth() {
+t_op07_t10_c01_cf01_x16_info_agrees_with_the_kernel() {
     mount_pmcfs
     is "$(cat "$M/info/version")" "$("$BIN" --version | head -1)
 interface 3"
@@ -153,7 +153,7 @@ t_every_file_can_be_read_and_the_walk_terminates() {
     timeout 40 find "$M" -path "$M/events" -prune -o -type f -exec cat {} + >"$T/all"
     timeout 40 find "$M/events/software" -type f -exec cat {} + >>"$T/all"
     timeout 40 grep -r page-faults "$M/a" "$M/counts" >/dev/null
-    # 1: that files are shorter than they show, as sysfs's are.
+    # Status 1: files are shorter than their size, as in sysfs.
     timeout 40 tar -cf "$T/tar" -C "$M" a info admin README 2>/dev/null || (($? == 1))
 }
 

@@ -27,7 +27,7 @@ t_a_write_out_of_range_names_the_range() {
 }
 
 # Sizes of tables of hwpmc, which pmcfs does not have, and former tunables of pmcfs.
-t_those_without_effect_are_not_there() {
+t_former_tunables_are_unknown_options() {
     mount_pmcfs
     local name
     for name in debugflags hashsize mtxpoolsize nsamples seccomp; do
@@ -79,7 +79,7 @@ t_readers_is_a_group_that_exists() {
         accepted "$M/admin/tunables/readers" "$name"
         is "$(cat "$M/admin/tunables/readers")" "$name"
     done
-    # A user that may not write there hears that first.
+    # A user without the right to write gets EACCES, not the reason.
     exec {file}>"$M/admin/tunables/readers"
     fails_with EACCES "as $ALICE sh -c 'echo nosuchgroup >$M/admin/tunables/readers'"
 }
@@ -90,7 +90,7 @@ t_readers_read_pmcs_shared_with_another_group_too() {
     local file mode
     as "$ALICE" mkdir "$M/a"
     is "$(result_as "$ALICE" write "$M/a/event" page-faults)" ok
-    # of MODE: as the group of the PMC, as a reader, as neither
+    # of MODE: access by the group of the PMC, by a reader, and by a user of neither group
     of() {
         as "$ALICE" chmod "$1" "$M/a"
         for file in count detail status; do
@@ -113,7 +113,7 @@ t_readers_read_pmcs_shared_with_another_group_too() {
     as 1002 cat "$M/a/count" >/dev/null
     fails_with EACCES "setpriv --reuid 1003 --regid 1003 --groups $ALICE -- cat $M/a/count"
     as "$ALICE" chmod 776 "$M/a"
-    # What a former reader still remembers is looked at all the same.
+    # The names that the kernel has cached for a former reader are checked again.
     exec {held}<"$M/a"
     accepted "$M/admin/tunables/readers" -
     fails_with EACCES "as $BOB cat /dev/fd/$held/count"

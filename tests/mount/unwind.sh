@@ -12,7 +12,7 @@ perf_recorded() {
         skip "perf cannot record here: $(tail -n 1 "$T/printed")"
 }
 
-# chains: of standard input, samples of the child with all callers.
+# chains: the number of samples of the child with all callers, in standard input.
 chains() { awk '/^hotchild;(.*;)?main;([^;]*;)?hot_outer[^;]*;hot_inner[^;]* [0-9]+$/ { n += $NF } END { print n + 0 }'; }
 samples() { awk '{ n += $NF } END { print n + 0 }'; }
 
@@ -41,7 +41,7 @@ t_samples_perf_and_samples_folded_have_the_same_stacks() {
     between "$(chains <"$T/folded")" 50 100000
 }
 
-# After their formats, which are not records.
+# In the stream the formats of tracepoints, which are not records, come before the samples.
 t_samples_of_tracepoints_are_read() {
     with_tracefs
     HOME=$T perf record -q -e sched:sched_switch -c 1 -g -o - -- sh -c 'sleep 0.1; sleep 0.1' >"$T/perf.data" 2>"$T/printed" ||
@@ -68,7 +68,7 @@ t_the_directory_of_a_pmc_is_enough() {
     attach p "${PID_OF[own]}"
     hot_run own
     is "$(state p)" running
-    names "$M/p" >"$T/names" # what there is, and no waiting for more
+    names "$M/p" >"$T/names" # the present samples, without waiting for more
     hot_end own
     between $(($(chains <"$T/names") * 100 / $(samples < <(grep ^hotchild "$T/names")))) 90 100 'percent with all callers'
     PATH=$PATH:$HELPERS "${TEST_FILE%/tests/*}/examples/pmc-flamegraph" "$M/p" >"$T/p.svg"
@@ -77,8 +77,8 @@ t_the_directory_of_a_pmc_is_enough() {
         md5sum)" "$(md5sum <"$T/p.svg")" 'from samples.perf'
 }
 
-# Makes samples for two other architectures: the program is in inner, called by outer, which has x bytes on its stack and
-# is called by the start.
+# made_stream PROGRAM MACHINE: prints a perf.data stream with one sample: the program is in inner, called by outer, which
+# uses some stack and is called by _start.
 made_stream() {
     /usr/bin/python3 -I - "$@" <<'P'
 import struct, subprocess, sys

@@ -1,5 +1,5 @@
 /*
- * System calls through io_uring without liburing, each run by an io_uring worker (IOSQE_ASYNC).
+ * System calls through io_uring without liburing, run by io_uring workers (IOSQE_ASYNC).
  * Prints one line for each step: "ok", the text read, or the name of the errno. The exit status is
  * 77 if io_uring is forbidden.
  *
@@ -10,7 +10,7 @@
  *   personality        use the present rights for the following requests
  *   workers            create one worker
  *   mkdir PATH  rmdir PATH  mode PATH (statx)  open PATH r|w  write TEXT  close
- *   read               one read
+ *   read               one read(2), without io_uring
  *   inline             let the process execute the following requests, if possible
  *   whole SIZE         read SIZE bytes at increasing offsets until the end
  */

@@ -1,11 +1,11 @@
 # shellcheck shell=bash
-# Requests that come through io_uring, from its workers: they have the credentials of their making.
+# Requests through io_uring: they get no more rights than the process has now, whatever its workers and personalities had.
 
 need_uring() {
     ("$HELPERS/uring") || skip "the kernel forbids io_uring"
 }
 
-# uring STEP…: its lines
+# uring STEP…: runs the steps, and prints their lines as one.
 uring() { "$HELPERS/uring" "$@" | paste -s -d' '; }
 
 t_everything_goes_through_io_uring() {
@@ -90,7 +90,7 @@ t_a_worker_has_no_groups_that_its_process_gave_up() {
 }
 
 # The personality has the same user and other rights, but another group.
-t_a_personality_of_another_group_has_no_groups_of_its_user() {
+t_a_uring_personality_of_another_group_does_not_read_by_its_users_groups() {
     need_uring
     mount_pmcfs -o readers=1234
     pmc private event=page-faults

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016
-# What the pages promise to work when pasted: the manual and the tree's own README.
+# The README in the tree: its examples work, and it names the files.
 
 #@ slow
 t_the_examples_of_readme_work_unchanged() {

@@ -26,7 +26,7 @@ assert stat("parked") == 0
 P
 }
 
-t_a_killed_reader_by_aio_is_gone() {
+t_a_reader_that_waits_by_aio_can_be_killed() {
     mount_pmcfs
     quiet
     looking <<'P'
@@ -129,7 +129,7 @@ P
 # ---- the form of reads ----
 
 #@ slow
-t_any_size_of_reads_gives_the_same_bytes() {
+t_any_size_of_reads_gives_the_same_text_and_records() {
     mount_pmcfs
     faults_sampled
     tell p faults 300
@@ -166,11 +166,11 @@ t_shells_and_tools_read_a_stream_line_by_line() {
     is "$({
         head -n 1 >/dev/null
         cat
-    } <"$M/a/samples" | wc -l)" $((all - 1)) "lines behind head"
+    } <"$M/a/samples" | wc -l)" $((all - 1)) "lines after head"
     like "$line" '^$'
 }
 
-t_a_stream_cannot_be_read_but_where_it_is() {
+t_a_stream_is_read_only_at_its_position() {
     mount_pmcfs
     quiet
     looking <<'P'
@@ -184,7 +184,7 @@ for form in "samples", "samples.perf":
     first = os.read(fd, 20)
     assert os.pread(fd, 100, 0) == first and os.pread(fd, 5, 10) == first[10:15], "the last reply again"
     assert fails(lambda: os.pread(fd, 100, 21)), form + " ahead"
-    assert len(first + os.read(fd, 1 << 17)) > 60, "and goes on where it was"
+    assert len(first + os.read(fd, 1 << 17)) > 60, "and continues where it was"
     os.lseek(fd, 0, os.SEEK_SET)
     assert fails(lambda: os.read(fd, 100)), form + " after a seek back"
 P
@@ -208,7 +208,7 @@ for i in range(1, 21):
 P
 }
 
-t_who_reads_a_released_log_gets_all_of_it() {
+t_readers_of_a_released_log_get_all_of_it() {
     mount_pmcfs
     faults_sampled
     tell p faults 300
@@ -235,7 +235,7 @@ t_who_reads_a_released_log_gets_all_of_it() {
 # ---- series ----
 
 #@ slow
-t_what_series_shows_and_skips_is_all_there_was() {
+t_lines_and_skipped_lines_of_series_are_complete() {
     mount_pmcfs
     target_start p
     pmc a event=page-faults interval=20 "target=${PID_OF[p]}"

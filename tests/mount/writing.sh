@@ -91,7 +91,7 @@ t_an_error_is_the_result_of_the_write() {
     mount_pmcfs
     pmc a
     fails_with EINVAL "echo nonsense >$M/a/event"
-    ! dash -c "echo nonsense >$M/a/event" 2>/dev/null || die "dash was told nothing"
+    ! dash -c "echo nonsense >$M/a/event" 2>/dev/null || die "dash got no error"
     fails_with EINVAL "echo nonsense | tee $M/a/event"
     python <<'P'
 import errno, os, sys
@@ -179,7 +179,7 @@ t_words_of_other_tools_are_answered_with_those_of_pmcfs() {
     like "$(cat "$M/a/error")" 'give milliseconds as a plain number, 1 to 86400000 \(1 s is 1000\), or "off"$'
 }
 
-t_sentences_fit_one_of_a_kind_as_well_as_several() {
+t_sentences_use_singular_and_plural() {
     mount_pmcfs
     pmc a event=page-faults
     refused EINVAL P02 "$M/a/count" 1,2

@@ -144,7 +144,7 @@ t_where_the_kernel_was_is_hidden_from_a_user() {
     between "$(grep -c ' callchain ' "$T/log")" 10 100 samples
     is "$(grep -cE '0x[0-9a-f]{13}' "$T/log")" 0 "addresses in the kernel"
     between "$(status a hidden)" 1 20 hidden
-    is "$(dropped hidden)" "$(status a hidden)" "what the log tells"
+    is "$(dropped hidden)" "$(status a hidden)" "in the log"
     is "$(stat intr_ignored)" "$(status a hidden)" "in info/stats"
     if grep -q '_\[k\]' "$M/a/samples.folded"; then die "the kernel's functions are named"; fi
 }
@@ -178,7 +178,7 @@ t_throttling_is_logged() {
     any_rate
     log_of a
     between "$(status a throttled)" 20 30 "throttled, once a tick"
-    is "$(grep -c ' drop lost=- where=throttle$' "$T/log")" "$(status a throttled)" "what the log tells"
+    is "$(grep -c ' drop lost=- where=throttle$' "$T/log")" "$(status a throttled)" "in the log"
     is "$(stat throttled)" "$(status a throttled)" "in info/stats"
     between "$(taken)" $((20 * 40)) $((30 * 42)) "samples, 40 a tick"
 }
