@@ -89,7 +89,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const int first = memfd_create("first", 0);
     char *state = make_saved();
     const size_t len = mutate(state, data, size);
-    engine_anew();
+    engine_recreate();
     const bool loaded = journal_load(state, len, &err) == 0;
 
     if (size == 0 && !loaded) {
@@ -108,7 +108,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         pmc_make("n");
         all_texts();
     }
-    engine_left(); /* does not close descriptors, whose numbers are invalid */
+    engine_drop(); /* does not close descriptors, whose numbers are invalid */
     fixture_close();
     close_range((unsigned)first, ~0U, 0);
     free(state);

@@ -80,12 +80,12 @@ void fake_pass_ms(struct host_state *state, uint64_t ms)
     __atomic_add_fetch(&state->now_ns, ms * 1000000, __ATOMIC_RELAXED);
 }
 
-void fake_kill(struct host_state *state, pid_t pid, bool told)
+void fake_kill(struct host_state *state, pid_t pid, bool notify)
 {
     struct fake_process *process = fake_find(state, pid);
 
     __atomic_store_n(&process->alive, false, __ATOMIC_RELAXED);
-    for (struct process *p = watched, *next; told && p; p = next) {
+    for (struct process *p = watched, *next; notify && p; p = next) {
         next = p->next_watched;
         if (p->pid == pid && p->key == process->key)
             state->sink->exited(state->sink->ctx, p->tag);
@@ -347,7 +347,7 @@ static int process_adopt(struct host_state *state, const char *printed, struct p
 
 /* ---- inventory and PID namespaces ---- */
 
-static void inflight_over(struct buf *records, const struct intake *intake)
+static void records_deliver(struct buf *records, const struct intake *intake)
 {
     for (size_t at = 0; at < records->len;) {
         const struct record *record = (const struct record *)(records->data + at);
@@ -379,7 +379,7 @@ static void inventory_of(const struct fake_process *process, uint64_t time_ns,
                                        .flags = 2,
                                        .path = FAKE_MAP_PATH},
                    RECORD_FOUND | RECORD_USERMODE);
-    inflight_over(&records, intake);
+    records_deliver(&records, intake);
 }
 
 static void inventory(struct host_state *state, pid_t pid, bool data, uint64_t time_ns,
@@ -404,7 +404,7 @@ static void kernel_maps(struct host_state *state, uint64_t time_ns, const struct
                                        .offset = FAKE_KERNEL_START,
                                        .path = "[kernel.kallsyms]_text"},
                    RECORD_FOUND | RECORD_KERNEL);
-    inflight_over(&records, intake);
+    records_deliver(&records, intake);
 }
 
 /* The PID namespace of callers with `outside` set. */

@@ -41,8 +41,8 @@ struct host_state {
     bool watch_fails;
     bool headless;     /* the first thread of every process has exited */
     pid_t unseen;      /* a process without a PID in any namespace */
-    unsigned n_opened; /* number of process_open() calls so far */
-    unsigned observed; /* number of may_observe() calls */
+    unsigned n_opened; /* number of objects of struct process created so far */
+    unsigned observed; /* number of rights checks of may_observe() and may_observe_pid() */
     uint64_t next_key;
     unsigned n_views;   /* existing objects of struct pid_view */
     unsigned forgotten; /* PIDs removed from views */
@@ -63,8 +63,8 @@ void fake_clear(struct host_state *state);
 struct fake_process *fake_add(struct host_state *state, pid_t pid, uid_t uid);
 struct fake_process *fake_find(struct host_state *state, pid_t pid);
 void fake_pass_ms(struct host_state *state, uint64_t ms);
-/* The process exits; with `told` the sink is notified. */
-void fake_kill(struct host_state *state, pid_t pid, bool told);
+/* The process exits; with `notify` the sink is notified. */
+void fake_kill(struct host_state *state, pid_t pid, bool notify);
 /* Another process gets the PID of an exited one. */
 void fake_reuse(struct host_state *state, pid_t pid, uid_t uid);
 void fake_cpu(struct host_state *state, unsigned cpu, bool online);

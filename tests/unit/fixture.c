@@ -35,7 +35,7 @@ static bool fails(enum failing kind)
 static int failing_resolve(struct backend_state *state, const char *text, struct event *out,
                            struct err *err)
 {
-    int rc = fails(FAIL_RESOLVE) ? err_set(err, CS01, "told to fail")
+    int rc = fails(FAIL_RESOLVE) ? err_set(err, CS01, "made to fail")
                                  : sim_backend.resolve(state, text, out, err);
 
     out->needs_superuser = fx.restricted;
@@ -53,7 +53,7 @@ static int failing_check_set(struct backend_state *state, const struct plan_even
                              unsigned n, bool multiplex, struct err *err)
 {
     fx.verified++;
-    return fails(FAIL_CHECK_SET) ? err_set(err, E19, "told to fail")
+    return fails(FAIL_CHECK_SET) ? err_set(err, E19, "made to fail")
                                  : sim_backend.check_set(state, events, n, multiplex, err);
 }
 
@@ -72,7 +72,7 @@ static int failing_attach(struct backend_state *state, const struct plan *plan,
 {
     bool ours = backend.recorder_new != sim_backend.recorder_new;
     struct plan counting = plan_counting(plan);
-    int rc = fails(FAIL_ATTACH) ? err_set(err, fx.fail_id ? fx.fail_id : P14, "told to fail")
+    int rc = fails(FAIL_ATTACH) ? err_set(err, fx.fail_id ? fx.fail_id : P14, "made to fail")
                                 : sim_backend.attach(state, ours ? &counting : plan, out, err);
 
     fx.plan = *plan;
@@ -104,8 +104,8 @@ struct recorder {
     uint64_t bytes;
 };
 
-static int told_new(struct backend_state *state, const struct recorder_plan *plan,
-                    struct recorder **out, struct err *err)
+static int fake_recorder_new(struct backend_state *state, const struct recorder_plan *plan,
+                             struct recorder **out, struct err *err)
 {
     (void)state;
     if (plan->fds_free < 3)
@@ -117,7 +117,7 @@ static int told_new(struct backend_state *state, const struct recorder_plan *pla
     return 0;
 }
 
-static void told_facts(const struct recorder *recorder, struct recorder_facts *out)
+static void fake_recorder_facts(const struct recorder *recorder, struct recorder_facts *out)
 {
     *out = (struct recorder_facts){.descriptors = 3, .bytes = 4 * recorder->bytes};
 }
@@ -131,45 +131,45 @@ static int counted_stop(struct counter *counter)
     return sim_backend.stop(counter);
 }
 
-static int told_drain(struct recorder *recorder, bool all, const struct intake *intake,
-                      uint64_t *until_ns)
+static int fake_recorder_drain(struct recorder *recorder, bool all, const struct intake *intake,
+                               uint64_t *until_ns)
 {
     (void)recorder, (void)all;
     *until_ns = fx.host.now_ns;
     fx.n_drains++;
     fx.n_stopped = n_stops;
     fx.in_pool = runs_slow;
-    for (size_t at = 0; at < fx.told.len;) {
-        const struct record *record = (const struct record *)(fx.told.data + at);
+    for (size_t at = 0; at < fx.pending.len;) {
+        const struct record *record = (const struct record *)(fx.pending.data + at);
 
         intake->put(intake->arg, record);
         at += record->size;
     }
-    buf_clear(&fx.told);
+    buf_clear(&fx.pending);
     return 0;
 }
 
-static void told_print(const struct recorder *recorder, struct buf *out)
+static void fake_recorder_print(const struct recorder *recorder, struct buf *out)
 {
     buf_u64(out, recorder->bytes);
 }
 
-static int told_adopt(struct backend_state *state, const struct recorder_plan *plan,
-                      const char *printed, struct recorder **out)
+static int fake_recorder_adopt(struct backend_state *state, const struct recorder_plan *plan,
+                               const char *printed, struct recorder **out)
 {
     struct recorder_plan again = *plan;
 
     again.bytes = strtoull(printed, NULL, 10);
-    return told_new(state, &again, out, NULL);
+    return fake_recorder_new(state, &again, out, NULL);
 }
 
-static void told_free(struct recorder *recorder)
+static void fake_recorder_free(struct recorder *recorder)
 {
     fx.n_recorders -= recorder != NULL;
     free(recorder);
 }
 
-static void told_limits(struct backend_state *state, struct sample_limits *out)
+static void fake_recorder_limits(struct backend_state *state, struct sample_limits *out)
 {
     (void)state;
     *out = (struct sample_limits){.max_freq = 100000, .max_frames = 127};
@@ -186,14 +186,14 @@ static int counting_adopt(struct backend_state *state, const struct plan *plan, 
 
 void recorders_on(void)
 {
-    backend.recorder_new = told_new;
-    backend.recorder_facts = told_facts;
-    backend.drain = told_drain;
-    backend.recorder_print = told_print;
-    backend.recorder_adopt = told_adopt;
-    backend.recorder_forget = told_free;
-    backend.recorder_free = told_free;
-    backend.sample_limits = told_limits;
+    backend.recorder_new = fake_recorder_new;
+    backend.recorder_facts = fake_recorder_facts;
+    backend.drain = fake_recorder_drain;
+    backend.recorder_print = fake_recorder_print;
+    backend.recorder_adopt = fake_recorder_adopt;
+    backend.recorder_forget = fake_recorder_free;
+    backend.recorder_free = fake_recorder_free;
+    backend.sample_limits = fake_recorder_limits;
     backend.stop = counted_stop;
     n_stops = 0;
     backend.adopt = counting_adopt;
@@ -204,21 +204,21 @@ void recorders_off(void)
     backend.recorder_new = NULL;
 }
 
-void tell_note(enum record_type type, uint64_t time_ns, pid_t pid, uint64_t value, unsigned misc)
+void pending_note(enum record_type type, uint64_t time_ns, pid_t pid, uint64_t value, unsigned misc)
 {
     const uint64_t values[] = {time_ns, value}; /* a separate group each time */
     const bool two = type == RECORD_VALUES;
 
-    record_add_note(&fx.told, &(struct note){.type = type,
-                                             .misc = misc,
-                                             .time = time_ns,
-                                             .pid = (uint32_t)pid,
-                                             .tid = (uint32_t)pid,
-                                             .n = two ? 2 : 1,
-                                             .value = two ? values : &value});
+    record_add_note(&fx.pending, &(struct note){.type = type,
+                                                .misc = misc,
+                                                .time = time_ns,
+                                                .pid = (uint32_t)pid,
+                                                .tid = (uint32_t)pid,
+                                                .n = two ? 2 : 1,
+                                                .value = two ? values : &value});
 }
 
-void tell_sample(uint64_t time_ns, pid_t pid, uint64_t ip)
+void pending_sample(uint64_t time_ns, pid_t pid, uint64_t ip)
 {
     struct record_sample sample = {.id = fx.plan.set << 8,
                                    .ip = ip,
@@ -227,7 +227,7 @@ void tell_sample(uint64_t time_ns, pid_t pid, uint64_t ip)
                                    .time = time_ns,
                                    .period = 1};
 
-    record_add_sample(&fx.told, &sample, RECORD_USERMODE, NULL, 0);
+    record_add_sample(&fx.pending, &sample, RECORD_USERMODE, NULL, 0);
 }
 
 static void log_word(const struct record *record, struct buf *out)
@@ -306,7 +306,7 @@ void guards_on(void)
 static int failing_start(struct counter *counter, struct err *err)
 {
     int rc =
-        fails(FAIL_START) ? err_set(err, P14, "told to fail") : sim_backend.start(counter, err);
+        fails(FAIL_START) ? err_set(err, P14, "made to fail") : sim_backend.start(counter, err);
 
     if (rc == 0 && fx.on_start)
         fx.on_start();
@@ -432,7 +432,7 @@ static void people(void)
 void fixture_open(const char *options)
 {
     fx = (struct fixture){.options = options ? options : "sim_cpus=4 sim_rows=4"};
-    buf_init(&fx.told, NULL, 0);
+    buf_init(&fx.pending, NULL, 0);
     backend = sim_backend;
     backend.resolve = failing_resolve;
     backend.verify = counting_verify;
@@ -467,13 +467,13 @@ void fixture_close(void)
     engine_free(fx.engine);
     journal_free(fx.journal);
     backend.close(fx.sim);
-    buf_free(&fx.told);
+    buf_free(&fx.pending);
     must(fx.n_recorders == 0, "a recorder is still there");
     fake_clear(&fx.host);
     fx.rights = NULL;
 }
 
-/* Rights that are not charged to a user. */
+/* Returns the engine's shared object of these rights (rights_keep()), charged to nobody. */
 static struct rights *kept_rights(uid_t uid, bool superuser)
 {
     struct rights *rights = fake_rights(uid, superuser);
@@ -489,7 +489,7 @@ static void become(pid_t tid, uid_t uid, bool superuser)
     fx.tid = tid;
 }
 
-void engine_left(void)
+void engine_drop(void)
 {
     rights_unref(fx.rights);
     fx.rights = NULL;
@@ -497,9 +497,9 @@ void engine_left(void)
     fx.engine = NULL;
 }
 
-void engine_anew(void)
+void engine_recreate(void)
 {
-    engine_left();
+    engine_drop();
     engine_begin();
 }
 
@@ -513,7 +513,7 @@ void engine_reload(void)
         must(false, "engine_check");
     uid_t uid = fx.rights->uid;
     bool superuser = fx.rights->superuser;
-    engine_anew();
+    engine_recreate();
     must(engine_load(fx.engine, fx.journal, &fx.err) == 0, "engine_load");
     engine_set_journal(fx.engine, fx.journal);
     engine_loaded(fx.engine);
@@ -938,8 +938,7 @@ void file_close(struct open_file *open)
 
 void works_run(void)
 {
-    struct call call = {
-        .engine = fx.engine, .instance = fx.engine->root, .now_ns = fx.host.now_ns};
+    struct call call = {.engine = fx.engine, .instance = fx.engine->root, .now_ns = fx.host.now_ns};
     struct gone_name gone;
     uint64_t id;
 

@@ -41,17 +41,17 @@ struct fixture {
     struct err err; /* the error of the last operation */
     unsigned fail[FAIL_KINDS];
     bool restricted;         /* every event needs the superuser */
-    unsigned verified;       /* number of verify() calls of the backend */
+    unsigned verified;       /* number of verify() and check_set() calls of the backend */
     enum err_id fail_id;     /* error id of a failing attach; ERR_NONE: P14 */
     atomic_bool interrupted; /* the kernel no longer waits for the answer */
     unsigned n_reads;        /* number of counter reads */
     bool reads_wait;         /* reads of counters may wait */
     void (*on_attach)(void); /* called after a counter was opened */
-    unsigned n_guards;       /* that exist */
-    unsigned guards_opened;  /* ever */
+    unsigned n_guards;       /* existing exec guards */
+    unsigned guards_opened;  /* exec guards opened so far */
     bool guard_fired;        /* all guards: the process executed a privileged program */
-    struct buf told;         /* records that the next drain delivers (recorders_on) */
-    unsigned n_recorders;    /* that exist */
+    struct buf pending;      /* records that the next drain delivers (recorders_on) */
+    unsigned n_recorders;    /* existing recorders */
     unsigned n_drains;
     unsigned n_stopped;     /* number of counters stopped before the last drain */
     bool in_pool;           /* the last drain ran in a slow part */
@@ -87,12 +87,13 @@ void fixture_open(const char *options);
 void fixture_close(void); /* asserts that nothing is leaked */
 void fixture_setup(void); /* fixture_open(NULL), for SUITE_SETUP */
 void guards_on(void);     /* enables exec guards */
-/* From now on counters have recorders, whose drain delivers the records in fx.told. */
+/* From now on counters have recorders, whose drain delivers the records in fx.pending. */
 void recorders_on(void);
 void recorders_off(void); /* counters have no recorders again */
-/* Appends one record to fx.told. */
-void tell_note(enum record_type type, uint64_t time_ns, pid_t pid, uint64_t value, unsigned misc);
-void tell_sample(uint64_t time_ns, pid_t pid, uint64_t ip);
+/* Appends one record to fx.pending. */
+void pending_note(enum record_type type, uint64_t time_ns, pid_t pid, uint64_t value,
+                  unsigned misc);
+void pending_sample(uint64_t time_ns, pid_t pid, uint64_t ip);
 /*
  * Returns the PMC's log from its start, one word for each record: "allocate:cycles attach:100 start
  * sample:7 csw:5 …". Notes have their text (blanks as "/"), samples the ip, counts the value.
@@ -131,8 +132,8 @@ void file_close(struct open_file *open);
  * held_step() until it drops the lock the next time or finishes.
  */
 void held_start(struct held *held, int (*operation)(struct held *held));
-void held_task(
-    struct held *held); /* starts one of the engine's tasks; rc is -ENOENT if none is queued */
+/* Starts one of the engine's tasks; rc is -ENOENT if none is queued. */
+void held_task(struct held *held);
 void held_write(struct held *held, const char *name, const char *file, const char *text);
 void held_read(struct held *held, const char *name, const char *file);
 void held_run(struct held *held);
@@ -148,12 +149,12 @@ const char *all_texts(void);
 bool texts_same(const char *before); /* if false, fx.err.text is the first difference */
 /* Returns the journal as text, to be freed: a line "@KIND ID" before the lines of each record. */
 char *journal_text(void);
-void engine_left(void); /* engine_forget(): no engine and no caller remain */
-void engine_anew(void); /* creates a new engine; counters and the host stay */
-int journal_load(const char *text, size_t len,
-                 struct err *err); /* loads a journal into a new engine */
-void engine_reload(
-    void); /* engine_left(), engine_anew() and journal_load(), with the same caller */
+void engine_drop(void);     /* engine_forget(): no engine and no caller remain */
+void engine_recreate(void); /* creates a new engine; counters and the host stay */
+/* Loads a text of journal_text() into the engine, which must be new. */
+int journal_load(const char *text, size_t len, struct err *err);
+/* engine_drop(), engine_recreate() and engine_load() from the journal, with the same caller. */
+void engine_reload(void);
 /* Asserts that the operation is refused with this id and changes nothing. */
 #define refused(pmc_name, to, command, code, which)                                                \
     do {                                                                                           \

@@ -14,7 +14,7 @@ bool within(void *arg, int64_t bytes)
 {
     struct limit *of = arg;
 
-    of->asked++;
+    of->calls++;
     if (bytes > 0 && of->used + bytes > of->max)
         return false;
     of->used += bytes;
@@ -37,13 +37,13 @@ void log_after(void)
     buf_free(&taken);
 }
 
-void log_anew(uint64_t max_bytes)
+void log_recreate(uint64_t max_bytes)
 {
     log_unref(event_log);
     event_log = log_new(max_bytes);
 }
 
-void log_again(void)
+void log_reopen(void)
 {
     const uint64_t block = log_block(event_log);
 
@@ -118,7 +118,7 @@ void see(struct seen *seen, const struct record *record)
         seen->samples++;
     } else if (record->type == RECORD_DROP &&
                memcmp(note_text((const struct record_note *)record), "log", 4) != 0) {
-        seen->told++;
+        seen->elsewhere++;
     } else if (record->type == RECORD_DROP) {
         seen->dropped += ((const struct record_note *)record)->value[0];
         if (seen->drops++ == 0)
@@ -135,10 +135,10 @@ void see(struct seen *seen, const struct record *record)
 
 size_t take(struct log_cursor *cursor, size_t max, struct seen *seen)
 {
-    size_t n, told;
+    size_t n, taken_n;
 
     buf_clear(&taken);
-    told = log_take(cursor, &taken, max);
+    taken_n = log_take(cursor, &taken, max);
     n = 0;
     for (size_t at = 0; at < taken.len; n++) {
         const struct record *record = (const struct record *)(taken.data + at);
@@ -147,7 +147,7 @@ size_t take(struct log_cursor *cursor, size_t max, struct seen *seen)
         see(seen, record);
         at += record->size;
     }
-    ck_assert_uint_eq(n, told);
+    ck_assert_uint_eq(n, taken_n);
     ck_assert_uint_eq(seen->wrong, 0);
     return n;
 }
@@ -158,9 +158,10 @@ void take_all(struct log_cursor *cursor, struct seen *seen)
         ;
 }
 
-void ck_whole(const struct seen *seen)
+void ck_complete(const struct seen *seen)
 {
-    ck_assert_uint_eq(seen->samples + seen->told + seen->others + seen->dropped, stats().records);
+    ck_assert_uint_eq(seen->samples + seen->elsewhere + seen->others + seen->dropped,
+                      stats().records);
 }
 
 struct log_stats stats(void)

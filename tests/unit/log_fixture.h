@@ -21,19 +21,21 @@ extern uint64_t numbered; /* number of samples put; their ip is 1, 2, … */
 /* A log_charge_fn that grants memory up to a limit. */
 struct limit {
     int64_t used, max;
-    unsigned asked;
+    unsigned calls;
 };
 extern struct limit limit; /* 1 MiB at the start of a test */
 bool within(void *arg, int64_t bytes);
 
-void log_anew(uint64_t max_bytes);
+void log_recreate(uint64_t max_bytes);
+/* Reopens the log as a later worker does. */
+void log_reopen(void);
 struct log_stats stats(void);
 
-/* Append records to `made`, and put `made` into the log. */
+/* Appends the next numbered sample to `made`. */
 void make_sample(void);
-/* Reopens the log as a later worker does. */
-void log_again(void);
+/* Puts `made` into the log and empties it. */
 int put_made(void);
+/* Put one or several records into the log. */
 void put_samples(uint64_t n);
 void put_drop(const char *where, uint64_t n);
 void put_map(uint32_t pid, uint64_t start, const char *path);
@@ -42,14 +44,14 @@ int put_user(size_t len);
 /* The tally of one reader. */
 struct seen {
     uint64_t samples, dropped, drops, found, others, last_ip, last_time;
-    uint64_t drop_time, found_time; /* of the first drop record, and of the last record */
+    uint64_t drop_time, found_time; /* of the first drop record; of the last RECORD_FOUND */
     unsigned wrong; /* records out of order or invalid (ck_…() cannot be used in threads) */
     char first_path[64];
-    uint64_t told; /* number of drop records for losses elsewhere */
+    uint64_t elsewhere; /* number of drop records for losses elsewhere */
 };
 void see(struct seen *seen, const struct record *record);
-/* Takes records once and returns their number. */
+/* Takes at most max records and returns their number. */
 size_t take(struct log_cursor *cursor, size_t max, struct seen *seen);
 void take_all(struct log_cursor *cursor, struct seen *seen);
-/* Asserts that every sample was received or reported as lost. */
-void ck_whole(const struct seen *seen);
+/* Asserts that every record was received or reported as lost. */
+void ck_complete(const struct seen *seen);

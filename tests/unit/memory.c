@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stddef.h>
 
-static unsigned left;
+static unsigned left; /* allocations until the one that fails, including it; 0: none fails */
 static bool ended;
 
 void *__real_malloc(size_t size);
@@ -20,13 +20,13 @@ void *__wrap_realloc(void *old, size_t size);
 char *__wrap_strdup(const char *text);
 char *__wrap_strndup(const char *text, size_t len);
 
-void memory_end_at(unsigned n)
+void memory_fail_at(unsigned n)
 {
     ended = false;
     __atomic_store_n(&left, n, __ATOMIC_RELAXED);
 }
 
-bool memory_ended(void)
+bool memory_failed(void)
 {
     return ended;
 }

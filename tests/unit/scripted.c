@@ -164,7 +164,7 @@ void scripted_teardown(void)
 
 /* ---- records of the backend ---- */
 
-void say_sample(uint64_t time, uint32_t pid, unsigned mode, uint64_t ip)
+void script_sample(uint64_t time, uint32_t pid, unsigned mode, uint64_t ip)
 {
     const struct record_sample sample = {
         .id = LOG_ID(1, 0), .ip = ip, .pid = pid, .tid = pid, .time = time, .period = 1};
@@ -172,7 +172,7 @@ void say_sample(uint64_t time, uint32_t pid, unsigned mode, uint64_t ip)
     record_add_sample(&sc.script, &sample, mode, NULL, 0);
 }
 
-void say_chain(unsigned mode, uint64_t ip, const uint64_t *frames, uint64_t n)
+void script_chain(unsigned mode, uint64_t ip, const uint64_t *frames, uint64_t n)
 {
     const struct record_sample sample = {
         .id = LOG_ID(1, 0), .ip = ip, .pid = 100, .tid = 100, .time = 1, .period = 1};
@@ -180,7 +180,7 @@ void say_chain(unsigned mode, uint64_t ip, const uint64_t *frames, uint64_t n)
     record_add_sample(&sc.script, &sample, mode, frames, n);
 }
 
-void say_map(uint64_t time, uint32_t pid, uint64_t start, uint64_t length, const char *path)
+void script_map(uint64_t time, uint32_t pid, uint64_t start, uint64_t length, const char *path)
 {
     const struct map_facts map = {
         .pid = pid, .tid = pid, .start = start, .length = length, .offset = 0x1000, .path = path};
@@ -188,12 +188,12 @@ void say_map(uint64_t time, uint32_t pid, uint64_t start, uint64_t length, const
     record_add_map(&sc.script, time, &map, RECORD_USERMODE);
 }
 
-void say_exec(uint64_t time, uint32_t pid, const char *name)
+void script_exec(uint64_t time, uint32_t pid, const char *name)
 {
     record_add_comm(&sc.script, time, pid, pid, name, RECORD_EXECUTED);
 }
 
-void say_step(uint64_t time, uint32_t pid, uint32_t tid, uint64_t step, unsigned misc)
+void script_step(uint64_t time, uint32_t pid, uint32_t tid, uint64_t step, unsigned misc)
 {
     const uint64_t value[] = {time, step}; /* a separate group each time */
     const struct note note = {.type = RECORD_VALUES,

@@ -14,7 +14,7 @@ struct scripted {
     struct sink sink;
     struct buf script; /* the records of the next drain */
     int drain_result;
-    bool kill; /* the drain ends before the log has its records */
+    bool kill; /* the worker is killed before the log has the records of the drain */
     struct log *log;
     struct log_cursor *cursor;
     struct recording *recording;
@@ -31,14 +31,14 @@ void scripted_teardown(void); /* asserts that nothing is leaked */
 struct recording_plan scripted_plan(void);
 void record_samples(bool kernel);
 void record_counts(bool switches, bool exits);
-void record_for_outside(
-    void); /* a recording for the PID namespace where all PIDs are FAKE_OUTSIDE higher */
+/* A recording for the PID namespace where all PIDs are FAKE_OUTSIDE higher. */
+void record_for_outside(void);
 
-void say_sample(uint64_t time, uint32_t pid, unsigned mode, uint64_t ip);
-void say_chain(unsigned mode, uint64_t ip, const uint64_t *frames, uint64_t n);
-void say_map(uint64_t time, uint32_t pid, uint64_t start, uint64_t length, const char *path);
-void say_exec(uint64_t time, uint32_t pid, const char *name);
-void say_step(uint64_t time, uint32_t pid, uint32_t tid, uint64_t step, unsigned misc);
+void script_sample(uint64_t time, uint32_t pid, unsigned mode, uint64_t ip);
+void script_chain(unsigned mode, uint64_t ip, const uint64_t *frames, uint64_t n);
+void script_map(uint64_t time, uint32_t pid, uint64_t start, uint64_t length, const char *path);
+void script_exec(uint64_t time, uint32_t pid, const char *name);
+void script_step(uint64_t time, uint32_t pid, uint32_t tid, uint64_t step, unsigned misc);
 
 void drain(void);
 /* Returns the n-th record of a type of the last drain, or NULL. */

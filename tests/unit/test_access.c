@@ -76,7 +76,7 @@ TEST(a_changed_setting_is_checked_with_the_writers_rights)
     ck_assert_str_eq(value_of("i", "config", "kernel"), "off"); /* by the writer's rights */
 }
 
-TEST(the_machine_is_asked_without_the_lock)
+TEST(the_host_is_read_without_the_lock)
 {
     static const char *const files[] = {"info/backend", "info/rows"};
 

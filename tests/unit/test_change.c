@@ -248,7 +248,7 @@ TEST(never_started_and_exited_is_not_stopped)
     ck_assert_str_eq(read_file("i", "ctl"), "allocated\n");
 }
 
-TEST(the_scope_stays_until_something_else_is_asked)
+TEST(the_scope_stays_until_a_target_needs_another)
 {
     pmc_with("i", "cpu-clock", "cpu0");
     pass_ms(1);
@@ -305,7 +305,7 @@ TEST(two_at_once_do_not_share_a_row_on_one_process)
     ck_assert_str_ne(value_of("b", "status", "row"), value_of("c", "status", "row"));
 }
 
-TEST(of_commands_that_open_together_one_is_refused)
+TEST(commands_that_open_together_do_not_exceed_the_quota)
 {
     struct held held;
 
@@ -353,7 +353,7 @@ TEST(a_pmc_with_a_requested_row_is_not_moved)
 
 /* ---- a failing backend ---- */
 
-TEST(what_fails_below_leaves_no_trace)
+TEST(a_failure_of_the_backend_changes_nothing)
 {
     static const struct {
         const char *file, *text;
@@ -451,7 +451,7 @@ TEST(a_release_during_any_step_frees_everything)
         }
 }
 
-TEST(a_death_during_an_attach)
+TEST(a_target_that_exits_during_an_attach_is_left_out)
 {
     for (unsigned steps = 0; steps < 5; steps++) {
         struct held held;
@@ -477,7 +477,7 @@ TEST(a_death_during_an_attach)
     }
 }
 
-TEST(the_owners_death_during_a_change)
+TEST(the_owners_exit_during_a_change_releases_the_pmc)
 {
     struct held held;
 
@@ -495,7 +495,7 @@ TEST(the_owners_death_during_a_change)
 
 /* ---- lifetime=owner ---- */
 
-TEST(owned_ones_go_with_their_owner)
+TEST(a_pmc_of_lifetime_owner_is_released_with_its_owner)
 {
     as_user(100, 1000);
     pmc_with("i", "cycles", "101");
@@ -511,7 +511,7 @@ TEST(owned_ones_go_with_their_owner)
     ck_assert_str_eq(read_file("j", "ctl"), "exited\n");
 }
 
-TEST(held_ones_go_with_their_descriptor)
+TEST(a_pmc_of_lifetime_open_is_released_with_its_descriptor)
 {
     struct open_file open, other;
 
@@ -533,7 +533,7 @@ TEST(held_ones_go_with_their_descriptor)
     ck_assert_uint_eq(fx.host.n_handles, 0);
 }
 
-TEST(targets_are_taken_back_without_the_right_to_attach)
+TEST(targets_are_detached_without_the_right_to_attach)
 {
     pmc_with("i", "cycles:k", "101 102");
     as_user(100, 1000);
@@ -543,7 +543,7 @@ TEST(targets_are_taken_back_without_the_right_to_attach)
     accepted("i", "ctl", "detach");
 }
 
-TEST(taking_back_starts_nothing)
+TEST(a_detach_starts_nothing)
 {
     ck_assert_int_eq(pmc_make("i"), 0);
     accepted("i", "config", "event=task-clock autostart=off descendants=on target=101 target=102");

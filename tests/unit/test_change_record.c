@@ -55,7 +55,7 @@ static uint64_t charged(uid_t uid)
 
 /* ---- period and frequency ---- */
 
-TEST(what_comes_fast_has_a_least_period_and_is_sampled_at_a_rate)
+TEST(fast_events_have_a_least_period_and_a_default_frequency)
 {
     ck_assert_str_eq(sampling_of("event=cycles period=10"), "period 1000 (asked 10, mincount)");
     ck_assert_str_eq(sampling_of("event=task-clock period=10"), "period 1000 (asked 10, mincount)");
@@ -66,7 +66,7 @@ TEST(what_comes_fast_has_a_least_period_and_is_sampled_at_a_rate)
     ck_assert_str_eq(sampling_of("event=cycles period=10"), "period 50 (asked 10, mincount)");
 }
 
-TEST(the_counter_is_opened_with_the_found_event)
+TEST(the_counter_is_opened_with_the_settings)
 {
     sampler("i", "event=cycles period=7000 callchain=user depth=9 target=100");
     ck_assert_ptr_nonnull(fx.plan.recorder);
@@ -119,15 +119,15 @@ TEST(a_user_without_the_right_gets_no_kernel_frames)
 
 /* ---- refusals ---- */
 
-TEST(what_raises_no_interrupt_is_not_sampled)
+TEST(an_event_without_interrupts_is_not_sampled)
 {
     pmc_with("i", "package", "");
     refused("i", "config", "mode=SS", EOPNOTSUPP, E36);
     refused("i", "config", "event=package freq=99", EOPNOTSUPP, E36);
-    ck_says(fx.err, "package");
+    ck_err_has(fx.err, "package");
 }
 
-TEST(what_comes_to_sample_has_no_count_left)
+TEST(a_pmc_that_becomes_a_sampler_has_no_initial_count)
 {
     char *config;
 
@@ -185,7 +185,7 @@ TEST(the_life_of_a_pmc_is_logged_in_order)
 {
     sampler("i", "event=cycles:u freq=99");
     accepted("i", "target", "100");
-    tell_sample(now(), 100, 0x11);
+    pending_sample(now(), 100, 0x11);
     tick(80);
     accepted("i", "target", "101");
     accepted("i", "target", "-100");
@@ -207,10 +207,10 @@ TEST(an_exited_target_is_stopped_before_its_last_records_are_taken)
     works_run();
     ck_assert_str_eq(read_file("i", "ctl"), "exited\n");
     ck_assert_uint_eq(fx.n_stopped, 1);
-    ck_assert_msg(fx.in_pool, "nobody else waits while the kernel is waited for");
+    ck_assert_msg(fx.in_pool, "the drain did not run in a slow part");
 }
 
-TEST(a_counting_pmc_logs_the_same)
+TEST(a_counting_pmc_logs_attaches_and_detaches)
 {
     pmc_with("i", "cycles", "100 101");
     accepted("i", "target", "-100");
@@ -234,7 +234,7 @@ TEST(with_log_off_nothing_is_logged)
 TEST(closing_a_log_stops_recording_and_loses_nothing)
 {
     sampler("i", "event=cycles freq=99 target=100");
-    tell_sample(now(), 100, 0x22);
+    pending_sample(now(), 100, 0x22);
     accepted("i", "ctl", "close");
     ck_assert_str_eq(read_file("i", "ctl"), "stopped\n");
     ck_assert_str_eq(log_words("i"),
@@ -245,7 +245,7 @@ TEST(closing_a_log_stops_recording_and_loses_nothing)
 TEST(the_exit_of_the_last_target_is_logged_after_its_records)
 {
     sampler("i", "event=cycles freq=99 target=100");
-    tell_sample(now(), 100, 0x44);
+    pending_sample(now(), 100, 0x44);
     fake_kill(&fx.host, 100, true);
     works_run();
     ck_assert_str_eq(read_file("i", "ctl"), "exited\n");
@@ -266,7 +266,7 @@ TEST(a_cpu_that_goes_offline_and_online_is_logged)
 
 static void tell_at_start(void)
 {
-    tell_sample(now(), 100, 0x55);
+    pending_sample(now(), 100, 0x55);
     fx.sink.ready(fx.sink.ctx, pmc_of("i")->id);
     works_run(); /* a drain in the middle of the attach */
 }
@@ -303,7 +303,7 @@ TEST(pids_are_of_the_openers_namespace)
 TEST(the_remainder_of_switch_records_is_logged_at_the_stop)
 {
     sampler("i", "event=task-clock log-csw=on target=100");
-    tell_note(RECORD_VALUES, now(), 100, 2000000, 0);
+    pending_note(RECORD_VALUES, now(), 100, 2000000, 0);
     pass_ms(5);
     accepted("i", "ctl", "stop");
     ck_assert_uint_eq(count_of("i"), 5000000);
@@ -312,7 +312,7 @@ TEST(the_remainder_of_switch_records_is_logged_at_the_stop)
         "allocate:software::task-clock attach:100 start maps csw:2000000 csw:3000000 stop");
 }
 
-TEST(an_initial_count_is_nothing_that_was_counted)
+TEST(an_initial_count_is_not_in_switch_records)
 {
     sampler("i", "event=task-clock log-csw=on count=77 target=100");
     pass_ms(5);
@@ -374,7 +374,7 @@ TEST(another_event_has_another_recording)
     ck_assert_ptr_null(fx.plan.recorder);
 }
 
-TEST(its_descriptors_are_the_pmcs)
+TEST(descriptors_of_a_recorder_are_charged_to_the_pmc)
 {
     pmc_with("c", "cycles", "100");
     unsigned long counting = pmc_of("c")->fds, used = fx.engine->fds_used;
@@ -415,7 +415,7 @@ TEST(buffers_are_an_eighth_of_the_log_within_bounds)
 
 /* ---- memory ---- */
 
-TEST(a_setting_that_needs_a_log_creates_it_or_is_refused)
+TEST(logs_are_charged_to_their_user_and_refused_beyond_the_quota)
 {
     tune(TUNABLE_MAX_LOG_PER_USER, "300000");
     as_user(100, 1000);
@@ -426,7 +426,7 @@ TEST(a_setting_that_needs_a_log_creates_it_or_is_refused)
     ck_assert_uint_lt(one, 65536 + 5 * 16384);
     sampler("j", "event=cycles freq=99 logsize=400000");
     refused("j", "target", "101", EDQUOT, P11);
-    ck_says(fx.err, "max_log_per_user");
+    ck_err_has(fx.err, "max_log_per_user");
     ck_assert_uint_eq(fx.n_recorders, 1);
     as_user(200, 2000);
     sampler("k", "event=cycles freq=99 logsize=200000 target=201");
@@ -437,7 +437,7 @@ TEST(a_setting_that_needs_a_log_creates_it_or_is_refused)
     accepted("j", "config", "logsize=100000 target=101");
 }
 
-TEST(a_log_somebody_holds_counts_until_it_is_gone)
+TEST(a_referenced_log_of_a_released_pmc_is_charged)
 {
     as_user(100, 1000);
     pmc_with("i", "cycles", "101");
@@ -471,7 +471,7 @@ TEST(a_released_pmcs_log_contains_the_release)
 {
     sampler("i", "event=cycles freq=99 target=100");
     struct log *log = log_ref(pmc_of("i")->log);
-    tell_sample(now(), 100, 0x88);
+    pending_sample(now(), 100, 0x88);
     ck_assert_int_eq(pmc_remove("i"), 0);
     works_run();
     pmc_with("j", "cycles", "");
@@ -488,7 +488,7 @@ TEST(a_released_pmcs_log_contains_the_release)
 TEST(losses_of_a_log_are_shown_everywhere)
 {
     sampler("i", "event=cycles freq=99 target=100");
-    record_add_lost(&fx.told, now(), 0, 7);
+    record_add_lost(&fx.pending, now(), 0, 7);
     tick(80);
     ck_assert_str_eq(value_of("i", "status", "kernel_lost"), "7");
     ck_assert_str_eq(value_of(NULL, "info/stats", "kernel_lost"), "7");
@@ -505,7 +505,7 @@ TEST(losses_of_a_log_are_shown_everywhere)
 TEST(a_later_worker_continues_to_record)
 {
     sampler("i", "event=cycles period=5000 callchain=on target=100");
-    tell_sample(now(), 100, 0x99);
+    pending_sample(now(), 100, 0x99);
     tick(80);
     const char *words = log_words("i");
     const char *status = read_file("i", "status");
@@ -516,7 +516,7 @@ TEST(a_later_worker_continues_to_record)
     ck_assert_uint_eq(charged(0), bytes);
     ck_assert_ptr_nonnull(fx.plan.recorder);
     ck_assert_uint_eq(fx.plan.period, 5000);
-    tell_sample(now(), 100, 0xaa);
+    pending_sample(now(), 100, 0xaa);
     tick(80);
     ck_assert_ptr_nonnull(strstr(log_words("i"), "sample:aa"));
     accepted("i", "ctl", "stop");
@@ -526,7 +526,7 @@ TEST(a_later_worker_continues_to_record)
 TEST(switch_records_add_up_in_a_later_worker)
 {
     sampler("i", "event=task-clock log-csw=on count=9 target=100");
-    tell_note(RECORD_VALUES, now(), 100, 2000000, 0);
+    pending_note(RECORD_VALUES, now(), 100, 2000000, 0);
     tick(80);
     engine_reload();
     pass_ms(5);

@@ -20,13 +20,13 @@ TEST(a_table_without_memory_is_as_it_was)
         struct element *table = NULL, *found;
         unsigned in = 0;
 
-        memory_end_at(n);
+        memory_fail_at(n);
         for (int i = 0; i < 100; i++) {
             elements[i].key = i;
             HASH_ADD_INT(table, key, &elements[i]);
             in += hash_has(&elements[i]);
         }
-        memory_end_at(0);
+        memory_fail_at(0);
         ck_assert_uint_eq(HASH_COUNT(table), in);
         for (int i = 0; i < 100; i++) {
             HASH_FIND_INT(table, &i, found);
@@ -45,9 +45,9 @@ TEST(an_array_without_memory_is_as_it_was)
         ck_true(vec_push(&array, i) == 0);
     while (array.n < array.cap)
         ck_true(vec_push(&array, (int)array.n) == 0);
-    memory_end_at(1);
+    memory_fail_at(1);
     rc = vec_push(&array, 0);
-    memory_end_at(0);
+    memory_fail_at(0);
     ck_assert_int_eq(rc, -ENOMEM);
     vec_remove(&array, 50);
     vec_open(&array, 50);

@@ -205,56 +205,56 @@ TEST(a_target_that_leaves_unread_keeps_its_last_value)
 
 /* ---- unreported deaths ---- */
 
-static struct host asking;
-static unsigned n_asked;
+static struct host checking;
+static unsigned n_checked;
 
 static bool counted_alive(const struct process *process)
 {
-    n_asked++;
+    n_checked++;
     return fake_host.process_alive(process);
 }
 
-TEST(targets_are_asked_without_the_lock)
+TEST(targets_are_checked_without_the_lock)
 {
     static const char *const files[] = {"ctl", "status", "target", "config"};
 
-    asking = fake_host;
-    asking.process_alive = counted_alive;
+    checking = fake_host;
+    checking.process_alive = counted_alive;
     for (unsigned i = 0; i < 4; i++) {
         struct held held;
 
         fixture_close();
         fixture_open(NULL);
-        fx.engine->host = &asking;
+        fx.engine->host = &checking;
         pmc_with("i", "task-clock", "100 101");
         fake_kill(&fx.host, 101, false);
         fake_kill(&fx.host, 100, false);
-        n_asked = 0;
+        n_checked = 0;
         held_read(&held, "i", files[i]);
         ck_assert_int_eq(held.rc, HELD);
-        ck_assert_uint_eq(n_asked, 0);
+        ck_assert_uint_eq(n_checked, 0);
         held_run(&held);
-        ck_assert_uint_eq(n_asked, 2);
+        ck_assert_uint_eq(n_checked, 2);
         ck_assert_int_eq(held_step(&held), HELD);
-        ck_assert_uint_eq(n_asked, 2);
+        ck_assert_uint_eq(n_checked, 2);
         ck_assert_int_eq(held_finish(&held), 0);
         held_text(&held);
-        n_asked = 0;
+        n_checked = 0;
         ck_assert_str_eq(read_file("i", "ctl"), "exited\n");
-        ck_assert_uint_eq(n_asked, 0);
+        ck_assert_uint_eq(n_checked, 0);
     }
 }
 
-TEST(a_thread_of_which_a_child_lost_its_events_is_asked_without_the_lock)
+TEST(a_thread_of_which_a_child_lost_its_events_is_checked_without_the_lock)
 {
-    asking = fake_host;
-    asking.process_alive = counted_alive;
+    checking = fake_host;
+    checking.process_alive = counted_alive;
     for (unsigned lives = 0; lives < 2; lives++) {
         struct held held;
 
         fixture_close();
         fixture_open(NULL);
-        fx.engine->host = &asking;
+        fx.engine->host = &checking;
         ck_assert_int_eq(pmc_make("i"), 0);
         accepted("i", "config", "event=task-clock descendants=on target=tid:1091");
         struct link *link = pmc_of("i")->links->link[0];
@@ -262,13 +262,13 @@ TEST(a_thread_of_which_a_child_lost_its_events_is_asked_without_the_lock)
         const uint64_t id = link->id;
         if (!lives)
             fake_kill(&fx.host, 109, false);
-        n_asked = 0;
+        n_checked = 0;
         link_lost_descendant(link);
         held_task(&held);
         ck_assert_int_eq(held.rc, HELD);
-        ck_assert_uint_eq(n_asked, 0);
+        ck_assert_uint_eq(n_checked, 0);
         held_run(&held);
-        ck_assert_uint_eq(n_asked, 1);
+        ck_assert_uint_eq(n_checked, 1);
         held_finish(&held);
         works_run();
         ck_assert_uint_eq(proc->dead, !lives);
@@ -276,7 +276,7 @@ TEST(a_thread_of_which_a_child_lost_its_events_is_asked_without_the_lock)
     }
 }
 
-TEST(a_pmc_is_released_while_its_targets_are_asked)
+TEST(a_pmc_is_released_while_its_targets_are_checked)
 {
     for (unsigned ran = 0; ran < 2; ran++) {
         struct held held;
@@ -407,7 +407,7 @@ TEST(a_long_read_of_another_event)
     ck_true(strstr(held_text(&held), "\ncpu-clock\tall\t0\t"));
 }
 
-TEST(many_at_once_while_one_is_released)
+TEST(a_released_pmc_is_left_out_of_a_running_snapshot)
 {
     struct held held;
 
@@ -465,7 +465,7 @@ static void *run_held(void *arg)
 /* For ThreadSanitizer: a long read runs without the lock while everything else happens. */
 TEST(a_long_read_runs_at_the_same_time_as_changes)
 {
-    static const char *const beside[][2] = {
+    static const char *const changes[][2] = {
         {"ctl", "stop"},        {"ctl", "reset"},        {"target", "-100"},
         {"ctl", "start"},       {"target", "100"},       {"ctl", "restart"},
         {"ctl", "stop"},        {"config", "user=off"},  {"config", "user=on"},
@@ -480,7 +480,7 @@ TEST(a_long_read_runs_at_the_same_time_as_changes)
         held_read(&held, "i", i % 2 ? "detail" : "status");
         ck_assert_int_eq(held.rc, HELD);
         ck_assert_int_eq(pthread_create(&thread, NULL, run_held, &held), 0);
-        accepted("i", beside[i % 13][0], beside[i % 13][1]);
+        accepted("i", changes[i % 13][0], changes[i % 13][1]);
         ck_assert_uint_ne(count_of("i") + 1, 0);
         pass_ms(1);
         pthread_join(thread, NULL);
@@ -611,7 +611,7 @@ TEST(a_cheap_pmc_is_read_by_poll_itself)
     file_close(&open);
 }
 
-TEST(a_pmc_is_released_while_it_is_looked_at_for_pollers)
+TEST(a_pmc_is_released_while_it_is_read_for_pollers)
 {
     struct open_file open;
     struct held snapshot;
@@ -631,7 +631,7 @@ TEST(a_pmc_is_released_while_it_is_looked_at_for_pollers)
     file_close(&open);
 }
 
-TEST(the_tick_looks_at_lost_ones_too)
+TEST(the_tick_reads_lost_pmcs_too)
 {
     struct pmc attr;
 

@@ -34,14 +34,14 @@ static void sampler(const char *name, const char *config)
     accepted(name, "config", config);
 }
 
-TEST(what_runs_is_drained_at_each_tick_and_readers_are_woken)
+TEST(a_running_sampler_is_drained_at_each_tick_and_readers_are_woken)
 {
     uint64_t id;
     bool woken = false;
 
     sampler("i", "event=cycles freq=99 target=100");
     works_run();
-    tell_sample(now(), 100, 0x66);
+    pending_sample(now(), 100, 0x66);
     pass_ms(100);
     ck_assert_uint_le(engine_deadline(fx.engine), now());
     engine_tick(fx.engine, now());
@@ -53,7 +53,7 @@ TEST(what_runs_is_drained_at_each_tick_and_readers_are_woken)
     ck_assert_str_eq(value_of(NULL, "info/stats", "log_sweeps"), "1");
 }
 
-TEST(nobody_is_woken_for_nothing)
+TEST(an_empty_drain_wakes_nobody)
 {
     uint64_t id;
 
@@ -69,13 +69,13 @@ TEST(nobody_is_woken_for_nothing)
 TEST(a_full_buffer_is_drained_at_once)
 {
     sampler("i", "event=cycles freq=99 target=100");
-    tell_sample(now(), 100, 0x77);
+    pending_sample(now(), 100, 0x77);
     fx.sink.ready(fx.sink.ctx, pmc_of("i")->id);
     works_run();
     ck_assert_ptr_nonnull(strstr(log_words("i"), "sample:77"));
 }
 
-TEST(what_does_not_run_costs_no_tick)
+TEST(a_sampler_that_does_not_run_needs_no_tick)
 {
     sampler("i", "event=cycles freq=99");
     ck_assert_uint_eq(engine_deadline(fx.engine), UINT64_MAX);
@@ -157,7 +157,7 @@ TEST(one_task_at_a_time_drains_for_a_user)
     drain_end(&second);
 }
 
-TEST(released_while_it_is_drained)
+TEST(a_pmc_is_released_while_it_is_drained)
 {
     sampler("i", "event=cycles freq=99 target=100");
     works_run();

@@ -155,12 +155,12 @@ static void last(uint32_t pid, uint32_t tid, uint64_t value)
     end(pid, tid);
 }
 
-static void rest(uint64_t counted, bool over)
+static void add_remainders(uint64_t counted, bool over)
 {
     exits_remainder(exits, now++, &counted, over, &out);
 }
 
-static void anew(unsigned n, bool switches, bool want_exits)
+static void exits_recreate(unsigned n, bool switches, bool want_exits)
 {
     exits_free(exits);
     exits = exits_new(n, switches, want_exits);
@@ -213,13 +213,13 @@ TEST(a_process_that_counted_nothing_has_a_zero)
     ck_printed("exit 21 0\n");
 }
 
-TEST(an_end_of_somebody_never_heard_of_is_an_end)
+TEST(the_exit_of_an_unknown_process_is_logged)
 {
     end(30, 30);
     ck_printed("exit 30 0\n");
 }
 
-TEST(a_loss_makes_who_lived_then_inexact)
+TEST(a_loss_makes_the_tasks_of_that_time_inexact)
 {
     step(10, 10, 5);
     lose();
@@ -273,45 +273,45 @@ TEST(an_executing_thread_takes_the_pid_of_its_process)
 
 TEST(without_switches_only_exits_are_logged)
 {
-    anew(1, false, true);
+    exits_recreate(1, false, true);
     step(10, 10, 5);
     last(10, 10, 1);
-    rest(9, true);
+    add_remainders(9, true);
     ck_printed("exit 10 6 exact\nexit 0 3\n");
 }
 
 TEST(without_exits_only_switches_are_logged)
 {
-    anew(1, true, false);
+    exits_recreate(1, true, false);
     step(10, 10, 5);
     last(10, 10, 1);
-    rest(9, true);
+    add_remainders(9, true);
     ck_printed("csw 10 10 5\ncsw 10 10 1 last\ncsw 0 0 3 last\n");
 }
 
 TEST(without_values_exits_are_still_logged)
 {
-    anew(0, false, true);
+    exits_recreate(0, false, true);
     thread_birth(10, 11);
     end(10, 10);
     ck_printed("");
     end(10, 11);
-    rest(0, true);
+    add_remainders(0, true);
     ck_printed("exit 10\n");
 }
 
 TEST(the_remainder_is_logged_once)
 {
     step(10, 10, 5);
-    rest(8, false);
-    rest(8, false);
+    add_remainders(8, false);
+    add_remainders(8, false);
     ck_printed("csw 10 10 5\ncsw 0 0 3 last\n");
 }
 
 TEST(values_counted_before_the_last_switches_leave_no_remainder)
 {
     step(10, 10, 5);
-    rest(4, true);
+    add_remainders(4, true);
     ck_printed("csw 10 10 5\nexit 0 4\n");
 }
 
@@ -320,48 +320,48 @@ TEST(exits_add_up_only_when_all_is_over)
     step(10, 10, 5);
     last(10, 10, 1);
     step(20, 20, 2);
-    rest(10, false);
+    add_remainders(10, false);
     ck_printed("csw 10 10 5\ncsw 10 10 1 last\nexit 10 6 exact\ncsw 20 20 2\ncsw 0 0 2 last\n");
-    rest(10, true);
+    add_remainders(10, true);
     ck_printed("exit 0 4\n");
 }
 
 TEST(a_switch_after_a_remainder_is_reduced_by_it)
 {
     step(10, 10, 5);
-    rest(8, false); /* 3 of them belong to task 10 */
+    add_remainders(8, false); /* 3 of them belong to task 10 */
     ck_printed("csw 10 10 5\ncsw 0 0 3 last\n");
     step(10, 10, 7); /* includes these 3 */
     step(10, 10, 1);
-    rest(13, false);
+    add_remainders(13, false);
     ck_printed("csw 10 10 4\ncsw 10 10 1\n");
 }
 
 TEST(a_task_with_uncredited_values_exits_with_its_complete_count)
 {
     step(10, 10, 5);
-    rest(8, false);
+    add_remainders(8, false);
     last(10, 10, 7);
-    rest(12, true);
+    add_remainders(12, true);
     ck_printed("csw 10 10 5\ncsw 0 0 3 last\ncsw 10 10 4 last\nexit 10 12 exact\n");
 }
 
 TEST(a_task_born_after_a_remainder_has_nothing_uncredited)
 {
     step(10, 10, 5);
-    rest(8, false);
+    add_remainders(8, false);
     birth(10, 20);
     last(20, 20, 2);
     ck_printed("csw 10 10 5\ncsw 0 0 3 last\ncsw 20 20 2 last\nexit 20 2 exact\n");
     step(10, 10, 3);
-    rest(10, false);
+    add_remainders(10, false);
     ck_printed("");
 }
 
-TEST(a_step_that_spans_a_reset_is_nobodys)
+TEST(a_step_that_spans_a_reset_is_not_logged)
 {
     step(10, 10, 5);
-    rest(8, false);
+    add_remainders(8, false);
     exits_reset(exits);
     birth(10, 20);
     ck_printed("csw 10 10 5\ncsw 0 0 3 last\n");
@@ -369,7 +369,7 @@ TEST(a_step_that_spans_a_reset_is_nobodys)
     step(10, 10, 2);
     last(10, 10, 1);
     last(20, 20, 6);
-    rest(10, true);
+    add_remainders(10, true);
     ck_printed("csw 10 10 2\ncsw 10 10 1 last\nexit 10 3\n"
                "csw 20 20 6 last\nexit 20 6 exact\ncsw 0 0 1 last\nexit 0 1\n");
 }
@@ -377,11 +377,11 @@ TEST(a_step_that_spans_a_reset_is_nobodys)
 TEST(a_task_attached_again_after_the_end_restarts_and_is_not_exact)
 {
     step(10, 10, 5);
-    rest(8, true);
+    add_remainders(8, true);
     attached_again();
     step(10, 10, 2);
     last(10, 10, 1);
-    rest(11, true);
+    add_remainders(11, true);
     ck_printed("csw 10 10 5\ncsw 0 0 3 last\nexit 0 8\n"
                "csw 10 10 2\ncsw 10 10 1 last\nexit 10 3\n");
 }
@@ -393,7 +393,7 @@ TEST(a_task_that_left_and_is_observed_again_is_not_exact)
     attached_again();
     name(10, 10, RECORD_FOUND);
     last(10, 10, 1);
-    rest(6, true);
+    add_remainders(6, true);
     ck_printed("csw 10 10 5\ncsw 10 10 1 last\nexit 10 1\nexit 0 5\n");
 }
 
@@ -409,7 +409,7 @@ TEST(a_task_with_the_reused_tid_of_another_is_exact)
 TEST(a_task_that_left_before_a_reset_is_exact_again)
 {
     step(10, 10, 5);
-    rest(5, true);
+    add_remainders(5, true);
     exits_reset(exits);
     attached_again();
     name(10, 10, RECORD_FOUND);
@@ -425,7 +425,7 @@ TEST(a_later_worker_continues_the_sums_and_is_not_exact)
     birth(10, 20);
     last(20, 20, 2);
     memcpy(totals, exits_totals(exits), sizeof totals);
-    anew(1, true, true);
+    exits_recreate(1, true, true);
     exits_restore(exits, totals);
     printed();
     name(10, 10, RECORD_FOUND);
@@ -434,15 +434,11 @@ TEST(a_later_worker_continues_the_sums_and_is_not_exact)
     birth(10, 21);
     last(21, 21, 1);
     last(10, 10, 1);
-    rest(14, true);
+    add_remainders(14, true);
     ck_printed("csw 10 10 0 lacks\ncsw 10 10 2\ncsw 21 21 1 last\nexit 21 1 exact\n"
                "csw 10 10 1 last\nexit 10 3\ncsw 0 0 3 last lacks\nexit 0 8 lacks\n");
 }
 
-/*
- * For random records, neither switch nor exit records add up to more than the count; together with
- * the remainders they add up to the count.
- */
 static uint64_t sum_of(enum record_type type)
 {
     uint64_t sum = 0;
@@ -457,6 +453,10 @@ static uint64_t sum_of(enum record_type type)
     return sum;
 }
 
+/*
+ * Neither switch nor exit records add up to more than the count; together with the remainders they
+ * add up to the count.
+ */
 TEST(random_records_never_add_up_to_more_than_was_counted)
 {
     enum {
@@ -487,10 +487,10 @@ TEST(random_records_never_add_up_to_more_than_was_counted)
             pending[who] = 0;
             lives[who] = false;
         } else if (what == 13 && i % 7 == 0) {
-            rest(counted, false);
+            add_remainders(counted, false);
             ck_assert_uint_eq(sum_of(RECORD_SWITCH), counted);
         } else if (what == 14 && i % 31 == 0) {
-            rest(counted, false);
+            add_remainders(counted, false);
             exits_reset(exits);
             buf_clear(&out);
             counted = 0;
@@ -498,7 +498,7 @@ TEST(random_records_never_add_up_to_more_than_was_counted)
         ck_assert_uint_le(sum_of(RECORD_SWITCH), counted);
         ck_assert_uint_le(sum_of(RECORD_COUNT), counted);
     }
-    rest(counted, true);
+    add_remainders(counted, true);
     ck_assert_uint_eq(sum_of(RECORD_SWITCH), counted);
     ck_assert_uint_eq(sum_of(RECORD_COUNT), counted);
 }
@@ -506,7 +506,7 @@ TEST(random_records_never_add_up_to_more_than_was_counted)
 /* A process that moves to another CPU or cgroup exits where no record is seen. */
 TEST(processes_that_end_elsewhere_are_not_kept_for_ever)
 {
-    anew(0, false, true);
+    exits_recreate(0, false, true);
     for (uint32_t pid = 2; pid < 200000; pid++)
         name(pid, pid, RECORD_EXECUTED);
     ck_assert_uint_le(HASH_COUNT(exits_tasks(exits)->processes), 65536);

@@ -145,7 +145,7 @@ TEST(code_of_the_kernel_in_a_process_has_its_name)
     ck_buf(&text, "prog;[vdso+0x4] 1\n");
 }
 
-TEST(a_chain_of_nothing_is_the_address_of_the_sample)
+TEST(an_empty_chain_is_the_address_of_the_sample)
 {
     program();
     sample(PID, RECORD_USERMODE, 0x10100, (const uint64_t[]){FRAME_USER}, 1);
@@ -166,7 +166,7 @@ TEST(a_sample_is_resolved_with_the_mappings_of_its_moment)
            "next;[/usr/bin/next+0xab0] 1\nnext;[100:0x10ab0] 1\nprog;[/usr/bin/prog+0x3ab0] 1\n");
 }
 
-TEST(a_process_nobody_named_has_its_number)
+TEST(a_process_without_a_name_has_its_pid)
 {
     sample(4711, RECORD_USERMODE, 0x10, NULL, 0);
     sample(0, RECORD_USERMODE, 0x10, NULL, 0);
@@ -261,10 +261,10 @@ TEST(running_out_of_memory_is_reported_and_leaks_nothing)
         CHAIN(PID, RECORD_KERNEL, FRAME_KERNEL, KERNEL + i, FRAME_USER, 0x10100 + i, 0x10200);
     for (unsigned n = 1; ended; n++) {
         buf_free(&text);
-        memory_end_at(n);
+        memory_fail_at(n);
         int rc = fold_within(UINT64_MAX);
-        ended = memory_ended();
-        memory_end_at(0);
+        ended = memory_failed();
+        memory_fail_at(0);
         ck_true(rc == -ENOMEM || rc == 0);
         if (rc == 0)
             ck_assert_uint_eq(counts(), 40);

@@ -99,7 +99,7 @@ static void exec_privileged(void)
     fake_find(&fx.host, 101)->uid = 0;
 }
 
-TEST(an_exec_between_question_and_start_is_found)
+TEST(an_exec_between_check_and_start_is_found)
 {
     as_user(100, 1000);
     pmc_with("i", "task-clock", "");
@@ -113,7 +113,7 @@ TEST(an_exec_between_question_and_start_is_found)
     accepted("i", "target", "101");
 }
 
-TEST(self_is_asked_about_like_any_other)
+TEST(self_is_checked_like_any_other_target)
 {
     as_user(100, 1000);
     pmc_with("i", "task-clock", "");
@@ -133,7 +133,7 @@ TEST(self_is_asked_about_like_any_other)
     accepted("j", "config", "multiplex=off");
 }
 
-TEST(only_self_where_others_may_not_be_observed)
+TEST(with_unprivileged_proc_debug_0_only_self_is_attached)
 {
     tune(TUNABLE_UNPRIVILEGED_PROC_DEBUG, "0");
     as_user(100, 1000);
@@ -145,7 +145,7 @@ TEST(only_self_where_others_may_not_be_observed)
     refused("i", "config", "multiplex=off", EPERM, E40);
 }
 
-TEST(nobody_but_the_superuser_holds_more_than_a_quarter)
+TEST(only_the_superuser_holds_more_than_a_quarter)
 {
     fx.engine->fd_limit = 140;
     as_user(100, 1000);
@@ -153,7 +153,7 @@ TEST(nobody_but_the_superuser_holds_more_than_a_quarter)
     struct user *user = user_find(fx.engine, 1000);
     user->used[USED_FDS] += 33;
     refused("i", "target", "102 103", EDQUOT, P11);
-    ck_says(fx.err, "a quarter of RLIMIT_NOFILE");
+    ck_err_has(fx.err, "a quarter of RLIMIT_NOFILE");
     accepted("i", "target", "102");
     refused("i", "target", "103", EDQUOT, P11);
     accepted("i", "ctl", "stop");
@@ -167,7 +167,7 @@ TEST(nobody_but_the_superuser_holds_more_than_a_quarter)
     ck_assert_str_eq(value_of(NULL, "info/stats", "descriptors"), "0");
 }
 
-TEST(processes_that_are_looked_at_are_descriptors_too)
+TEST(processes_being_attached_count_as_descriptors)
 {
     fx.engine->fd_limit = 64 + 3;
     pmc_with("i", "task-clock", "");
@@ -204,7 +204,7 @@ static void take_it_off(void)
         pmc_remove_from_tree(pmc_of("i"));
 }
 
-TEST(between_two_targets_a_release_is_seen)
+TEST(a_release_between_two_targets_stops_an_attach)
 {
     struct held held;
 
@@ -224,7 +224,7 @@ static void interrupt(void)
         fx.interrupted = true;
 }
 
-TEST(between_two_targets_an_interruption_is_seen)
+TEST(an_interruption_between_two_targets_stops_an_attach)
 {
     struct held held;
 
@@ -273,7 +273,7 @@ TEST(a_target_that_dies_while_reopened_keeps_its_count)
     ck_assert_uint_eq(count_of("i"), 4000000);
 }
 
-TEST(what_lost_its_events_is_attached_again_in_all_PMCs)
+TEST(a_process_that_lost_its_events_is_attached_again_in_all_pmcs)
 {
     guards_on();
     pmc_with("a", "task-clock", "100");
@@ -341,8 +341,8 @@ TEST(a_cpu_that_was_briefly_offline_is_reopened)
     ck_assert_uint_eq(count_of("i"), 1000000);
 }
 
-/* Runs the engine's next task; the CPU goes offline before the task takes the lock for the n-th
- * time. */
+/* Runs the engine's next task; after its n-th slow part, before it takes the lock again, the CPU
+ * comes online. */
 static void task_with(unsigned n, unsigned cpu)
 {
     struct held held;
@@ -356,7 +356,7 @@ static void task_with(unsigned n, unsigned cpu)
     }
 }
 
-TEST(cpus_that_come_while_others_are_followed)
+TEST(a_cpu_that_comes_online_during_a_task_is_attached)
 {
     for (unsigned n = 0; n < 3; n++)
         for (unsigned fails = 0; fails < 2; fails++) {
@@ -376,7 +376,7 @@ TEST(cpus_that_come_while_others_are_followed)
         }
 }
 
-TEST(a_cpu_that_comes_during_the_first_attach)
+TEST(a_cpu_that_comes_during_the_first_attach_is_attached)
 {
     static const char *const targets[] = {"cgroup:/a", "all"};
 

@@ -55,7 +55,7 @@ static struct inflight_request *request_read(uint64_t number, uint32_t opcode)
     return inflight_begin(NULL);
 }
 
-/* Starts a process that stops before the operation. */
+/* Starts a process that stops itself and, when continued, calls inflight_count() and exits. */
 static pid_t counter_start(struct inflight_request *request, int opens)
 {
     const pid_t pid = fork(), self = pid ? 0 : getpid();
@@ -85,7 +85,10 @@ static void next_takes_over(int opens)
     inflight_done(request);
 }
 
-/* Kills the process at each of its instructions, and continues in the next worker. */
+/*
+ * Lets the next worker take over after each instruction, as if the process had been killed there.
+ * Returns how often the count changed.
+ */
 static unsigned counted_wherever_killed(uint32_t opcode, int opens)
 {
     const pid_t pid = counter_start(request_read(opcode, opcode), opens);
@@ -113,7 +116,7 @@ TEST(a_worker_that_is_killed_at_any_instruction_has_counted_a_file_once)
     ck_assert_uint_eq(counted_wherever_killed(FUSE_RELEASE, -1), 1);
 }
 
-TEST(an_open_that_was_counted_and_is_refused_is_none)
+TEST(a_counted_open_that_is_refused_is_not_counted)
 {
     struct inflight_request *request = request_read(2, FUSE_OPEN);
 

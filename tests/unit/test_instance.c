@@ -76,7 +76,7 @@ static void leave(void)
     as_root();
 }
 
-TEST(there_is_a_bound_and_numbers_are_never_used_again)
+TEST(instances_are_bounded_and_ids_are_never_used_again)
 {
     char name[16];
     uint64_t id, last = 0;
@@ -96,7 +96,7 @@ TEST(there_is_a_bound_and_numbers_are_never_used_again)
     ck_assert_int_eq(make("more", &id), ENOSPC);
 }
 
-TEST(the_log_is_of_the_instances_too)
+TEST(logs_are_charged_to_the_instance_too)
 {
     uint64_t a = made("a"), b = made("b");
 
@@ -106,7 +106,7 @@ TEST(the_log_is_of_the_instances_too)
     ck_assert_int_eq(pmc_make("x"), 0);
     ck_assert_int_eq(
         write_file("x", "config", "event=cycles period=1000 logsize=1000000 target=101"), EDQUOT);
-    ck_says(fx.err, "this instance's max_log (100000 bytes");
+    ck_err_has(fx.err, "this instance's max_log (100000 bytes");
     enter(b, 100, 1000);
     ck_assert_int_eq(pmc_make("x"), 0);
     accepted("x", "config", "event=cycles period=1000 logsize=1000000 target=101");
@@ -219,7 +219,7 @@ TEST(cgroups_are_counted_where_cpus_are)
     enter(a, 100, 1000);
     pmc_with("x", "page-faults", "");
     refused("x", "target", "cgroup:/a", EPERM, X07);
-    ck_says(fx.err, "system_scope");
+    ck_err_has(fx.err, "system_scope");
     refused("x", "target", "cgroup:/none", EPERM, X07);
     leave();
     ck_assert_int_eq(limit(a, "system_scope", "1"), 0);
@@ -238,7 +238,7 @@ static void cpu_flaps(void)
     pass_ms(1);
 }
 
-TEST(a_cgroup_is_asked_about_again_when_a_cpu_returns)
+TEST(the_right_to_a_cgroup_is_checked_again_when_a_cpu_returns)
 {
     uint64_t a = made("a");
     const struct link *link;
@@ -266,8 +266,7 @@ static void remove_x(void)
     ck_assert_int_eq(pmc_remove("x"), 0);
 }
 
-/* The instance is released before the lookup of the cgroup returns. */
-TEST(a_pmc_is_released_while_its_cgroup_is_looked_at)
+TEST(a_pmc_is_released_while_its_cgroup_is_opened)
 {
     uint64_t a = made("a");
 
@@ -310,8 +309,8 @@ TEST(release_removes_everything_and_notifies_the_kernel)
     ck_assert_int_eq(pmc_make("y"), 0);
     leave();
     ck_assert_int_eq(removed("a"), ENOTEMPTY);
-    ck_says(fx.err, "2 PMCs");
-    ck_says(fx.err, "release");
+    ck_err_has(fx.err, "2 PMCs");
+    ck_err_has(fx.err, "release");
     while (*gone_names())
         ;
     ck_assert_int_eq(limit(a, "ctl", "release"), 0);
@@ -402,7 +401,7 @@ TEST(a_binding_is_shared_with_targets_and_survives_them)
     ck_assert_uint_eq(fx.host.n_handles, 0);
 }
 
-TEST(nobody_is_bound_who_is_where_pmcfs_is)
+TEST(an_instance_is_not_bound_to_the_namespace_of_pmcfs)
 {
     uint64_t a = made("a");
 
@@ -433,9 +432,9 @@ TEST(a_state_that_does_not_fit_is_refused)
 
         fixture_close();
         fixture_setup();
-        engine_anew();
+        engine_recreate();
         ck_assert_int_eq(journal_load(state, strlen(state), &err), -EINVAL);
-        ck_says(err, "kind ");
+        ck_err_has(err, "kind ");
         as_root();
     }
 }

@@ -11,26 +11,26 @@
 #include <unistd.h>
 
 static struct journal *journal;
-static struct buf told;
+static struct buf printed;
 
 static void before(void)
 {
     journal = journal_new();
-    buf_init(&told, NULL, 0);
+    buf_init(&printed, NULL, 0);
 }
 
 static void after(void)
 {
     journal_free(journal);
-    buf_free(&told);
+    buf_free(&printed);
 }
 
 SUITE_SETUP(journal, before, after);
 
-static bool tell(void *arg, const struct journal_record *record)
+static bool print(void *arg, const struct journal_record *record)
 {
     (void)arg;
-    buf_printf(&told, "%" PRIu32 "/%" PRIu64 "=%.*s ", record->kind, record->id,
+    buf_printf(&printed, "%" PRIu32 "/%" PRIu64 "=%.*s ", record->kind, record->id,
                (int)journal_text_len(record), record->text);
     return true;
 }
@@ -41,10 +41,10 @@ static const char *found(void)
     struct journal *other = journal_open(dup(journal_fd(journal)));
 
     ck_assert_ptr_nonnull(other);
-    buf_clear(&told);
-    ck_true(journal_each(other, 0, tell, NULL));
+    buf_clear(&printed);
+    ck_true(journal_each(other, 0, print, NULL));
     journal_free(other);
-    return buf_text(&told);
+    return buf_text(&printed);
 }
 
 static void put(uint32_t kind, uint64_t id, const char *text)
@@ -65,7 +65,7 @@ TEST(unpublished_records_do_not_exist)
     ck_assert_str_eq(found(), "4/1=two 4/2=other ");
 }
 
-TEST(the_last_record_of_an_object_is_it_and_a_dropped_one_is_not_there)
+TEST(the_last_record_of_an_object_counts_and_a_dropped_object_has_none)
 {
     put(4, 1, "a");
     put(4, 1, "b");
@@ -92,7 +92,7 @@ TEST(a_tail_that_is_torn_anywhere_changes_nothing)
     journal_free(other);
 }
 
-TEST(a_half_that_is_full_is_left_and_all_is_there)
+TEST(records_survive_the_change_to_the_other_half)
 {
     char text[1000] = {0};
     uint64_t most = 0;
@@ -107,9 +107,9 @@ TEST(a_half_that_is_full_is_left_and_all_is_there)
     }
     ck_assert_uint_lt(most, 300 << 10);
     found();
-    ck_assert_ptr_nonnull(strstr(buf_text(&told), "4/7=kept "));
-    ck_assert_ptr_nonnull(strstr(buf_text(&told), "4999 "));
-    ck_assert_ptr_nonnull(strstr(buf_text(&told), "4997 "));
+    ck_assert_ptr_nonnull(strstr(buf_text(&printed), "4/7=kept "));
+    ck_assert_ptr_nonnull(strstr(buf_text(&printed), "4999 "));
+    ck_assert_ptr_nonnull(strstr(buf_text(&printed), "4997 "));
 }
 
 TEST(large_unneeded_records_are_freed_at_once)

@@ -37,7 +37,7 @@ TEST(a_take_stops_after_the_last_record_that_fits)
     ck_assert_uint_eq(take(cursor, 3 * SAMPLE_SHORT + 55, &seen), 3);
     ck_assert_uint_eq(take(cursor, 1, &seen), 1);
     ck_assert_uint_eq(take(cursor, 1 << 20, &seen), 6);
-    ck_whole(&seen);
+    ck_complete(&seen);
     log_close(cursor);
 }
 
@@ -76,7 +76,7 @@ TEST(records_lie_across_the_end_of_the_block)
     struct log_cursor *cursor;
     struct seen seen = {0};
 
-    log_anew(2048);
+    log_recreate(2048);
     cursor = log_open(event_log);
     for (unsigned i = 0; i < 5000; i++) {
         put_user(lens[i % 6]);
@@ -95,7 +95,7 @@ TEST(a_mapping_across_the_end_is_not_forgotten)
     struct log_cursor *cursor;
     struct seen seen = {0};
 
-    log_anew(4096);
+    log_recreate(4096);
     for (unsigned i = 0; i < 300; i++) {
         char path[40] = "/";
 
@@ -126,7 +126,7 @@ TEST(a_record_too_large_for_the_ring_displaces_none)
     struct log_cursor *cursor;
     struct seen seen = {0};
 
-    log_anew(4096);
+    log_recreate(4096);
     cursor = log_open(event_log);
     put_samples(5);
     put_large();
@@ -135,7 +135,7 @@ TEST(a_record_too_large_for_the_ring_displaces_none)
     take_all(cursor, &seen);
     ck_assert_uint_eq(seen.samples, 7);
     ck_assert_uint_eq(seen.dropped, 1);
-    ck_whole(&seen);
+    ck_complete(&seen);
     log_close(cursor);
 }
 
@@ -144,7 +144,7 @@ TEST(a_record_that_is_too_large_is_lost_once)
     struct log_cursor *cursor;
     struct seen seen = {0};
 
-    log_anew(4096);
+    log_recreate(4096);
     cursor = log_open(event_log);
     for (unsigned i = 0; i < 1000; i++) {
         put_large();
@@ -153,7 +153,7 @@ TEST(a_record_that_is_too_large_is_lost_once)
             take(cursor, 200, &seen);
     }
     take_all(cursor, &seen);
-    ck_whole(&seen);
+    ck_complete(&seen);
     ck_assert_uint_eq(stats().lost, seen.dropped);
     log_close(cursor);
 }
@@ -164,7 +164,7 @@ TEST(a_record_that_is_too_large_is_refused_and_changes_nothing)
     struct seen seen = {0};
     const struct note note = {.type = RECORD_USER, .text = "", .text_len = 0};
 
-    log_anew(4096);
+    log_recreate(4096);
     cursor = log_open(event_log);
     put_samples(5);
     ck_assert_uint_eq(log_record_max(event_log), 3072);

@@ -18,11 +18,11 @@ TEST(a_log_saved_without_records_receives_them_later)
     const uint64_t block = log_block(event_log);
 
     ck_assert_uint_ne(block, 0);
-    log_again();
+    log_reopen();
     ck_assert_uint_eq(stats().records, 0);
     put_samples(1);
     ck_assert_uint_eq(log_block(event_log), block);
-    log_again();
+    log_reopen();
     ck_assert_uint_eq(stats().records, 1);
 }
 
@@ -36,7 +36,7 @@ TEST(a_saved_log_has_the_same_records_and_numbers)
     record_add_lost(&made, 1, 0, 5);
     put_samples(MUCH);
     was = stats();
-    log_again();
+    log_reopen();
     ck_assert_uint_eq(stats().records, was.records);
     ck_assert_uint_eq(stats().lost, was.lost);
     ck_assert_uint_eq(stats().bytes, was.bytes);
@@ -44,7 +44,7 @@ TEST(a_saved_log_has_the_same_records_and_numbers)
     cursor = log_open(event_log);
     take_all(cursor, &seen);
     ck_assert_str_eq(seen.first_path, "/a");
-    ck_whole(&seen);
+    ck_complete(&seen);
     log_close(cursor);
 }
 
@@ -55,7 +55,7 @@ static struct log_cursor *over(struct log_cursor *cursor)
 
     log_cursor_mark(cursor, &mark);
     log_close(cursor);
-    log_again();
+    log_reopen();
     cursor = log_cursor_adopt(event_log, &mark);
     ck_assert_ptr_nonnull(cursor);
     return cursor;
@@ -75,7 +75,7 @@ TEST(readers_continue_in_a_loaded_log)
     }
     take_all(cursor, &seen);
     ck_assert_uint_gt(seen.drops, 1);
-    ck_whole(&seen);
+    ck_complete(&seen);
     ck_assert_uint_eq(stats().lost, seen.dropped);
     log_close(cursor);
 }
@@ -92,12 +92,12 @@ TEST(records_taken_and_not_delivered_count_as_lost_when_overwritten)
     take(cursor, 1000, &never);
     put_samples(MUCH);
     log_close(cursor);
-    log_again();
+    log_reopen();
     cursor = log_cursor_adopt(event_log, &mark);
     ck_assert_ptr_nonnull(cursor);
     take_all(cursor, &seen);
     ck_assert_uint_gt(seen.drops, 0);
-    ck_whole(&seen);
+    ck_complete(&seen);
     ck_assert_uint_eq(stats().lost, seen.dropped);
     log_close(cursor);
 }
@@ -183,7 +183,7 @@ TEST(losses_elsewhere_add_up_for_each_reader)
             log_cursor_mark(seldom, &mark[1]);
             log_close(often);
             log_close(seldom);
-            log_again();
+            log_reopen();
             often = log_cursor_adopt(event_log, &mark[0]);
             seldom = log_cursor_adopt(event_log, &mark[1]);
             ck_true(often && seldom);
@@ -258,7 +258,7 @@ TEST(mappings_are_repeated_in_a_loaded_log)
     cursor = over(cursor);
     take_all(cursor, &seen);
     ck_assert_uint_eq(seen.found, 1 + 21);
-    ck_whole(&seen);
+    ck_complete(&seen);
     log_close(cursor);
 }
 
@@ -276,7 +276,7 @@ TEST(names_that_change_for_ever_are_kept_in_a_loaded_log)
     put_samples(MUCH);
     const uint64_t before = stats().memory;
     ck_assert_uint_lt(before, 80 << 10);
-    log_again();
+    log_reopen();
     cursor = log_open(event_log);
     take_all(cursor, &seen);
     ck_assert_uint_eq(seen.found, 2);
@@ -291,7 +291,7 @@ TEST(records_read_before_the_load_are_not_lost_after_it)
     put_samples(100);
     take_all(cursor, &seen);
     log_close(cursor);
-    log_again();
+    log_reopen();
     put_samples((48 << 10) / SAMPLE_SHORT);
     ck_assert_uint_eq(stats().lost, 0);
 }
@@ -300,7 +300,7 @@ TEST(memory_allocated_at_once_is_allocated_at_once_after_the_load)
 {
     ck_assert_int_eq(log_reserve(event_log, 64 << 10), 0);
     put_samples(3);
-    log_again();
+    log_reopen();
     ck_assert_uint_eq(stats().memory, 64 << 10);
     ck_assert_uint_eq(log_set_charge(event_log, within, &limit), 64 << 10);
 }
@@ -337,9 +337,9 @@ TEST(loading_without_memory_gives_nothing_and_leaks_nothing)
     put_samples(MUCH);
     log_forget(event_log);
     for (unsigned n = 1; n < 100 && !again; n++) {
-        memory_end_at(n);
+        memory_fail_at(n);
         again = log_adopt(log_block(event_log));
-        memory_end_at(0);
+        memory_fail_at(0);
     }
     ck_assert_ptr_nonnull(again);
     log_unref(again);

@@ -35,7 +35,7 @@ TEST(wraps_at_its_size_when_growth_is_refused)
     ck_assert_uint_eq(stats().refused, 0);
     take_all(cursor, &seen);
     ck_assert_uint_eq(seen.samples, 4096 / SAMPLE_SHORT);
-    ck_whole(&seen);
+    ck_complete(&seen);
     log_close(cursor);
 }
 
@@ -51,7 +51,7 @@ TEST(growing_in_the_middle_of_a_lap_keeps_every_record)
     limit.max = 1 << 20;
     put_samples(500);
     take_all(cursor, &seen);
-    ck_whole(&seen);
+    ck_complete(&seen);
     ck_assert_uint_eq(seen.samples, 4096 / SAMPLE_SHORT + 500);
     log_close(cursor);
 }
@@ -72,7 +72,7 @@ TEST(refuses_only_while_nothing_could_be_allocated)
     ck_assert_uint_eq(seen.dropped, 1);
     ck_assert_uint_eq(seen.samples, 1);
     ck_assert_uint_eq(stats().lost, 0); /* a refused record is not counted twice */
-    ck_whole(&seen);
+    ck_complete(&seen);
     log_close(cursor);
 }
 
@@ -85,11 +85,11 @@ TEST(a_large_record_has_the_ring_grow_for_it)
     ck_assert_int_eq(put_user(30000), 0);
     take_all(cursor, &seen);
     ck_assert_uint_eq(seen.others, 1);
-    ck_whole(&seen);
+    ck_complete(&seen);
     log_close(cursor);
 }
 
-TEST(more_may_be_allowed_later_and_less_takes_nothing_away)
+TEST(a_larger_maximum_lets_a_log_grow_and_a_smaller_one_frees_nothing)
 {
     put_samples(MUCH);
     ck_assert_uint_eq(stats().memory, 48 << 10);
@@ -101,7 +101,7 @@ TEST(more_may_be_allowed_later_and_less_takes_nothing_away)
     ck_assert_uint_eq(stats().memory, 96 << 10);
 }
 
-TEST(all_of_it_can_be_allocated_at_once)
+TEST(the_complete_log_can_be_allocated_at_once)
 {
     log_set_charge(event_log, within, &limit);
     ck_assert_int_eq(log_reserve(event_log, UINT64_MAX), 0);
@@ -139,7 +139,7 @@ TEST(a_log_that_may_not_grow_wraps_and_reports_the_reason)
     ck_assert_int_eq(stats().short_of, -EDQUOT);
     take_all(cursor, &seen);
     ck_assert_uint_gt(seen.dropped, 0);
-    ck_whole(&seen);
+    ck_complete(&seen);
     limit.max = 1 << 20;
     put_samples(1000);
     ck_assert_uint_eq(stats().memory, 52 << 10);
@@ -178,7 +178,7 @@ TEST(address_spaces_are_charged_and_bounded)
     ck_assert_uint_le(stats().bytes, 64 << 10);
 }
 
-TEST(without_memory_for_them_mappings_take_none)
+TEST(mappings_beyond_the_limit_take_no_memory)
 {
     limit.max = 4096;
     log_set_charge(event_log, within, &limit);

@@ -35,12 +35,12 @@ TEST(a_slow_reader_gets_the_exact_number_of_missed_records)
     }
     take_all(cursor, &seen);
     ck_assert_uint_gt(seen.drops, 10);
-    ck_whole(&seen);
+    ck_complete(&seen);
     ck_assert_uint_eq(stats().lost, seen.dropped);
     log_close(cursor);
 }
 
-TEST(each_of_several_readers_has_its_own_account)
+TEST(each_reader_has_a_separate_account)
 {
     struct log_cursor *cursor[4];
     struct seen seen[4] = {0};
@@ -55,7 +55,7 @@ TEST(each_of_several_readers_has_its_own_account)
     }
     for (unsigned r = 0; r < 4; r++) {
         take_all(cursor[r], &seen[r]);
-        ck_whole(&seen[r]);
+        ck_complete(&seen[r]);
         log_close(cursor[r]);
     }
     ck_assert_uint_eq(seen[0].dropped, 0);
@@ -72,7 +72,7 @@ TEST(an_overwritten_record_counts_once_however_many_readers_missed_it)
     log_close(b);
 }
 
-TEST(what_somebody_read_before_closing_is_not_lost)
+TEST(records_that_a_closed_reader_received_are_not_lost)
 {
     struct log_cursor *cursor = log_open(event_log);
     struct seen seen = {0};
@@ -101,7 +101,7 @@ TEST(a_late_reader_gets_the_mappings_that_were_overwritten)
     ck_assert_str_eq(seen.first_path, "[kernel]");
     take_all(cursor, &seen);
     ck_assert_uint_eq(seen.found, 2);
-    ck_whole(&seen); /* the tally counts them as missed */
+    ck_complete(&seen); /* the tally counts them as missed */
     log_close(cursor);
 }
 
@@ -147,7 +147,7 @@ static void put_spaces(uint32_t first, unsigned n)
     put_samples(1000);
 }
 
-TEST(the_mappings_come_in_pieces)
+TEST(mappings_come_in_batches_of_complete_processes)
 {
     struct log_cursor *cursor;
     struct seen seen = {0};
@@ -162,7 +162,7 @@ TEST(the_mappings_come_in_pieces)
     take_all(cursor, &seen);
     ck_assert_uint_eq(seen.found, 60);
     ck_assert_uint_eq(seen.drops, 1);
-    ck_whole(&seen);
+    ck_complete(&seen);
     log_close(cursor);
 }
 
@@ -182,11 +182,11 @@ TEST(a_process_that_changes_between_two_batches_is_reported_as_it_is)
     ck_assert_uint_eq(seen.found, 40 + 5 + 1);
     ck_assert_uint_eq(seen.drop_time, seen.found_time);
     ck_assert_uint_eq(seen.drops, 1);
-    ck_whole(&seen);
+    ck_complete(&seen);
     log_close(cursor);
 }
 
-TEST(news_that_come_faster_than_pieces_hold_no_reader_up)
+TEST(changes_faster_than_batches_do_not_delay_a_reader)
 {
     struct log_cursor *cursor;
     struct seen seen = {0};
@@ -199,7 +199,7 @@ TEST(news_that_come_faster_than_pieces_hold_no_reader_up)
     }
     ck_assert_uint_eq(seen.found, 2 * 40);
     take_all(cursor, &seen);
-    ck_whole(&seen);
+    ck_complete(&seen);
     log_close(cursor);
 }
 
@@ -209,13 +209,13 @@ TEST(a_take_without_memory_takes_nothing)
     struct seen seen = {0};
 
     put_samples(MUCH);
-    memory_end_at(1);
+    memory_fail_at(1);
     ck_assert_uint_eq(log_take(cursor, &taken, 1000), 0);
-    memory_end_at(0);
+    memory_fail_at(0);
     ck_true(taken.failed && taken.len == 0);
     take_all(cursor, &seen);
     ck_assert_uint_eq(seen.drops, 1);
-    ck_whole(&seen);
+    ck_complete(&seen);
     log_close(cursor);
 }
 
@@ -280,7 +280,7 @@ TEST(accounts_are_exact_while_threads_put_and_read)
     pthread_join(writer, NULL);
     for (unsigned i = 0; i < 3; i++) {
         pthread_join(racer[i].thread, NULL);
-        ck_whole(&racer[i].seen);
+        ck_complete(&racer[i].seen);
         ck_assert_uint_eq(racer[i].seen.wrong, 0);
         ck_assert_uint_ge(stats().lost, racer[i].seen.dropped);
     }

@@ -36,9 +36,9 @@ TEST(a_set_without_memory_has_no_number)
     struct log_sets *sets = log_sets_new();
 
     for (unsigned n = 1; n <= 9; n++) {
-        memory_end_at(n);
+        memory_fail_at(n);
         ck_assert_uint_eq(log_sets_add(sets, two_events, 2), 0);
-        memory_end_at(0);
+        memory_fail_at(0);
     }
     ck_assert_uint_eq(log_sets_add(sets, two_events, 2), 1);
     log_sets_unref(sets);

@@ -14,13 +14,13 @@
 
 static struct buf records, text;
 static struct log_sets *sets;
-static uint64_t told;
+static uint64_t state;
 
 static void setup(void)
 {
     buf_init(&records, NULL, 0);
     buf_init(&text, NULL, 0);
-    told = 0;
+    state = 0;
     sets = log_sets_new();
 }
 
@@ -39,12 +39,12 @@ static const char *lines(void)
     const struct log_facts facts = {.sets = sets};
 
     buf_clear(&text);
-    form_text.records(&told, &facts, records.data, records.len, &text);
+    form_text.records(&state, &facts, records.data, records.len, &text);
     buf_clear(&records);
     return buf_text(&text);
 }
 
-#define SAYS(expected) ck_assert_str_eq(lines(), expected)
+#define LINES_ARE(expected) ck_assert_str_eq(lines(), expected)
 
 static void note(struct note note)
 {
@@ -99,7 +99,7 @@ static void keys_are(const char *line, const char *word, const char *fields)
                 break;
             ck_assert_msg(may, "%s without %s", line, field);
         }
-        ck_assert_msg(field, "%s: %s is no field of %s", line, key, word);
+        ck_assert_msg(field, "%s: %s is not a field of %s", line, key, word);
         field = strtok_r(NULL, " ", &save);
         at += 1 + strcspn(at + 1, " \n");
     }
@@ -118,7 +118,7 @@ TEST(the_first_line_names_the_events)
         .realtime_ns = 1700000000 * SECOND + 10,
         .tsc = 4242,
     };
-    form_text.head(&told, &facts, &text);
+    form_text.head(&state, &facts, &text);
     ck_buf(&text,
            "5.000000009 initialize version=0.3.0 machine=Some\\040CPU\\040@\\0402.0GHz "
            "class=software event=cpu-clock,page-faults\\054usr realtime=1700000000.000000010 "
@@ -164,8 +164,8 @@ TEST(a_call_chain_marks_kernel_frames)
                                FRAME_USER,   0x401136,           0x401000};
 
     record_add_sample(&records, &sample, RECORD_KERNEL, frames, 6);
-    SAYS("7.000000001 callchain pid=100 tid=101 cpu=3 ip=0x401136 event=cpu-clock period=1000 "
-         "ips=k:0xffffffff81000010,k:0xffffffff81000020,0x401136,0x401000\n");
+    LINES_ARE("7.000000001 callchain pid=100 tid=101 cpu=3 ip=0x401136 event=cpu-clock period=1000 "
+              "ips=k:0xffffffff81000010,k:0xffffffff81000020,0x401136,0x401000\n");
 }
 
 TEST(the_longest_call_chain_is_complete)
@@ -183,16 +183,16 @@ TEST(the_longest_call_chain_is_complete)
     ck_true(strstr(buf_text(&text), ",k:0xffff000000000f9f\n"));
 }
 
-TEST(attach)
+TEST(an_attach_line_has_the_target_and_its_pids)
 {
     NOTE(.type = RECORD_ATTACH, .pid = 1234, .text = "1234");
     NOTE(.type = RECORD_ATTACH, .pid = 1234, .tid = 1235, .text = "tid:1235");
     NOTE_ON(0, .type = RECORD_ATTACH, .text = "cpu0");
     NOTE(.type = RECORD_ATTACH, .text = "cgroup:/a b");
-    SAYS("12.000000345 attach target=1234 pid=1234\n"
-         "12.000000345 attach target=tid:1235 pid=1234 tid=1235\n"
-         "12.000000345 attach target=cpu0 cpu=0\n"
-         "12.000000345 attach target=cgroup:/a\\040b\n");
+    LINES_ARE("12.000000345 attach target=1234 pid=1234\n"
+              "12.000000345 attach target=tid:1235 pid=1234 tid=1235\n"
+              "12.000000345 attach target=cpu0 cpu=0\n"
+              "12.000000345 attach target=cgroup:/a\\040b\n");
 }
 
 TEST(the_values_of_the_largest_set_are_complete)
@@ -230,7 +230,7 @@ static void ck_values_at(unsigned starts, unsigned n, const uint64_t *values, si
     for (unsigned i = 0; i < n; i++)
         buf_printf(&expected, "%s%" PRIu64, i ? "," : "", values[i]);
     buf_str(&expected, " exact=yes\n");
-    form_text.records(&told, &facts, records.data, records.len, &out);
+    form_text.records(&state, &facts, records.data, records.len, &out);
     ck_assert_str_eq(buf_text(&out), buf_text(&expected));
     buf_clear(&records);
     buf_free(&expected);
@@ -265,13 +265,13 @@ TEST(lines_of_any_number_of_values_fit_at_each_alignment)
     }
 }
 
-TEST(the_end_of_a_thread_has_no_line)
+TEST(the_exit_of_a_thread_has_no_line)
 {
     record_add_task(&records, RECORD_EXIT, SECOND, 20, 20, 22, 20);
-    SAYS("");
+    LINES_ARE("");
 }
 
-TEST(map_in)
+TEST(a_map_line_has_addresses_offset_and_path)
 {
     struct map_facts map = {.pid = 10,
                             .tid = 10,
@@ -284,12 +284,13 @@ TEST(map_in)
     map.pid = UINT32_MAX;
     map.path = "[kernel.kallsyms]_text";
     record_add_map(&records, SECOND, &map, RECORD_KERNEL);
-    SAYS("1.000000000 map-in pid=10 start=0x400000 end=0x401000 offset=0x2000 path=/bin/a\\040b\n"
-         "1.000000000 map-in pid=-1 start=0x400000 end=0x401000 offset=0x2000 "
-         "path=[kernel.kallsyms]_text\n");
+    LINES_ARE(
+        "1.000000000 map-in pid=10 start=0x400000 end=0x401000 offset=0x2000 path=/bin/a\\040b\n"
+        "1.000000000 map-in pid=-1 start=0x400000 end=0x401000 offset=0x2000 "
+        "path=[kernel.kallsyms]_text\n");
 }
 
-TEST(drop)
+TEST(a_drop_line_has_its_place_and_numbers)
 {
     struct record_throttle throttle = {.head = {RECORD_THROTTLE, 0, sizeof throttle},
                                        .time = SECOND};
@@ -301,22 +302,22 @@ TEST(drop)
     buf_add(&records, &throttle, sizeof throttle);
     throttle.head.type = RECORD_UNTHROTTLE;
     buf_add(&records, &throttle, sizeof throttle);
-    SAYS("12.000000345 drop lost=5 where=log records=17\n"
-         "12.000000345 drop lost=0 where=log records=2\n"
-         "12.000000345 drop lost=3 where=memory\n"
-         "1.000000000 drop lost=18 where=kernel\n"
-         "1.000000000 drop lost=- where=throttle\n");
+    LINES_ARE("12.000000345 drop lost=5 where=log records=17\n"
+              "12.000000345 drop lost=0 where=log records=2\n"
+              "12.000000345 drop lost=3 where=memory\n"
+              "1.000000000 drop lost=18 where=kernel\n"
+              "1.000000000 drop lost=- where=throttle\n");
 }
 
 TEST(one_record_is_one_line_whatever_it_contains)
 {
     NOTE(.type = RECORD_USER, .text = "a\nb=\"c\" \\ \xff\x1b[31m\r\xe2\x80\xa8\xc3\xa4");
-    SAYS("12.000000345 user text=a\\012b\\075\\042c\\042\\040\\134\\040\\377\\033[31m\\015"
-         "\\342\\200\\250\xc3\xa4\n");
+    LINES_ARE("12.000000345 user text=a\\012b\\075\\042c\\042\\040\\134\\040\\377\\033[31m\\015"
+              "\\342\\200\\250\xc3\xa4\n");
     note((struct note){.type = RECORD_DETACH, .cpu = UINT32_MAX, .text = "a\n9 stop b\n"});
-    SAYS("12.000000345 detach target=a\\0129\\040stop reason=b\\012\n");
+    LINES_ARE("12.000000345 detach target=a\\0129\\040stop reason=b\\012\n");
     record_add_comm(&records, SECOND, 1, 1, "x\n1.0 close", 0);
-    SAYS("1.000000000 process pid=1 name=x\\0121.0\\040close\n");
+    LINES_ARE("1.000000000 process pid=1 name=x\\0121.0\\040close\n");
 }
 
 TEST(nuls_inside_a_text_are_escaped)
@@ -324,7 +325,7 @@ TEST(nuls_inside_a_text_are_escaped)
     struct note user = {.type = RECORD_USER, .cpu = UINT32_MAX, .text = "a\0b", .text_len = 3};
 
     record_add_note(&records, &user);
-    SAYS("0.000000000 user text=a\\000b\n");
+    LINES_ARE("0.000000000 user text=a\\000b\n");
 }
 
 TEST(a_very_long_text_is_cut_and_marked)
@@ -345,11 +346,11 @@ TEST(a_very_long_text_is_cut_and_marked)
     free(long_text);
 }
 
-TEST(a_type_of_a_later_version_is_passed_over)
+TEST(a_type_of_a_later_version_is_skipped)
 {
     NOTE(.type = RECORD_VALUES + 1, .text = "x");
     NOTE(.type = RECORD_START);
-    SAYS("12.000000345 start\n");
+    LINES_ARE("12.000000345 start\n");
 }
 
 TEST(the_table_names_the_fields_that_are_printed)
@@ -387,7 +388,7 @@ static const char *fields_shown(const char *format, const void *data, size_t len
 #define FIELD(type, at, bytes, sign)                                                               \
     "\tfield:" type ";\toffset:" #at ";\tsize:" #bytes ";\tsigned:" #sign ";\n"
 
-TEST(fields_of_every_type)
+TEST(fields_of_every_type_are_printed)
 {
     static const char format[] =
         "name: x\nID: 7\nformat:\n" FIELD("unsigned short common_type", 0, 2, 0)

@@ -31,7 +31,7 @@ static void one_attach_fails(void)
 
 /* ---- reattaching ---- */
 
-TEST(a_target_that_cannot_be_reattached_ends_at_the_next_try)
+TEST(a_target_that_cannot_be_reattached_has_exited_after_the_next_try)
 {
     pmc_with("a", "task-clock", "100");
     pass_ms(1);
@@ -112,7 +112,7 @@ TEST(a_loss_of_the_target_is_checked_after_a_loss_of_a_descendant)
     ck_assert_str_eq(read_file("a", "ctl"), "exited\n");
 }
 
-TEST(a_verdict_does_not_count_for_a_loss_after_it)
+TEST(a_refusal_does_not_count_for_events_removed_after_it)
 {
     struct held held;
 
@@ -180,7 +180,7 @@ TEST(a_guard_that_has_fired_is_replaced)
 
 /* ---- exits ---- */
 
-TEST(a_target_without_tasks_ends_after_a_reload)
+TEST(a_target_without_tasks_has_exited_after_a_reload)
 {
     pmc_with("a", "task-clock", "100");
     fx.lazy = true;
@@ -191,7 +191,7 @@ TEST(a_target_without_tasks_ends_after_a_reload)
     ck_assert_int_eq(pmc_of("a")->state, PMC_EXITED);
 }
 
-TEST(a_target_without_tasks_ends_without_a_reader)
+TEST(a_target_without_tasks_has_exited_without_a_reader)
 {
     pmc_with("a", "task-clock", "100");
     fake_kill(&fx.host, 100, false);
@@ -199,7 +199,6 @@ TEST(a_target_without_tasks_ends_without_a_reader)
     works_run();
     ck_assert_int_eq(pmc_of("a")->state, PMC_EXITED);
 }
-
 
 /* Exits of single threads are not watched. */
 TEST(the_exit_of_a_thread_without_events_reaches_all_its_pmcs)
@@ -322,7 +321,7 @@ TEST(objects_of_two_kinds_with_one_id_are_two_objects)
 }
 
 /* A linear search for each object would not finish in time. */
-TEST(a_million_changed_objects)
+TEST(a_million_changed_objects_are_noted_in_time)
 {
     const enum journal_kind kinds[] = {JOURNAL_PMC, JOURNAL_PROCESS};
 

@@ -51,11 +51,11 @@ TEST(e32_ce02_a_command_is_done_or_refused_completely)
             fixture_open(NULL);
             prepare();
             const char *before = all_texts();
-            memory_end_at(n);
+            memory_fail_at(n);
             int rc = write_file(commands[i][0], commands[i][1], commands[i][2]);
-            bool ended = memory_ended();
+            bool ended = memory_failed();
             struct err err = fx.err;
-            memory_end_at(0);
+            memory_fail_at(0);
             works_run();
             if (!ended)
                 break;
@@ -79,11 +79,11 @@ TEST(a_snapshot_is_complete_or_enomem)
             fixture_close();
             fixture_open(NULL);
             prepare();
-            memory_end_at(n);
+            memory_fail_at(n);
             held_read(&held, i < 6 ? "i" : NULL, i < 6 ? files[i] : "metrics.prom");
             held_finish(&held);
-            bool ended = memory_ended();
-            memory_end_at(0);
+            bool ended = memory_failed();
+            memory_fail_at(0);
             ck_true(held.rc == 0 || held.rc == -ENOMEM);
             buf_free(&held.out);
             works_run();
@@ -92,32 +92,32 @@ TEST(a_snapshot_is_complete_or_enomem)
         }
 }
 
-TEST(what_happens_by_itself_happens_later)
+TEST(an_exit_without_memory_is_processed_later)
 {
     for (unsigned n = 1; n < 40; n++) {
         fixture_close();
         fixture_open(NULL);
         prepare();
-        memory_end_at(n);
+        memory_fail_at(n);
         fake_kill(&fx.host, 100, true);
         works_run();
-        memory_end_at(0);
+        memory_fail_at(0);
         works_run();
         ck_assert_str_eq(read_file("i", "target"), "101\n");
         ck_assert_str_eq(read_file("j", "ctl"), "exited\n");
     }
 }
 
-TEST(the_tree_is_complete)
+TEST(a_failed_change_of_the_tree_leaves_it_consistent)
 {
     for (unsigned n = 1; n < 20; n++) {
         fixture_close();
         fixture_open(NULL);
         prepare();
-        memory_end_at(n);
+        memory_fail_at(n);
         bool made = pmc_make("new") == 0, renamed = pmc_rename("j", "k") == 0;
         bool removed = pmc_remove("i") == 0;
-        memory_end_at(0);
+        memory_fail_at(0);
         ck_true(removed);
         works_run();
         ck_true(made == (pmc_of("new") != NULL));
@@ -132,13 +132,13 @@ TEST(a_release_is_tried_until_there_is_memory)
     prepare();
     fx.lazy = true;
     for (unsigned i = 0; i < 3; i++) {
-        memory_end_at(1);
+        memory_fail_at(1);
         if (i == 0)
             ck_assert_int_eq(pmc_remove("s"), 0);
         works_run(); /* terminates */
-        ck_true(i > 0 || memory_ended());
+        ck_true(i > 0 || memory_failed());
         ck_true(!engine_has_task(fx.engine)); /* no immediate retry */
-        memory_end_at(0);
+        memory_fail_at(0);
         pass_ms(100);
         engine_tick(fx.engine, fx.host.now_ns);
     }
@@ -151,11 +151,11 @@ TEST(a_wake_needs_no_memory)
     uint64_t id;
 
     prepare();
-    memory_end_at(1);
+    memory_fail_at(1);
     fake_kill(&fx.host, 100, true);
     pmc_wake(pmc_of("j"));
     ck_true(engine_next_wake(fx.engine, &id));
-    memory_end_at(0);
+    memory_fail_at(0);
     ck_assert_uint_eq(id, pmc_of("j")->id);
 }
 
@@ -170,11 +170,11 @@ TEST(a_state_is_loaded_or_refused)
         fixture_close();
         fixture_open(NULL);
         prepare();
-        engine_anew();
-        memory_end_at(n);
+        engine_recreate();
+        memory_fail_at(n);
         int rc = journal_load(text, strlen(text), &err);
-        bool ended = memory_ended();
-        memory_end_at(0);
+        bool ended = memory_failed();
+        memory_fail_at(0);
         as_root();
         works_run();
         if (!ended)

@@ -10,7 +10,7 @@
 static struct log_sets *sets;
 static struct log_facts facts;
 static struct buf records, out;
-static uint64_t told_sets;
+static uint64_t announced_sets;
 static size_t at; /* offset in out */
 
 static void before(void)
@@ -25,7 +25,7 @@ static void before(void)
     };
     buf_init(&records, NULL, 0);
     buf_init(&out, NULL, 0);
-    told_sets = 0;
+    announced_sets = 0;
     at = 0;
 }
 
@@ -78,12 +78,12 @@ static void add_sample(uint64_t id, unsigned mode, const uint64_t *frames, uint6
 
 static void read_head(void)
 {
-    form_perf.head(&told_sets, &facts, &out);
+    form_perf.head(&announced_sets, &facts, &out);
 }
 
 static void read_records(void)
 {
-    form_perf.records(&told_sets, &facts, records.data, records.len, &out);
+    form_perf.records(&announced_sets, &facts, records.data, records.len, &out);
     buf_clear(&records);
 }
 
@@ -137,7 +137,7 @@ static void read_head_of_pipe(void)
 }
 
 /* Skips the header; then come the records. */
-static void read_behind_head(void)
+static void read_after_head(void)
 {
     read_head();
     at = out.len;
@@ -155,7 +155,8 @@ static void read_behind_head(void)
 
 /* ---- header ---- */
 
-static void check_type(uint32_t type, uint64_t config, uint32_t told, uint64_t told_config)
+static void check_type(uint32_t type, uint64_t config, uint32_t announced,
+                       uint64_t announced_config)
 {
     char name[] = "an event";
     struct log_event event = event_named(name);
@@ -167,8 +168,8 @@ static void check_type(uint32_t type, uint64_t config, uint32_t told, uint64_t t
 
     const struct record *record = next_of(ATTR);
 
-    ck_assert_uint_eq(u32_at(record, attr(type)), told);
-    ck_assert_uint_eq(u64_at(record, attr(config)), told_config);
+    ck_assert_uint_eq(u32_at(record, attr(type)), announced);
+    ck_assert_uint_eq(u64_at(record, attr(config)), announced_config);
     ck_assert_str_eq((const char *)next_of(UPDATE) + 24, name);
 }
 
@@ -204,7 +205,7 @@ TEST(a_header_without_memory_is_written_again)
 TEST(a_later_set_is_announced_before_its_records_and_once)
 {
     add_plain_set();
-    read_behind_head();
+    read_after_head();
     add_sample(LOG_ID(add_chain_set(), 0), RECORD_USERMODE, NULL, 0);
     read_records();
     ck_assert_uint_eq(next()->type, ROUND);
@@ -221,7 +222,7 @@ TEST(a_chain_where_none_was_announced_is_cut)
     static const uint64_t frames[] = {FRAME_USER, 0x1234};
 
     add_sample(LOG_ID(add_plain_set(), 0), RECORD_USERMODE, frames, 2);
-    read_behind_head();
+    read_after_head();
 
     const struct record *record = next();
 
@@ -251,13 +252,12 @@ TEST(without_the_announced_chain_the_address_is_the_chain)
     add_sample(id, RECORD_USERMODE, NULL, 0);
     add_sample(id, RECORD_KERNEL, NULL, 0);
     add_sample(id, RECORD_USERMODE, none, 0);
-    read_behind_head();
+    read_after_head();
     check_one_frame(FRAME_USER);
     check_one_frame(FRAME_KERNEL);
     check_one_frame(FRAME_USER);
 }
 
-/* perf stops at an id that was not announced. */
 /* ---- memory ---- */
 
 #define HAS_STACK_BITS 0x3020u /* CALLCHAIN, REGS_USER, STACK_USER */
@@ -266,7 +266,7 @@ TEST(without_the_announced_chain_the_address_is_the_chain)
 static uint64_t add_stack_sample(void)
 {
     static const uint64_t frames[] = {FRAME_KERNEL, 5, FRAME_USER, 6};
-    static const uint64_t behind[] = {REGISTERS_WORD(2, 2), 70, 71, 16, 0x5a, 0x5b, 13};
+    static const uint64_t after_frames[] = {REGISTERS_WORD(2, 2), 70, 71, 16, 0x5a, 0x5b, 13};
     char name[] = "cpu-clock";
     struct log_event event = event_named(name);
     uint64_t id;
@@ -277,7 +277,7 @@ static uint64_t add_stack_sample(void)
     event.observer = (struct memory_right){.uid = 7, .gid = 7, .capabilities = 1, .known = true};
     id = LOG_ID(add_set(event), 0);
     add_sample(id, RECORD_KERNEL, frames, 4);
-    buf_add(&records, behind, sizeof(behind));
+    buf_add(&records, after_frames, sizeof(after_frames));
     ((struct record *)records.data)->size = (uint16_t)records.len;
     ((struct record *)records.data)->misc |= RECORD_STACK;
     return id;
@@ -294,7 +294,7 @@ TEST(a_reader_that_may_read_the_memory_gets_registers_and_stack)
     ck_assert_uint_eq(u64_at(record, 8 + 24) & HAS_STACK_BITS, HAS_STACK_BITS);
     ck_assert_uint_eq(u64_at(record, 8 + 80), 0x3);
     ck_assert_uint_eq(u32_at(record, 8 + 88), 16);
-    read_behind_head();
+    read_after_head();
     record = next();
     ck_assert_uint_eq(record->type, RECORD_SAMPLE);
     ck_assert_uint_eq(record->misc, RECORD_KERNEL);
@@ -307,7 +307,7 @@ TEST(a_reader_that_may_read_the_memory_gets_registers_and_stack)
     ck_assert_uint_eq(record->size, 136);
 }
 
-TEST(nobody_else_has_memory_but_the_frames)
+TEST(other_readers_get_frames_without_registers_and_stack)
 {
     const struct memory_right others[] = {
         {.uid = 7, .gid = 7, .capabilities = 1},
@@ -325,13 +325,13 @@ TEST(nobody_else_has_memory_but_the_frames)
 
         facts.reader = others[i];
         buf_clear(&out);
-        told_sets = 0;
+        announced_sets = 0;
         read_head_of_pipe();
         record = next_of(ATTR);
         ck_assert_uint_eq(u64_at(record, 8 + 24) & HAS_STACK_BITS, 0x20);
         ck_assert_uint_eq(u64_at(record, 8 + 80), 0);
         at = out.len;
-        form_perf.records(&told_sets, &facts, records.data, len, &out);
+        form_perf.records(&announced_sets, &facts, records.data, len, &out);
         record = next();
         ck_assert_uint_eq(record->size, 64 + 4 * 8);
         ck_assert_uint_eq(u64_at(record, 56), 4);
@@ -412,6 +412,7 @@ TEST(without_their_format_or_the_right_no_fields_are_announced)
     ck_assert_uint_eq(n_formats, 1);
 }
 
+/* perf stops at an id that was not announced. */
 TEST(a_sample_of_an_unknown_event_is_left_out)
 {
     uint64_t set = add_plain_set();
@@ -419,7 +420,7 @@ TEST(a_sample_of_an_unknown_event_is_left_out)
     add_sample(LOG_ID(set, 1), RECORD_USERMODE, NULL, 0);
     add_sample(LOG_ID(set + 1, 0), RECORD_USERMODE, NULL, 0);
     add_sample(0, RECORD_USERMODE, NULL, 0);
-    read_behind_head();
+    read_after_head();
     ck_assert_ptr_null(next_of(RECORD_SAMPLE));
 }
 
@@ -431,7 +432,7 @@ TEST(other_records_keep_a_known_id_and_lose_an_unknown_one)
     record_tail((struct record *)records.data)->id = known;
     record_add_task(&records, RECORD_EXIT, 6000, 10, 7, 10, 7);
     record_tail((struct record *)(records.data + sizeof(struct record_task)))->id = unknown;
-    read_behind_head();
+    read_after_head();
 
     const struct record *fork = next(), *exit = next();
 
@@ -442,7 +443,7 @@ TEST(other_records_keep_a_known_id_and_lose_an_unknown_one)
     ck_assert_uint_eq(record_tail(exit)->time, 6000);
 }
 
-TEST(every_type_of_perfs_goes_through_in_order)
+TEST(every_record_type_of_perf_is_printed_in_order)
 {
     struct map_facts map = {.pid = 7, .tid = 7, .start = 0x1000, .length = 0x1000, .path = "/a"};
     struct record_throttle throttle = {.head = {RECORD_THROTTLE, 0, sizeof(throttle)}};
@@ -456,7 +457,7 @@ TEST(every_type_of_perfs_goes_through_in_order)
     record_add_task(&records, RECORD_EXIT, 6000, 10, 7, 10, 7);
     record_add_lost(&records, 6000, 0, 3);
     buf_add(&records, &throttle, sizeof(throttle));
-    read_behind_head();
+    read_after_head();
     for (unsigned i = 0; i < sizeof(types) / sizeof(types[0]); i++)
         ck_assert_uint_eq(next()->type, types[i]);
 }
@@ -470,7 +471,7 @@ TEST(only_bits_that_perf_knows_stay)
     add_plain_set();
     record_add_map(&records, 6000, &map, all);
     record_add_comm(&records, 6000, 7, 7, "name", all | RECORD_EXECUTED);
-    read_behind_head();
+    read_after_head();
     ck_assert_uint_eq(next()->misc, RECORD_USERMODE);
     ck_assert_uint_eq(next()->misc, RECORD_USERMODE | RECORD_EXECUTED);
 }
@@ -480,7 +481,7 @@ TEST(each_batch_is_followed_by_two_finished_rounds)
 {
     uint64_t id = LOG_ID(add_plain_set(), 0);
 
-    read_behind_head();
+    read_after_head();
     for (unsigned batch = 0; batch < 3; batch++) {
         at = out.len;
         add_sample(id, RECORD_USERMODE, NULL, 0);

@@ -23,7 +23,7 @@ static int no_recorder(struct backend_state *state, const struct recorder_plan *
                        struct recorder **out, struct err *err)
 {
     (void)state, (void)plan, (void)out;
-    return err_set(err, P14, "told to fail");
+    return err_set(err, P14, "made to fail");
 }
 
 static void limits(struct backend_state *state, struct sample_limits *out)
@@ -32,7 +32,7 @@ static void limits(struct backend_state *state, struct sample_limits *out)
     *out = (struct sample_limits){.max_freq = UINT64_MAX, .max_frames = 127};
 }
 
-static void recording_can_be_asked_for(void)
+static void recording_allow(void)
 {
     backend = *fx.engine->backend;
     backend.recorder_new = no_recorder;
@@ -43,7 +43,7 @@ static void recording_can_be_asked_for(void)
 static void setup(void)
 {
     fixture_setup();
-    recording_can_be_asked_for();
+    recording_allow();
     file_open(&file);
     file_open(&other);
 }
@@ -61,8 +61,6 @@ static const char *next(struct open_file *open)
 {
     return read_open(open, "i", "samples");
 }
-
-#define SAYS(open, expected) ck_assert_str_eq(printed(next(open)), expected)
 
 /* Creates a sampling PMC that has not started: its log contains only remarks. */
 static void quiet(void)
@@ -92,10 +90,10 @@ TEST(running_out_of_memory_for_remarks_is_reported)
 
         snprintf(name, sizeof name, "m%u", n);
         ck_assert_int_eq(pmc_make(name), 0);
-        memory_end_at(n + 1);
+        memory_fail_at(n + 1);
         int rc = write_file(name, "samples", "x");
-        ended = memory_ended();
-        memory_end_at(0);
+        ended = memory_failed();
+        memory_fail_at(0);
         ck_assert_msg(rc == 0 || (rc == ENOMEM && fx.err.id == X14), "%u: %d %s", n, rc,
                       fx.err.text);
     }
@@ -110,10 +108,10 @@ TEST(a_read_without_memory_is_enomem_and_loses_no_record)
     next(&file);
     for (bool ended = true; ended; n++) {
         ck_assert_int_eq(write_file("i", "samples", "x"), 0);
-        memory_end_at(n + 1);
+        memory_fail_at(n + 1);
         const char *text = next(&file);
-        ended = memory_ended();
-        memory_end_at(0);
+        ended = memory_failed();
+        memory_fail_at(0);
         if (!text) /* the fixture's copy of the text */
             break;
         if (strcmp(text, "ENOMEM") == 0)
@@ -135,7 +133,7 @@ TEST(a_reader_continues_after_a_reload)
     open_file_print(&file, &line);
     open_file_leave(&file);
     engine_reload();
-    recording_can_be_asked_for();
+    recording_allow();
     ck_true(open_file_load(&file, line.data, line.len, fx.engine));
     engine_loaded(fx.engine);
     buf_free(&line);
@@ -189,7 +187,7 @@ TEST(records_of_a_released_log_are_read_after_a_reload)
     }
 }
 
-TEST(what_cannot_be_read_back_is_refused)
+TEST(an_invalid_saved_reader_is_refused)
 {
     static const char *const wrong[] = {"reader\nform=text", "file\nreader\nform=nothing",
                                         "file\nswapped=2", "file\nseries\nn=65"};

@@ -68,7 +68,7 @@ static const struct map_facts libc = {
     .path = "/lib/libc.so.6",
 };
 
-TEST(lies_as_perf_events_lays_it)
+TEST(records_have_the_layout_of_perf_events)
 {
     ck_assert_uint_eq(offsetof(struct record_sample, ip), 16);
     ck_assert_uint_eq(offsetof(struct record_sample, time), 32);
@@ -85,11 +85,11 @@ TEST(lies_as_perf_events_lays_it)
 static struct record_sample *add_stack(void)
 {
     static const uint64_t frame[] = {FRAME_USER},
-                          behind[] = {REGISTERS_WORD(2, 2), 70, 71, 16, 0x5a, 0x5b, 13};
+                          after_frames[] = {REGISTERS_WORD(2, 2), 70, 71, 16, 0x5a, 0x5b, 13};
     struct record_sample *sample;
 
     add_sample(frame, 1);
-    buf_add(&out, behind, sizeof(behind));
+    buf_add(&out, after_frames, sizeof(after_frames));
     sample = (struct record_sample *)made();
     sample->head.size = (uint16_t)out.len;
     sample->head.misc |= RECORD_STACK;
@@ -114,13 +114,13 @@ TEST(registers_and_stack_follow_the_frames)
 TEST(fields_of_a_tracepoint_are_between_frames_and_stack)
 {
     static const uint64_t fields[] = {UINT64_C(0x6600000005), 0};
-    static const uint64_t behind[] = {REGISTERS_WORD(0, 0), 0};
+    static const uint64_t after_frames[] = {REGISTERS_WORD(0, 0), 0};
     struct record_sample *sample;
     struct sample_parts parts;
 
     add_sample(fields, 0);
     buf_add(&out, fields, sizeof(fields)); /* five bytes plus padding */
-    buf_add(&out, behind, sizeof(behind));
+    buf_add(&out, after_frames, sizeof(after_frames));
     sample = (struct record_sample *)made();
     sample->head.size = (uint16_t)out.len;
     sample->head.misc |= RECORD_RAW | RECORD_STACK;
@@ -222,9 +222,9 @@ TEST(nothing_remains_of_a_record_without_memory)
     while (out.size - out.len > 80)
         buf_char(&out, 0);
     len = out.len;
-    memory_end_at(1); /* only the fixed part fits */
+    memory_fail_at(1); /* only the fixed part fits */
     record_add_map(&out, 1, &libc, 0);
-    memory_end_at(0);
+    memory_fail_at(0);
     ck_true(out.failed);
     ck_assert_uint_eq(out.len, len);
 }
@@ -237,7 +237,7 @@ TEST(a_record_larger_than_the_space_does_not_fit)
     ck_true(!record_fits(made(), 7));
 }
 
-TEST(sizes_that_cannot_be_do_not_fit)
+TEST(impossible_sizes_do_not_fit)
 {
     static const uint16_t wrong[] = {0, 4, 7, 8, 16, 57, 60};
 

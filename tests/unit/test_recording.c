@@ -15,7 +15,7 @@ TEST(a_sample_is_logged_unchanged)
     const struct record_sample *sample;
 
     record_samples(true);
-    say_sample(5, 100, RECORD_USERMODE, 0x401000);
+    script_sample(5, 100, RECORD_USERMODE, 0x401000);
     drain();
     sample = nth(RECORD_SAMPLE, 0);
     ck_assert_ptr_nonnull(sample);
@@ -30,9 +30,9 @@ TEST(kernel_samples_are_withheld_counted_and_reported_once_per_drain)
     struct log_stats stats;
 
     record_samples(false);
-    say_sample(1, 100, RECORD_KERNEL, KERNEL);
-    say_sample(2, 100, RECORD_USERMODE, 0x401000);
-    say_sample(3, 100, RECORD_KERNEL, KERNEL);
+    script_sample(1, 100, RECORD_KERNEL, KERNEL);
+    script_sample(2, 100, RECORD_USERMODE, 0x401000);
+    script_sample(3, 100, RECORD_KERNEL, KERNEL);
     drain();
     ck_assert_uint_eq(count_type(RECORD_SAMPLE), 1);
     ck_assert_uint_eq(count_type(RECORD_DROP), 1);
@@ -46,7 +46,7 @@ TEST(kernel_samples_are_withheld_counted_and_reported_once_per_drain)
 TEST(an_address_of_the_kernel_is_withheld_whatever_the_mode)
 {
     record_samples(false);
-    say_sample(1, 100, RECORD_USERMODE, KERNEL);
+    script_sample(1, 100, RECORD_USERMODE, KERNEL);
     drain();
     ck_assert_uint_eq(count_type(RECORD_SAMPLE), 0);
 }
@@ -57,7 +57,7 @@ TEST(a_user_with_the_right_gets_kernel_samples_and_frames)
     const struct record_sample *sample;
 
     record_samples(true);
-    say_chain(RECORD_KERNEL, KERNEL, frames, 4);
+    script_chain(RECORD_KERNEL, KERNEL, frames, 4);
     drain();
     sample = nth(RECORD_SAMPLE, 0);
     ck_assert_uint_eq(sample->n_frames, 4);
@@ -71,8 +71,8 @@ TEST(frames_of_the_kernel_are_cut_and_those_of_the_user_stay)
     const struct record_sample *sample;
 
     record_samples(false);
-    say_chain(RECORD_USERMODE, 0x401000, frames, 7);
-    say_sample(2, 100, RECORD_USERMODE, 0x403000);
+    script_chain(RECORD_USERMODE, 0x401000, frames, 7);
+    script_sample(2, 100, RECORD_USERMODE, 0x403000);
     drain();
     sample = nth(RECORD_SAMPLE, 0);
     ck_assert_uint_eq(sample->n_frames, 3);
@@ -83,19 +83,17 @@ TEST(frames_of_the_kernel_are_cut_and_those_of_the_user_stay)
     ck_assert_uint_eq(((const struct record_sample *)nth(RECORD_SAMPLE, 1))->ip, 0x403000);
 }
 
-/* ---- PIDs ---- */
-
 TEST(data_after_removed_frames_stays)
 {
     static const uint64_t frames[] = {FRAME_KERNEL, KERNEL, FRAME_USER, 0x4000};
-    static const uint64_t behind[] = {REGISTERS_WORD(1, 1), 70, 8, 0x5a, 8};
+    static const uint64_t after_frames[] = {REGISTERS_WORD(1, 1), 70, 8, 0x5a, 8};
     struct record_sample *printed;
     const struct record_sample *sample;
     struct sample_parts parts;
 
     record_samples(false);
-    say_chain(RECORD_USERMODE, 0x4000, frames, 4);
-    buf_add(&sc.script, behind, sizeof(behind));
+    script_chain(RECORD_USERMODE, 0x4000, frames, 4);
+    buf_add(&sc.script, after_frames, sizeof(after_frames));
     printed = (struct record_sample *)sc.script.data;
     printed->head.size = (uint16_t)sc.script.len;
     printed->head.misc |= RECORD_STACK;
@@ -108,6 +106,8 @@ TEST(data_after_removed_frames_stays)
     ck_assert_uint_eq(parts.stack[1], 0x5a);
 }
 
+/* ---- PIDs ---- */
+
 TEST(all_pids_are_of_the_openers_namespace)
 {
     const struct record_sample *sample;
@@ -116,10 +116,10 @@ TEST(all_pids_are_of_the_openers_namespace)
     const struct record_map *map;
 
     record_for_outside();
-    say_sample(1, 100, RECORD_USERMODE, 0x401000);
+    script_sample(1, 100, RECORD_USERMODE, 0x401000);
     record_add_comm(&sc.script, 2, 100, 1001, "x", 0);
     record_add_task(&sc.script, RECORD_FORK, 3, 102, 100, 102, 1001);
-    say_map(4, 100, 0x500000, 0x1000, "/lib/a.so");
+    script_map(4, 100, 0x500000, 0x1000, "/lib/a.so");
     drain();
     sample = nth(RECORD_SAMPLE, 0);
     ck_assert_uint_eq(sample->pid, 100 + FAKE_OUTSIDE);
@@ -137,12 +137,12 @@ TEST(all_pids_are_of_the_openers_namespace)
     ck_assert_uint_eq(map->pid, 100 + FAKE_OUTSIDE);
 }
 
-TEST(a_number_that_cannot_be_known_is_0)
+TEST(a_pid_outside_the_namespace_is_0)
 {
     record_for_outside();
     sc.host.unseen = 101;
-    say_sample(1, 101, RECORD_USERMODE, 0x401000);
-    say_sample(2, NOBODY, RECORD_USERMODE, 0x401000);
+    script_sample(1, 101, RECORD_USERMODE, 0x401000);
+    script_sample(2, NOBODY, RECORD_USERMODE, 0x401000);
     drain();
     ck_assert_uint_eq(((const struct record_sample *)nth(RECORD_SAMPLE, 0))->pid, 0);
     ck_assert_uint_eq(((const struct record_sample *)nth(RECORD_SAMPLE, 1))->pid, 0);
@@ -151,7 +151,7 @@ TEST(a_number_that_cannot_be_known_is_0)
 TEST(the_kernels_maps_keep_their_number)
 {
     record_for_outside();
-    say_map(1, NOBODY, KERNEL, 0x1000, "[module]");
+    script_map(1, NOBODY, KERNEL, 0x1000, "[module]");
     drain();
     ck_assert_uint_eq(((const struct record_map *)nth(RECORD_MAP, 0))->pid, NOBODY);
 }
@@ -161,7 +161,7 @@ TEST(a_user_without_the_right_gets_no_kernel_addresses)
     struct buf found;
 
     record_samples(false);
-    say_map(1, NOBODY, KERNEL, 0x1000, "[module]");
+    script_map(1, NOBODY, KERNEL, 0x1000, "[module]");
     drain();
     ck_assert_uint_eq(count_type(RECORD_MAP), 0);
     buf_init(&found, NULL, 0);
@@ -190,10 +190,10 @@ TEST(the_pids_of_an_exited_thread_and_process_are_forgotten)
 TEST(an_exec_without_a_path_is_logged_with_its_name)
 {
     record_samples(true);
-    say_exec(1, 100, "cc1");
-    say_sample(2, 100, RECORD_USERMODE, 0x401000);
-    say_map(3, 100, 0x400000, 0x1000, "/lib/later.so");
-    say_exec(4, 101, "as");
+    script_exec(1, 100, "cc1");
+    script_sample(2, 100, RECORD_USERMODE, 0x401000);
+    script_map(3, 100, 0x400000, 0x1000, "/lib/later.so");
+    script_exec(4, 101, "as");
     record_add_task(&sc.script, RECORD_EXIT, 5, 101, 50, 101, 50);
     drain();
     ck_assert_uint_eq(count_type(RECORD_EXEC), 2);
@@ -205,10 +205,10 @@ TEST(an_exec_without_a_path_is_logged_with_its_name)
 TEST(a_map_that_is_not_a_file_is_not_the_path_of_an_exec)
 {
     record_samples(true);
-    say_exec(1, 100, "x");
-    say_map(2, 100, 0x7ff000, 0x1000, "[stack]");
-    say_map(2, 100, 0x7fe000, 0x1000, "//anon");
-    say_map(3, 100, 0x400000, 0x1000, "/bin/x");
+    script_exec(1, 100, "x");
+    script_map(2, 100, 0x7ff000, 0x1000, "[stack]");
+    script_map(2, 100, 0x7fe000, 0x1000, "//anon");
+    script_map(3, 100, 0x400000, 0x1000, "/bin/x");
     drain();
     ck_assert(text_is(nth(RECORD_EXEC, 0), "/bin/x"));
 }
@@ -217,9 +217,9 @@ TEST(many_execs_at_once_are_all_logged)
 {
     record_samples(true);
     for (uint32_t pid = 1000; pid < 1100; pid++)
-        say_exec(1, pid, "x");
+        script_exec(1, pid, "x");
     for (uint32_t pid = 1000; pid < 1100; pid++)
-        say_map(2, pid, 0x400000, 0x1000, "/bin/x");
+        script_map(2, pid, 0x400000, 0x1000, "/bin/x");
     drain();
     ck_assert_uint_eq(count_type(RECORD_EXEC), 100);
 }
@@ -228,8 +228,8 @@ TEST(many_execs_at_once_are_all_logged)
 TEST(an_exit_right_after_an_exec_is_not_the_exit_of_the_process)
 {
     record_counts(false, true);
-    say_step(1, 100, 100, 7, 0);
-    say_exec(2, 100, "su");
+    script_step(1, 100, 100, 7, 0);
+    script_exec(2, 100, "su");
     record_add_task(&sc.script, RECORD_EXIT, 3, 100, 50, 100, 50);
     drain();
     ck_assert(text_is(nth(RECORD_EXEC, 0), "su"));
@@ -241,10 +241,10 @@ TEST(an_exit_right_after_an_exec_is_not_the_exit_of_the_process)
 TEST(an_exit_after_the_first_map_or_a_loss_is_the_exit)
 {
     record_samples(true);
-    say_exec(1, 100, "su");
-    say_map(2, 100, 0x400000, 0x1000, "/bin/su");
+    script_exec(1, 100, "su");
+    script_map(2, 100, 0x400000, 0x1000, "/bin/su");
     record_add_task(&sc.script, RECORD_EXIT, 3, 100, 50, 100, 50);
-    say_exec(4, 101, "su");
+    script_exec(4, 101, "su");
     record_add_lost(&sc.script, 5, 0, 1);
     record_add_task(&sc.script, RECORD_EXIT, 6, 101, 50, 101, 50);
     drain();
@@ -263,8 +263,8 @@ TEST(records_that_the_backend_lost_are_logged_as_dropped)
 TEST(a_repeated_map_replaces_nothing)
 {
     record_samples(true);
-    say_map(1, 100, 0x10000, 0x1000, "/lib/a.so");
-    say_map(2, 100, 0x10000, 0x1000, "/lib/a.so");
+    script_map(1, 100, 0x10000, 0x1000, "/lib/a.so");
+    script_map(2, 100, 0x10000, 0x1000, "/lib/a.so");
     drain();
     ck_assert_uint_eq(count_type(RECORD_UNMAP), 0);
 }
@@ -272,8 +272,8 @@ TEST(a_repeated_map_replaces_nothing)
 TEST(a_pmc_that_only_counts_has_execs_but_no_maps)
 {
     record_counts(true, false);
-    say_exec(1, 100, "x");
-    say_map(2, 100, 0x400000, 0x1000, "/bin/x");
+    script_exec(1, 100, "x");
+    script_map(2, 100, 0x400000, 0x1000, "/bin/x");
     drain();
     ck_assert(text_is(nth(RECORD_EXEC, 0), "/bin/x"));
     ck_assert_uint_eq(count_type(RECORD_MAP), 0);

@@ -12,12 +12,12 @@ SUITE_SETUP(recording_life, scripted_setup, scripted_teardown);
 
 /* ---- drains ---- */
 
-TEST(while_it_is_held_nothing_is_drained)
+TEST(a_held_recording_is_not_drained)
 {
     struct drain_result drained;
 
     record_samples(true);
-    say_sample(1, 100, RECORD_USERMODE, 0x401000);
+    script_sample(1, 100, RECORD_USERMODE, 0x401000);
     recording_hold(sc.recording, true);
     ck_assert(!recording_drain(sc.recording, true, &drained));
     ck_assert(!drained.any);
@@ -35,7 +35,7 @@ TEST(a_drain_returns_whether_there_were_records)
     record_samples(false);
     ck_assert(recording_drain(sc.recording, false, &drained));
     ck_assert(!drained.any);
-    say_sample(1, 100, RECORD_KERNEL, KERNEL);
+    script_sample(1, 100, RECORD_KERNEL, KERNEL);
     ck_assert(recording_drain(sc.recording, false, &drained));
     ck_assert(drained.any); /* the sample was hidden */
 }
@@ -44,7 +44,7 @@ TEST(many_records_come_in_order_and_none_is_missing)
 {
     record_samples(true);
     for (uint64_t i = 0; i < 5000; i++)
-        say_sample(i, 100, RECORD_USERMODE, i);
+        script_sample(i, 100, RECORD_USERMODE, i);
     drain();
     ck_assert_uint_eq(count_type(RECORD_SAMPLE), 5000);
     ck_assert_uint_eq(((const struct record_sample *)nth(RECORD_SAMPLE, 4999))->ip, 4999);
@@ -101,7 +101,7 @@ TEST(found_maps_are_replaced_by_new_records)
     record_samples(true);
     buf_init(&found, NULL, 0);
     recording_inventory(sc.recording, 100, 9, &found);
-    say_map(10, 100, FAKE_MAP_START, 0x1000, "/lib/new.so");
+    script_map(10, 100, FAKE_MAP_START, 0x1000, "/lib/new.so");
     drain();
     ck_assert(text_is(nth(RECORD_UNMAP, 0), FAKE_MAP_PATH));
     buf_free(&found);
@@ -157,7 +157,7 @@ TEST(descriptors_are_those_of_recorder_and_view)
     ck_assert_uint_eq(recording_fds(sc.recording), 3);
 }
 
-TEST(it_lives_as_long_as_somebody_has_it)
+TEST(a_recording_lives_until_its_last_reference)
 {
     struct recording *second;
 
@@ -190,7 +190,7 @@ TEST(records_during_the_inventory_survive_a_reload)
     struct buf found;
 
     record_samples(true);
-    say_sample(7, 100, RECORD_USERMODE, 0x401000);
+    script_sample(7, 100, RECORD_USERMODE, 0x401000);
     buf_init(&found, NULL, 0);
     recording_inventory(sc.recording, 100, 1, &found);
     reload(&plan);
@@ -207,7 +207,7 @@ TEST(recording_continues_in_a_later_worker)
     record_for_outside();
     buf_init(&found, NULL, 0);
     recording_inventory(sc.recording, 101, 1, &found);
-    say_exec(2, 100, "two words");
+    script_exec(2, 100, "two words");
     drain();
     plan = scripted_plan();
     reload(&plan);
@@ -272,12 +272,12 @@ TEST(counts_that_are_not_in_the_log_yet_are_in_the_remainder_of_a_later_worker)
     plan.samples = false;
     plan.switches = plan.exits = true;
     record_counts(true, true);
-    say_step(1, 100, 100, 5, 0);
+    script_step(1, 100, 100, 5, 0);
     drain();
     buf_init(&line, NULL, 0);
     recording_print(sc.recording, &line);
     killed = sc.recording;
-    say_step(2, 100, 100, 6, 0);
+    script_step(2, 100, 100, 6, 0);
     sc.kill = true;
     drain();
     sc.kill = false;

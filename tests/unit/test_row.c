@@ -157,7 +157,7 @@ TEST(disabled_slots_are_skipped_and_named_when_nothing_else_fits)
     rows_disable(rows, 1, 0, 0, true, &err);
     takes_row(claim_on("0-1", 3), 1);
     refused(reserve(claim_on("1", 3)), EPERM, X08);
-    ck_says(err, "row 0 is disabled on cpu1");
+    ck_err_has(err, "row 0 is disabled on cpu1");
     takes_row(claim_on("2", 3), 0);
     refused(reserve(claim_on("2", 1)), EINVAL, E19);
 }

@@ -230,7 +230,7 @@ TEST(text_of_other_programs_stays_one_word)
     reload();
 }
 
-TEST(a_descriptor_remembers)
+TEST(the_saved_state_of_an_open_file_is_complete)
 {
     struct open_file open, again = {.cut = false};
     struct buf one, two;
@@ -275,7 +275,7 @@ TEST(the_replaced_value_is_the_shown_value)
     file_close(&open);
 }
 
-TEST(a_held_pmc_is_held_after_a_reload)
+TEST(a_pmc_of_lifetime_open_is_held_after_a_reload)
 {
     struct open_file open;
 
@@ -289,7 +289,7 @@ TEST(a_held_pmc_is_held_after_a_reload)
     ck_assert_ptr_eq(pmc_of("a"), NULL);
 }
 
-TEST(an_owned_pmc_goes_with_its_owner_after_a_reload)
+TEST(a_pmc_of_lifetime_owner_is_released_after_a_reload)
 {
     as_user(100, 1000);
     pmc_with("a", "cycles", "");
@@ -316,14 +316,14 @@ TEST(a_bad_record_is_named)
 
         fixture_close();
         setup();
-        engine_anew();
+        engine_recreate();
         ck_assert_int_eq(journal_load(bad[i], strlen(bad[i]), &err), -EINVAL);
-        ck_says(err, "kind ");
+        ck_err_has(err, "kind ");
         as_root();
     }
 }
 
-TEST(the_state_after_a_refusal_is_saved)
+TEST(the_notes_of_a_link_are_saved)
 {
     pmc_with("a", "cycles", "cgroup:/a");
     pmc_with("b", "instructions", "100");
@@ -345,7 +345,7 @@ TEST(unknown_lines_are_skipped)
 
     fixture_close();
     setup();
-    engine_anew();
+    engine_recreate();
     ck_assert_int_eq(journal_load(text, sizeof text - 1, &err), 0);
     as_root();
     pmc_make("a");
@@ -369,8 +369,6 @@ TEST(the_text_is_the_same_after_a_reload)
     free(two);
 }
 
-/* Loads a text in which `spoil` changed one line: loading succeeds or fails, and all memory can be
- * freed. */
 static char *rich_text(void)
 {
     fixture_close();
@@ -382,6 +380,8 @@ static char *rich_text(void)
     return journal_text();
 }
 
+/* Loads a text in which `spoil` changed one line, for each line: loading succeeds or fails, and all
+ * memory can be freed. */
 static void each_line_spoilt(void (*spoil)(char *line, size_t len))
 {
     unsigned loaded = 0, refused = 0;
@@ -396,13 +396,13 @@ static void each_line_spoilt(void (*spoil)(char *line, size_t len))
             spoil(line, (size_t)(end - line));
             at = (size_t)(end + 1 - text);
         }
-        engine_anew();
+        engine_recreate();
         const bool fine = journal_load(text, strlen(text), &err) == 0;
         ck_true(fine == (err.id == ERR_NONE) &&
                 (fine || more)); /* the complete text loads at the end */
         loaded += fine;
         refused += !fine;
-        engine_left();
+        engine_drop();
         free(text);
     }
     ck_assert_msg(loaded > 10 && refused > 0, "%u were read, %u refused", loaded, refused);
@@ -453,7 +453,7 @@ TEST(spoilt_lines_do_not_crash)
     }
 }
 
-TEST(the_rights_of_a_target_stay)
+TEST(the_rights_of_a_target_survive_a_reload)
 {
     struct rights *rights = fake_rights(1000, false);
 
@@ -492,7 +492,7 @@ TEST(a_journal_of_interface_2_is_read_by_every_later_program)
     fclose(file);
     fixture_close();
     setup();
-    engine_anew();
+    engine_recreate();
     ck_assert_msg(journal_load(text, len, &err) == 0, "%s", err.text);
     as_root();
     ck_assert_str_eq(read_file("stopped", "count"), "5\n6\n");

@@ -65,7 +65,7 @@ TEST(a_restart_starts_a_new_sequence)
     ck_assert_str_eq(next(), "0.030000000\t20\n");
 }
 
-TEST(a_reset_leaves_no_rest)
+TEST(a_reset_discards_the_remainder)
 {
     started("event=page-faults interval=10 target=100");
     next();
@@ -80,7 +80,7 @@ TEST(a_reset_leaves_no_rest)
     ck_assert_str_eq(next(), "0.025000000\t20\n");
 }
 
-TEST(end_of_file_lasts_until_the_next_run)
+TEST(end_of_file_lasts_until_a_run_with_an_interval)
 {
     started("event=page-faults interval=10 target=100");
     accepted("i", "ctl", "stop");
@@ -142,7 +142,7 @@ TEST(an_estimate_may_step_back)
     ck_assert_str_eq(next(), "0.020000000\t-5000000\n");
 }
 
-TEST(many_targets_are_read_as_a_work)
+TEST(many_targets_are_read_in_a_slow_part)
 {
     started("event=task-clock interval=10");
     accepted("i", "target", "100 101 102 103 104 105 106 107 108 109 200 201");

@@ -73,7 +73,7 @@ static const struct {
     const char *text;
     int code;
     enum err_id id;
-    const char *says;
+    const char *part;
 } bad[] = {
     {"autostart=maybe", EINVAL, P02, "maybe"},
     {"start=later", EINVAL, P02, "now, exec"},
@@ -147,7 +147,7 @@ TEST(a_refused_value_of_a_key_changes_nothing)
     ck_assert_int_eq(pmc_make("i"), 0);
     for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         refused("i", "config", bad[i].text, bad[i].code, bad[i].id);
-        ck_says(fx.err, bad[i].says);
+        ck_err_has(fx.err, bad[i].part);
     }
     accepted("i", "event", "cycles");
     for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++)
@@ -227,8 +227,8 @@ TEST(an_invalid_mode_is_refused_with_the_list_of_modes)
     ck_assert_int_eq(settings_set(&settings, KEY_MODE, word, &err), -EINVAL);
     for (unsigned i = 0; i < MODE_COUNT; i++) {
         buf_printf(&names, "%s%s", i ? ", " : "", mode_table[i].name);
-        ck_says(err, mode_table[i].name);
-        ck_says(err, mode_table[i].short_name);
+        ck_err_has(err, mode_table[i].name);
+        ck_err_has(err, mode_table[i].short_name);
     }
     ck_assert_str_eq(key_table[KEY_MODE].values, buf_text(&names));
     buf_free(&names);

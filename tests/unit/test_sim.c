@@ -66,14 +66,15 @@ static struct event *resolve(const char *text)
     return event;
 }
 
-/* A plan for process 100 and one event, which counts all modes unless its modifiers select one. */
-static struct plan_event planned[SET_MAX];
+static struct plan_event planned[SET_MAX]; /* of the plan of plan_for() */
 
+/* A plan for process 100 and one event, which counts all modes unless its modifiers select one. */
 static struct plan plan_for(const char *text)
 {
     const struct event *event = resolve(text);
 
-    planned[0] = (struct plan_event){event, event->user != MODIFIER_OFF, event->kernel != MODIFIER_OFF};
+    planned[0] =
+        (struct plan_event){event, event->user != MODIFIER_OFF, event->kernel != MODIFIER_OFF};
     return (struct plan){.events = planned,
                          .n = 1,
                          .fds_free = 100,
@@ -114,7 +115,7 @@ static uint64_t value(struct counter *counter)
 
 /* ---- shape ---- */
 
-TEST(shapes_that_cannot_be_are_refused)
+TEST(impossible_shapes_are_refused)
 {
     static const char *const bad[] = {"sim_rows=0",
                                       "sim_rows=64",
@@ -160,7 +161,7 @@ static void *read_often(void *arg)
     return NULL;
 }
 
-TEST(reads_of_many_threads_never_go_back)
+TEST(reads_by_many_threads_never_go_back)
 {
     pthread_t threads[4];
     struct counter *counter;

@@ -184,7 +184,7 @@ TEST(a_fork_copies_mappings_and_name)
                                 "name 20 20 sh; map 20 20 4096 /bin/sh");
 }
 
-TEST(after_a_fork_each_has_its_own)
+TEST(after_a_fork_parent_and_child_have_separate_mappings)
 {
     map(10, 0x1000, 0x1000, "/a");
     fork_of(10, 20);
@@ -198,7 +198,7 @@ TEST(after_a_fork_each_has_its_own)
     ck_assert_str_eq(path_at(20, 0x1000), "/a");
 }
 
-TEST(a_child_of_who_is_not_known_is_not_known)
+TEST(a_child_of_an_unknown_process_is_unknown)
 {
     fork_of(10, 20);
     ck_assert_str_eq(printed(), "");
@@ -330,7 +330,7 @@ TEST(the_last_process_keeps_its_name_when_mappings_are_too_much)
     }
 }
 
-TEST(news_keep_a_process)
+TEST(a_process_with_new_records_is_kept)
 {
     max_bytes = 6000;
     for (uint32_t pid = 1; pid <= 100; pid++) {
@@ -340,7 +340,7 @@ TEST(news_keep_a_process)
     ck_assert_str_eq(spaces_name(spaces, 1, 1), "kept");
 }
 
-TEST(everything_can_be_given_up)
+TEST(a_limit_of_0_drops_everything)
 {
     name(10, 10, "a");
     name(10, 11, "b");
@@ -363,7 +363,7 @@ TEST(many_processes_are_found_again)
     ck_assert_str_eq(path_at(3000, 0x1000), "/a");
 }
 
-TEST(a_fact_without_memory_is_lost)
+TEST(a_mapping_without_memory_is_lost)
 {
     struct buf record;
 
@@ -372,9 +372,9 @@ TEST(a_fact_without_memory_is_lost)
                    &(struct map_facts){.pid = 10, .tid = 10, .start = 1, .length = 1, .path = "/"},
                    0);
     for (unsigned n = 1; n <= 4; n++) {
-        memory_end_at(n);
+        memory_fail_at(n);
         tasks_take(spaces, (const struct record *)record.data);
-        memory_end_at(0);
+        memory_fail_at(0);
         exit_of(10, 10);
         ck_assert_uint_eq(tasks_bytes(spaces), 0);
     }

@@ -37,7 +37,7 @@ TEST(an_ended_target_keeps_the_last_name_that_was_read)
     ck_true(strstr(read_file("i", "detail"), "\ta\\040b\n"));
 }
 
-TEST(a_number_given_again_is_another_process)
+TEST(a_reused_pid_is_another_process)
 {
     pmc_with("i", "task-clock", "100");
     pass_ms(1);
@@ -64,7 +64,7 @@ TEST(a_reader_notices_an_unreported_death)
     ck_assert_str_eq(read_file("i", "ctl"), "exited\n");
 }
 
-TEST(one_process_costs_one_handle_however_many_PMCs)
+TEST(one_process_has_one_handle_for_all_its_pmcs)
 {
     unsigned before = fx.host.n_handles;
 
@@ -81,7 +81,7 @@ TEST(one_process_costs_one_handle_however_many_PMCs)
     ck_assert_str_eq(read_file("c", "ctl"), "exited\n");
 }
 
-TEST(lists_of_cpus)
+TEST(lists_of_cpus_are_attached_and_detached)
 {
     pmc_with("i", "cpu-clock", "cpu0-1,3");
     ck_assert_str_eq(read_file("i", "target"), "cpu0\ncpu1\ncpu3\n");

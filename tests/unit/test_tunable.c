@@ -68,15 +68,15 @@ TEST(at_start_a_bad_callchaindepth_becomes_the_maximum)
 {
     ck_assert_int_eq(set("callchaindepth", "513", true), -EINVAL);
     check_value("callchaindepth", "512");
-    ck_says(err, "write 1 to 512; using 512");
+    ck_err_has(err, "write 1 to 512; using 512");
 }
 
-TEST(the_machine_may_lower_a_maximum)
+TEST(the_host_may_lower_a_maximum)
 {
     tunable_limit(&tunables, TUNABLE_CALLCHAINDEPTH, 100);
     check_value("callchaindepth", "100");
     ck_assert_int_eq(set("callchaindepth", "101", true), -EINVAL);
-    ck_says(err, "write 1 to 100 (kernel.perf_event_max_stack); using 100");
+    ck_err_has(err, "write 1 to 100 (kernel.perf_event_max_stack); using 100");
     tunable_limit(&tunables, TUNABLE_CALLCHAINDEPTH, 9999);
     ck_assert_int_eq(set("callchaindepth", "513", true), -EINVAL);
 }
@@ -89,7 +89,7 @@ TEST(modes_are_octal_and_bounded)
     ck_assert_int_eq(set("rootmode", "0x1", false), -EINVAL);
     ck_assert_int_eq(set("rootmode", "778", false), -EINVAL);
     ck_assert_int_eq(set("dirmode", "1700", false), -EINVAL);
-    ck_says(err, "octal, within 0777");
+    ck_err_has(err, "octal, within 0777");
     ck_assert_uint_eq(tunable_u64(&tunables, TUNABLE_ROOTMODE), 0755);
 }
 

@@ -84,9 +84,9 @@ struct unit_tests {
     }                                                                                              \
     static void name(int unit_loop __attribute__((unused)))
 
-/* Assert the exact text of a struct buf or a struct err. */
+/* Assert the exact text of a struct buf, a part of the sentence of a struct err, a condition. */
 #define ck_buf(buf, expected) ck_assert_str_eq(buf_text(buf), expected)
-#define ck_says(err, part)    ck_assert_ptr_ne(strstr((err).text, part), NULL)
+#define ck_err_has(err, part) ck_assert_ptr_ne(strstr((err).text, part), NULL)
 #define ck_true(condition)    ck_assert_msg(condition, "%s", #condition)
 
 static inline Suite *unit_suite(const char *name, const struct unit_tests *tests,
