@@ -267,21 +267,31 @@ static bool inherit(struct tasks *tasks, struct task *task, const struct task *m
     return !name || name_set(tasks, place, name, NAME_BYTES);
 }
 
+/* The inventory may have found the new task: it is read while FORK records wait in the rings. */
 static bool take_fork(struct tasks *tasks, const struct record_task *fork)
 {
-    struct task *maker = thread_get(tasks, fork->ppid, fork->ptid, false, fork->time), *task;
+    struct task *maker = thread_get(tasks, fork->ppid, fork->ptid, false, fork->time);
+    struct task *task = fork->tid != fork->ptid ? tasks_find(tasks, fork->tid) : NULL;
     struct logged_process *before =
         fork->pid != fork->ppid ? tasks_process(tasks, fork->pid) : NULL;
+    const bool found = task && task->process->pid == fork->pid && task->found == tasks->losses + 1;
 
-    if (before)
+    if (before && !found)
         process_lost(tasks, before, fork->time);
     task = fork->tid != fork->ptid ? tasks_find(tasks, fork->tid) : NULL;
-    if (task)
+    if (task && !found)
         thread_lost(tasks, task, fork->time);
     task = thread_get(tasks, fork->pid, fork->tid, true, fork->time);
+    if (task && found) {
+        task->losses = tasks->losses;
+        task->since = tasks->updates;
+        task->found = 0;
+    }
     maker =
         maker ? tasks_find(tasks, fork->ptid) : NULL; /* find it again: it may have been freed */
-    return task && (!maker || maker == task || inherit(tasks, task, maker));
+    if (!task || !maker || maker == task || (found && !task_name(maker->process, maker)))
+        return task;
+    return inherit(tasks, task, maker);
 }
 
 static bool take_exit(struct tasks *tasks, const struct record_task *end)
@@ -339,6 +349,8 @@ static bool take_comm(struct tasks *tasks, const struct record_comm *comm)
         }
         maps_drop(&tasks->bytes, &process->maps);
     }
+    if (task && found && !task->since)
+        task->found = tasks->losses + 1;
     return take_name(tasks, task, comm->name, strlen(comm->name));
 }
 

@@ -65,6 +65,7 @@ struct task {
     uint32_t tid;
     uint64_t since;  /* update number of its creation; 0: unknown, it may have run before */
     uint64_t losses; /* tasks.losses when its records were complete; UINT64_MAX: incomplete */
+    uint64_t found;  /* tasks.losses + 1 when the inventory found it; 0: its FORK was read */
     char *name;      /* NULL: the name of the process */
     uint64_t off_ns; /* for recording_put.c: when it left its CPU; 0: unknown, or it runs */
     bool preempted;

@@ -188,6 +188,19 @@ TEST(threads_that_were_there_before_are_waited_for)
     ck_printed("csw 10 11 2 last\nexit 10 3 exact\n");
 }
 
+TEST(a_process_that_the_inventory_found_before_its_fork_exits_once)
+{
+    name(20, 20, RECORD_FOUND);
+    birth(10, 20);
+    last(20, 20, 3);
+    ck_printed("csw 20 20 3 last\nexit 20 3 exact\n");
+    name(10, 11, RECORD_FOUND);
+    thread_birth(10, 11);
+    last(10, 11, 4);
+    last(10, 10, 5);
+    ck_printed("csw 10 11 4 last\ncsw 10 10 5 last\nexit 10 9 exact\n");
+}
+
 TEST(an_end_without_a_last_step_is_not_exact)
 {
     step(10, 10, 5);
