@@ -33,6 +33,7 @@ struct survey {
     int dir;   /* of /proc/PID */
     bool data; /* also mappings of files that are not executable */
     uint64_t time_ns;
+    uint64_t born_ns; /* processes created after that are not read */
     const struct intake *intake;
     struct buf out;
     uint64_t left; /* processes that are missing or incomplete */
@@ -54,9 +55,9 @@ static bool survey_is_late(const struct survey *survey)
 }
 
 /*
- * Returns true if the process existed at the time of the survey (or was created in the same tick of
- * 10 ms). The kernel records later ones. Start times are CLOCK_BOOTTIME, which includes suspends,
- * so a process from before the last suspend can look older, never younger.
+ * Returns true if the process existed at born_ns (or was created in the same tick of 10 ms). The
+ * kernel records later ones. Start times are CLOCK_BOOTTIME, which includes suspends, so a process
+ * from before the last suspend can look older, never younger.
  */
 static bool process_existed(struct survey *survey)
 {
@@ -66,7 +67,7 @@ static bool process_existed(struct survey *survey)
 
     survey->left += rc == -ETIME;
     return rc == 0 &&
-           stat.start * tick_ns <= survey->time_ns + (clock_ns(CLOCK_BOOTTIME) - monotonic_ns());
+           stat.start * tick_ns <= survey->born_ns + (clock_ns(CLOCK_BOOTTIME) - monotonic_ns());
 }
 
 /* ---- names ---- */
@@ -228,7 +229,13 @@ static void survey_process(struct survey *survey)
 void linux_inventory(struct host_state *state, pid_t pid, bool data, uint64_t time_ns,
                      const struct intake *intake)
 {
-    struct survey survey = {.pid = pid, .data = data, .time_ns = time_ns, .intake = intake};
+    /* In system scope the kernel starts to record new processes just before this call; the time of
+     * the records is earlier. */
+    struct survey survey = {.pid = pid,
+                            .data = data,
+                            .time_ns = time_ns,
+                            .born_ns = pid ? time_ns : monotonic_ns(),
+                            .intake = intake};
     pid_t *pids;
     size_t n;
     (void)state;
