@@ -14,7 +14,7 @@
 #define SPACES_BYTES (UINT64_C(64) << 20)
 #define STACKS_MAX   (1u << 16)
 #define TEXT_BYTES   (64u << 20)                 /* limit for all stacks */
-#define EXITS_LATE   64                          /* exits that are not applied yet */
+#define EXITS_LATE   512                         /* exits that are not applied yet */
 #define STACK_BYTES  (sizeof(struct stack) + 32) /* with the allocator's and the table's share */
 #define CHARGE_STEP  (UINT64_C(1) << 20)
 
@@ -291,8 +291,8 @@ static void exits_apply(struct folder *folder, uint32_t pid, uint32_t tid)
 
         if (end->pid == pid || end->tid == tid)
             tasks_take(&folder->spaces, &end->head);
-        else
-            folder->late[kept++] = *end;
+        else if (kept++ < i)
+            folder->late[kept - 1] = *end;
     }
     folder->n_late = kept;
 }

@@ -174,6 +174,54 @@ TEST(a_process_without_a_name_has_its_pid)
     ck_buf(&text, ":4711;[4711:0x10] 1\n[unknown];[0:0x10] 1\n");
 }
 
+static void task(enum record_type type, uint32_t pid, uint32_t parent)
+{
+    struct buf records;
+
+    buf_init(&records, NULL, 0);
+    record_add_task(&records, type, now, pid, parent, pid, parent);
+    put(&records);
+}
+
+TEST(a_process_keeps_its_name_until_its_last_sample)
+{
+    comm(PID, "prog", 0);
+    task(RECORD_EXIT, PID, 1);
+    for (uint32_t pid = PID + 1; pid <= PID + 500; pid++) {
+        task(RECORD_FORK, pid, 1);
+        task(RECORD_EXIT, pid, 1);
+    }
+    sample(PID, RECORD_KERNEL, KERNEL, NULL, 0);
+    task(RECORD_FORK, PID, 1);
+    sample(PID, RECORD_KERNEL, KERNEL, NULL, 0);
+    fold();
+    ck_buf(&text, ":100;[kernel+0xffffffff81000000] 1\nprog;[kernel+0xffffffff81000000] 1\n");
+}
+
+TEST(a_process_that_the_inventory_found_before_its_fork_keeps_its_name)
+{
+    comm(PID, "found", RECORD_FOUND);
+    map(PID, 0x10000, 0, "/usr/bin/found");
+    task(RECORD_FORK, PID, 4711);
+    sample(PID, RECORD_USERMODE, 0x10010, NULL, 0);
+    task(RECORD_FORK, PID, 4711); /* its exit was lost */
+    sample(PID, RECORD_USERMODE, 0x10020, NULL, 0);
+    fold();
+    ck_buf(&text, ":100;[100:0x10020] 1\nfound;[/usr/bin/found+0x10] 1\n");
+}
+
+TEST(a_process_that_the_inventory_found_before_its_fork_starts_with_the_name_of_its_parent)
+{
+    comm(4711, "parent", RECORD_FOUND);
+    comm(PID, "found", RECORD_FOUND);
+    task(RECORD_FORK, PID, 4711);
+    sample(PID, RECORD_USERMODE, 0x10, NULL, 0);
+    comm(PID, "found", RECORD_EXECUTED);
+    sample(PID, RECORD_USERMODE, 0x10, NULL, 0);
+    fold();
+    ck_buf(&text, "found;[100:0x10] 1\nparent;[100:0x10] 1\n");
+}
+
 TEST(processes_of_one_name_share_their_lines)
 {
     program();
