@@ -4,22 +4,14 @@ A measure is a function that takes turns between its alternatives and tells rows
 alternative one number a round. "pmcfs" is the build that is measured, "other" the one of -B, and the third is
 what both are compared with. The sentence of a measure says what that is.
 """
-import contextlib, glob, os, shutil, socket, statistics, struct, subprocess, sys, time, urllib.request
+import contextlib, glob, os, shutil, socket, statistics, subprocess, sys, time, urllib.request
 
 import results
-from results import curve, note, row
-from things import AMOUNT, BUILDS, CPUS, HERE, WORK, Mount, Mounts, Targets
+import commands, scale  # the order of these imports is the order of the measures
+from results import curve, measure, measures, note, row
+from samplers import PerfRecord, PmcSamples, burn, in_turn, sampled, samples_in
+from things import BUILDS, CPUS, HERE, WORK, Mount, Mounts, Targets
 from things import amount, client, counts, cpu_ns, descriptors, fill, limits, placements, resident_kib, stopped, waited_ms
-
-measures = {}  # name: function
-
-
-def measure(name):
-    def add(function):
-        measures[name] = function
-        return function
-    return add
-
 
 # ---- reading ----
 
@@ -174,108 +166,6 @@ def many():
 
 # ---- sampling ----
 
-def burn(seconds):
-    return int(subprocess.run([os.path.join(WORK, 'burn'), str(seconds)], check=True, stdout=subprocess.PIPE).stdout)
-
-
-def samples_in(path):
-    """How many samples there are in a file of perf record or a copy of samples.perf, at least one, and were lost."""
-    with open(path, 'rb') as file:
-        data = file.read()
-    at = struct.unpack_from('Q', data, 8)[0]  # the size of the header
-    if at > 16:  # a file, not a stream: where the records are
-        at, end = struct.unpack_from('QQ', data, 40)
-        end += at
-    else:
-        end = len(data)
-    found = lost = 0
-    while at + 8 <= end:
-        kind, _, size = struct.unpack_from('IHH', data, at)
-        if kind == 9:
-            found += 1
-        elif kind == 2:
-            lost += struct.unpack_from('Q', data, at + 16)[0]
-        elif kind == 13:
-            lost += struct.unpack_from('Q', data, at + 8)[0]
-        at += max(size, 8)
-    if not found:
-        raise OSError('no samples')
-    return found, lost
-
-
-class Sampler:
-    """Samples all CPUs in the with. Then cpu_ms, of all that it took, running_ms, of that without perf's start, samples,
-    lost, and data, the file with them."""
-
-    def __init__(self, rate, chains=False):
-        self.rate, self.chains, self.data = rate, chains, os.path.join(WORK, 'samples')
-
-
-class PerfRecord(Sampler):
-    def __enter__(self):
-        (listens, says), (hears, answers) = os.pipe(), os.pipe()
-        self.process = subprocess.Popen(
-            ['perf', 'record', '-q', '-a', '-e', 'cpu-clock', '-F', str(self.rate), '-m', '128', '-B', '-N', '-o', self.data,
-             '-D', '-1', '--control', f'fd:{listens},{answers}'] + (['-g'] if self.chains else []),
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=(listens, answers))
-        os.close(listens)
-        os.close(answers)
-        self.ctl, self.ack = open(says, 'w', encoding='ascii'), open(hears, 'r', encoding='ascii')
-        self.say('enable')
-        if not self.ack.readline():
-            raise OSError('perf record does not start')
-        self.start_ms = cpu_ns(self.process.pid)[0] / 1e6
-        return self
-
-    def say(self, word):
-        self.ctl.write(word + '\n')
-        self.ctl.flush()
-
-    def __exit__(self, *_):
-        self.say('stop')
-        self.cpu_ms = waited_ms(self.process)
-        self.running_ms = self.cpu_ms - self.start_ms
-        self.ctl.close()
-        self.ack.close()
-        self.samples, self.lost = samples_in(self.data)
-
-
-class PmcSamples(Sampler):
-    def __init__(self, mount, rate, chains=False):
-        super().__init__(rate, chains)
-        self.mount = mount
-
-    def __enter__(self):
-        self.began_ns = cpu_ns(self.mount.server)[0]
-        self.mount.pmc('s', f'event=cpu-clock mode=SS freq={self.rate} autostart=off target=all'
-                       + (' callchain=on' if self.chains else ''))
-        with open(self.data, 'wb') as out:
-            self.reader = subprocess.Popen(['cat', self.mount.dir + '/s/samples.perf'], stdout=out)
-        self.mount.write('s/ctl', 'start')
-        return self
-
-    def __exit__(self, *_):
-        self.mount.write('s/ctl', 'stop')
-        self.cpu_ms = self.running_ms = waited_ms(self.reader) + (cpu_ns(self.mount.server)[0] - self.began_ns) / 1e6
-        self.samples, _ = samples_in(self.data)
-        with open(self.mount.dir + '/s/status', encoding='ascii') as file:
-            self.lost = sum(int(text.split()[1]) for text in file if text.startswith(('log_lost', 'kernel_lost')))
-        os.rmdir(self.mount.dir + '/s')
-
-
-def in_turn(things, rounds, first=0):
-    """Round by round all of them, each time from another one."""
-    things = list(things)
-    for turn in range(first, first + rounds):
-        yield from (things[(i + turn) % len(things)] for i in range(len(things)))
-
-
-def sampled(sampler, seconds):
-    with sampler:
-        done = burn(seconds)
-    return sampler, done
-
-
 def million(ms, samples):
     return ms / 1e3 / samples * 1e6
 
@@ -368,30 +258,7 @@ def text_of_samples():
                 os.rmdir(mount.dir + '/t')
 
 
-# ---- one look, and none ----
-
-@measure('once')
-def once():
-    """how many page faults a process had since it was attached: cat count, and 100 times read in a shell without a process /
-    perf stat -p, which can tell only from now on"""
-    if not shutil.which('perf'):
-        return note('once: no perf')
-    with Targets(1) as (target,), Mounts() as mounts:
-        for mount in mounts.values():
-            mount.pmc('one', f'event=page-faults target={target}')
-        script = os.path.join(WORK, 'reads')
-        with open(script, 'w', encoding='ascii') as file:
-            file.write('i=0\nwhile [ $i -lt 100 ]; do read -r n <"$1"; i=$((i + 1)); done\n')
-        perf = {'perf stat -p': f'run:perf stat -o /dev/null -e page-faults -p {target} true'}
-        for what, command, times in (('cat count', 'cat', 1), ('read in a shell', f'sh {script}', 100)):
-            ns, p99, _ = client({**{name: f'run:{command} {m.dir}/one/count' for name, m in mounts.items()}, **perf},
-                                amount(30, 10, 1), 1)
-            for build in mounts:
-                ns[build] = [n / times for n in ns[build]]
-                p99[build] /= times
-            row(what, 'ms', ns, 'perf stat -p', '<= 0.02', p99=p99, scale=1e-6,
-                page='`read` of an attached `count` in a shell' if times > 1 else None)
-
+# ---- no PMC ----
 
 @measure('idle')
 def idle():
@@ -524,7 +391,7 @@ def main(wanted):
     facts = results.about({})
     print(', '.join(f'{key} {value}' for key, value in facts.items() if value))
     results.print_head()
-    for name in wanted or measures:
+    for name in wanted or [name for name in measures if not name.startswith('scale-')]:
         before = len(results.rows)
         began = time.monotonic()
         try:
@@ -541,7 +408,7 @@ def main(wanted):
 
 if sys.argv[1:2] == ['--list']:
     for one in measures:
-        print(f'{one:10}{" ".join(measures[one].__doc__.split())}')
+        print(f'{one:17}{" ".join(measures[one].__doc__.split())}')
 elif sys.argv[1:2] == ['--known']:
     for one in sys.argv[2:]:
         if one not in measures:

@@ -124,6 +124,18 @@ static uint64_t file_run(struct alternative *alt)
     return now_ns() - start_ns;
 }
 
+/* Reads a file at an interval. Only the processor time of this program is of interest. */
+static uint64_t every_run(struct alternative *alt)
+{
+    uint64_t start_ns = now_ns();
+
+    for (unsigned long i = 0; i < alt->number[1]; i++) {
+        usleep((useconds_t)alt->number[0] * 1000);
+        file_run(alt);
+    }
+    return now_ns() - start_ns;
+}
+
 static uint64_t list_run(struct alternative *alt)
 {
     uint64_t start_ns = now_ns();
@@ -374,12 +386,27 @@ static uint64_t run_run(struct alternative *alt)
     return now_ns() - start_ns;
 }
 
+/* Returns the time from the start of a command to the first byte of its output. */
+static uint64_t until_run(struct alternative *alt)
+{
+    uint64_t ns, start_ns = now_ns();
+    FILE *out = popen(alt->path, "re");
+
+    if (!out || fgetc(out) == EOF)
+        die(alt->path);
+    ns = now_ns() - start_ns;
+    if (pclose(out) != 0)
+        die(alt->path);
+    return ns;
+}
+
 /* ---- rounds ---- */
 
 static const struct operation all_operations[] = {
     {"pread", "FILE: of a file held open", 0, held_begin, pread_run},
     {"open", "FILE: open, read, close", 0, NULL, open_run},
     {"file", "FILE: open, read to its end, close", 0, NULL, file_run},
+    {"every", "MS,READS,FILE: a file again after each MS", 2, NULL, every_run},
     {"list", "DIR: all names", 0, NULL, list_run},
     {"readers", "N,READS,FILE: preads of N threads", 2, NULL, readers_run},
     {"http", "PORT,: GET /metrics", 1, NULL, http_run},
@@ -392,6 +419,7 @@ static const struct operation all_operations[] = {
     {"rmdir", "ROOT", 0, NULL, rmdir_run},
     {"lookup", "ROOT: a name that is not there", 0, NULL, lookup_run},
     {"run", "COMMAND ARGUMENT...", 0, run_begin, run_run},
+    {"until", "COMMAND: until its first output", 0, NULL, until_run},
 };
 
 static int misuse(void)

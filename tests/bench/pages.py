@@ -3,7 +3,7 @@ writes: each row of their tables has its values, and the text has no other times
 import os, re, sys
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../..')
-NUMBER = re.compile(r'[0-9][0-9.,]* (?:µs|ms|s|KiB|MiB)\b')
+NUMBER = re.compile(r'[0-9][0-9.,]* (?:µs|ms|s|KiB|MiB|bytes)\b')
 wrong = []
 
 

@@ -1,9 +1,18 @@
 """What becomes of the numbers: rows of a table with ratios and their spread, bench.json, pictures."""
-import datetime, json, math, os, shutil, statistics, subprocess
+import contextlib, datetime, json, math, os, shutil, statistics, subprocess
 
 from things import AMOUNT, BUILDS, CPUS, HERE, OUT
 
 rows, notes, curves = [], [], {}
+measures = {}  # name: function
+
+
+def measure(name):
+    """A function that measures: run.sh selects it by this name."""
+    def add(function):
+        measures[name] = function
+        return function
+    return add
 
 
 def note(text):
@@ -140,8 +149,14 @@ def figure(value, unit):
 
 
 def write_figures(facts):
-    """The figures of the pages: pages.py compares them."""
-    with open(os.path.join(OUT, 'bench-figures.tsv'), 'w', encoding='utf-8') as out:
+    """The figures of the pages: pages.py compares them. Rows of earlier runs stay below the line with the facts of their run
+    until they are measured again."""
+    path, measured, kept = os.path.join(OUT, 'bench-figures.tsv'), {entry['page'] for entry in rows}, []
+    with contextlib.suppress(FileNotFoundError), open(path, encoding='utf-8') as earlier:
+        kept = [text for text in earlier if text.split('\t')[0] not in measured]
+    with open(path, 'w', encoding='utf-8') as out:
+        out.writelines(text for text, following in zip(kept, kept[1:] + ['#'])
+                       if not (text.startswith('#') and following.startswith('#')))
         out.write('# ' + ', '.join(f'{key} {value}' for key, value in facts.items() if value and key != 'seconds') + '\n')
         for entry in rows:
             if entry['page']:

@@ -16,7 +16,7 @@ nothing_left() {
 }
 
 bench nonsense 2>"$TMPDIR/printed" && { echo 'a measure that is none was taken'; exit 1; }
-grep -q 'nonsense; there are pread open' "$TMPDIR/printed"
+grep -q 'nonsense; there are threads once' "$TMPDIR/printed"
 [ ! -e "$TMPDIR/out" ]
 
 bench -B "$binary" pread many memory idle
