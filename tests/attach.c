@@ -134,12 +134,12 @@ int main(int argc, char **argv)
         return 2;
     alarm(600);
     signal(SIGPIPE, SIG_IGN);
-    machine_make();
-    tells_all = true;
+    loop_make();
+    verbose = true;
     state.pmus = pmus_new("");
     state.sideband = sideband_new(&state);
-    arena_free(arena_alloc(1),
-               1); /* opens the descriptor of the arena, which is not counted below */
+    /* Opens the descriptor of the arena, which is not counted below. */
+    arena_free(arena_alloc(1), 1);
     before = open_fds();
     if (is_wanted("tasks", wanted))
         test_tasks(races);

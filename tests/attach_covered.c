@@ -115,8 +115,9 @@ void test_descendants(void)
     target_end(&target);
 }
 
-/* Admits a task when it is listed, but not after it executed a privileged program. */
 static unsigned admissions;
+
+/* Admits the process *arg when it is listed, but not when it is checked again after its open. */
 static int admit_once(void *arg, pid_t pid)
 {
     return pid == *(pid_t *)arg && admissions++ ? -EPERM : 1;
@@ -150,7 +151,8 @@ void test_admitted_once(void)
     target_end(&target);
 }
 
-/* Starts a child that executes an unreadable program, so that the kernel removes its events. */
+/* Starts a process whose child, after a byte, executes the program as another user. If this user
+ * may not read the program, the kernel removes the child's events. */
 static pid_t dropper_begin(const char *path, int go)
 {
     pid_t pid = fork();
@@ -192,8 +194,8 @@ static pid_t spawner_begin(int go)
     _exit(0);
 }
 
-/* Repeats a read that does not wait until it returns rc. */
-static bool read_says(struct counter *counter, int rc)
+/* Repeats a read that may not wait until it returns rc. */
+static bool read_returns(struct counter *counter, int rc)
 {
     struct reading reading;
 
@@ -218,17 +220,20 @@ void test_suspect(void)
     struct plan plan = plan_for(&target);
     plan.descendants = true;
     struct counter *counter = attach_started(&plan);
-    check(read_says(counter, 0), "nobody is suspected", "");
-    check(write(go[1], "x", 1) == 1 && read_says(counter, -EAGAIN),
-          "without patience /proc is not asked", "");
-    check(write(go[1], "x", 1) == 1 && read_says(counter, 0),
-          "one that is collected is known to have ended", "");
-    check(write(go[1], "x", 1) == 1 && read_says(counter, -EAGAIN), "nor for the next one", "");
+    check(read_returns(counter, 0), "nobody is suspected", "");
+    check(write(go[1], "x", 1) == 1 && read_returns(counter, -EAGAIN),
+          "a read that may not wait does not read /proc", "");
+    check(write(go[1], "x", 1) == 1 && read_returns(counter, 0),
+          "a process that its parent has waited for is known to have exited", "");
+    check(write(go[1], "x", 1) == 1 && read_returns(counter, -EAGAIN),
+          "the next zombie is suspected, too", "");
     for (int i = 0; i < 1000 && perf_read(counter, &reading, false); i++) {
-        check(!perf_read(counter, &reading, true) && !reading.dropped, "with patience it is", "");
+        check(!perf_read(counter, &reading, true) && !reading.dropped,
+              "a read that may wait reads /proc", "");
         usleep(1000);
     }
-    check(!perf_read(counter, &reading, false) && !reading.dropped, "and then it is known", "");
+    check(!perf_read(counter, &reading, false) && !reading.dropped, "and then the exit is known",
+          "");
     perf_free(counter);
     kill(target.pid, SIGKILL);
     waitpid(target.pid, NULL, 0);
@@ -280,7 +285,7 @@ void test_dropped(mode_t mode, bool drops)
     }
     perf_facts_of(counter, &facts);
     check(reading.dropped == drops && facts.covered == (drops ? 1 : 2),
-          drops ? "a child that was dropped is reported" : "an exec like any other is not",
+          drops ? "a child whose events were removed is reported" : "a usual exec is not",
           ": %u covered", facts.covered);
     perf_read(counter, &reading, true);
     check(reading.dropped == drops, "and again", "");

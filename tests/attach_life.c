@@ -37,7 +37,7 @@ void test_set(void)
     perf_free(counter);
     plan.n = 3;
     int rc = perf_attach(&state, &plan, &counter, &err);
-    check(rc == -EOPNOTSUPP && !counter, "a refused member has a sentence", ": %s %s",
+    check(rc == -EOPNOTSUPP && !counter, "a set with an unknown member is refused", ": %s %s",
           err_table[err.id].id, err.text);
     plan.n = 1;
     plan.fds_free = 3;
@@ -51,12 +51,13 @@ void test_set(void)
           "a quota", ": %s", err.text);
     plan.fds_quota = 7;
     rc = perf_attach(&state, &plan, &counter, &err);
-    check(!rc, "only what stays counts against it", ": %s", err.text);
+    check(!rc, "descriptors that are closed after the attach do not count against it", ": %s",
+          err.text);
     if (!rc)
         perf_free(counter);
     plan.fds_free = 7 + 2;
     rc = perf_attach(&state, &plan, &counter, &err);
-    check(rc == -EMFILE && err.id == P10, "what is open for a while counts, too", ": %s", err.text);
+    check(rc == -EMFILE && err.id == P10, "but they need free descriptors", ": %s", err.text);
     check(!perf_check_set(&state, plan_events, 2, false, &err), "check_set takes two", "");
     rc = perf_check_set(&state, plan_events, 3, false, &err);
     check(rc == -EOPNOTSUPP, "check_set refuses", ": %s %s", err_table[err.id].id, err.text);
@@ -66,7 +67,7 @@ void test_set(void)
     check(rc == -ESRCH, "a dead target", ": %s", err.text);
 }
 
-/* Attach without fork records works, and reports that it may be inexact. */
+/* An attach without fork records, and one whose time limit has passed. */
 void test_blind(void)
 {
     struct target target = target_begin();
@@ -126,7 +127,7 @@ void test_adopt(void)
         perf_print(again, &second);
         perf_facts_of(again, &new);
         check(!strcmp(buf_text(&text), buf_text(&second)), "prints the same again", "");
-        check(new.raced && new.left_out == 3, "keeps raced and left_out", "");
+        check(new.raced &&new.left_out == 3, "keeps raced and left_out", "");
         off = value(again) - before;
         check(off == 0, "keeps its count", ": off by %ld", off);
         agrees(again, &target, "w\n", &off);
@@ -139,7 +140,7 @@ void test_adopt(void)
         waitpid(target.pid, NULL, 0);
         for (int i = 0; i < 20 && !gone; i++)
             pump(50);
-        check(gone == 1, "and tells the end", "");
+        check(gone == 1, "and reports the exit", "");
         perf_free(again);
     }
     gone = 0;

@@ -60,7 +60,7 @@ void test_race(unsigned us, unsigned races, bool processes, struct recorder *rec
         struct counter *counter = NULL;
         struct counter_facts facts;
 
-        plan.n = recorder ? 1 : 1 + i % 2; /* a set of two events */
+        plan.n = recorder ? 1 : 1 + i % 2; /* every other time a set of two events */
         plan.descendants = processes;
         plan.recorder = recorder;
         plan.sampling = recorder != NULL;
@@ -75,9 +75,8 @@ void test_race(unsigned us, unsigned races, bool processes, struct recorder *rec
             worst = ns > worst ? ns : worst;
             perf_start(counter, &err);
             answer(&target);
-            if (processes)
-                ask(&target,
-                    "w\n"); /* page faults of a new process, which copies pages at its start */
+            if (processes) /* page faults of a new process, which copies pages at its start */
+                ask(&target, "w\n");
             bool right = agrees(counter, &target, "w\n", &off);
             perf_facts_of(counter, &facts);
             raced += facts.raced;
@@ -95,7 +94,8 @@ void test_race(unsigned us, unsigned races, bool processes, struct recorder *rec
         }
         target_end(&target);
     }
-    check(!wrong, processes ? "attach while processes are born" : "attach while threads are born",
+    check(!wrong,
+          processes ? "attach while processes are created" : "attach while threads are created",
           "%s: every %u us: %u exact, %u raced, %u wrong of %u;"
           " %llu us on average, %llu at most, %u tasks opened",
           recorder ? ", recorded" : "", us, exact, raced, wrong, races,
@@ -129,7 +129,7 @@ void test_switch_race(void)
         perf_free(counter);
         target_end(&target);
     }
-    check(!wrong, "switched while threads are born", ": %u wrong of 40", wrong);
+    check(!wrong, "switched while threads are created", ": %u wrong of 40", wrong);
 }
 
 /* ---- raced and left_out ---- */
@@ -200,8 +200,9 @@ void test_raced(void)
     unsigned calls;
 
     facts = facts_of_making(0, &calls);
-    check(!facts.raced && facts.left_out == 1 && calls == 1, "no thread is created: exact in one try",
-          ": raced %d, %u left out, %u tries", facts.raced, facts.left_out, calls);
+    check(!facts.raced && facts.left_out == 1 && calls == 1,
+          "no thread is created: exact in one try", ": raced %d, %u left out, %u tries",
+          facts.raced, facts.left_out, calls);
     facts = facts_of_making(1, &calls);
     check(!facts.raced && facts.left_out == 1 && calls == 2 && facts.threads == 2,
           "created during the first try: exact at the second, and one child left out",

@@ -67,7 +67,7 @@ static void work(struct slot *slot)
     slot->faults += own_faults() - before;
 }
 
-/* Frees pages before the count, so that touching them faults again. */
+/* Frees the pages of a finished work, so that the next one faults again. */
 static void unwork(struct slot *slot)
 {
     madvise(slot->pages, PAGES * (size_t)sysconf(_SC_PAGESIZE), MADV_DONTNEED);
@@ -131,7 +131,7 @@ static void worker_make(bool process)
 
 /* Sends a command to the live workers (or the first `most`), waits, and returns their page faults.
  */
-static long tell(char what, unsigned most)
+static long command(char what, unsigned most)
 {
     unsigned sent = 0, n = shared->n;
     long faults = 0;
@@ -224,14 +224,14 @@ int target_main(void)
             break;
         case 'w': /* all workers work */
             self.faults = 0;
-            faults = tell('w', WORKERS_MAX);
+            faults = command('w', WORKERS_MAX);
             work(&self), unwork(&self);
             faults += self.faults;
             break;
         case 'x':
         case 'c': /* n workers exit; each of n creates a thread */
             faults = process_faults();
-            tell(line[0], n);
+            command(line[0], n);
             settle();
             faults = process_faults() - faults;
             break;

@@ -25,7 +25,7 @@ extern struct plan_event plan_events[];
 struct plan plan_for(struct target *target);
 struct counter *attach_started(const struct plan *plan);
 long value(struct counter *counter);
-/* Compares the counter with the answer of the target for a piece of work. */
+/* Returns whether the counter counted what the target answers; *off is the difference. */
 bool agrees(struct counter *counter, struct target *target, const char *what, long *off);
 
 /* attach_race.c; without a recorder it only counts */

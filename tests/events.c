@@ -1,7 +1,7 @@
 /*
- * Names of events, tested with the running kernel and with a fake sysfs: every spelling of this
- * host resolves, prints as the same event and has a description. Wrong names are refused with the
- * right id.
+ * Names of events, tested with the running kernel and with a fake sysfs: each name resolves to the
+ * expected event, and its resolved form to the same code. Wrong names are refused with the right
+ * id.
  */
 #include "backends/backends.h"
 #include "backends/perf/names/names.h"
@@ -96,7 +96,7 @@ static const struct good {
     {CORE, "r0011:u", "r11", false, MODIFIER_ON, MODIFIER_OFF},
 };
 
-/* As a change does, with all rights. */
+/* Resolves and verifies a name, as a change by the superuser does. */
 static int resolve(struct backend_state *from, const char *text, struct event *event,
                    struct err *err)
 {
@@ -140,7 +140,7 @@ static const struct bad {
     enum need need;
     const char *text;
     enum err_id id;
-    const char *says;
+    const char *part;
 } bad[] = {
     {ALWAYS, "page-fault", CS01, "page-faults"},
     {ALWAYS, "", CS01, "has no name"},
@@ -175,7 +175,7 @@ static void refused(const struct bad *row)
     struct event event;
     struct err err = {.id = ERR_NONE};
     int rc = resolve(state, row->text, &event, &err);
-    bool ok = rc == -err_table[row->id].code && err.id == row->id && strstr(err.text, row->says);
+    bool ok = rc == -err_table[row->id].code && err.id == row->id && strstr(err.text, row->part);
 
     check(ok, "\"%s\" is refused: %s %s", row->text, rc == 0 ? "resolved" : err_table[err.id].id,
           rc == 0 ? "" : err.text);
@@ -236,7 +236,7 @@ static void make_fixture(const char *root)
 static const struct {
     const char *text;
     enum err_id id; /* ERR_NONE: it resolves */
-    const char *resolved_or_says;
+    const char *resolved_or_part;
     uint64_t config[3];
 } terms[] = {
     {"cpu/event=0x1c0,umask=0x1,cmask=1,inv,edge/u",
@@ -289,12 +289,12 @@ static struct backend_state as_if(const char *root)
 
 /* Resolves a name without opening the event. Returns whether the result is as expected. */
 static bool understands(struct backend_state *made, const char *text, enum err_id id,
-                        const char *resolved_or_says, struct event *event)
+                        const char *resolved_or_part, struct event *event)
 {
     struct err err = {.id = ERR_NONE};
     int rc = perf_backend.resolve(made, text, event, &err);
-    bool ok = id == ERR_NONE ? rc == 0 && strcmp(event->resolved, resolved_or_says) == 0
-                             : rc < 0 && err.id == id && strstr(err.text, resolved_or_says);
+    bool ok = id == ERR_NONE ? rc == 0 && strcmp(event->resolved, resolved_or_part) == 0
+                             : rc < 0 && err.id == id && strstr(err.text, resolved_or_part);
 
     check(ok, "%s: %s", text, rc < 0 ? err.text : event->resolved);
     return rc == 0;
@@ -313,7 +313,7 @@ static void q06_q07_q08_q14_q16_q18_q20_understands_terms(const char *root)
 
     for (size_t i = 0; i < sizeof(terms) / sizeof(terms[0]); i++) {
         struct event event;
-        if (understands(&made, terms[i].text, terms[i].id, terms[i].resolved_or_says, &event))
+        if (understands(&made, terms[i].text, terms[i].id, terms[i].resolved_or_part, &event))
             has_code(terms[i].text, &event, terms[i].config, 3);
         if (event.written && strncmp(terms[i].text, "power", 5) == 0)
             check(strcmp(event.unit, "Joules") == 0 && event.scale == 0.25,
@@ -323,11 +323,11 @@ static void q06_q07_q08_q14_q16_q18_q20_understands_terms(const char *root)
     pmus_free(made.pmus);
 }
 
-/* Tables of other processors, used as if they were this processor's. */
+/* Names of the table of Skylake, used as if it were this processor's. */
 static const struct {
     const char *text;
     enum err_id id;
-    const char *resolved_or_says;
+    const char *resolved_or_part;
     uint64_t config;
     enum event_modifier user;
 } names[] = {
@@ -373,7 +373,7 @@ static void cf08_lists_unit_masks_and_attributes(void)
     buf_free(&lines);
 }
 
-/* libpfm4 reads its environment once. */
+/* Runs in a separate process, because libpfm4 reads its environment once. */
 __attribute__((unused)) static void q07_understands_names(const char *root)
 {
     struct backend_state made = as_if(root);
@@ -382,7 +382,7 @@ __attribute__((unused)) static void q07_understands_names(const char *root)
     pfm_prepare();
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         struct event event;
-        if (understands(&made, names[i].text, names[i].id, names[i].resolved_or_says, &event)) {
+        if (understands(&made, names[i].text, names[i].id, names[i].resolved_or_part, &event)) {
             event.code[CODE_CONFIG] &= ~(uint64_t)0x530000;
             has_code(names[i].text, &event, &names[i].config, 1);
             check(event.user == names[i].user, "%s says what it counts", names[i].text);
@@ -465,7 +465,7 @@ static void apart(void (*run)(const char *root), const char *what)
     }
     check(child > 0 && waitpid(child, &status, 0) == child && status == 0, "%s", what);
     snprintf(command, sizeof(command), "rm -r %s", root);
-    check(system(command) == 0, "the made-up sysfs is gone");
+    check(system(command) == 0, "the fake sysfs is removed");
 }
 
 __attribute__((unused)) static void q06_to_q18_understands_other_tables(void)
@@ -493,7 +493,7 @@ static void classes_make_sense(void)
     check(software, "there is a class software without rows");
 }
 
-static void tells_facts(void)
+static void has_facts(void)
 {
     struct buf text;
 
@@ -502,7 +502,7 @@ static void tells_facts(void)
     check(strstr(buf_text(&text), "hardware_pmu ") &&
               strstr(buf_text(&text), "perf_event_paranoid ") &&
               strstr(buf_text(&text), "tracefs ") && strstr(buf_text(&text), "libpfm4 "),
-          "the facts are told:\n# %s", buf_text(&text));
+          "the facts are printed:\n# %s", buf_text(&text));
     has_tracefs = !strstr(buf_text(&text), "tracefs no");
     buf_clear(&text);
     perf_backend.cpuref(state, &text);
@@ -542,7 +542,7 @@ int main(void)
     event_clear(&event);
     has_core = pmus_core(state->pmus) != NULL;
     has_msr = pmus_kind(state->pmus, PMU_MSR) != NULL;
-    tells_facts();
+    has_facts();
     classes_make_sense();
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
         if (have(good[i].need))

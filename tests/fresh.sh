@@ -23,7 +23,7 @@ die() {
 
 # ---- the root ----
 
-# sources FORMAT: of Debian's archives in this machine's lists of apt.
+# sources FORMAT: prints a line for each archive of Debian $release in this machine's lists of apt.
 sources() {
     apt-get indextargets --format "$1" 'Identifier: Packages' 'Component: main' 'Origin: Debian' \
         "Architecture: $(dpkg --print-architecture)" | grep " $release" | sort -u

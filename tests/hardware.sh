@@ -41,8 +41,8 @@ trap 'exit 130' INT TERM HUP
 
 # ---- results ----
 
-# told RESULT NAME SENTENCE
-told() {
+# report RESULT NAME SENTENCE
+report() {
     echo "$1" >>"$T/results"
     printf '%-8s %-22s %s\n' "$1" "$2" "$3"
 }
@@ -51,7 +51,7 @@ told() {
 promise() {
     name=$1 sentence=$2
     shift 2
-    if "$@"; then told held "$name" "$sentence"; else told DIFFERS "$name" "$sentence"; fi
+    if "$@"; then report held "$name" "$sentence"; else report DIFFERS "$name" "$sentence"; fi
 }
 
 # near ACTUAL EXPECTED PER-MILLE
@@ -63,15 +63,15 @@ between() { awk -v a="$1" -v low="$2" -v high="$3" 'BEGIN { exit !(a ~ /^[0-9]+$
 
 # ---- the tree ----
 
-# put FILE TEXT: one write. What was refused is in SAID.
+# put FILE TEXT: one write. If it is refused, REFUSAL is the content of `error`.
 put() {
-    SAID=
+    REFUSAL=
     (printf '%s\n' "$2" >"$M/$1") 2>/dev/null && return
-    SAID=$(cat "$M/${1%/*}/error")
+    REFUSAL=$(cat "$M/${1%/*}/error")
     return 1
 }
 
-# pmc NAME SETTINGS: made and configured, or not there.
+# pmc NAME SETTINGS: creates and configures a PMC; if that is refused, there is none.
 pmc() {
     mkdir "$M/$1" && put "$1/config" "$2" && return
     rmdir "$M/$1"
@@ -83,15 +83,16 @@ status() { sed -n "s/^$2 //p" "$M/$1/status"; }
 info() { sed -n "s/^$1 //p" "$M/info/$2"; }
 release() { for pmc in "$@"; do rmdir "$M/$pmc"; done; }
 
-# hardware_classes: those of the processors' cores.
+# hardware_classes: prints the classes of the processors' cores.
 hardware_classes() { awk '$2 == "rows" && $3 > 0 && $1 != "generic" { print $1 }' "$M/info/classes"; }
 
-# class_cpu CLASS: the first CPU that has it.
+# class_cpu CLASS: prints the first CPU that has it.
 class_cpu() { sed -n "s/^$1 .* cpus \([0-9]*\).*/\1/p" "$M/info/classes"; }
 
 # ---- programs ----
 
-# run NAME [WORDS]: a program that obeys lines; PID_NAME.
+# run NAME [WORDS]: starts $LOAD, which executes the commands that it reads; PID_NAME is its PID.
+# command NAME WORDS…: sends it a command, and waits for the answer.
 run() {
     name=$1
     shift
@@ -102,7 +103,7 @@ run() {
     read -r _ <"$T/$name.out"
 }
 
-tell() {
+command() {
     name=$1
     shift
     echo "$*" >"$T/$name.in"
@@ -112,24 +113,24 @@ tell() {
 # ---- promises ----
 
 counts_exactly() {
-    pmc i "event=instructions:u target=$PID_p" || { told DIFFERS instructions "$SAID"; return; }
-    tell p work $N
+    pmc i "event=instructions:u target=$PID_p" || { report DIFFERS instructions "$REFUSAL"; return; }
+    command p work $N
     promise instructions "$N executed, $(count i) counted" near "$(count i)" $N 1
-    tell p threads 4
+    command p threads 4
     before=$(count i)
-    tell p each $N
+    command p each $N
     after=$(count i)
     promise threads "4 threads executed $((4 * N)), $((after - before)) counted" near $((after - before)) $((4 * N)) 2
     release i
     pmc i "event=instructions:u descendants=on target=$PID_p"
-    tell p child $N
+    command p child $N
     promise children "a child executed $N, $(count i) counted" near "$(count i)" $N 20
     release i
 }
 
 reads_a_set_at_once() {
-    pmc s "event=cycles:u,instructions:u target=$PID_p" || { told DIFFERS set "$SAID"; return; }
-    tell p work $N
+    pmc s "event=cycles:u,instructions:u target=$PID_p" || { report DIFFERS set "$REFUSAL"; return; }
+    command p work $N
     ipc=$(awk '$1 == "ipc" { print $2 }' "$M/s/metrics")
     promise set "$(paste -s -d ' ' "$M/s/count") cycles and instructions, ipc $ipc" test "$ipc"
     release s
@@ -140,8 +141,8 @@ fills_all_rows() {
     n=0
     while pmc "r$n" "event=instructions:u target=$PID_p"; do n=$((n + 1)); done
     promise rows "$n PMCs of instructions at once, info/npmc says $(cat "$M/info/npmc")" test $n -gt 0
-    promise exhaustion "the next: $SAID" test "$(echo "$SAID" | cut -d ' ' -f 1-2)" = 'EBUSY E05'
-    tell p work $N
+    promise exhaustion "the next: $REFUSAL" test "$(echo "$REFUSAL" | cut -d ' ' -f 1-2)" = 'EBUSY E05'
+    command p work $N
     i=0 bad=
     while [ $i -lt $n ]; do
         near "$(count r$i)" $N 2 && [ "$(status r$i partial)" = no ] ||
@@ -149,13 +150,13 @@ fills_all_rows() {
         release r$i
         i=$((i + 1))
     done
-    promise "all count" "$N executed beside each other${bad:+; but$bad}" test -z "$bad"
+    promise "all count" "$N executed with all of them counting${bad:+; but$bad}" test -z "$bad"
 }
 
 shares_by_time() {
     n=0 bad=
     while [ $n -lt 16 ] && pmc "m$n" "event=instructions:u multiplex=on target=$PID_p"; do n=$((n + 1)); done
-    tell p work $((20 * N))
+    command p work $((20 * N))
     while [ $n -gt 0 ]; do
         n=$((n - 1))
         near "$(count m$n)" $((20 * N)) 100 || bad="$bad $(count m$n)"
@@ -166,8 +167,8 @@ shares_by_time() {
 
 samples_by_overflow() {
     period=200000
-    pmc a "event=cycles:u period=$period target=$PID_p" || { told DIFFERS sampling "$SAID"; return; }
-    tell p work $N
+    pmc a "event=cycles:u period=$period target=$PID_p" || { report DIFFERS sampling "$REFUSAL"; return; }
+    command p work $N
     put a/ctl stop
     grep -E '^[0-9.]+ sample ' "$M/a/samples" >"$T/samples"
     got=$(wc -l <"$T/samples") counted=$(count a)
@@ -177,17 +178,17 @@ samples_by_overflow() {
     release a
 }
 
-# If the PMU supports precise sampling, all addresses are in the loop.
+# Prints the highest precision with which cycles can be sampled.
 samples_precisely() {
     for word in ppp pp p; do
         pmc a "event=cycles:$word period=200000 user=on kernel=off target=$PID_p" || continue
-        tell p work $N
+        command p work $N
         put a/ctl stop
-        told held precise ":$word gives $(grep -cE '^[0-9.]+ sample ' "$M/a/samples") samples"
+        report held precise ":$word gives $(grep -cE '^[0-9.]+ sample ' "$M/a/samples") samples"
         release a
         return
     done
-    told "not here" precise "$SAID"
+    report "not here" precise "$REFUSAL"
 }
 
 # Every name in generic/ counts, or is refused with a reason.
@@ -196,20 +197,20 @@ counts_generic_names() {
     for event in "$M"/events/generic/*; do
         event=${event##*/} all=$((all + 1))
         pmc g "event=generic/$event target=$PID_p" || { refused="$refused $event"; continue; }
-        tell p work $MILLION
+        command p work $MILLION
         [ "$(count g)" != 0 ] || none="$none $event"
         release g
     done
     promise "generic names" "$all names${none:+; 0 counted:$none}${refused:+; refused:$refused}" test -z "$refused"
 }
 
-# Counts the first event of each uncore PMU on the CPU that reads it.
+# Counts up to three events of each class that is not of cores, on all CPUs.
 counts_other_classes() {
     for class in "$M"/events/*; do
         class=${class##*/}
         case $class in generic | metric | software | tracepoint | breakpoint | mem) continue ;; esac
         ! hardware_classes | grep -qx "$class" || continue
-        tried=0 fine='' SAID="no event of it can be counted"
+        tried=0 fine='' REFUSAL="no event of it can be counted"
         for event in "$M/events/$class"/*; do
             { [ $tried -lt 3 ] && [ -e "$event" ]; } || break
             tried=$((tried + 1))
@@ -218,26 +219,26 @@ counts_other_classes() {
             fine="$fine ${event##*/}=$(count u | tr '\n' ' ')"
             release u
         done
-        promise "class $class" "${fine:-$SAID}" test "$fine"
+        promise "class $class" "${fine:-$REFUSAL}" test "$fine"
     done
 }
 
-# A class of cores counts on its CPUs, and is partial if the program ran on others.
+# A class of cores counts on its CPUs, and a generic event on all. "partial" is only printed.
 counts_each_kind_of_core() {
-    [ "$(hardware_classes | wc -l)" -gt 1 ] || { told "not here" hybrid "one kind of core"; return; }
+    [ "$(hardware_classes | wc -l)" -gt 1 ] || { report "not here" hybrid "one kind of core"; return; }
     for class in $(hardware_classes); do
-        tell p cpu "$(class_cpu "$class")"
-        pmc h "event=$class/instructions/u target=$PID_p" || { told DIFFERS "hybrid $class" "$SAID"; continue; }
-        tell p work $N
+        command p cpu "$(class_cpu "$class")"
+        pmc h "event=$class/instructions/u target=$PID_p" || { report DIFFERS "hybrid $class" "$REFUSAL"; continue; }
+        command p work $N
         promise "hybrid $class" "$N executed on CPU $(class_cpu "$class"), $(count h) counted, partial $(status h partial)" \
             near "$(count h)" $N 1
         release h
     done
     all=0
-    pmc h "event=instructions:u target=$PID_p" || { told DIFFERS "hybrid sum" "$SAID"; return; }
+    pmc h "event=instructions:u target=$PID_p" || { report DIFFERS "hybrid sum" "$REFUSAL"; return; }
     for class in $(hardware_classes); do
-        tell p cpu "$(class_cpu "$class")"
-        tell p work $N
+        command p cpu "$(class_cpu "$class")"
+        command p work $N
         all=$((all + N))
     done
     promise "hybrid sum" "$all executed on all kinds of cores, $(count h) counted, partial $(status h partial)" \
@@ -250,11 +251,11 @@ counts_each_kind_of_core() {
 }
 
 survives_the_end_of_a_worker() {
-    pmc w "event=instructions:u target=$PID_p" || { told DIFFERS replacement "$SAID"; return; }
+    pmc w "event=instructions:u target=$PID_p" || { report DIFFERS replacement "$REFUSAL"; return; }
     for _ in 1 2 3 4 5; do
         # shellcheck disable=SC2046 # one word
         kill -9 $(cat "/proc/$DAEMON/task/$DAEMON/children")
-        tell p work $N
+        command p work $N
     done
     promise replacement "$((5 * N)) executed while the serving process was killed 5 times, $(count w) counted" \
         near "$(count w)" $((5 * N)) 2
@@ -290,7 +291,7 @@ done
 prints_the_host
 run p ${CPU:+cpu $CPU}
 if [ -z "$(hardware_classes)" ]; then
-    told "not here" "a PMU" "$(sed -n 's/^hardware_pmu no: //p' "$M/info/backend")"
+    report "not here" "a PMU" "$(sed -n 's/^hardware_pmu no: //p' "$M/info/backend")"
 else
     counts_exactly
     reads_a_set_at_once

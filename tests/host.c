@@ -78,7 +78,7 @@ static void loop_run(int ms)
         seen.watch[event.data.fd].fn(seen.watch[event.data.fd].arg, seen.watch[event.data.fd].tag);
 }
 
-/* Runs the loop until n calls were made, for a long time if necessary. */
+/* Runs the loop until n calls were made, at most for 10 seconds. */
 static void loop_until(const unsigned *calls, unsigned n)
 {
     for (int i = 0; i < 500 && *calls < n; i++)
@@ -121,7 +121,7 @@ void nap_ms(unsigned ms)
     usleep(ms * 1000);
 }
 
-void note_wait(enum told note)
+void note_wait(enum note_index note)
 {
     while (!notes[note])
         nap_ms(1);
@@ -137,7 +137,6 @@ static unsigned fds_open(void)
     return n;
 }
 
-/* fork() with namespaces; in the child runs fn and exits with what it returns. */
 pid_t spawn(unsigned long flags, int (*fn)(void *), void *arg)
 {
     pid_t pid = (pid_t)syscall(SYS_clone, flags | SIGCHLD, NULL, NULL, NULL, NULL);
@@ -197,7 +196,6 @@ enum err_id named_id(pid_t tid, uint64_t number, bool thread)
     return id;
 }
 
-/* Returns whether a number means this process and thread for tid, and prints the result if not. */
 bool means(pid_t tid, uint64_t number, bool thread, pid_t pid, pid_t task)
 {
     struct process *process;
@@ -319,7 +317,7 @@ static int hotplug_body(void *arg)
     loop_run(100);
     check(made && seen.cpu_calls >= 1 && seen.last_cpu == 4095 && seen.last_online &&
               list_is(host->cpus_online, list),
-          "CPUs come and go");
+          "a CPU that comes online is reported");
     return failures();
 }
 

@@ -107,8 +107,8 @@ static int actor_body(void *arg)
     prctl(PR_SET_DUMPABLE, !actor->private && !actor->set_uid);
     pid_t pid = 0;
     int answer = 0;
-    /* Returns the kernel's answer: a call that makes the ptrace read check with the opener's
-     * credentials. */
+    /* The kernel's answer is the result of kcmp(), which makes the ptrace read check with the
+     * opener's credentials. */
     do
         if (write(actor->ask, &answer, sizeof answer) != sizeof answer)
             break;

@@ -29,16 +29,16 @@ static void take(void *arg, const struct record *record)
 
 static const struct intake intake = {.put = take};
 
-static void helper_call(pid_t pid, uint64_t when_ns)
+static void inventory_of(pid_t pid, uint64_t when_ns)
 {
     time_ns = when_ns;
     buf_clear(&found);
     host->inventory(state, pid, false, time_ns, &intake);
 }
 
-static void look(pid_t pid)
+static void inventory_now(pid_t pid)
 {
-    helper_call(pid, host->now_ns(state));
+    inventory_of(pid, host->now_ns(state));
 }
 
 /* ---- records of an inventory ---- */
@@ -59,7 +59,7 @@ static const struct record_comm *comm_of(pid_t pid, pid_t tid)
     return NULL;
 }
 
-/* path NULL: any. */
+/* Returns a mapping of this process with this path (NULL: any). */
 static const struct record_map *map_of(pid_t pid, const char *path)
 {
     for (const struct record *r = next(NULL); r; r = next(r)) {
@@ -141,7 +141,7 @@ static void test_strange(void)
         return;
     pid_t pid = spawn(0, strange_child, NULL);
     note_wait(THREAD_READY);
-    look(pid);
+    inventory_now(pid);
     check(all_well_formed(RECORD_FOUND), "an inventory is well-formed records of its time");
     const struct record_comm *comm = comm_of(pid, pid);
     check(comm && strcmp(comm->name, "a) R b\n") == 0 && comm_of(pid, notes[THREAD]),
@@ -159,10 +159,10 @@ static void test_strange(void)
             r->type != RECORD_MAP || (((const struct record_map *)r)->protection & PROT_EXEC) != 0;
     check(executable, "executable mappings alone");
     make_zombie(pid);
-    look(pid);
+    inventory_now(pid);
     check(found.len == 0, "a zombie has nothing");
     waitpid(pid, NULL, 0);
-    look(pid);
+    inventory_now(pid);
     check(found.len == 0, "a process that is gone has nothing");
     for (unsigned i = 0; i < STRANGE; i++) {
         char path[256];
@@ -176,7 +176,7 @@ static void test_strange(void)
 static void test_headless(void)
 {
     pid_t pid = threaded_start(false);
-    look(pid);
+    inventory_now(pid);
     check(!comm_of(pid, pid) && comm_of(pid, notes[THREAD]) && map_of(pid, "[vdso]"),
           "a process with a dead first thread has the other's name and its maps");
     reap(pid);
@@ -184,7 +184,7 @@ static void test_headless(void)
 
 static void test_everybody(void)
 {
-    look(0);
+    inventory_now(0);
     check(all_well_formed(RECORD_FOUND) && comm_of(1, 1) && comm_of(getpid(), getpid()) &&
               map_of(getpid(), "[vdso]"),
           "every process is found");
@@ -213,10 +213,10 @@ static void test_restless(void)
     pid_t pid = spawn(0, restless, NULL);
     bool good = true;
     for (unsigned i = 0; i < 20; i++) {
-        look(0);
+        inventory_now(0);
         good &= all_well_formed(RECORD_FOUND) && comm_of(pid, pid);
     }
-    check(good, "what vanishes while it is looked at does no harm");
+    check(good, "processes and mappings that vanish during an inventory do no harm");
     reap(pid);
 }
 
@@ -225,21 +225,22 @@ static void test_born_later(void)
     const uint64_t before_ns = host->now_ns(state);
     nap_ms(40);
     pid_t pid = spawn(0, sleeper, NULL);
-    helper_call(pid, before_ns);
+    inventory_of(pid, before_ns);
     check(found.len == 0, "a process born after that time is another");
-    look(pid);
+    inventory_now(pid);
     check(comm_of(pid, pid), "and is there now");
     reap(pid);
 }
 
-/* An inventory whose time limit has passed. The host may be up for less than a minute. */
+/* An inventory whose time limit has passed. (Not more than 4 s ago: the host may have just booted.)
+ */
 static void test_late(void)
 {
-    helper_call(0, host->now_ns(state) - 4000000000);
+    inventory_of(0, host->now_ns(state) - 4000000000);
     const struct record_note *note = (const struct record_note *)next(NULL);
     check(all_well_formed(0) && note && note->head.type == RECORD_DROP && !next(&note->head) &&
               note->n == 2 && note->value[0] > 1 && note->value[1] == 0,
-          "an inventory ends in time, and tells how many processes it left out");
+          "an inventory ends in time, and reports how many processes it left out");
 }
 
 static void test_kernel(void)
@@ -249,7 +250,7 @@ static void test_kernel(void)
     check(all_well_formed(RECORD_FOUND | RECORD_KERNEL), "the kernel's maps are well-formed");
     const struct record_map *map = map_of(-1, "[kernel.kallsyms]_text");
     check(map && map->tid == 0 && map->start == UINT64_C(1) << 63 && map->offset == 0,
-          "all that can only be the kernel's is");
+          "the upper half of the addresses is the kernel's");
 }
 
 /* ---- views ---- */
@@ -273,7 +274,7 @@ static void test_view_numbers(struct pid_view *view, pid_t init, pid_t plain, pi
 }
 
 /* Returns whether a view stops answering for a living process after many lookups. */
-static bool view_gets_tired(struct pid_view *view, pid_t plain)
+static bool view_limits_lookups(struct pid_view *view, pid_t plain)
 {
     for (unsigned round = 0; round < 20; round++) {
         host->view_forget(view, plain);
@@ -308,7 +309,7 @@ static void test_views(void)
     pidns_to_host(state, init, notes[INNER_PLAIN], &plain);
     pidns_to_host(state, init, notes[THREAD], &thread);
     test_view_numbers(view, init, plain, thread, "numbers of processes and threads in a view");
-    check(view_gets_tired(same, plain), "only so many are looked for at once");
+    check(view_limits_lookups(same, plain), "the number of lookups at once is limited");
     check(view_recovers(same, plain), "the others later");
     test_view_numbers(same, init, plain, thread, "and then all are known");
 

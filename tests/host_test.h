@@ -18,7 +18,7 @@ extern const struct sink sink;
 extern struct err err;
 
 /* Numbers reported by children; each test uses different ones. */
-enum told {
+enum note_index {
     THREAD,
     THREAD_READY,
     INNER_PLAIN,
@@ -37,7 +37,7 @@ void failures_add(int n);
 
 bool text_write(const char *path, const char *text);
 void nap_ms(unsigned ms);
-void note_wait(enum told note);
+void note_wait(enum note_index note);
 
 /* fork() with namespaces; the child runs fn, exits with what it returns, and dies with its parent.
  */
@@ -54,7 +54,8 @@ pid_t threaded_start(bool leader_stays);
 /* Calls process_open(). Returns the error id, or ERR_NONE and a process to be freed. */
 enum err_id named(pid_t tid, uint64_t number, bool thread, struct process **out);
 enum err_id named_id(pid_t tid, uint64_t number, bool thread);
-/* Returns whether the number means this living process, and this thread (0: all threads). */
+/* Returns true if `number`, written by thread `tid`, names the living process `pid` and its thread
+ * `task` (0: the whole process). */
 bool means(pid_t tid, uint64_t number, bool thread, pid_t pid, pid_t task);
 
 /* host_observe.c: processes of all kinds, used as openers and as targets. */

@@ -130,7 +130,7 @@ report() {
     /^@@ end$/ { ended = 1; next }
     /^@@ (ok|not|skip) / {
         sub(/^@@ /, ""); name = $1 == "not" ? $3 : $2
-        print; fflush(); told[name] = 1; failed += $1 == "not"; now = ""
+        print; fflush(); reported[name] = 1; failed += $1 == "not"; now = ""
         next
     }
     /^    / { print; fflush(); next }
@@ -138,7 +138,7 @@ report() {
     END {
         n = split(tests, all, " ")
         for (i = 1; i <= n; i++)
-            if (!told[all[i]]) {
+            if (!reported[all[i]]) {
                 print "not ok " all[i]
                 print all[i] == now ? "    the machine stopped in it; its console:" : "    it did not run"
                 failed++

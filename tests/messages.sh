@@ -1,5 +1,6 @@
 #!/bin/sh
-# Fails if a message of the product (in err_set(), say() or the table of why.c) contains a phrase of the list below.
+# Fails if a message of the product (in err_set(), message_log(), why_refused() or a table of ids) contains a phrase of the
+# list below.
 set -eu
 
 cd "$(dirname "$0")/.."

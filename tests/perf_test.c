@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 unsigned failed;
-bool tells_all;
+bool verbose;
 struct err err;
 
 bool check(bool ok, const char *name, const char *format, ...)
@@ -26,7 +26,7 @@ bool check(bool ok, const char *name, const char *format, ...)
     va_list args;
 
     printf("%s %s", ok ? "ok" : "not ok", name);
-    if (!ok || tells_all) {
+    if (!ok || verbose) {
         va_start(args, format);
         vprintf(format, args);
         va_end(args);
@@ -130,7 +130,7 @@ static struct class_info fake_class = {.name = "software", .width = 64};
 struct backend_state state = {
     .host = &fake_host, .loop = &fake_loop, .sink = &fake_sink, .classes = &fake_class};
 
-bool machine_make(void)
+bool loop_make(void)
 {
     epoll = epoll_create1(EPOLL_CLOEXEC);
     return epoll >= 0;

@@ -14,7 +14,7 @@
 #include <sys/types.h>
 
 extern unsigned failed;
-extern bool tells_all; /* print the details of successful checks too */
+extern bool verbose; /* print the details of successful checks too */
 extern struct err err;
 
 /* Prints "ok NAME" or "not ok NAME" with details. */
@@ -25,8 +25,8 @@ extern struct backend_state state;
 extern int missing_cpu;      /* a CPU that is reported as offline, or -1 */
 extern unsigned ready, gone; /* number of calls of the sink for tag 7 */
 
-bool machine_make(void);
-/* Runs the loop until there are no events. Returns the number of rounds. */
+bool loop_make(void);
+/* Handles at most 64 events, until none comes within ms milliseconds. Returns their number. */
 int pump(int ms);
 unsigned open_fds(void);
 

@@ -179,7 +179,7 @@ int main(int argc, char **argv)
     }
     alarm(600);
     signal(SIGPIPE, SIG_IGN);
-    machine_make();
+    loop_make();
     state.pmus = pmus_new("");
     state.sideband = sideband_new(&state);
     arena_fd(); /* opens the descriptor of the arena, which is not counted below */

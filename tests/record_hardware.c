@@ -78,8 +78,9 @@ static void test_overflow(unsigned what, bool freq)
         EACH(&run, record)
         users += record->type == RECORD_SAMPLE && (record->misc & RECORD_MODE) == RECORD_USERMODE;
         /*
-         * What one CPU has of a period when it stops is not sampled; a frequency is found out. An
-         * emulated processor misses most overflows but those of cycles.
+         * The last, incomplete period on each CPU gives no sample, and the kernel needs some time
+         * to find the period of a frequency. An emulated processor misses most overflows but those
+         * of cycles.
          */
         check(sum <= value + value / 50 && samples >= (freq || emulated ? 5 : 100) &&
                   (emulated || sum + 6 * 100000 + (freq ? value / 3 : 0) >= value),
@@ -94,7 +95,7 @@ static void test_overflow(unsigned what, bool freq)
     target_end(&target);
 }
 
-/* Both events of a pinned hardware group sample; two CPUs share one time_check event. */
+/* Both events of a pinned hardware group are sampled, on two CPUs and in a child. */
 static void test_overflow_set(void)
 {
     struct target target = target_begin();
@@ -134,7 +135,7 @@ static void test_overflow_set(void)
     target_end(&target);
 }
 
-/* Takes all counters of a CPU with pinned events, so that another user loses its counter. */
+/* Takes all six counters of a CPU with pinned events, so that another user loses its counter. */
 static void counters_take(int fds[6], int cpu)
 {
     struct perf_event_attr attr = {
@@ -164,7 +165,7 @@ static void test_lost_hardware(void)
         perf_read(run.counter, &lost, true);
         check(lost.off && lost.covered_ns > lost.running_ns + lost.covered_ns / 4 &&
                   lost.value[0] < found.value[0] * 5 / 4,
-              "hardware lost on one CPU is seen", ": off %d, %lu of %lu ns", lost.off,
+              "hardware lost on one CPU is noticed", ": off %d, %lu of %lu ns", lost.off,
               (unsigned long)lost.running_ns, (unsigned long)lost.covered_ns);
         for (unsigned i = 0; i < 6; i++)
             event_close(&fds[i]);

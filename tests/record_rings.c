@@ -84,9 +84,9 @@ void test_young(void)
         EACH(&run, record)
         newest = record_time(record);
         check(newest + 10000000 <= monotonic_ns() && newest < begin,
-              "what is young stays where it is", "");
+              "records younger than 10 ms stay in the ring", "");
         drain(&run, true);
-        check(samples_of(&run, 0) >= 50, "but when all is asked for", ": %lu", samples_of(&run, 0));
+        check(samples_of(&run, 0) >= 50, "unless all are drained", ": %lu", samples_of(&run, 0));
     }
     run_end(&run);
     target_end(&target);
@@ -104,10 +104,10 @@ void test_ready(void)
         ask(&target, 'c', 0);
         ask(&target, 'p', 20);
         pump(0);
-        check(ready == 0, "a ring less than half full says nothing", ": %u", ready);
+        check(ready == 0, "a ring less than half full does not wake the loop", ": %u", ready);
         ask(&target, 'p', 200);
         rounds = pump(50);
-        check(ready >= 1 && rounds < 8, "a ring half full wants to be drained, once",
+        check(ready >= 1 && rounds < 8, "a ring half full does, but not for each record",
               ": %u in %d rounds", ready, rounds);
     }
     run_end(&run);
@@ -139,11 +139,12 @@ void test_freed(void)
                 record->type == RECORD_SAMPLE &&
                 ((const struct record_sample *)(const void *)record)->id == LOG_ID(SET + 1, 0);
             check(samples_of(&run, 0) == first && of_second == second,
-                  "samples of a freed counter keep their name", ": %lu of %lu, %lu of %lu",
+                  "samples of a freed counter keep their id", ": %lu of %lu, %lu of %lu",
                   samples_of(&run, 0), first, of_second, second);
             check(HASH_COUNT(run.recorder->ids) == run.recorder->n_cpus && run.recorder->origins &&
                       !run.recorder->origins->next,
-                  "then it is forgotten", ": %u ids", HASH_COUNT(run.recorder->ids));
+                  "and its ids are removed after the drain", ": %u ids",
+                  HASH_COUNT(run.recorder->ids));
         }
     }
     run_end(&run);
@@ -190,9 +191,9 @@ void test_concurrent(void)
         samples += record->type == RECORD_SAMPLE &&
                    ((const struct record_sample *)(const void *)record)->id == LOG_ID(SET + i, 0);
         check(samples == counted && counted >= 800 && in_order(&run),
-              "counters come and go while it is drained", ": %lu of %lu", samples, counted);
-        check(HASH_COUNT(run.recorder->ids) == 0 && !run.recorder->origins, "and all is forgotten",
-              ": %u", HASH_COUNT(run.recorder->ids));
+              "no sample is missing while counters come and go", ": %lu of %lu", samples, counted);
+        check(HASH_COUNT(run.recorder->ids) == 0 && !run.recorder->origins,
+              "and all ids are removed", ": %u", HASH_COUNT(run.recorder->ids));
     }
     run_end(&run);
     target_end(&target);
@@ -256,8 +257,9 @@ void test_everywhere(void)
         perf_stop(run.counter);
         ask(&target, 'n', 0);
         drain(&run, true);
-        check(renamed(&run, &target) == 1, "what happens on other CPUs is told, while it is on",
-              ": %lu", renamed(&run, &target));
+        check(renamed(&run, &target) == 1,
+              "a name set on another CPU is recorded while the counter runs", ": %lu",
+              renamed(&run, &target));
         perf_start(run.counter, &err);
         ioctl(recorder_ring(run.recorder, 1)->fd, PERF_EVENT_IOC_DISABLE, 0);
         recorders_cpu(&state, 1, output_cpu);
@@ -265,8 +267,8 @@ void test_everywhere(void)
         drain(&run, true);
         perf_recorder_facts(run.recorder, &facts);
         check(renamed(&run, &target) == 2 && facts.descriptors == run.recorder->n_rings + 1,
-              "a CPU that was away tells again", ": %lu, %u descriptors", renamed(&run, &target),
-              facts.descriptors);
+              "and again after that CPU was offline", ": %lu, %u descriptors",
+              renamed(&run, &target), facts.descriptors);
     }
     run_end(&run);
     check(open_fds() == before, "and all is closed", "");

@@ -1,6 +1,6 @@
 /*
- * The target of the tests of records: a program that faults, switches, forks or executes on
- * command.
+ * The target of the tests of records: a program that faults, switches, forks, executes, moves to
+ * another CPU or gets another name on command.
  */
 #include "tests/record_test.h"
 
@@ -111,7 +111,7 @@ struct target target_begin(void)
 {
     struct target target = target_start("record");
 
-    /* Runs each command once, so that later ones have no first-time page faults. */
+    /* Runs these commands once, so that later ones have no first-time page faults. */
     ask(&target, 'p', 3);
     ask(&target, 's', 3);
     return target;

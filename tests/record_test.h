@@ -20,7 +20,7 @@ extern size_t page;
 
 /*
  * record_target.c: for a line with a letter and a number (see target_do()) the target answers the
- * number of page faults. After target_begin() no command has first-time page faults.
+ * number of page faults. After target_begin() the commands p and s have no first-time page faults.
  */
 void target_main(void);
 struct target target_begin(void);

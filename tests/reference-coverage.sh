@@ -126,7 +126,7 @@ BEGIN {
 /^#/ { next }
 NF != 3 || $3 == "" { bad($1, "is not ID, what, where"); next }
 !($1 in wanted) { bad($1, "is not an id of a reference feature") }
-$1 in where { bad($1, "stands there twice") }
+$1 in where { bad($1, "is listed twice") }
 {
     where[$1] = $3
     kinds = " "

@@ -16,7 +16,7 @@ umask 022
 export PATH="${PATH:-/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin}"
 HOME=${HOME:-$(getent passwd "$(id -u)" | cut -d : -f 6)}
 export HOME
-variables=TMPDIR,XDG_CACHE_HOME,PMCFS_SEED,SOAK_LIMIT,SECONDS_MAX,KERNEL_PACKAGE,SOAK_SECONDS,SAYS,KILLS,FAULTS
+variables=TMPDIR,XDG_CACHE_HOME,PMCFS_SEED,SOAK_LIMIT,SECONDS_MAX,KERNEL_PACKAGE,SOAK_SECONDS,PROGRESS,KILLS,FAULTS
 
 packages='gcc clang libclang-rt-dev libc6-dev meson ninja-build pkg-config libfuse3-dev libpfm4-dev libinih-dev libdw-dev libiberty-dev
 libcap-ng-dev uthash-dev check fuse3 mount util-linux procps python3 mandoc shellcheck bash dash gawk linux-perf
@@ -42,7 +42,7 @@ export PMCFS_SEED="${PMCFS_SEED:-1}"
 
 # ---- one test ----
 
-# settle NAME DIRECTORY START STATUS: note the result. 77 is a skip, its reason in DIRECTORY/skip.
+# settle NAME DIRECTORY START STATUS: writes the result into $WORK/results. 77 is a skip, its reason in DIRECTORY/skip.
 settle() {
     seconds=$(($(date +%s) - $3))
     case $4 in
@@ -58,7 +58,7 @@ settle() {
     esac
 }
 
-# In one piece, though tests run side by side.
+# Prints in one piece, although other tests run at the same time.
 print_failure() {
     (
         flock 9
@@ -136,8 +136,8 @@ list_mount_tests() {
     { tags = " " }' tests/mount/*.sh tests/clients/*.sh
 }
 
-# list_programs: the same for programs without a mount. Those of the backends compare what threads count of
-# themselves; TSan would be among it.
+# list_programs: the same for programs without a mount. Those of the backends do not run under TSan: they compare a counter
+# with the page faults of threads, and TSan causes some of its own.
 list_programs() {
     [ "$QUICK" ] || echo "sources/warnings|wide|command_test sources/warnings 1800 sh $self --call check_warnings"
     echo "sources/scripts|wide|command_test sources/scripts 1800 sh $self --call check_scripts"
@@ -192,7 +192,7 @@ list_emulated() {
     }
 }
 
-# run_list HOW AT-ONCE: the tests of $WORK/list that are run so. When a process is killed, xargs stops.
+# run_list HOW AT-ONCE: runs the tests of $WORK/list with this HOW. When one of its processes is killed, xargs stops.
 run_list() {
     grep "^[^|]*|$1|" "$WORK/list" | cut -d '|' -f 3 | xargs -r -L 1 -P "$2" sh "$self" --call
 }
@@ -228,7 +228,7 @@ take_report() {
     { print }' "$1"
 }
 
-# On a real PMU.
+# Tests in an emulated machine that has a PMU.
 guest_tests() {
     grep -q ^guest/ "$WORK/emulated" || return 0
     sh tests/guest/run.sh "$builds/guest" "$PATTERN" >"$WORK/guest" 2>&1

@@ -9,10 +9,10 @@ export PMCFS_SEED
 case ${1:-} in
 kills) KILLS=${2:-2000} SOAK_LIMIT=$((60 + ${2:-2000})) sh tests/run.sh -n 'plain/replaced/a_hundred_kills' ;;
 [1-9]*)
-    SAYS=$(mktemp)
-    tail -f "$SAYS" &
-    trap 'kill $!; rm "$SAYS"' EXIT
-    export SAYS SOAK_SECONDS=$(($1 * 60)) SOAK_LIMIT=$(($1 * 70 + 120))
+    PROGRESS=$(mktemp)
+    tail -f "$PROGRESS" &
+    trap 'kill $!; rm "$PROGRESS"' EXIT
+    export PROGRESS SOAK_SECONDS=$(($1 * 60)) SOAK_LIMIT=$(($1 * 70 + 120))
     sh tests/run.sh -n 'plain/soak/'
     ;;
 faults) FAULTS=all SOAK_LIMIT=3000 sh tests/run.sh -n 'plain/faults/' ;;

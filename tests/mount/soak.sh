@@ -4,9 +4,9 @@
 # shellcheck source=tests/mount/kills_lib.sh
 . "${BASH_SOURCE[0]%/*}/kills_lib.sh"
 
-# report WORDS…: prints a line with the time, also to the file SAYS.
+# report WORDS…: prints a line with the time, also to the file PROGRESS.
 report() {
-    printf '%(%T)T %s\n' -1 "$*" | tee -a "${SAYS:-/dev/null}"
+    printf '%(%T)T %s\n' -1 "$*" | tee -a "${PROGRESS:-/dev/null}"
 }
 
 # server: prints the worker if it is the only child of the supervisor. The file has no newline.
