@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2016
 # Real monitoring programs and editors on the tree, without configuration for pmcfs.
 
-# exporter_start DIRECTORY: the real exporter on metrics.prom files, without its other collectors.
+# exporter_start DIRECTORY: starts the node exporter on the *.prom files of DIRECTORY, without its other collectors.
 exporter_start() {
     port=$((20000 + RANDOM % 20000))
     prometheus-node-exporter --collector.disable-defaults --collector.textfile \
@@ -53,11 +53,11 @@ t_node_exporter_reads_several_instances() {
     done
 }
 
-t_an_agent_that_keeps_its_descriptors() {
+t_reads_of_a_kept_descriptor_are_current() {
     mount_pmcfs
     target_start p
     pmc a event=page-faults "target=${PID_OF[p]}"
-    # between any two reads; and while it makes more, in any of them
+    # A read during faults may contain some of them; a read after their end contains all.
     python "${IN[p]}" "${OUT[p]}" <<'P'
 import os, sys
 fd = os.open(sys.argv[1] + "/a/count", os.O_RDONLY)
@@ -96,7 +96,7 @@ t_editors_and_in_place_tools_get_eperm() {
     is "$(cat "$M/a/event")" page-faults
 }
 
-t_watching_with_a_shell_loop() {
+t_a_shell_loop_sees_the_count_grow() {
     mount_pmcfs
     target_start p
     pmc a event=task-clock "target=${PID_OF[p]}"

@@ -6,8 +6,8 @@ EXAMPLES=${TEST_FILE%/tests/*}/examples/containers
 ROOM=/run/alice
 TREE=/run/pmc/tree
 
-# engine: podman with all that it keeps in a /run of this test's own, and nothing of systemd or a network. Its limits
-# are named because its own are more than its user may have.
+# engine: configures podman so that all its files are in a /run of this test, without systemd or a network. The limits
+# are given because its default ones are higher than a user may set.
 engine() {
     mount -t tmpfs -o mode=755 tmpfs /run
     mkdir -p "$ROOM/run" /run/pmc
@@ -30,11 +30,11 @@ events_logger = "file"
 runtime = "$(basename "$(command -v runc || command -v crun)")"
 C
     export CONTAINERS_STORAGE_CONF=/run/storage.conf CONTAINERS_CONF=/run/containers.conf
-    image_made
+    image_make
 }
 
-# image_made [COMMAND…]: builds the image of the README with COMMAND and runs it; skips the test if the engine cannot.
-image_made() {
+# image_make [COMMAND…]: builds the image of the README with COMMAND and runs it; skips the test if the engine cannot.
+image_make() {
     cp "$EXAMPLES/image.sh" "$T/" # a user may not reach the sources
     cp "$BIN" "$T/pmcfs"
     readme 'An image' "$@" >"$T/image" 2>&1 || die "no image: $(<"$T/image")"
@@ -51,8 +51,8 @@ readme() {
     "${@:2}" sh -e "$T/lines"
 }
 
-# A user of the machine who has subordinate ids; of_alice COMMAND…
-alice_made() {
+# alice_make: makes alice a user of the machine with subordinate ids. of_alice COMMAND…: runs a command as this user.
+alice_make() {
     local file
     (echo "alice:x:$ALICE:$ALICE::$ROOM:/bin/sh" && grep -v "^[^:]*:[^:]*:$ALICE:" /etc/passwd) >"$T/passwd"
     echo alice:100000:65536 | tee "$T/subuid" >"$T/subgid"
@@ -65,9 +65,9 @@ of_alice() {
     (cd "$ROOM" && as "$ALICE" env "HOME=$ROOM" "XDG_RUNTIME_DIR=$ROOM/run" "$@")
 }
 
-# asked_for FILE NAME OPTION…: that container of the file, with these options besides, run by podman. A key that
-# is not translated is an error.
-asked_for() {
+# run_from_file FILE NAME OPTION…: podman runs this container of the file with additional options. A key that is not
+# translated is an error.
+run_from_file() {
     local words
     /usr/bin/python3 -B -I - "$EXAMPLES/$1" "$2" >"$T/words" <<'P'
 import re, resource, sys, yaml
@@ -75,55 +75,55 @@ import re, resource, sys, yaml
 POD_UID = "0ed1"
 words = ["--network", "none", "--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1000:1000"]
 
-def say(option, *values):
+def add(option, *values):
     for value in values:
         words.extend((option, str(value)))
 
 def service(it):
     assert it.pop("network_mode") == "none"
     for key in "cap_add", "cap_drop", "security_opt":
-        say("--" + key.replace("_", "-"), *it.pop(key, []))
-    say("--device", *it.pop("devices", []))
+        add("--" + key.replace("_", "-"), *it.pop(key, []))
+    add("--device", *it.pop("devices", []))
     for key in {"pid", "user"} & set(it):
-        say("--" + key, it.pop(key))
+        add("--" + key, it.pop(key))
     for key, n in it.pop("ulimits", {}).items(): # as many as there are here
-        say("--ulimit", "%s=%d" % (key, min(n, resource.getrlimit(resource.RLIMIT_NOFILE)[1])))
+        add("--ulimit", "%s=%d" % (key, min(n, resource.getrlimit(resource.RLIMIT_NOFILE)[1])))
     if it.pop("read_only", False):
         words.append("--read-only")
     for volume in it.pop("volumes"):
         if not isinstance(volume, str):
             assert volume.pop("type") == "bind"
             volume = ":".join([volume.pop("source"), volume.pop("target"), *volume.pop("bind", {}).values()])
-        say("-v", volume)
+        add("-v", volume)
 
 def container(pod, it):
     environment = {}
     for variable in it.pop("env", []):
         assert variable["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.uid"}}
         environment[variable["name"]] = POD_UID
-    say("--env", *map("=".join, environment.items()))
+    add("--env", *map("=".join, environment.items()))
     paths = {volume["name"]: volume["hostPath"]["path"] for volume in pod["volumes"]}
     for mount in it.pop("volumeMounts"):
         source = paths[mount.pop("name")]
         if "subPathExpr" in mount:
             source += "/" + re.sub(r"\$\((\w+)\)", lambda name: environment[name[1]], mount.pop("subPathExpr"))
         how = {"Bidirectional": "rshared", "HostToContainer": "rslave", None: "rprivate"}[mount.pop("mountPropagation", None)]
-        say("-v", ":".join((source, mount.pop("mountPath"), how + (",ro" if mount.pop("readOnly", False) else ""))))
+        add("-v", ":".join((source, mount.pop("mountPath"), how + (",ro" if mount.pop("readOnly", False) else ""))))
         assert not mount, mount
     rights = it.pop("securityContext")
     if rights.pop("privileged", False):
         words.append("--privileged")
     if "runAsUser" in rights:
-        say("--user", "%d:%d" % (rights.pop("runAsUser"), rights.pop("runAsGroup")))
+        add("--user", "%d:%d" % (rights.pop("runAsUser"), rights.pop("runAsGroup")))
     if not rights.pop("allowPrivilegeEscalation", True):
-        say("--security-opt", "no-new-privileges")
+        add("--security-opt", "no-new-privileges")
     capabilities = rights.pop("capabilities", {})
-    say("--cap-drop", *capabilities.pop("drop", []))
+    add("--cap-drop", *capabilities.pop("drop", []))
     assert not rights and not capabilities, (rights, capabilities)
     if pod.get("hostPID"):
-        say("--pid", "host")
+        add("--pid", "host")
     if pod.get("shareProcessNamespace"):
-        say("--pid", "container:pod")
+        add("--pid", "container:pod")
     assert it.pop("name") and it.pop("imagePullPolicy") == "IfNotPresent"
 
 def find(documents, name):
@@ -151,7 +151,7 @@ P
     timeout 40 podman run --name "$2" "${@:3}" "${words[@]}" >"$T/printed" 2>&1 || die "$2: $(<"$T/printed")"
 }
 
-serves() { # pmcfs in a container
+serves() { # waits until pmcfs in a container answers
     local until=$((SECONDS + 60))
     until cat $TREE/info/version &>/dev/null; do
         ((SECONDS < until)) || die "no tree: $(podman logs pmcfs 2>&1)"
@@ -159,7 +159,7 @@ serves() { # pmcfs in a container
     done
 }
 
-counted() { # PATH: pmcfs in a container counts
+counted() { # PATH: waits until this PMC of pmcfs in a container has counted
     eventually 30 "grep -q \$'^$1\ttask-clock\t[1-9][0-9]*\t.*running' $TREE/counts"
 }
 
@@ -197,10 +197,10 @@ t_podman_gives_an_instance_to_root_without_more_rights() {
 
 #@ slow plain
 t_podman_of_a_user_runs_the_readme() {
-    alice_made
+    alice_make
     mount_pmcfs
     engine
-    image_made of_alice
+    image_make of_alice
     instance web "$ALICE"
     readme 'podman of a user' of_alice >"$T/printed" 2>&1 || die "$(<"$T/printed")"
     like "$(<"$T/printed")" $'(^|\n)i\ttask-clock\t[1-9][0-9]*\t[^\n]*\trunning$'
@@ -223,14 +223,14 @@ t_bubblewrap_runs_the_readme() {
 }
 
 #@ slow plain
-t_pmcfs_in_a_container_as_compose_asks_for_it() {
+t_compose_yaml_runs_pmcfs_in_a_container() {
     with_tracefs
     engine
-    asked_for compose.yaml pmcfs -d
+    run_from_file compose.yaml pmcfs -d
     serves
     mkdir $TREE/instances/web
     chown "$ALICE:$ALICE" $TREE/instances/web
-    asked_for compose.yaml web -d
+    run_from_file compose.yaml web -d
     counted instances/web/i
     eventually 20 'podman logs web 2>&1 | grep -q "^i.task-clock"'
     # The host's processes are counted for the host.
@@ -239,7 +239,8 @@ t_pmcfs_in_a_container_as_compose_asks_for_it() {
     accepted $TREE/a/config event=page-faults "target=${PID_OF[p]}"
     tell p faults 1000
     between "$(<$TREE/a/count)" 1000 5000
-    # All of it killed at once leaves a dead mount, which the next one clears away. None hears of the other's end.
+    # If both processes are killed at once (stopped first, so that neither notices the death of the other), they leave a
+    # dead mount, which the next start removes.
     local first serving
     first=$(podman inspect -f '{{.State.Pid}}' pmcfs)
     serving=$(cat "/proc/$first/task/$first/children")
@@ -257,17 +258,17 @@ t_pmcfs_in_a_container_as_compose_asks_for_it() {
 }
 
 #@ slow plain
-t_pmcfs_in_a_pod_as_the_daemonset_asks_for_it() {
+t_kubernetes_yaml_runs_pmcfs_in_a_pod() {
     with_tracefs
     engine
-    asked_for kubernetes.yaml pmcfs -d
+    run_from_file kubernetes.yaml pmcfs -d
     serves
     podman run -d --name pod --network none localhost/pmcfs sleep 1000 >/dev/null # the process with the namespaces of a pod
-    asked_for kubernetes.yaml instance
+    run_from_file kubernetes.yaml instance
     podman rm -f instance >/dev/null
-    asked_for kubernetes.yaml instance # again, like a restarted pod
+    run_from_file kubernetes.yaml instance # again, like a restarted pod
     is "$(<$TREE/admin/instances/0ed1/max_pmcs)" 20
-    asked_for kubernetes.yaml work -d
+    run_from_file kubernetes.yaml work -d
     counted instances/0ed1/i
     # The instance belongs to the PID namespace of the pod, and is released with the pod.
     podman kill work >/dev/null

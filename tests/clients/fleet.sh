@@ -36,7 +36,7 @@ prometheus_start() {
         --web.listen-address=localhost:9090 --log.level=warn >"$T/prometheus.log" 2>&1 &
 }
 
-# ask EXPRESSION…: of each a line for each of its values: the value, and the labels in the order of their names.
+# ask EXPRESSION…: prints a line for each value of each expression: the value, and the labels in the order of their names.
 ask() {
     "${NET[@]}" /usr/bin/python3 -I - "$@" <<'P'
 import json, sys, urllib.parse, urllib.request
@@ -53,7 +53,7 @@ for expression in sys.argv[1:]:
 P
 }
 
-# answered SECONDS EXPRESSION REGEX: the answer comes to match.
+# answered SECONDS EXPRESSION REGEX: waits until the answer matches, at most 4 × SECONDS.
 answered() {
     local until=$((SECONDS + 4 * $1 + 1))
     until [[ $(ask "$2" 2>"$T/asked") =~ $3 ]]; do
@@ -159,5 +159,5 @@ t_collectd_reads_the_counts_in_the_tree() {
         eventually 20 '[[ $(values $name) -ge 1000 ]]'
     done
     eventually 20 '[[ $(values a-context-switches) ]]'
-    ! grep 'table plugin' "$T/collectd.log" || die 'it complains'
+    ! grep 'table plugin' "$T/collectd.log" || die 'collectd reports an error'
 }
