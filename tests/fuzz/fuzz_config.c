@@ -1,7 +1,8 @@
 /*
- * Arbitrary bytes as commands to config, event, target, count and ctl of two PMCs: no crash, a
- * refused command changes nothing, and a saved and loaded engine has the same texts. Each line is a
- * command; its first byte selects file and PMC.
+ * Arbitrary bytes as commands to config, event, target, count, mode and ctl of two PMCs: no crash,
+ * a refused command changes nothing, and a saved and loaded engine has the same texts. Each line is
+ * a command; its first byte selects file and PMC, and whether a process is killed or the PMC
+ * removed afterwards; its second may put valid words first.
  */
 #include "tests/fuzz/fuzz.h"
 

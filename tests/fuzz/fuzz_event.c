@@ -1,6 +1,5 @@
 /*
- * Arbitrary bytes as an event name on this host: refused with a sentence, or resolved to an event
- * whose text resolves to the same event.
+ * Arbitrary bytes as an event name on this host: resolved, or refused with a sentence.
  */
 #include "backends/backends.h"
 

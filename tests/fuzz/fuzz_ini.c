@@ -1,6 +1,6 @@
 /*
  * Arbitrary bytes as the configuration file, or as mount options if the first line starts with
- * "-o": reading continues after an error.
+ * "-o": accepted or refused, and all memory is freed.
  */
 #include "backends/backends.h"
 #include "fs/program/options.h"

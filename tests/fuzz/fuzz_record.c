@@ -1,6 +1,6 @@
 /*
- * Arbitrary bytes as the contents of a ring buffer: the records made from it are well-formed, and
- * can be put into a table of tasks and a log and read again.
+ * Arbitrary bytes as the contents of a ring buffer: the samples made from it are well-formed, and
+ * all well-formed records can be put into a table of tasks and a log and read again.
  */
 #include "backends/perf/record/recorder.h"
 #include "core/log/log.h"
@@ -56,7 +56,7 @@ static void read_all(void)
     log_close(cursor);
 }
 
-/* The first bytes select the counters, whose ids in the records are 0 to 3. */
+/* The first bytes select the counters, whose ids in the records are 0 to 2. */
 static void take(const uint8_t *data, size_t size)
 {
     static uint64_t bytes[RING_BYTES / 8], scratch[(RECORD_SPACE + 7) / 8];

@@ -1,7 +1,7 @@
 /*
  * A saved state with changed bytes: loading succeeds or fails, and the engine can be shown, used
- * and freed. The input starts with pairs of offset and byte; the rest replaces the end of the
- * state.
+ * and freed. The first byte of the input is the number of changes; four bytes for each change are
+ * its offset (two), its kind and a byte.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -62,7 +62,7 @@ static size_t mutate(char *state, const uint8_t *data, size_t size)
         size_t at = ((size_t)data[i] << 8 | data[i + 1]) % saved_len;
 
         switch (data[i + 2] % 4) {
-        case 0: /* remove a line */
+        case 0: /* blank the rest of a line */
             while (at < len && state[at] != '\n')
                 state[at++] = ' ';
             break;

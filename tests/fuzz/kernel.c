@@ -32,7 +32,7 @@ static int end;        /* the kernel's end of the socket pair */
 static pid_t users[2]; /* processes that make requests: of root and of uid 1000 */
 static uint64_t waiting[WAITING], last_number;
 static unsigned n_waiting;
-static bool patient; /* wait for answers */
+static bool patient; /* wait long for each answer */
 static pthread_t program;
 static struct inflight *inflight;
 static struct journal *journal; /* the worker has a separate mapping */
@@ -100,7 +100,8 @@ static void inflight_make(int fuse_fd)
     memcpy(inflight->init, &first, sizeof first);
 }
 
-/* Leaves crashes to libFuzzer, which keeps the input. */
+/* Saves libFuzzer's handlers of crashes, or restores them when the program has set its own:
+ * libFuzzer keeps the input. */
 static void crashes_exchange(bool back)
 {
     static const int numbers[] = {SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE};
