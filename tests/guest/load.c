@@ -36,8 +36,8 @@ enum {
     STEP = 100000
 };
 
-static pthread_barrier_t
-    gate; /* main thread and all workers meet here before and after each command */
+/* Main thread and all workers meet here before and after each command. */
+static pthread_barrier_t gate;
 static unsigned n_workers;
 static uint64_t ordered;
 static pthread_t spinner;

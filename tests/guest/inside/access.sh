@@ -17,7 +17,7 @@ t_a_user_counts_her_own_process() {
     like "$(status i event)" ':u$' "resolved event"
 }
 
-t_the_kernels_mode_is_not_hers() {
+t_a_user_may_not_count_kernel_mode() {
     mount_pmcfs
     kernel_mode='^EPERM P18 event: "instructions[:,](k|os)" counts kernel mode, and that needs CAP_PERFMON'
     USER=$ALICE
@@ -28,7 +28,7 @@ t_the_kernels_mode_is_not_hers() {
     accepted "$M/i/event" instructions
 }
 
-t_another_users_process_is_not_hers() {
+t_a_user_may_not_count_the_process_of_another() {
     mount_pmcfs
     run p as $BOB load cpu 0
     run r load cpu 0
@@ -39,7 +39,7 @@ t_another_users_process_is_not_hers() {
     refused EPERM "$M/i/target" cpu1 '^EPERM X07 target: counting CPUs or cgroups needs CAP_PERFMON'
 }
 
-t_a_kernel_thread_is_not_hers() {
+t_a_user_may_not_count_a_kernel_thread() {
     mount_pmcfs
     kthread=$(sed -n 's/^\([0-9]*\) (kthreadd) .*/\1/p' /proc/[0-9]*/stat)
     is "$(cat "/proc/$kthread/cmdline")" ''

@@ -3,7 +3,7 @@
 
 N=$((20 * MILLION))
 
-t_instructions_of_a_known_loop() {
+t_instructions_of_a_known_loop_are_counted() {
     mount_pmcfs
     run p load cpu 0
     pmc i "event=instructions:u target=$PID_p"
@@ -33,7 +33,7 @@ t_a_set_is_read_together() {
     between "$1" $((N / 10)) $((N * 10)) cycles
 }
 
-t_an_interrupted_run_of_reads_never_decreases() {
+t_reads_during_the_work_never_decrease() {
     local last=0 now
     mount_pmcfs
     run p load cpu 0

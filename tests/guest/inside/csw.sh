@@ -3,7 +3,7 @@
 
 N=$((20 * MILLION))
 
-# sum TYPE [PATTERN]: of the counts of all records of a type with a line that matches.
+# sum TYPE [PATTERN]: prints the sum of the counts of all records of a type whose line matches.
 sum() {
     awk -v type="$1" -v pattern="${2:-.}" '$2 == type && $0 ~ pattern {
         for (i = 3; i <= NF; i++) if ($i ~ /^count=/) sum += substr($i, 7) } END { printf "%d", sum }' "$T/log"
@@ -18,7 +18,7 @@ adds_up() {
     is "$(status "$1" kernel_lost)" 0 "records lost"
     is "$(sum csw)" "$(count "$1")" "sum of steps"
     is "$(sum exit)" "$(count "$1")" "sum of exits"
-    is "$(grep -c ' exit .*pid=- .*exact=yes' "$T/log")" 0 "rests called exact"
+    is "$(grep -c ' exit .*pid=- .*exact=yes' "$T/log")" 0 "remainders marked exact"
 }
 
 t_instructions_of_an_existing_thread_are_logged() {
@@ -30,7 +30,7 @@ t_instructions_of_an_existing_thread_are_logged() {
     order p quit
     adds_up i
     near "$(sum exit "pid=$PID_p ")" $((2 * N)) 10 "logged for the process"
-    near "$(sum csw "tid=$PID_p ")" $((2 * N)) 10 "told of the thread"
+    near "$(sum csw "tid=$PID_p ")" $((2 * N)) 10 "steps of the thread"
 }
 
 t_a_child_that_stays_is_logged_from_the_next_read() {
@@ -45,8 +45,8 @@ t_a_child_that_stays_is_logged_from_the_next_read() {
     tell p bear $N
     order p quit
     adds_up i
-    near "$(sum csw "tid=$child ")" $((2 * N)) 20 "told of the child"
-    near "$(sum exit "pid=$child ")" $((2 * N)) 20 "told of the child's end"
+    near "$(sum csw "tid=$child ")" $((2 * N)) 20 "steps of the child"
+    near "$(sum exit "pid=$child ")" $((2 * N)) 20 "exit of the child"
 }
 
 t_short_children_are_never_logged_with_more_than_they_counted() {
@@ -103,7 +103,7 @@ t_children_that_wandered_over_the_cpus_leave_no_gap() {
     adds_up i
     between "$(count i)" $((80 * MILLION)) $((88 * MILLION))
     is "$(status i partial)" no
-    # of all: enabled and running
+    # the times enabled and running of all targets
     # shellcheck disable=SC2046 # word splitting is intended
     set -- $(awk '$2 == "all" { print $4, $5 }' "$M/i/detail")
     between "$1" "$2" $(($2 + 2 * MILLION)) "time enabled"

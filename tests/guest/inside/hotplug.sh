@@ -79,7 +79,7 @@ t_all_continues_on_the_other_cpus_and_adds_the_cpu_again() {
     between "$(counted i tell p work $N)" $N $((N * 5)) "on CPU 1 again"
 }
 
-t_process_scope_does_not_notice() {
+t_process_scope_is_not_affected() {
     mount_pmcfs
     run p load
     pmc i "event=instructions:u target=$PID_p"
@@ -94,7 +94,7 @@ t_process_scope_does_not_notice() {
 }
 
 # Counters of processes and of the CPU and samplers are created and read at the same time.
-t_it_comes_and_goes_under_load() {
+t_a_cpu_comes_and_goes_under_load() {
     local before
     mount_pmcfs
     run p load

@@ -1,5 +1,5 @@
 # shellcheck shell=dash disable=SC2034,SC2154
-# What the tests inside the machine are written with. T is the test's own directory, M the mount.
+# Functions for the tests inside the machine. T is the directory of the test, M the mount.
 
 M=$T/pmc
 ROWS=7 # six programmable counters and the cycle counter
@@ -32,13 +32,13 @@ like() {
 
 # between ACTUAL MIN MAX [WHAT]
 between() {
-    case $1 in '' | *[!0-9]*) die "${4:-value}: '$1' is no number" ;; esac
+    case $1 in '' | *[!0-9]*) die "${4:-value}: '$1' is not a number" ;; esac
     { [ "$1" -ge "$2" ] && [ "$1" -le "$3" ]; } || die "${4:-value}: $1 is not in $2…$3"
 }
 
 # near ACTUAL EXPECTED PER_MILLE [WHAT]
 near() {
-    case $1 in '' | *[!0-9]*) die "${4:-value}: '$1' is no number" ;; esac
+    case $1 in '' | *[!0-9]*) die "${4:-value}: '$1' is not a number" ;; esac
     awk -v a="$1" -v e="$2" -v p="$3" 'BEGIN { d = a > e ? a - e : e - a; exit d * 1000 > e * p }' ||
         die "${4:-value}: $1 is not within $3/1000 of $2"
 }
@@ -79,7 +79,7 @@ mount_pmcfs() {
     eventually 20 test -e "$M/info/version"
 }
 
-# pmcfs must end by itself, with status 0.
+# Stops pmcfs, which must still run and exit with status 0.
 end_all() {
     [ "${DAEMON-}" ] || return 0
     kill -TERM "$DAEMON" 2>/dev/null || die "pmcfs has ended by itself"
@@ -99,7 +99,7 @@ attach() { accepted "$M/$1/target" "$2"; }
 status() { sed -n "s/^$2 //p" "$M/$1/status"; }
 release() { for pmc in "$@"; do rmdir "$M/$pmc"; done; }
 
-# counted NAME COMMAND…: the growth of the count during the command.
+# counted NAME COMMAND…: prints how much the count grew during the command.
 counted() {
     local pmc=$1 before
     before=$(count "$pmc")
@@ -108,13 +108,13 @@ counted() {
     echo $(($(count "$pmc") - before))
 }
 
-# rows COLUMN [CPU]: that column of info/rows, one line a row of the core's class.
+# rows COLUMN [CPU]: prints this column of info/rows, one line for each row of the core's class.
 rows() {
     awk -v name="$1" -v cpu="${2:-0}" 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
         $at["cpu"] == cpu && $at["class"] ~ /^armv8/ { print $at[name] }' "$M/info/rows"
 }
 
-# dispositions [CPU]: "6 FREE 1 THREAD"
+# dispositions [CPU]: prints how many rows have each disposition: "6 FREE 1 THREAD"
 dispositions() {
     rows disposition "${1:-0}" | sort | uniq -c | awk '{ printf "%s%d %s", s, $1, $2; s = " " }'
 }
@@ -125,7 +125,7 @@ dispositions() {
 # charges a program in user mode on CPU 1 with the instructions of CPU 0. In such a jump one overflow interrupt may
 # represent two.
 
-# run NAME COMMAND…: a program that obeys lines; its PID in PID_NAME.
+# run NAME COMMAND…: starts a program that executes the commands that it reads; PID_NAME is its PID.
 run() {
     local name=$1 pid
     shift

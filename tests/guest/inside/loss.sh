@@ -4,8 +4,8 @@
 MS=$MILLION # a millisecond in nanoseconds, and (here) in instructions
 N=$((200 * MS))
 
-# taken NAME PROGRAM MS: the loss between 30 and 30 + MS ms, noticed by a read right after it. What the
-# program executed is EXECUTED; the time missing must be what its missing instructions took.
+# missing_is_true NAME: after a loss of about 15 ms the PMC is partial, and the time missing is what the missing
+# instructions took, one nanosecond each. The program executed EXECUTED instructions.
 missing_is_true() {
     local lost short
     short=$((EXECUTED - $(count "$1")))
@@ -34,7 +34,7 @@ t_a_childs_counter_taken_for_15_ms() {
     near "$(counted i tell p work $((20 * MS)))" $((20 * MS)) 10
 }
 
-# taken_for_15_ms HOW: of the main thread (work) or of one born after the attach (each).
+# taken_for_15_ms HOW: the counter of the main thread (work) or of a thread created after the attach (each).
 taken_for_15_ms() {
     mount_pmcfs
     run h hold here 0
@@ -53,7 +53,7 @@ t_the_targets_own_counter_taken_for_15_ms() { taken_for_15_ms work; }
 
 t_a_threads_counter_taken_for_15_ms() { taken_for_15_ms each; }
 
-# lost_and_back HOW: of the main thread (work) or of one born after the attach (each).
+# lost_and_back HOW: the counter of the main thread (work) or of a thread created after the attach (each).
 lost_and_back() {
     local before
     mount_pmcfs
@@ -84,7 +84,7 @@ lost_and_back() {
 
 t_all_counters_taken_is_lost_and_comes_back_by_itself() { lost_and_back work; }
 
-t_the_same_of_a_thread_born_later() { lost_and_back each; }
+t_all_counters_of_a_later_thread_taken_is_lost_and_comes_back() { lost_and_back each; }
 
 t_start_tries_again_at_once() {
     mount_pmcfs

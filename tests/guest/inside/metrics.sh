@@ -1,7 +1,7 @@
 # shellcheck shell=dash disable=SC2154 # PID_p is set by run
 # Metrics of hardware counts, compared with the counts of the same read.
 
-# follows PMC METRIC NUMERATOR-LINE DIVISOR-LINE SCALE
+# follows PMC METRIC NUMERATOR-LINE DIVISOR-LINE SCALE: the metric is the ratio of these lines of `count`, times SCALE.
 follows() {
     is "$(awk -v name="$2" '$1 == name {print $2}' "$M/$1/metrics")" \
         "$(sed -n "$3p;$4p" "$M/$1/count" | xargs | awk -v scale="$5" '{printf "%.6f\n", $1 / $2 * scale}')" "$2"
@@ -35,7 +35,7 @@ t_metrics_that_this_processor_has() {
     refused EOPNOTSUPP "$M/a/event" metric/branch-mpki P09
 }
 
-t_precise_samples_this_processor_has_not() {
+t_precise_samples_are_refused_on_this_processor() {
     mount_pmcfs
     pmc a
     for text in cycles:p cycles:uppp cycles,precise instructions:pu armv8_pmuv3/cpu_cycles/pp metric/ipc:p; do

@@ -3,7 +3,7 @@
 
 N=$((600 * MILLION))
 
-t_nothing_is_shared_unasked() {
+t_counters_are_not_shared_without_multiplex() {
     mount_pmcfs
     run p load cpu 0
     for n in 1 2 3 4 5 6; do pmc i$n "event=instructions:u target=$PID_p"; done
@@ -33,7 +33,7 @@ t_more_events_than_counters_give_estimates() {
     done
 }
 
-t_no_estimate_is_not_zero() {
+t_count_is_refused_while_there_is_no_estimate() {
     mount_pmcfs
     run p load cpu 0
     pmc i 'event=instructions:u multiplex=on'

@@ -74,7 +74,7 @@ t_missing_events_are_reported_as_missing() {
     refused EINVAL "$M/e/event" arm_ac57::INST_RETIRE 'inst_retired'
 }
 
-t_a_raw_number_is_vetoed_by_no_table() {
+t_a_raw_number_needs_no_table() {
     mount_pmcfs
     run p load cpu 0
     pmc e "event=r3ff target=$PID_p"

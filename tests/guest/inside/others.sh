@@ -12,7 +12,7 @@ undisturbed() {
     is "$5" "$4" "the other user's time on the hardware and time enabled"
 }
 
-t_is_undisturbed_before_during_and_after() {
+t_another_user_is_undisturbed_before_during_and_after() {
     run h hold cpu 1
     tell h take 3
     is "$ANSWER" 3
@@ -33,7 +33,7 @@ t_is_undisturbed_before_during_and_after() {
     undisturbed h 3
 }
 
-t_the_start_disturbs_nobody_who_holds_everything() {
+t_the_start_does_not_disturb_a_user_of_all_counters() {
     run h hold cpu 1
     tell h take 7
     is "$ANSWER" 7
@@ -56,7 +56,7 @@ t_the_start_disturbs_nobody_who_holds_everything() {
     accepted "$M/s/event" 'cycles:u instructions:u'
 }
 
-t_its_slots_are_foreign() {
+t_counters_of_another_user_are_foreign() {
     mount_pmcfs
     is "$(rows state 1 | sort | uniq -c | xargs)" '7 enabled'
     run h hold cpu 1

@@ -1,12 +1,12 @@
 # shellcheck shell=dash disable=SC2034,SC2046,SC2086,SC2119,SC2120,SC2154 # PID_p is set by run
-# The serving process dies where hardware counts, on a kernel that gives no request a second time.
+# The serving process is killed while hardware counts, on a kernel that does not deliver a request again.
 
 # shellcheck source=tests/guest/inside/sampling_lib.sh
 . /tests/sampling_lib.sh
 
 N=$((5 * MILLION))
 
-# worker_kill: the process that serves; the next one answers.
+# worker_kill: kills the serving process; the next one answers.
 worker_kill() {
     local before
     before=$(stat restarts)
@@ -14,7 +14,7 @@ worker_kill() {
     is "$(stat restarts)" $((before + 1)) restarts
 }
 
-# all_rows: as many PMCs on p as there are counters.
+# all_rows: creates as many PMCs on p as there are counters.
 all_rows() {
     for n in $(seq $ROWS); do
         event=instructions:u

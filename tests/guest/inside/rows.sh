@@ -3,7 +3,7 @@
 
 N=$((2 * MILLION))
 
-# all_with WHERE: as many PMCs as there are counters on p, the cycles at place WHERE of the order.
+# all_with WHERE: creates as many PMCs on p as there are counters; the one of cycles is the WHERE-th.
 all_with() {
     for n in $(seq $ROWS); do
         event=instructions:u

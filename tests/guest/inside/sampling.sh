@@ -133,7 +133,7 @@ t_call_chains_reach_from_main_into_the_kernel() {
 # ---- samples that a user may see ----
 
 # The interrupt is late: an overflow in the program is noticed in the kernel.
-t_where_the_kernel_was_is_hidden_from_a_user() {
+t_kernel_addresses_are_hidden_from_a_user() {
     sampling
     run p as $ALICE load cpu 1
     USER=$ALICE
@@ -149,7 +149,7 @@ t_where_the_kernel_was_is_hidden_from_a_user() {
     if grep -q '_\[k\]' "$M/a/samples.folded"; then die "the kernel's functions are named"; fi
 }
 
-# ---- without a log ----
+# ---- events that can be sampled ----
 
 t_every_event_listed_as_sampled_can_be_sampled() {
     local file event

@@ -29,12 +29,12 @@ log_of() {
     timeout 60 cat "$M/$1/samples" >"$T/log" || die "samples does not end"
 }
 
-# taken [REGEX]: samples of the log, of one kind or all.
+# taken [REGEX]: prints the number of samples in the log whose line matches.
 taken() {
     awk -v regex="${1:-.}" '$2 == "sample" && $0 ~ regex { n++ } END { print n + 0 }' "$T/log"
 }
 
-# in_loop: prints the samples in the loop of load: at a "subs" or the following "b.ne". Mappings are in the log.
+# in_loop: prints the number of samples in the loop of load: at a "subs" or the following "b.ne". Mappings are in the log.
 in_loop() {
     local start offset n ip code sum=0
     eval "$(awk '$2 == "map-in" && $NF == "path=/bin/load" { print $4, $6; exit }' "$T/log")"
@@ -50,7 +50,7 @@ in_loop() {
     echo $sum
 }
 
-# dropped WHERE: the samples lost at this place according to the log.
+# dropped WHERE: prints the number of samples lost at this place according to the log.
 dropped() {
     awk -v where="where=$1" '$2 == "drop" && $4 == where { sub(/lost=/, "", $3); n += $3 }
         END { print n + 0 }' "$T/log"
@@ -63,5 +63,5 @@ nothing_lost() {
     done
 }
 
-# stat NAME: of info/stats.
+# stat NAME: prints this value of info/stats.
 stat() { sed -n "s/^$1 //p" "$M/info/stats"; }

@@ -4,7 +4,7 @@
 # shellcheck source=tests/guest/inside/sampling_lib.sh
 . /tests/sampling_lib.sh
 
-# samplers N CPU-OR-PID: PMCs r1 to rN, the cycles last.
+# samplers N CPU-OR-PID: creates the PMCs r1 to rN; the last of all rows samples cycles.
 samplers() {
     for n in $(seq $1); do
         event=instructions:u
@@ -57,13 +57,13 @@ t_one_sampler_more_is_refused_and_leaves_nothing() {
         refused EBUSY "$M/more/target" $PID_p 'EBUSY E05 target: '
     done
     is "$(stat descriptors)" "$fds" "descriptors after it was refused"
-    is "$(status more log_records)" 1 "records of what was refused" # that it was allocated
+    is "$(status more log_records)" 1 "records of the refused PMC" # only its allocation
     release r3
     attach more $PID_p
     tell p work $N
     ctl more stop
     log_of more
-    near "$(taken)" $S 60 "samples of what came instead"
+    near "$(taken)" $S 60 "samples of the PMC that took its place"
     release more r1 r2 r4 r5 r6 r7
     is "$(dispositions)" '7 FREE'
     is "$(stat descriptors)" "$before" "descriptors in the end"

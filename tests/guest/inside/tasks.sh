@@ -35,7 +35,7 @@ t_a_child_that_lives_before_the_attach() {
     near "$(count i)" $((2 * N)) 20
 }
 
-t_from_exec_on() {
+t_start_exec_counts_from_the_exec() {
     mount_pmcfs
     run p load cpu 0
     pmc i "event=instructions:u start=exec target=$PID_p"

@@ -21,7 +21,7 @@ t_initial_counts_near_and_beyond_the_width() {
     done
 }
 
-t_modulo_two_to_the_64() {
+t_counts_are_modulo_2_to_the_64() {
     mount_pmcfs
     run p load cpu 0
     pmc i "event=instructions:u count=18446744073709551615 target=$PID_p"
@@ -29,7 +29,7 @@ t_modulo_two_to_the_64() {
     near "$(count i)" $N 5
 }
 
-t_more_than_the_hardware_can_hold() {
+t_a_count_beyond_the_hardware_width_is_exact() {
     local much=$((4400 * MILLION))
     mount_pmcfs
     run p load cpu 0
