@@ -257,7 +257,7 @@ void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse
  * Makes the text to find its end; later reads at higher offsets continue the same text. The text of
  * a file that is open for writing only is not made.
  */
-static int end_run(struct request *rq)
+static int file_attr_run(struct request *rq)
 {
     const struct file_row *row = rq->node.row;
     const struct call *call = &rq->call;
@@ -278,7 +278,7 @@ static int end_run(struct request *rq)
     return row->show(&rq->call);
 }
 
-static int end_done(struct request *rq)
+static int file_attr_done(struct request *rq)
 {
     const struct handle *handle = rq->handle;
     int rc = node_attr(&rq->fs->tree, &rq->node, &rq->entry.attr);
@@ -292,7 +292,7 @@ static int end_done(struct request *rq)
     return rc;
 }
 
-const struct op end_op = {.run = end_run, .done = end_done, .reply = REPLY_ATTR};
+const struct op file_attr_op = {.run = file_attr_run, .done = file_attr_done, .reply = REPLY_ATTR};
 
 /* ---- write ---- */
 

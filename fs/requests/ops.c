@@ -95,7 +95,7 @@ static int attr_run(struct request *rq)
 static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
     static const struct op op = {.gone_ok = true, .run = attr_run, .reply = REPLY_ATTR};
-    struct request *rq = op_begin(fi ? &end_op : &op, req, ino);
+    struct request *rq = op_begin(fi ? &file_attr_op : &op, req, ino);
 
     if (!rq)
         return;

@@ -22,6 +22,6 @@ void op_poll(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
              struct fuse_pollhandle *poll);
 void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi);
 /* getattr of an open file. The size is the end of its text, for lseek(2) with SEEK_END. */
-extern const struct op end_op;
+extern const struct op file_attr_op;
 void op_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size, off_t off,
               struct fuse_file_info *fi);

@@ -12,12 +12,12 @@
 #include <unistd.h>
 
 enum {
-    TRIES_MAX = 3,              /* the first one without records, unless with descendants */
-    ROUNDS_MAX = 2,             /* rounds of opening creators again, in one try */
-    NEWCOMERS_MAX = 40,         /* rounds of opening newcomers, in one try */
-    LOOK_DESCRIPTORS = 4,       /* temporary descriptors of reads of /proc */
-    BIRTH_LIMIT_NS = 100000000, /* longest wait for threads that may be creating a child */
-    BIRTH_POLL_US = 200,
+    TRIES_MAX = 3,             /* the first one without records, unless with descendants */
+    ROUNDS_MAX = 2,            /* rounds of opening creators again, in one try */
+    NEWCOMERS_MAX = 40,        /* rounds of opening newcomers, in one try */
+    LOOK_DESCRIPTORS = 4,      /* temporary descriptors of reads of /proc */
+    FORK_LIMIT_NS = 100000000, /* longest wait for threads that may be creating a child */
+    FORK_POLL_US = 200,
 };
 
 struct attach {
@@ -27,7 +27,7 @@ struct attach {
     const struct shape *shape; /* the counter's */
     struct census census;
     unsigned long fds_used;
-    uint64_t births_end_ns; /* latest end of await_births(); 0: not set yet */
+    uint64_t forks_end_ns; /* latest end of await_forks(); 0: not set yet */
     bool raced;
 };
 
@@ -197,7 +197,7 @@ static int open_waiting(struct attach *attach, bool *opened)
 
 /* Closes the creators of unsure tasks, so that neither these tasks nor their descendants have
  * inherited events. */
-static void close_doubtful(struct attach *attach)
+static void close_creators_of_unsure(struct attach *attach)
 {
     struct census_tasks *tasks = &attach->census.tasks;
     struct census_task *task;
@@ -212,23 +212,23 @@ static void close_doubtful(struct attach *attach)
 
 /*
  * Waits until no open task is still creating a child whose creation started before the open; the
- * FORK records of such children have been written then. Returns false after BIRTH_LIMIT_NS or the
+ * FORK records of such children have been written then. Returns false after FORK_LIMIT_NS or the
  * deadline of the plan.
  */
-static bool await_births(struct attach *attach)
+static bool await_forks(struct attach *attach)
 {
     struct census_task *task;
 
-    if (!attach->births_end_ns)
-        attach->births_end_ns = monotonic_ns() + BIRTH_LIMIT_NS;
+    if (!attach->forks_end_ns)
+        attach->forks_end_ns = monotonic_ns() + FORK_LIMIT_NS;
     TAILQ_FOREACH (task, &attach->census.tasks, along) {
         while (task->state == TASK_OPEN && !task->dead && !task->through_ns) {
             census_check_fork(&attach->census, task);
             if (task->through_ns)
                 break;
-            if (monotonic_ns() > attach->births_end_ns || attach_check_limits(attach))
+            if (monotonic_ns() > attach->forks_end_ns || attach_check_limits(attach))
                 return false;
-            usleep(BIRTH_POLL_US);
+            usleep(FORK_POLL_US);
         }
     }
     return true;
@@ -270,7 +270,7 @@ static int open_newcomers(struct attach *attach)
     int rc = 0;
 
     for (int i = 0; opened && !rc && i < NEWCOMERS_MAX; i++) {
-        attach->raced |= !await_births(attach);
+        attach->raced |= !await_forks(attach);
         census_complete(&attach->census);
         rc = census_update(&attach->census, attach->err);
         if (!rc)
@@ -281,7 +281,7 @@ static int open_newcomers(struct attach *attach)
 }
 
 /* Returns true if a live task that was created during the attach may not be counted. */
-static bool some_doubtful(const struct census *census)
+static bool some_task_unsure(const struct census *census)
 {
     const struct census_task *task;
 
@@ -300,15 +300,15 @@ static int attach_try(struct attach *attach)
     int rc = census_list(census, attach->err);
 
     attach->raced = false;
-    attach->births_end_ns = 0;
+    attach->forks_end_ns = 0;
     if (!rc)
         rc = open_waiting(attach, &opened);
     if (rc || attach->plan->target.kind == TARGET_THREAD)
         return rc;
     rc = open_newcomers(attach);
-    for (int i = 0; i < ROUNDS_MAX && !rc && some_doubtful(census); i++) {
+    for (int i = 0; i < ROUNDS_MAX && !rc && some_task_unsure(census); i++) {
         attach->raced = false;
-        close_doubtful(attach);
+        close_creators_of_unsure(attach);
         rc = census_update(census, attach->err);
         if (!rc)
             rc = open_waiting(attach, &opened);
@@ -317,7 +317,7 @@ static int attach_try(struct attach *attach)
     }
     if (!rc)
         admit_descendants_again(attach);
-    attach->raced |= census->undecided || some_doubtful(census);
+    attach->raced |= census->undecided || some_task_unsure(census);
     return rc ? rc : attach_check_limits(attach);
 }
 

@@ -224,7 +224,7 @@ static void census_apply(struct census *census)
 }
 
 /* Sets the state of a newcomer from its creator's. */
-static void decide(struct census_task *task)
+static void newcomer_decide(struct census_task *task)
 {
     struct census_task *creator = task->creator;
 
@@ -270,7 +270,7 @@ static int census_decide(struct census *census, struct err *err)
         if (rc || !task->creator || task->state == TASK_OPEN || task->state == TASK_GONE ||
             (out && task->asked && task->pid == task->tid))
             continue;
-        decide(task);
+        newcomer_decide(task);
         if (task->state == TASK_WAITING && !task->asked && !task->dead) {
             task->asked = true;
             rc = census_admit(census, task->pid, &task->state, err);

@@ -64,7 +64,7 @@ struct word qualifiers_split(struct word text, struct word *qualifiers)
 }
 
 /* Returns true if the value is a list of unit mask names, not a number. */
-static bool are_masks(const struct qualifier *qualifier, struct word value)
+static bool value_names_masks(const struct qualifier *qualifier, struct word value)
 {
     uint64_t number;
 
@@ -78,7 +78,7 @@ struct word qualifiers_masks(struct word text)
 
     for (; text.len > 0; text = rest) {
         struct word name = word_until(word_until(text, ',', &rest), '=', &value);
-        if (are_masks(qualifier_find(name), value))
+        if (value_names_masks(qualifier_find(name), value))
             return value;
     }
     return text;
@@ -98,7 +98,7 @@ bool qualifier_precise(struct word word, uint64_t *level)
 
 /* Replaces the kernel's number of a generic event, which cannot be qualified, by the processor's
  * code from a kernel event file. */
-static bool make_raw(struct spec *spec)
+static bool use_raw_code(struct spec *spec)
 {
     uint64_t *type = &spec->event.code[CODE_TYPE];
 
@@ -126,7 +126,7 @@ static int put_field(struct spec *spec, const struct qualifier *qualifier, uint6
     if (!format)
         return err_set(err, E35, "PMU %s of this processor has no qualifier \"%s\": leave it out",
                        spec->pmu->name, qualifier->name);
-    if (!make_raw(spec))
+    if (!use_raw_code(spec))
         return err_set(err, E35,
                        "\"%s\" cannot be used with %s, a generic event whose code only the kernel "
                        "has: write the processor's own event",
@@ -188,7 +188,7 @@ static int qualifier_apply(struct spec *spec, struct word word, struct err *err)
 
     if (!qualifier)
         return refuse_unknown(name, err);
-    if (are_masks(qualifier, value))
+    if (value_names_masks(qualifier, value))
         return 0;
     if (!value_scan(qualifier, word, value, &event->code[CODE_PRECISE], &number))
         return err_set(err, CS04, "qualifier %s takes %s, not \"" WORD_FMT "\"", qualifier->name,

@@ -61,7 +61,7 @@ static __thread struct {
     timer_t timer;
     bool made;
     uint64_t until_ns;
-} patience;
+} open_timer;
 
 static void on_timer(int signal_number)
 {
@@ -76,7 +76,7 @@ static void timer_arm(uint64_t until_ns)
         .it_interval = {.tv_nsec = until_ns ? AGAIN_NS : 0},
     };
 
-    if (!patience.made) {
+    if (!open_timer.made) {
         struct sigaction action = {.sa_handler = on_timer};
         struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGURG};
 
@@ -84,23 +84,23 @@ static void timer_arm(uint64_t until_ns)
          * SIGURG, and every thread sets the same action. */
         sigaction(SIGURG, &action, NULL);
         event.sigev_notify_thread_id = gettid();
-        patience.made = timer_create(CLOCK_MONOTONIC, &event, &patience.timer) == 0;
+        open_timer.made = timer_create(CLOCK_MONOTONIC, &event, &open_timer.timer) == 0;
     }
-    if (patience.made)
-        timer_settime(patience.timer, TIMER_ABSTIME, &when, NULL);
+    if (open_timer.made)
+        timer_settime(open_timer.timer, TIMER_ABSTIME, &when, NULL);
 }
 
 void event_set_deadline(uint64_t until_ns)
 {
     timer_arm(until_ns);
-    patience.until_ns = until_ns;
+    open_timer.until_ns = until_ns;
 }
 
 void event_extend_deadline(void)
 {
     const uint64_t now_ns = monotonic_ns();
 
-    if (patience.until_ns < now_ns + OPEN_NS)
+    if (open_timer.until_ns < now_ns + OPEN_NS)
         event_set_deadline(now_ns + 2 * OPEN_NS);
 }
 
@@ -108,7 +108,7 @@ int event_open(const struct perf_event_attr *attr, pid_t pid, int cpu, int group
                unsigned long flags)
 {
     const bool waits = pid > 0 && !(flags & PERF_FLAG_PID_CGROUP);
-    uint64_t until_ns = patience.until_ns;
+    uint64_t until_ns = open_timer.until_ns;
     int fd;
 
     if (waits) { /* each call gets at least one period of the timer */
@@ -117,14 +117,14 @@ int event_open(const struct perf_event_attr *attr, pid_t pid, int cpu, int group
                    : until_ns < now_ns + AGAIN_NS ? now_ns + AGAIN_NS
                                                   : until_ns;
     }
-    if (waits && !patience.until_ns)
+    if (waits && !open_timer.until_ns)
         timer_arm(until_ns);
     do {
         fd = (int)syscall(SYS_perf_event_open, attr, pid, cpu, group, flags | PERF_FLAG_FD_CLOEXEC);
         if (fd < 0)
             fd = -errno;
     } while (fd == -EINTR && (!waits || monotonic_ns() < until_ns));
-    if (waits && !patience.until_ns)
+    if (waits && !open_timer.until_ns)
         timer_arm(0);
     return fd == -EINTR ? -ETIME : fd; /* interrupted after the limit */
 }

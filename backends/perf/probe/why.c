@@ -1,6 +1,6 @@
 /*
  * The table of reasons: the first matching row has the sentence. Placeholders: %e the event, %t the
- * target, %c the name of the errno, %k the kernel release, %b the possible obstacles (barriers()).
+ * target, %c the name of the errno, %k the kernel release, %b obstacles (obstacles_print()).
  */
 #include "backends/perf/probe/why.h"
 
@@ -41,7 +41,7 @@ static bool is_filtered(void)
 /* Prints the reasons why the kernel may forbid perf_event_open(2) to pmcfs: CAP_PERFMON in the
  * initial user namespace, seccomp, and the lockdown (the word in brackets of "none [integrity]
  * confidentiality"). */
-static void barriers(struct buf *out)
+static void obstacles_print(struct buf *out)
 {
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct has[2] = {{0}};
@@ -232,7 +232,7 @@ int why_refused(struct err *err, const struct why *why)
             uname(&kernel);
             buf_str(&text, kernel.release);
         } else if (*p == 'b') {
-            barriers(&text);
+            obstacles_print(&text);
         } else if (*p == 't') {
             if (!target)
                 buf_str(&text, "an idle thread");

@@ -365,12 +365,12 @@ void perf_recorder_print(const struct recorder *recorder, struct buf *out)
 }
 
 /* Rings whose mappings were left by perf_recorder_forget(). Needs the engine's lock. */
-static VEC(struct ring) left;
+static VEC(struct ring) forgotten;
 
 void perf_recorder_forget(struct recorder *recorder)
 {
     for (unsigned i = 0; i < recorder->n_rings; i++)
-        (void)!vec_push(&left, recorder->rings[i]);
+        (void)!vec_push(&forgotten, recorder->rings[i]);
     rings_unwatch(recorder);
     recorder->n_rings = 0; /* so that recorder_release() does not close them */
     recorder_release(recorder);
@@ -389,10 +389,10 @@ static int rings_scan(struct recorder *recorder, const char *text)
             return -EBADF;
         if (recorder->n_rings == recorder->n_cpus)
             return -EINVAL;
-        for (size_t i = 0; i < left.n && !map; i++)
-            if (left.items[i].fd == fd && left.items[i].size == recorder->ring_bytes) {
-                map = left.items[i].page;
-                left.items[i] = left.items[--left.n];
+        for (size_t i = 0; i < forgotten.n && !map; i++)
+            if (forgotten.items[i].fd == fd && forgotten.items[i].size == recorder->ring_bytes) {
+                map = forgotten.items[i].page;
+                forgotten.items[i] = forgotten.items[--forgotten.n];
             }
         rc = ring_map(recorder, &recorder->rings[recorder->n_rings], cpu, fd, map);
         recorder->n_rings += !rc;
