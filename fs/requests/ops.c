@@ -412,8 +412,8 @@ static void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t newparent, const 
     op_refuse(req, newparent, newname, "ln");
 }
 
-/* No blocks and no inodes, as for the kernel's own trees: programs that watch how full file systems
- * are divide by them. */
+/* Reports no blocks and no inodes, like the kernel's own trees: programs that compute how full file
+ * systems are skip those. */
 static int statfs_run(struct request *rq)
 {
     rq->statvfs = (struct statvfs){.f_bsize = 4096, .f_frsize = 4096, .f_namemax = NAME_LEN_MAX};

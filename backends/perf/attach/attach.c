@@ -116,7 +116,7 @@ static int attach_refused(const struct attach *attach, int code,
  * inherited events is not opened. Instead its creator is closed, which also removes the inherited
  * copies, and all of these tasks are opened one by one. If tasks are still unsure after two such
  * rounds, or the list is still undecided after two further tries, the counter is marked `raced`.
- * The first try uses no records; it is enough if no task was created or exited.
+ * Without descendants the first try uses no records: enough if no task was created or exited.
  */
 
 static void close_task(struct attach *attach, struct census_task *task)

@@ -24,7 +24,7 @@ enum {
 
 enum code_flag {
     CODE_NO_EXCLUDE = 1, /* the PMU refuses exclude_* bits (msr, power, uncore) */
-    CODE_HARDWARE = 2,   /* uses a hardware counter, and a time_check event; often pinned */
+    CODE_HARDWARE = 2,   /* hardware counter: pinned unless multiplexed, with time_check */
     CODE_CPU_ONLY = 4,   /* no task context (uncore, power) */
     CODE_EXCLUDE_GUEST = 8,
     CODE_EVERY_CORE = 16 /* a generic event without PMU, counted on every core PMU */
