@@ -103,7 +103,7 @@ static int attach_refused(const struct attach *attach, int code,
     if (shape_is_clock(shape, at))
         why.event = "the clock of the cgroup";
     else if (at < shape->extra)
-        why.event = "the event that tells switches and ends";
+        why.event = "the event that reports context switches and exits";
     else if (at < shape->members)
         why.event = attach->plan->events[shape_place(shape, at - shape->extra)].event->written;
     return why_refused(attach->err, &why);

@@ -225,9 +225,8 @@ const char *probe_why_uncounted(const struct pmu *pmu, uint64_t code)
         if (strncmp(pmu->events.items[i].terms, "event=", 6) == 0 &&
             strtoull(pmu->events.items[i].terms + 6, NULL, 0) == code)
             return NULL;
-    return common
-               ? "the processor says that it does not have it"
-               : "of the codes that a vendor defines nothing counts here (an emulated processor?)";
+    return common ? "this processor does not have the event"
+                  : "no vendor-defined event counts on this processor (is it emulated?)";
 }
 
 /* ---- the list of PMUs ---- */
