@@ -1,8 +1,8 @@
-"""The measures of the benchmark. run.sh calls it, and says how it is used.
+"""The measures of the benchmark. run.sh calls it; its head describes the use.
 
-A measure is a function that takes turns between its alternatives and tells rows of what came out: for each
-alternative one number a round. "pmcfs" is the build that is measured, "other" the one of -B, and the third is
-what both are compared with. The sentence of a measure says what that is.
+A measure is a function that runs its alternatives in turn and adds rows of results: for each alternative one number
+a round. "pmcfs" is the build that is measured, "other" the one of -B, and the third is what both are compared with. In
+the sentence of a measure this is the part after the slash.
 """
 import contextlib, glob, os, shutil, socket, statistics, subprocess, sys, time, urllib.request
 
@@ -26,7 +26,7 @@ def against_floor(operation, operations, page):
 
 @measure('pread')
 def pread():
-    """a pread of a held count / of the floor's, with as many threads; servers and reader on one CPU, and free"""
+    """a pread of an open count / of the floor's, with as many threads; servers and reader on one CPU, and on any"""
     against_floor('pread', amount(200, 100, 5), 'read of an open `count`, on one CPU')
 
 
@@ -76,11 +76,11 @@ def ls():
             page='`ls` of 10,000 PMCs')
 
 
-# ---- making ----
+# ---- creating ----
 
 @measure('make')
 def make():
-    """mkdir, config with event and target, rmdir / these requests on the floor, and open, enable and close of an event"""
+    """mkdir, config with event and target, rmdir / the same on the floor, and open, enable and close of an event"""
     with Targets(1) as (target,), Mounts(floor=True, target=target) as mounts:
         for where, cpus in placements(mounts):
             ns, p99, _ = client({name: f'make{"" if name in BUILDS else "-bare"}:{target},{m.dir}'
@@ -215,7 +215,7 @@ def perf_script(path, *options):
 
 
 def pmc_text(mount):
-    """The same of the file samples."""
+    """The same for a read of the file samples."""
     before = cpu_ns(mount.server)[0]
     with open(os.path.join(WORK, 'text'), 'w+b') as out:
         ms = waited_ms(subprocess.Popen(['cat', mount.dir + '/t/samples'], stdout=out))
@@ -263,7 +263,7 @@ def text_of_samples():
 @measure('idle')
 def idle():
     """CPU time and how often a thread of both processes ran in 10 seconds without a PMC, and their resident memory; mounts
-    that others make or end meanwhile wake it"""
+    and unmounts by others during this time wake it"""
     seconds = amount(10, 3, 0.5)
     with Mounts() as mounts:
         time.sleep(amount(2, 2, 0.5))  # until a start is over
@@ -330,7 +330,7 @@ PCP = '/var/lib/pcp/pmdas/perfevent/pmdaperfevent'
 
 
 def pcp_unpack():
-    """Debian's package wants systemd to run: without it, it is unpacked over the directories that this run alone sees."""
+    """Debian's package needs a running systemd to be installed: it is unpacked over directories that only this run sees."""
     kept = os.path.join(HERE, '../../build-tests/bench-pcp')
     os.makedirs(kept, exist_ok=True)
     if not glob.glob(kept + '/pcp_*.deb'):
@@ -350,7 +350,7 @@ def pcp_unpack():
 
 
 def pcp_fetches(names, n):
-    """The nanoseconds that dbpmda says of each fetch, the agent's answer on a pipe, without pmcd."""
+    """The nanoseconds that dbpmda prints for each fetch: the agent answers on a pipe, without pmcd."""
     printed = subprocess.run(['dbpmda', '-n', names], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, input=(
         f'open pipe {PCP} -d 127 -U root -l {WORK}/log\ntimer on\n' + 'fetch e0 e1 e2 e3 e4\n' * n)).stdout
     return [float(text.split()[1]) * 1e9 for text in printed.splitlines() if text.startswith('Timer:')]
@@ -367,7 +367,7 @@ def pcp():
     with open(config, 'w', encoding='ascii') as file:
         file.write('[perf]\n' + ''.join(f'PERF_COUNT_SW_{event} cpu\n' for event in EVENTS.values()))
     subprocess.run(['mount', '--bind', config, '/etc/pcp/perfevent/perfevent.conf'], check=True)
-    with open(names, 'w', encoding='ascii') as file:  # of the agent's numbers: 2 to 6 are its counters
+    with open(names, 'w', encoding='ascii') as file:  # items 2 to 6 of the agent are its counters
         file.write('root {\n' + ''.join(f'e{i} 127:{i + 2}:0\n' for i in range(5)) + '}\n')
     with Mounts() as mounts:
         files, entry, n = all_events(mounts), {name: [] for name in [*mounts, 'perfevent']}, amount(100, 50, 5)
@@ -386,7 +386,7 @@ def pcp():
 
 def main(wanted):
     failed = False
-    # The locks of mounts are nobody else's either.
+    # The lock files of mounts are visible to this run only.
     subprocess.run(['mount', '-t', 'tmpfs', 'tmpfs', '/run'], check=True)
     facts = results.about({})
     print(', '.join(f'{key} {value}' for key, value in facts.items() if value))

@@ -39,7 +39,7 @@ struct alternative {
     char path[4096]; /* the rest of the argument after its numbers */
     unsigned long number[2];
     int fd;
-    int *event;      /* descriptors */
+    int *event;      /* descriptors of events */
     unsigned serial; /* for unused names */
     uint64_t size;
     uint64_t *sample_ns; /* rounds x operations */
@@ -99,7 +99,7 @@ static uint64_t open_run(struct alternative *alt)
     return now_ns() - start_ns;
 }
 
-/* Reads to the end and returns the nanoseconds. */
+/* Reads to the end, closes, and returns the number of bytes. */
 static uint64_t read_all(int fd, const char *path)
 {
     static char text[131072];
@@ -318,7 +318,7 @@ static uint64_t make_run(struct alternative *alt)
     return life(alt, "config", "", BEFORE, REMOVED);
 }
 
-/* The same requests on the floor file system, plus opening the event. */
+/* The same requests on the floor file system; and an event is opened, enabled and closed. */
 static uint64_t make_bare_run(struct alternative *alt)
 {
     uint64_t start_ns = now_ns();
@@ -346,7 +346,7 @@ static uint64_t rmdir_run(struct alternative *alt)
     return life(alt, NULL, "", ATTACHED, REMOVED);
 }
 
-/* Looks up a missing name, which no cache answers. */
+/* Looks up a missing name, always another one, so that no cache answers. */
 static uint64_t lookup_run(struct alternative *alt)
 {
     const char *path = fresh(alt);

@@ -29,8 +29,8 @@ enum node {
     NODE_NAMES
 };
 
-#define NODE_MADE                                                                                  \
-    ((fuse_ino_t)1 << 32) /* first inode of directories; the inode after each is its config */
+/* First inode of the directories that were created; the inode after each is its config. */
+#define NODE_MADE ((fuse_ino_t)1 << 32)
 
 static int perf_fd = -1;
 static unsigned n_names;

@@ -1,4 +1,4 @@
-"""What becomes of the numbers: rows of a table with ratios and their spread, bench.json, pictures."""
+"""Results: rows of a table with ratios and their spread, bench.json, pictures."""
 import contextlib, datetime, json, math, os, shutil, statistics, subprocess
 
 from things import AMOUNT, BUILDS, CPUS, HERE, OUT
@@ -21,7 +21,7 @@ def note(text):
 
 
 def curve(picture, x, values):
-    """A point of each line of a picture."""
+    """Adds a point to each line of a picture."""
     for name, y in values.items():
         curves.setdefault(picture, {}).setdefault(name, []).append((x, y))
 
@@ -34,7 +34,7 @@ def spread(numbers):
 
 
 def compared(a, b, by):
-    """How a is to b, round by round."""
+    """The spread of the ratios or differences of a and b in each round."""
     if by == 'difference':
         return spread([x - y for x, y in zip(a, b)])
     pairs = [x / y for x, y in zip(a, b) if x > 0 and y > 0]  # a difference within the noise has no ratio

@@ -47,26 +47,26 @@ class PerfRecord(Sampler):
         self.options = options
 
     def __enter__(self):
-        (listens, says), (hears, answers) = os.pipe(), os.pipe()
+        (ctl_in, ctl_out), (ack_in, ack_out) = os.pipe(), os.pipe()
         self.process = subprocess.Popen(
             ['perf', 'record', '-q', '-a', '-e', 'cpu-clock', '-F', str(self.rate), *self.options, '-o', self.data,
-             '-D', '-1', '--control', f'fd:{listens},{answers}'] + (['-g'] if self.chains else []),
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=(listens, answers))
-        os.close(listens)
-        os.close(answers)
-        self.ctl, self.ack = open(says, 'w', encoding='ascii'), open(hears, 'r', encoding='ascii')
-        self.say('enable')
+             '-D', '-1', '--control', f'fd:{ctl_in},{ack_out}'] + (['-g'] if self.chains else []),
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=(ctl_in, ack_out))
+        os.close(ctl_in)
+        os.close(ack_out)
+        self.ctl, self.ack = open(ctl_out, 'w', encoding='ascii'), open(ack_in, 'r', encoding='ascii')
+        self.send('enable')
         if not self.ack.readline():
             raise OSError('perf record does not start')
         self.start_ms = cpu_ns(self.process.pid)[0] / 1e6
         return self
 
-    def say(self, word):
+    def send(self, word):
         self.ctl.write(word + '\n')
         self.ctl.flush()
 
     def __exit__(self, *_):
-        self.say('stop')
+        self.send('stop')
         self.cpu_ms = waited_ms(self.process)
         self.running_ms = self.cpu_ms - self.start_ms
         self.ctl.close()
@@ -98,7 +98,7 @@ class PmcSamples(Sampler):
 
 
 def in_turn(things, rounds, first=0):
-    """Round by round all of them, each time from another one."""
+    """Yields all things in each round, each time starting with another one."""
     things = list(things)
     for turn in range(first, first + rounds):
         yield from (things[(i + turn) % len(things)] for i in range(len(things)))

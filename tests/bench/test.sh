@@ -15,7 +15,7 @@ nothing_left() {
     [ -z "$left" ] || { echo "left behind: $left"; exit 1; }
 }
 
-bench nonsense 2>"$TMPDIR/printed" && { echo 'a measure that is none was taken'; exit 1; }
+bench nonsense 2>"$TMPDIR/printed" && { echo 'an unknown measure was accepted'; exit 1; }
 grep -q 'nonsense; there are threads once' "$TMPDIR/printed"
 [ ! -e "$TMPDIR/out" ]
 

@@ -1,4 +1,4 @@
-"""What the benchmark measures with: mounts, processes to count, the client, and what the kernel says of a process."""
+"""The tools of the benchmark: mounts, processes to count, the client, and the kernel's numbers of a process."""
 import contextlib, os, resource, subprocess, sys, time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -21,7 +21,7 @@ def threads_of(pid):
 
 
 def cpu_ns(pid):
-    """Of all threads that live: exact, not in ticks. And how often they ran."""
+    """The CPU time of all living threads, exact and not in ticks, and how often they ran."""
     numbers = [0, 0]
     for tid in threads_of(pid):
         with open(f'/proc/{pid}/task/{tid}/schedstat', encoding='ascii') as file:
@@ -36,7 +36,7 @@ def resident_kib(pid):
 
 
 def waited_ms(process):
-    """The CPU time of a child that ends well, with its own children."""
+    """Waits for a child, which must succeed. Returns its CPU time, with that of its children."""
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
@@ -45,7 +45,7 @@ def waited_ms(process):
 
 
 class Mount:
-    """A file system that a program serves until the end of the with."""
+    """A file system that a program serves during the with statement."""
 
     def __init__(self, name, *command):
         self.dir, self.command = os.path.join(WORK, 'mnt-' + name), command
@@ -90,7 +90,7 @@ class Mount:
 
 
 class Mounts(dict):
-    """Each build mounted, and with floor the floor, with as many threads."""
+    """A mount of each build and, if `floor`, of the floor with as many threads."""
 
     def __init__(self, options='', floor=False, names=0, target=0, suffix=''):
         super().__init__()
@@ -121,7 +121,7 @@ class Mounts(dict):
 
 
 class Targets:
-    """Processes, or a process of so many threads, that sleep until the end of the with."""
+    """n processes, or one with n threads, that sleep during the with statement."""
 
     def __init__(self, n, threads=False):
         self.commands = [[sys.executable, '-c', THREADS, str(n)]] if threads else [['sleep', 'infinity']] * n
@@ -149,7 +149,7 @@ threading.Event().wait()
 
 
 def client(alternatives, rounds, operations, cpus=None):
-    """alternatives: {name: OPERATION:ARGUMENT}. {name: ns a round}, {name: p99}, {name: size}"""
+    """alternatives: {name: OPERATION:ARGUMENT}. Returns {name: ns a round}, {name: p99}, {name: size}."""
     printed = subprocess.run(
         [os.path.join(WORK, 'client'), '-r', str(rounds), '-n', str(operations), *alternatives.values()], check=True,
         stdout=subprocess.PIPE, stderr=None, text=True,
@@ -165,7 +165,7 @@ def fill(mount, n, targets, first=0):
 
 
 def descriptors():
-    """How many a process may have."""
+    """Raises the limit of open descriptors, and returns it."""
     with contextlib.suppress(ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (1 << 20, 1 << 20))
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -184,7 +184,7 @@ def placements(mounts):
 
 @contextlib.contextmanager
 def counts():
-    """Mounts with a PMC, and the floor: each with the path of its count."""
+    """Yields mounts with a PMC and the floor, and the path of the count of each."""
     with Targets(1) as (target,), Mounts(floor=True, target=target) as mounts:
         for mount in mounts.builds().values():
             mount.pmc('one', f'event=page-faults target={target}')
