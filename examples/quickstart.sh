@@ -81,7 +81,7 @@ mount_tree() {
     mounted=yes
 }
 
-# put FILE WORD...: one command to one file of the tree, or the reason why not
+# put FILE WORD...: writes a command to a file of the tree; dies with the reason if it is refused
 put() {
     file=$1
     shift
@@ -89,7 +89,7 @@ put() {
         die "writing \"$*\" to $file was refused: $(cat "$mnt/${file%/*}/error" 2>/dev/null || echo pmcfs gave no reason)"
 }
 
-# make_pmcs NAME SETTING...: NAME for software events, and NAME-hw where there is a PMU
+# make_pmcs NAME SETTING...: creates NAME for software events, and NAME-hw if there is a PMU
 make_pmcs() {
     name=$1
     shift
@@ -102,7 +102,7 @@ make_pmcs() {
     fi
 }
 
-# values NAME: "event value" lines of both PMCs
+# values NAME: prints "event value" lines of both PMCs
 values() {
     paste -d ' ' "$mnt/$1/event" "$mnt/$1/count"
     if [ -d "$mnt/$1-hw" ]; then

@@ -2,7 +2,7 @@
 # Completion in bash for the tools of pmcfs. Options, and of what kind their arguments are, are read from the tool's own
 # -h; events, CPUs, counters and PMCs from the tree that it would use.
 
-# _pmcfs_tree WORD…: where that is.
+# _pmcfs_tree WORD…: prints the directory of this tree.
 _pmcfs_tree() {
     local place
     while (($# > 1)); do
@@ -22,7 +22,7 @@ _pmcfs_events() {
     if (($# > 500)); then printf '%s\n' "${@##*/}"; else awk 'FNR == 1 { print $2 }' "$@"; fi
 }
 
-# _pmcfs_names KIND TREE: all that there is of what -h calls so; files are left to the shell.
+# _pmcfs_names KIND TREE: prints all names of this kind (a word of -h). The shell completes files.
 _pmcfs_names() {
     local class pmc CDPATH=
     case $1 in

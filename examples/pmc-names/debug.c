@@ -53,17 +53,18 @@ static int build_id_open(const char *root, const unsigned char *id, int len)
     return fd;
 }
 
-/* Opens BEFORE/DIRECTORY/BEHIND/NAME: the directory of the executable and the name of the link. */
+/* Opens BEFORE DIRECTORY SUBDIRECTORY/LINK if its checksum is `sum`. DIRECTORY is that of the
+ * executable. */
 static int link_open(const struct found *found, const char *root, const char *before,
-                     const char *behind, const char *link, uint32_t sum)
+                     const char *subdirectory, const char *link, uint32_t sum)
 {
     const char *slash = strrchr(found->path, '/');
     char *path;
     int fd;
 
     if (!slash || strchr(link, '/') ||
-        asprintf(&path, "%s%.*s%s/%s", before, (int)(slash - found->path), found->path, behind,
-                 link) < 0)
+        asprintf(&path, "%s%.*s%s/%s", before, (int)(slash - found->path), found->path,
+                 subdirectory, link) < 0)
         return -1;
     fd = place_open_below(root, path);
     free(path);
@@ -84,7 +85,7 @@ static int link_find(const struct found *found, const char *link, uint32_t sum)
     return fd < 0 && *found->root ? link_open(found, "", STORE, "", link, sum) : fd;
 }
 
-/* For other places (its cache and DEBUGINFOD_URLS) this calls elfutils. */
+/* Callback of libdwfl. Elfutils searches the other places: its cache and DEBUGINFOD_URLS. */
 static int debug_find(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
                       const char *file, const char *link, GElf_Word crc, char **debug)
 {

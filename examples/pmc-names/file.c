@@ -154,7 +154,7 @@ static size_t names_answer(void *self)
     return n;
 }
 
-/* Returns the cached file; the least recently used one is replaced. */
+/* Returns the cached file; a new one replaces the oldest. */
 static struct file *file_of(const char *path)
 {
     static unsigned next;

@@ -88,7 +88,8 @@ static void heap_push(struct line **heap, size_t *n, struct line *line)
     heap[at] = line;
 }
 
-/* Fill in ranges. Walks the addresses upwards; the heap has the lines that contain the address. */
+/* Fills in `ranges`. Walks the addresses upwards; the heap has the lines that contain the address.
+ */
 static bool ranges_find(struct table *table)
 {
     struct line **heap = calloc(table->lines.n + 1, sizeof *heap);
@@ -123,8 +124,8 @@ static bool ranges_find(struct table *table)
     return !held && next == lines;
 }
 
-/* Drop the lines that no address needs; if that is not enough, the oldest. Half of them at least.
- */
+/* Drops the lines that are the newest of no address, and the oldest of the others if more than half
+ * of LINES_MAX remain. */
 static bool lines_shrink(struct table *table)
 {
     size_t kept = 0, from = 0;

@@ -166,7 +166,8 @@ static void event_line(char *line)
     buf_str(&events, len && line[len - 1] == '/' ? "u" : ":u");
 }
 
-/* "N samples, N lost, N hidden", and the reason. in_stream: lost or hidden; the PMC knows which. */
+/* "N samples, N lost, N hidden", and the reason. in_stream: lost and hidden samples of the stream;
+ * how many are hidden is in the log of the PMC. */
 static void losses_add(struct buf *out, uint64_t in_stream)
 {
     uint64_t lost = losses.lost;
@@ -190,7 +191,7 @@ static void config_line(char *line)
     has_stacks |= strcmp(line, "callchain=dwarf\n") == 0;
 }
 
-/* The file of the PMC that has the stacks, or a copy of its stream. */
+/* Opens the file of the PMC that has the stacks, or a copy of its stream. */
 static FILE *stacks_open(const char *directory, const char *copy)
 {
     const char *name;

@@ -21,8 +21,8 @@
 #define MESSAGE_MAX (128u << 10) /* bytes */
 extern uint64_t child_message[]; /* the question, replaced by the answer */
 struct child {
-    size_t (*answer)(
-        void *self); /* called in the child; returns the bytes of the answer, at least one */
+    /* Called in the child; returns the bytes of the answer, at least one. */
+    size_t (*answer)(void *self);
     void *self;
     unsigned seconds; /* CPU time for a question; 0: 0.1 s */
     bool again;
@@ -43,8 +43,8 @@ void child_end(struct child *child);
  * Returns NULL if it cannot be read. */
 FILE *pmc_open(const char *directory, const char *name);
 void pmc_lines(const char *directory, const char *name, void (*take)(char *line));
-void places_read(const char *directory); /* Reads the processes of a PMC. Call it at most once;
-                                            without it only the own root is searched. */
+/* Reads the processes of a PMC. Call it at most once; without it only the own root is searched. */
+void places_read(const char *directory);
 /* Sums of the drop records, set by places_read(). */
 struct losses {
     uint64_t lost, hidden; /* samples */
@@ -111,8 +111,8 @@ struct stream_facts {
     uint64_t first, last;           /* times of samples, by the clock of the records */
     uint64_t realtime_ns, clock_ns; /* the same moment in both clocks; 0: unknown */
 };
-bool stream_begins(
-    FILE *in); /* Returns false, without reading anything, if it is not a perf.data stream. */
+/* Returns false, without reading anything, if it is not perf.data. */
+bool stream_begins(FILE *in);
 /* Passes each sample up to this time to give(). Returns false on ENOMEM, if give() returned false,
  * or if it is not a perf.data stream. */
 bool stream_convert(FILE *in, uint64_t until_ns, stack_fn *give, struct stream_facts *facts);

@@ -102,7 +102,7 @@ static bool attr_take(const char *record, size_t size)
     return vec_push(&converted.events, event) == 0;
 }
 
-/* The name of the event with this id. */
+/* Keeps the name of the event with this id. */
 static bool update_take(const char *record, size_t size)
 {
     const uint64_t *field = (const uint64_t *)(const void *)(record + sizeof(struct record));
@@ -178,7 +178,7 @@ static bool stream_take(FILE *in)
 
     if (fread(magic, 1, sizeof magic, in) != sizeof magic ||
         memcmp(magic, MAGIC, sizeof magic) != 0 || fread(&size, 1, sizeof size, in) != sizeof size)
-        return refuse("the input is no stream of perf.data");
+        return refuse("the input is not a stream of perf.data");
     if (size != 16)
         return refuse("the input is a perf.data file already");
     while ((n = fread(record, 1, sizeof *record, in)) == sizeof *record) {
@@ -232,7 +232,7 @@ static void host_describe(void)
     text_put(&converted.feature[FEATURE_COMMAND], "pmc-perfdata");
 }
 
-/* Names of events, which the attributes do not have. */
+/* Appends the events with their names, which the attributes do not have. */
 static void events_describe(struct buf *out)
 {
     const uint32_t n = (uint32_t)converted.events.n;
@@ -272,7 +272,7 @@ static void features_add(struct buf *out, struct file_header *header)
             buf_add(out, converted.feature[i].data, converted.feature[i].len);
 }
 
-/* The ids of all events, and then their attributes with the places of the ids. */
+/* Appends the ids of all events, and then their attributes with the places of the ids. */
 static void attrs_add(struct buf *out, struct file_header *header)
 {
     const uint64_t begin = header->data.offset + header->data.size;
@@ -314,7 +314,7 @@ static bool convert(FILE *in)
     return done;
 }
 
-/* The present content of the log: no waiting for more. */
+/* Opens the log: reads return its present content, and do not wait for more. */
 static FILE *samples_open(const char *directory)
 {
     char *path = NULL;

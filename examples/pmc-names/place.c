@@ -1,6 +1,6 @@
 /*
- * Finds the file of a path. The processes that mapped it are in the PMC's log and among its
- * targets. A process in another mount namespace may have another file at this path.
+ * Opens the file that a path means: as seen by a process that mapped it (from the PMC's log), else
+ * by a target, else here. Also sums the log's drop records (`losses`).
  */
 #include "examples/pmc-names/names.h"
 
@@ -85,7 +85,8 @@ static void log_line(char *line)
     mapped_add((uint32_t)strtoul(pid + strlen(" map-in pid="), NULL, 10), path);
 }
 
-/* Reads a target: "1234", "tid:1234" (/proc also has directories of threads), "cpu:3". */
+/* Reads a target: "1234", or "tid:1234" (/proc also has directories of threads). Others are
+ * ignored. */
 static void target_line(char *line)
 {
     const char *number = strncmp(line, "tid:", 4) == 0 ? line + 4 : line;

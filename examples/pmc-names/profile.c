@@ -118,7 +118,8 @@ static void put_message(struct buf *out, unsigned field, struct buf *message)
 
 /* ---- frames ---- */
 
-/* Strings have no frames to separate. What is not UTF-8 or a control character stays escaped. */
+/* Undoes the escapes of ';', '\\' and blanks, which only lines of frames need. Bytes that are not
+ * UTF-8 and control characters stay escaped. */
 static void string_clean(char *text)
 {
     char *to = text;
@@ -138,7 +139,7 @@ static void string_clean(char *text)
     *to = '\0';
 }
 
-/* The number of a function, which is added when it is new. */
+/* Returns the number of a function, which is added when it is new. */
 static uint32_t function_of(char *name)
 {
     const uint32_t known = HASH_COUNT(profile.functions.first);
@@ -160,8 +161,7 @@ static uint32_t function_of(char *name)
     return number;
 }
 
-/* The frames of a location, in `names` with the innermost inlined function last: lines have it
- * first. */
+/* Adds the functions in `names` to a location, the last (the innermost inlined one) first. */
 static void lines_add(struct buf *location, char *names)
 {
     for (char *last; names; ) {
@@ -329,7 +329,7 @@ static void parts_print(const struct stream_facts *facts, const char *comment)
         put_bytes(&profile.out, PROFILE_STRING, item->key, item->hh.keylen);
 }
 
-/* Ends the process's use of memory: it prints once. */
+/* Is called once, at the end, and therefore frees nothing. */
 bool profile_print(const struct stream_facts *facts, const char *comment)
 {
     const int fd = dup(STDOUT_FILENO);

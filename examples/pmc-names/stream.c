@@ -209,7 +209,7 @@ static bool read_pass(struct words *words, uint64_t format)
     return n && *n < UINT16_MAX && take(words, times + *n * each);
 }
 
-/* Takes a number and a list of this many words. */
+/* Takes a number n, then `before` words and n entries of `each` words. */
 static const uint64_t *list_take(struct words *words, uint64_t *n, uint64_t each, uint64_t before)
 {
     const uint64_t *count = take(words, 1);
@@ -283,7 +283,7 @@ static uint64_t kernel_frames(const struct parts *parts)
     return n;
 }
 
-/* Makes the line of a sample. Unwound frames replace the user frames of the chain. */
+/* Makes the record of a sample. Unwound frames replace the user frames of the chain. */
 static void sample_make(const struct parts *parts, unsigned mode)
 {
     static uint64_t frame[UINT16_MAX + UNWIND_MAX + 1];
@@ -352,8 +352,8 @@ static bool map_take(const struct record *record, struct words words, bool old)
         stream.unread++;
         return true;
     }
-    if (record->misc & MAP_DATA ||
-        low(field[0]) == UINT32_MAX) /* kernel mappings are not needed for user stacks */
+    /* Kernel mappings are not needed for user stacks. */
+    if (record->misc & MAP_DATA || low(field[0]) == UINT32_MAX)
         return true;
     path = text_take(&words);
     map = (struct map_facts){.pid = low(field[0]),
@@ -504,7 +504,8 @@ bool stream_convert(FILE *in, uint64_t until_ns, stack_fn *give, struct stream_f
     uint64_t size;
 
     if (fread(&size, sizeof size, 1, in) != 1 || size != 16) {
-        fputs("pmc-names: this is perf.data, but no stream: perf record -o - writes one\n", stderr);
+        fputs("pmc-names: this is perf.data, but not a stream: perf record -o - writes one\n",
+              stderr);
         errno = EINVAL;
         return false;
     }

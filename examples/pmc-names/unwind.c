@@ -339,9 +339,8 @@ static size_t frames_answer(void *self)
     now.n = 0;
     if (space->dwfl && register_find(&user, arm ? ARM_PC : X86_PC, &now.pc) &&
         register_find(&user, arm ? ARM_SP : X86_SP, &now.sp))
-        dwfl_getthread_frames(
-            space->dwfl, 1, frame_note,
-            NULL); /* the result is ignored: unwinding often stops with an error */
+        /* The result is ignored: unwinding often stops with an error. */
+        dwfl_getthread_frames(space->dwfl, 1, frame_note, NULL);
     frame[now.n] = 0;
     memcpy(child_message, frame, (now.n + 1) * sizeof *frame);
     return (now.n + 1) * sizeof *frame;

@@ -1,5 +1,5 @@
 /*
- * Live mode: the screen is read again after each interval; keys only change the filter, the order
+ * Live mode: the tree is read again after each interval; keys only change the filter, the order
  * and the page of the present reading.
  */
 #include "core/base/clock.h"
@@ -155,7 +155,7 @@ static bool choice_key(struct live *live, int key)
     case 't':
         choice->targets = !choice->targets;
         for (size_t i = 0; i < live->model.now.pmcs.n; i++)
-            live->model.now.pmcs.items[i].asked = false;
+            live->model.now.pmcs.items[i].is_read = false;
         break;
     default:
         return true;
@@ -166,7 +166,7 @@ static bool choice_key(struct live *live, int key)
 static bool help_key(struct live *live, int key)
 {
     if (key == 'h' || key == '?' || key == 'q' || key == KEY_ESCAPE)
-        live->page = live->behind_help;
+        live->page = live->page_before_help;
     return true;
 }
 
@@ -175,7 +175,7 @@ static bool view_key(struct live *live, int key)
     switch (key) {
     case 'h':
     case '?':
-        live->behind_help = live->page;
+        live->page_before_help = live->page;
         live->page = PAGE_HELP;
         return true;
     case '\t':

@@ -205,15 +205,16 @@ void model_free(struct model *model)
 
 /* ---- metrics ---- */
 
-/* A PMC that was removed since, or may be read only in part, has no metrics and targets. */
+/* Reads metrics and targets at the first call after a reading. They are empty if the PMC was
+ * removed since, or if the user may not read them. */
 const struct pmc *model_pmc(struct model *model, const struct line *line)
 {
     struct pmc *pmc = &model->now.pmcs.items[line->pmc];
     char *name = NULL;
 
-    if (pmc->asked)
+    if (pmc->is_read)
         return pmc;
-    pmc->asked = true;
+    pmc->is_read = true;
     if (asprintf(&name, "%s/metrics", pmc->name) < 0)
         return pmc;
     if (tree_file(model->tree, name, &pmc->metrics))
@@ -229,7 +230,7 @@ const struct pmc *model_pmc(struct model *model, const struct line *line)
     return pmc;
 }
 
-/* line: "name value unit". One without a value is nothing to look at. */
+/* line: "name value unit". In brief form a metric without a value ("-") is left out. */
 static void metric_print(const char *line, size_t name_len, bool brief, bool first, struct buf *out)
 {
     const char *value = line + name_len + (line[name_len] == ' ');

@@ -131,8 +131,7 @@ static void line_cells(struct live *live, size_t at, struct grid *grid)
     }
 }
 
-/* Returns whether to highlight a line: the count is partial, or does not grow although it should.
- */
+/* Returns whether to highlight a line: the count is partial, or the state is `lost`. */
 static bool stands_out(struct live *live, size_t at)
 {
     const struct line *line = live->page == PAGE_PMCS ? live->model.shown.items[at] : NULL;

@@ -66,7 +66,8 @@ struct pmc {
     size_t first, n;     /* its range in lines */
     struct text metrics; /* contents of its file `metrics`, read on demand */
     struct text targets; /* of `target`, if they are shown */
-    bool asked, partial;
+    bool is_read;        /* metrics (and targets) were read */
+    bool partial;
 };
 
 struct reading {
@@ -162,7 +163,7 @@ struct live {
     struct rows rows;
     double interval; /* seconds */
     bool paused, ended;
-    enum page page, behind_help;
+    enum page page, page_before_help;
     size_t top[PAGES]; /* first visible line of each page */
     size_t body;       /* lines of the page on the last screen */
     enum prompt prompt;

@@ -17,7 +17,8 @@ enum {
     PIECE_BYTES = 65536
 };
 
-/* The mount point, the fifth word, of a line of mountinfo; NULL if it is another file system. */
+/* Returns the mount point, the fifth word of a line of mountinfo, or NULL for another file system.
+ */
 static char *mount_point(char *line)
 {
     char *at = line;
@@ -35,8 +36,8 @@ static char *mount_point(char *line)
     return strdup(at);
 }
 
-/* /pmc if pmcfs is mounted there, otherwise the first mount that this user can read, or the first
- * one. */
+/* Returns /pmc if it is a mount that this user can read, otherwise the first such mount, or else
+ * the first mount. */
 static char *mount_find(void)
 {
     FILE *mounts = fopen("/proc/self/mountinfo", "re");

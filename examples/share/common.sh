@@ -18,7 +18,7 @@ case ${1-} in
 --version) printf '%s %s\n' "$tool" "$version" && exit ;;
 esac
 
-# to_printable TEXT: in printable, without control bytes, which names of files may have: none goes to the terminal.
+# to_printable TEXT: sets printable to the text with "?" instead of control bytes, which must not go to the terminal.
 to_printable() {
     printable=$1
     case $1 in *[[:cntrl:]]*) printable=$(printf '%s' "$1" | LC_ALL=C tr '[:cntrl:]' '?') ;; esac
@@ -59,7 +59,7 @@ bad_option() {
     misuse "unknown option -$2"
 }
 
-# find_tree: set PMC, if it is empty, to a mount of pmcfs that this user can read: /pmc if that is one, otherwise the
+# find_tree: sets PMC, if it is empty, to a mount of pmcfs that this user can read: /pmc if that is one, otherwise the
 # first one. In a container a bind mount is one as well.
 found=
 find_tree() {
@@ -150,14 +150,14 @@ function shown(text,    at, bytes, digits, out) {
 
 # ---- the tree ----
 
-# list DIRECTORY: its names, one per line. Names in the tree have no blanks.
+# list DIRECTORY: prints its names, one per line. Names in the tree have no blanks.
 list() {
     (cd "$1" && set +f && for entry in *; do
         [ ! -e "$entry" ] || printf '%s\n' "$entry"
     done)
 }
 
-# list_events MARK: all events by class, with MARK after the name of a class.
+# list_events MARK: prints all events by class, with MARK after the name of a class.
 list_events() {
     for class in $(list "$PMC/events"); do
         printf '%s\n' "$class$1" 2>/dev/null || unwritable
@@ -171,7 +171,7 @@ tree_ended() {
     fail "the pmcfs on $PMC was unmounted"
 }
 
-# reason FILE: the sentence about the last refused write to FILE, then the errno and the id in parentheses.
+# reason FILE: prints the sentence about the last refused write to FILE, then the errno and the id in parentheses.
 reason() {
     line=
     if [ -r "${1%/*}/error" ]; then
@@ -201,9 +201,9 @@ put() {
     try_put "$@" || fail "$refusal"
 }
 
-# pmc_new SETTING…: its name is in new. Its settings are refused by status 1 and refusal. lifetime=owner
-# removes it even when this shell is killed by a signal it cannot catch. A process of this number in another
-# container may have taken the name.
+# pmc_new SETTING…: creates a PMC, whose name is in new. If its settings are refused, the status is 1 and the reason in
+# refusal. lifetime=owner removes the PMC even if this shell is killed by a signal that it cannot catch. A process with the
+# same PID in another container may have taken the name.
 pmc_new() {
     while
         serial=$((serial + 1))
@@ -219,7 +219,7 @@ pmc_new() {
     return 1
 }
 
-# The reason why mkdir was refused. The kernel itself checks the permission bits, without a line in last_error.
+# Prints the reason why mkdir was refused. The kernel itself checks the permission bits, without a line in last_error.
 no_pmc() {
     if [ -w "$PMC" ]; then
         reason "$PMC/info/version"
@@ -236,7 +236,7 @@ pmc_remove() {
     done
 }
 
-# drop WORD LIST: the list without it, in kept.
+# drop WORD LIST: sets kept to the list without the word.
 drop() {
     kept=
     for word in $2; do
@@ -256,7 +256,7 @@ finish() {
     [ -z "$scratch" ] || rm -rf "$scratch"
 }
 
-# need_scratch: a directory of the tool's own, in scratch, that goes with it.
+# need_scratch: creates the temporary directory scratch, which finish removes.
 need_scratch() {
     [ -z "$scratch" ] || return 0
     scratch=$(mktemp -d) || fail "cannot create a temporary directory in ${TMPDIR:-/tmp}: set TMPDIR to a writable one"
@@ -266,7 +266,7 @@ need_scratch() {
 # runs in a trap that returns therefore uses `case` only: no ||, &&, if, while, and no function that does. Everything
 # else that a signal starts is done by await, outside of traps.
 
-# End the awaited process: by ^C, or when the time is up. Results are still printed. KILL, because a shell that is
+# Ends the awaited process: by ^C, or when the time is up. Results are still printed. KILL, because a shell that is
 # about to become a sleep has this one's traps for a moment, and would lose any other signal.
 end_now() {
     woken=yes ended=yes
@@ -370,8 +370,8 @@ pause() {
     await "$!"
 }
 
-# hear: what makes a command hear ^C is then in hearing. All that a shell starts in the background is deaf to it; env
-# mends that, where this shell itself hears.
+# hear: sets hearing to the prefix with which a command in the background reacts to ^C. A shell makes such a command
+# ignore SIGINT; env undoes that, unless this shell itself ignores SIGINT: then the prefix is empty.
 hearing=unknown
 hear() {
     [ "$hearing" = unknown ] || return 0

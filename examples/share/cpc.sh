@@ -5,8 +5,8 @@
 
 specs=0 bound=''
 
-# Parses one -c: prints "levels USER KERNEL", then in the order of counters "pic N EVENT fixed|free". What
-# is wrong goes to standard error, status 1.
+# Parses one -c: prints "levels USER KERNEL", then in the order of counters "pic N EVENT fixed|free". If
+# it is invalid, prints the reason, and the status is 1.
 parse_spec() {
     SPEC=$1 awk '
     function bad(text) { printf "\"%s\": %s\n", ENVIRON["SPEC"], text; failed = 1; exit 1 }
@@ -120,12 +120,13 @@ END
     eval "spec_$specs=\$1 levels_$specs=\$level groups_$specs=\$groups pics_$specs=\$pics sums_$specs="
 }
 
-# value_of VARIABLE: for the numbered ones
+# value_of VARIABLE: prints a numbered variable
 value_of() {
     eval "printf '%s\n' \"\$$1\""
 }
 
-# bind_set N SETTING…: its PMCs are in bound, not started yet. Refused: status 1 and refusal.
+# bind_set N SETTING…: creates the PMCs of a set with these settings; their names are in bound. If one is refused, the
+# status is 1 and the reason in refusal.
 bind_set() {
     set_number=$1
     shift
@@ -175,7 +176,7 @@ sample() {
         END { for (i = 1; i <= targets; i++) print order[i], values[order[i]] }' $files) 2>/dev/null
 }
 
-# now_ns: in result
+# now_ns: sets result to the time of the tree's clock
 now_ns() {
     # shellcheck disable=SC2086 # the first of the words
     set -- $bound
@@ -183,9 +184,9 @@ now_ns() {
     [ "$result" ] || tree_ended
 }
 
-# What is computed for each row comes back in result: a subshell costs a process.
+# The following functions set result, because a subshell for each row would cost a process.
 
-# seconds NS: with three decimals
+# seconds NS: seconds with three decimals
 seconds() {
     result=$(($1 / 1000000 % 1000 + 1000))
     result=$(($1 / 1000000000)).${result#1}
@@ -211,7 +212,7 @@ combine() {
     for term in $right; do result="$result${result:+ }$((sign * term))"; done
 }
 
-# get VARIABLE: a numbered one, in result; empty where it was never set
+# get VARIABLE: the value of a numbered variable; empty if it was never set
 get() {
     eval "result=\${$1-}"
 }
@@ -226,7 +227,8 @@ put_row() {
     printf "$format%s\n" "$@" 2>/dev/null || unwritable
 }
 
-# put_header FORMAT "TITLES": and those of the values: the counters of the one set, or as many as the widest has.
+# put_header FORMAT "TITLES": prints the titles and those of the values: the counters of the only set, or as many columns as
+# the widest set has.
 put_header() {
     columns=$1 titles=$2 shown=''
     if [ "$specs" = 1 ]; then
@@ -246,7 +248,7 @@ put_header() {
     put_row "$columns" "$titles" "$shown"
 }
 
-# Before the first line: does each set fit at all?
+# Fails, before the first line, if the counters do not suffice for one of the sets. Sets tick_mhz.
 check_sets() {
     number=1
     while [ $number -le "$specs" ]; do

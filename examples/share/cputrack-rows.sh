@@ -17,7 +17,8 @@ member() {
 
 # ---- PMCs on threads ----
 
-# bind_threads N SETTING…: adds to threads. A counter that picN= asks for is the process's.
+# bind_threads N SETTING…: creates PMCs of a set for single threads, and adds them to threads. They request no row: a row
+# requested by picN= is that of the PMC on the process.
 bind_threads() {
     bound_before=$bound groups=$(value_of "groups_$1")
     eval "groups_$1=\$(printf '%s\n' \"\$groups\" | sed 's/row=[0-9]*|//g')"
@@ -40,7 +41,7 @@ no_lwps() {
     unbind_threads
 }
 
-# Do the counters suffice for a process and, besides, for each of its threads? This shell has to try it.
+# Tries with this shell whether the counters suffice for a process and in addition for each of its threads.
 check_lwps() {
     number=1
     while [ "$lwps" ] && [ $number -le "$specs" ]; do
@@ -53,7 +54,7 @@ check_lwps() {
     done
 }
 
-# is_new PID TID: not for threads that were seen before.
+# is_new PID TID: adds a thread; the status is 1 if it was seen before.
 is_new() {
     ! member "$2" "$alive" || return 1
     alive="$alive $2"
@@ -197,7 +198,7 @@ print_numbers() {
     print_row "$1" "$2" "$3" "$4" "${5%% *}" "${5#* }"
 }
 
-# each_pic WORD: as many of them as the bound set has counters, in result
+# each_pic WORD: sets result to as many of these words as the bound set has counters
 each_pic() {
     get "pics_$current"
     word=$1
@@ -227,7 +228,7 @@ print_begin() {
     print_row "$1" "$2" "$3" "$4" 0 "$result"
 }
 
-# print_thread NS TID EVENT: all that it counted of a set
+# print_thread NS TID EVENT: prints all that a thread counted of the current set
 print_thread() {
     get "process_$2"
     process=$result
@@ -258,7 +259,7 @@ print_process() {
     [ -z "$result" ] || print_numbers "$1" "$2" - exit "$result"
 }
 
-# print_rest: what could be given to no process: exits add up to all.
+# print_rest: prints what belongs to no process, so that the exit rows add up to the total.
 print_rest() {
     get "left_${current}_"
     case $result in *[1-9]*) print_numbers "$elapsed" - - exit "- $result" ;; esac
@@ -286,7 +287,7 @@ print_ticks() {
 
 # ---- the log ----
 
-# field KEY: of the record in fields; in value
+# field KEY: sets value to this field of the record in fields
 field() {
     value=" $fields"
     value=${value#*" $1="}
@@ -392,7 +393,7 @@ start_next_set() {
     bind_threads $current $words || case $refusal in *ESRCH*) ;; *) no_lwps ;; esac
 }
 
-# since_begin SECONDS.NANOSECONDS: in nanoseconds, in result
+# since_begin SECONDS.NANOSECONDS: sets result to the nanoseconds since begin_ns
 since_begin() {
     result=$((${1%.*}${1#*.} - begin_ns))
     [ $result -ge 0 ] || result=0

@@ -17,7 +17,7 @@ g[data-box] { cursor: pointer }
 END
 }
 
-# A picture without scripts, as in a page that shows it as an image, is the same until it is clicked.
+# The script of the picture. Where it does not run, as in an image on a page, the picture looks the same.
 script() {
     cat <<'END'
 (function () {
@@ -124,7 +124,7 @@ script() {
 END
 }
 
-# draw: the picture of the sorted lines of stacks_prepare. note is shown after the number of samples.
+# draw: prints the picture of the sorted lines of stacks_prepare. note is shown after the number of samples.
 draw() {
     style=$(style) script=$(script) title=$title note=$note awk -v width="$width" -v least="$least" "$text_functions"'
     function escaped(text) {
@@ -150,7 +150,7 @@ draw() {
     function is_shown(i) {
         return size[i] > 0 && 100 * size[i] >= least * total && depth[i] <= highest
     }
-    # The part of the samples of a frame, compared with the part before.
+    # The growth of the share of a frame in the samples.
     function growth(i) {
         return size[i] / total - before[i] / total_before
     }
@@ -173,7 +173,7 @@ draw() {
             printf ".j%d { fill: rgb(%d,%d,%d) }\n", i, 110 + i * 10, 190 + i * 5, 90 + i * 11
         }
     }
-    # What fits into so many columns; used is how many it takes. Letters of wide scripts have two.
+    # Returns the part of a text that fits into these columns, and sets used to its columns. Letters of wide scripts have two.
     function cut(text, room,    out, next_columns) {
         used = length(text)
         if (text !~ /[^ -~]/ && used <= room) return text

@@ -3,7 +3,7 @@
 # OUTERMOST;...;INNERMOST<tab>SAMPLES". The name of a frame may be followed by the byte 1 and its object.
 # shellcheck disable=SC2154 # what pmcstat-log.sh and common.sh set
 
-# The callers of each function below it, the most frequent first, without those below the threshold.
+# Prints each function with its callers below it, the most frequent first, without those below the threshold.
 call_graph() {
     LC_ALL=C awk -v depth="$log_depth" -v threshold="$log_threshold" '
     function blanks(n) { return n > 0 ? sprintf("%" n "s", "") : "" }
@@ -59,7 +59,7 @@ call_graph() {
     }'
 }
 
-# What KCachegrind and callgrind_annotate read.
+# Prints the call tree in the format of KCachegrind and callgrind_annotate.
 call_tree() {
     LC_ALL=C awk '
     function place(kind, text,    words) {

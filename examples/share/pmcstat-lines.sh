@@ -1,11 +1,11 @@
 # shellcheck shell=sh
-# The lines of pmcstat: what its PMCs count, again and again, in columns or as JSON. Sourced after common.sh.
+# The lines of pmcstat: the counts of its PMCs after each interval, in columns, as JSON or as CSV. Sourced after common.sh.
 # shellcheck disable=SC2154,SC2034,SC2317 # what pmcstat and its options set; common.sh calls tick
 
 # For each value, in the order of `detail`: its title in header, its column in format, its style in styles (each or
 # total), and in labels the text before it in JSON, one per line. shown: the number of values.
 
-# add_columns TITLE [CPU]: one for each event of the new PMC
+# add_columns TITLE [CPU]: adds a column for each event of the new PMC
 add_columns() {
     while IFS= read -r title <&5; do
         case $title in *[\\\"]*) text=$(printf '%s\n' "$title" | sed 's/[\\"]/\\&/g') ;; *) text=$title ;; esac

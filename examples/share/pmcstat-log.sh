@@ -1,14 +1,14 @@
 # shellcheck shell=sh
 # Reading logs for pmcstat: from the lines of `samples` to the stacks that pmcstat-graph.sh takes. awk does it,
 # mawk as well as gawk; names of functions come from readelf (binutils) and the kernel's list of symbols,
-# and where they have none places are printed, as in samples.folded.
+# and addresses without a name are printed as in samples.folded.
 
 # Settings of the reader: fields of logs are escaped, so that none contains a blank.
 # shellcheck disable=SC2034 # pmcstat and pmcstat-graph.sh use them
 log_root='' log_kernel=/proc/kallsyms log_raw='' log_lwp='' log_depth=16 log_threshold=0.5
 
-# A log may be of another user, and a program names its sources: no byte of theirs goes to a terminal. That of a
-# log is escaped as the tree escapes.
+# A log may come from another user, and a program has the names of its sources: bytes other than printable ASCII are
+# escaped as in the tree, so that none of them goes to a terminal.
 # shellcheck disable=SC2016 # awk's
 log_shown='
 function shown(text,    i, c, out) {
@@ -184,7 +184,8 @@ function symbol_find(image, at,    left, right, middle, i) {
     return 0
 }
 
-# resolve: finds an address of a process: sets name, image, and place, start, end in the image.
+# Finds an address of a process. Returns the key of its results in r_name, r_image, r_place (address in the image, or -1),
+# r_symbol (0: none) and r_trouble (the kind of an unknown sample).
 function resolve(space, text, in_kernel, caller,    key, at) {
     key = (in_kernel ? "k" : space " " age[space]) " " text " " caller
     if (!(key in r_name)) {

@@ -75,7 +75,7 @@ counters='' patterns='' pids='' output='' log='' stored='' lists='' described=''
 separator='' with_cpus='' cumulative='' descendants='' cpus='*' rate='' chain=on csw='' exits='' interval=5 limit=''
 graph='' tree='' addresses='' sources='' top='' said='' json='' of_i='' of_r='' runs=1 summary='' with_time='' defaults=''
 
-# was_said LETTERS: the first of them that was is in letter.
+# was_said LETTERS: succeeds if one of these options was given; letter is the first of them.
 was_said() {
     letters=$1
     while [ "$letters" ]; do
@@ -119,7 +119,7 @@ set_threshold() {
     is_seconds "$log_threshold" || misuse "-f $1: give a number of percent, such as threshold=0.5"
 }
 
-# Switches: flip VALUE WHEN-ON WHEN-OFF
+# flip VALUE WHEN-ON WHEN-OFF: prints the other value of a switch
 flip() {
     if [ "$1" = "$2" ]; then echo "$3"; else echo "$2"; fi
 }
@@ -189,7 +189,8 @@ $counters
 END
 }
 
-# -i and -r mean one thing where events are counted, and another one of logs: hwpmc's.
+# With counts, -i is an interval and -r a number of runs. Otherwise they mean what they mean in hwpmc's pmcstat: a thread,
+# and the root directory of programs.
 read_both() {
     case $stored/$kinds in
     /*[PS]* | / | ?*/*)

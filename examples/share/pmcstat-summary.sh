@@ -102,7 +102,7 @@ snapshot() {
     done
 }
 
-# add_run: append this run to the scratch file runs.
+# add_run: appends this run to the scratch file runs.
 add_run() {
     read -r _ _ start _ <"$scratch/began"
     micros=$(((now - ${start:-$now}) / 1000))

@@ -2,12 +2,12 @@
 # pmcstat --syscalls: calls, errors and times of system calls, from samples of two tracepoints. Sourced after common.sh.
 # shellcheck disable=SC2154,SC2034 # what pmcstat and its options set, what common.sh and pmcstat read
 
-# syscall_names: lines "NUMBER NAME" of this host's processor, from the C compiler's headers, or nothing.
+# syscall_names: prints lines "NUMBER NAME" of this host's processor, from the C compiler's headers, or nothing.
 syscall_names() {
     printf '#include <sys/syscall.h>\n' | cc -E -dM - 2>/dev/null | sed -n 's/^#define __NR_\([a-z0-9_]*\) \([0-9]*\)$/\2 \1/p'
 }
 
-# One PMC for each tracepoint, and perf script as the reader of each log.
+# Creates a PMC for each tracepoint, and starts perf script as the reader of each log.
 make_syscall_pmcs() {
     command -v perf >/dev/null || fail '--syscalls needs perf, which decodes the fields of tracepoints: install it (Debian: linux-perf)'
     names='' members='' samplers='' logged='' columns='' unsupported=''

@@ -59,7 +59,7 @@ t_wrong_input_and_output_are_refused_with_a_sentence() {
         like "$(head -n 1 "$T/reply")" "$2"
     }
     printf 'a;b 1\n' >"$T/folded"
-    refuses 1 'pmc-perfdata: the input is no stream' <"$T/folded"
+    refuses 1 'pmc-perfdata: the input is not a stream' <"$T/folded"
     refuses 1 'nosuch/samples.perf: No such file' "$M/nosuch"
     refuses 2 'usage: ' a b
     pmc p event=cpu-clock freq=997

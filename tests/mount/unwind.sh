@@ -163,7 +163,7 @@ t_input_that_is_not_a_stream_is_refused_with_a_sentence() {
     local rc=0
     printf 'PERFILE2\150\0\0\0\0\0\0\0' | names >"$T/out" 2>"$T/printed" || rc=$?
     is "$rc" 1
-    like "$(cat "$T/printed")" '^pmc-names: this is perf.data, but no stream: perf record -o - writes one'
+    like "$(cat "$T/printed")" '^pmc-names: this is perf.data, but not a stream: perf record -o - writes one'
     is "$(printf 'PERF;b 1' | names)" 'PERF;b 1' 'a stack that begins like it'
     is "$(printf 'PERFILE' | names)" 'PERFILE 1'
 }
