@@ -72,8 +72,8 @@ static int change_begin(struct change *change)
     if (change->cause == CAUSE_RELEASE)
         return 0;
     if (change->cause == CAUSE_OWN) {
-        change->stirred = pmc->stir.due;
-        change->pmc->stir.due = false; /* events from now on need another change */
+        change->checks_cgroups = pmc->reattach.due;
+        change->pmc->reattach.due = false; /* events from now on need another change */
     }
     fill_asker(change);
     change->desired.kernel = pmc->kernel;
@@ -112,18 +112,18 @@ static void change_clear(struct change *change)
 
 /* ---- the parts in order ---- */
 
-#define STIR_TRIES 10 /* after this many failures, wait for the next creation of the cgroup */
+#define REATTACH_TRIES 10 /* after this many failures, wait for the next creation of the cgroup */
 
-/* After a failed change of the engine: retries later, or not at all. */
+/* After a failed change of the engine: queues a retry, and notes failures that are not repeated. */
 static void note_failure(struct change *change)
 {
     struct pmc *pmc = change->pmc;
 
     if (change->cause == CAUSE_COMMAND)
         return;
-    if (change->stirred && (pmc->stir.tries < STIR_TRIES || change->rc == -ENOMEM)) {
-        pmc->stir.due = true;
-        pmc->stir.tries++;
+    if (change->checks_cgroups && (pmc->reattach.tries < REATTACH_TRIES || change->rc == -ENOMEM)) {
+        pmc->reattach.due = true;
+        pmc->reattach.tries++;
     } else if (change->rc != -ENOMEM) {
         pmc->cpus.refused =
             mode_table[pmc->effective].system && change->cpus_serial == change->engine->cpus_serial;
@@ -136,7 +136,7 @@ static void note_failure(struct change *change)
 }
 
 /* reattach: stores the reason why a cgroup that exists is not attached, for `status`. */
-static void note_waiting(struct change *change)
+static void set_attach_error(struct change *change)
 {
     const struct err *err = &change->err;
     struct pmc *pmc = change->pmc;
@@ -199,13 +199,13 @@ static void change_decide(struct change *change)
         note_failure(change);
         change_refuse(change);
     }
-    if (change->stirred)
-        note_waiting(change);
+    if (change->checks_cgroups)
+        set_attach_error(change);
     change->call->err = change->rc ? change->err : change->note; /* before the reply may be sent */
     pmc->cpus.stale |= change->engine->cpus_serial != change->cpus_serial;
     if (change->rc == 0 && change->cause == CAUSE_COMMAND && any_link(pmc, link_unwatched))
         pmc_schedule_reattach(pmc); /* a change of the engine will watch the cgroup */
-    if (pmc->cpus.stale || pmc->stir.due)
+    if (pmc->cpus.stale || pmc->reattach.due)
         pmc_defer(pmc, WORK_CHANGE);
 }
 
@@ -263,7 +263,6 @@ int change_refuse_held(struct call *call)
     return 0;
 }
 
-/* Runs the command; CALL_WAIT while the PMC is busy. */
 int store_command(struct call *call)
 {
     struct pmc *pmc = call->pmc;
@@ -286,14 +285,15 @@ static bool cpus_differ(const struct pmc *pmc)
     return !pmc->cpus.refused && (any_link(pmc, link_moved) || (pmc->cpus.all && pmc->cpus.stale));
 }
 
-/* Returns true if counters must be opened, or a recording be drained to its end. */
+/* Returns true if the engine's next change of the PMC is a slow part: it opens counters, drains a
+ * recording, or reads many counters. */
 static bool change_takes_long(const struct pmc *pmc)
 {
     return pmc->recording || pmc->links->n > COST_SMALL || count_cost(pmc) > COST_SMALL ||
-           any_link(pmc, link_dropped) || pmc->stir.due || cpus_differ(pmc);
+           any_link(pmc, link_dropped) || pmc->reattach.due || cpus_differ(pmc);
 }
 
-/* Always a slow part, because closing a counter waits for the kernel. */
+/* A slow part if there are links, because closing a counter waits for the kernel. */
 bool change_release(struct call *call, struct pmc *pmc)
 {
     if (pmc->busy || !pmc->links)
@@ -306,8 +306,8 @@ bool change_deferred(struct call *call, struct pmc *pmc)
 {
     if (pmc_released(pmc))
         return change_release(call, pmc);
-    if (pmc->busy || !(any_link(pmc, link_dropped) || any_link(pmc, link_dead) || pmc->stir.due ||
-                       cpus_differ(pmc)))
+    if (pmc->busy || !(any_link(pmc, link_dropped) || any_link(pmc, link_dead) ||
+                       pmc->reattach.due || cpus_differ(pmc)))
         return false;
     change_run(call, pmc, CAUSE_OWN, change_takes_long(pmc));
     return true;
@@ -320,7 +320,7 @@ bool change_deferred(struct call *call, struct pmc *pmc)
  * about them are made. Then a change ends the links of dead ones.
  */
 
-#define ASKED_SOON 50 /* targets that are checked without giving up the serving slot */
+#define FEW_LINKS 50 /* up to this number, checking them does not give up the serving slot */
 
 /* Returns true if the target may have exited without a report to the engine. */
 static bool link_may_be_dead(const struct pmc *pmc, const struct link *link)
@@ -337,55 +337,56 @@ static bool link_may_be_dead(const struct pmc *pmc, const struct link *link)
  * as living, so the caller waits. False for commands, which may take long and have no effect before
  * their swap.
  */
-static bool deaths_under_way(const struct pmc *pmc)
+static bool ending_dead_links(const struct pmc *pmc)
 {
     if (!pmc->busy || pmc->busy->cause == CAUSE_COMMAND)
         return false;
-    return pmc->stir.due || any_link(pmc, link_dead);
+    return pmc->reattach.due || any_link(pmc, link_dead);
 }
 
-struct asked {
+struct checked {
     struct link *link; /* no reference: check_targets_alive() holds the vector */
     bool dead;
 };
 
+/* Checks targets that may be dead, and notes dead ones: NOTE_GONE, or reattach.due for a cgroup. */
 static int check_targets_alive(struct call *call, struct pmc *pmc)
 {
     struct links *links = links_ref(pmc->links);
-    struct asked *asked = calloc(links->n, sizeof *asked);
+    struct checked *checked = calloc(links->n, sizeof *checked);
     unsigned n = 0;
 
-    for (unsigned i = 0; asked && i < links->n; i++)
+    for (unsigned i = 0; checked && i < links->n; i++)
         if (link_may_be_dead(pmc, links->link[i]))
-            asked[n++].link = links->link[i];
-    slow_begin(call, links->n > ASKED_SOON);
+            checked[n++].link = links->link[i];
+    slow_begin(call, links->n > FEW_LINKS);
     for (unsigned i = 0; i < n; i++)
-        asked[i].dead = !link_target_alive(asked[i].link);
+        checked[i].dead = !link_target_alive(checked[i].link);
     slow_end(call);
     for (unsigned i = 0; i < n; i++)
-        if (asked[i].dead && asked[i].link->kind == TARGET_CGROUP &&
+        if (checked[i].dead && checked[i].link->kind == TARGET_CGROUP &&
             pmc->settings.word[KEY_REATTACH]) {
-            pmc->stir.due = true;
-        } else if (asked[i].dead) {
-            asked[i].link->noted |= NOTE_GONE;
-            pmc_touch(asked[i].link->pmc);
+            pmc->reattach.due = true;
+        } else if (checked[i].dead) {
+            checked[i].link->noted |= NOTE_GONE;
+            pmc_touch(checked[i].link->pmc);
         }
     links_unref(links, &call->engine->deferred[WORK_LINK]);
-    int rc = asked ? CALL_DONE : err_nomem(&call->err);
-    free(asked);
+    int rc = checked ? CALL_DONE : err_nomem(&call->err);
+    free(checked);
     return rc;
 }
 
-int deaths_settled(struct call *call)
+int change_end_dead_links(struct call *call)
 {
     struct pmc *pmc = call->pmc;
-    bool slow = pmc->links->n > ASKED_SOON || change_takes_long(pmc);
+    bool slow = pmc->links->n > FEW_LINKS || change_takes_long(pmc);
     int rc;
 
     if (!any_link(pmc, link_may_be_dead) && !any_link(pmc, link_dead))
         return CALL_DONE;
     call->wait_for = pmc->id;
-    if (deaths_under_way(pmc))
+    if (ending_dead_links(pmc))
         return CALL_WAIT;
     rc = slow ? slow_admit(call) : CALL_DONE;
     if (rc)
@@ -393,12 +394,12 @@ int deaths_settled(struct call *call)
     pmc_ref(pmc); /* it may be released without the lock */
     rc = check_targets_alive(call, pmc);
     if (rc == CALL_DONE) {
-        if (!pmc->busy && !pmc_released(pmc) && (pmc->stir.due || any_link(pmc, link_dead)))
+        if (!pmc->busy && !pmc_released(pmc) && (pmc->reattach.due || any_link(pmc, link_dead)))
             change_run(call, pmc, CAUSE_OWN, change_takes_long(pmc));
         call->err = (struct err){.id = ERR_NONE};
         if (pmc_released(pmc))
             rc = err_set(&call->err, P26, "the PMC was released");
-        else if (deaths_under_way(pmc))
+        else if (ending_dead_links(pmc))
             rc = CALL_WAIT;
     }
     pmc_unref(pmc);

@@ -1,7 +1,7 @@
 /*
- * Changes of PMCs: commands, and changes that the engine makes when targets exit, CPUs go online or
- * offline, or a PMC is released. A change takes effect completely or not at all; until the swap the
- * PMC stays as it was.
+ * Changes of PMCs: commands, and changes that the engine makes when targets exit or lose their
+ * events, CPUs go online or offline, cgroups are created or removed, or a PMC is released. A change
+ * takes effect completely or not at all; until the swap the PMC stays as it was.
  */
 #pragma once
 
@@ -29,9 +29,9 @@ extern const struct verb_row verb_table[VERBS];
 int change_refuse_held(struct call *call);
 /* WORK_CHANGE: makes the change that a PMC needs now. Returns false if it needs none. */
 bool change_deferred(struct call *call, struct pmc *pmc);
-/* Releases the objects of a PMC that was removed from the tree. Returns false if a running change
- * will do it. */
+/* Closes the counters, links and recording of a PMC that was removed from the tree. Returns false
+ * if that is done already, or if a change is running, which queues it at its end. */
 bool change_release(struct call *call, struct pmc *pmc);
-/* Ends the links of call->pmc to dead targets. Returns CALL_DONE, an errno, or CALL_WAIT while the
- * engine is ending them. */
-int deaths_settled(struct call *call);
+/* Finds dead targets of call->pmc and ends their links. Returns CALL_DONE, an errno, or CALL_WAIT
+ * (also while a change of the engine ends them). */
+int change_end_dead_links(struct call *call);

@@ -7,10 +7,10 @@
 
 /* ---- settings ---- */
 
-/* Returns true for a write to `count`. */
-static bool puts_count(const struct change *change)
+/* Returns true for a write to the file `count`, not for count= in config. */
+static bool writes_count_file(const struct change *change)
 {
-    return change->desired.put && strcmp(change->file, "count") == 0;
+    return change->desired.sets_count && strcmp(change->file, "count") == 0;
 }
 
 /* Refuses settings that cannot change in this state. */
@@ -19,9 +19,9 @@ static int check_settable(struct change *change)
     const struct pmc *pmc = change->pmc;
     const struct state_row *state = &state_table[pmc->state];
 
-    if (state->settable || (pmc->state == PMC_WAITING && !puts_count(change)))
+    if (state->settable || (pmc->state == PMC_WAITING && !writes_count_file(change)))
         return 0; /* a waiting PMC has no counters */
-    if (puts_count(change))
+    if (writes_count_file(change))
         return err_set(&change->err, E06,
                        "%s is %s: write \"stop\" to ctl before you write its count", pmc->name,
                        state->name);
@@ -56,7 +56,7 @@ static int refuse_counts(struct change *change)
                    given ? "" : ", in one command to config with event=");
 }
 
-/* Checks the number of initial values. Values of an earlier set stay where they fit. */
+/* Checks the number of initial values. Values of an earlier set stay, except surplus ones. */
 static int check_counts(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
@@ -66,7 +66,7 @@ static int check_counts(struct change *change)
     if (!desired->set || settings->n_counts == desired->set->n)
         return 0;
     if (desired->given & KEY_BIT(KEY_COUNT)) /* writing the present value again is no change */
-        return !puts_count(change) && !desired->new_set &&
+        return !writes_count_file(change) && !desired->new_set &&
                        settings_same(settings, &pmc->settings, KEY_COUNT)
                    ? 0
                    : refuse_counts(change);
@@ -77,8 +77,9 @@ static int check_counts(struct change *change)
     return 0;
 }
 
-/* Refuses settings that are not valid in this mode. */
-static int check_places(struct change *change)
+/* Refuses settings that this mode or these targets cannot have (key_table[].place), period with
+ * freq, and a wrong number of counts. */
+static int check_applicable(struct change *change)
 {
     const struct settings *settings = &change->desired.settings;
     const struct mode_row *mode = &mode_table[settings->mode];
@@ -119,7 +120,7 @@ static int check_places(struct change *change)
     return check_counts(change);
 }
 
-/* Sets diff.reopen if a changed setting needs new counters. */
+/* Sets diff.reopen if a changed setting needs new counters, and sets_count for a changed count=. */
 static void find_reopen(struct change *change)
 {
     struct desired *desired = &change->desired;
@@ -133,7 +134,7 @@ static void find_reopen(struct change *change)
     /* an initial value takes effect at once, like a write to `count` */
     if (change->pmc->set && !desired->new_set && (desired->given & KEY_BIT(KEY_COUNT)) &&
         !settings_same(&desired->settings, before, KEY_COUNT))
-        desired->put = true;
+        desired->sets_count = true;
 }
 
 /* ---- mode and scope ---- */
@@ -150,7 +151,8 @@ static bool implies_scope(const struct desired *desired, bool system)
     return false;
 }
 
-/* Finds the mode from the command, targets and settings. */
+/* Chooses the mode from the command, targets and settings, unless it was written. Refuses to change
+ * between processes and CPUs while targets are attached. */
 static int check_mode(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
@@ -199,8 +201,8 @@ static int refuse_scope(struct change *change, const struct mode_row *mode)
     return 0;
 }
 
-/* Checks words before processes are looked up, as hwpmc does. */
-int check_words(struct change *change)
+/* Refuses words of a write to `target` before processes are looked up, as hwpmc does. */
+int check_target_scope(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
     const struct settings *settings = &change->desired.settings;
@@ -293,7 +295,7 @@ static bool counts_nothing(const struct change *change, const struct plan_event 
            !change->desired.settings.word[KEY_USER] && !change->desired.kernel;
 }
 
-/* Checks the rights that an event needs apart from the right to kernel mode. */
+/* Checks the other rights that an event needs: system scope, and superuser. */
 static int check_event_scope(struct change *change, const struct event *event)
 {
     if (event->needs_superuser && !change->asker.superuser)
@@ -476,7 +478,8 @@ static int check_set_needed(struct change *change)
 {
     const struct desired *desired = &change->desired;
 
-    if (!desired->set && !change->pmc->set && (desired->verb || desired->put || desired->targets.n))
+    if (!desired->set && !change->pmc->set &&
+        (desired->verb || desired->sets_count || desired->targets.n))
         return err_set(&change->err, P08, "%s has no event yet: write one to event",
                        change->pmc->name);
     return change_desire_set(change);
@@ -485,7 +488,7 @@ static int check_set_needed(struct change *change)
 int check_command(struct change *change)
 {
     static int (*const checks[])(struct change *) = {
-        check_settable, check_set_needed, check_mode,   check_places,
+        check_settable, check_set_needed, check_mode,   check_applicable,
         check_sampling, check_scope,      check_rights, check_verb,
     };
     int rc = 0;

@@ -1,6 +1,7 @@
 /*
- * The first part of a change, without the lock: parses the command, resolves names, finds processes
- * and cgroups, and checks that the requester may observe them.
+ * The first part of a change, without the lock. For a command: parses it, resolves names, finds
+ * processes and cgroups, and checks that the requester may observe them. For a change of the
+ * engine: checks links that lost their events, and cgroups.
  */
 #include "core/change/plan.h"
 #include "core/pmc/metric.h"
@@ -289,10 +290,10 @@ static int find_target(struct change *change, struct wanted *wanted)
     if (rc != -ESRCH)
         return rc;
     if (wanted->word.remove && !wanted->word.self)
-        return 0; /* change_plan() refuses it */
+        return 0; /* plan_removed_target() refuses it */
     if (wanted->word.remove || change->desired.targets.n == 1)
         return rc;
-    wanted->passed = true;
+    wanted->skipped = true;
     change_note_skipped(change, wanted->word.word);
     return 0;
 }
@@ -300,16 +301,16 @@ static int find_target(struct change *change, struct wanted *wanted)
 static int find_targets(struct change *change)
 {
     struct desired *desired = &change->desired;
-    unsigned passed = 0;
+    unsigned skipped = 0;
     int rc = 0;
 
     for (unsigned i = 0; rc == 0 && i < desired->targets.n; i++) {
         rc = change_check_abort(change);
         if (rc == 0)
             rc = find_target(change, &desired->targets.items[i]);
-        passed += desired->targets.items[i].passed;
+        skipped += desired->targets.items[i].skipped;
     }
-    if (rc || passed == 0 || passed < desired->targets.n)
+    if (rc || skipped == 0 || skipped < desired->targets.n)
         return rc;
     change->err = change->note;
     return -ESRCH;
@@ -353,7 +354,7 @@ static int find_command(struct change *change)
     if (desired->settings.word[KEY_CALLCHAIN] == CALLCHAIN_DWARF)
         change->asker.opener = NULL;
     if (rc == 0)
-        rc = check_words(change);
+        rc = check_target_scope(change);
     if (rc == 0)
         rc = find_record_limits(change);
     if (rc == 0)
@@ -371,8 +372,8 @@ static int find_command(struct change *change)
 }
 
 /*
- * reattach: watches the cgroup, then checks whether it exists, so that no creation is missed. A
- * link without a watch is new, or was loaded by this worker.
+ * reattach: watches the cgroup, then checks whether it was created or removed, so that no creation
+ * is missed. A link without a watch is new, or was loaded by this worker.
  */
 static int inspect_cgroup(struct change *change, struct move *move)
 {
@@ -380,7 +381,7 @@ static int inspect_cgroup(struct change *change, struct move *move)
     const struct host *host = engine->host;
     const struct link *link = move->old;
     const bool waits = link_waits(link);
-    bool strayed = false;
+    bool changed = false;
 
     if (link->watch && !waits && host->cgroup_alive(link->cgroup_fd))
         return 0;
@@ -393,14 +394,14 @@ static int inspect_cgroup(struct change *change, struct move *move)
     int rc = host->cgroup_watch(engine->host_state, move->root_fd, link->cgroup, change->pmc->id,
                                 &move->watch, &move->cgroup_fd, &change->err);
     if (rc == 0)
-        strayed = waits ? move->cgroup_fd >= 0 : !host->cgroup_alive(link->cgroup_fd);
-    if (strayed)
-        move->verdict = VERDICT_STRAYED;
+        changed = waits ? move->cgroup_fd >= 0 : !host->cgroup_alive(link->cgroup_fd);
+    if (changed)
+        move->verdict = VERDICT_CGROUP_CHANGED;
     return rc;
 }
 
-/* Checks whether the rights of the attach are sufficient for the program that the process runs now.
- */
+/* Sets the verdict of each link that lost its events: are the attacher's rights sufficient for the
+ * program that the process runs now? With reattach also inspects the cgroups. */
 static int find_verdicts(struct change *change)
 {
     const struct engine *engine = change->engine;
@@ -409,7 +410,7 @@ static int find_verdicts(struct change *change)
     EACH_MOVE (move, change) {
         const struct link *link = move->old;
         const struct process *process = link->proc ? link->proc->process : NULL;
-        int rc = change->stirred && link->kind == TARGET_CGROUP && link->state != LINK_ENDED
+        int rc = change->checks_cgroups && link->kind == TARGET_CGROUP && link->state != LINK_ENDED
                      ? inspect_cgroup(change, move)
                      : 0;
 

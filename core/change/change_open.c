@@ -30,9 +30,9 @@ static int admit(void *arg, pid_t pid)
     }
     int rc = engine->host->may_observe_pid(engine->host_state, admission->rights,
                                            admission->change->asker.opener, pid);
-    return rc == 0        ? 1
-           : rc == -ESRCH ? 0
-                          : -EPERM; /* an exited process is not counted as skipped */
+    if (rc == -ESRCH)
+        return 0; /* an exited process is not counted as skipped */
+    return rc == 0 ? 1 : -EPERM;
 }
 
 /* Returns the number of the process or thread for the requester; 0: not visible. */
@@ -90,9 +90,9 @@ static int open_counter(struct change *change, const struct move *move)
 }
 
 /*
- * Attaches with the daemon's rights. Checks the requester's rights a second time after that,
- * because the target may have executed a privileged program since the first check. Not needed for
- * the superuser.
+ * Opens the counter with the daemon's rights. Checks the attacher's rights a second time after
+ * that, because the target may have executed a privileged program since the first check. Not needed
+ * for the superuser.
  */
 static int attach(struct change *change, const struct move *move)
 {
@@ -151,7 +151,8 @@ static int attach_all(struct change *change)
     return -ESRCH;
 }
 
-/* Opens exec guards before the counters, so that no exec is missed. On ENOMEM there is no guard. */
+/* Opens exec guards before the counters, so that no exec is missed. A later change repeats a failed
+ * attempt. */
 static void guard_all(struct change *change)
 {
     const struct engine *engine = change->engine;

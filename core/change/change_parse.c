@@ -337,7 +337,7 @@ static int parse_words(struct change *change, struct scan *scan)
     return rc;
 }
 
-/* Parses a verb. `start` attaches the requester if the PMC never had a target. */
+/* Parses a verb. `start` and `restart` attach the requester if the PMC never had a target. */
 static int parse_verb(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
@@ -379,7 +379,7 @@ static int parse_count(struct change *change)
     char room[256];
     int rc;
 
-    change->desired.put = true;
+    change->desired.sets_count = true;
     change->desired.given = KEY_BIT(KEY_COUNT);
     buf_init(&values, room, sizeof room);
     scan_init(&scan, change->call->text, change->call->len);

@@ -98,7 +98,7 @@ struct move *plan_fresh(struct change *change, enum target_kind kind, bool opens
     return &diff->moves.items[diff->moves.n++];
 }
 
-/* Copies the target of an old link. Returns false on ENOMEM. */
+/* Copies the target of an old link, and its missing counts. Returns false on ENOMEM. */
 static bool link_copy_target(struct link *link, const struct link *old)
 {
     link->kind = old->kind;
@@ -155,7 +155,7 @@ static int plan_renew(struct change *change, struct move *move, struct rights *r
     return proc_watch(old->proc, &change->err);
 }
 
-/* Replaces the link by one without a counter, which keeps the final count. */
+/* Replaces the link by one that keeps the final count. The caller sets its state. */
 static int plan_end(struct change *change, struct move *move)
 {
     const struct link *old = move->old;
@@ -246,7 +246,7 @@ static int plan_death(struct change *change, struct move *move)
     return 0;
 }
 
-/* Notes that a thread has exited: threads are not watched. */
+/* Notes that a thread has exited: the host reports the exit of whole processes only. */
 static void thread_ended(struct proc *proc)
 {
     struct link *link;
@@ -261,9 +261,9 @@ static void thread_ended(struct proc *proc)
 }
 
 /*
- * Handles a process that lost its events by executing a privileged program. If the rights are still
- * sufficient the link is attached again, with missing counts. Otherwise, or if that has failed
- * once, the link ends.
+ * Handles a link whose process, or a descendant of it, lost its events by executing a privileged
+ * program. If the rights are still sufficient the link is attached again, with missing counts.
+ * Otherwise, or if that has failed once, the link ends.
  */
 static int plan_dropped(struct change *change, struct move *move)
 {
@@ -284,7 +284,7 @@ static int plan_dropped(struct change *change, struct move *move)
     if (rc)
         return rc;
     move->reason = link->loss == LOSS_DESCENDANT ? NULL : "exec-privileged";
-    move->next->missed = true; /* counts are missing */
+    move->next->missed = true;
     if (ends) {
         move->next->state = LINK_ENDED;
         move->next->loss = LOSS_TARGET;
@@ -336,7 +336,7 @@ static int plan_engine_change(struct change *change)
     EACH_MOVE (move, change) {
         if (rc)
             return rc;
-        if (move->verdict == VERDICT_STRAYED && pmc->settings.word[KEY_REATTACH])
+        if (move->verdict == VERDICT_CGROUP_CHANGED && pmc->settings.word[KEY_REATTACH])
             rc = plan_cgroup_changed(change, move);
         else if (link_dead(pmc, move->old))
             rc = plan_death(change, move);
@@ -393,7 +393,6 @@ static void plan_start(struct change *change)
             diff->n_opens + diff->n_waits > 0; /* starts links that were attached earlier too */
 }
 
-/* Allocates the memory of the swap. */
 static int plan_memory(struct change *change)
 {
     struct difference *diff = &change->diff;
@@ -416,7 +415,7 @@ int change_plan(struct change *change)
     int rc;
 
     if (change->cause == CAUSE_RELEASE) {
-        /* a log with readers gets the last records, unless there is no memory */
+        /* the log, which may have readers, gets the last records unless there is no memory */
         diff->read = diff->total && pmc->recording && !change->engine->forgetting;
         diff->stop = diff->read && plan_memory(change) == 0;
         return 0;
@@ -426,8 +425,8 @@ int change_plan(struct change *change)
     change->cpus_serial = change->engine->cpus_serial;
     rc = change->cause == CAUSE_OWN ? plan_engine_change(change) : plan_command(change);
     if (rc == 0)
-        rc = load_targets(change);
-    diff->read |= change->desired.put;
+        rc = quota_target_events(change);
+    diff->read |= change->desired.sets_count;
     plan_start(change);
     if (rc == 0)
         rc = plan_log(change);

@@ -25,7 +25,7 @@ unsigned long quota_left(const struct change *change)
     if (change->cause != CAUSE_COMMAND || change->asker.superuser) /* also on other users' PMCs */
         return ULONG_MAX;
     /* after the swap the replaced recording and counters are closed */
-    if (change->log.anew || !change->log.recorded)
+    if (change->log.creates || !change->log.recorded)
         left += change->pmc->recorded.fds;
     EACH_MOVE (move, change)
         if (move->old && move->next != move->old && move->old->counter)
@@ -113,8 +113,8 @@ int quota_found(struct change *change, bool removes)
  *
  * max_events_per_process limits the events of all users on one process, because each event costs
  * time at every fork and context switch. The limit includes events on its threads, and events
- * inherited from an ancestor with descendants=on, except the superuser's. A child has no more than
- * its parent.
+ * inherited from an ancestor with descendants=on, except the superuser's. A new child has at most
+ * its parent's events, so a fork needs no check.
  */
 
 /* A process and the number of events on it. */
@@ -153,8 +153,8 @@ static void load_add(void *arg, pid_t pid)
         load->events += loads->adds;
 }
 
-/* Adds events that processes inherited from an ancestor. A counter that may cover processes it does
- * not know is added to all. */
+/* Adds the events of links with descendants to the processes that they cover. A counter that may
+ * cover processes that it does not know is added to all. */
 static void add_inherited(struct loads *loads, const struct engine *engine,
                           const struct link *fresh)
 {
@@ -162,7 +162,7 @@ static void add_inherited(struct loads *loads, const struct engine *engine,
     const struct link *link;
 
     LIST_FOREACH (link, &engine->spreading, of_spreading) {
-        /* a user without capabilities observes no process of another one */
+        /* a user without capabilities cannot have attached to another user's process */
         if ((link->noted & NOTE_REPLACED) ||
             (link->rights->payer != fresh->rights->payer && !link->rights->capabilities))
             continue;
@@ -177,7 +177,7 @@ static void add_inherited(struct loads *loads, const struct engine *engine,
     }
 }
 
-/* Returns the events of PMCs attached to this process or one of its threads. */
+/* Returns the events attached to this process and its threads, except those of add_inherited(). */
 static uint64_t attached_to(const struct engine *engine, pid_t pid)
 {
     uint64_t n = 0;
@@ -210,7 +210,7 @@ static int check_loads(struct change *change, struct loads *loads, const struct 
     return 0;
 }
 
-int load_targets(struct change *change)
+int quota_target_events(struct change *change)
 {
     EACH_MOVE (move, change)
         if (move->old && move->next != move->old)
@@ -232,7 +232,7 @@ int load_targets(struct change *change)
     return 0;
 }
 
-int load_below(struct change *change)
+int quota_descendant_events(struct change *change)
 {
     int rc = 0;
 
@@ -246,7 +246,7 @@ int load_below(struct change *change)
         change->engine->backend->processes(link->counter, load_collect, &loads);
         for (size_t i = 0; i < loads.of.n; i++)
             if (loads.of.items[i].pid == link->pid) {
-                vec_remove(&loads.of, i); /* load_targets() has checked it */
+                vec_remove(&loads.of, i); /* quota_target_events() has checked it */
                 break;
             }
         if (loads.of.n)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Size of each CPU's ring buffer: a power of two, about an eighth of the log. */
+/* Size of each CPU's ring buffer: a power of two from RING_MIN, up to an eighth of the log. */
 #define RING_MIN      16384
 #define RING_MAX      524288
 #define STACK_TIMES   2  /* factor of both limits if samples contain stacks */
@@ -87,7 +87,7 @@ static int make_recording(struct change *change)
 int record_open(struct change *change)
 {
     bool starts = change->diff.start || change->diff.start_fresh;
-    int rc = change->log.anew ? make_recording(change) : 0;
+    int rc = change->log.creates ? make_recording(change) : 0;
 
     if (rc || !change->log.recorded || !starts || change->cause != CAUSE_COMMAND)
         return rc;
@@ -279,7 +279,7 @@ void record_swap(struct change *change)
         log->old = pmc_set_recording(pmc, NULL);
         pmc->recorded.kinds = 0;
     } else if (pmc->recording &&
-               (change->desired.put || verb == VERB_RESET || verb == VERB_RESTART)) {
+               (change->desired.sets_count || verb == VERB_RESET || verb == VERB_RESTART)) {
         /* the count starts again from the present readings */
         for (unsigned i = 0; i < pmc_events(pmc); i++)
             pmc->recorded.before[i] = i < pmc->settings.n_counts ? pmc->settings.counts[i] : 0;

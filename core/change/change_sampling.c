@@ -15,7 +15,7 @@
 #define FREQ_STANDARD    997    /* prime, so that it does not follow periodic work */
 #define CLOCK_LEAST_NS   100000 /* least period of clock events for ordinary users */
 #define CLOCK_MOST_HZ    (1000000000 / CLOCK_LEAST_NS)
-#define SETS_FREE        16 /* ids of sets that are not charged */
+#define SETS_FREE        16 /* the first sets of a PMC are charged even above the quota */
 #define SET_LOOK_BACK    8  /* last sets that are searched for an equal one */
 
 /* ---- checks ---- */
@@ -45,7 +45,7 @@ static int check_no_count(struct change *change)
     bool counts =
         (change->desired.given & KEY_BIT(KEY_COUNT)) && !settings_standard(want, KEY_COUNT);
 
-    if (counts || (change->desired.put && strcmp(change->file, "count") == 0))
+    if (counts || (change->desired.sets_count && strcmp(change->file, "count") == 0))
         return err_set(&change->err, P31,
                        "%s samples, so its count cannot be set: write period=N for the number of "
                        "events between two samples",
@@ -185,8 +185,8 @@ static void find_rate(const struct change *change, struct sampling *sampling)
     }
 }
 
-/* Finds all parameters. Counters that stay open keep theirs. Only users that may read the process's
- * memory get stacks. */
+/* Finds all parameters. Counters that stay open keep theirs. Readers of the log get stacks and raw
+ * fields only if they have the rights `observer`. */
 static void find_sampling(struct change *change)
 {
     const struct settings *settings = &change->desired.settings;
@@ -288,7 +288,7 @@ static void event_fill(const struct change *change, unsigned i, struct log_event
     buf_free(&resolved);
 }
 
-static int find_number(struct change *change)
+static int find_set_number(struct change *change)
 {
     struct pmc *pmc = change->pmc;
     struct log_event events[SET_MAX];
@@ -322,7 +322,7 @@ static int check_kernel_seen(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
 
-    if (change->cause != CAUSE_COMMAND || change->log.anew || !change->diff.n_opens ||
+    if (change->cause != CAUSE_COMMAND || change->log.creates || !change->diff.n_opens ||
         !(change->log.recorded & RECORDED_SAMPLES) || !pmc->recorded.kernel ||
         change->asker.may_kernel)
         return 0;
@@ -338,7 +338,7 @@ static int check_memory_seen(struct change *change)
     const struct memory_right *observer = &change->log.sampling.observer,
                               asker = rights_to_memory(change->asker.rights);
 
-    if (change->cause != CAUSE_COMMAND || change->log.anew || !change->diff.n_opens ||
+    if (change->cause != CAUSE_COMMAND || change->log.creates || !change->diff.n_opens ||
         !observer->known ||
         (memory_right_covers(&asker, observer) && memory_right_covers(observer, &asker)))
         return 0;
@@ -374,7 +374,7 @@ int plan_log(struct change *change)
     find_sampling(change);
     /* A new recording has the requester's rights and PIDs. Counters that join existing ones use
      * their recording. */
-    change->log.anew =
+    change->log.creates =
         change->log.recorded && change->diff.n_opens &&
         (!pmc->recording || change->desired.new_set ||
          pmc->recorded.kinds != change->log.recorded || (alone && change->cause == CAUSE_COMMAND));
@@ -384,13 +384,13 @@ int plan_log(struct change *change)
     if (rc == 0)
         rc = check_memory_seen(change);
     if (rc == 0)
-        rc = find_number(change);
+        rc = find_set_number(change);
     if (rc)
         return rc;
     if (change->log.recorded && (change->diff.n_opens || change->diff.start) &&
         !pmc_keeps_log(change->pmc))
         return err_nomem(&change->err);
-    if (change->log.anew && !(change->log.counted_before = calloc(SET_MAX, sizeof(uint64_t))))
+    if (change->log.creates && !(change->log.counted_before = calloc(SET_MAX, sizeof(uint64_t))))
         return err_nomem(&change->err);
     return 0;
 }

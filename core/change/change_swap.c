@@ -58,8 +58,8 @@ static int check_row(struct change *change)
                    change->engine->classes[event->class_index].name);
 }
 
-/* Creates the claim of the desired set; its rows are chosen later. *out is NULL if the set needs no
- * rows. */
+/* Creates the claim of the desired set; its rows are chosen later. *out is NULL if no row is
+ * needed: software events, multiplex=on, or no CPU. */
 static int claim_make(struct change *change, struct claim **out)
 {
     const struct set *set = change->desired.set;
@@ -93,7 +93,7 @@ static int claim_make(struct change *change, struct claim **out)
 
 /* ---- rows: processes that two PMCs cover ---- */
 
-/* Returns true if both cover, or will cover, the same process. */
+/* Returns true if the link covers, or will cover, a process or thread of the other one. */
 static bool covers_link(struct engine *engine, const struct link *link, bool descendants,
                         const struct link *other)
 {
@@ -261,8 +261,7 @@ static const struct tally *reading_of(const struct move *move)
     return move->was_read ? move->last : link_last_counts(move->old);
 }
 
-/* Computes the total of the PMC. */
-static void count_all(struct change *change)
+static void sum_total(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
     const unsigned n = pmc_values(pmc);
@@ -313,7 +312,7 @@ static void swap_count(struct change *change, struct move *move)
         next->gap_ns += now(change) - link->gone_since_ns;
 }
 
-/* Sets the initial values. */
+/* Sets the initial values, and clears times and missing counts. */
 static void begin_count(struct change *change)
 {
     const struct settings *settings = &change->desired.settings;
@@ -403,17 +402,17 @@ static void swap_counts(struct change *change)
     const struct desired *desired = &change->desired;
     const bool resets = desired->verb == VERB_RESET || desired->verb == VERB_RESTART;
 
-    count_all(change);
+    sum_total(change);
     EACH_MOVE (move, change)
         if (move->old && move->next != move->old && !desired->new_set)
             swap_count(change, move);
-    if (desired->put)
+    if (desired->sets_count)
         swap_write_count(change);
     if (resets)
         swap_reset(change);
     if (desired->new_set)
         swap_set(change);
-    if (desired->put || resets || desired->new_set) {
+    if (desired->sets_count || resets || desired->new_set) {
         change->pmc->epoch++;
         change->pmc->resets++;
     }
@@ -492,7 +491,7 @@ static void retire_links(struct change *change)
 
 /* ---- state and settings ---- */
 
-/* Returns true if every remaining target is a cgroup that does not exist yet. */
+/* Returns true if targets are left and all are cgroups that do not exist now. */
 static bool all_wait(const struct pmc *pmc)
 {
     unsigned waits = 0;
@@ -591,7 +590,7 @@ static void swap_release(struct change *change)
     struct links *old = pmc->links;
 
     if (change->diff.total && (change->diff.stop || !pmc->recording)) { /* otherwise ENOMEM */
-        count_all(change);
+        sum_total(change);
         record_release_notes(change);
     }
     for (unsigned i = 0; i < old->n; i++) {
@@ -631,7 +630,7 @@ void change_swap(struct change *change)
     }
     /* A change of the engine without effect must not wake readers. */
     const bool idle = change->cause == CAUSE_OWN && !links_change;
-    change->rc = load_below(change);
+    change->rc = quota_descendant_events(change);
     if (change->rc == 0)
         change->rc = change_rows(change);
     if (change->rc)

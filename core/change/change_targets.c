@@ -206,7 +206,7 @@ int plan_want_cpus(struct change *change, const struct target_word *word)
 }
 
 /* Returns true if the target was attached and has ended. */
-static bool was_attached(const struct change *change, const struct wanted *wanted)
+static bool was_target(const struct change *change, const struct wanted *wanted)
 {
     const struct target_word *word = &wanted->word;
     uint64_t number =
@@ -225,7 +225,7 @@ static bool was_attached(const struct change *change, const struct wanted *wante
 
 static int refuse_unattached(struct change *change, const struct wanted *wanted)
 {
-    if (!wanted_is_system(wanted) && was_attached(change, wanted))
+    if (!wanted_is_system(wanted) && was_target(change, wanted))
         return err_set(&change->err, E45,
                        "\"" WORD_FMT
                        "\" has exited or executed a privileged program (set-id, file capabilities, "
@@ -283,7 +283,7 @@ static int plan_added_target(struct change *change, struct wanted *wanted)
 {
     int rc;
 
-    if (wanted->passed)
+    if (wanted->skipped)
         return 0;
     if (wanted->word.kind == TARGET_CPU)
         return plan_want_cpus(change, &wanted->word);

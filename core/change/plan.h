@@ -23,8 +23,8 @@ struct wanted {
     char name[PROCESS_NAME];
     int cgroup_fd; /* if `absent`, the root where its path starts */
     char *cgroup;
-    bool absent; /* the cgroup does not exist: wait for it */
-    bool passed; /* has exited: skipped and named in the note */
+    bool absent;  /* the cgroup does not exist: wait for it */
+    bool skipped; /* has exited: not attached, but named in change.note */
 };
 
 /* The desired value: the present one with the changes of the command. */
@@ -34,47 +34,46 @@ struct desired {
     char *names[SET_MAX]; /* events as written */
     unsigned n_names;
     char *metrics;             /* metric words as written, or NULL */
-    bool joins;                /* the names join the present set */
+    bool joins;                /* `names` are the present set's and, after them, the command's */
     struct set *set;           /* a reference */
     struct plan_event *events; /* modes of each event */
-    bool new_set;              /* the count restarts */
+    bool new_set;              /* other events or another mode: the count restarts */
     bool kernel, wants_all;
     VEC(struct wanted) targets; /* targets to attach or detach */
     bool additive;              /* already attached targets are accepted (config) */
     enum verb verb;
-    bool put; /* settings.counts are the new values of `count` */
+    bool sets_count; /* `count` gets the values of settings.counts at the swap */
 };
 
-/* Checks of links that change_find() makes without the lock: may a link that lost its events be
- * attached again, and does a cgroup exist? In this order: code compares with VERDICT_CHECK. */
+/* Results of change_find() for a link: may it be attached again after it lost its events, and does
+ * its cgroup exist? VERDICT_CHECK and all values after it are for links that lost events. */
 enum verdict {
-    VERDICT_NONE,     /* no check */
-    VERDICT_STRAYED,  /* its cgroup was created or removed */
-    VERDICT_CHECK,    /* lost its events, not checked yet; all later values are results */
-    VERDICT_RENEW,    /* attach it again */
-    VERDICT_HEADLESS, /* nothing was lost: only the first thread has exited */
-    VERDICT_DEAD,     /* a thread, which has exited */
-    VERDICT_REFUSED   /* the rights of the attach are no longer sufficient */
+    VERDICT_NONE,           /* no check */
+    VERDICT_CGROUP_CHANGED, /* its cgroup was created or removed */
+    VERDICT_CHECK,          /* lost its events, not checked yet */
+    VERDICT_RENEW,          /* attach it again */
+    VERDICT_HEADLESS,       /* nothing was lost: only the first thread has exited */
+    VERDICT_DEAD,           /* a thread, which has exited */
+    VERDICT_REFUSED         /* the rights of the attach are no longer sufficient */
 };
 
 /* A link of the PMC before and after the change. */
 struct move {
-    struct link *old; /* NULL: a new target */
-    struct link
-        *next;  /* equal to `old`: it stays; NULL: it leaves and its count goes to the PMC's base */
-    bool opens; /* `next` gets a counter; otherwise a new link keeps the final count */
-    bool recheck;           /* reopened: check that the writer may observe the process */
-    bool guards;            /* open an exec guard for the proc of `next` */
-    struct guard *guard;    /* the new exec guard; after the swap the replaced one, to be closed */
-    pid_t number;           /* the number in the command; 0: self, or none */
-    const char *reason;     /* reason in the log's detach record of `old`; NULL: no record */
-    struct tally *last;     /* last reading of `old`, valid if `was_read`; or NULL */
-    int cgroup_fd, root_fd; /* VERDICT_STRAYED: the cgroup (-1: none) and the root of its path */
+    struct link *old;  /* NULL: a new target */
+    struct link *next; /* equal to `old`: stays; NULL: leaves, and the PMC's base gets its count */
+    bool opens;        /* `next` gets a counter; otherwise a new link keeps the final count */
+    bool recheck;      /* reopened: check that the writer may observe the process */
+    bool guards;       /* open an exec guard for the proc of `next` */
+    struct guard *guard; /* the new exec guard; after the swap the replaced one, to be closed */
+    pid_t number;        /* the number in the command; 0: self, or none */
+    const char *reason;  /* of the log's detach record of `old`; NULL: no record */
+    struct tally *last;  /* last reading of `old`, if `was_read`; swap_count() stores its count */
+    int cgroup_fd, root_fd;     /* VERDICT_CGROUP_CHANGED: cgroup (-1: none), root of its path */
     struct cgroup_watch *watch; /* new, for `next`; after the swap the old one, to be freed */
     bool was_read;
     bool stopped, tracked, started; /* by this change */
     enum verdict verdict;
-    unsigned drops; /* old->drops at the check */
+    unsigned drops; /* old->drops when the change began */
 };
 
 /* The difference between present and desired value. */
@@ -83,8 +82,8 @@ struct difference {
     unsigned n_opens;       /* moves with `opens` */
     unsigned n_waits;       /* new targets that do not exist yet */
     bool reopen;            /* reopen every live link */
-    bool start, stop, read; /* for links that stay */
-    bool start_fresh;       /* for links that are opened */
+    bool start, stop, read; /* links that stay; links that leave are always stopped and read */
+    bool start_fresh;       /* start links that are opened */
     struct links *links;    /* the new vector, filled at the swap */
     struct tally *base;     /* base of a new set */
     struct tally *total;    /* total at the swap */
@@ -103,20 +102,20 @@ struct asker {
     bool inside; /* the PMC is in an instance, where no user is the superuser */
 };
 
-/* What the counters record, and the recording. */
+/* Sampling parameters and recording of the counters that the change opens. */
 struct recordal {
     struct pid_view *view;       /* PID namespace of the requester; NULL: the daemon's */
     struct sample_limits limits; /* limits of the system */
     struct sampling sampling;
     uint64_t set_number;
     unsigned recorded;        /* enum recorded */
-    bool anew;                /* the change creates a recording */
+    bool creates;             /* the change creates a recording */
     struct recording *made;   /* the new recording, until the PMC owns it */
     uint64_t *counted_before; /* memory for pmc.recorded.before of the new recording */
     struct recording *old;    /* the replaced recording, freed after its counters are closed */
     struct recording *held;   /* not drained until the swap has written its records */
-    uint64_t held_ns;
-    struct buf inventory; /* inventory of processes as records */
+    uint64_t held_ns;         /* time of the swap's records */
+    struct buf inventory;     /* inventory of processes as records */
 };
 
 enum cause {
@@ -128,13 +127,13 @@ enum cause {
 /* A change exists while its function runs. */
 struct change {
     enum cause cause;
-    struct call *call; /* only changes by commands may use its rights */
+    struct call *call; /* its rights are used by CAUSE_COMMAND only */
     struct engine *engine;
     struct pmc *pmc;             /* a reference */
     struct user *payer;          /* the charged user (a reference) */
     char name[NAME_LEN_MAX + 1]; /* copy of the PMC's name for sentences without the lock */
     const char *file;
-    bool stirred; /* also checks which cgroup targets exist (reattach) */
+    bool checks_cgroups; /* also checks which cgroup targets exist (reattach) */
     struct asker asker;
     struct desired desired;
     struct difference diff;
@@ -155,8 +154,8 @@ struct change {
     struct err note; /* shown in `error` although the command succeeded */
 };
 
-/* change.c: runs a change. slow: gives up the serving slot. Returns CALL_WAIT if the PMC is busy.
- */
+/* change.c: runs a change of a PMC that is not busy. slow: gives up the serving slot. Returns
+ * CALL_WAIT if a command finds no free slow slot. */
 int change_run(struct call *call, struct pmc *pmc, enum cause cause, bool slow);
 
 /* change_parse.c: parses the command. Called without the lock. */
@@ -167,7 +166,7 @@ void change_find(struct change *change);
 /* Checks between two targets whether to continue. Returns 0, -EINTR, P26 or P13. */
 int change_check_abort(struct change *change);
 /* Moves the sentence about a skipped target, which has exited, from change->err to change->note. If
- * the note is long already, appends only `word`. */
+ * the note is long already, appends only `word`, unless that is empty. */
 void change_note_skipped(struct change *change, struct word word);
 
 /* change_plan.c */
@@ -179,13 +178,15 @@ void plan_detach(struct move *move);
 struct move *plan_fresh(struct change *change, enum target_kind kind, bool opens);
 /* Plans an exec guard for the proc of a move. */
 void plan_guard(struct change *change, struct move *move);
-int plan_reopen(struct change *change); /* replaces every live link by a new one */
+/* Replaces every attached link by a new one; for a new set also offline ones, without ended ones.
+ */
+int plan_reopen(struct change *change);
 
-/* change_check.c: in hwpmc's order. The first two may be called without the lock. */
-int check_words(struct change *change);        /* before any look-up: E22, E26 */
+/* change_check.c: in hwpmc's order. check_command() and check_system() need the lock. */
+int check_target_scope(struct change *change); /* file `target`, before any look-up: E22, E26 */
 int check_event_rights(struct change *change); /* kernel mode, system scope, rights of the events */
 int check_command(struct change *change);      /* settings, mode, scope, rights, verb */
-int check_system(struct change *change);
+int check_system(struct change *change);       /* system scope, once the moves are planned */
 int refuse_system(struct change *change);
 int refuse_kernel(struct change *change, const char *event, const char *instead);
 
@@ -199,18 +200,17 @@ static inline bool wanted_is_system(const struct wanted *wanted)
 }
 
 /* change_quota.c: limit of events on one process by all PMCs. P11. */
-int load_targets(struct change *change); /* after all moves are planned */
-int load_below(struct change *change);   /* after the attach, for descendants */
+int quota_target_events(struct change *change); /* once all moves are planned: sets NOTE_REPLACED */
+int quota_descendant_events(struct change *change); /* after the attach */
 
 /* change_quota.c: descriptors and links. All except the last two may be called without the lock. */
 unsigned long quota_left(const struct change *change); /* ULONG_MAX: no limit */
 void quota_hold(struct change *change, unsigned n);    /* counts n descriptors of pmcfs */
-int quota_spend(struct change *change,
-                unsigned n); /* charges the user too; P11 if another command used them */
+int quota_spend(struct change *change, unsigned n);    /* charges the user too; P11 if too many */
 unsigned long fds_free(const struct engine *engine);
 int quota_found(struct change *change, bool removes); /* counts the pidfd of a target: P10, P11 */
 int quota_links(struct change *change);               /* memory of planned links: P11 */
-void quota_release(struct change *change);            /* after the swap or a refusal */
+void quota_release(struct change *change); /* before plan and swap, which charge the PMC */
 
 /* change_sampling.c: sampling parameters, and requirements of the log. */
 int check_sampling(struct change *change);
@@ -220,7 +220,7 @@ int plan_log(struct change *change);
 void change_open(struct change *change);
 void change_close(struct change *change);
 
-/* change_record.c. The first four are called without the lock. */
+/* change_record.c. Functions before change_opening() are called without the lock. */
 int refuse_log(struct change *change, const char *what); /* P11; with or without the lock */
 int record_open(struct change *change); /* creates the recording, reserves space in the log */
 void record_drain_and_hold(struct change *change);
@@ -229,9 +229,9 @@ void record_drain_and_hold(struct change *change);
  * an error on ENOMEM. */
 int record_system_inventory(struct change *change);
 int record_target_inventory(struct change *change);
-struct opening change_opening(const struct change *change);
+struct opening change_opening(const struct change *change); /* with or without the lock */
 /* Write the records of the swap: record_notes_before() before the new settings and recording are in
- * place, record_notes_after() after that. */
+ * place, record_notes_after() after that. record_swap() gives the PMC its new recording. */
 void record_notes_before(struct change *change, bool stops, enum pmc_state after);
 void record_swap(struct change *change);
 void record_notes_after(struct change *change, bool starts);
@@ -239,4 +239,4 @@ void record_release_notes(struct change *change); /* last records of a released 
 
 /* change_swap.c */
 void change_swap(struct change *change);
-void change_refuse(struct change *change); /* instead of the swap, after a refusal */
+void change_refuse(struct change *change); /* after a refusal: frees the planned links */

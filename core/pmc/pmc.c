@@ -473,24 +473,24 @@ void pmc_change_later(struct pmc *pmc, uint64_t now_ns)
         pmc->engine->retry_ns = now_ns + pause_ns;
 }
 
-#define STIRS_MAX 20 /* per second; later ones wait for the next retry */
+#define REATTACHES_MAX 20 /* per second; later ones wait for the next retry */
 
 void pmc_schedule_reattach(struct pmc *pmc)
 {
     const uint64_t now_ns = pmc->engine->host->now_ns(pmc->engine->host_state);
 
-    pmc->stir.due = true;
-    pmc->stir.tries = 0;
-    if (now_ns - pmc->stir.since_ns > 1000000000) {
-        pmc->stir.since_ns = now_ns;
-        pmc->stir.n = 0;
+    pmc->reattach.due = true;
+    pmc->reattach.tries = 0;
+    if (now_ns - pmc->reattach.since_ns > 1000000000) {
+        pmc->reattach.since_ns = now_ns;
+        pmc->reattach.n = 0;
     }
-    if (pmc->stir.n++ < STIRS_MAX)
+    if (pmc->reattach.n++ < REATTACHES_MAX)
         pmc_defer(pmc, WORK_CHANGE);
     else
         pmc_change_later(pmc, now_ns);
-    if (pmc->stir.n > STIRS_MAX)
-        pmc->stir.n = STIRS_MAX;
+    if (pmc->reattach.n > REATTACHES_MAX)
+        pmc->reattach.n = REATTACHES_MAX;
 }
 
 /* ---- lifetime=owner ---- */

@@ -215,7 +215,7 @@ struct pmc {
         uint8_t tries; /* failed attempts to attach since then */
         uint8_t n;     /* events since since_ns, to limit the attaches per second */
         uint64_t since_ns;
-    } stir;
+    } reattach;
     struct set *set;     /* NULL: new */
     char *metrics;       /* words "metric/…" of `event`, or NULL */
     uint64_t began;      /* number of commands that started a set */
@@ -395,7 +395,7 @@ bool link_moved(const struct pmc *pmc, const struct link *link);
 /* Notes that a descendant lost its events: the target is attached again if it lives. */
 void link_lost_descendant(struct link *link);
 /* Returns true if the target is known to be dead and the link is not ended. See also
- * deaths_settled(). */
+ * change_end_dead_links(). */
 bool link_dead(const struct pmc *pmc, const struct link *link);
 /* reattach: a cgroup target may have been created or removed; the engine compares them soon. */
 void pmc_schedule_reattach(struct pmc *pmc);

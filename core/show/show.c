@@ -28,7 +28,7 @@ static void change_seen(struct call *call, uint64_t change)
 static int snapshot_settled(struct call *call, bool counts, bool pids,
                             int (*print)(struct call *call, struct snapshot *snapshot))
 {
-    int rc = deaths_settled(call);
+    int rc = change_end_dead_links(call);
 
     return rc ? rc : snapshot_take(call, &call->pmc, 1, counts, pids, print);
 }
@@ -146,7 +146,7 @@ static int print_ctl(struct call *call, struct snapshot *snapshot)
 int show_ctl(struct call *call)
 {
     const struct pmc *pmc = call->pmc;
-    int rc = deaths_settled(call);
+    int rc = change_end_dead_links(call);
 
     if (rc || (pmc->state != PMC_ARMED && pmc->state != PMC_RUNNING && pmc->state != PMC_LOST))
         return rc ? rc : print_ctl(call, NULL);
