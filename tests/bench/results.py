@@ -3,7 +3,7 @@ import contextlib, datetime, json, math, os, shutil, statistics, subprocess
 
 from things import AMOUNT, BUILDS, CPUS, HERE, OUT
 
-rows, notes, curves = [], [], {}
+rows, notes, curves, growths = [], [], {}, {}
 measures = {}  # name: function
 
 
@@ -18,6 +18,11 @@ def measure(name):
 def note(text):
     if text not in notes:
         notes.append(text)
+
+
+def growth(name, figures):
+    """A row of the pages with a figure for each number, and the power of growth."""
+    growths[name] = figures
 
 
 def curve(picture, x, values):
@@ -151,7 +156,8 @@ def figure(value, unit):
 def write_figures(facts):
     """The figures of the pages: pages.py compares them. Rows of earlier runs stay below the line with the facts of their run
     until they are measured again."""
-    path, measured, kept = os.path.join(OUT, 'bench-figures.tsv'), {entry['page'] for entry in rows}, []
+    path, kept = os.path.join(OUT, 'bench-figures.tsv'), []
+    measured = {entry['page'] for entry in rows} | set(growths)
     with contextlib.suppress(FileNotFoundError), open(path, encoding='utf-8') as earlier:
         kept = [text for text in earlier if text.split('\t')[0] not in measured]
     with open(path, 'w', encoding='utf-8') as out:
@@ -164,6 +170,7 @@ def write_figures(facts):
                 out.write('\t'.join([entry['page'], figure(entry['pmcfs']['median'], entry['unit']),
                                      figure(entry['reference']['median'], entry['unit']) if 'reference' in entry else '',
                                      figure(ratio['median'], '') if ratio else '']).rstrip('\t') + '\n')
+        out.writelines('\t'.join([name, *figures]) + '\n' for name, figures in growths.items())
 
 
 def write(facts):

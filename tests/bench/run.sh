@@ -68,6 +68,7 @@ while getopts qto:b:B:N:lh option; do
 done
 shift $((OPTIND - 1))
 python3 -B "$here/bench.py" --known "$@" || exit 2
+case ${other:+$*} in *scale-*) die 'measures of scale- take one build: leave out -B' ;; esac
 [ "$(id -u)" = 0 ] || die 'needs root, to mount and to count'
 mkdir -p "$out"
 out=$(cd "$out" && pwd)

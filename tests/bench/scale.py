@@ -2,7 +2,7 @@
 note with the power of growth: 0 is independent of the number, 1 is proportional to it. Only run if they are selected."""
 import math, os, statistics, subprocess, sys, time
 
-from results import measure, note, row
+from results import figure, growth, measure, note, row
 from samplers import burn
 from things import BUILDS, WORK, Mount, Targets, amount, client, cpu_ns, descriptors, limits, resident_kib
 
@@ -11,11 +11,13 @@ def grown(things, table):
     """table: {(what, unit): {number: value}}"""
     for (what, unit), values in table.items():
         for n, value in values.items():
-            row(f'{what}, {n} {things}', unit, {'pmcfs': [value], **{build: [value] for build in BUILDS}}, by='value')
+            row(f'{what}, {n} {things}', unit, {build: [value] for build in BUILDS}, by='value')
         (first, low), (last, high) = list(values.items())[0], list(values.items())[-1]
         if low > 0 < high:
             power = math.log(high / low) / math.log(last / first)
             note(f'{what}: from {first} to {last} {things} x {high / low:.3g}, power {power:.2f}')
+            growth(f'{what}: {", ".join(f"{n:,}" for n in values)} {things}',
+                   [figure(value, unit) for value in values.values()] + [f'{power:.2f}'])
 
 
 def median_of(operation, operations=1):
@@ -29,8 +31,8 @@ def scale_pmcs():
     attached = descriptors() // 2  # the others have no target
     if attached < amount(100000, 10000, 20):
         note(f'scale-pmcs: {attached} PMCs have a target, because a process may have {descriptors()} descriptors here')
-    table = {key: {} for key in (('mkdir, config', 'µs'), ('read of a count', 'µs'), ('counts', 'ms'), ('metrics.prom', 'ms'),
-                                 ('ls', 'ms'), ('resident, a PMC', 'KiB'))}
+    table = {key: {} for key in (('create a PMC', 'µs'), ('read a count', 'µs'), ('read `counts`', 'ms'), ('read `metrics.prom`', 'ms'),
+                                 ('`ls`', 'ms'), ('memory for each PMC', 'KiB'))}
     create, read, counts, prom, ls, memory = table.values()
     steps, made = amount((1000, 10000, 100000), (1000, 10000), (10, 20)), 0
     with Targets(100) as targets, Mount('pmcfs', BUILDS['pmcfs'], '-f', '-o', limits(steps[-1])) as mount:
@@ -64,8 +66,8 @@ threading.Event().wait()
 @measure('scale-tree')
 def scale_tree():
     """500, 1,000 and 5,000 tasks below one target with descendants=on, 50 for each process: attaching, reading, memory"""
-    table = {key: {} for key in (('attach a tree', 'ms'), ('read of its count', 'µs'), ('detach', 'ms'),
-                                 ('resident, a task', 'KiB'))}
+    table = {key: {} for key in (('attach a tree', 'ms'), ('read the count of a tree', 'µs'), ('detach a tree', 'ms'),
+                                 ('memory for each task', 'KiB'))}
     attach, read, detach, memory = table.values()
     descriptors()
     for n in amount((500, 1000, 5000), (500, 1000), (50, 100)):
@@ -101,8 +103,8 @@ def below(pid):
 @measure('scale-instances')
 def scale_instances():
     """16, 64 and 256 instances with a counting PMC in each: creating, reading in one, metrics.prom of the root, memory"""
-    table = {key: {} for key in (('mkdir of an instance and its PMC', 'µs'), ('read of a count', 'µs'),
-                                 ('metrics.prom of the root', 'µs'), ('resident, an instance', 'KiB'))}
+    table = {key: {} for key in (('create an instance and its PMC', 'µs'), ('read a count', 'µs'),
+                                 ('read `metrics.prom` of the root', 'µs'), ('memory for each instance', 'KiB'))}
     create, read, prom, memory = table.values()
     made = 0
     with Targets(10) as targets, Mount('pmcfs', BUILDS['pmcfs'], '-f', '-o', limits(1000)) as mount:
@@ -123,7 +125,7 @@ def scale_instances():
 @measure('scale-readers')
 def scale_readers():
     """1, 20 and 200 readers of the samples of one PMC at 1 kHz on each CPU: processor time, lost records, memory"""
-    table = {key: {} for key in (('server, a sample of a reader', 'µs CPU'), ('lost', 'records'), ('resident, a reader', 'KiB'))}
+    table = {key: {} for key in (('processor time of the server for each sample and reader', 'µs CPU'), ('lost', 'records'), ('memory for each reader', 'KiB'))}
     cost, lost, memory = table.values()
     with Mount('pmcfs', BUILDS['pmcfs'], '-f') as mount:
         for n in amount((1, 20, 200), (1, 20, 200), (1, 2)):
