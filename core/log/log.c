@@ -191,13 +191,13 @@ static void overwrite(struct log *log, uint64_t bytes)
 
 void log_restore_missed(struct log *log, const struct log_mark *mark)
 {
-    const bool held = mark->next > mark->first;
-    const uint64_t from = held ? mark->next : mark->first;
+    const bool stored = mark->next >= mark->first; /* at the mark, the record at next was stored */
+    const uint64_t from = stored ? mark->next : mark->first;
     uint64_t missed = mark->missed;
 
     if (log->first > from)
         missed += log->first - from;
-    for (unsigned i = 0; held && log->first > from && i < LOG_LOSSES; i++)
+    for (unsigned i = 0; stored && log->first > from && i < LOG_LOSSES; i++)
         missed -= log->gone.lost[i] > mark->before.lost[i];
     if (log->missed < missed)
         log->missed = missed;

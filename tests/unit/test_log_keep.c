@@ -153,6 +153,26 @@ static void make_drop(const char *where, unsigned misc, uint64_t n)
                                           .text_len = strlen(where)});
 }
 
+/* The record of a loss elsewhere is the first that the reader reads, and is overwritten before the
+ * reader reads it again. The reader receives the sum of such losses instead of that record. */
+TEST(a_loss_elsewhere_that_is_read_again_is_no_missed_record)
+{
+    struct log_cursor *cursor = log_open(event_log);
+    const struct log_cursor copy = log_place(cursor);
+    struct sums sums = {0}, never = {0};
+
+    record_add_lost(&made, 1, 0, 5);
+    put_samples(10);
+    sums_take(cursor, SIZE_MAX, &never);
+    put_samples(MUCH);
+    log_back(cursor, &copy);
+    sums_take(cursor, SIZE_MAX, &sums);
+    ck_assert_uint_eq(sums.kernel, 5);
+    ck_assert_uint_gt(sums.log, 10);
+    ck_assert_uint_eq(stats().lost, sums.log);
+    log_close(cursor);
+}
+
 /* Each reader gets a loss elsewhere once, whether its record was overwritten or not, in any worker.
  */
 TEST(losses_elsewhere_add_up_for_each_reader)
