@@ -161,7 +161,7 @@ void engine_forget(struct engine *engine)
     engine->journal = NULL;
     for (struct pmc *pmc; (pmc = ids_next(&engine->pmcs, id, &id));)
         if (pmc->log)
-            log_forget(pmc->log);
+            log_keep_blocks(pmc->log);
     engine_free(engine);
 }
 

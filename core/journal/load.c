@@ -231,7 +231,7 @@ bool load_log(struct engine *engine, uint64_t block, struct log **out)
         if (!log)
             return errno != ENOMEM;
         if (!ids_add(&engine->loaded, block, log)) {
-            log_forget(log);
+            log_keep_blocks(log);
             log_unref(log);
             return false;
         }

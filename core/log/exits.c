@@ -232,8 +232,7 @@ void exits_take(struct exits *exits, const struct record *record, struct buf *ou
         task = tasks_find(&exits->tasks, record_tail(record)->tid);
     else
         tasks_take(&exits->tasks, record);
-    /* a throttled thread has no switch records until the next tick: values of a CPU may be missing
-     */
+    /* a throttled thread has no switch records until the next tick: values may be missing */
     if (task)
         task->losses = UINT64_MAX;
 }

@@ -15,7 +15,8 @@ struct exits;
  * NULL on ENOMEM.
  */
 struct exits *exits_new(unsigned n, bool switches, bool exits);
-/* Returns the totals of all SWITCH and COUNT records so far, 3 × n numbers, for a later worker. */
+/* Returns 3 × n numbers for a later worker: totals of all SWITCH records, totals of all COUNT
+ * records, and counts in remainders that later steps still leave out. */
 const uint64_t *exits_totals(const struct exits *exits);
 /* Continues with the totals of an earlier worker. Counts of running processes are unknown, so their
  * COUNT records are not exact. */

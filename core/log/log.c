@@ -14,7 +14,7 @@
 
 #define DROP_BYTES (sizeof(struct record_note) + 3 * sizeof(uint64_t)) /* 2 values and "log" */
 #define ROOM_MAX   (64u << 10) /* bytes of samples that are published at once */
-/* A full ring is freed in parts, so that samples rarely wait for the publication of a removal. */
+/* log_samples_begin() frees this part of a full ring, because each removal has to be published. */
 #define OVERWRITE_PART 16
 
 struct log *log_new(uint64_t max_bytes)
@@ -66,7 +66,7 @@ void log_fold(struct log *log, const struct record *record)
     log_facts_add(log, record);
 }
 
-/* Folds a record that continues at the start of the block. */
+/* Folds a record that continues at the start of the block. Not inlined: 64 KiB of stack. */
 static __attribute__((noinline)) void fold_wrapped(struct log *log, size_t size)
 {
     uint64_t record[RECORD_MAX / sizeof(uint64_t)];
@@ -101,8 +101,8 @@ static bool is_refused(const struct record *record)
     return record->type == RECORD_DROP && record->misc & RECORD_REFUSED;
 }
 
-/* Length of the part of a record that sums_add() reads. */
-#define SUMS_WORDS (sizeof(struct record_note) / sizeof(uint64_t) + 3)
+/* Words of a record that sums_add() reads: a note and two values. */
+#define SUMS_WORDS (sizeof(struct record_note) / sizeof(uint64_t) + 2)
 
 static void sums_add(struct log_sums *sums, const struct record *record)
 {
@@ -124,7 +124,7 @@ static void sums_add(struct log_sums *sums, const struct record *record)
         sums->drops++;
         sums->lost[where] += note->value[0];
     } else if (!is_refused(record) || (note->n > 1 && !note->value[1])) {
-        sums->others++; /* a "log" drop of one sample counts like the sample */
+        sums->others++; /* but not a "log" drop of a sample, which counts like the sample */
     }
 }
 
@@ -144,19 +144,19 @@ void log_sums_add(struct log_sums *sums, const struct ring *ring, uint64_t place
 }
 
 /*
- * Removes the oldest record; `sums` includes it. It counts as missed if it is unread, with two
- * exceptions: a refused record counted as lost before, and for each kind of loss the first unread
- * record does not count, because readers receive one record with the sum instead.
+ * Moves `first` after the oldest record, which `sums` includes. It counts as missed if it is
+ * unread, unless it is `counted` as lost already, or is the first unread record of its kind of
+ * loss: readers receive one record with the sum instead.
  */
-static void remove_oldest(struct log *log, const struct log_sums *sums, bool refused)
+static void remove_oldest(struct log *log, const struct log_sums *sums, bool counted)
 {
     const bool unread = log->first >= log_unread(log);
-    bool repeated = false;
+    bool summed = false;
 
     for (unsigned i = 0; i < LOG_LOSSES; i++)
-        repeated |=
+        summed |=
             sums->lost[i] > log->gone.lost[i] && log->gone.lost[i] == log->unread_sums.lost[i];
-    log->missed += unread && !refused && !repeated;
+    log->missed += unread && !counted && !summed;
     log->gone = *sums;
     log->first++;
 }
@@ -179,11 +179,11 @@ static void overwrite(struct log *log, uint64_t bytes)
                 else
                     fold_wrapped(log, size);
             }
-            const bool refused = is_refused(record);
+            const bool counted = is_refused(record);
             struct log_sums sums = log->gone;
 
             log_sums_add(&sums, &log->ring, log->ring.tail);
-            remove_oldest(log, &sums, refused);
+            remove_oldest(log, &sums, counted);
         }
         ring_drop(&log->ring, size);
     }
@@ -215,7 +215,8 @@ static bool log_fits(struct log *log, size_t size)
 
 /* ---- adding records ---- */
 
-static __attribute__((noinline)) void append_later(struct log *log, const struct record *record)
+/* Appends a copy with the time of the last record. Not inlined: 64 KiB of stack. */
+static __attribute__((noinline)) void append_late(struct log *log, const struct record *record)
 {
     uint64_t copy[RECORD_MAX / sizeof(uint64_t)];
 
@@ -241,7 +242,7 @@ static void count_as_overwritten(struct log *log, const struct record *record)
 
 /* Stores a DROP record instead of a record that is too large for the ring. Its data for address
  * spaces is lost, because older records in the ring have to be applied first. */
-static void record_replace(struct log *log, const struct record *record)
+static void put_drop(struct log *log, const struct record *record)
 {
     const uint64_t value[] = {1, record->type == RECORD_SAMPLE};
     const struct note note = {.type = RECORD_DROP,
@@ -282,7 +283,7 @@ static size_t put_bytes(const struct log *log, const struct record *record)
 }
 
 /* Returns the length of the valid records at the start of len bytes. */
-static size_t whole_records(const void *records, size_t len)
+static size_t valid_bytes(const void *records, size_t len)
 {
     size_t at = 0;
 
@@ -341,7 +342,7 @@ static int put_batch(struct log *log, const char *records, size_t len)
     for (size_t at = 0; at < len;) {
         const struct record *record = (const struct record *)(records + at);
         const uint64_t time = record_time(record);
-        const bool late = time < log->last_time, whole = record->size <= log->ring.size;
+        const bool late = time < log->last_time, fits = record->size <= log->ring.size;
         const bool stays = log->ring.size && left <= log->ring.size;
 
         if (!late)
@@ -354,10 +355,10 @@ static int put_batch(struct log *log, const char *records, size_t len)
             rc = -ENOMEM;
         } else if (!stays) {
             count_as_overwritten(log, record);
-        } else if (!whole) {
-            record_replace(log, record);
+        } else if (!fits) {
+            put_drop(log, record);
         } else if (late) {
-            append_later(log, record);
+            append_late(log, record);
         } else {
             ring_put(&log->ring, record, record->size);
         }
@@ -368,9 +369,9 @@ static int put_batch(struct log *log, const char *records, size_t len)
     return rc;
 }
 
-struct log_taken log_taken(struct log *log)
+struct log_progress log_progress(struct log *log)
 {
-    struct log_taken taken;
+    struct log_progress taken;
 
     pthread_mutex_lock(&log->mutex);
     taken = log->taken;
@@ -378,13 +379,13 @@ struct log_taken log_taken(struct log *log)
     return taken;
 }
 
-/* Returns true if an earlier worker has added this batch of the request already. */
-static bool request_passed(struct log *log, uint64_t request)
+/* Returns true if an earlier worker has added this batch of the request, and counts it off. */
+static bool batch_is_repeat(struct log *log, uint64_t request)
 {
-    const bool passed = request && log->before.number == request && log->before.pieces > 0;
+    const bool repeat = request && log->repeats.number == request && log->repeats.batches > 0;
 
-    log->before.pieces -= passed;
-    return passed;
+    log->repeats.batches -= repeat;
+    return repeat;
 }
 
 /* Publishes the log with the batch, and frees the facts block that the batch replaced. */
@@ -396,24 +397,24 @@ static void batch_publish(struct log *log)
 }
 
 /* Counts a batch of the request. The next log_publish() publishes the number. */
-static void request_note(struct log *log, uint64_t request)
+static void request_count_batch(struct log *log, uint64_t request)
 {
     if (!request)
         return;
     if (log->request.number != request)
         log->request = (struct log_request){.number = request};
-    log->request.pieces++;
+    log->request.batches++;
 }
 
-int log_put_all_once(struct log *log, uint64_t request, const struct log_taken *taken,
+int log_put_all_once(struct log *log, uint64_t request, const struct log_progress *taken,
                      const void *records, size_t len)
 {
     int rc = 0;
 
     pthread_mutex_lock(&log->mutex);
-    if (!request_passed(log, request)) {
-        rc = put_batch(log, records, whole_records(records, len));
-        request_note(log, request);
+    if (!batch_is_repeat(log, request)) {
+        rc = put_batch(log, records, valid_bytes(records, len));
+        request_count_batch(log, request);
     }
     if (taken)
         log->taken = *taken;
@@ -422,7 +423,7 @@ int log_put_all_once(struct log *log, uint64_t request, const struct log_taken *
     return rc;
 }
 
-bool log_begin(struct log *log, size_t size)
+bool log_samples_begin(struct log *log, size_t size)
 {
     struct ring *ring = &log->ring;
     uint64_t room;
@@ -448,7 +449,7 @@ bool log_begin(struct log *log, size_t size)
     return true;
 }
 
-void log_end(struct log *log, const struct log_taken *taken)
+void log_samples_end(struct log *log, const struct log_progress *taken)
 {
     log->taken = *taken;
     batch_publish(log);
@@ -473,13 +474,13 @@ int log_put_once(struct log *log, uint64_t request, const struct record *record)
     int rc = -E2BIG;
 
     pthread_mutex_lock(&log->mutex);
-    const bool passed = request_passed(log, request);
-    if (passed)
+    const bool repeat = batch_is_repeat(log, request);
+    if (repeat)
         rc = 0;
     else if (record->size <= ring_most(log) && (log_fits(log, record->size) || log->ring.size == 0))
         rc = put_batch(log, (const char *)record, record->size);
-    if (!passed && rc == 0)
-        request_note(log, request);
+    if (!repeat && rc == 0)
+        request_count_batch(log, request);
     batch_publish(log);
     pthread_mutex_unlock(&log->mutex);
     return rc;

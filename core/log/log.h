@@ -2,14 +2,15 @@
  * The log of a PMC: a bounded ring of records that overwrites the oldest, and any number of readers
  * with a position each. It also stores the address spaces and names as they were before the oldest
  * record, because the records need them. Has a mutex, which is a leaf lock: it can be taken with or
- * without the engine's lock, and only charge() is called under it. Reference counted.
+ * without the engine's lock, and its only callback is charge() (log_set_charge()). Reference
+ * counted.
  *
- * Loss: a record counts once in log_stats.lost if it is overwritten before all open readers, or
- * with no open reader the first one, have read it. Each reader receives the number of records it
- * missed, and late readers do too: received plus missed records are log_stats.records. If a missed
- * record reported another loss, for example in the kernel's buffer, the reader receives one record
- * for each kind of loss, with the sum. Thus received samples plus samples in drop records are all
- * samples.
+ * Loss: a record counts once in log_stats.lost if it is overwritten before every open reader has
+ * read it or, with no open reader, before any reader has. Each reader receives the number of
+ * records it missed, also at its start: received plus missed records are log_stats.records. If a
+ * missed record reported another loss, for example in the kernel's buffer, the reader receives one
+ * record for each kind of loss, with the sum. Thus received samples plus samples in drop records
+ * are all samples.
  *
  * Memory: a quarter of the limit is for the address spaces, the rest for the records. Both grow by
  * doubling. If growth is refused, the oldest records or processes are removed.
@@ -34,21 +35,20 @@ struct log_stats {
     uint64_t kernel_lost; /* lost because a kernel buffer was full: sum of RECORD_LOST */
     uint64_t throttled;   /* number of RECORD_THROTTLE */
     uint64_t hidden;      /* hidden kernel samples: sum of RECORD_WITHHELD drops */
-    uint64_t refused;     /* records refused on ENOMEM */
+    uint64_t refused;     /* records refused because no ring could be allocated */
     int short_of;         /* result of the last growth of the ring: 0, -EDQUOT or -ENOMEM */
 };
 
 /* Kinds of loss outside the log. */
 enum log_loss {
-    LOG_KERNEL,
-    LOG_HIDDEN,
-    LOG_MEMORY,
-    LOG_REPLACED,
+    LOG_KERNEL,   /* a ring buffer of the kernel was full */
+    LOG_HIDDEN,   /* kernel samples that the user may not see */
+    LOG_MEMORY,   /* ENOMEM in the recording */
+    LOG_REPLACED, /* an earlier worker took them and was killed */
     LOG_LOSSES
 };
 
-/* Sums of all records before some serial. The difference of two describes the records between them.
- */
+/* Sums of all records before some serial. A difference describes the records in between. */
 struct log_sums {
     uint64_t others;           /* records except samples and reports of other losses */
     uint64_t drops;            /* records that report other losses */
@@ -59,7 +59,7 @@ struct log_sums {
 struct log *log_new(uint64_t max_bytes);
 struct log *log_ref(struct log *log);
 void log_unref(struct log *log); /* log may be NULL */
-/* Sets the memory limit. Memory in use is not freed. */
+/* Sets the memory limit, at least 512 bytes and at most 256 GiB. Memory in use is not freed. */
 void log_set_max(struct log *log, uint64_t max_bytes);
 uint64_t log_max_bytes(struct log *log);
 /*
@@ -69,18 +69,19 @@ uint64_t log_max_bytes(struct log *log);
  * which the caller charges itself.
  */
 uint64_t log_set_charge(struct log *log, bool (*charge)(void *arg, int64_t bytes), void *arg);
-/* Allocates and charges this much of max_bytes now. Returns 0, -EDQUOT or -ENOMEM. */
+/* Allocates the ring and charges the address spaces for this much of max_bytes. Returns 0, -EDQUOT
+ * or -ENOMEM. */
 int log_reserve(struct log *log, uint64_t bytes);
 
 /*
  * Adds copies of records under one lock. A record with an earlier time than the last one gets the
- * last one's time. Stops at the first invalid record (record_fits). A record that is too large for
- * the ring counts as lost and is replaced by a RECORD_DROP of one, "log". Returns 0, or -ENOMEM if
- * no ring could be allocated; the records count as refused then.
+ * last one's time. Stops at the first invalid record (record_fits()) and returns 0. A record that
+ * is too large for the ring counts as lost and is replaced by a RECORD_DROP of one, "log". Returns
+ * -ENOMEM if no ring could be allocated; the records count as refused then.
  */
 int log_put_all(struct log *log, const void *records, size_t len);
-/* Numbers of the source of records, whose meaning the caller chooses. */
-struct log_taken {
+/* How far the source of the records was read, in numbers whose meaning the caller chooses. */
+struct log_progress {
     uint64_t source, n;
 };
 /*
@@ -89,24 +90,24 @@ struct log_taken {
  * batches that are in the log already are skipped. It must repeat the same batches; an empty batch
  * counts too.
  */
-int log_put_all_once(struct log *log, uint64_t request, const struct log_taken *taken,
+int log_put_all_once(struct log *log, uint64_t request, const struct log_progress *taken,
                      const void *records, size_t len);
 /* Returns the numbers of the source that were published last, also by an earlier worker. */
-struct log_taken log_taken(struct log *log);
-/* Adds one record of a request. Returns -E2BIG and adds nothing if it is too large. */
+struct log_progress log_progress(struct log *log);
+/* Adds one record of a request. Returns -E2BIG and adds nothing if it is larger than the limit, or
+ * than a ring that may not grow; -ENOMEM if there is no ring. */
 int log_put_once(struct log *log, uint64_t request, const struct record *record);
 /* Returns the maximum size of a record, given the memory limit. */
 size_t log_record_max(struct log *log);
 void log_stats(struct log *log, struct log_stats *out);
-/* Returns the serial of the last record, or 0 for a new log. Takes no lock, for wake-ups and poll.
- */
+/* Returns the serial of the last record, or 0. Takes no lock, for wake-ups and poll. */
 uint64_t log_last(struct log *log);
 
 /* The position of a reader. */
 struct log_cursor {
     struct log *log;        /* a reference */
     uint64_t next;          /* serial of the next record to read; the first ever is 1 */
-    uint64_t place;         /* place of that record in the ring, while it is stored */
+    uint64_t place;         /* bytes ever added before that record, while it is stored */
     struct log_sums before; /* sums of the records before `next` */
     uint32_t last_type;     /* type of the last record that log_take() appended */
     bool begun;             /* the reader has received its first records */
@@ -121,16 +122,16 @@ void log_close(struct log_cursor *cursor);    /* cursor may be NULL */
 
 /*
  * Appends complete records to out, oldest first, and moves the cursor after them. Appends about max
- * bytes, but at least one record if any is left. A reader at its start, or one that missed records,
+ * bytes, but at least one record if any is left. A reader that missed records, also at its start,
  * first receives the address spaces before the oldest stored record, including the kernel's, as
- * COMM and MAP records (RECORD_FOUND). If records were missed, a RECORD_DROP "log" follows with the
- * number of records and of samples, and one record for each other kind of loss. All of these have
- * the time of the oldest record, and may take several calls. Returns the number of appended
- * records.
+ * COMM and MAP records (RECORD_FOUND), unless it has begun and no missed record changed them. A
+ * RECORD_DROP "log" with the number of missed records and samples follows, and a record for each
+ * other kind of loss. This may take several calls. All have the time of the record that was the
+ * oldest when it started. Returns the number of appended records, 0 also on ENOMEM.
  */
 size_t log_take(struct log_cursor *cursor, struct buf *out, size_t max);
 /* Returns a copy of the cursor for log_back(). */
-struct log_cursor log_place(const struct log_cursor *cursor);
+struct log_cursor log_cursor_copy(const struct log_cursor *cursor);
 /*
  * Moves the cursor back to the copied position. It reads the later records again; records that were
  * overwritten since then count as missed.
@@ -143,8 +144,8 @@ bool log_ready(const struct log_cursor *cursor);
 
 /* Returns the arena block by which a new worker finds the log, or 0 on ENOMEM. */
 uint64_t log_block(struct log *log);
-/* Keeps the arena blocks when the last reference is dropped. */
-void log_forget(struct log *log);
+/* Publishes the log. Its last log_unref() then keeps the arena blocks. */
+void log_keep_blocks(struct log *log);
 /* Returns the log of an earlier worker as it was last published. The caller sets charge() again.
  * Returns NULL and sets errno to ENOMEM, or to EINVAL if the block is not a valid log. */
 struct log *log_adopt(uint64_t block);
@@ -153,8 +154,8 @@ struct log *log_adopt(uint64_t block);
 struct log_mark {
     uint64_t next;
     bool begun;
-    uint64_t first,
-        missed; /* of the log: serial of its oldest record; records overwritten unread */
+    uint64_t first;         /* serial of the oldest record of the log */
+    uint64_t missed;        /* records of the log that were overwritten unread */
     struct log_sums before; /* sums of the records before `next` */
 };
 void log_cursor_mark(const struct log_cursor *cursor, struct log_mark *mark);

@@ -145,8 +145,8 @@ bool log_grow_spaces(struct log *log, uint64_t bytes)
     return true;
 }
 
-/* Doubles the ring, up to its limit. After a refusal the next attempt comes after one more ring of
- * data. */
+/* After a refusal the next attempt comes after one more ring of data, or for a record that is
+ * larger than the ring. */
 bool log_grow(struct log *log, size_t size, uint64_t ahead)
 {
     uint64_t max = log_ring_max(log), want = log->ring.size ? 2 * log->ring.size : FIRST_BYTES;
@@ -219,8 +219,8 @@ void log_blocks_free(struct log *log)
 
 /* ---- address spaces ---- */
 
-/* Replaces the facts block: prints the address spaces to a new block with as much free space again.
- */
+/* Replaces the facts block: prints the address spaces to a new block, of which half is free.
+ * Returns false on ENOMEM, or if charge() refuses. */
 static bool facts_grow(struct log *log, size_t need)
 {
     const struct facts before = log->facts;
@@ -258,7 +258,7 @@ static bool facts_grow(struct log *log, size_t need)
     return true;
 }
 
-/* On ENOMEM the record is missing in the address spaces of a new worker. */
+/* On ENOMEM or a refused charge the record is missing in the address spaces of a new worker. */
 void log_facts_add(struct log *log, const struct record *record)
 {
     struct facts *facts = &log->facts;
@@ -284,7 +284,7 @@ uint64_t log_block(struct log *log)
     return block;
 }
 
-void log_forget(struct log *log)
+void log_keep_blocks(struct log *log)
 {
     pthread_mutex_lock(&log->mutex);
     log_publish(log);
@@ -314,7 +314,7 @@ static bool facts_adopt(struct log *log)
     return true;
 }
 
-/* Checks the ring: it must contain only valid records, and as many as the serials say. */
+/* Keeps the ring's block. Returns true if all records are valid, and as many as the serials. */
 static bool ring_adopt(struct log *log)
 {
     struct ring *ring = &log->ring;
@@ -352,7 +352,7 @@ struct log *log_adopt(uint64_t block)
     log->block = block;
     arena_keep(block, sizeof *head);
     log->numbers = head->numbers[__atomic_load_n(&head->current, __ATOMIC_ACQUIRE)];
-    log->before = log->request;
+    log->repeats = log->request;
     log->sure = log->ring.tail;
     if (log->max_bytes <= LOG_MOST && ring_adopt(log) && facts_adopt(log))
         return log;

@@ -106,7 +106,7 @@ struct facts {
 
 /* The number of batches added for a request. */
 struct log_request {
-    uint64_t number, pieces;
+    uint64_t number, batches;
 };
 
 /* The state of a log for a new worker, stored in an arena block with this layout. */
@@ -118,8 +118,8 @@ struct log_request {
     uint64_t spaces_granted; /* charged bytes for the address spaces */                            \
     uint64_t spaces_changed; /* serial of the last record folded into them */                      \
     uint64_t most_read;      /* serial after the last record that was ever read */                 \
-    uint64_t lost, kernel_lost, throttled, hidden, refused; /* see log_stats; no `missed` */       \
-    struct log_taken taken;                                                                        \
+    uint64_t lost, kernel_lost, throttled, hidden, refused; /* log_stats; lost: no `missed` */     \
+    struct log_progress taken;                                                                     \
     struct log_request request; /* the last request */                                             \
     struct ring ring;                                                                              \
     struct facts facts;                                                                            \
@@ -144,14 +144,14 @@ struct log {
     void *charge_arg;
     uint64_t charged; /* bytes granted by charge() */
 
-    uint64_t block;            /* arena block of struct log_head; 0: not published yet, or ENOMEM */
-    bool keep;                 /* on free, keep the blocks for a new worker */
-    bool putting;              /* a batch is being added; it is published when complete */
-    struct facts replaced;     /* while putting: the facts block that the published copy uses */
-    struct log_request before; /* batches of the last request of an earlier worker */
-    uint64_t sure;             /* tail in the published copy: bytes before it may be overwritten */
-    char *room;                /* between log_begin() and log_end(): the next record goes here */
-    uint64_t room_end;         /* place that records in `room` may reach */
+    uint64_t block;        /* arena block of struct log_head; 0: not published yet, or ENOMEM */
+    bool keep;             /* on free, keep the blocks for a new worker */
+    bool putting;          /* a batch is being added; it is published when complete */
+    struct facts replaced; /* while putting: the facts block that the published copy uses */
+    struct log_request repeats; /* batches of an earlier worker's last request to skip */
+    uint64_t sure;              /* tail in the published copy: bytes before it may be overwritten */
+    char *room;                 /* after log_samples_begin(): the next sample goes here */
+    uint64_t room_end;          /* place that records in `room` may reach */
 
     uint64_t grow_place; /* after a refusal: the head at which the ring may try to grow */
     int short_of;        /* result of the last growth: 0, -EDQUOT or -ENOMEM */
@@ -166,22 +166,22 @@ struct log {
 };
 
 /*
- * Adds samples by writing them in the memory of the log, instead of copying them. log_begin() locks
- * the log until log_end(); in between the thread makes no system call and uses the log for nothing
- * else. `size` is the size of the first sample. Returns false, and does not lock the log, if there
- * is no contiguous room for it.
+ * Adds samples by writing them in the memory of the log, instead of copying them.
+ * log_samples_begin() locks the log until log_samples_end(); in between the thread makes no system
+ * call and uses no other function of the log. `size` is the size of the first sample. Returns
+ * false, without a lock, if there is no contiguous room for it.
  */
-bool log_begin(struct log *log, size_t size);
-/* Publishes all samples since log_begin(), and unlocks the log. */
-void log_end(struct log *log, const struct log_taken *taken);
-/* Returns the room for a sample of at most this size, or NULL: call log_end(). */
-static inline void *log_room(const struct log *log, size_t size)
+bool log_samples_begin(struct log *log, size_t size);
+/* Publishes all samples since log_samples_begin(), and unlocks the log. */
+void log_samples_end(struct log *log, const struct log_progress *taken);
+/* Returns the room for a sample of at most this size, or NULL: call log_samples_end(). */
+static inline void *log_samples_room(const struct log *log, size_t size)
 {
     return log->ring.head + size <= log->room_end ? log->room : NULL;
 }
 
 /* Adds the valid sample that was written in the room. */
-static inline void log_add(struct log *log, struct record_sample *sample)
+static inline void log_samples_add(struct log *log, struct record_sample *sample)
 {
     if (sample->time < log->last_time)
         sample->time = log->last_time;

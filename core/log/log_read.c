@@ -1,6 +1,6 @@
 /*
- * Readers of a log. A cursor has a serial and a place. A reader at its start, or one that missed
- * records, first receives the address spaces before the oldest record.
+ * Readers of a log. A cursor has the serial and the place of its next record: the number of bytes
+ * that were ever added before it. A reader that missed records first receives the address spaces.
  */
 #include "core/log/log.h"
 #include "core/log/log_parts.h"
@@ -45,7 +45,6 @@ static size_t losses_add(const struct log_cursor *cursor, struct buf *out)
         const char *where;
         unsigned misc;
     } loss_notes[LOG_LOSSES] = {
-        [LOG_KERNEL] = {"kernel", 0},
         [LOG_HIDDEN] = {"hidden", RECORD_WITHHELD},
         [LOG_MEMORY] = {"memory", RECORD_REFUSED},
         [LOG_REPLACED] = {"replaced", RECORD_REFUSED},
@@ -56,7 +55,7 @@ static size_t losses_add(const struct log_cursor *cursor, struct buf *out)
                         missed - (gone->drops - before->drops) - (gone->others - before->others)};
     size_t n = 0;
 
-    /* a record with summed losses stands for one missed record */
+    /* each record that is appended below stands for the first of the missed records of its kind */
     for (unsigned i = 0; i < LOG_LOSSES; i++)
         value[0] -= gone->lost[i] > before->lost[i];
     if (value[0]) {
@@ -91,9 +90,9 @@ static size_t losses_add(const struct log_cursor *cursor, struct buf *out)
 }
 
 /*
- * Appends a part of the address spaces for a reader at its start or after a loss, and after the
- * last part the missed records. All have the time at which the walk started. Returns the number of
- * records.
+ * Appends a part of the address spaces for a reader that missed records, and after the last part
+ * the losses. All have the time of the record that was the oldest when the walk started. Returns
+ * the number of records.
  */
 static size_t take_missed(struct log_cursor *cursor, struct buf *out, size_t max)
 {
@@ -102,7 +101,7 @@ static size_t take_missed(struct log_cursor *cursor, struct buf *out, size_t max
     size_t n = 0;
 
     if (!cursor->walking) {
-        uint64_t time = log->last_time; /* of the oldest record, if there is one */
+        uint64_t time = log->last_time; /* if no record is stored */
 
         if (log->first <= log->last) {
             const struct record *oldest = (const struct record *)ring_at(ring, ring->tail);
@@ -141,7 +140,7 @@ static uint64_t take_until(const struct log *log, uint64_t place, size_t max, si
     return end;
 }
 
-/* Appends records from a place on, whose first record is `serial`. Returns their number. */
+/* Appends records from a place on; the first is `serial`. Returns their number, 0 on ENOMEM. */
 static size_t take_records(struct log_cursor *cursor, uint64_t serial, uint64_t place, size_t max,
                            struct buf *out)
 {
@@ -200,7 +199,7 @@ size_t log_take(struct log_cursor *cursor, struct buf *out, size_t max)
     return n;
 }
 
-struct log_cursor log_place(const struct log_cursor *cursor)
+struct log_cursor log_cursor_copy(const struct log_cursor *cursor)
 {
     struct log_cursor copy;
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EVENTS_MAX 256 /* limit of the place in LOG_ID */
+#define EVENTS_MAX 256 /* LOG_ID has 8 bits for the place */
 
 struct log_set {
     struct log_set *before;
@@ -151,7 +151,7 @@ const char *log_event_format(const struct log_event *event)
     return __atomic_load_n(&event->format, __ATOMIC_ACQUIRE);
 }
 
-/* The only field that changes: readers have pointers to constant events. */
+/* Writes the only field that may change: readers have pointers to const events. */
 const char *log_event_keep_format(const struct log_event *event, char *format)
 {
     char **place = &((struct log_event *)(uintptr_t)event)->format, *before = NULL;

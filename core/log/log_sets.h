@@ -37,15 +37,16 @@ struct log_sets;
 struct log_sets *log_sets_new(void);
 struct log_sets *log_sets_ref(struct log_sets *sets);
 void log_sets_unref(struct log_sets *sets);
-/* Adds a set of n events and copies their strings. Returns its number (1 or more), or 0 on ENOMEM.
- */
+/* Adds a set of n events and copies their strings, except formats. Returns its number (1 or more),
+ * or 0 on ENOMEM. */
 uint64_t log_sets_add(struct log_sets *sets, const struct log_event *events, unsigned n);
 /* log_sets_last() returns the highest set number, or 0. log_sets_event() returns an event, valid
  * until the sets are freed, or NULL. log_sets_events() returns the number of events of a set. */
 uint64_t log_sets_last(const struct log_sets *sets);
 const struct log_event *log_sets_event(const struct log_sets *sets, uint64_t set, unsigned place);
 unsigned log_sets_events(const struct log_sets *sets, uint64_t set);
-/* Return the format of a tracepoint that a reader has stored, or NULL; store one, which the set
- * then owns, unless another reader was faster. */
+/* log_event_format() returns the tracepoint format that a reader has stored, or NULL.
+ * log_event_keep_format() stores one, which the set then owns, or frees it if another reader was
+ * faster, and returns the stored one. */
 const char *log_event_format(const struct log_event *event);
 const char *log_event_keep_format(const struct log_event *event, char *format);

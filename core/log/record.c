@@ -209,8 +209,7 @@ static struct record_tail tail_of(uint64_t time, uint32_t pid, uint32_t tid)
     return (struct record_tail){.pid = pid, .tid = tid, .time = time};
 }
 
-/* Appends a record: the fixed part of `size` bytes, a text and the tail. Sets the size in the head.
- */
+/* Appends a fixed part of `size` bytes, a text and the tail. Sets the size in the head. */
 static void add_with_text(struct buf *out, struct record *fixed, size_t size, const char *text,
                           const struct record_tail *tail)
 {
@@ -318,7 +317,8 @@ void record_add_sample(struct buf *out, const struct record_sample *fixed, unsig
 
 /* ---- the table of types ---- */
 
-/* In order of the enum. The first has no record type: each reader gets its own initialize line. */
+/* In the order of the table in pmcfs.5. The first row has no record type: each reader gets its own
+ * initialize line. */
 const struct record_row record_table[] = {
     {0, "initialize", "version machine class event realtime tsc",
      "the first line for each reader, with the time of mkdir in three clocks", "INITIALIZE"},

@@ -3,8 +3,8 @@
  * Kernel records have the layout, type numbers and mode bits of perf_events (sample_type IDENTIFIER
  * | IP | TID | TIME | CPU | PERIOD, with CALLCHAIN if there are frames; sample_id_all). So drains
  * and samples.perf can copy them. Optional parts of a sample follow its frames and have a flag in
- * misc. Records that pmcfs creates are struct record_note. Times are CLOCK_MONOTONIC in
- * nanoseconds. PIDs are those of the attacher's PID namespace.
+ * misc. Record types of pmcfs are struct record_note. Times are CLOCK_MONOTONIC in nanoseconds.
+ * PIDs in a log are those of the attacher's PID namespace.
  */
 #pragma once
 
@@ -37,7 +37,7 @@ enum record_type {
     RECORD_SWITCH,  /* value[]: counts since the last record of the thread; RECORD_LAST */
     RECORD_COUNT,   /* process exit; value[]: its counts; RECORD_EXACT; pid 0: unknown processes */
     RECORD_EXEC,    /* pid; text: path */
-    RECORD_UNMAP,   /* pid, value[0] start, value[1] end; text: path */
+    RECORD_UNMAP,   /* pid, value[0] start, value[1] end, value[2] offset; text: path */
     RECORD_PROCESS, /* pid; text: name. A process that already ran */
     RECORD_THREAD,  /* pid, tid; text: name. A thread that already ran or is new */
     RECORD_USER,    /* text */
@@ -58,8 +58,7 @@ enum record_type {
 #define RECORD_USERMODE 2u
 #define RECORD_EXECUTED 0x2000u /* of COMM */
 #define RECORD_DATA     0x2000u /* of MAP: not executable; may contain unwind data */
-/* misc of SAMPLE: optional parts after the frames, in this order. n_frames is always present then.
- */
+/* misc of SAMPLE: optional parts after the frames, in this order; n_frames is present then. */
 #define RECORD_RAW   0x10u /* tracepoint fields: see struct sample_parts */
 #define RECORD_STACK 0x20u /* user registers and user stack: see struct sample_parts */
 /* misc of SAMPLE: its weight is the time until the next RUN record of its thread */
@@ -113,12 +112,10 @@ struct record_sample {
     uint64_t n_frames; /* including context markers (>= FRAME_MARKERS) */
     uint64_t frame[];
 };
-#define SAMPLE_SHORT offsetof(struct record_sample, n_frames) /* size without a call chain */
-#define FRAME_MARKERS                                                                              \
-    ((uint64_t)-4095) /* this and above: the following frames have another mode                    \
-                       */
-#define FRAME_KERNEL ((uint64_t)-128)
-#define FRAME_USER   ((uint64_t)-512)
+#define SAMPLE_SHORT  offsetof(struct record_sample, n_frames) /* size without a call chain */
+#define FRAME_MARKERS ((uint64_t)-4095) /* and above: the mode of the following frames */
+#define FRAME_KERNEL  ((uint64_t)-128)
+#define FRAME_USER    ((uint64_t)-512)
 
 /*
  * The optional parts of a sample after its frames, each padded to a multiple of eight:
@@ -250,8 +247,8 @@ void record_set_time(struct record *record, uint64_t time_ns);
 /* Returns NULL for samples and notes. */
 struct record_tail *record_tail(const struct record *record);
 const char *note_text(const struct record_note *note); /* not NUL-terminated; text_len bytes */
-/* Returns true if the record is valid, of a known type and not longer than `room` bytes. Use it for
- * records from untrusted memory. */
+/* Returns true if the record is valid, of a known type and not longer than `room` bytes. For
+ * records from memory that may be invalid. */
 bool record_fits(const struct record *record, size_t room);
 
 /* The record_add functions append one record to out; on ENOMEM they append nothing. Text is cut to

@@ -211,7 +211,7 @@ void recording_inventory(struct recording *recording, pid_t pid, uint64_t time_n
     pthread_mutex_unlock(&recording->lock);
 }
 
-struct log_taken recording_store(struct recording *recording)
+struct log_progress recording_store(struct recording *recording)
 {
     const struct recording_plan *plan = &recording->plan;
     const bool other = !recording->published;
@@ -220,13 +220,13 @@ struct log_taken recording_store(struct recording *recording)
         memcpy(arena_at(recording->totals[other], totals_bytes(plan)),
                exits_totals(recording->exits), totals_bytes(plan));
     recording->published = other;
-    return (struct log_taken){.source = recording->totals[0] + other, .n = recording->taken};
+    return (struct log_progress){.source = recording->totals[0] + other, .n = recording->taken};
 }
 
 void recording_put_remainder(struct recording *recording, uint64_t request, uint64_t time_ns,
                              const uint64_t *counted, bool over)
 {
-    struct log_taken taken;
+    struct log_progress taken;
     struct buf records;
 
     buf_init(&records, NULL, 0);
@@ -239,7 +239,7 @@ void recording_put_remainder(struct recording *recording, uint64_t request, uint
 
 void recording_reset(struct recording *recording, uint64_t request)
 {
-    struct log_taken taken;
+    struct log_progress taken;
 
     exits_reset(recording->exits);
     taken = recording_store(recording);
@@ -277,7 +277,7 @@ int recording_adopt(const struct recording_plan *plan, bool kernel_found, const 
     int rc = recording && recorder ? 0 : -EINVAL;
 
     if (rc == 0) {
-        const struct log_taken taken = log_taken(plan->log);
+        const struct log_progress taken = log_progress(plan->log);
 
         recording->kernel_found = kernel_found;
         recording->published = taken.source == totals[0] + 1;

@@ -33,14 +33,13 @@ struct recording_plan {
  * recorder_new. */
 int recording_new(const struct recording_plan *plan, struct recording **out, struct err *err);
 struct recording *recording_ref(struct recording *recording);
-/* Drops a reference. The last one frees the recording, with system calls: hold no engine lock, and
- * close its counters first. */
+/* Drops a reference. The last one frees the recording, with system calls: do not hold the engine's
+ * lock, and close its counters first. */
 void recording_unref(struct recording *recording);
 struct recorder *recording_recorder(const struct recording *recording);
 /* Returns its number of file descriptors. No system calls. */
 unsigned recording_fds(const struct recording *recording);
 
-/* What a drain did. */
 struct drain_result {
     bool any;          /* a record was added */
     uint64_t until_ns; /* the log has the records up to this time; later drains add later ones */
@@ -55,8 +54,8 @@ bool recording_drain(struct recording *recording, bool all, struct drain_result 
 /* While held, no records go to the log: the `start` record has to be there first. */
 void recording_hold(struct recording *recording, bool held);
 /* Appends records of the names, threads and mappings of a process (0: all) to `records`, and once
- * those of the kernel. The caller puts them into the log after `start`. Records that
- * arrive during the call go to the log with the next drain. Makes system calls. */
+ * those of the kernel. The caller puts them into the log after `start`. Makes system calls; records
+ * that arrive meanwhile go to the log with the next drain. */
 void recording_inventory(struct recording *recording, pid_t pid, uint64_t time_ns,
                          struct buf *records);
 /* Puts the remainders of steps and exit counts into the log: see exits_remainder(), and
@@ -74,4 +73,5 @@ void recording_reset(struct recording *recording, uint64_t request);
 void recording_print(const struct recording *recording, struct buf *out);
 int recording_adopt(const struct recording_plan *plan, bool kernel_found, const char *printed,
                     struct recording **out);
-void recording_forget(struct recording *recording); /* frees memory, keeps file descriptors */
+/* Drops a reference. The last one keeps file descriptors and arena blocks for the new worker. */
+void recording_forget(struct recording *recording);

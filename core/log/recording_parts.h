@@ -17,7 +17,7 @@ struct recording {
     struct recording_plan plan;
     struct recorder *recorder;
     /* Arena blocks for the totals of exits.h. The log publishes which of them is valid together
-     * with the records that it includes: log_taken.source is totals[0] + published. */
+     * with the records that it includes: log_progress.source is totals[0] + published. */
     uint64_t totals[2];
     bool published;
     struct exits *exits; /* the task table, with counts unless the PMC samples */
@@ -26,7 +26,7 @@ struct recording {
     pthread_mutex_t lock; /* protects the recorder, exits and the fields below */
     atomic_bool held;
     bool kernel_found;
-    bool adding;        /* samples are written in the log: between log_begin() and log_end() */
+    bool adding;        /* the log is locked for samples: log_samples_begin() was called */
     struct buf batch;   /* other records for the log; empty while `adding` */
     size_t found_end;   /* limit of the batch length during an inventory */
     struct buf scratch; /* output of exits_take() */
@@ -41,8 +41,8 @@ struct recording {
 };
 
 /* Callbacks of the backend's drain: process a record or a sample, or move all records to the log.
- * The first two flush before they process the record, because recorder.taken() does not include it
- * yet. */
+ * The first two flush before they process the record, if at all, because backend.taken() does not
+ * include it yet. */
 void recording_put(void *arg, const struct record *record);
 void recording_sample(void *arg, const struct sample *sample);
 void recording_end(void *arg);
@@ -51,7 +51,7 @@ void recording_put_found(void *arg, const struct record *record);
 /* Publishes the samples in the log, or moves the batch there, unless the recording is held. */
 void recording_flush(struct recording *recording);
 /* Stores the totals of exits.h. They are valid when the log publishes the returned numbers. */
-struct log_taken recording_store(struct recording *recording);
+struct log_progress recording_store(struct recording *recording);
 /* Forgets when the threads of a process left their CPUs. */
 void recording_forget_off(const struct logged_process *process);
 /* Returns a PID in the attacher's namespace, or 0 if it has none there or is NOBODY. */

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 
 #define BATCH_BYTES (64 << 10)
-#define MAPS_BYTES  (1 << 20) /* limit of stored mappings and tasks, for UNMAP records */
+#define MAPS_BYTES  (1 << 20) /* of tasks and mappings; beyond it, mappings get no UNMAP records */
 
 #define MODE_HYPERVISOR   3u
 #define FRAME_HYPERVISOR  ((uint64_t)-32)
@@ -135,10 +135,10 @@ void recording_flush(struct recording *recording)
 {
     const struct recording_plan *plan = &recording->plan;
     struct buf *batch = &recording->batch;
-    struct log_taken numbers;
+    struct log_progress numbers;
     uint64_t taken;
 
-    /* the batch can wait: its records are older than the hold */
+    /* a hold delays the batch, but not samples that are in the memory of the log already */
     if (!recording->adding && atomic_load(&recording->held))
         return;
     if (!recording->adding) {
@@ -154,7 +154,7 @@ void recording_flush(struct recording *recording)
     recording->taken = taken;
     numbers = recording_store(recording);
     if (recording->adding)
-        log_end(plan->log, &numbers);
+        log_samples_end(plan->log, &numbers);
     else
         log_put_all_once(plan->log, 0, &numbers, batch->data, batch->len);
     recording->adding = false;
@@ -202,8 +202,8 @@ static void exec_finish(struct recording *recording, uint32_t pid)
         exec_put(recording, process, NULL);
 }
 
-/* Writes all pending EXEC records after a loss, because their paths may be lost. A later EXIT is
- * then a real exit. */
+/* Writes all pending EXEC records after a loss, because their paths may be lost. A later EXIT then
+ * counts as a real exit. */
 static void execs_finish(struct recording *recording)
 {
     struct logged_process *process;
@@ -265,16 +265,16 @@ static void cut_kernel_frames(struct record_sample *sample)
 static struct record_sample *sample_room(struct recording *recording, size_t size)
 {
     struct log *log = recording->plan.log;
-    struct record_sample *room = recording->adding ? log_room(log, size) : NULL;
+    struct record_sample *room = recording->adding ? log_samples_room(log, size) : NULL;
 
     if (room)
         return room;
     if (recording->adding)
         recording_flush(recording);
     recording->adding = !recording->plan.view && !recording->batch.len &&
-                        !atomic_load(&recording->held) && log_begin(log, size);
+                        !atomic_load(&recording->held) && log_samples_begin(log, size);
     if (recording->adding)
-        return log_room(log, size);
+        return log_samples_room(log, size);
     room = (struct record_sample *)buf_reserve(&recording->batch, size);
     recording->batch.failed = false;
     return room;
@@ -311,7 +311,7 @@ void recording_sample(void *arg, const struct sample *sample)
         cut_kernel_frames(to);
     recording->put++;
     if (recording->adding)
-        log_add(recording->plan.log, to);
+        log_samples_add(recording->plan.log, to);
     else
         recording->batch.len += to->head.size;
 }
@@ -419,12 +419,12 @@ static void put_fork(struct recording *recording, const struct record *record)
 static void put_exit(struct recording *recording, const struct record *record)
 {
     const struct record_task *task = (const struct record_task *)record;
-    const bool left =
+    const bool still_runs =
         task->pid == task->tid && task->pid != 0 && exec_of(recording, task->pid) != NULL;
 
     if (task->pid == task->tid)
         exec_finish(recording, task->pid);
-    if (left) {
+    if (still_runs) {
         exits_leave(recording->exits, task->pid); /* its counts go to the remainder */
         return;
     }
@@ -456,7 +456,7 @@ static void put_comm(struct recording *recording, const struct record *record)
 
 /* ---- threads that run again ---- */
 
-/* Writes a RUN record when a thread runs again. */
+/* Writes a RUN record when a thread runs again, or stores when and why it left its CPU. */
 static void put_sched(struct recording *recording, const struct record *record)
 {
     const struct record_tail *tail = record_tail(record);
@@ -485,7 +485,7 @@ static void put_sched(struct recording *recording, const struct record *record)
     task->off_ns = 0;
 }
 
-/* After a loss, or at a start: the threads may have run since then. */
+/* Called after a loss and before a start: the threads may have run since then. */
 void recording_forget_off(const struct logged_process *process)
 {
     struct task *task;

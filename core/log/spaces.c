@@ -56,8 +56,7 @@ struct maps *maps_share(struct maps *maps)
     return maps;
 }
 
-/* Returns an unshared array with space for one more mapping, copied if necessary; NULL on ENOMEM.
- */
+/* Returns an unshared array with space for one more mapping, perhaps a copy; NULL on ENOMEM. */
 static struct maps *maps_own(uint64_t *bytes, struct maps **at)
 {
     struct maps *old = *at, *maps;

@@ -48,8 +48,7 @@ static void name_free(struct tasks *tasks, char **name)
     *name = NULL;
 }
 
-/* Sets a name to at most len bytes of text. On ENOMEM returns false and leaves it without a name.
- */
+/* Sets a name to at most len bytes of text. On ENOMEM returns false and removes the name. */
 static bool name_set(struct tasks *tasks, char **name, const char *text, size_t len)
 {
     size_t shown = strnlen(text, len < NAME_BYTES ? len : NAME_BYTES - 1);

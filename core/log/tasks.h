@@ -1,6 +1,7 @@
 /*
  * A task table: the processes and threads of one stream of records, from FORK, COMM and EXIT, with
- * their names and mappings. exits.h and the perf backend use it for counts of tasks.
+ * their names and mappings. It is used for the address spaces of logs, for exits.h, by
+ * samples.folded and by the perf backend.
  *
  * A process exits with its last thread. Threads are added by FORK and COMM, or by the first other
  * record with their number. If an exit record is lost, the task stays until its number is reused.
@@ -63,8 +64,8 @@ struct task {
     TAILQ_ENTRY(task) along; /* in process->threads */
     struct logged_process *process;
     uint32_t tid;
-    uint64_t since;  /* update number of its creation; 0: unknown, it may have run before */
-    uint64_t losses; /* tasks.losses when its records were complete; UINT64_MAX: incomplete */
+    uint64_t since;  /* update number of its creation, or of its last step (exits.c); 0: unknown */
+    uint64_t losses; /* tasks.losses at its creation; 0: unknown; UINT64_MAX: records missing */
     uint64_t found;  /* tasks.losses + 1 when the inventory found it; 0: its FORK was read */
     char *name;      /* NULL: the name of the process */
     uint64_t off_ns; /* for recording_put.c: when it left its CPU; 0: unknown, or it runs */
@@ -148,8 +149,8 @@ static inline bool spaces_wants(const struct record *record)
 }
 /* Removes processes until the table uses at most max_bytes. */
 void spaces_bound(struct tasks *tasks, uint64_t max_bytes);
-/* Removes mappings, of the least recently updated processes first, until the table uses at most
- * max_bytes. */
+/* Removes mappings, those of the least recently updated processes first and never those of the
+ * latest, until the table without its hash tables uses at most max_bytes. */
 void tasks_bound_maps(struct tasks *tasks, uint64_t max_bytes);
 /*
  * A walk prints the address spaces as COMM and MAP records (RECORD_FOUND), a few processes per
@@ -160,8 +161,8 @@ void tasks_bound_maps(struct tasks *tasks, uint64_t max_bytes);
 struct spaces_walk {
     uint64_t time; /* time of all records; set by the caller */
     bool begun;
-    uint64_t left;         /* limit of processes that are still printed */
-    uint64_t kernel, next; /* update numbers below these are printed: of the kernel, of others */
+    uint64_t left;         /* number of processes that may still be printed */
+    uint64_t kernel, next; /* lower update numbers are printed already: of the kernel, of others */
 };
 /* Prints about max bytes, at least one process, and sets *n to the number of records. Returns true
  * if processes are left. */
@@ -170,8 +171,7 @@ bool spaces_print_some(const struct tasks *tasks, struct spaces_walk *walk, size
 /* Prints all processes and returns the number of records. */
 size_t spaces_print(const struct tasks *tasks, uint64_t time, struct buf *out);
 
-/* Returns the mapping of a process (TASKS_KERNEL: the kernel) that contains this address, or NULL.
- */
+/* Returns the mapping of a process (or TASKS_KERNEL) that contains this address, or NULL. */
 const struct record_map *spaces_find(const struct tasks *tasks, uint32_t pid, uint64_t address);
 /* Returns the first mapping of the process that overlaps this range, or NULL. */
 const struct record_map *tasks_overlap(const struct tasks *tasks, uint32_t pid, uint64_t start,

@@ -1,6 +1,6 @@
 /*
  * Reads the declarations of a tracepoint's fields, such as "char prev_comm[16]", and prints their
- * values in a sample. Declarations contain no element size, so that comes from the type's name.
+ * values in a sample. If a declaration has no length, the type's name gives the element size.
  */
 #include "core/log/trace_format.h"
 

@@ -55,7 +55,7 @@ void log_reader_free(struct log_reader *reader)
 void log_reader_leave(struct log_reader *reader)
 {
     if (reader->cursor)
-        log_forget(reader->cursor->log);
+        log_keep_blocks(reader->cursor->log);
 }
 
 /* Opens the log of the PMC if the reader has no log, or has read all of an earlier one (log=off,
@@ -151,7 +151,8 @@ struct reply {
 static struct reader_position position_of(const struct log_reader *reader)
 {
     return (struct reader_position){
-        .cursor = reader->cursor ? log_place(reader->cursor) : (struct log_cursor){.log = NULL},
+        .cursor =
+            reader->cursor ? log_cursor_copy(reader->cursor) : (struct log_cursor){.log = NULL},
         .told_sets = reader->told_sets,
         .closed = reader->closed,
     };

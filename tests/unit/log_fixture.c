@@ -47,7 +47,7 @@ void log_reopen(void)
 {
     const uint64_t block = log_block(event_log);
 
-    log_forget(event_log);
+    log_keep_blocks(event_log);
     log_unref(event_log);
     event_log = log_adopt(block);
     ck_assert_ptr_nonnull(event_log);

@@ -158,7 +158,7 @@ static void make_drop(const char *where, unsigned misc, uint64_t n)
 TEST(a_loss_elsewhere_that_is_read_again_is_no_missed_record)
 {
     struct log_cursor *cursor = log_open(event_log);
-    const struct log_cursor copy = log_place(cursor);
+    const struct log_cursor copy = log_cursor_copy(cursor);
     struct sums sums = {0}, never = {0};
 
     record_add_lost(&made, 1, 0, 5);
@@ -194,7 +194,7 @@ TEST(losses_elsewhere_add_up_for_each_reader)
             sums_take(seldom, 1 + 100 * i, &sums[1]);
         if (i % 40 == 0) {
             struct log_mark mark[2];
-            const struct log_cursor back = log_place(often);
+            const struct log_cursor back = log_cursor_copy(often);
             struct sums nowhere = {0};
 
             sums_take(often, 2000, &nowhere); /* the batch is not delivered */
@@ -243,7 +243,7 @@ TEST(a_batch_is_present_completely_or_not_at_all)
         struct timespec moment = a_moment;
         pid_t pid;
 
-        log_forget(event_log);
+        log_keep_blocks(event_log);
         log_unref(event_log);
         pid = fork();
         if (pid == 0) {
@@ -334,7 +334,7 @@ TEST(data_that_is_not_a_log_is_refused)
     ck_assert_ptr_null(log_adopt(0));
     ck_assert_ptr_null(log_adopt(block + 512));
     ck_assert_ptr_null(log_adopt(UINT64_MAX));
-    log_forget(event_log);
+    log_keep_blocks(event_log);
     for (unsigned at = 0; at < 512; at++) {
         struct log *again;
         const char was = head[at];
@@ -342,7 +342,7 @@ TEST(data_that_is_not_a_log_is_refused)
         head[at] ^= 0x55;
         again = log_adopt(block);
         if (again) {
-            log_forget(again);
+            log_keep_blocks(again);
             log_unref(again);
         }
         head[at] = was;
@@ -355,7 +355,7 @@ TEST(loading_without_memory_gives_nothing_and_leaks_nothing)
 
     put_map(1, 0x1000, "/a");
     put_samples(MUCH);
-    log_forget(event_log);
+    log_keep_blocks(event_log);
     for (unsigned n = 1; n < 100 && !again; n++) {
         memory_fail_at(n);
         again = log_adopt(log_block(event_log));
