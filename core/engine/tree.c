@@ -443,7 +443,7 @@ void open_file_leave(struct open_file *open)
 {
     open_file_forget(open);
     if (open->reader)
-        log_reader_leave(open->reader);
+        log_reader_keep_log(open->reader);
     open_file_clear(open);
 }
 

@@ -184,7 +184,7 @@ static bool reader_end(struct loading *load, bool fine)
     struct log_reader *reader = load->open->reader;
     const struct pmc *pmc = ids_find(&load->engine->pmcs, reader->pmc);
 
-    if (!fine || (pmc && !log_reader_learn(reader, pmc)))
+    if (!fine || (pmc && !log_reader_update_facts(reader, pmc)))
         return false;
     if (pmc && pmc->sets)
         reader->facts.sets = log_sets_ref(pmc->sets);
@@ -199,7 +199,7 @@ static const struct field reader_fields[] = {
     FIELD(struct log_reader, uid),
     FLAG(struct log_reader, headed),
     FLAG(struct log_reader, closed),
-    FIELD(struct log_reader, told_sets),
+    NAMED("told_sets", struct log_reader, form_state, 0),
     TEXT(struct log_reader, facts.class),
     TEXT(struct log_reader, facts.event),
     FIELD(struct log_reader, facts.monotonic_ns),

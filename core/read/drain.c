@@ -104,8 +104,7 @@ bool drain_task(struct call *call)
     slow_begin(call, true);
     for (unsigned i = 0; i < drain.n; i++)
         recording_drain(drain.item[i].recording, false, &drain.item[i].result);
-    /* without the engine's lock: dropping the last reference of a released PMC makes system calls
-     */
+    /* without the engine's lock: freeing the recording of a released PMC makes system calls */
     for (unsigned i = 0; i < drain.n; i++)
         recording_unref(drain.item[i].recording);
     slow_end(call);

@@ -45,14 +45,13 @@ struct folder {
     bool failed;     /* ENOMEM */
     bool (*charge)(void *arg, uint64_t bytes);
     void *arg;
-    uint64_t charged; /* less than CHARGE_STEP below the memory in use */
+    uint64_t charged; /* the memory in use exceeds it by less than CHARGE_STEP */
     bool refused;
 };
 
 /* ---- texts ---- */
 
-/* Appends text of a program with escapes, because ';' separates frames and a space ends the stack.
- */
+/* Appends a program's text with escapes: ';' separates frames and a space ends the stack. */
 static void escaped_add(struct buf *out, const char *text)
 {
     for (size_t len; *text; text += len) {
@@ -65,8 +64,7 @@ static void escaped_add(struct buf *out, const char *text)
     }
 }
 
-/* Appends a path. Names such as "[vdso]" lose their brackets, because a frame has brackets already.
- */
+/* Appends a path. Names such as "[vdso]" lose their brackets, because a frame has brackets. */
 static void path_add(struct buf *out, const char *path)
 {
     char name[32];
@@ -205,7 +203,7 @@ static void off_cpu_end(struct folder *folder, struct off_cpu *off, uint64_t wei
     free(off);
 }
 
-/* Ends the waits of the threads of a process, or of all (pid 0). */
+/* Ends the waits of the threads of a process, or of all (pid 0). lost: they get no weight. */
 static void off_cpus_end(struct folder *folder, uint32_t pid, bool lost)
 {
     struct off_cpu *off, *next;
@@ -233,8 +231,8 @@ static void off_cpu_begin(struct folder *folder, const struct record_sample *sam
     free(off);
 }
 
-/* A wait lasts until the thread runs again, or the PMC stops. An unknown part of it may be missing
- * after a loss. */
+/* A wait lasts until the thread runs again, or the PMC stops. It has no weight if the thread exits
+ * or records are lost. */
 static void off_cpu_take(struct folder *folder, const struct record *record)
 {
     const struct record_task *end = (const void *)record;

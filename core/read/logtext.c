@@ -33,7 +33,8 @@ static void put_text(struct buf *out, const char *text, size_t len)
         BUF_LITERAL(out, "…");
 }
 
-/* Prints the events of a set, separated by blanks in text, with commas. "-" if there are none. */
+/* Prints the events of a set, separated by blanks in text, with commas between them. Commas in an
+ * event are escaped. Prints "-" for no event. */
 static void put_events(struct buf *out, const char *text, size_t len)
 {
     for (size_t at = 0, n; at < len; at += n + 1) {
@@ -47,7 +48,7 @@ static void put_events(struct buf *out, const char *text, size_t len)
         buf_char(out, '-');
 }
 
-/* ---- the form ---- */
+/* ---- the first line ---- */
 
 static void text_head(uint64_t *state, const struct log_facts *facts, struct buf *out)
 {
@@ -94,7 +95,7 @@ static void put_frames(struct buf *out, const struct record_sample *sample, uint
         buf_char(out, '-');
 }
 
-/* Formats are read when they are needed first: a later worker finds them in tracefs again. */
+/* A format is read when it is first needed, and in a later worker again. */
 static void put_raw(struct buf *out, const struct log_facts *facts, const struct log_event *event,
                     const struct record_sample *sample)
 {
@@ -213,7 +214,7 @@ static bool put_value(struct buf *out, const struct fields *fields, enum line_wo
     case WORD_PID:
     case WORD_TID:
         put_pid(out, number);
-        /* 0 means no process in these record types; in others it is an unknown number */
+        /* 0 means no process in these types, and in others a number outside of the namespace */
         return number || (type != RECORD_SWITCH && type != RECORD_COUNT && type != RECORD_ATTACH &&
                           type != RECORD_DETACH);
     case WORD_CPU:
@@ -405,7 +406,7 @@ static void put_line(struct buf *out, const struct record *record)
     }
 }
 
-/* ---- all of them ---- */
+/* ---- the form ---- */
 
 static void text_records(uint64_t *state, const struct log_facts *facts, const void *records,
                          size_t len, struct buf *out)

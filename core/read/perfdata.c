@@ -30,8 +30,8 @@ static inline bool stream_stack(const struct stream *stream, const struct log_ev
     return event->stack && memory_right_covers(&stream->facts->reader, &event->observer);
 }
 
-/* Returns true if the reader may see the tracepoint fields of this event, which can describe other
- * tasks. */
+/* Returns true if the stream has the format of this event, and the reader may see its tracepoint
+ * fields, which can describe other tasks. */
 static inline bool stream_fields(const struct stream *stream, const struct log_event *event,
                                  uint64_t id)
 {
@@ -137,8 +137,7 @@ static bool type_is_plain(const struct log_event *event)
     return event->type < TYPE_BREAKPOINT && event->type != TYPE_TRACEPOINT;
 }
 
-/* Returns true if the event has this mode suffix. perf needs kernel symbols only for kernel events.
- */
+/* Returns true for events of this mode: perf needs kernel symbols only for kernel events. */
 static bool counts_only(const struct log_event *event, const char *mode)
 {
     size_t len = strlen(event->resolved);
@@ -310,7 +309,7 @@ static void add_begin(struct buf *out, const struct record *record, size_t len, 
 static void add_with_parts(struct buf *out, const struct log_event *event, bool raw, bool stack,
                            const struct record_sample *sample)
 {
-    static const uint64_t none = 0, no_raw = 4; /* four bytes, all 0 */
+    static const uint64_t none = 0, no_raw = 4; /* raw: a size of 4 and four bytes of 0 */
     uint64_t n = sample_frames(sample), kernel = 0;
     struct sample_parts parts;
 
@@ -375,8 +374,7 @@ static void add_sample(struct stream *stream, const struct record_sample *sample
     }
 }
 
-/* Appends a record other than a sample. perf aborts at unknown ids, so these become 0 (no event).
- */
+/* Appends a record other than a sample. perf aborts at unknown ids, so these become 0. */
 static void add_fact(struct stream *stream, const struct record *record)
 {
     size_t before_id = record->size - sizeof(uint64_t);

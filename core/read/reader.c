@@ -52,7 +52,7 @@ void log_reader_free(struct log_reader *reader)
     free(reader);
 }
 
-void log_reader_leave(struct log_reader *reader)
+void log_reader_keep_log(struct log_reader *reader)
 {
     if (reader->cursor)
         log_keep_blocks(reader->cursor->log);
@@ -98,8 +98,7 @@ static bool records_come(const struct pmc *pmc)
 
 /* ---- the first line ---- */
 
-/* The times are those of mkdir, before any record. */
-bool log_reader_learn(struct log_reader *reader, const struct pmc *pmc)
+bool log_reader_update_facts(struct log_reader *reader, const struct pmc *pmc)
 {
     const struct class_info *classes = pmc->engine->classes;
     struct log_facts *facts = &reader->facts;
@@ -136,7 +135,7 @@ size_t log_reader_bytes(const struct log_reader *reader)
 /* The reader's position, restored if the reply cannot be delivered. */
 struct reader_position {
     struct log_cursor cursor;
-    uint64_t told_sets;
+    uint64_t form_state;
     bool closed;
 };
 
@@ -153,7 +152,7 @@ static struct reader_position position_of(const struct log_reader *reader)
     return (struct reader_position){
         .cursor =
             reader->cursor ? log_cursor_copy(reader->cursor) : (struct log_cursor){.log = NULL},
-        .told_sets = reader->told_sets,
+        .form_state = reader->form_state,
         .closed = reader->closed,
     };
 }
@@ -162,14 +161,14 @@ static void position_restore(struct log_reader *reader, const struct reader_posi
 {
     if (place->cursor.log)
         log_back(reader->cursor, &place->cursor);
-    reader->told_sets = place->told_sets;
+    reader->form_state = place->form_state;
     reader->closed = place->closed;
 }
 
 /*
  * Adds about max bytes of records to the reply, or one record if max is 1. Returns false and
- * changes nothing if no record is left or the text does not fit. A single first record may be too
- * long.
+ * changes nothing if no record is left, or if the text does not fit and is not the single record of
+ * the reply.
  */
 static bool reply_take(struct reply *reply, size_t max)
 {
@@ -186,13 +185,13 @@ static bool reply_take(struct reply *reply, size_t max)
         reply->failed |= records->failed;
         return false;
     }
-    if (!direct || !form->in_place(&reader->told_sets, &reader->facts, begun, &reply->text)) {
+    if (!direct || !form->in_place(&reader->form_state, &reader->facts, begun, &reply->text)) {
         if (direct)
             buf_add(&reply->records, reply->text.data + begun, reply->text.len - begun);
         if (direct)
             reply->text.len = begun;
         reply->failed |= reply->records.failed;
-        form->records(&reader->told_sets, &reader->facts, reply->records.data, reply->records.len,
+        form->records(&reader->form_state, &reader->facts, reply->records.data, reply->records.len,
                       &reply->text);
     }
     reader->closed = reader->cursor->last_type == RECORD_CLOSE;
@@ -212,7 +211,7 @@ static void reply_run(struct reply *reply)
     bool many = true;
 
     if (!reader->headed)
-        reader->form->head(&reader->told_sets, &reader->facts, &reply->text);
+        reader->form->head(&reader->form_state, &reader->facts, &reply->text);
     reply->failed = reply->text.failed;
     while (reader->cursor && !reply->failed &&
            (!reply->text.len || reply->text.len < reply->room)) {
@@ -298,7 +297,7 @@ static int wait_last_records(struct call *call, struct log_reader *reader)
 /* Updates the reader from the PMC. Returns false on ENOMEM. */
 static bool reader_update(struct call *call, struct log_reader *reader)
 {
-    if (!log_reader_learn(reader, call->pmc) || !reader_follow(reader, call->pmc))
+    if (!log_reader_update_facts(reader, call->pmc) || !reader_follow(reader, call->pmc))
         return false;
     call->open->remembers = log_reader_bytes(reader);
     return true;
@@ -398,9 +397,8 @@ unsigned poll_samples(struct call *call)
 
 /* ---- WRITELOG ---- */
 
-/* Sets the error for a record that is too large for the limit of the log, or for its present ring.
- */
-static int remark_refuse(struct call *call, struct pmc *pmc, size_t size)
+/* Sets the error for a record that is too large for the limit of the log or its present ring. */
+static int user_record_refuse(struct call *call, struct pmc *pmc, size_t size)
 {
     const size_t most = log_record_max(pmc->log);
 
@@ -421,7 +419,7 @@ static int remark_refuse(struct call *call, struct pmc *pmc, size_t size)
                    pmc->name);
 }
 
-static int remark_put(struct call *call, struct pmc *pmc, uint64_t time_ns)
+static int user_record_put(struct call *call, struct pmc *pmc, uint64_t time_ns)
 {
     struct buf record;
     int rc = -ENOMEM;
@@ -442,7 +440,7 @@ static int remark_put(struct call *call, struct pmc *pmc, uint64_t time_ns)
     else if (!record.failed)
         rc = log_put_once(pmc->log, call->engine->request, (const struct record *)record.data);
     if (rc)
-        rc = remark_refuse(call, pmc, sizeof(struct record_note) + call->len);
+        rc = user_record_refuse(call, pmc, sizeof(struct record_note) + call->len);
     else
         pmc_wake(pmc);
     buf_free(&record);
@@ -462,7 +460,7 @@ int store_samples(struct call *call)
         return err_set(&call->err, E31, "%s has no log (log=off): write log=on to config",
                        pmc->name);
     if (!pmc->recording || state_table[pmc->state].settable)
-        return remark_put(call, pmc, call->now_ns);
+        return user_record_put(call, pmc, call->now_ns);
     rc = slow_admit(call);
     if (rc)
         return rc;
@@ -475,7 +473,7 @@ int store_samples(struct call *call)
     recording_unref(recording);
     slow_end(call);
     rc = pmc_released(pmc) ? err_set(&call->err, P26, "%s was released", pmc->name)
-                           : remark_put(call, pmc, drained.until_ns);
+                           : user_record_put(call, pmc, drained.until_ns);
     pmc_unref(pmc);
     return rc;
 }
@@ -485,7 +483,8 @@ int store_samples(struct call *call)
 /* The user that is charged while a text is made. */
 struct folded_payer {
     struct user *user;
-    uint64_t charged, last; /* bytes; the last step may have been refused */
+    uint64_t charged; /* bytes */
+    uint64_t last;    /* bytes of the last step, which may have been refused */
 };
 
 static bool folded_charge(void *arg, uint64_t bytes)

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+struct backend_state;
 struct engine;
 struct pmc;
 
@@ -23,7 +24,6 @@ struct pmc;
  */
 
 /* Facts about the PMC for the first line and for the forms. Filled in under the engine's lock. */
-struct backend_state;
 struct log_facts {
     const char *processor; /* name of the processor */
     char *class;           /* NULL without an event; the reader frees class and event */
@@ -73,7 +73,7 @@ struct log_reader {
     uid_t uid;                 /* user who pays for the PMC */
     struct log_cursor *cursor; /* NULL: the PMC has had no log yet */
     struct log_facts facts;    /* facts about the PMC when the first line was sent */
-    uint64_t told_sets;        /* state of the form */
+    uint64_t form_state;       /* see struct log_form */
     bool headed;               /* the start of the stream was sent */
     bool busy;                 /* a thread converts a batch without the lock */
     bool closed;               /* the last record read was RECORD_CLOSE */
@@ -83,7 +83,7 @@ struct log_reader {
 /* Creates a reader at the start of the log. Returns NULL on ENOMEM. */
 struct log_reader *log_reader_new(struct engine *engine, const struct log_form *form, uint64_t pmc);
 /* Updates the facts about the PMC until the first line is sent. Returns false on ENOMEM. */
-bool log_reader_learn(struct log_reader *reader, const struct pmc *pmc);
+bool log_reader_update_facts(struct log_reader *reader, const struct pmc *pmc);
 size_t log_reader_bytes(const struct log_reader *reader); /* approximate memory use */
 void log_reader_free(struct log_reader *reader);          /* may be NULL; needs no lock */
-void log_reader_leave(struct log_reader *reader);         /* keeps its log for a new worker */
+void log_reader_keep_log(struct log_reader *reader);      /* for a new worker */
