@@ -135,7 +135,7 @@ int show_info_classes(struct call *call)
 }
 
 /* Adds up the statistics of all logs, including released ones. */
-static struct log_stats log_sums(struct ids *pmcs, const struct totals *work)
+static struct log_stats all_log_stats(struct ids *pmcs, const struct totals *work)
 {
     struct log_stats sums = work->released, stats;
     uint64_t id = 0;
@@ -158,7 +158,7 @@ int show_info_stats(struct call *call)
     const bool all = instance_is_root(instance);
     const struct totals *work = all ? &engine->work : &instance->work;
     struct ids *pmcs = all ? &engine->pmcs : &instance->pmcs;
-    const struct log_stats logs = log_sums(pmcs, work);
+    const struct log_stats logs = all_log_stats(pmcs, work);
     struct buf *out = call->out;
 
     /* hwpmc's eight statistics, or the nearest equivalents */
@@ -246,7 +246,7 @@ struct makers {
     VEC(struct maker) of; /* sorted by PMC */
 };
 
-/* Prints the settings. With freq= the kernel chooses the reload count. */
+/* Prints the cells flags and reload, which is "-" with freq=, because the kernel chooses it. */
 static void row_settings(struct buf *out, const struct pmc *pmc)
 {
     static const enum key flags[] = {KEY_DESCENDANTS, KEY_CALLCHAIN, KEY_LOG_CSW, KEY_LOG_EXIT};
@@ -392,7 +392,7 @@ uint64_t bound_classes(const struct call *call)
     return (engine->n_classes + 2u) * (LINE_MAX + UINT64_C(6) * cpus_count(&engine->possible));
 }
 
-/* A line for each unit mask and attribute. */
+/* Enough for a line for each unit mask and attribute. */
 uint64_t bound_event(const struct call *call)
 {
     (void)call;

@@ -82,7 +82,7 @@ static void family(struct buf *out, const char *name, const char *type, const ch
     buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-/* Removes the HELP of a family that has no samples. begin and end: the place of its HELP. */
+/* Removes the HELP and TYPE of a family that has no samples. begin and end: their place. */
 static void family_end(struct buf *out, size_t begin, size_t end)
 {
     if (out->len == end)
@@ -339,7 +339,7 @@ int show_metrics(struct call *call)
 /* ---- upper bound ---- */
 
 #define CELLS_MAX 192  /* numbers in a line */
-#define LINES     6    /* lines of a PMC in metrics.prom in addition to its counts */
+#define LINES     6    /* more than the lines of a PMC in metrics.prom in addition to its counts */
 #define HEADS     4096 /* lines that do not depend on PMCs */
 
 /* metrics.prom has a line for each event, or for each event and CPU, and some for the PMC. Cached,

@@ -30,7 +30,7 @@ static bool never_started(const struct pmc *pmc)
     return pmc->state == PMC_ALLOCATED && !pmc->run.first_start_ns;
 }
 
-/* Returns true if the reader has had lines of the present run. */
+/* Returns true if the reader's sequence belongs to the present run, without a reset since. */
 static bool same_run(const struct pmc *pmc, const struct series_cursor *cursor)
 {
     return is_started(pmc) && cursor->begun && !cursor->ended &&
@@ -179,7 +179,7 @@ static int series_print(struct call *call, struct snapshot *snapshot)
     return CALL_DONE;
 }
 
-/* Returns end of file when nothing comes, after the columns if the reader has had no line yet. */
+/* Returns end of file if no line can come, after the columns if the reader has had no line yet. */
 int stream_series(struct call *call)
 {
     struct pmc *pmc = call->pmc;

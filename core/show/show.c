@@ -59,7 +59,7 @@ int show_error(struct call *call)
     return CALL_DONE;
 }
 
-/* nameless: also prints targets without a number in the reader's PID namespace. */
+/* nameless: also prints targets without a number in the reader's PID namespace, and which wait. */
 static void print_targets(const struct snapshot_item *item, const char *before, bool nameless,
                           struct buf *out)
 {
@@ -485,7 +485,7 @@ uint64_t bound_log(const struct call *call)
     return ONE + WORD * (is_recording ? log_size(pmc->engine, &pmc->settings) : stats.bytes);
 }
 
-/* The length of a stream is not known; less(1) shows no more than this. */
+/* The length of a stream is not known. less(1) shows at most this many bytes. */
 uint64_t bound_series(const struct call *call)
 {
     return state_table[call->pmc->state].settable ? bound_pmc(call) : SERIES_MAX;
