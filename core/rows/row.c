@@ -159,8 +159,7 @@ void rows_release(struct rows *rows, struct claim *claim)
         claim->member[i].got = 0;
 }
 
-/* Returns true if the rows of the claim are within its masks, as many as needed, and not repeated.
- */
+/* Returns true if the claim's rows are within its masks, as many as needed, and not repeated. */
 static bool claim_is_valid(const struct row_class *class, const struct claim *claim)
 {
     uint64_t seen = 0;

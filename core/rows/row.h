@@ -60,8 +60,8 @@ void rows_set_strict(struct rows *rows, bool strict);
 
 /*
  * Chooses rows for every member, or for none on failure. Keeps a pointer to the claim until
- * rows_release(). E19 no row; X08 only disabled slots would fit. `what` names the events in the
- * sentence.
+ * rows_release(). E19 no row; X08 only disabled slots would fit; E32. `what` names the events in
+ * the sentence.
  */
 int rows_reserve(struct rows *rows, struct claim *claim, const char *what, struct err *err);
 void rows_release(struct rows *rows, struct claim *claim); /* ignores a claim with pmc == 0 */
@@ -70,7 +70,7 @@ void rows_release(struct rows *rows, struct claim *claim); /* ignores a claim wi
  * Moves `claim`, and other claims without row= if needed, so that PMCs that cover the same process
  * do not share a row. Called before an attach. conflict(ctx, a, b) returns true if PMCs a and b
  * cover, or will cover, the same process. Changes nothing and returns E05 if the bounded search
- * finds no arrangement.
+ * finds no arrangement, or E32.
  */
 int rows_arrange(struct rows *rows, struct claim *claim,
                  bool (*conflict)(void *ctx, uint64_t a, uint64_t b), void *ctx, struct err *err);
@@ -79,6 +79,7 @@ int rows_arrange(struct rows *rows, struct claim *claim,
  * checked privilege and CPU state. */
 int rows_disable(struct rows *rows, unsigned cpu, unsigned class_index, unsigned row, bool disabled,
                  struct err *err);
+/* Sets the rows that other programs hold on this CPU. */
 void rows_set_foreign(struct rows *rows, unsigned cpu, unsigned class_index, uint64_t mask);
 
 /* Queries for info/rows, info/classes and the journal. */
@@ -91,8 +92,8 @@ enum slot_state rows_slot(const struct rows *rows, unsigned cpu, unsigned class_
 unsigned rows_users(const struct rows *rows, unsigned cpu, unsigned class_index, unsigned row,
                     uint64_t *oldest);
 /*
- * A slot as an instance sees it. The root (0) sees all PMCs. An instance sees a row that others
- * hold as free, or as foreign if a system PMC holds it.
+ * A slot as an instance sees it. The root (0) sees all PMCs. An instance sees a THREAD row of
+ * others as FREE, and a slot that a system PMC of others holds as foreign.
  */
 struct slot_view {
     enum disposition disposition;
@@ -102,8 +103,10 @@ struct slot_view {
 };
 void rows_view(const struct rows *rows, uint64_t instance, unsigned cpu, unsigned class_index,
                unsigned row, struct slot_view *view);
+/* Returns true if a PMC uses a slot that other programs hold. */
 bool rows_overcommitted(const struct rows *rows, unsigned class_index);
-/* While a state is loaded: books exactly claim->member[].got. Returns false if a row is taken. */
+/* While a state is loaded: books exactly claim->member[].got. Returns false if a row is invalid,
+ * taken or disabled, or on ENOMEM. */
 bool rows_retake(struct rows *rows, struct claim *claim);
 const char *disposition_name(enum disposition d); /* "FREE" "THREAD" "STANDALONE" */
 const char *slot_name(enum slot_state s);         /* "enabled" "disabled" "foreign" */

@@ -100,7 +100,7 @@ static unsigned claim_wants(const struct claim *claim, uint64_t allowed,
 }
 
 /* Copies the matched rows to the members. */
-static void claim_give(struct claim *claim, const struct want *wants)
+static void claim_set_rows(struct claim *claim, const struct want *wants)
 {
     unsigned n = 0;
 
@@ -191,14 +191,13 @@ static bool claim_choose(const struct rows *rows, struct claim *claim, uint64_t 
     if (n != claim_needed(claim) ||
         match_rows(wants, n, order, rows_order(rows, claim, allowed, order)) != n)
         return false;
-    claim_give(claim, wants);
+    claim_set_rows(claim, wants);
     return true;
 }
 
 /* ---- refusals ---- */
 
-/* Prints "taken on cpu3" for the first CPU on which the slot is closed. Returns false if none is.
- */
+/* Prints "taken on cpu3" for the first CPU with a closed slot. Returns false if there is none. */
 static bool slot_reason(const struct rows *rows, const struct row_class *class, unsigned row,
                         const struct cpus *cpus, struct buf *out)
 {
@@ -416,8 +415,7 @@ static bool search_conflict(struct search *s, unsigned a, unsigned b)
     return *known == YES;
 }
 
-/* Finds the rows that claim `a` may not take (blocked) or where it displaces another claim (busy).
- */
+/* Finds the rows that claim `a` may not take (blocked) or that displace another claim (busy). */
 static void search_rows(struct search *s, unsigned a, uint64_t *blocked, uint64_t *busy)
 {
     const uint64_t fits = claim_fits(s->class->claims.items[a]) & s->allowed;
@@ -459,7 +457,7 @@ static bool choice_settle(struct search *s, struct choice *choice)
     const uint64_t fits = claim_fits(claim);
     bool done;
 
-    claim_give(claim, choice->wants);
+    claim_set_rows(claim, choice->wants);
     for (unsigned b = 0; b < s->class->claims.n; b++) {
         if (s->nodes[b].state != AT_REST || (claim_rows(s->class->claims.items[b]) & fits) == 0 ||
             (claim_rows(s->class->claims.items[b]) & claim_rows(claim)) == 0 ||

@@ -61,9 +61,8 @@ uint64_t class_closed_rows(const struct row_class *class); /* rows < 0 */
 uint64_t claim_rows(const struct claim *claim);
 uint64_t claim_fits(const struct claim *claim);
 unsigned claim_needed(const struct claim *claim);
-/* Book or unbook the rows of the claim. The caller calls foreign_settle() after that. */
+/* Book or unbook the rows of the claim. Then call foreign_settle(), unless no row is probed. */
 void claim_book(struct rows *rows, const struct claim *claim);
 void claim_unbook(struct rows *rows, const struct claim *claim);
-/* Books exactly the probed slots that are neither taken nor on a THREAD row. Call after any change.
- */
+/* Books exactly the probed slots that are neither taken nor on a THREAD row. */
 void foreign_settle(struct rows *rows, struct row_class *class);
