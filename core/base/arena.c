@@ -27,9 +27,8 @@ enum {
 
 /* A block's number is its offset in units of the smallest size; 0: none. */
 struct tables {
-    uint32_t next[BLOCKS]; /* next block in the list of free blocks */
-    uint8_t
-        free[WHOLE / PAGE]; /* free units of pages with blocks smaller than a page, one bit each */
+    uint32_t next[BLOCKS];      /* next block in the list of free blocks */
+    uint8_t free[WHOLE / PAGE]; /* free units of a page with smaller blocks, one bit each */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* a leaf */
@@ -48,7 +47,7 @@ static void *map_sparse(int file, uint64_t bytes)
     return map == MAP_FAILED ? NULL : map;
 }
 
-/* Blocks of an earlier process that are kept; all of its blocks are below `old`. */
+/* Blocks of an earlier process that are kept. All of its blocks are below `old`, or `old` is 0. */
 struct span {
     uint64_t begin, end;
 };
@@ -96,7 +95,7 @@ static unsigned bits_of(size_t bytes)
     return bits;
 }
 
-/* Returns the bits of a block that is smaller than a page. */
+/* Returns the bits in tables.free of a block that is smaller than a page. */
 static uint8_t units_of(uint64_t block, unsigned bits)
 {
     const unsigned n = 1U << (bits - LEAST_BITS), first = block % PAGE >> LEAST_BITS;

@@ -44,7 +44,7 @@ static inline void buf_advance(struct buf *buf, const char *end)
     buf->len = len;
 }
 
-/* In the header, so that a text of a known length is a store. */
+/* Inline, so that the compiler copies a text of a known length without a call. */
 static inline void buf_add(struct buf *buf, const void *data, size_t len)
 {
     char *to = len ? buf_reserve(buf, len) : NULL;

@@ -23,8 +23,7 @@ const struct err_row err_table[ERR_COUNT] = {
 #undef X
 };
 
-/* Copies raw to text with escapes. A text that does not fit is cut between characters and gets CUT.
- */
+/* Copies raw to text with escapes. A longer text is cut between characters and gets CUT. */
 static void text_copy(char *text, size_t size, const char *raw, size_t len)
 {
     size_t n = 0, last = 0; /* last: length of the longest prefix that fits with CUT */

@@ -248,7 +248,8 @@ void journal_start_snapshot(struct journal *journal)
     journal->end = 0;
 }
 
-/* Copies the last records, unpublished ones included. On ENOMEM stays in the present half. */
+/* Copies the last records, unpublished ones included. Returns false, and stays in the present half,
+ * on ENOMEM or if it has switched since the last publication. */
 static bool half_switch(struct journal *journal)
 {
     const struct journal before = *journal;

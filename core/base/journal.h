@@ -39,7 +39,7 @@ bool journal_clear(int fd); /* empties a journal that no process uses */
 int journal_fd(const struct journal *journal);
 void journal_free(struct journal *journal); /* NULL allowed */
 
-/* Puts a record. Returns false, and puts nothing, if the journal is full. */
+/* Puts a record. Returns false, and puts nothing, if the journal is full or on ENOMEM. */
 bool journal_put(struct journal *journal, uint32_t kind, uint64_t id, const char *text, size_t len);
 bool journal_drop(struct journal *journal, uint32_t kind, uint64_t id);
 /* Notes that this many bytes of records are obsolete, so that the halves switch sooner. */

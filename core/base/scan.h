@@ -26,8 +26,7 @@ struct scan {
     const char *end;
 };
 
-/* For a word in a sentence: err_set(err, P02, "\"" WORD_FMT "\" …", WORD_ARG(word)). At most four.
- */
+/* For up to four words in a sentence: err_set(err, P02, "\"" WORD_FMT "\" …", WORD_ARG(word)). */
 #define WORD_FMT    "%s"
 #define WORD_ARG(w) word_shown(w)
 
@@ -60,7 +59,7 @@ const char *word_shown(struct word word);
 const char *text_shown(const char *text);
 /* Returns a NUL-terminated copy (free it), or NULL on ENOMEM. */
 char *word_dup(struct word word);
-/* Reverses buf_word() in place: \040 becomes a blank. */
+/* Reverses buf_word() in place: \040 becomes a blank. \000 and incomplete escapes stay. */
 void text_unescape(char *text);
 
 /*
