@@ -84,7 +84,7 @@ static int check_applicable(struct change *change)
     const struct settings *settings = &change->desired.settings;
     const struct mode_row *mode = &mode_table[settings->mode];
     const bool processes =
-        !mode->system && (pmc_live_links(change->pmc) || change_attaches(change));
+        !mode->system && (pmc_links_left(change->pmc) || change_attaches(change));
 
     for (unsigned key = 0; key < KEYS; key++) {
         bool misplaced = (key_table[key].place == PLACE_SAMPLING && !mode->sampling) ||
@@ -156,7 +156,7 @@ static bool implies_scope(const struct desired *desired, bool system)
 static int check_mode(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
-    const bool attached = pmc_live_links(pmc) > 0, was_system = mode_table[pmc->effective].system;
+    const bool attached = pmc_links_left(pmc) > 0, was_system = mode_table[pmc->effective].system;
     struct desired *desired = &change->desired;
     struct settings *settings = &desired->settings;
 
@@ -211,7 +211,7 @@ int check_target_scope(struct change *change)
         return 0; /* config is checked in the order of check_command() */
     if (settings->given & KEY_BIT(KEY_MODE))
         return refuse_scope(change, &mode_table[settings->mode]);
-    return pmc_live_links(pmc) ? refuse_scope(change, &mode_table[pmc->effective]) : 0;
+    return pmc_links_left(pmc) ? refuse_scope(change, &mode_table[pmc->effective]) : 0;
 }
 
 static int check_scope(struct change *change)
@@ -267,7 +267,7 @@ int check_system(struct change *change)
     const struct asker *asker = &change->asker;
     const enum mode mode = change->desired.settings.mode;
     const bool samples = mode == SYSTEM_SAMPLING;
-    bool opens = change_attaches(change) || (change->diff.reopen && pmc_live_links(change->pmc));
+    bool opens = change_attaches(change) || (change->diff.reopen && pmc_links_left(change->pmc));
 
     if (!opens || !mode_table[mode].system || (samples ? asker->superuser : asker->may_system))
         return 0;
@@ -380,7 +380,7 @@ static int check_start(struct change *change)
     struct difference *diff = &change->diff;
     bool runs = !state_table[pmc->state].settable && pmc->state != PMC_LOST;
 
-    if (pmc_live_links(pmc) == 0 && change->desired.targets.n == 0) {
+    if (pmc_links_left(pmc) == 0 && change->desired.targets.n == 0) {
         if (pmc->attached.any)
             return err_set(
                 &change->err, E43,

@@ -195,7 +195,7 @@ static void find_sampling(struct change *change)
     struct sampling *sampling = &change->log.sampling;
     uint64_t chain = settings->word[KEY_CALLCHAIN],
              most = tunable_u64(&change->engine->tunables, TUNABLE_CALLCHAINDEPTH);
-    bool opens = change->desired.new_set || change->diff.reopen || !pmc_live_links(change->pmc);
+    bool opens = change->desired.new_set || change->diff.reopen || !pmc_links_left(change->pmc);
 
     *sampling = change->pmc->sampling;
     if (change->cause != CAUSE_COMMAND || !opens)
@@ -367,7 +367,7 @@ static int check_log_kept(struct change *change)
 int plan_log(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
-    const bool alone = change->diff.reopen || !pmc_live_links(pmc);
+    const bool alone = change->diff.reopen || !pmc_links_left(pmc);
     int rc;
 
     change->log.recorded = recorded_for(change->desired.settings.mode, &change->desired.settings);
@@ -388,7 +388,7 @@ int plan_log(struct change *change)
     if (rc)
         return rc;
     if (change->log.recorded && (change->diff.n_opens || change->diff.start) &&
-        !pmc_keeps_log(change->pmc))
+        !pmc_ensure_log(change->pmc))
         return err_nomem(&change->err);
     if (change->log.creates && !(change->log.counted_before = calloc(SET_MAX, sizeof(uint64_t))))
         return err_nomem(&change->err);

@@ -243,7 +243,7 @@ static void settle_guards(struct change *change)
         change->engine->fds_used += before == NULL;
         proc->guard = move->guard;
         proc->guard_fd = change->engine->backend->guard_fd(move->guard);
-        proc->left = false;
+        proc->lost_events = false;
         move->guard = before;
     }
 }
@@ -498,14 +498,14 @@ static bool all_wait(const struct pmc *pmc)
 
     for (unsigned i = 0; i < pmc->links->n; i++)
         waits += link_waits(pmc->links->link[i]);
-    return waits > 0 && waits == pmc_live_links(pmc);
+    return waits > 0 && waits == pmc_links_left(pmc);
 }
 
 static enum pmc_state state_after(const struct change *change)
 {
     const struct pmc *pmc = change->pmc;
     const struct difference *diff = &change->diff;
-    bool live = pmc_live_links(pmc) > 0;
+    bool live = pmc_links_left(pmc) > 0;
 
     if (!pmc->set)
         return PMC_NEW;
@@ -654,7 +654,7 @@ void change_swap(struct change *change)
     record_swap(change);
     if (!idle)
         swap_state(change, after, starts);
-    pmc_follow(pmc);
+    pmc_update_drain_list(pmc);
     record_notes_after(change, starts);
     retire_links(change);
 }

@@ -145,9 +145,9 @@ void engine_settle(struct engine *engine)
         engine_touch(engine, JOURNAL_INSTANCE, id);
     id = 0;
     for (struct proc *proc; (proc = ids_next(&engine->procs, id, &id));) {
-        if (proc->left || !proc_lost_events(proc))
+        if (proc->lost_events || !proc_lost_events(proc))
             continue;
-        proc->left = true; /* a later worker has another exec guard */
+        proc->lost_events = true; /* a later worker has another exec guard */
         engine_touch(engine, JOURNAL_PROCESS, id);
     }
 }

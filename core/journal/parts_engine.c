@@ -153,7 +153,7 @@ static bool process_end(struct loading *load, bool fine)
 static const struct field process_fields[] = {
     FLAG(struct proc, dead),
     FLAG(struct proc, guarded),
-    FLAG(struct proc, left),
+    NAMED("left", struct proc, lost_events, 2),
     FIELD(struct proc, guard_fd),
     OTHER(held),
 };

@@ -224,7 +224,7 @@ static bool buffers_io(struct io *io, void *object)
         recording_adopt(&plan, pmc->run.first_start_ns > 0, io->text, &recording) != 0)
         return false;
     pmc_set_recording(pmc, recording);
-    pmc_follow(pmc);
+    pmc_update_drain_list(pmc);
     return true;
 }
 
@@ -233,7 +233,7 @@ static void *recording_begin(struct loading *load)
     struct pmc *pmc = load->sealed ? load->pmc : NULL;
 
     if (!pmc || pmc->recorded.before || !pmc->recorded.kinds ||
-        !load->engine->backend->recorder_new || !pmc_keeps_log(pmc))
+        !load->engine->backend->recorder_new || !pmc_ensure_log(pmc))
         return NULL;
     pmc->recorded.before = calloc(SET_MAX, sizeof *pmc->recorded.before);
     return pmc->recorded.before ? pmc : NULL;

@@ -14,7 +14,7 @@ enum {
     COST_SLOW = 100,     /* system calls; more are a slow part */
     COST_NAME = 4,       /* system calls to read the name of a process */
     PASSES_MAX = 8,      /* then a count that changes each time is left out */
-    SNAPSHOT_ROOM = 1024 /* bytes within the struct, enough for one PMC with few links */
+    SNAPSHOT_ROOM = 1024 /* bytes on the stack, enough for one PMC with few links */
 };
 
 bool tally_partial(const struct tally *tally)
@@ -143,12 +143,12 @@ static void item_read(const struct snapshot *snapshot, struct snapshot_item *ite
     item->done = true;
 }
 
-/* Adds up the readings. Needs the lock, because bases change under it. */
+/* Adds up the readings, and updates the states armed, running and lost. Needs the lock. */
 static void item_sum(struct snapshot_item *item)
 {
     struct pmc *pmc = item->pmc;
     unsigned n = set_values(pmc->engine, item->set), live = 0, off = 0;
-    bool ran = false; /* the counters have run, without earlier ones */
+    bool ran = false; /* a present counter was enabled */
 
     item->partial = pmc_missed(pmc);
     for (unsigned i = 0; i < item->links->n; i++) {

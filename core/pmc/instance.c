@@ -1,5 +1,6 @@
 /*
- * PMCs of one instance by name (a sorted vector), and each user's last sentence.
+ * Instances: creation and removal, their limits, their PMCs by name (a sorted vector), and the last
+ * error of each user.
  */
 #include "core/pmc/pmc.h"
 

@@ -65,7 +65,7 @@ bool metric_is(struct word word)
 }
 
 /* Finds the metric, and the text after its name. Returns NULL if there is none. */
-static const struct metric *metric_find(struct word word, struct word *name, struct word *behind)
+static const struct metric *metric_find(struct word word, struct word *name, struct word *suffix)
 {
     size_t len = 0;
 
@@ -73,7 +73,7 @@ static const struct metric *metric_find(struct word word, struct word *name, str
     while (len < word.len && word.p[len] != ':' && word.p[len] != ',')
         len++;
     *name = (struct word){word.p, len};
-    *behind = (struct word){word.p + len, word.len - len};
+    *suffix = (struct word){word.p + len, word.len - len};
     for (unsigned i = 0; metric_at(i); i++)
         if (word_alike(*name, table[i].name, true))
             return &table[i];
@@ -94,8 +94,8 @@ static int metric_unknown(struct word name, struct err *err)
 int metric_events(struct word word, int (*add)(void *arg, const char *name, struct err *err),
                   void *arg, struct err *err)
 {
-    struct word name, behind;
-    const struct metric *metric = metric_find(word, &name, &behind);
+    struct word name, suffix;
+    const struct metric *metric = metric_find(word, &name, &suffix);
     int rc = 0;
 
     if (!metric)
@@ -106,11 +106,11 @@ int metric_events(struct word word, int (*add)(void *arg, const char *name, stru
 
         if (is_time(operand))
             continue;
-        if (behind.len >= NAME_BYTES || (behind.len && strchr(operand, ':')))
+        if (suffix.len >= NAME_BYTES || (suffix.len && strchr(operand, ':')))
             return err_set(err, CS03,
                            "\"" WORD_FMT "\": remove it, because nothing may follow metric/%s",
-                           WORD_ARG(behind), metric->name);
-        snprintf(text, sizeof text, "%s%.*s", operand, (int)behind.len, behind.p);
+                           WORD_ARG(suffix), metric->name);
+        snprintf(text, sizeof text, "%s%.*s", operand, (int)suffix.len, suffix.p);
         rc = add(arg, text, err);
     }
     return rc;
@@ -160,7 +160,7 @@ static double value_of(const struct metric_reading *reading, const struct plan_e
     return found ? (double)reading->value[found - reading->events] : (double)reading->elapsed_ns;
 }
 
-/* The values of a metric in one mode. */
+/* The value of a metric in one mode. */
 struct result {
     bool known; /* false: the divisor is 0 */
     double value;
@@ -189,10 +189,10 @@ void metric_print(bool known, double value, struct buf *out)
         buf_char(out, '-');
 }
 
-static void print_line(const char *name, const char *behind, const struct result *result,
+static void print_line(const char *name, const char *suffix, const struct result *result,
                        const char *unit, bool partial, struct buf *out)
 {
-    buf_printf(out, "%s%s ", name, behind);
+    buf_printf(out, "%s%s ", name, suffix);
     metric_print(result->known, result->value, out);
     buf_printf(out, " %s%s\n", unit, partial ? " partial" : "");
 }
@@ -210,14 +210,14 @@ static void rate(const struct metric_reading *reading, unsigned i, const char *p
     const struct event *event = reading->events[i].event;
     const bool of_cpu = per[0] == 'c';
     struct result result = {.known = ns > 0};
-    char behind[8], unit[sizeof event->unit + 8];
+    char suffix[8], unit[sizeof event->unit + 8];
 
     if (result.known)
         result.value = (double)reading->value[i] * event->scale * 1e9 / ns;
-    snprintf(behind, sizeof behind, "/%s", per);
+    snprintf(suffix, sizeof suffix, "/%s", per);
     snprintf(unit, sizeof unit, "%s/%s", event->unit[0] ? event->unit : "1",
              of_cpu ? "CPU-s" : "s");
-    print_line(event->written, behind, &result, unit, partial, out);
+    print_line(event->written, suffix, &result, unit, partial, out);
 }
 
 void metrics_print(const struct metric_reading *reading, bool partial, struct buf *out)
@@ -249,14 +249,14 @@ void metrics_print(const struct metric_reading *reading, bool partial, struct bu
 
 bool metric_value(struct word word, const struct metric_reading *reading, double *value)
 {
-    struct word name, behind;
-    const struct metric *metric = metric_find(word, &name, &behind);
+    struct word name, suffix;
+    const struct metric *metric = metric_find(word, &name, &suffix);
     struct result result = {.known = false};
 
     for (unsigned m = 0; metric && m < 3; m++) {
         const struct word mode = {modes[m], strlen(modes[m])};
         bool asked =
-            behind.len == 0 || (behind.len == mode.len && memcmp(behind.p, mode.p, mode.len) == 0);
+            suffix.len == 0 || (suffix.len == mode.len && memcmp(suffix.p, mode.p, mode.len) == 0);
 
         if (asked && compute(metric, reading, modes[m], &result))
             break;

@@ -50,8 +50,8 @@ void metric_print(bool known, double value, struct buf *out);
 /* Lists metrics for events/metric, if this host can count their events. */
 void metrics_list(const struct backend *backend, struct backend_state *state, struct catalog *out);
 /*
- * Lists all of events/: the backend's events and the metrics. Returns 0 or a negative errno with a
- * sentence (err may be NULL).
+ * Lists all of events/: the backend's events and the metrics. Returns 0, a negative errno with a
+ * sentence, or -ENOMEM without one (err may be NULL).
  */
 int events_list_all(const struct backend *backend, struct backend_state *state, struct catalog *out,
                     struct err *err);

@@ -1,5 +1,5 @@
 /*
- * Creation and release of PMCs, their sets of events, and access to their counts.
+ * Creation and release of PMCs, their charges, sets of events, and the right to read counts.
  */
 #include "core/pmc/pmc.h"
 
@@ -9,8 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Links of exited targets have no descriptor but use memory, which is charged. */
-#define LINKS_FREE  16
+#define LINKS_FREE  16  /* links without charge; also exited targets have links */
 #define LINK_BYTES  640 /* memory of a link and its record */
 #define VALUE_BYTES 48  /* memory of its counts per value (set_values()) */
 
@@ -92,14 +91,14 @@ void pmc_unref(struct pmc *pmc)
     if (!pmc || --pmc->refs > 0)
         return;
     assert(!pmc->instance && !pmc->claim && !pmc->owner);
-    if (pmc->links) { /* NULL for a PMC that was never on the tree */
+    if (pmc->links) { /* of a PMC that was never on the tree */
         assert(pmc->links->n == 0);
         free(pmc->links);
     }
     assert(!pmc->recording && !pmc->drain.entry.le_prev);
     struct log_stats stats;
     pmc_log_stats(pmc, &stats);
-    log_add(&pmc->engine->work.released, &stats);
+    log_stats_add(&pmc->engine->work.released, &stats);
     log_unref(pmc->log);
     log_sets_unref(pmc->sets);
     if (pmc->user)
@@ -200,7 +199,7 @@ void pmc_remove_from_tree(struct pmc *pmc)
 
     pmc_touch(pmc);
     pmc_log_stats(pmc, &stats);
-    log_add(&pmc->instance->work.released, &stats);
+    log_stats_add(&pmc->instance->work.released, &stats);
     instance_remove(pmc->instance, pmc);
     ids_remove(&pmc->instance->pmcs, pmc->id);
     ids_remove(&pmc->engine->pmcs, pmc->id);
@@ -208,7 +207,7 @@ void pmc_remove_from_tree(struct pmc *pmc)
     pmc->poll.pollers = 0;
     pmc->instance = NULL;
     atomic_store(&pmc->taken_off, true);
-    pmc_follow(pmc);
+    pmc_update_drain_list(pmc);
     user_add(pmc->user, USED_PMCS, -1);
     pmc_wake(pmc);
 }
@@ -254,11 +253,11 @@ void pmc_set_state(struct pmc *pmc, enum pmc_state state)
     if (pmc->state == state)
         return;
     pmc->state = state;
-    pmc_follow(pmc);
+    pmc_update_drain_list(pmc);
     pmc_changed(pmc);
 }
 
-unsigned pmc_live_links(const struct pmc *pmc)
+unsigned pmc_links_left(const struct pmc *pmc)
 {
     unsigned n = 0;
 

@@ -57,7 +57,7 @@ struct instance {
     mode_t mode;               /* with the sticky bit */
     uint64_t changed_ns;       /* CLOCK_REALTIME */
     uint64_t limit[LIMITS];    /* 0: no limit, for numbers */
-    struct user *share;        /* account of the instance as a whole; NULL: the root instance */
+    struct user *share;        /* account of all users of the instance; NULL: the root instance */
     struct proc *holder;       /* process with which it ends (a reference), or NULL */
     LIST_ENTRY(instance) held; /* on holder->held */
     struct totals work;
@@ -174,7 +174,7 @@ struct pmc {
     gid_t gid;
     mode_t mode;
     pid_t maker;                     /* PID of the creator in the daemon's namespace; 0: unknown */
-    unsigned refs;                   /* held by running calls and the id table */
+    unsigned refs;                   /* held by the tree, queued work, running changes and reads */
     uint64_t maker_key;              /* key of the creator; differs if the PID was reused */
     uint64_t created_ns, changed_ns; /* CLOCK_REALTIME */
     uint64_t made_ns;                /* CLOCK_MONOTONIC of mkdir */
@@ -198,7 +198,7 @@ struct pmc {
     } run;
     struct settings settings;
     enum pmc_state state;
-    enum mode effective;   /* mode in use: settings.mode unless a command implies another */
+    enum mode effective;   /* mode in use: settings.mode of the last change */
     bool kernel;           /* count kernel mode, for events without a modifier */
     struct {               /* since the event was set */
         bool any;          /* was attached */
@@ -219,7 +219,7 @@ struct pmc {
     struct set *set;     /* NULL: new */
     char *metrics;       /* words "metric/…" of `event`, or NULL */
     uint64_t began;      /* number of commands that started a set */
-    struct links *links; /* never NULL */
+    struct links *links; /* NULL once everything is released */
     struct tally *base;  /* initial values plus counts of removed links */
     struct claim *claim; /* NULL: no rows */
     char *error;         /* line of the last failed command, or NULL */
@@ -248,9 +248,9 @@ struct pmc {
     struct {                     /* of `recording` */
         uint8_t kinds;           /* mask of enum recorded */
         bool kernel;             /* kernel samples are visible */
-        unsigned fds;            /* its descriptors and locked memory */
-        uint64_t bytes;
-        uint64_t *before; /* totals when it started: SET_MAX values, or NULL */
+        unsigned fds;            /* charged descriptors */
+        uint64_t bytes;          /* charged locked memory */
+        uint64_t *before;        /* totals when it started: SET_MAX values, or NULL */
     } recorded;
     struct {
         bool running;
@@ -293,22 +293,22 @@ static inline unsigned pmc_values(const struct pmc *pmc)
     return set_values(pmc->engine, pmc->set);
 }
 
-/* Puts a new PMC on the tree and charges the user. Returns false on ENOMEM; then call pmc_drop().
+/* Adds a new PMC to the tree and charges the user. Returns false on ENOMEM; then call pmc_drop().
  */
 bool pmc_add_to_tree(struct pmc *pmc, uint64_t id, uid_t uid, uid_t payer);
 void pmc_drop(struct pmc *pmc); /* frees a PMC that is not on the tree */
 /* Charges another user from now on. Returns false on ENOMEM without a change. */
 bool pmc_charge(struct pmc *pmc, uid_t uid, uid_t payer);
-/* Adds n opened (or, if negative, closed) descriptors of the PMC; of one of its links. */
+/* Charge n descriptors of the PMC (negative: closed ones); those of a link (held false: closed). */
 void pmc_charge_fds(struct pmc *pmc, long n);
 void pmc_charge_link_fds(struct pmc *pmc, const struct link *link, bool held);
-/* Returns the bytes of this number of links of n values; charges the present links. */
+/* Returns the memory to charge for this number of links with n values each. */
 uint64_t links_bytes(unsigned links, unsigned n);
-void pmc_charge_links(struct pmc *pmc);
+void pmc_charge_links(struct pmc *pmc); /* for the present links, instead of the earlier charge */
 
 /* Removes the PMC from the tree. The name is free at once; change_release() frees the rest. */
 void pmc_remove_from_tree(struct pmc *pmc);
-/* Removes a PMC on behalf of pmcfs: also notifies the kernel and queues the release. */
+/* Removes a PMC without an rmdir: also notifies the kernel and queues the release. */
 void pmc_vanish(struct pmc *pmc);
 static inline struct work *pmc_work(struct pmc *pmc, enum work_kind kind)
 {
@@ -331,7 +331,7 @@ static inline void pmc_wake(struct pmc *pmc)
 /* Notes a change of state or targets and wakes waiters. */
 void pmc_changed(struct pmc *pmc);
 void pmc_set_state(struct pmc *pmc, enum pmc_state state);
-unsigned pmc_live_links(const struct pmc *pmc);
+unsigned pmc_links_left(const struct pmc *pmc); /* number of links that have not ended */
 uint64_t pmc_elapsed_ns(const struct pmc *pmc,
                         uint64_t now_ns); /* time while started, in all runs */
 /* Returns the modes of an event: its modifiers override user= and kernel=. */
@@ -363,10 +363,10 @@ struct plan link_plan(struct link *link, const struct opening *opening);
 /* ---- the log ---- */
 
 bool pmc_has_log(const struct pmc *pmc); /* has records */
-bool pmc_keeps_log(struct pmc *pmc);     /* creates the log; false on ENOMEM */
-/* Adds records if the PMC has a log setting; time 0 means now. Drops them on ENOMEM. */
+bool pmc_ensure_log(struct pmc *pmc);    /* creates the log if missing; false on ENOMEM */
+/* Adds records if the setting log is on. Drops them on ENOMEM. */
 void pmc_log_records(struct pmc *pmc, const struct buf *records);
-void pmc_note(struct pmc *pmc, struct note note);
+void pmc_note(struct pmc *pmc, struct note note); /* adds one record; time 0 means now */
 /* Sets the recording and charges its descriptors and memory. Returns the old one, which the caller
  * frees without the lock. */
 struct recording *pmc_set_recording(struct pmc *pmc, struct recording *recording);
@@ -374,21 +374,20 @@ void pmc_charge_recording(struct pmc *pmc); /* counts descriptors again after a 
 /* Returns the plan of a recording of n events. The caller sets kernel, view, bytes and limits. */
 struct recording_plan pmc_recording_plan(const struct pmc *pmc, unsigned n, unsigned recorded);
 /* Adds the PMC to, or removes it from, the list of periodic drains. */
-void pmc_follow(struct pmc *pmc);
+void pmc_update_drain_list(struct pmc *pmc);
 void pmc_log_stats(const struct pmc *pmc, struct log_stats *out); /* zeroes without a log */
 /* Losses only; records and bytes may be missing. Cheap. */
 void pmc_log_losses(const struct pmc *pmc, struct log_stats *out);
-/*
- * Since the last reset: was sampling throttled (the kernel's times continue, counts do not)? Were
- * counts missed, by throttling or by a detached target? And: reset both.
+/* Returns true if sampling was throttled since pmc_clear_missed(): times continue, counts do not.
  */
 bool pmc_paused(const struct pmc *pmc);
+/* Returns true if counts were missed since then: by throttling, or of a detached target. */
 bool pmc_missed(const struct pmc *pmc);
 void pmc_clear_missed(struct pmc *pmc);
-void log_add(struct log_stats *to, const struct log_stats *from);
+void log_stats_add(struct log_stats *to, const struct log_stats *from);
 
 void pmc_change_later(struct pmc *pmc, uint64_t now_ns); /* WORK_CHANGE, after a pause */
-/* Returns true if the kernel removed the events of a living process. One system call. */
+/* Returns true if the kernel removed the events of a living process. At most one system call. */
 bool link_dropped(const struct pmc *pmc, const struct link *link);
 /* Returns true if a CPU changed so that the counter must be closed or opened again. */
 bool link_moved(const struct pmc *pmc, const struct link *link);
@@ -404,7 +403,7 @@ bool link_target_alive(void *arg);
 
 /* Sets the line of `error`: "ERRNO ID FILE: sentence"; NULL: the last command succeeded. */
 void pmc_set_error(struct pmc *pmc, const char *line);
-/* lifetime=owner: takes over the caller's reference, and drops it. */
+/* lifetime=owner. pmc_set_owner() takes over the caller's reference, pmc_clear_owner() drops it. */
 void pmc_set_owner(struct pmc *pmc, struct proc *proc);
 void pmc_clear_owner(struct pmc *pmc, struct work_queue *unused);
 int name_check(const char *name, struct err *err); /* P22, P24 */

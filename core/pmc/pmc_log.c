@@ -122,7 +122,7 @@ bool pmc_has_log(const struct pmc *pmc)
     return pmc->log || pmc->notes;
 }
 
-bool pmc_keeps_log(struct pmc *pmc)
+bool pmc_ensure_log(struct pmc *pmc)
 {
     if (pmc->log)
         return true;
@@ -140,7 +140,7 @@ void pmc_log_records(struct pmc *pmc, const struct buf *records)
 {
     if (!pmc->settings.word[KEY_LOG] || !records->len || records->failed)
         return;
-    if (!notes_add(pmc, records) && pmc_keeps_log(pmc))
+    if (!notes_add(pmc, records) && pmc_ensure_log(pmc))
         log_put_all_once(pmc->log, pmc->engine->request, NULL, records->data, records->len);
 }
 
@@ -186,7 +186,7 @@ struct recording *pmc_set_recording(struct pmc *pmc, struct recording *recording
     return before;
 }
 
-void pmc_follow(struct pmc *pmc)
+void pmc_update_drain_list(struct pmc *pmc)
 {
     struct engine *engine = pmc->engine;
     bool follows = pmc->recording && !pmc_released(pmc) && !state_table[pmc->state].settable;
@@ -249,7 +249,7 @@ void pmc_clear_missed(struct pmc *pmc)
     pmc->throttled = pmc_throttled(pmc);
 }
 
-void log_add(struct log_stats *to, const struct log_stats *from)
+void log_stats_add(struct log_stats *to, const struct log_stats *from)
 {
     to->records += from->records;
     to->lost += from->lost;

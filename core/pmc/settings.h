@@ -118,7 +118,7 @@ extern const struct key_row key_table[KEYS];
 
 struct settings {
     uint32_t given;     /* bit per key: written, not a default */
-    enum mode mode;     /* valid if given */
+    enum mode mode;     /* if not given, change_check.c chooses it */
     uint8_t word[KEYS]; /* on/off (1/0) and words (index) of the plain keys */
     unsigned n_counts;  /* number of initial values; the rest is 0 */
     uint64_t *counts;   /* owned */

@@ -385,7 +385,7 @@ bool proc_lost_events(const struct proc *proc)
 {
     const struct engine *engine = proc->engine;
 
-    return proc->left || (proc->guard && engine->backend->guard_fired(proc->guard));
+    return proc->lost_events || (proc->guard && engine->backend->guard_fired(proc->guard));
 }
 
 void proc_ref(struct proc *proc)
@@ -446,7 +446,7 @@ bool link_target_alive(void *arg)
     return !link->proc || host->process_alive(link->proc->process);
 }
 
-/* Not checked for threads, because that needs /proc. */
+/* A thread may have exited: that is not checked here, because it needs /proc. */
 bool link_dropped(const struct pmc *pmc, const struct link *link)
 {
     return link->loss && link->state != LINK_ENDED && link->proc && !link->proc->dead &&

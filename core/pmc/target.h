@@ -53,7 +53,7 @@ struct proc {
     struct guard *guard; /* exec guard, or NULL */
     int guard_fd;        /* descriptor of the guard for a later worker; 0: none */
     bool guarded;        /* the exec guard is open and has not fired, or a change is opening it */
-    bool left;           /* the last guard has fired; see proc_lost_events() */
+    bool lost_events;    /* the last guard fired before an upgrade; see proc_lost_events() */
     bool watched;        /* the host reports its exit */
     LIST_HEAD(, link) links;
     struct work work;           /* WORK_PROC, after the last reference */
@@ -113,7 +113,7 @@ struct link {
     enum link_loss loss;        /* attached: a change must handle it; ended: why it ended */
     unsigned noted;             /* mask of enum link_note */
     bool armed;                 /* start=exec: counts from the target's next exec */
-    bool missed;                /* attached again: some counts are missing */
+    bool missed;                /* some counts are missing */
     int cgroup_fd;              /* -1 unless TARGET_CGROUP; if link_waits(), the root of its path */
     struct cgroup_watch *watch; /* reattach: reports creation and removal of the cgroup; or NULL */
     uint64_t cgroup_key;
@@ -129,7 +129,7 @@ struct link {
     pid_t shown_pid, shown_tid; /* in the namespace of the user that attached it; 0: not visible */
     /* Allocated with the link: */
     struct tally *base;     /* live: subtracted from readings; ended: the final count */
-    struct tally *seen;     /* the last good reading */
+    struct tally *seen;     /* the latest reading */
     uint64_t gap_ns;        /* total time without a counter, because the CPU or cgroup was gone */
     uint64_t gone_since_ns; /* time since which the CPU or cgroup is gone; 0: it exists */
 };
@@ -161,7 +161,7 @@ static inline bool link_waits(const struct link *link)
 {
     return link->state == LINK_OFFLINE && link->kind == TARGET_CGROUP;
 }
-/* Returns the last good reading, or the base if that is newer. */
+/* Returns the latest reading, or the base if that is newer. */
 const struct tally *link_last_counts(const struct link *link);
 
 /*
@@ -169,10 +169,10 @@ const struct tally *link_last_counts(const struct link *link);
  * otherwise the caller frees it without the lock. Returns NULL on ENOMEM.
  */
 struct proc *proc_get(struct engine *engine, struct process *process, bool *taken);
-/* Adds a loaded proc to the table by its process, and watches it. */
+/* Adds a loaded proc to the tables and counts its descriptors. The caller watches it. */
 void proc_adopted(struct proc *proc);
 int proc_watch(struct proc *proc, struct err *err); /* requests a report of its exit; P14 */
-void proc_unindex(struct proc *proc);               /* removes an exited proc from the tables */
+void proc_unindex(struct proc *proc);               /* removes an exited or unused proc from them */
 /* Returns the living procs of a process and its threads, linked by `peer`, or NULL. */
 const struct proc *procs_of(const struct engine *engine, pid_t pid);
 void proc_ref(struct proc *proc);

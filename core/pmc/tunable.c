@@ -14,7 +14,7 @@
 #define MANY          1000000000 /* limit for counts of objects; more is a typing error */
 #define LOG_BYTES_MAX (UINT64_C(32) << 20)
 
-/* Indexed by enum tunable. Defaults and ranges of the first six are hwpmc's. */
+/* Indexed by enum tunable. The first six are hwpmc's; only callchaindepth's default differs. */
 static const struct tunable_row rows[TUNABLE_COUNT] = {
     [TUNABLE_CALLCHAINDEPTH] =
         {"callchaindepth", TUNABLE_NUMBER, true, true, 127, 1, 512,

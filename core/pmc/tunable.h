@@ -50,7 +50,7 @@ struct tunable_row {
     enum tunable_type type;
     bool at_start;     /* cannot change after the mount */
     bool bad_is_max;   /* at the start a bad value becomes max instead of the default */
-    uint64_t value;    /* the default; groups and texts have none */
+    uint64_t value;    /* the default; groups have none */
     uint64_t min, max; /* numbers; for modes max is the mask of allowed bits */
     const char *help;
     const char *effect; /* objects that a new value applies to */
@@ -60,7 +60,7 @@ struct tunables {
     struct tunable_value {
         uint64_t number; /* numbers, bools (0, 1) and modes */
         uint64_t max;
-        char text[64]; /* groups and texts; "": none */
+        char text[64]; /* groups; "": none */
     } value[TUNABLE_COUNT];
 };
 
@@ -93,8 +93,7 @@ int tunables_settle(struct tunables *tunables, struct err *err);
 
 /* Prints the value in the form that tunable_set() reads: "127", "1", "0700", "wheel", "-". */
 void tunable_print(const struct tunables *tunables, enum tunable which, struct buf *out);
-/* Prints the valid values: "1 to 512", "0 or 1", "octal, within 1777", "less than 64 bytes of
- * text". */
+/* Prints the valid values: "1 to 512", "0 or 1", "octal, within 1777". */
 void tunable_range_print(const struct tunables *tunables, enum tunable which, struct buf *out);
 
 /* Returns a number. May be called without the engine's lock; values are set with it. */
@@ -118,7 +117,7 @@ static inline bool tunable_bool(const struct tunables *tunables, enum tunable wh
     return tunable_u64(tunables, which) != 0;
 }
 
-/* Returns a group or text; "": none. */
+/* Returns a group; "": none. */
 static inline const char *tunable_text(const struct tunables *tunables, enum tunable which)
 {
     return tunables->value[which].text;

@@ -62,7 +62,7 @@ void log_reader_keep_log(struct log_reader *reader)
  * then log=on). Returns false on ENOMEM. */
 static bool reader_follow(struct log_reader *reader, struct pmc *pmc)
 {
-    if (pmc->notes && !pmc_keeps_log(pmc))
+    if (pmc->notes && !pmc_ensure_log(pmc))
         return false;
     bool other = !reader->cursor || reader->cursor->log != pmc->log;
 
@@ -430,7 +430,7 @@ static int user_record_put(struct call *call, struct pmc *pmc, uint64_t time_ns)
                                             .cpu = UINT32_MAX,
                                             .text = call->text,
                                             .text_len = call->len});
-    if (!pmc_keeps_log(pmc)) {
+    if (!pmc_ensure_log(pmc)) {
         buf_free(&record);
         return err_set(&call->err, X14,
                        "no memory for the log of %s: try again later, or release PMCs", pmc->name);

@@ -142,7 +142,7 @@ static struct log_stats all_log_stats(struct ids *pmcs, const struct totals *wor
 
     for (struct pmc *pmc; (pmc = ids_next(pmcs, id, &id));) {
         pmc_log_stats(pmc, &stats);
-        log_add(&sums, &stats);
+        log_stats_add(&sums, &stats);
     }
     return sums;
 }

@@ -251,7 +251,7 @@ static int print_status(struct call *call, struct snapshot *snapshot)
     status_number(out, "uid", pmc->uid);
     status_number(out, "created", pmc->made_ns);
     status_rows(pmc, out);
-    status_number(out, "targets", pmc_live_links(pmc));
+    status_number(out, "targets", pmc_links_left(pmc));
     status_number(out, "threads", threads);
     status_number(out, "descriptors", descriptors);
     status_number(out, "covered_ns", item->total->covered_ns);

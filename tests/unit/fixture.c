@@ -262,7 +262,7 @@ const char *log_words(const char *name)
     static unsigned at;
     struct buf records, words;
     struct pmc *pmc = pmc_of(name);
-    bool any = pmc_has_log(pmc) && pmc_keeps_log(pmc);
+    bool any = pmc_has_log(pmc) && pmc_ensure_log(pmc);
     struct log_cursor *cursor = any ? log_open(pmc->log) : NULL;
 
     buf_init(&records, NULL, 0);

@@ -441,7 +441,7 @@ TEST(a_referenced_log_of_a_released_pmc_is_charged)
 {
     as_user(100, 1000);
     pmc_with("i", "cycles", "101");
-    ck_true(pmc_keeps_log(pmc_of("i")));
+    ck_true(pmc_ensure_log(pmc_of("i")));
     struct log *log = log_ref(pmc_of("i")->log);
     struct log_stats stats;
     ck_assert_int_eq(pmc_remove("i"), 0);
@@ -458,7 +458,7 @@ TEST(a_log_is_charged_to_its_new_owner)
     struct call call = {.engine = fx.engine, .instance = fx.engine->root};
 
     pmc_with("i", "cycles", "101");
-    ck_true(pmc_keeps_log(pmc_of("i")));
+    ck_true(pmc_ensure_log(pmc_of("i")));
     uint64_t bytes = charged(0);
     call.pmc = pmc_of("i");
     call.rights = fx.rights;
