@@ -4,8 +4,8 @@
  * perf_events; the sim backend simulates a PMU.
  *
  * Locking: functions are called without the engine's lock, except functions marked (locked), and
- * read() if cost() is small. Only one caller uses a counter at a time, except for read(), which may
- * have any number of callers.
+ * while no request runs (start, load, reload). Only one caller uses a counter at a time, except for
+ * read(), which may have any number of callers.
  */
 #pragma once
 

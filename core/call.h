@@ -59,9 +59,9 @@ struct call {
     struct engine *engine;
     struct instance *instance; /* NULL: removed while the lock was dropped */
     struct pmc *pmc;           /* PMC of the file, or NULL; looked up whenever the lock is taken */
-    uint64_t index;            /* tunable, slot (cpu << 16 | row), catalog id */
-    const char *file;          /* name of the file: "event"; of a tunable or a row: "TUNABLE" */
-    const char *text;          /* stores: the written bytes, valid until the reply */
+    uint64_t index;   /* tunable, slot (cpu << 16 | row), catalog id, instance of a limit */
+    const char *file; /* name of the file: "event"; of a tunable or a row: "TUNABLE" */
+    const char *text; /* stores: the written bytes, valid until the reply */
     size_t len;
     struct open_file *open; /* NULL: the open file has no state */
     struct rights *rights;  /* the opener's rights; NULL if the file's row does not need them */
@@ -85,7 +85,7 @@ struct call {
 /* A name that the kernel must forget. */
 struct gone_name {
     bool is_instance;
-    bool vanished;     /* instance: removed by pmcfs, not by rmdir */
+    bool vanished;     /* instance: removed without an rmdir */
     uint64_t instance; /* PMC: id of its instance */
     char name[256];
 };

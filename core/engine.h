@@ -50,15 +50,16 @@ int engine_rminstance(struct call *call, const char *name);
 int engine_chmod_instance(struct call *call, mode_t mode); /* call->instance */
 int engine_chown_instance(struct call *call, uid_t uid, gid_t gid);
 
-/* The open file is closed. Releases a PMC of lifetime=open. */
+/* Called when the file is closed: removes the PMC that it holds (lifetime=open), and ends the
+ * charge. open_file_clear() then frees the state. */
 void engine_release(struct engine *engine, struct open_file *open);
 void open_file_clear(struct open_file *open);
 /* Frees the state but keeps the objects that its journal record refers to. */
 void open_file_leave(struct open_file *open);
 /*
- * Counts call->open among the open files of call->payer and charges its memory. Takes over `rights`
- * (may be NULL) and charges them too. Returns 0, or P10, P11 or E32 without rights. Reversed by
- * engine_release(), or by open_file_forget() before the state is loaded again.
+ * Charges the memory of call->open to call->payer. Shares `rights` (may be NULL) and charges them
+ * too. Returns 0, or P10, P11 or E32; then the caller keeps `rights`. Reversed by engine_release(),
+ * or by open_file_forget() before the state is loaded again.
  */
 int open_file_hold(struct call *call, struct rights *rights);
 void open_file_forget(struct open_file *open);
@@ -99,10 +100,10 @@ void engine_finished(struct call *call, int rc, const char *place, bool command)
 bool engine_next_wake(struct engine *engine, uint64_t *pmc_id);
 bool engine_next_name(struct engine *engine, struct gone_name *gone);
 bool engine_has_name(const struct engine *engine);
-/* Returns true if a background task is queued (a target exited …). It may still have to wait. */
+/* Returns true if engine_task() has work: changes, drains, snapshots for pollers, unused links. */
 bool engine_has_task(const struct engine *engine);
-/* Runs the next background task. call: only engine and instance are set. Returns false if there is
- * none. */
+/* Runs the next background task. call: only engine and instance are set. Returns false if no task
+ * could run. */
 bool engine_task(struct call *call);
 /* Returns when engine_tick() must be called (CLOCK_MONOTONIC ns); UINT64_MAX: never. */
 uint64_t engine_deadline(const struct engine *engine);
@@ -123,10 +124,11 @@ bool engine_write_records(struct engine *engine);
 bool engine_publish(struct engine *engine, bool fine, bool answered);
 /* Returns true if there are changes to write. */
 bool engine_has_changes(const struct engine *engine);
-/* Compares every object with its record. Returns false with a sentence about the first difference.
- */
+/* Compares the records of processes, rights and PMCs with the objects. Returns false with a
+ * sentence about the first difference. */
 bool engine_check(struct engine *engine, struct err *err);
-/* Drains all recorders into the logs. */
+/* Before a reload (debug builds): drains all recorders into the logs, and notes lost events that
+ * only this engine can detect. */
 void engine_settle(struct engine *engine);
 /* Frees the engine but keeps the objects that the journal refers to. */
 void engine_forget(struct engine *engine);
@@ -135,7 +137,7 @@ void engine_forget(struct engine *engine);
 int engine_load(struct engine *engine, const struct journal *journal, struct err *err);
 /* Completes the load after the last open_file_load() and engine_set_journal(). */
 void engine_loaded(struct engine *engine);
-void engine_loaded_free(struct engine *engine);
+void engine_loaded_free(struct engine *engine); /* drops references to the loaded logs */
 /* Probes for slots that others hold, at the start and after engine_load(). */
 void engine_probe(struct engine *engine);
 
@@ -145,11 +147,11 @@ void engine_probe(struct engine *engine);
 void engine_retune(struct engine *engine, const struct tunables *fresh);
 /* Returns the catalog of events/, or NULL before engine_catalog_load(). */
 const struct catalog *engine_catalog(struct engine *engine);
-/* Loads the catalog if it is not loaded. anew: also checks for new events. Never returns CALL_WAIT.
- */
-int engine_catalog_load(struct call *call, bool anew);
-/* The existing CPUs, and the number of rows of all classes, for admin/cpuN/ROW. Rows are numbered
- * through all classes with rows, in the order of info/classes. */
+/* Loads the catalog if it is not loaded. refresh: also checks for new events. Never returns
+ * CALL_WAIT. */
+int engine_catalog_load(struct call *call, bool refresh);
+/* Returns the number of rows of all classes, for admin/cpuN/ROW. Rows are numbered through all
+ * classes with rows, in the order of info/classes. */
 unsigned engine_rows(const struct engine *engine);
 /* Returns true if the row exists on this CPU. */
 bool engine_row_is_on(const struct engine *engine, unsigned cpu, unsigned number);

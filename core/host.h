@@ -17,16 +17,16 @@
 
 struct host_state;
 
-/*
- * The rights of a process that opened a file, or that made a request such as mkdir. Read once. Open
- * files and targets with equal rights share one object: rights_keep() in core/users/users.h.
- */
 struct id_range {
     uint32_t first, count; /* 0: none */
 };
 
 #define MAPPED_MAX 8 /* ranges that are kept; ids in further ranges count as not mapped */
 
+/*
+ * The rights of a process that opened a file, or that made a request such as mkdir. Read once. Open
+ * files and targets with equal rights share one object: rights_keep() in core/users/users.h.
+ */
 struct rights {
     uid_t uid;   /* fs uid, in the daemon's user namespace */
     uid_t payer; /* the uid that is charged; see linux_caller_rights() */
@@ -153,9 +153,9 @@ struct host {
      * NULL: not supported. */
     void (*process_name)(const struct process *process, char name[PROCESS_NAME]);
     /*
-     * Asks the kernel for ptrace read access with these rights. The opener (NULL: unknown) may
-     * always observe itself while it has these rights and runs the same program. Returns 0, E40 or
-     * E44.
+     * Checks whether the kernel would give ptrace read access to these rights. The opener (NULL:
+     * unknown) may always observe itself while it has these rights and runs the same program.
+     * Returns 0, E40 or E44.
      */
     int (*may_observe)(struct host_state *state, const struct rights *rights,
                        const struct opener *opener, const struct process *process, struct err *err);

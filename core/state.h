@@ -45,7 +45,7 @@ struct engine {
     struct cpus cpus_changed, cpus_offlined; /* to report to the backend; offlined: went offline */
     uint64_t cpus_serial;                    /* incremented when a CPU goes online or offline */
     char *processor;                         /* name of the processor */
-    uint64_t next_serial, kept_serial;       /* kept_serial: first serial of a later worker */
+    uint64_t next_serial, kept_serial;       /* a later worker starts with kept_serial */
     struct ids pmcs;                         /* of all instances */
     struct ids procs;                        /* watched processes */
     struct ids links;                        /* by tag, for sink.gone() */
@@ -61,7 +61,7 @@ struct engine {
     uint64_t limit_ns;               /* limit of an attach in addition to attach_ms; 0: none */
     struct catalog catalog;
     bool has_catalog, loads_catalog;    /* loaded; a request is checking it */
-    uint64_t catalog_mark;              /* backend.look() when it was loaded; 0: unknown */
+    uint64_t catalog_mark;              /* backend.catalog_mark() before it was loaded */
     bool (*reserved)(const char *name); /* returns true for names that no PMC may have; set by fs */
     uint64_t stats[STAT_COUNT];         /* counted by fs */
     struct totals work;
@@ -88,7 +88,7 @@ struct engine {
     bool polling;                   /* a snapshot for pollers is running */
     gid_t readers;                  /* group of the tunable readers, or -1 */
     unsigned long fd_limit;         /* RLIMIT_NOFILE */
-    _Atomic unsigned long fds_used; /* used or reserved by counters, processes and guards */
+    _Atomic unsigned long fds_used; /* of counters, recordings, processes, guards and rights */
     bool forgetting;                /* descriptors stay open for a later worker */
 };
 

@@ -119,8 +119,7 @@ void engine_free(struct engine *engine)
     free(engine);
 }
 
-/* Reads the counters with descendants too, because only this worker can detect that these lost
- * their events. */
+/* Reads counters with descendants, because only this engine detects that these lost events. */
 void engine_settle(struct engine *engine)
 {
     struct reading reading;
@@ -147,7 +146,7 @@ void engine_settle(struct engine *engine)
     for (struct proc *proc; (proc = ids_next(&engine->procs, id, &id));) {
         if (proc->lost_events || !proc_lost_events(proc))
             continue;
-        proc->lost_events = true; /* a later worker has another exec guard */
+        proc->lost_events = true; /* guards of exited processes are not loaded */
         engine_touch(engine, JOURNAL_PROCESS, id);
     }
 }
@@ -200,10 +199,9 @@ const struct catalog *engine_catalog(struct engine *engine)
 /*
  * Lookups and listings of events/ call this while the kernel holds the directory's lock, so it
  * takes no slow slot and waits for no other request. While one request checks the catalog, others
- * use the present one. Requests before the first catalog exists make it themselves in some
- * milliseconds.
+ * use the present one. Before the first catalog exists, each request lists the events itself.
  */
-int engine_catalog_load(struct call *call, bool anew)
+int engine_catalog_load(struct call *call, bool refresh)
 {
     struct engine *engine = call->engine;
     const struct backend *backend = engine->backend;
@@ -211,7 +209,7 @@ int engine_catalog_load(struct call *call, bool anew)
     struct catalog catalog;
     int rc = CALL_DONE;
 
-    if (engine->has_catalog && (!anew || !backend->catalog_mark || engine->loads_catalog))
+    if (engine->has_catalog && (!refresh || !backend->catalog_mark || engine->loads_catalog))
         return CALL_DONE;
     catalog_init(&catalog);
     engine->loads_catalog = true;

@@ -236,7 +236,7 @@ static bool cpu_changes_task(struct call *call)
 
 /* ---- tasks: changes ---- */
 
-/* Returns the first PMC to change. Those that are busy, or were refused just now, stay queued. */
+/* Returns the first change that can run. PMCs that are busy or wait for a retry stay queued. */
 static struct work *change_next(const struct engine *engine)
 {
     struct work *work;

@@ -1,6 +1,6 @@
 /*
- * The operations of the tree: mkdir, rmdir, rename, chmod, chown of PMCs and instances; open files
- * and requests that wait, with their charges; and last errors.
+ * The operations of the tree: mkdir, rmdir, rename, chmod, chown of PMCs and instances; charges of
+ * open files and waiting requests; results of operations.
  */
 #include "core/engine.h"
 
@@ -64,7 +64,7 @@ static int check_new(struct call *call, const char *name)
 
 /* ---- lifetime=namespace ---- */
 
-/* Binds the instance to the process, unless another request has bound it. */
+/* Binds the instance to the process, unless another request has bound it. Takes over `process`. */
 static int process_hold(struct call *call, struct process *process)
 {
     struct engine *engine = call->engine;
@@ -150,7 +150,7 @@ int engine_rmdir(struct call *call, const char *name)
                    : -ENOENT;
     pmc_remove_from_tree(pmc);
     call->committed = true;
-    change_release(call, pmc); /* if a change is running, it does this; on ENOMEM later */
+    change_release(call, pmc); /* a running change does this at its end */
     return CALL_DONE;
 }
 

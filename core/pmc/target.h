@@ -53,7 +53,7 @@ struct proc {
     struct guard *guard; /* exec guard, or NULL */
     int guard_fd;        /* descriptor of the guard for a later worker; 0: none */
     bool guarded;        /* the exec guard is open and has not fired, or a change is opening it */
-    bool lost_events;    /* the last guard fired before an upgrade; see proc_lost_events() */
+    bool lost_events;    /* the last guard fired before a reload; see proc_lost_events() */
     bool watched;        /* the host reports its exit */
     LIST_HEAD(, link) links;
     struct work work;           /* WORK_PROC, after the last reference */
