@@ -96,7 +96,7 @@ static void write_record(struct engine *engine, enum journal_kind kind, uint64_t
     buf_init(&text, room, sizeof room);
     object_print(engine, kind, id, &text);
     if (text.failed || !journal_put(engine->journal, kind, id, text.data, text.len))
-        engine->touch_failed = true; /* the next put is a full snapshot */
+        engine->touch_failed = true; /* the next write is a full snapshot */
     buf_free(&text);
 }
 
@@ -133,17 +133,17 @@ static void write_snapshot(struct engine *engine)
 
 bool engine_write_records(struct engine *engine)
 {
-    const bool anew = engine->touch_failed;
+    const bool snapshot = engine->touch_failed;
 
     engine->request = 0;
     if (!engine->journal)
         return false;
-    if (anew)
+    if (snapshot)
         write_snapshot(engine);
-    for (size_t i = 0; !anew && i < engine->touched.n; i++)
+    for (size_t i = 0; !snapshot && i < engine->touched.n; i++)
         write_record(engine, engine->touched.items[i].kind, engine->touched.items[i].id);
     engine_touched_clear(engine);
-    return anew;
+    return snapshot;
 }
 
 bool engine_publish(struct engine *engine, bool fine, bool answered)
@@ -163,7 +163,7 @@ bool engine_has_changes(const struct engine *engine)
            (engine->touched.n || engine->touch_failed || journal_has_more(engine->journal));
 }
 
-/* ---- check: compares every object with its record ---- */
+/* ---- check: compares records with their objects ---- */
 
 struct check {
     struct engine *engine;
@@ -198,7 +198,7 @@ bool engine_check(struct engine *engine, struct err *err)
 {
     struct check check = {engine, err};
 
-    /* Statistics are written with the next change of another object. */
+    /* Other records contain statistics, which are written with the next change. */
     return !engine->journal ||
            (journal_each(engine->journal, JOURNAL_PROCESS, check_record, &check) &&
             journal_each(engine->journal, JOURNAL_RIGHTS, check_record, &check) &&

@@ -240,19 +240,19 @@ bool load_log(struct engine *engine, uint64_t block, struct log **out)
     return true;
 }
 
-/* ---- state that is not in records: processes and their recordings ---- */
+/* ---- state that is not in records ---- */
 
 static void inventory_add(void *arg, pid_t pid)
 {
     struct pmc *pmc = arg;
-    struct buf known; /* records for the log */
+    struct buf known; /* not used: the log has these records since the start */
 
     buf_init(&known, NULL, 0);
     recording_inventory(pmc->recording, pid, 0, &known);
     buf_free(&known);
 }
 
-/* Reads the present state of the recorded processes from the system again. */
+/* Reads again from the system which processes a running recording has to know. */
 static void recording_begin(struct engine *engine, struct pmc *pmc)
 {
     if (!pmc->recording || pmc->state != PMC_RUNNING)
@@ -286,8 +286,8 @@ static void counters_settle(struct engine *engine, struct pmc *pmc)
     pmc->switching = false;
 }
 
-/* Frees processes and rights that no PMC uses. */
-static void procs_settle(struct engine *engine)
+/* Completes each PMC's counters and recording, then frees procs and rights without references. */
+static void state_settle(struct engine *engine)
 {
     uint64_t id = 0;
 
@@ -344,7 +344,7 @@ int engine_load(struct engine *engine, const struct journal *journal, struct err
 
 void engine_loaded(struct engine *engine)
 {
-    procs_settle(engine);
+    state_settle(engine);
     engine_loaded_free(engine);
 }
 

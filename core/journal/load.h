@@ -122,7 +122,7 @@ struct loading {
         uint64_t instance;
         char *name;
         uint32_t uid, payer;
-        uint64_t owner; /* process of lifetime=owner; 0: none */
+        uint64_t owner; /* process of lifetime=owner or lifetime=namespace; 0: none */
     } named;
     struct instance *instance;
     struct pmc *pmc;
@@ -147,7 +147,7 @@ struct loading {
 };
 
 struct kind {
-    const struct part *const *parts; /* in order; ends with NULL */
+    const struct part *const *parts; /* a record starts with the first one; ends with NULL */
     void (*print)(struct engine *engine, uint64_t id,
                   struct buf *out);                /* prints nothing if the object is gone */
     bool (*done)(struct loading *load, bool fine); /* called after the last part, or NULL */
@@ -179,11 +179,11 @@ void object_print(struct engine *engine, enum journal_kind kind, uint64_t id, st
 
 extern const struct part part_event, part_sampled, part_claim, part_link, part_counter;
 void sampled_print(struct engine *engine, const struct log_sets *sets, struct buf *out);
-/* Takes a reference to the sets that were read (NULL: none). Returns false on ENOMEM. */
+/* Hands over the sets that were read (NULL: none). Returns false on ENOMEM. */
 bool load_sets_end(struct loading *load, struct log_sets **sets);
-bool claim_take(struct loading *load,
-                bool fine); /* books the rows of the PMC's claim; on failure it has none */
+/* Books the rows of the PMC's claim; on failure the PMC has no claim. */
+bool claim_take(struct loading *load, bool fine);
 bool tally_io(struct io *io, struct tally *tally, unsigned n);
 void link_put(struct engine *engine, struct link *link, struct buf *out);
-bool rights_id_io(struct io *io,
-                  struct rights **rights); /* rights are stored by the id of their record */
+/* Rights are stored by the id of their record. */
+bool rights_id_io(struct io *io, struct rights **rights);

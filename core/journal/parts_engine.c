@@ -53,7 +53,7 @@ static bool tunables_io(struct io *io, void *object)
     return true;
 }
 
-/* "CPU CLASS ROW" for each disabled slot. */
+/* Prints or loads the disabled slots, each as "CPU CLASS ROW". */
 static bool disabled_io(struct io *io, void *object)
 {
     struct engine *engine = object;

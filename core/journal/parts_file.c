@@ -54,7 +54,7 @@ static void *rights_begin(struct loading *load)
     return load->rights ? NULL : (load->rights = calloc(1, sizeof *load->rights));
 }
 
-/* Groups that are all 0 were not printed. */
+/* Groups that are all 0 were not printed, so that the array may be missing. */
 static bool rights_end_load(struct loading *load, bool fine)
 {
     struct rights *rights = load->rights;

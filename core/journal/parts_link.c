@@ -31,7 +31,7 @@ static bool class_io(struct io *io, void *object)
     return i < engine->n_classes;
 }
 
-/* Adds an event. Its count is added at its end, because the number of values depends on its class.
+/* Adds an event. event_end() enlarges the base, because the number of values depends on the class.
  */
 static void *event_begin(struct loading *load)
 {
@@ -102,7 +102,7 @@ static bool cpus_io(struct io *io, void *object)
     return true;
 }
 
-/* The rows of each member. */
+/* Prints or loads the rows that each member has got. */
 static bool got_io(struct io *io, void *object)
 {
     struct claim *claim = object;
@@ -141,7 +141,6 @@ static const struct field claim_fields[] = {
 };
 const struct part part_claim = PART(claim, claim_begin, NULL);
 
-/* Books the rows. If that fails the PMC has no claim. */
 bool claim_take(struct loading *load, bool fine)
 {
     struct claim *claim = load->pmc->claim;
@@ -244,7 +243,7 @@ void sampled_print(struct engine *engine, const struct log_sets *sets, struct bu
 
 /* ---- tallies ---- */
 
-/* A tally is printed as its times, then n values and n estimates. */
+/* Prints or loads a tally: its times and `never_ran`, then n values and n estimates. */
 bool tally_io(struct io *io, struct tally *tally, unsigned n)
 {
     uint64_t number[4 + 2 * VALUES_MAX] = {tally->covered_ns, tally->enabled_ns, tally->running_ns,

@@ -71,7 +71,7 @@ static bool settings_io(struct io *io, void *object)
             return false;
     }
     if (!io->out)
-        settings->given = 0; /* read from its line, if there is one */
+        settings->given = 0; /* given_io() loads it */
     return true;
 }
 
@@ -171,7 +171,7 @@ static bool log_io(struct io *io, void *object)
     return numbers_io(io, &block, sizeof block, 1);
 }
 
-/* Starts a new log if the old one is gone. */
+/* Takes over the sets and the log. If the log is gone, pmc_ensure_log() creates a new one later. */
 static bool counts_end(struct loading *load, bool fine)
 {
     struct pmc *pmc = load->pmc;
