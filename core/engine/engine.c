@@ -105,7 +105,7 @@ void engine_free(struct engine *engine)
     ids_free(&engine->pmcs);
     ids_free(&engine->procs);
     ids_free(&engine->links);
-    rights_end(engine);
+    rights_free_unused(engine);
     ids_free(&engine->rights);
     ids_free(&engine->instances);
     cpus_free(&engine->possible);

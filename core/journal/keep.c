@@ -153,7 +153,7 @@ bool engine_publish(struct engine *engine, bool fine, bool answered)
         return false;
     if (engine->journal && (answered || journal_has_more(engine->journal)))
         journal_publish(engine->journal);
-    rights_end(engine);
+    rights_free_unused(engine);
     return true;
 }
 

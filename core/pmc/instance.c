@@ -57,7 +57,7 @@ struct instance *instance_make(struct engine *engine, uint64_t id, const char *n
     if (!instance)
         return NULL;
     instance->name = strdup(name);
-    instance->share = user_get_share(engine, id);
+    instance->share = user_get_instance(engine, id);
     if (instance->name && instance->share && ids_add(&engine->instances, id, instance)) {
         HASH_ADD_KEYPTR(hh, engine->instance_names, instance->name, strlen(instance->name),
                         instance);

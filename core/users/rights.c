@@ -1,5 +1,5 @@
 /*
- * Shared rights of openers.
+ * Shared rights of open files and targets, their charges, and the access that they give.
  */
 #include "core/users/users.h"
 
@@ -21,8 +21,8 @@ void rights_free(struct rights *rights)
 
 /* ---- shared rights ---- */
 
-#define GROUP_BYTES 16 /* bytes charged per group above GROUPS_FREE */
-#define GROUPS_FREE 64 /* groups that are not charged */
+#define GROUP_BYTES 16 /* bytes charged per group, if there are more than GROUPS_FREE */
+#define GROUPS_FREE 64
 
 static bool is_same(const struct rights *a, const struct rights *b)
 {
@@ -158,7 +158,7 @@ void rights_sweep(struct engine *engine)
             rights_unref(rights_ref(rights));
 }
 
-void rights_end(struct engine *engine)
+void rights_free_unused(struct engine *engine)
 {
     struct work *work;
 

@@ -1,5 +1,5 @@
 /*
- * The table of users, and charging.
+ * The table of accounts, and charging.
  */
 #include "core/users/users.h"
 
@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define NO_UID     ((uid_t)-1) /* the account of an instance */
-#define TEXTS      (UINT64_C(16) << 20)
-#define TEXTS_HERE (UINT64_C(64) << 10)
+#define NO_UID     ((uid_t)-1)          /* the account of an instance */
+#define TEXTS      (UINT64_C(16) << 20) /* extra allowance of USED_TEXTS: of a user */
+#define TEXTS_HERE (UINT64_C(64) << 10) /* of an instance, and a quarter of its limit */
 
 static const struct {
     enum tunable tunable;
@@ -52,7 +52,7 @@ static struct user *user_make(struct engine *engine, uid_t uid, uint64_t instanc
     return user_ref(user);
 }
 
-struct user *user_get_share(struct engine *engine, uint64_t instance)
+struct user *user_get_instance(struct engine *engine, uint64_t instance)
 {
     return user_make(engine, NO_UID, instance);
 }
@@ -79,7 +79,7 @@ struct user *user_ref(struct user *user)
     return user;
 }
 
-/* Frees users without references and logs. */
+/* Frees accounts without references and logs. */
 static void users_sweep(struct engine *engine, unsigned bucket)
 {
     struct user **at = &engine->users[bucket], *user;
@@ -94,7 +94,7 @@ static void users_sweep(struct engine *engine, unsigned bucket)
         free(user);
         user_unref(of);
         user_unref(share);
-        at = &engine->users[bucket]; /* users_sweep() may have changed the list */
+        at = &engine->users[bucket]; /* user_unref() may have changed the list */
     }
 }
 

@@ -25,7 +25,7 @@ struct user {
     struct user *next;
     uid_t uid;
     uint64_t instance;       /* 0: a user in all instances */
-    struct user *of, *share; /* user in an instance: references to the user and the instance */
+    struct user *of, *share; /* user in an instance: accounts of user and instance (references) */
     unsigned refs;
     bool draining;                     /* a task drains PMCs of this user */
     _Atomic uint64_t limit[RESOURCES]; /* limits of an instance; 0: none */
@@ -35,11 +35,11 @@ struct user {
 /* Returns a reference; creates the account if needed. share: account of the instance, or NULL.
  * Returns NULL on ENOMEM. */
 struct user *user_get(struct engine *engine, uid_t uid, struct user *share);
-struct user *user_get_share(struct engine *engine, uint64_t instance);
+struct user *user_get_instance(struct engine *engine, uint64_t instance);
 struct user *user_find(const struct engine *engine, uid_t uid); /* NULL: no account */
 struct user *user_ref(struct user *user);
 void user_unref(struct user *user);     /* NULL allowed */
-void users_free(struct engine *engine); /* accounts with logs only stay */
+void users_free(struct engine *engine); /* keeps accounts with references or charged logs */
 
 /* Adds n (may be negative) without a check. */
 void user_add(struct user *user, enum resource what, int64_t n);
@@ -48,11 +48,11 @@ bool user_charge(struct user *user, enum resource what, int64_t n);
 bool user_charge_log(void *user, int64_t bytes); /* for log_set_charge() */
 /* Returns how much was left before the caller added `own`, 0 if the limit was exceeded. */
 uint64_t user_left(const struct user *user, enum resource what, uint64_t own);
-/* Returns the limit with the least left; user_limit_name() returns its name, as "max_fds". */
+/* Returns the limit with the least left. user_limit_name() returns its name, such as "max_fds". */
 uint64_t user_limit(const struct user *user, enum resource what);
 const char *user_limit_name(const struct user *user, enum resource what);
-/* Returns that limit for a sentence, as "this instance's max_fds (50 descriptors)". The next call
- * in the same thread overwrites it. */
+/* Returns that limit for a sentence: "this instance's max_fds (50 descriptors)". The next call in
+ * the same thread overwrites it. */
 const char *user_limit_shown(const struct user *user, enum resource what);
 
 /*
@@ -74,6 +74,6 @@ bool rights_add(struct engine *engine, struct rights *rights);
 void rights_sweep(struct engine *engine);
 /* Returns the rights to the memory of processes; for NULL: none. */
 struct memory_right rights_to_memory(const struct rights *rights);
-/* Frees unused rights after their records were deleted. */
-void rights_end(struct engine *engine);
+/* Frees rights without references, once their records are deleted. */
+void rights_free_unused(struct engine *engine);
 bool access_superuser(const struct rights *rights); /* NULL: no rights */

@@ -133,7 +133,7 @@ static void *charges(void *user)
 
 TEST(bytes_are_charged_up_to_the_limit_and_never_beyond_by_any_number_of_threads)
 {
-    struct user *share = user_get_share(fx.engine, made("a"));
+    struct user *share = user_get_instance(fx.engine, made("a"));
     struct user *users[2] = {user_get(fx.engine, 1000, share), user_get(fx.engine, 2000, share)};
     pthread_t threads[4];
     uint64_t sum = 0;
@@ -181,7 +181,7 @@ TEST(a_byte_quota_can_be_used_up_exactly)
 
 TEST(texts_may_exceed_the_quota_of_an_instance_by_a_quarter_and_64_kib)
 {
-    struct user *share = user_get_share(fx.engine, made("a"));
+    struct user *share = user_get_instance(fx.engine, made("a"));
     struct user *user = user_get(fx.engine, 1000, share);
 
     share->limit[USED_BYTES] = 400000;
