@@ -23,14 +23,12 @@ struct counted {
 void count_for_metrics(const struct pmc *pmc, const struct tally *tally, const uint64_t *last,
                        uint64_t now_ns, struct counted *out);
 
-/* A PMC in a snapshot. */
 struct snapshot_item {
     struct pmc *pmc;     /* a reference; may be released during the snapshot */
     struct links *links; /* a reference */
     struct set *set;     /* a reference, or NULL */
     uint64_t epoch;
-    uint64_t change;            /* the PMC's change number: a reading must not change a later
-                                 * state */
+    uint64_t change;            /* the PMC's change number: a reading cannot change a later state */
     struct tally *total;        /* the PMC's base; at the end the total */
     struct tally **link;        /* per link: its reading; at the end the reading minus its base */
     pid_t *shown;               /* per link: PID in the reader's namespace */

@@ -64,7 +64,6 @@ struct tunables {
     } value[TUNABLE_COUNT];
 };
 
-/* Sets all defaults. */
 void tunables_init(struct tunables *tunables);
 /* Finds a tunable; '-' and '_' are equal. Returns -1 if there is none. */
 int tunable_find(struct word name);
