@@ -242,28 +242,16 @@ bool load_log(struct engine *engine, uint64_t block, struct log **out)
 
 /* ---- state that is not in records ---- */
 
-static void inventory_add(void *arg, pid_t pid)
-{
-    struct pmc *pmc = arg;
-    struct buf known; /* not used: the log has these records since the start */
-
-    buf_init(&known, NULL, 0);
-    recording_inventory(pmc->recording, pid, 0, &known);
-    buf_free(&known);
-}
-
-/* Reads again from the system which processes a running recording has to know. */
+/* Lets the next drain read the present state of the recorded processes from the system again. Not
+ * in system scope, where it would read all processes. */
 static void recording_begin(struct engine *engine, struct pmc *pmc)
 {
     if (!pmc->recording || pmc->state != PMC_RUNNING)
         return;
-    if (mode_table[pmc->effective].system) {
-        inventory_add(pmc, 0);
-        return;
-    }
     for (unsigned i = 0; i < pmc->links->n; i++)
         if (link_live(pmc->links->link[i]) && engine->backend->processes)
-            engine->backend->processes(pmc->links->link[i]->counter, inventory_add, pmc);
+            engine->backend->processes(pmc->links->link[i]->counter, recording_add_unknown,
+                                       pmc->recording);
 }
 
 /*

@@ -37,6 +37,7 @@ static void recording_free(struct recording *recording)
         arena_free(recording->totals[i], totals_bytes(plan));
     buf_free(&recording->batch);
     buf_free(&recording->scratch);
+    free(recording->unknown.items);
     pthread_mutex_destroy(&recording->lock);
     log_unref(plan->log);
     free(recording);
@@ -146,6 +147,72 @@ unsigned recording_fds(const struct recording *recording)
     return facts.descriptors + (recording->plan.view != NULL);
 }
 
+/* ---- inventories ---- */
+
+static void inventory_read(struct recording *recording, pid_t pid, uint64_t time_ns,
+                           struct buf *records)
+{
+    const struct recording_plan *plan = &recording->plan;
+    const struct intake intake = {.put = recording_put_found, .arg = recording};
+    const struct logged_process *process;
+    uint64_t max = log_max_bytes(plan->log);
+    size_t begun;
+
+    /* an observed program can have any number of mappings */
+    max = max > INVENTORY_LEAST ? max : INVENTORY_LEAST;
+
+    process = tasks_process(exits_tasks(recording->exits), (uint32_t)pid);
+    if (process)
+        recording_forget_off(process);
+    begun = recording->batch.len; /* records that a hold delayed */
+    recording->found_end = begun + (records->len < max ? max - records->len : 0);
+    if (plan->samples && plan->kernel && !recording->kernel_found && plan->host->kernel_maps) {
+        recording->kernel_found = true;
+        plan->host->kernel_maps(plan->host_state, time_ns, &intake);
+    }
+    plan->host->inventory(plan->host_state, pid, plan->stacks, time_ns, &intake);
+    buf_add(records, recording->batch.data + begun, recording->batch.len - begun);
+    recording->batch.len = begun;
+    if (!begun)
+        buf_free(&recording->batch); /* an inventory can be large */
+}
+
+void recording_inventory(struct recording *recording, pid_t pid, uint64_t time_ns,
+                         struct buf *records)
+{
+    pthread_mutex_lock(&recording->lock);
+    inventory_read(recording, pid, time_ns, records);
+    pthread_mutex_unlock(&recording->lock);
+}
+
+void recording_add_unknown(void *arg, pid_t pid)
+{
+    struct recording *recording = arg;
+
+    if (vec_push(&recording->unknown, pid)) /* ENOMEM: the process stays unknown */
+        return;
+}
+
+/* Reads the inventories after a move to this worker. The log has the records of the earlier worker,
+ * so nothing is lost if there are too many. */
+static void unknown_read(struct recording *recording)
+{
+    const struct recording_plan *plan = &recording->plan;
+    const uint64_t now_ns = plan->host->now_ns(plan->host_state), dropped = recording->dropped;
+    const bool kernel_found = recording->kernel_found;
+    struct buf known;
+
+    recording->kernel_found = true;
+    for (size_t i = 0; i < recording->unknown.n; i++) {
+        buf_init(&known, NULL, 0);
+        inventory_read(recording, recording->unknown.items[i], now_ns, &known);
+        buf_free(&known);
+    }
+    recording->unknown.n = 0;
+    recording->kernel_found = kernel_found;
+    recording->dropped = dropped;
+}
+
 /* ---- drains ---- */
 
 void recording_hold(struct recording *recording, bool held)
@@ -169,6 +236,8 @@ bool recording_drain(struct recording *recording, bool all, struct drain_result 
         pthread_mutex_unlock(&recording->lock);
         return false;
     }
+    if (recording->unknown.n)
+        unknown_read(recording);
     /* records that a hold delayed count as new */
     before = recording->put - (recording->batch.len > 0);
     if (plan->backend->drain(recording->recorder, all, &intake, &out->until_ns) != 0)
@@ -179,36 +248,6 @@ bool recording_drain(struct recording *recording, bool all, struct drain_result 
     out->any = recording->put != before;
     pthread_mutex_unlock(&recording->lock);
     return true;
-}
-
-void recording_inventory(struct recording *recording, pid_t pid, uint64_t time_ns,
-                         struct buf *records)
-{
-    const struct recording_plan *plan = &recording->plan;
-    const struct intake intake = {.put = recording_put_found, .arg = recording};
-    const struct logged_process *process;
-    uint64_t max = log_max_bytes(plan->log);
-    size_t begun;
-
-    /* an observed program can have any number of mappings */
-    max = max > INVENTORY_LEAST ? max : INVENTORY_LEAST;
-
-    pthread_mutex_lock(&recording->lock);
-    process = tasks_process(exits_tasks(recording->exits), (uint32_t)pid);
-    if (process)
-        recording_forget_off(process);
-    begun = recording->batch.len; /* records that a hold delayed */
-    recording->found_end = begun + (records->len < max ? max - records->len : 0);
-    if (plan->samples && plan->kernel && !recording->kernel_found && plan->host->kernel_maps) {
-        recording->kernel_found = true;
-        plan->host->kernel_maps(plan->host_state, time_ns, &intake);
-    }
-    plan->host->inventory(plan->host_state, pid, plan->stacks, time_ns, &intake);
-    buf_add(records, recording->batch.data + begun, recording->batch.len - begun);
-    recording->batch.len = begun;
-    if (!begun)
-        buf_free(&recording->batch); /* an inventory can be large */
-    pthread_mutex_unlock(&recording->lock);
 }
 
 struct log_progress recording_store(struct recording *recording)

@@ -58,6 +58,9 @@ void recording_hold(struct recording *recording, bool held);
  * that arrive meanwhile go to the log with the next drain. */
 void recording_inventory(struct recording *recording, pid_t pid, uint64_t time_ns,
                          struct buf *records);
+/* The next drain reads the inventory of this process. Its names and mappings are in the log, but
+ * not in this recording, which an earlier worker created. */
+void recording_add_unknown(void *recording, pid_t pid);
 /* Puts the remainders of steps and exit counts into the log: see exits_remainder(), and
  * log_put_all_once() for `request`. Needs a hold. */
 void recording_put_remainder(struct recording *recording, uint64_t request, uint64_t time_ns,
@@ -66,9 +69,9 @@ void recording_put_remainder(struct recording *recording, uint64_t request, uint
 void recording_reset(struct recording *recording, uint64_t request);
 
 /*
- * Moves a recording to a new worker: the old one prints it, the new one adopts it. The caller makes
- * a new inventory, because processes are unknown; COUNT records of running processes are not exact.
- * kernel_found: the kernel's mappings are in the log already.
+ * Moves a recording to a new worker: the old one prints it, the new one adopts it. The caller
+ * calls recording_add_unknown(), because processes are unknown; COUNT records of running processes
+ * are not exact. kernel_found: the kernel's mappings are in the log already.
  */
 void recording_print(const struct recording *recording, struct buf *out);
 int recording_adopt(const struct recording_plan *plan, bool kernel_found, const char *printed,

@@ -26,6 +26,7 @@ struct recording {
     pthread_mutex_t lock; /* protects the recorder, exits and the fields below */
     atomic_bool held;
     bool kernel_found;
+    VEC(pid_t) unknown; /* processes whose inventory the next drain reads */
     bool adding;        /* the log is locked for samples: log_samples_begin() was called */
     struct buf batch;   /* other records for the log; empty while `adding` */
     size_t found_end;   /* limit of the batch length during an inventory */

@@ -72,6 +72,37 @@ all -"
 all -" 'after it has exited, read by another worker'
 }
 
+# Not with reloads: after each of them the address space is unknown until the next drain.
+#@ alone plain
+t_address_spaces_outlive_the_worker() {
+    SUPERVISED=1 mount_pmcfs
+    cp "$HELPERS/io" "$T/one"
+    cp "$HELPERS/io" "$T/two"
+    cat >"$T/maps.py" <<'P'
+import ctypes, sys
+mmap = ctypes.CDLL(None).mmap
+mmap.restype = ctypes.c_void_p
+mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
+one, two = (open(name, "rb") for name in sys.argv[1:])
+at = mmap(None, 8192, 5, 2, one.fileno(), 0)
+print("mapped", flush=True)
+sys.stdin.readline()
+mmap(at, 8192, 5, 0x12, two.fileno(), 0)  # MAP_PRIVATE | MAP_FIXED
+print("mapped", flush=True)
+sys.stdin.readline()
+P
+    talker_start p /usr/bin/python3 -B -I "$T/maps.py" "$T/one" "$T/two"
+    pmc a event=cpu-clock freq=50 "target=${PID_OF[p]}"
+    worker_kill
+    ctl a flush # the next worker has read the address space
+    echo go >&"${IN[p]}"
+    read -r -t 60 -u "${OUT[p]}" _
+    ctl a stop
+    so_far a >"$T/log"
+    is "$(grep -o ' map-out .*/one$' "$T/log" | cut -d' ' -f4-)" "$(grep -o ' map-in .*/one$' "$T/log" | cut -d' ' -f4-)"
+    grep -q ' map-in .*/two$' "$T/log"
+}
+
 t_last_error_outlives_the_worker() {
     SUPERVISED=1 mount_pmcfs
     pmc a
