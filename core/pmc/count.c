@@ -263,7 +263,8 @@ int snapshot_take(struct call *call, struct pmc *const *pmcs, unsigned n, bool c
         item_begin(item, block);
         block += item_bytes(item->pmc);
         cost += counts ? count_cost(item->pmc) : 1;
-        cost += counts && pids ? COST_NAME * item->links->n : 0;
+        for (unsigned i = 0; counts && pids && i < item->links->n; i++)
+            cost += item->links->link[i]->proc ? COST_NAME : 0;
     }
     snapshot.slow = cost > COST_SLOW;
     rc = snapshot_read(call, &snapshot);
