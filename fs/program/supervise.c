@@ -15,6 +15,7 @@
 #include "fs/requests/inflight.h"
 #include "fs/requests/message.h"
 #include "fs/requests/serve.h"
+#include "fs/requests/wait.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -50,6 +51,7 @@ static struct {
     worker_fn work;
     int signal_fd;
     int hold_fd, worker_fd; /* the supervisor's and the worker's end of a socket */
+    int notify_fd;          /* see notifier_start() */
     int lock_fd;            /* see upgrade.h */
     pid_t worker;
     pid_t requester;           /* process that requests an upgrade; 0: none */
@@ -128,7 +130,7 @@ static bool worker_start(void)
         sigaddset(&set, SIGCHLD);
         sigaddset(&set, SIGUSR1);
         sigprocmask(SIG_UNBLOCK, &set, NULL); /* other signals stay blocked for its loop */
-        const int status = me.work(me.inflight, me.worker_fd);
+        const int status = me.work(me.inflight, me.worker_fd, me.notify_fd);
         fflush(NULL);
         _exit(status);
     }
@@ -232,6 +234,39 @@ static void program_replace(pid_t requester)
 
 /* ---- start ---- */
 
+/*
+ * Starts the process that sends the worker's notifications about names to the kernel. There, such a
+ * notification waits while a request, for example mkdir(2), holds the lock of the directory, and
+ * even SIGKILL does not end the wait. A worker that was killed while it waited could not exit, and
+ * the request would wait for the next worker for ever. The process exits when supervisor and worker
+ * have closed the socket. It is no child of the supervisor, whose only children are workers.
+ */
+static bool notifier_start(void)
+{
+    char message[NOTIFICATION_MAX];
+    int ends[2];
+    ssize_t n;
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+        return false;
+    const pid_t pid = fork();
+    if (pid == 0) {
+        if (fork() != 0)
+            _exit(0);
+        prctl(PR_SET_NAME, "pmcfs-notify");
+        dup2(ends[0], 0);
+        dup2(me.inflight->fuse_fd, 1);
+        close_range(2, ~0U, 0);
+        while ((n = recv(0, message, sizeof message, 0)) > 0 || (n < 0 && errno == EINTR))
+            if (n > 0 && write(1, message, (size_t)n) < 0 && errno == ENODEV)
+                break; /* unmounted; other errors: the kernel does not know the name */
+        _exit(0);
+    }
+    close(ends[0]);
+    me.notify_fd = ends[1];
+    return pid > 0 && waitpid(pid, NULL, 0) == pid;
+}
+
 static bool supervisor_init(struct inflight *inflight, int inflight_fd,
                             const struct options *options)
 {
@@ -253,6 +288,8 @@ static bool supervisor_init(struct inflight *inflight, int inflight_fd,
         setsockopt(ends[1], SOL_SOCKET, SO_RCVTIMEO, &second, sizeof second) <
             0) /* if the supervisor exits */
         return false;
+    if (!notifier_start())
+        return false;
     me.hold_fd = ends[0];
     me.worker_fd = ends[1];
     const int mine[] = {0,
@@ -264,7 +301,8 @@ static bool supervisor_init(struct inflight *inflight, int inflight_fd,
                         me.inflight->arena_fd,
                         me.signal_fd,
                         me.hold_fd,
-                        me.worker_fd};
+                        me.worker_fd,
+                        me.notify_fd};
     for (size_t i = 0; i < sizeof mine / sizeof *mine; i++)
         if (!fd_exempt(mine[i]))
             return false;

@@ -51,6 +51,7 @@ struct fs {
     struct serve *serve;
     const char *mountpoint;
     struct inflight *inflight;
+    int notify_fd; /* socket for notifications about names; -1: send them directly */
 
     atomic_bool stopping; /* requests must not wait */
     atomic_bool initialised;

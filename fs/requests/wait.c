@@ -9,10 +9,11 @@
 #include "fs/tree/node.h"
 
 #include <assert.h>
-#include <fuse_lowlevel.h>
+#include <limits.h>
 #include <linux/fuse.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 static unsigned bucket_of(uint64_t id)
@@ -390,28 +391,39 @@ void wait_leave_slow(struct request *rq)
 
 /* ---- notifications to the kernel ---- */
 
-/* Invalidates a name. The kernel ignores names that it does not know. */
-static void entry_forget(struct fuse_session *session, uint64_t instance, unsigned number,
-                         const char *name)
+/* Invalidates a name. The kernel ignores names that it does not know. If the process that sends
+ * notifications is gone, sends it directly. */
+static void entry_forget(const struct fs *fs, uint64_t instance, unsigned number, const char *name)
 {
-    fuse_lowlevel_notify_inval_entry(session, node_id(NODE_INSTANCE, instance, number), name,
-                                     strlen(name));
+    struct {
+        struct fuse_out_header head;
+        struct fuse_notify_inval_entry_out entry;
+        char name[NAME_MAX + 1];
+    } message = {.head.error = FUSE_NOTIFY_INVAL_ENTRY,
+                 .entry.parent = node_id(NODE_INSTANCE, instance, number)};
+
+    _Static_assert(sizeof message <= NOTIFICATION_MAX, "the process receives it in one piece");
+    message.entry.namelen = (uint32_t)strnlen(name, NAME_MAX);
+    memcpy(message.name, name, message.entry.namelen);
+    message.head.len = (uint32_t)(offsetof(__typeof__(message), name) + message.entry.namelen + 1);
+    if (send(fs->notify_fd, &message, message.head.len, MSG_NOSIGNAL) < 0 &&
+        write(fs->inflight->fuse_fd, &message, message.head.len) < 0)
+        return; /* unmounted, or the kernel does not know the name */
 }
 
 bool notify_next(struct fs *fs)
 {
-    struct fuse_session *session = fs->tree.session;
     struct gone_name gone;
 
     if (!engine_next_name(fs->tree.engine, &gone))
         return false;
     fs_unlock(fs);
     if (!gone.is_instance)
-        entry_forget(session, gone.instance, NODE_DIR, gone.name);
+        entry_forget(fs, gone.instance, NODE_DIR, gone.name);
     if (gone.is_instance && gone.vanished)
-        entry_forget(session, 0, NODE_INSTANCES, gone.name);
+        entry_forget(fs, 0, NODE_INSTANCES, gone.name);
     if (gone.is_instance)
-        entry_forget(session, 0, NODE_LIMITS, gone.name);
+        entry_forget(fs, 0, NODE_LIMITS, gone.name);
     fs_lock(fs);
     return true;
 }

@@ -90,10 +90,13 @@ int wait_enter_slow(struct call *call);
 void wait_leave_slow(struct request *rq);
 
 /* ---- notifications ----
- * Names that are gone are reported to the kernel by one thread that does not serve, because the
- * kernel takes the directory's lock, and the holder of that lock may wait for other requests.
+ * Names that are gone are reported to the kernel by a process of its own (notifier_start()),
+ * because the kernel takes the directory's lock, and the holder of that lock may wait for other
+ * requests.
  */
 
-/* Reports the next name of engine_next_name() to the kernel, with the lock dropped. Returns false
- * if there is none. */
+#define NOTIFICATION_MAX 512 /* bytes of a notification about a name */
+
+/* Reports the next name of engine_next_name(), with the lock dropped. Returns false if there is
+ * none. */
 bool notify_next(struct fs *fs);

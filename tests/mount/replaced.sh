@@ -31,6 +31,41 @@ t_workers_that_are_killed_as_they_start_fail_no_call() {
     unmount_pmcfs
 }
 
+# The kernel, to which the name of a released instance is reported, waits for the lock of the directory, which mkdir(2) holds until
+# a worker has answered it.
+#@ slow plain
+t_workers_that_are_killed_while_names_vanish_are_replaced() {
+    SUPERVISED=1 mount_pmcfs
+    timeout -s KILL 100 python3 -B -I - "$M" "$DAEMON" >"$T/printed" <<'P' || die "no end: $(cat "$T/printed")"
+import os, random, signal, sys, threading, time
+mount, supervisor = sys.argv[1:]
+calls, ended = 0, False
+def churn():
+    global calls
+    while not ended:
+        os.mkdir(mount + "/instances/i")
+        fd = os.open(mount + "/admin/instances/i/ctl", os.O_WRONLY)
+        os.write(fd, b"release")
+        os.close(fd)
+        calls += 1
+thread = threading.Thread(target=churn)
+thread.start()
+for kill in range(150):
+    print("kill", kill, flush=True)
+    time.sleep(random.uniform(0, 0.03))
+    children = open("/proc/%s/task/%s/children" % (supervisor, supervisor)).read().split()
+    if children:
+        os.kill(int(children[0]), signal.SIGKILL)
+    before = calls
+    while calls < before + 2 and thread.is_alive():
+        time.sleep(0.002)
+ended = True
+thread.join()
+P
+    is "$(ls "$M/instances")" ''
+    between "$(stat_value restarts)" 100 150
+}
+
 t_a_held_file_a_bind_mount_and_a_sandbox_outlive_the_worker() {
     SUPERVISED=1 mount_pmcfs
     pmc a event=page-faults count=123456
