@@ -1,10 +1,10 @@
 /*
- * Reading /proc of a process that may block the reader. While a process executes a program or
- * changes its address space, the kernel blocks most reads, and the observed user can make that last
- * for ever (the exec closes a file whose server does not answer). So a helper process does the
- * read. The helper shares memory and descriptors with the daemon, and is killed when it takes too
- * long. Files that never block (status, comm, task, cgroup) and requesters, which wait for their
- * reply, are read directly.
+ * Helper processes for reads of /proc that may block, and for checks with a user's credentials.
+ * While a process executes a program or changes its address space, the kernel blocks most reads of
+ * its files in /proc. Its user can prolong that for ever (the exec closes a file whose server does
+ * not answer). So a helper process does the read, and is killed when it takes too long. Helpers of
+ * helper_call() share memory and descriptors with the daemon. The daemon itself reads files that
+ * never block (status, comm, task, cgroup), and files of requesters, which wait for their reply.
  */
 #pragma once
 

@@ -243,8 +243,8 @@ int linux_cgroup_open(struct host_state *state, pid_t tid, const char *path, int
     return rc;
 }
 
-/* Opens a path of one ".." for each part of the name, which cannot leave the mount. The parents of
- * a removed directory stay known as long as it is open. */
+/* Opens the root that the name starts from: one ".." for each part of the name, without leaving the
+ * mount. A removed directory keeps its parents as long as it is open. */
 int linux_cgroup_above(int fd, const char *name)
 {
     struct open_how how = {

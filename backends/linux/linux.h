@@ -118,9 +118,10 @@ pid_t caller_thread(pid_t tid);
 int run_as_opener(const struct rights *rights, bool apart, int fd, long (*first)(void *arg),
                   long (*fn)(void *arg), void *arg);
 /*
- * Makes the ptrace read check as the opener, for every living thread of the process, or for thread
- * tid alone (0: all). Returns 0, -EPERM or -ESRCH; any other -errno: the kernel could not be asked,
- * and the caller must refuse.
+ * Makes the kernel's ptrace read check as the opener, for every living thread of the process, or
+ * only for thread tid if it is not 0. Always refuses processes of pmcfs; always allows the opener's
+ * own process. Returns 0, -EPERM or -ESRCH. After any other -errno the check was not made, and the
+ * caller must refuse.
  */
 int observe_check(struct host_state *state, const struct rights *rights,
                   const struct opener *opener, pid_t pid, pid_t tid);

@@ -337,7 +337,7 @@ static bool link_may_be_dead(const struct pmc *pmc, const struct link *link)
  * as living, so the caller waits. False for commands, which may take long and have no effect before
  * their swap.
  */
-static bool ending_dead_links(const struct pmc *pmc)
+static bool engine_change_ends_links(const struct pmc *pmc)
 {
     if (!pmc->busy || pmc->busy->cause == CAUSE_COMMAND)
         return false;
@@ -386,7 +386,7 @@ int change_end_dead_links(struct call *call)
     if (!any_link(pmc, link_may_be_dead) && !any_link(pmc, link_dead))
         return CALL_DONE;
     call->wait_for = pmc->id;
-    if (ending_dead_links(pmc))
+    if (engine_change_ends_links(pmc))
         return CALL_WAIT;
     rc = slow ? slow_admit(call) : CALL_DONE;
     if (rc)
@@ -399,7 +399,7 @@ int change_end_dead_links(struct call *call)
         call->err = (struct err){.id = ERR_NONE};
         if (pmc_released(pmc))
             rc = err_set(&call->err, P26, "the PMC was released");
-        else if (ending_dead_links(pmc))
+        else if (engine_change_ends_links(pmc))
             rc = CALL_WAIT;
     }
     pmc_unref(pmc);

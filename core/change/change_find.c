@@ -319,7 +319,7 @@ static int find_targets(struct change *change)
 /* ---- recording and exec checks ---- */
 
 /* Finds the PID namespace and the limits for records. */
-static int find_record_limits(struct change *change)
+static int find_view_and_limits(struct change *change)
 {
     const struct engine *engine = change->engine;
     const struct settings *settings = &change->desired.settings;
@@ -356,7 +356,7 @@ static int find_command(struct change *change)
     if (rc == 0)
         rc = check_target_scope(change);
     if (rc == 0)
-        rc = find_record_limits(change);
+        rc = find_view_and_limits(change);
     if (rc == 0)
         rc = find_set(change);
     if (rc == 0)
@@ -375,7 +375,7 @@ static int find_command(struct change *change)
  * reattach: watches the cgroup, then checks whether it was created or removed, so that no creation
  * is missed. A link without a watch is new, or was loaded by this worker.
  */
-static int inspect_cgroup(struct change *change, struct move *move)
+static int check_reattach(struct change *change, struct move *move)
 {
     const struct engine *engine = change->engine;
     const struct host *host = engine->host;
@@ -411,7 +411,7 @@ static int find_verdicts(struct change *change)
         const struct link *link = move->old;
         const struct process *process = link->proc ? link->proc->process : NULL;
         int rc = change->checks_cgroups && link->kind == TARGET_CGROUP && link->state != LINK_ENDED
-                     ? inspect_cgroup(change, move)
+                     ? check_reattach(change, move)
                      : 0;
 
         if (rc)

@@ -393,7 +393,7 @@ static void plan_start(struct change *change)
             diff->n_opens + diff->n_waits > 0; /* starts links that were attached earlier too */
 }
 
-static int plan_memory(struct change *change)
+static int alloc_for_swap(struct change *change)
 {
     struct difference *diff = &change->diff;
     bool ok = true;
@@ -417,7 +417,7 @@ int change_plan(struct change *change)
     if (change->cause == CAUSE_RELEASE) {
         /* the log, which may have readers, gets the last records unless there is no memory */
         diff->read = diff->total && pmc->recording && !change->engine->forgetting;
-        diff->stop = diff->read && plan_memory(change) == 0;
+        diff->stop = diff->read && alloc_for_swap(change) == 0;
         return 0;
     }
     if (pmc_released(pmc))
@@ -431,7 +431,7 @@ int change_plan(struct change *change)
     if (rc == 0)
         rc = plan_log(change);
     if (rc == 0)
-        rc = plan_memory(change);
+        rc = alloc_for_swap(change);
     if (rc == 0)
         rc = quota_links(change);
     EACH_MOVE (move, change) {

@@ -70,8 +70,8 @@ static int check_stack(struct change *change)
                    change->engine->backend->name);
 }
 
-/* Checks raw=on. Needs the superuser: tracepoint fields can contain data of other tasks, and the
- * kernel requires CAP_PERFMON. */
+/* Checks raw=on, which only the superuser may use if the change opens counters: tracepoint fields
+ * can contain data of other tasks, and the kernel requires CAP_PERFMON. */
 static int check_raw(struct change *change)
 {
     const bool opens = change->desired.new_set || change->diff.reopen || change_attaches(change);

@@ -165,8 +165,9 @@ static inline bool link_waits(const struct link *link)
 const struct tally *link_last_counts(const struct link *link);
 
 /*
- * Returns the shared proc of this process with a reference. *taken: a new proc owns `process`;
- * otherwise the caller frees it without the lock. Returns NULL on ENOMEM.
+ * Returns the shared proc of this process. Takes no reference: the caller calls proc_ref() or
+ * link_set_proc(). *taken: a new proc owns `process`; otherwise the caller frees it without the
+ * lock. Returns NULL on ENOMEM.
  */
 struct proc *proc_get(struct engine *engine, struct process *process, bool *taken);
 /* Adds a loaded proc to the tables and counts its descriptors. The caller watches it. */

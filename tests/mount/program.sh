@@ -142,7 +142,7 @@ t_a_line_of_fstab_mounts_it() {
     unmount_and_wait "$T/d"
 }
 
-t_a_second_instance_on_the_same_directory_is_refused() {
+t_a_second_mount_on_the_same_directory_is_refused() {
     mount_pmcfs
     local rc=0
     "$BIN" -f "$M" >"$T/printed" 2>&1 || rc=$?

@@ -185,7 +185,7 @@ t_x03_starting_a_running_and_stopping_a_stopped_pmc_changes_nothing() {
     is "$(world)" "$before"
 }
 
-t_x01_attached_while_running() {
+t_x01_a_running_pmc_can_be_attached_to_another_target() {
     mount_sim
     target_start p
     target_start q

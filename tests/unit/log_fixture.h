@@ -41,7 +41,7 @@ void put_drop(const char *where, uint64_t n);
 void put_map(uint32_t pid, uint64_t start, const char *path);
 int put_user(size_t len);
 
-/* The tally of one reader. */
+/* Counts of the records that one reader received. */
 struct seen {
     uint64_t samples, dropped, drops, found, others, last_ip, last_time;
     uint64_t drop_time, found_time; /* of the first drop record; of the last RECORD_FOUND */

@@ -144,8 +144,8 @@ TEST(gaps_of_a_cpu_add_up_and_stay_when_it_is_opened_again)
     ck_assert_str_eq(value_of("i", "status", "gap_ns"), "0");
 }
 
-/* The CPU went offline and online before the engine checked. */
-TEST(a_reset_clears_missed_tasks)
+/* The CPU is offline and online again before the engine checks it, so some counts are missing. */
+TEST(a_reset_clears_partial_after_a_short_cpu_offline)
 {
     pmc_with("i", "cpu-clock", "cpu0-1");
     fake_cpu(&fx.host, 1, false);

@@ -80,7 +80,8 @@ int spec_modifiers(struct spec *spec, struct word text, struct word what, struct
 bool spec_is_modifier(struct word part);
 /* If only one of user and kernel mode was written, switches the other off. */
 void spec_disable_other_mode(struct spec *spec);
-/* CS03 if the part is a setting or target of pmcfs (period, cpu, G), otherwise -ENOENT. */
+/* Refuses, with CS03, a term or modifier of other tools that is a setting or target of pmcfs
+ * (period, cpu) or that pmcfs does not offer (G). Returns -ENOENT for other words. */
 int spec_refuse_setting(struct word part, struct err *err);
 /* Resolves a spelling without its rows. Returns 0 if this host has the event. */
 int spec_parse(struct backend_state *state, const char *text, struct spec *spec, struct err *err);

@@ -364,7 +364,7 @@ static struct pmus *pmus_make(const char *root)
         return NULL;
     pmus->root = strdup(root ? root : "");
     pmus->tracefs = pmus_note_shortage(tracefs_mount(root ? root : ""));
-    bool ok = pmus->root && parked_start(&pmus->parked) && pmus_scan(pmus);
+    bool ok = pmus->root && idle_thread_start(&pmus->parked) && pmus_scan(pmus);
     for (unsigned i = 0; ok && i < pmus->n; i++)
         cores += pmus->list[i].kind == PMU_CORE;
     for (unsigned i = 0; ok && i < pmus->n; i++)
@@ -399,7 +399,7 @@ void pmus_free(struct pmus *pmus)
 {
     if (!pmus)
         return;
-    parked_stop(&pmus->parked);
+    idle_thread_stop(&pmus->parked);
     if (pmus->tracefs >= 0)
         close(pmus->tracefs);
     for (unsigned i = 0; i < pmus->n; i++) {

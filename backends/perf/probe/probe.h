@@ -29,9 +29,9 @@ bool probe_thread(pthread_t *thread, void *(*run)(void *), void *arg);
 
 /* ---- trial.c ---- */
 
-/* The idle thread. parked_start() returns false if no thread could be created. */
-bool parked_start(struct parked *parked);
-void parked_stop(struct parked *parked);
+/* The idle thread. idle_thread_start() returns false if no thread could be created. */
+bool idle_thread_start(struct parked *parked);
+void idle_thread_stop(struct parked *parked);
 /* Counts the general and fixed counters of a PMU that counts. */
 void probe_counters(const struct pmus *pmus, struct pmu *pmu);
 /* Finds the rows of the PMU that can count attr (0: none) and how many of them it needs. */

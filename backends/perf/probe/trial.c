@@ -36,7 +36,7 @@ struct trial {
     int fd[TRIAL_MAX];
 };
 
-static void *parked_run(void *arg)
+static void *idle_thread_run(void *arg)
 {
     struct parked *parked = arg;
 
@@ -47,17 +47,17 @@ static void *parked_run(void *arg)
     return NULL;
 }
 
-bool parked_start(struct parked *parked)
+bool idle_thread_start(struct parked *parked)
 {
     sem_init(&parked->ready, 0, 0);
-    if (!probe_thread(&parked->thread, parked_run, parked))
+    if (!probe_thread(&parked->thread, idle_thread_run, parked))
         return false;
     while (sem_wait(&parked->ready) < 0)
         ;
     return true;
 }
 
-void parked_stop(struct parked *parked)
+void idle_thread_stop(struct parked *parked)
 {
     if (!parked->tid)
         return;

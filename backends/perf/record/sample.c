@@ -87,7 +87,8 @@ void recorder_purge(struct recorder *recorder, uint64_t time_ns)
 
 /* ---- records ---- */
 
-/* Fields are aligned to 8 bytes, so none is split at the end of the ring. */
+/* Returns the place of an aligned 8-byte word, which is never split at the end of the ring. Longer
+ * data can be. */
 static const void *ring_at(const struct ring *ring, uint64_t at)
 {
     return ring->data + (at & (ring->size - 1));
