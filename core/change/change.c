@@ -63,7 +63,7 @@ static int change_begin(struct change *change)
             .next = link,
             .cgroup_fd = -1,
             .root_fd = -1,
-            /* a lost descendant needs no check now: the attach checks each one that it finds */
+            /* a lost descendant needs no check here: admit() checks each one during the attach */
             .verdict = change->cause != CAUSE_OWN || !link_dropped(pmc, link) ? VERDICT_NONE
                        : link->loss == LOSS_DESCENDANT                        ? VERDICT_RENEW
                                                                               : VERDICT_CHECK,
@@ -73,7 +73,7 @@ static int change_begin(struct change *change)
         return 0;
     if (change->cause == CAUSE_OWN) {
         change->checks_cgroups = pmc->reattach.due;
-        change->pmc->reattach.due = false; /* events from now on need another change */
+        change->pmc->reattach.due = false; /* a cgroup event from now on needs another change */
     }
     fill_asker(change);
     change->desired.kernel = pmc->kernel;
@@ -114,7 +114,8 @@ static void change_clear(struct change *change)
 
 #define REATTACH_TRIES 10 /* after this many failures, wait for the next creation of the cgroup */
 
-/* After a failed change of the engine: queues a retry, and notes failures that are not repeated. */
+/* After a failed change of the engine: queues another one. Except on ENOMEM or while a cgroup is
+ * retried, marks the CPUs or links that failed, so that they are not tried again. */
 static void note_failure(struct change *change)
 {
     struct pmc *pmc = change->pmc;
@@ -201,7 +202,7 @@ static void change_decide(struct change *change)
     }
     if (change->checks_cgroups)
         set_attach_error(change);
-    change->call->err = change->rc ? change->err : change->note; /* before the reply may be sent */
+    change->call->err = change->rc ? change->err : change->note; /* now: the reply may follow */
     pmc->cpus.stale |= change->engine->cpus_serial != change->cpus_serial;
     if (change->rc == 0 && change->cause == CAUSE_COMMAND && any_link(pmc, link_unwatched))
         pmc_schedule_reattach(pmc); /* a change of the engine will watch the cgroup */

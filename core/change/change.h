@@ -1,7 +1,7 @@
 /*
  * Changes of PMCs: commands, and changes that the engine makes when targets exit or lose their
  * events, CPUs go online or offline, cgroups are created or removed, or a PMC is released. A change
- * takes effect completely or not at all; until the swap the PMC stays as it was.
+ * takes effect completely or not at all; settings, links and counts change only at the swap.
  */
 #pragma once
 
@@ -30,8 +30,8 @@ int change_refuse_held(struct call *call);
 /* WORK_CHANGE: makes the change that a PMC needs now. Returns false if it needs none. */
 bool change_deferred(struct call *call, struct pmc *pmc);
 /* Closes the counters, links and recording of a PMC that was removed from the tree. Returns false
- * if that is done already, or if a change is running, which queues it at its end. */
+ * if that is done already, or if a change is running: change_end() then queues the release. */
 bool change_release(struct call *call, struct pmc *pmc);
 /* Finds dead targets of call->pmc and ends their links. Returns CALL_DONE, an errno, or CALL_WAIT
- * (also while a change of the engine ends them). */
+ * if no slow slot is free or a change of the engine is ending them. */
 int change_end_dead_links(struct call *call);

@@ -161,7 +161,8 @@ static int check_mode(struct change *change)
     struct settings *settings = &desired->settings;
 
     if (!(settings->given & KEY_BIT(KEY_MODE))) {
-        /* Also without targets the mode stays until another one is implied. */
+        /* Without targets the scope stays too, unless the command writes other events or a target.
+         */
         bool asked = desired->new_set || implies_scope(desired, false);
         bool system = implies_scope(desired, true) || ((attached || !asked) && was_system);
         bool samples = settings->word[KEY_OFFCPU] ||

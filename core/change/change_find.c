@@ -349,8 +349,8 @@ static int find_command(struct change *change)
     const struct desired *desired = &change->desired;
     int rc = change_parse(change);
 
-    /* A process may always observe itself, even if other processes of its user may not. With
-     * stacks this exception is off, because those processes can read the samples. */
+    /* asker.opener lets a process observe itself even if other processes of its user may not
+     * observe it. Not with stacks, because those processes could read the samples. */
     if (desired->settings.word[KEY_CALLCHAIN] == CALLCHAIN_DWARF)
         change->asker.opener = NULL;
     if (rc == 0)

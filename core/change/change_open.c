@@ -1,6 +1,6 @@
 /*
  * The parts of a change without the lock: opens, stops, reads and starts counters, and after the
- * swap closes unused ones. The PMC does not change before the swap.
+ * swap closes unused ones. The PMC's settings, links and counts do not change before the swap.
  */
 #include "core/change/plan.h"
 
@@ -151,8 +151,8 @@ static int attach_all(struct change *change)
     return -ESRCH;
 }
 
-/* Opens exec guards before the counters, so that no exec is missed. A later change repeats a failed
- * attempt. */
+/* Opens exec guards before the counters, so that no exec is missed. The next change that opens a
+ * link of the process repeats a failed attempt. */
 static void guard_all(struct change *change)
 {
     const struct engine *engine = change->engine;
@@ -164,9 +164,11 @@ static void guard_all(struct change *change)
 }
 
 /*
- * Stops each counter before reading it, so that no reader sees more than the kept value. Also stops
- * counters of dead targets, because the backend can then detect lost counts. If a leaving link
- * cannot be read, its last seen value is kept; if a staying link cannot be read, the command fails.
+ * Stops counters of leaving links (with diff.stop, of all) before it reads them, so that no reader
+ * sees more than the kept value. With diff.read alone, counters that stay are read while they run.
+ * Also stops counters of dead targets, because the backend can then detect lost counts. If a
+ * leaving link cannot be read, its last seen value is kept; if a staying link cannot be read, the
+ * command fails.
  */
 static int stop_and_read(struct change *change)
 {

@@ -181,7 +181,7 @@ static struct word first_event(const struct change *change, struct word text)
 }
 
 /* Adds the events between commas; a comma at the end is skipped. `modifier` is that of a set in
- * braces (":u", or empty) and is added to each event. */
+ * braces (":u", or empty) and is inserted in each event, before its qualifiers. */
 static int add_names(struct change *change, struct word text, struct word modifier)
 {
     const char *end = text.p + text.len - (text.len > 1 && text.p[text.len - 1] == ',');

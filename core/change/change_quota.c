@@ -22,7 +22,7 @@ unsigned long quota_left(const struct change *change)
 {
     unsigned long left = user_left(change->payer, USED_FDS, change->spent);
 
-    if (change->cause != CAUSE_COMMAND || change->asker.superuser) /* also on other users' PMCs */
+    if (change->cause != CAUSE_COMMAND || change->asker.superuser) /* also if another user pays */
         return ULONG_MAX;
     /* after the swap the replaced recording and counters are closed */
     if (change->log.creates || !change->log.recorded)

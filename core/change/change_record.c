@@ -1,7 +1,8 @@
 /*
  * Records of a change. Without the lock: creates the recording, reads the inventory of processes
- * when counters start, drains when they stop. With the lock, at the swap: writes the remaining
- * counts, then detach, stop and close records, then allocate, attach and start records.
+ * when counters start, drains the recording and holds it until change_close(). With the lock, at
+ * the swap: writes the remaining counts, then detach, stop and close records, then allocate, attach
+ * and start records.
  */
 #include "core/change/plan.h"
 
@@ -102,9 +103,9 @@ int record_open(struct change *change)
 
 /*
  * Drains all earlier records into the log before the swap writes its records, and holds the
- * recording until then: a start is recorded before the samples that follow. The records of the
- * swap have the time up to which it drained: a later time would change those of later samples,
- * because times in a log do not decrease.
+ * recording until change_close(): a start is recorded before the samples that follow. The records
+ * of the swap have the time up to which it drained: a later time would raise the times of the
+ * samples that follow, because times in a log do not decrease.
  */
 void record_drain_and_hold(struct change *change)
 {
@@ -245,7 +246,8 @@ static void put_remainder(struct change *change, bool over)
                             over);
 }
 
-/* Stores the total without the readings of live counters: counts that no record has to contain. */
+/* Stores the counts from before this recording (the total without readings of live counters): no
+ * record has to contain them. */
 static void count_before(struct pmc *pmc)
 {
     unsigned n = pmc_events(pmc);

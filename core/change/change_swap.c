@@ -1,8 +1,9 @@
 /*
- * The swap: the only place where a change takes effect, with the lock. First chooses rows, which is
- * the last possible refusal; then replaces the old value by the desired one. The claim of the new
- * set replaces the old claim. At an attach, claims are moved to other rows if necessary, because
- * PMCs that cover the same process must not share a row.
+ * The swap: the only place where a change takes effect, with the lock. First checks the
+ * events on descendants and chooses rows, which are the last possible refusals; then replaces the
+ * old value by the desired one. The claim of the new set replaces the old claim. At an attach,
+ * claims are moved to other rows if necessary, because PMCs that cover the same process must not
+ * share a row.
  */
 #include "core/change/plan.h"
 
@@ -239,7 +240,8 @@ static void settle_guards(struct change *change)
         proc->guarded = move->guard != NULL;
         engine_touch(change->engine, JOURNAL_PROCESS, proc->id);
         if (!move->guard)
-            continue; /* the guard could not be opened: the next change tries again */
+            continue; /* not opened: the next change that opens a link of this process tries again
+                       */
         change->engine->fds_used += before == NULL;
         proc->guard = move->guard;
         proc->guard_fd = change->engine->backend->guard_fd(move->guard);
@@ -444,7 +446,8 @@ static void swap_links(struct change *change)
     struct difference *diff = &change->diff;
     struct links *old = pmc->links;
 
-    /* A running read holds the old vector with its references, so take new ones. */
+    /* If a running read holds the old vector, that keeps its references, so the new one takes its
+     * own. */
     for (unsigned i = 0; old->refs > 1 && i < old->n; i++)
         old->link[i]->refs++;
     EACH_MOVE (move, change) {
@@ -589,7 +592,9 @@ static void swap_release(struct change *change)
     struct pmc *pmc = change->pmc;
     struct links *old = pmc->links;
 
-    if (change->diff.total && (change->diff.stop || !pmc->recording)) { /* otherwise ENOMEM */
+    if (change->diff.total &&
+        (change->diff.stop ||
+         !pmc->recording)) { /* otherwise ENOMEM, or the engine only forgets its state */
         sum_total(change);
         record_release_notes(change);
     }

@@ -7,8 +7,9 @@
  *   change_swap    lock      rows; then the desired value replaces the old one
  *   change_close   no lock   closes the old counters, or after a refusal the new ones
  *
- * Nothing is reserved on the PMC before the swap. Functions return 0, or -errno with a sentence in
- * change->err, and need the engine's lock unless noted.
+ * No setting, link or count of the PMC changes before the swap. Only the log and the list of set
+ * ids may grow earlier. Functions return 0, or -errno with a sentence in change->err, and need the
+ * engine's lock unless noted.
  */
 #pragma once
 
@@ -45,8 +46,9 @@ struct desired {
     bool sets_count; /* `count` gets the values of settings.counts at the swap */
 };
 
-/* Results of change_find() for a link: may it be attached again after it lost its events, and does
- * its cgroup exist? VERDICT_CHECK and all values after it are for links that lost events. */
+/* State of a link in a change of the engine, set by change_begin() and completed by change_find():
+ * may it be attached again after it lost its events, and does its cgroup exist? VERDICT_CHECK and
+ * all values after it are for links that lost events. */
 enum verdict {
     VERDICT_NONE,           /* no check */
     VERDICT_CGROUP_CHANGED, /* its cgroup was created or removed */
@@ -61,9 +63,9 @@ enum verdict {
 struct move {
     struct link *old;  /* NULL: a new target */
     struct link *next; /* equal to `old`: stays; NULL: leaves, and the PMC's base gets its count */
-    bool opens;        /* `next` gets a counter; otherwise a new link keeps the final count */
-    bool recheck;      /* reopened: check that the writer may observe the process */
-    bool guards;       /* open an exec guard for the proc of `next` */
+    bool opens; /* `next` gets a counter; otherwise a new `next` has exited, is offline or waits */
+    bool recheck;        /* reopened: check that the writer may observe the process */
+    bool guards;         /* open an exec guard for the proc of `next` */
     struct guard *guard; /* the new exec guard; after the swap the replaced one, to be closed */
     pid_t number;        /* the number in the command; 0: self, or none */
     const char *reason;  /* of the log's detach record of `old`; NULL: no record */
@@ -82,7 +84,7 @@ struct difference {
     unsigned n_opens;       /* moves with `opens` */
     unsigned n_waits;       /* new targets that do not exist yet */
     bool reopen;            /* reopen every live link */
-    bool start, stop, read; /* links that stay; links that leave are always stopped and read */
+    bool start, stop, read; /* for links that stay; leaving ones are always stopped and read */
     bool start_fresh;       /* start links that are opened */
     struct links *links;    /* the new vector, filled at the swap */
     struct tally *base;     /* base of a new set */
@@ -166,23 +168,24 @@ void change_find(struct change *change);
 /* Checks between two targets whether to continue. Returns 0, -EINTR, P26 or P13. */
 int change_check_abort(struct change *change);
 /* Moves the sentence about a skipped target, which has exited, from change->err to change->note. If
- * the note is long already, appends only `word`, unless that is empty. */
+ * the note is long already, appends only `word`; the sentence if `word` is empty. */
 void change_note_skipped(struct change *change, struct word word);
 
 /* change_plan.c */
 int change_plan(struct change *change);
-int change_desire_set(struct change *change);      /* sets desired.set and its events if missing */
+/* Sets desired.set and its events if missing. Without the lock only if desired.set is given. */
+int change_desire_set(struct change *change);
 bool change_attaches(const struct change *change); /* returns true if there are new targets */
 void plan_detach(struct move *move);
 /* opens: false if the target is waited for. Returns NULL on ENOMEM. */
 struct move *plan_fresh(struct change *change, enum target_kind kind, bool opens);
 /* Plans an exec guard for the proc of a move. */
 void plan_guard(struct change *change, struct move *move);
-/* Replaces every attached link by a new one; for a new set also offline ones, without ended ones.
- */
+/* Replaces each attached link by a new one. For a new set also replaces offline links, and removes
+ * ended ones. */
 int plan_reopen(struct change *change);
 
-/* change_check.c: in hwpmc's order. check_command() and check_system() need the lock. */
+/* change_check.c: in hwpmc's order. Only check_command() and check_system() need the lock. */
 int check_target_scope(struct change *change); /* file `target`, before any look-up: E22, E26 */
 int check_event_rights(struct change *change); /* kernel mode, system scope, rights of the events */
 int check_command(struct change *change);      /* settings, mode, scope, rights, verb */
@@ -220,7 +223,8 @@ int plan_log(struct change *change);
 void change_open(struct change *change);
 void change_close(struct change *change);
 
-/* change_record.c. Functions before change_opening() are called without the lock. */
+/* change_record.c. record_open(), record_drain_and_hold() and record_*_inventory() are called
+ * without the lock. */
 int refuse_log(struct change *change, const char *what); /* P11; with or without the lock */
 int record_open(struct change *change); /* creates the recording, reserves space in the log */
 void record_drain_and_hold(struct change *change);

@@ -93,7 +93,7 @@ enum link_loss {
 enum link_note {
     NOTE_GONE = 1,    /* the backend reports that all tasks have exited */
     NOTE_MOVED = 2,   /* its CPU changed since it was planned; cgroup: a CPU came online */
-    NOTE_FAILED = 4,  /* attaching again has failed once; the second failure is final */
+    NOTE_FAILED = 4,  /* attaching again has failed: the next change ends the link */
     NOTE_REPLACED = 8 /* a running change detaches or reopens it */
 };
 

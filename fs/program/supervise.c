@@ -238,8 +238,10 @@ static void program_replace(pid_t requester)
  * Starts the process that sends the worker's notifications about names to the kernel. There, such a
  * notification waits while a request, for example mkdir(2), holds the lock of the directory, and
  * even SIGKILL does not end the wait. A worker that was killed while it waited could not exit, and
- * the request would wait for the next worker for ever. The process exits when supervisor and worker
- * have closed the socket. It is no child of the supervisor, whose only children are workers.
+ * the request would wait for the next worker for ever. The process exits at end of file, when
+ * supervisor and worker have closed the socket (an upgrade starts another one), or when the mount
+ * is gone. Signals are blocked, so SIGTERM does not end it first. It is no child of the supervisor,
+ * whose only children are workers.
  */
 static bool notifier_start(void)
 {

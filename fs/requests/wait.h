@@ -91,8 +91,7 @@ void wait_leave_slow(struct request *rq);
 
 /* ---- notifications ----
  * Names that are gone are reported to the kernel by a process of its own (notifier_start()),
- * because the kernel takes the directory's lock, and the holder of that lock may wait for other
- * requests.
+ * because the kernel waits for the directory's lock, and SIGKILL does not end that wait.
  */
 
 #define NOTIFICATION_MAX 512 /* bytes of a notification about a name */
