@@ -232,9 +232,9 @@ static bool tables_print(const char *what, struct buf *out)
 
 static struct worker worker = {.options = &options, .host = &linux_host};
 
-static int work(struct inflight *inflight, int hold_fd, int notify_fd)
+static int work(struct inflight *inflight, int hold_fd)
 {
-    return worker_run(&worker, inflight, hold_fd, notify_fd);
+    return worker_run(&worker, inflight, hold_fd);
 }
 
 /* Mounts the tree, and reads FUSE_INIT, the kernel's first request, for every worker. */
@@ -307,7 +307,7 @@ static int mount_run(void)
         memmove(argv[1], argv[2], (size_t)(end - argv[2]));
         memset(end - (argv[2] - argv[1]), 0, (size_t)(argv[2] - argv[1]));
     }
-    return options.single ? work(inflight, -1, -1)
+    return options.single ? work(inflight, -1)
                           : supervise(inflight, fd, &options, &worker.place, work);
 }
 

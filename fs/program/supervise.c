@@ -51,7 +51,7 @@ static struct {
     worker_fn work;
     int signal_fd;
     int hold_fd, worker_fd; /* the supervisor's and the worker's end of a socket */
-    int notify_fd;          /* see notifier_start() */
+    int notify_fd;          /* the socket that notifier_start() has created */
     int lock_fd;            /* see upgrade.h */
     pid_t worker;
     pid_t requester;           /* process that requests an upgrade; 0: none */
@@ -104,6 +104,53 @@ static bool ring_hold(const struct hold *hold)
     return false;
 }
 
+/* ---- notifications about names ---- */
+
+/*
+ * Starts the process that sends the worker's notifications about names to the kernel. There, such a
+ * notification waits while a request, for example mkdir(2), holds the lock of the directory, and
+ * even SIGKILL does not end the wait. A worker that was killed while it waited could not exit, and
+ * the request would wait for the next worker for ever.
+ *
+ * The process exits at end of file, when supervisor and worker have closed the socket. It is no
+ * child of the supervisor, whose only children are workers. It is started when a worker first needs
+ * it, because systemd finds the main process of the unit only if the supervisor is the only process
+ * without a parent at the end of the start.
+ */
+static bool notifier_start(void)
+{
+    const struct timeval second = {.tv_sec = 1};
+    char message[NOTIFICATION_MAX];
+    int ends[2];
+    ssize_t n;
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+        return false;
+    setsockopt(ends[1], SOL_SOCKET, SO_SNDTIMEO, &second, sizeof second);
+    const pid_t pid = fork(); /* the signals that end a mount are blocked in it */
+    if (pid == 0) {
+        if (fork() != 0)
+            _exit(0);
+        prctl(PR_SET_NAME, "pmcfs-notify");
+        dup2(ends[0], 0);
+        dup2(me.inflight->fuse_fd, 1);
+        if (close_range(2, ~0U, 0) < 0)
+            _exit(1);
+        while ((n = recv(0, message, sizeof message, 0)) > 0 || (n < 0 && errno == EINTR))
+            if (n > 0 && write(1, message, (size_t)n) < 0)
+                continue; /* the kernel does not know the name */
+        _exit(0);
+    }
+    close(ends[0]);
+    if (pid < 0) {
+        close(ends[1]);
+        return false;
+    }
+    waitpid(pid, NULL, 0);
+    me.notify_fd = ends[1];
+    return true;
+}
+
 /* ---- workers ---- */
 
 /* In the worker's process the C library still has the supervisor's thread id for its thread. */
@@ -130,7 +177,7 @@ static bool worker_start(void)
         sigaddset(&set, SIGCHLD);
         sigaddset(&set, SIGUSR1);
         sigprocmask(SIG_UNBLOCK, &set, NULL); /* other signals stay blocked for its loop */
-        const int status = me.work(me.inflight, me.worker_fd, me.notify_fd);
+        const int status = me.work(me.inflight, me.worker_fd);
         fflush(NULL);
         _exit(status);
     }
@@ -234,41 +281,6 @@ static void program_replace(pid_t requester)
 
 /* ---- start ---- */
 
-/*
- * Starts the process that sends the worker's notifications about names to the kernel. There, such a
- * notification waits while a request, for example mkdir(2), holds the lock of the directory, and
- * even SIGKILL does not end the wait. A worker that was killed while it waited could not exit, and
- * the request would wait for the next worker for ever. The process exits at end of file, when
- * supervisor and worker have closed the socket (an upgrade starts another one), or when the mount
- * is gone. Signals are blocked, so SIGTERM does not end it first. It is no child of the supervisor,
- * whose only children are workers.
- */
-static bool notifier_start(void)
-{
-    char message[NOTIFICATION_MAX];
-    int ends[2];
-    ssize_t n;
-
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
-        return false;
-    const pid_t pid = fork();
-    if (pid == 0) {
-        if (fork() != 0)
-            _exit(0);
-        prctl(PR_SET_NAME, "pmcfs-notify");
-        dup2(ends[0], 0);
-        dup2(me.inflight->fuse_fd, 1);
-        close_range(2, ~0U, 0);
-        while ((n = recv(0, message, sizeof message, 0)) > 0 || (n < 0 && errno == EINTR))
-            if (n > 0 && write(1, message, (size_t)n) < 0 && errno == ENODEV)
-                break; /* unmounted; other errors: the kernel does not know the name */
-        _exit(0);
-    }
-    close(ends[0]);
-    me.notify_fd = ends[1];
-    return pid > 0 && waitpid(pid, NULL, 0) == pid;
-}
-
 static bool supervisor_init(struct inflight *inflight, int inflight_fd,
                             const struct options *options)
 {
@@ -290,8 +302,6 @@ static bool supervisor_init(struct inflight *inflight, int inflight_fd,
         setsockopt(ends[1], SOL_SOCKET, SO_RCVTIMEO, &second, sizeof second) <
             0) /* if the supervisor exits */
         return false;
-    if (!notifier_start())
-        return false;
     me.hold_fd = ends[0];
     me.worker_fd = ends[1];
     const int mine[] = {0,
@@ -303,8 +313,7 @@ static bool supervisor_init(struct inflight *inflight, int inflight_fd,
                         me.inflight->arena_fd,
                         me.signal_fd,
                         me.hold_fd,
-                        me.worker_fd,
-                        me.notify_fd};
+                        me.worker_fd};
     for (size_t i = 0; i < sizeof mine / sizeof *mine; i++)
         if (!fd_exempt(mine[i]))
             return false;
@@ -378,7 +387,12 @@ static int serve(void)
     for (;;) {
         poll(fds, 2, me.requester || me.took_over ? POLL_MS : -1);
         if (recv(me.hold_fd, &hold, sizeof hold, MSG_DONTWAIT) == (ssize_t)sizeof hold) {
-            hold.held = ring_hold(&hold);
+            if (hold.fd == HOLD_NOTIFIER) {
+                hold.held = notifier_start();
+                hold.fd = me.notify_fd;
+            } else {
+                hold.held = ring_hold(&hold);
+            }
             send(me.hold_fd, &hold, sizeof hold, MSG_DONTWAIT | MSG_NOSIGNAL);
         }
         while (read(me.signal_fd, &info, sizeof info) == (ssize_t)sizeof info)

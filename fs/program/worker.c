@@ -360,7 +360,7 @@ static bool fs_init(struct fs *fs, const struct worker *worker, int hold_fd)
     return fs->loop != NULL;
 }
 
-int worker_run(struct worker *worker, struct inflight *inflight, int hold_fd, int notify_fd)
+int worker_run(struct worker *worker, struct inflight *inflight, int hold_fd)
 {
     static struct fs fs;
     const int crashes[] = {SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE};
@@ -370,7 +370,7 @@ int worker_run(struct worker *worker, struct inflight *inflight, int hold_fd, in
     bool started = false;
 
     fs.inflight = noted = inflight;
-    fs.notify_fd = notify_fd;
+    fs.notify_fd = -1;
     configured = worker->options;
     backtrace(&frame, 1); /* the first call loads a library, which on_crash() must not do */
     for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++)

@@ -20,15 +20,15 @@ struct worker {
     const struct backend *backend;
 };
 
-/* Serves until the mount ends. Returns the exit status. hold_fd: socket to the supervisor;
- * notify_fd: socket to the process that notifies the kernel; -1: none. */
-int worker_run(struct worker *worker, struct inflight *inflight, int hold_fd, int notify_fd);
+/* Serves until the mount ends. Returns the exit status. hold_fd: socket to the supervisor, or -1.
+ */
+int worker_run(struct worker *worker, struct inflight *inflight, int hold_fd);
 
 /* ---- the supervisor ---- */
 
-/* Runs a worker in its own process; see worker_run(). Returns exit status 0 if the mount shall end.
- */
-typedef int (*worker_fn)(struct inflight *inflight, int hold_fd, int notify_fd);
+/* Runs a worker in its own process. hold_fd: socket to the supervisor. Returns exit status 0 if the
+ * mount shall end. */
+typedef int (*worker_fn)(struct inflight *inflight, int hold_fd);
 
 /* Runs workers until the mount is gone or a signal stops it. Returns the exit status. */
 int supervise(struct inflight *inflight, int inflight_fd, const struct options *options,

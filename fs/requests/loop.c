@@ -148,15 +148,15 @@ static bool loop_unwatch(void *ctx, int fd)
     return ended;
 }
 
-/* Waits for the supervisor's reply, so that the caller may close the descriptor after that. */
-static bool loop_hold(void *ctx, int fd, size_t bytes)
+/* Sends a message to the supervisor and waits for its reply. Returns it without `held` on failure.
+ */
+static struct hold supervisor_ask(struct loop_state *loop, struct hold hold)
 {
-    struct loop_state *loop = ctx;
-    struct hold hold = {.fd = fd, .bytes = bytes}, answer = {.held = false};
+    struct hold answer = {.held = false};
     ssize_t n;
 
     if (loop->hold_fd < 0)
-        return false;
+        return answer;
     pthread_mutex_lock(&loop->hold_lock);
     hold.number = ++loop->holds;
     n = send(loop->hold_fd, &hold, sizeof hold, MSG_NOSIGNAL);
@@ -165,7 +165,21 @@ static bool loop_hold(void *ctx, int fd, size_t bytes)
             n = recv(loop->hold_fd, &answer, sizeof answer, 0);
         while (n < 0 && errno == EINTR);
     pthread_mutex_unlock(&loop->hold_lock);
-    return n > 0 && answer.held;
+    answer.held = answer.held && n > 0;
+    return answer;
+}
+
+/* The caller may close the descriptor after that. */
+static bool loop_hold(void *ctx, int fd, size_t bytes)
+{
+    return supervisor_ask(ctx, (struct hold){.fd = fd, .bytes = bytes}).held;
+}
+
+int loop_start_notifier(struct loop_state *loop)
+{
+    const struct hold answer = supervisor_ask(loop, (struct hold){.fd = HOLD_NOTIFIER});
+
+    return answer.held ? answer.fd : -1;
 }
 
 struct loop loop_interface(struct loop_state *loop)

@@ -51,7 +51,7 @@ struct fs {
     struct serve *serve;
     const char *mountpoint;
     struct inflight *inflight;
-    int notify_fd; /* socket for notifications about names; -1: send them directly */
+    int notify_fd; /* socket of loop_start_notifier(); used by the thread that notifies; -1: none */
 
     atomic_bool stopping; /* requests must not wait */
     atomic_bool initialised;

@@ -19,18 +19,24 @@ struct serve;
 
 /* ---- the main loop ---- */
 
-/* Message to the supervisor: map this memory of a ring as well, or unmap it if `bytes` is 0. The
- * reply is the same message with `held` set. */
+#define HOLD_NOTIFIER (-2)
+
+/* Message to the supervisor: map this memory of a ring as well, or unmap it if `bytes` is 0. With
+ * HOLD_NOTIFIER: start the process that sends notifications about names. The reply is the same
+ * message with `held` set. */
 struct hold {
-    int fd; /* -1: unmap the memory of closed descriptors */
+    int fd; /* -1: unmap the memory of closed descriptors. Reply to HOLD_NOTIFIER: its socket */
     size_t bytes;
-    bool held; /* reply: it was already mapped */
+    bool held; /* reply: it was already mapped; the process was started */
     uint32_t number;
 };
 
 /* Creates the loop and blocks its signals in this thread and all later ones. hold_fd: socket to the
  * supervisor, or -1. Returns NULL and sets errno on failure. */
 struct loop_state *loop_new(struct fs *fs, int hold_fd);
+/* Has the supervisor start the process that sends notifications about names. Returns its socket, or
+ * -1. */
+int loop_start_notifier(struct loop_state *loop);
 void loop_free(struct loop_state *loop);
 /* Returns the interface for host and backend. */
 struct loop loop_interface(struct loop_state *loop);

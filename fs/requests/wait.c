@@ -6,9 +6,11 @@
 
 #include "core/pmc/pmc.h"
 #include "fs/requests/request.h"
+#include "fs/requests/serve.h"
 #include "fs/tree/node.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <limits.h>
 #include <linux/fuse.h>
 #include <stdlib.h>
@@ -391,9 +393,12 @@ void wait_leave_slow(struct request *rq)
 
 /* ---- notifications to the kernel ---- */
 
-/* Invalidates a name. The kernel ignores names that it does not know. If the process that sends
- * notifications is gone, sends it directly. */
-static void entry_forget(const struct fs *fs, uint64_t instance, unsigned number, const char *name)
+/*
+ * Invalidates a name. The kernel ignores names that it does not know. If the process that sends
+ * notifications does not proceed for a second, or the mount ends, drops the name: the kernel then
+ * finds out at the next open of it.
+ */
+static void entry_forget(struct fs *fs, uint64_t instance, unsigned number, const char *name)
 {
     struct {
         struct fuse_out_header head;
@@ -401,14 +406,25 @@ static void entry_forget(const struct fs *fs, uint64_t instance, unsigned number
         char name[NAME_MAX + 1];
     } message = {.head.error = FUSE_NOTIFY_INVAL_ENTRY,
                  .entry.parent = node_id(NODE_INSTANCE, instance, number)};
+    ssize_t n;
 
     _Static_assert(sizeof message <= NOTIFICATION_MAX, "the process receives it in one piece");
     message.entry.namelen = (uint32_t)strnlen(name, NAME_MAX);
     memcpy(message.name, name, message.entry.namelen);
     message.head.len = (uint32_t)(offsetof(__typeof__(message), name) + message.entry.namelen + 1);
-    if (send(fs->notify_fd, &message, message.head.len, MSG_NOSIGNAL) < 0 &&
-        write(fs->inflight->fuse_fd, &message, message.head.len) < 0)
-        return; /* unmounted, or the kernel does not know the name */
+    if (fs->notify_fd < 0)
+        fs->notify_fd = loop_start_notifier(fs->loop);
+    do
+        n = send(fs->notify_fd, &message, message.head.len,
+                 MSG_NOSIGNAL | (fs->stopping ? MSG_DONTWAIT : 0));
+    while (n < 0 && errno == EINTR);
+    if (n >= 0 || errno == EAGAIN)
+        return;
+    if (fs->notify_fd >= 0) /* the process was killed: the next name starts another one */
+        close(fs->notify_fd);
+    fs->notify_fd = -1;
+    if (write(fs->inflight->fuse_fd, &message, message.head.len) < 0)
+        return; /* the kernel does not know the name */
 }
 
 bool notify_next(struct fs *fs)

@@ -49,7 +49,7 @@ static void *program_main(void *arg)
                             .place.mountpoint = "/nonexistent"};
 
     (void)arg;
-    FUZZ_CHECK(worker_run(&worker, inflight, -1, -1) == 0);
+    FUZZ_CHECK(worker_run(&worker, inflight, -1) == 0);
     return NULL;
 }
 
