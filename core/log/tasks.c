@@ -246,7 +246,11 @@ static struct task *thread_get(struct tasks *tasks, uint32_t pid, uint32_t tid, 
 
 struct task *tasks_thread(struct tasks *tasks, uint32_t pid, uint32_t tid, uint64_t time)
 {
-    return thread_get(tasks, pid, tid, false, time);
+    struct task *task = thread_get(tasks, pid, tid, false, time);
+
+    if (task)
+        task->found = 0;
+    return task;
 }
 
 /* ---- records ---- */
@@ -266,7 +270,8 @@ static bool inherit(struct tasks *tasks, struct task *task, const struct task *m
     return !name || name_set(tasks, place, name, NAME_BYTES);
 }
 
-/* The inventory may have found the new task: it is read while FORK records wait in the rings. */
+/* The inventory may have found the new task: it is read while FORK records wait in the rings. Other
+ * records of the new task follow its FORK. */
 static bool take_fork(struct tasks *tasks, const struct record_task *fork)
 {
     struct task *maker = thread_get(tasks, fork->ppid, fork->ptid, false, fork->time);
@@ -348,8 +353,8 @@ static bool take_comm(struct tasks *tasks, const struct record_comm *comm)
         }
         maps_drop(&tasks->bytes, &process->maps);
     }
-    if (task && found && !task->since)
-        task->found = tasks->losses + 1;
+    if (task && !task->since)
+        task->found = found ? tasks->losses + 1 : 0;
     return take_name(tasks, task, comm->name, strlen(comm->name));
 }
 

@@ -66,7 +66,7 @@ struct task {
     uint32_t tid;
     uint64_t since;  /* update number of its creation, or of its last step (exits.c); 0: unknown */
     uint64_t losses; /* tasks.losses at its creation; 0: unknown; UINT64_MAX: records missing */
-    uint64_t found;  /* tasks.losses + 1 when the inventory found it; 0: its FORK was read */
+    uint64_t found;  /* tasks.losses + 1 when the inventory found it; 0 after another record */
     char *name;      /* NULL: the name of the process */
     uint64_t off_ns; /* for recording_put.c: when it left its CPU; 0: unknown, or it runs */
     bool preempted;
@@ -112,7 +112,7 @@ bool tasks_take(struct tasks *tasks, const struct record *record);
 
 struct logged_process *tasks_process(const struct tasks *tasks, uint32_t pid); /* or NULL */
 struct task *tasks_find(const struct tasks *tasks, uint32_t tid);              /* or NULL */
-/* Returns this thread of this process, and adds it if it is unknown. NULL on ENOMEM. */
+/* Returns the thread that a record names, and adds it if it is unknown. NULL on ENOMEM. */
 struct task *tasks_thread(struct tasks *tasks, uint32_t pid, uint32_t tid, uint64_t time);
 /* Returns true if no record of the task was lost. */
 bool task_is_whole(const struct tasks *tasks, const struct task *task);

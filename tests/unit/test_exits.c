@@ -201,6 +201,16 @@ TEST(a_process_that_the_inventory_found_before_its_fork_exits_once)
     ck_printed("csw 10 11 4 last\ncsw 10 10 5 last\nexit 10 9 exact\n");
 }
 
+TEST(a_fork_that_reuses_the_pid_of_a_found_process_starts_at_zero)
+{
+    name(20, 20, RECORD_FOUND);
+    step(20, 20, 5);
+    birth(10, 20); /* the exit was not recorded: it was on an unobserved CPU */
+    ck_printed("csw 20 20 5\nexit 20 5\n");
+    last(20, 20, 7);
+    ck_printed("csw 20 20 7 last\nexit 20 7 exact\n");
+}
+
 TEST(an_end_without_a_last_step_is_not_exact)
 {
     step(10, 10, 5);

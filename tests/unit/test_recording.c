@@ -281,6 +281,39 @@ TEST(a_pmc_that_only_counts_has_execs_but_no_maps)
 
 /* ---- switch and exit records ---- */
 
+static void script_sched(uint64_t time, uint32_t pid, unsigned misc)
+{
+    const struct {
+        struct record head;
+        struct record_tail tail;
+    } sched = {{RECORD_SCHED, (uint16_t)misc, sizeof(sched)},
+               {.pid = pid, .tid = pid, .time = time}};
+
+    buf_add(&sc.script, &sched, sizeof(sched));
+}
+
+TEST(a_run_record_has_the_time_since_the_same_thread_left_its_cpu)
+{
+    const struct record_note *run;
+    struct buf found;
+
+    record_samples(true);
+    buf_init(&found, NULL, 0);
+    recording_inventory(sc.recording, 100, 1, &found);
+    buf_free(&found);
+    script_sched(10, 100, RECORD_OFF);
+    script_sched(15, 100, 0);
+    script_sched(20, 100, RECORD_OFF);
+    record_add_task(&sc.script, RECORD_FORK, 30, 100, 101, 100, 101);
+    script_sched(40, 100, 0);
+    drain();
+    run = nth(RECORD_RUN, 0);
+    ck_assert_uint_eq(run->n, 1);
+    ck_assert_uint_eq(run->value[0], 5);
+    run = nth(RECORD_RUN, 1);
+    ck_assert_uint_eq(run->n, 0);
+}
+
 TEST(the_exit_of_a_process_outside_the_namespace_is_not_logged)
 {
     record_for_outside();
