@@ -13,8 +13,9 @@
 #define BATCH_BYTES  (256u << 10)
 #define SPACES_BYTES (UINT64_C(64) << 20)
 #define STACKS_MAX   (1u << 16)
-#define TEXT_BYTES   (64u << 20)                 /* limit for all stacks */
-#define EXITS_LATE   512                         /* exits that are not applied yet */
+#define TEXT_BYTES   (64u << 20) /* limit for all stacks */
+#define EXITS_LATE   512         /* exits that are not applied yet */
+#define LATE_NUMBERS 4096
 #define STACK_BYTES  (sizeof(struct stack) + 32) /* with the allocator's and the table's share */
 #define CHARGE_STEP  (UINT64_C(1) << 20)
 
@@ -36,8 +37,9 @@ struct folder {
     struct tasks spaces;
     struct record_task late[EXITS_LATE]; /* see records_take(), oldest first */
     unsigned n_late;
-    struct off_cpu *off_cpu; /* by thread */
-    uint64_t time_ns;        /* of the last record */
+    uint16_t late_numbers[LATE_NUMBERS]; /* how often a PID or TID, modulo the size, is in `late` */
+    struct off_cpu *off_cpu;             /* by thread */
+    uint64_t time_ns;                    /* of the last record */
     struct stack *stacks;
     struct buf line; /* text of the current sample */
     size_t bytes;    /* text of all stacks */
@@ -279,18 +281,28 @@ static void sample_take(struct folder *folder, const struct record_sample *sampl
 
 /* ---- exits ---- */
 
+static void late_count(struct folder *folder, const struct record_task *end, int n)
+{
+    folder->late_numbers[end->pid % LATE_NUMBERS] += (uint16_t)n;
+    folder->late_numbers[end->tid % LATE_NUMBERS] += (uint16_t)n;
+}
+
 /* Applies the exits of earlier tasks with these numbers. */
 static void exits_apply(struct folder *folder, uint32_t pid, uint32_t tid)
 {
     unsigned kept = 0;
 
+    if (!folder->late_numbers[pid % LATE_NUMBERS] && !folder->late_numbers[tid % LATE_NUMBERS])
+        return;
     for (unsigned i = 0; i < folder->n_late; i++) {
         const struct record_task *end = &folder->late[i];
 
-        if (end->pid == pid || end->tid == tid)
+        if (end->pid == pid || end->tid == tid) {
             tasks_take(&folder->spaces, &end->head);
-        else if (kept++ < i)
-            folder->late[kept - 1] = *end;
+            late_count(folder, end, -1);
+        } else {
+            folder->late[kept++] = *end;
+        }
     }
     folder->n_late = kept;
 }
@@ -326,6 +338,7 @@ static void records_take(struct folder *folder, const struct buf *batch)
             if (folder->n_late == EXITS_LATE)
                 exits_apply(folder, folder->late[0].pid, folder->late[0].tid);
             folder->late[folder->n_late++] = *(const struct record_task *)record;
+            late_count(folder, (const struct record_task *)record, 1);
         } else {
             task_take(folder, record);
         }
