@@ -16,6 +16,7 @@ enum {
     PASSES_MAX = 8,      /* then a count that changes each time is left out */
     SNAPSHOT_ROOM = 1024 /* bytes on the stack, enough for one PMC with few links */
 };
+#define NAMES_NS UINT64_C(1000000000) /* names of processes are read at most so often */
 
 bool tally_partial(const struct tally *tally)
 {
@@ -130,7 +131,7 @@ static void item_read(const struct snapshot *snapshot, struct snapshot_item *ite
             item->shown[i] =
                 engine->host->process_seen_by(engine->host_state, snapshot->tid,
                                               link->kind == TARGET_THREAD ? link->tid : link->pid);
-        if (snapshot->counts && snapshot->pids && link->proc && engine->host->process_name)
+        if (item->names && link->proc && engine->host->process_name)
             engine->host->process_name(link->proc->process, item->name[i]);
         if (!snapshot->counts || item->failed || !link_live(link))
             continue;
@@ -263,7 +264,9 @@ int snapshot_take(struct call *call, struct pmc *const *pmcs, unsigned n, bool c
         item_begin(item, block);
         block += item_bytes(item->pmc);
         cost += counts ? count_cost(item->pmc) : 1;
-        for (unsigned i = 0; counts && pids && i < item->links->n; i++)
+        const uint64_t names_ns = item->pmc->names_ns;
+        item->names = counts && pids && (!names_ns || call->now_ns - names_ns >= NAMES_NS);
+        for (unsigned i = 0; item->names && i < item->links->n; i++)
             cost += item->links->link[i]->proc ? COST_NAME : 0;
     }
     snapshot.slow = cost > COST_SLOW;

@@ -34,6 +34,7 @@ struct snapshot_item {
     pid_t *shown;               /* per link: PID in the reader's namespace */
     char (*name)[PROCESS_NAME]; /* per link: name of a living process; "": not read */
     void *own;                  /* memory of an item that was read again; NULL: in the snapshot's */
+    bool names;                 /* read the names of processes */
     bool partial, off;
     bool done;    /* read in an earlier pass */
     bool failed;  /* a counter could not be read; there is no total */
@@ -45,7 +46,7 @@ struct snapshot {
     struct engine *engine;
     pid_t tid;   /* thread whose PID namespace is used */
     bool counts; /* read the counters */
-    bool pids;   /* translate PIDs; with `counts` also read the names of processes */
+    bool pids;   /* translate PIDs; with `counts` also read names that are older than a second */
     bool slow;   /* may wait for the kernel */
     uint64_t time_ns, tsc;
     bool one; /* for a file of one PMC: ENODEV if released, EIO if unreadable */

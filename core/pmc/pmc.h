@@ -233,6 +233,7 @@ struct pmc {
         uint64_t ns;     /* time of that snapshot; 0: never */
         uint64_t resets; /* pmc.resets at that snapshot */
     } poll;
+    uint64_t names_ns;  /* when `detail` last read the names of processes; 0: never */
     bool held_by;       /* lifetime=open: only its holder may change it */
     struct proc *owner; /* lifetime=owner */
     LIST_ENTRY(pmc) owned;

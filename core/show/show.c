@@ -399,6 +399,8 @@ static int print_detail(struct call *call, struct snapshot *snapshot)
                "# time_ns %" PRIu64 " tsc %" PRIu64 "\nevent\ttarget\tvalue\tenabled_ns\t"
                "running_ns\testimate\tpartial\tunit\tscale\tname\n",
                snapshot->time_ns, snapshot->tsc);
+    if (item->names)
+        pmc->names_ns = snapshot->time_ns;
     for (unsigned l = 0; l <= item->links->n; l++) {
         struct link *link = l < item->links->n ? item->links->link[l] : NULL;
 

@@ -24,7 +24,7 @@ TEST(the_order_of_targets_and_their_values)
     ck_assert_uint_eq(count_of("i"), 8000000);
 }
 
-TEST(an_ended_target_keeps_the_last_name_that_was_read)
+TEST(a_target_that_has_exited_keeps_the_last_name_that_was_read)
 {
     struct fake_process *process = fake_find(&fx.host, 100);
 
@@ -35,6 +35,19 @@ TEST(an_ended_target_keeps_the_last_name_that_was_read)
     engine_reload();
     fake_kill(&fx.host, 100, false);
     ck_true(strstr(read_file("i", "detail"), "\ta\\040b\n"));
+}
+
+TEST(detail_reads_names_at_most_once_a_second)
+{
+    struct fake_process *process = fake_find(&fx.host, 100);
+
+    pmc_with("i", "task-clock", "100");
+    ck_true(strstr(read_file("i", "detail"), "\tfake\n"));
+    process->name = "next";
+    pass_ms(900);
+    ck_true(strstr(read_file("i", "detail"), "\tfake\n"));
+    pass_ms(100);
+    ck_true(strstr(read_file("i", "detail"), "\tnext\n"));
 }
 
 TEST(a_reused_pid_is_another_process)
