@@ -51,7 +51,6 @@ static struct {
     worker_fn work;
     int signal_fd;
     int hold_fd, worker_fd; /* the supervisor's and the worker's end of a socket */
-    int notify_fd;          /* the socket that notifier_start() has created */
     int lock_fd;            /* see upgrade.h */
     pid_t worker;
     pid_t requester;           /* process that requests an upgrade; 0: none */
@@ -115,9 +114,10 @@ static bool ring_hold(const struct hold *hold)
  * The process exits at end of file, when supervisor and worker have closed the socket. It is no
  * child of the supervisor, whose only children are workers. It is started when a worker first needs
  * it, because systemd finds the main process of the unit only if the supervisor is the only process
- * without a parent at the end of the start.
+ * without a parent at the end of the start. Returns the socket's other end, which the worker
+ * shares, or -1.
  */
-static bool notifier_start(void)
+static int notifier_start(void)
 {
     const struct timeval second = {.tv_sec = 1};
     char message[NOTIFICATION_MAX];
@@ -125,7 +125,7 @@ static bool notifier_start(void)
     ssize_t n;
 
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
-        return false;
+        return -1;
     setsockopt(ends[1], SOL_SOCKET, SO_SNDTIMEO, &second, sizeof second);
     const pid_t pid = fork(); /* the signals that end a mount are blocked in it */
     if (pid == 0) {
@@ -144,11 +144,10 @@ static bool notifier_start(void)
     close(ends[0]);
     if (pid < 0) {
         close(ends[1]);
-        return false;
+        return -1;
     }
     waitpid(pid, NULL, 0);
-    me.notify_fd = ends[1];
-    return true;
+    return ends[1];
 }
 
 /* ---- workers ---- */
@@ -388,8 +387,8 @@ static int serve(void)
         poll(fds, 2, me.requester || me.took_over ? POLL_MS : -1);
         if (recv(me.hold_fd, &hold, sizeof hold, MSG_DONTWAIT) == (ssize_t)sizeof hold) {
             if (hold.fd == HOLD_NOTIFIER) {
-                hold.held = notifier_start();
-                hold.fd = me.notify_fd;
+                hold.fd = notifier_start();
+                hold.held = hold.fd >= 0;
             } else {
                 hold.held = ring_hold(&hold);
             }

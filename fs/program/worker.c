@@ -331,6 +331,7 @@ static void fs_serve(struct fs *fs, struct worker *worker)
     fs->stopping = true;
     loop_last_turn(fs->loop);
     mount_end(&worker->place);
+    notify_end(fs); /* while requests are served: it may wait for one of them */
     serve_stop(fs);
     loop_last_turn(fs->loop);
 }

@@ -46,7 +46,7 @@ struct serve {
     bool configures;   /* a thread reads the configuration */
     unsigned n_called; /* threads that were woken or started and do not run yet */
     bool signals;      /* fs_unlock() wakes a thread */
-    bool ending;
+    atomic_bool ending; /* also read without the lock */
     uint32_t next_place; /* position in the requests of an earlier worker */
     bool taken_up;       /* no request of an earlier worker is left */
     unsigned n_threads, max_threads;
@@ -302,7 +302,7 @@ static void server_serve(struct server *server)
     server->serving = true;
     serve_wake_thread(serve);
     fs_unlock(fs);
-    while (server->serving && !fs->stopping && (n > 0 || n == -EINTR || n == -EAGAIN))
+    while (server->serving && !serve->ending && (n > 0 || n == -EINTR || n == -EAGAIN))
         n = serve_one(fs);
     fs_lock(fs);
     if (!server->serving)

@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/fuse.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -395,8 +396,8 @@ void wait_leave_slow(struct request *rq)
 
 /*
  * Invalidates a name. The kernel ignores names that it does not know. If the process that sends
- * notifications does not proceed for a second, or the mount ends, drops the name: the kernel then
- * finds out at the next open of it.
+ * notifications does not proceed for a second, drops the name: the kernel then finds out at the
+ * next open of it.
  */
 static void entry_forget(struct fs *fs, uint64_t instance, unsigned number, const char *name)
 {
@@ -415,10 +416,9 @@ static void entry_forget(struct fs *fs, uint64_t instance, unsigned number, cons
     if (fs->notify_fd < 0)
         fs->notify_fd = loop_start_notifier(fs->loop);
     do
-        n = send(fs->notify_fd, &message, message.head.len,
-                 MSG_NOSIGNAL | (fs->stopping ? MSG_DONTWAIT : 0));
+        n = send(fs->notify_fd, &message, message.head.len, MSG_NOSIGNAL);
     while (n < 0 && errno == EINTR);
-    if (n >= 0 || errno == EAGAIN)
+    if (n >= 0 || errno == EAGAIN || fs->stopping)
         return;
     if (fs->notify_fd >= 0) /* the process was killed: the next name starts another one */
         close(fs->notify_fd);
@@ -433,6 +433,8 @@ bool notify_next(struct fs *fs)
 
     if (!engine_next_name(fs->tree.engine, &gone))
         return false;
+    if (fs->stopping)
+        return true;
     fs_unlock(fs);
     if (!gone.is_instance)
         entry_forget(fs, gone.instance, NODE_DIR, gone.name);
@@ -442,4 +444,12 @@ bool notify_next(struct fs *fs)
         entry_forget(fs, 0, NODE_LIMITS, gone.name);
     fs_lock(fs);
     return true;
+}
+
+void notify_end(const struct fs *fs)
+{
+    struct pollfd exits = {.fd = fs->notify_fd, .events = POLLIN};
+
+    if (fs->notify_fd >= 0 && shutdown(fs->notify_fd, SHUT_WR) == 0)
+        poll(&exits, 1, 1000);
 }

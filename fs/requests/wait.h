@@ -99,3 +99,6 @@ void wait_leave_slow(struct request *rq);
 /* Reports the next name of engine_next_name(), with the lock dropped. Returns false if there is
  * none. */
 bool notify_next(struct fs *fs);
+/* Waits at most a second until the process that sends notifications has exited. Needs fs->stopping,
+ * with which no more names are reported. */
+void notify_end(const struct fs *fs);

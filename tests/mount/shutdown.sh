@@ -56,6 +56,21 @@ t_sigterm_while_busy() {
     unmount_pmcfs
 }
 
+# A notification about the name of a released instance waits for the lock of the directory, which mkdir(2) and lookups
+# hold until they are answered.
+#@ slow plain
+t_sigterm_while_names_vanish_leaves_no_request_without_an_answer() {
+    local client i
+    for i in {1..25}; do
+        mount_pmcfs
+        (while mkdir "$M/instances/i" && echo release >"$M/admin/instances/i/ctl"; do :; done) >/dev/null 2>&1 &
+        client=$!
+        sleep 0.2
+        unmount_pmcfs
+        eventually 10 "[[ ! -d /proc/$client ]]"
+    done
+}
+
 t_sigterm_with_blocked_readers() {
     waiting_readers 3
     unmount_pmcfs
