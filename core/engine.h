@@ -89,7 +89,7 @@ bool open_file_recharge(struct engine *engine, struct open_file *open);
  * Counts an operation (info/stats: syscalls, syscall_errors) and stores the line of a failure for
  * `info/last_error`. place: path in the instance, "web/count" or "web: mkdir"; NULL for a success,
  * for requests of attributes, and for failed reads except EIO and EDQUOT. command: a write; the
- * PMC's `error` shows its result, and EIO of reads.
+ * PMC's `error` shows its result, and EIO of reads. Saves the totals at most once a second.
  */
 void engine_finished(struct call *call, int rc, const char *place, bool command);
 

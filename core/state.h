@@ -25,6 +25,7 @@
 
 /* Statistics in all, or of an instance. */
 struct totals {
+    uint64_t saved_ns;           /* see engine_finished() */
     uint64_t operations, failed; /* hwpmc's syscalls and syscall_errors */
     uint64_t attaches, raced;
     uint64_t drained;          /* drains that found records: hwpmc's log_sweeps */

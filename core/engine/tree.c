@@ -14,6 +14,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#define SAVE_NS UINT64_C(1000000000) /* totals are saved at most so often */
+
 /* ---- PMCs: checks ---- */
 
 static int check_user_limit(struct call *call, uid_t uid, struct user *share)
@@ -449,6 +451,17 @@ void open_file_leave(struct open_file *open)
 
 /* ---- the end of a request ---- */
 
+/* Counts an operation. Returns true if the totals must be saved. */
+static bool totals_count(struct totals *totals, bool failed, uint64_t now_ns)
+{
+    totals->operations++;
+    totals->failed += failed;
+    if (now_ns - totals->saved_ns < SAVE_NS)
+        return false;
+    totals->saved_ns = now_ns;
+    return true;
+}
+
 void engine_finished(struct call *call, int rc, const char *place, bool command)
 {
     struct engine *engine = call->engine;
@@ -457,12 +470,10 @@ void engine_finished(struct call *call, int rc, const char *place, bool command)
     struct buf line;
     char room[800];
 
-    engine->work.operations++;
-    engine->work.failed += rc < 0;
-    if (call->instance) {
-        call->instance->work.operations++;
-        call->instance->work.failed += rc < 0;
-    }
+    if (totals_count(&engine->work, rc < 0, call->now_ns))
+        engine_touch(engine, JOURNAL_ENGINE, 0);
+    if (call->instance && totals_count(&call->instance->work, rc < 0, call->now_ns))
+        instance_touch(call->instance);
     if (command && call->pmc && rc >= 0)
         pmc_set_error(call->pmc, NULL);
     if (call->err.id == ERR_NONE || !place)
