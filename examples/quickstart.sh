@@ -18,7 +18,7 @@ uthash-dev libdw-dev libiberty-dev libncurses-dev'
 root=$(cd "$(dirname "$0")/.." && pwd)
 work='' mnt='' busy_pid='' mounted='' no_pmu=''
 
-say() { printf '%s\n' "$*"; }
+message() { printf '%s\n' "$*"; }
 die() { printf 'quickstart: %s\n' "$*" >&2; exit 1; }
 
 clean() {
@@ -48,7 +48,7 @@ install_missing() {
             missing="$missing $package"
     done
     [ -n "$missing" ] || return 0
-    say "Installing$missing."
+    message "Installing$missing."
     # shellcheck disable=SC2086
     $sudo env DEBIAN_FRONTEND=noninteractive sh -c '
         apt-get install -qq --no-install-recommends "$@" ||
@@ -66,7 +66,7 @@ build_in() {
 }
 
 build() {
-    say 'Building pmcfs.'
+    message 'Building pmcfs.'
     bin=$root/build
     build_in "$bin" && return
     bin=$work/build
@@ -145,12 +145,12 @@ count_running() {
 
 # Lines "program;place N": a sample without a call chain has one place.
 print_places() {
-    say '  Where that gzip was, by samples (perf report -i - <samples.perf tells more):'
-    say ''
+    message '  Where that gzip was, by samples (perf report -i - <samples.perf has more):'
+    message ''
     sort -t ' ' -k 2 -rn "$work/where" | awk '
         { sub(/^[^;]*;/, ""); sum += $2; if (NR <= 3) { place[NR] = $1; n[NR] = $2 } }
         END { for (i in n) printf "  %5.1f %%  %s\n", 100 * n[i] / sum, place[i] | "sort -rn" }'
-    say ''
+    message ''
 }
 
 print_table() {
@@ -205,12 +205,12 @@ command -v dpkg-query >/dev/null || die "this is not Debian: install the package
 install_missing
 build
 mount_tree
-say 'Counting sort and gzip from their first instruction, then a gzip that runs already.'
+message 'Counting sort and gzip from their first instruction, then a gzip that runs already.'
 count_command
 count_running
 print_table
 [ ! -s "$work/where" ] || print_places
-[ -z "$no_pmu" ] || say "  No hardware events: $no_pmu."
+[ -z "$no_pmu" ] || message "  No hardware events: $no_pmu."
 if [ "$bin" = "$root/build" ]; then
-    say "To go on: ${sudo:+sudo }mkdir -p /pmc && ${sudo:+sudo }$bin/pmcfs /pmc && cat /pmc/README"
+    message "To go on: ${sudo:+sudo }mkdir -p /pmc && ${sudo:+sudo }$bin/pmcfs /pmc && cat /pmc/README"
 fi

@@ -20,7 +20,7 @@ NEXT=9.9.9
 
 # Tests in order: those outside of the machine first, then those inside.
 list_tests() {
-    [ "${told-}" ] || printf 'packaging/%s\n' older_fuse_is_refused_in_a_sentence packages_are_built lintian_finds_nothing
+    [ "${outside_listed-}" ] || printf 'packaging/%s\n' older_fuse_is_refused_in_a_sentence packages_are_built lintian_finds_nothing
     sed -n 's,^t_\([a-z0-9_]*\)() {.*,packaging/\1,p' "$ROOT"/packaging/inside/[1-9]-*.sh
 }
 
@@ -175,7 +175,7 @@ stage need_tools
 check older_fuse_is_refused_in_a_sentence refuse_older_fuse
 check packages_are_built sh "$ROOT/packaging/build.sh" "$BUILD" || exit
 check lintian_finds_nothing lint
-told=yes
+outside_listed=yes
 stage build_next
 stage prepare_base
 stage prepare_kernel

@@ -9,7 +9,9 @@ tool=${0##*/}
 PMC=${PMC-}
 unset CDPATH
 tab=$(printf '\t')
-made='' helpers='' child='' told='' scratch='' serial=0 woken='' ticked='' ended='' awaited='' status=0 refusal='' began='' clock=''
+created='' helpers='' child='' scratch='' serial=0 awaited='' status=0 refusal='' start_file='' clock_file=''
+# Set by signals: the run is stopping, the command got an interrupt, await has to wait again, an interval is over.
+stopping='' interrupt_sent='' wait_again='' tick_due=''
 set -f
 # This file is part of the tool, so it has the positional parameters of the tool.
 version=0.3.0
@@ -166,7 +168,7 @@ list_events() {
 }
 
 # Called if a PMC or the tree was removed or unmounted.
-tree_ended() {
+tree_gone() {
     [ ! -e "$PMC/info/version" ] || fail 'a PMC of this run was removed by another process'
     fail "the pmcfs on $PMC was unmounted"
 }
@@ -208,11 +210,11 @@ pmc_new() {
     while
         serial=$((serial + 1))
         new=$tool-$$-$serial
-        made="$made $new"
+        created="$created $new"
         ! mkdir "$PMC/$new" 2>/dev/null
     do
-        made=${made% *}
-        [ -d "$PMC/$new" ] || fail "cannot create a PMC: $(no_pmc)"
+        created=${created% *}
+        [ -d "$PMC/$new" ] || fail "cannot create a PMC: $(mkdir_reason)"
     done
     try_put "$PMC/$new/config" "lifetime=owner $*" && return 0
     pmc_remove "$new"
@@ -220,7 +222,7 @@ pmc_new() {
 }
 
 # Prints the reason why mkdir was refused. The kernel itself checks the permission bits, without a line in last_error.
-no_pmc() {
+mkdir_reason() {
     if [ -w "$PMC" ]; then
         reason "$PMC/info/version"
     else
@@ -231,8 +233,8 @@ no_pmc() {
 pmc_remove() {
     for name in "$@"; do
         rmdir "$PMC/$name" 2>/dev/null
-        drop "$name" "$made"
-        made=$kept
+        drop "$name" "$created"
+        created=$kept
     done
 }
 
@@ -252,7 +254,7 @@ finish() {
         kill "$pid" 2>/dev/null
     done
     # shellcheck disable=SC2086 # names without blanks
-    pmc_remove $made
+    pmc_remove $created
     [ -z "$scratch" ] || rm -rf "$scratch"
 }
 
@@ -268,8 +270,8 @@ need_scratch() {
 
 # Ends the awaited process: by ^C, or when the time is up. Results are still printed. KILL, because a shell that is
 # about to become a sleep has this one's traps for a moment, and would lose any other signal.
-end_now() {
-    woken=yes ended=yes
+stop_now() {
+    wait_again=yes stopping=yes
     case $awaited in
     '') ;;
     "$child") kill "$awaited" 2>/dev/null ;;
@@ -280,42 +282,42 @@ end_now() {
 # ^C: the command gets INT from its terminal or from here, and the tool waits for it, because it may print something or
 # continue. A second interrupt kills it.
 interrupted() {
-    reaches=yes
-    case $hearing in '') reaches= ;; esac
-    case $child in '') reaches= ;; esac
-    case $awaited in '' | "$child") ;; *) reaches= ;; esac
-    case $reaches/$ended in
+    interrupts_child=yes
+    case $int_prefix in '') interrupts_child= ;; esac
+    case $child in '') interrupts_child= ;; esac
+    case $awaited in '' | "$child") ;; *) interrupts_child= ;; esac
+    case $interrupts_child/$stopping in
     yes/)
-        woken=yes ended=yes told=yes
-        tell_child
+        wait_again=yes stopping=yes interrupt_sent=yes
+        interrupt_child
         ;;
-    *) end_now ;;
+    *) stop_now ;;
     esac
 }
 
 # The terminal itself interrupts a command in its foreground.
-tell_child() {
-    read -r in_foreground <"/proc/$$/stat"
+interrupt_child() {
+    read -r process_stat <"/proc/$$/stat"
     # shellcheck disable=SC2086 # word splitting is intended
-    set -- ${in_foreground##*\) }
+    set -- ${process_stat##*\) }
     case $3 in "$6") ;; *) kill -s INT "$child" 2>/dev/null ;; esac
 }
 
 trap finish EXIT
 trap interrupted INT
-trap end_now USR2
+trap stop_now USR2
 trap 'exit 129' HUP
 trap 'exit 131' QUIT
 trap 'exit 141' PIPE
 trap 'exit 142' ALRM
 trap 'exit 143' TERM
-trap 'woken=yes ticked=yes' USR1
+trap 'wait_again=yes tick_due=yes' USR1
 
 # For tools with an interval: await calls it after each USR1.
 tick() { :; }
 
 # The end has come before the command was launched.
-ended_early() { exit 130; }
+stopped_before_launch() { exit 130; }
 
 # ---- waiting ----
 
@@ -339,22 +341,22 @@ timer() {
     eval "timer_$2=\$!"
 }
 
-# await PID: waits until this child has exited, by itself or by end_now, and calls tick while waiting. status is its exit
+# await PID: waits until this child has exited, by itself or by stop_now, and calls tick while waiting. status is its exit
 # status.
 await() {
-    awaited=$1 woken=yes
-    [ -z "$ended" ] || [ "$told" ] || end_now
+    awaited=$1 wait_again=yes
+    [ -z "$stopping" ] || [ "$interrupt_sent" ] || stop_now
     status=138
-    while [ "$woken" ]; do
-        woken='' before_wait=$status
-        if [ "$ended" ]; then wait "$1" 2>/dev/null; else wait "$1"; fi
+    while [ "$wait_again" ]; do
+        wait_again='' before_wait=$status
+        if [ "$stopping" ]; then wait "$1" 2>/dev/null; else wait "$1"; fi
         status=$?
         # A signal may arrive together with the exit, after wait returned the status; 138 and 140 are USR1 and USR2.
         case $before_wait/$status in 138/* | 140/*) ;; */127) status=$before_wait ;; esac
-        if [ "$ticked" ]; then
+        if [ "$tick_due" ]; then
             kill "$timer_USR1" 2>/dev/null
-            timer_USR1='' ticked=''
-            [ "$ended" ] || tick
+            timer_USR1='' tick_due=''
+            [ "$stopping" ] || tick
         fi
     done
     awaited=
@@ -364,20 +366,20 @@ await() {
 
 # pause MILLISECONDS
 pause() {
-    [ "$1" -gt 0 ] && [ -z "$ended" ] || return 0
+    [ "$1" -gt 0 ] && [ -z "$stopping" ] || return 0
     sleep "$(printf '%d.%03d' $(($1 / 1000)) $(($1 % 1000)))" 3>&- 4<&- &
     helpers="$helpers $!"
     await "$!"
 }
 
-# hear: sets hearing to the prefix with which a command in the background reacts to ^C. A shell makes such a command
-# ignore SIGINT; env undoes that, unless this shell itself ignores SIGINT: then the prefix is empty.
-hearing=unknown
-hear() {
-    [ "$hearing" = unknown ] || return 0
-    hearing=
+# find_int_prefix: sets int_prefix to a command prefix, so that a command in the background reacts to ^C. A shell makes
+# such a command ignore SIGINT, and env undoes that. The prefix is empty if this shell itself ignores SIGINT.
+int_prefix=unknown
+find_int_prefix() {
+    [ "$int_prefix" = unknown ] || return 0
+    int_prefix=
     case $(sed -n 's/^SigIgn:.*\(.\)$/\1/p' "/proc/$$/status") in [2367abef]) return ;; esac
-    ! env --default-signal=INT true 2>/dev/null || hearing='env --default-signal=INT,QUIT'
+    ! env --default-signal=INT true 2>/dev/null || int_prefix='env --default-signal=INT,QUIT'
 }
 
 # The tool may set not_found and not_executable, the exit statuses for these.
@@ -396,21 +398,21 @@ cannot_execute() {
 
 # launch NAMES COMMAND…: starts a child that attaches itself to these PMCs (to NAME/tid with its single thread only) and
 # executes the command. With start=exec the PMCs count from its first instruction. child is its PID. fd 4 is the input
-# of the tool, because a shell redirects the input of background commands. Just before the exec, the first line of the
-# file clock, if it exists, is copied to the file began.
+# of the tool, because a shell redirects the input of background commands. Just before the exec, the first line of
+# clock_file is copied to start_file, if these are set.
 launch() {
     counters_of_child=$1
     shift
     command -v "$1" >/dev/null || cannot_execute "$1"
-    hear
-    [ -z "$ended" ] || ended_early
-    set -- -- "${began:-/dev/null}" "${clock:-/dev/null}" "$@"
+    find_int_prefix
+    [ -z "$stopping" ] || stopped_before_launch
+    set -- -- "${start_file:-/dev/null}" "${clock_file:-/dev/null}" "$@"
     for name in $counters_of_child; do
         case $name in */*) word=${name#*/}self ;; *) word=self ;; esac
         set -- "$word" "$PMC/${name%%/*}/target" "$@"
     done
     # shellcheck disable=SC2016,SC2086 # variables of the child; word splitting is intended
-    set -- $hearing sh -c '
+    set -- $int_prefix sh -c '
         while [ "$1" != -- ]; do
             echo "$1" 2>/dev/null >"$2" || exit
             shift 2
@@ -420,21 +422,21 @@ launch() {
         shift 3
         exec "$@"' "$tool" "$@"
     exec 4<&0
-    child=coming told=
+    child=starting interrupt_sent=
     (
         eval "$environment"
         exec "$@"
     ) <&4 4<&- 3>&- &
     child=$!
-    [ -z "$told" ] || tell_child
+    [ -z "$interrupt_sent" ] || interrupt_child
     helpers="$helpers $child"
     exec 4<&-
 }
 
-# never_began NAME: succeeds if the exited command was not attached to this PMC or not executed; its shell has printed
+# never_started NAME: succeeds if the exited command was not attached to this PMC or not executed; its shell has printed
 # the reason. With descendants=on the exit may be noticed a moment later: then a PMC that waits for an exec is still
 # armed, whereas after an exec its time has started.
-never_began() {
+never_started() {
     case $(cat "$PMC/$1/ctl" 2>/dev/null) in
     new | allocated) ;;
     armed | exited) grep -qx 'enabled_ns 0' "$PMC/$1/status" || return 1 ;;

@@ -181,7 +181,7 @@ now_ns() {
     # shellcheck disable=SC2086 # the first of the words
     set -- $bound
     result=$(sed -n '1s/^# time_ns \([0-9]*\).*/\1/p' "$PMC/$1/detail" 2>/dev/null)
-    [ "$result" ] || tree_ended
+    [ "$result" ] || tree_gone
 }
 
 # The following functions set result, because a subshell for each row would cost a process.

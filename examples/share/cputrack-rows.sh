@@ -4,14 +4,14 @@
 # shellcheck disable=SC2154,SC2034 # what cputrack, cpc.sh and common.sh set and read, also by eval
 
 # lwps: yes if threads have separate rows. threads: the PMCs of single threads in the bound set; later: the PMCs among
-# them for new threads. alive, processes: running threads and processes. unseen: threads that exited before they
-# could be counted separately.
+# them for new threads. alive, processes: running threads and processes. exited_threads: threads that exited while this
+# set was bound. uncounted_threads: threads that exited before they could be counted separately.
 # For thread N: process_N; last_N, its values at the last reading; since_N, values since its last row; sums_SET_N, its
 # total values.
-lwps=yes threads='' later='' alive='' processes='' unseen='' ended='' settled=''
+lwps=yes threads='' later='' alive='' processes='' uncounted_threads='' exited_threads='' processes_computed=''
 
-# member WORD LIST
-member() {
+# is_member WORD LIST
+is_member() {
     case " $2 " in *" ${1:-/} "*) ;; *) return 1 ;; esac
 }
 
@@ -56,9 +56,9 @@ check_lwps() {
 
 # is_new PID TID: adds a thread; the status is 1 if it was seen before.
 is_new() {
-    ! member "$2" "$alive" || return 1
+    ! is_member "$2" "$alive" || return 1
     alive="$alive $2"
-    member "$1" "$processes" || processes="$processes $1"
+    is_member "$1" "$processes" || processes="$processes $1"
     eval "process_$2=\$1 last_$2= since_$2="
     set_number=1
     while [ $set_number -le "$specs" ]; do
@@ -73,7 +73,7 @@ count_thread() {
     for name in $later; do
         try_put "$PMC/$name/target" "tid:$1" && continue
         case $refusal in
-        *ESRCH*) unseen="$unseen $1" ;;
+        *ESRCH*) uncounted_threads="$uncounted_threads $1" ;;
         *) no_lwps ;;
         esac
         return 0
@@ -89,12 +89,12 @@ add_to() {
     eval "$1=\$result"
 }
 
-# look: brings the sums of all threads up to date.
-look() {
+# read_thread_values: brings the sums of all threads up to date.
+read_thread_values() {
     [ "$lwps" ] || return 0
     while read -r thread rest; do
-        [ "$thread" != time ] || elapsed=$((rest - begin_ns))
-        member "$thread" "$alive" || continue
+        [ "$thread" != time ] || elapsed=$((rest - start_ns))
+        is_member "$thread" "$alive" || continue
         get "last_$thread"
         subtract "$rest" "$result"
         difference=$result
@@ -106,11 +106,11 @@ $(sample tid "$threads")
 END
 }
 
-# look_at_all: reads the sum over all processes; the growth is added to since.
-look_at_all() {
+# read_sum: reads the sum over all processes; the growth is added to since.
+read_sum() {
     while read -r target rest; do
         case $target in
-        time) elapsed=$((rest - begin_ns)) ;;
+        time) elapsed=$((rest - start_ns)) ;;
         all)
             subtract "$rest" "$previous"
             since=$result previous=$rest
@@ -122,9 +122,9 @@ $(sample all "$bound")
 END
 }
 
-# exits: prints the exit records in the logs of the bound set so far, as lines "PID VALUE…", with 0 for a log without
-# a record. Returns at the end of the logs, or when they have no more records now.
-exits() {
+# exit_values: prints the exit records in the logs of the bound set so far, as lines "PID VALUE…", with 0 for a log
+# without a record. Returns at the end of the logs, or when they have no more records now.
+exit_values() {
     for name in $bound; do
         echo '= log'
         try_put "$PMC/$name/ctl" flush
@@ -149,24 +149,24 @@ exits() {
     }'
 }
 
-# settle: before a set is unbound, computes the values of each process. Running processes have no exit record yet, so
-# they get the sum of their threads, and the remainder belongs to no process.
-settle() {
+# compute_processes: before a set is unbound, computes the values of each process. Running processes have no exit
+# record yet, so they get the sum of their threads, and the remainder belongs to no process.
+compute_processes() {
     control_bound detach
     while read -r word rest; do
         [ -z "$word" ] || add_to "left_${current}_${word#-}" "$rest"
     done <<END
-$(exits)
+$(exit_values)
 END
-    for thread in $alive $ended; do
+    for thread in $alive $exited_threads; do
         get "process_$thread"
-        ! member "$result" "$processes" || give "$result" "$thread"
+        ! is_member "$result" "$processes" || add_thread_to_process "$result" "$thread"
     done
-    ended='' settled=yes
+    exited_threads='' processes_computed=yes
 }
 
-# give PROCESS THREAD
-give() {
+# add_thread_to_process PROCESS THREAD
+add_thread_to_process() {
     get "last_$2"
     values=${result#* }
     [ "$values" ] || return 0
@@ -232,7 +232,7 @@ print_begin() {
 print_thread() {
     get "process_$2"
     process=$result
-    if member "$2" "$unseen"; then
+    if is_member "$2" "$uncounted_threads"; then
         each_pic -
         result="-$result"
     else
@@ -251,8 +251,8 @@ print_process() {
         get "sums_$current"
     else
         get "left_${current}_$2"
-        if [ "$current" = "$bound_set" ] && [ -z "$settled" ]; then
-            add_up "$(exits | sed -n "s/^$2 //p")" "$result"
+        if [ "$current" = "$bound_set" ] && [ -z "$processes_computed" ]; then
+            add_up "$(exit_values | sed -n "s/^$2 //p")" "$result"
         fi
         result=${result:+"- $result"}
     fi
@@ -268,18 +268,18 @@ print_rest() {
 # print_ticks: prints the growth since the previous row; if sets take turns, the total of each set
 print_ticks() {
     if [ -z "$lwps" ]; then
-        look_at_all
+        read_sum
         result=$since
         [ "$specs" = 1 ] || get "sums_$current"
         print_numbers "$elapsed" "$pid" - tick "$result"
         return
     fi
     for thread in $alive; do
-        ! member "$thread" "$unseen" || continue
+        ! is_member "$thread" "$uncounted_threads" || continue
         get "process_$thread"
         process=$result
         if [ "$specs" = 1 ]; then get "since_$thread"; else get "sums_${current}_$thread"; fi
-        # Threads born since the look are in the next row.
+        # Threads that were created since the values were read are in the next row.
         [ -z "$result" ] || print_numbers "$elapsed" "$process" "$thread" tick "$result"
         eval "since_$thread="
     done
@@ -294,48 +294,48 @@ field() {
     value=${value%% *}
 }
 
-# thread_begins NS PID TID: adds a thread; threads older than the log were added before.
-thread_begins() {
+# thread_started NS PID TID: adds a thread; threads older than the log were added before.
+thread_started() {
     is_new "$2" "$3" || return 0
     count_thread "$3"
     [ "$stamp" = "$started" ] || [ "$3" = "$2" ] || print_begin "$1" "$2" "$3" lwp_create
     [ -z "$verbose" ] || print_begin "$1" "$2" "$3" init_lwp
 }
 
-# thread_ends NS TID: prints the row of an exited thread, except of a first thread: its process has an exit row.
-thread_ends() {
+# thread_exited NS TID: prints the row of an exited thread, except of a first thread: its process has an exit row.
+thread_exited() {
     if [ "$lwps" ]; then
         [ -z "$verbose" ] || each_set print_thread "$1" "$2" fini_lwp
         get "process_$2"
         [ "$2" = "$result" ] || each_set print_thread "$1" "$2" lwp_exit
     fi
     drop "$2" "$alive"
-    alive=$kept ended="$ended $2"
+    alive=$kept exited_threads="$exited_threads $2"
 }
 
-# look_for_ends: reads all threads and prints rows of exited threads, with the time from the log of their PMC.
-look_for_ends() {
+# find_exited_threads: reads all threads and prints rows of exited threads, with the time from the log of their PMC.
+find_exited_threads() {
     [ "$lwps" ] || return 0
     targets=$(cd "$PMC" && for name in $threads; do cat "$name/target"; done | tr '\n' ' ')
-    gone=
+    missing_threads=
     for thread in $alive; do
         get "process_$thread"
-        [ "$thread" = "$result" ] || member "tid:$thread" "$targets" || gone="$gone $thread"
+        [ "$thread" = "$result" ] || is_member "tid:$thread" "$targets" || missing_threads="$missing_threads $thread"
     done
-    look
-    [ "$gone" ] || return 0
+    read_thread_values
+    [ "$missing_threads" ] || return 0
     while read -r when thread; do
-        member "$thread" "$gone" || continue
-        drop "$thread" "$gone"
-        gone=$kept
-        since_begin "$when"
-        thread_ends "$result" "$thread"
+        is_member "$thread" "$missing_threads" || continue
+        drop "$thread" "$missing_threads"
+        missing_threads=$kept
+        since_start "$when"
+        thread_exited "$result" "$thread"
     done <<END
 $(for name in $threads; do
         sed -n 's/ detach target=tid:\([0-9]*\) .*reason=exited.*/ \1/p' "$PMC/$name/samples"
     done | sort -s -k 1,1n)
 END
-    for thread in $gone; do thread_ends "$elapsed" "$thread"; done
+    for thread in $missing_threads; do thread_exited "$elapsed" "$thread"; done
 }
 
 # threads_of PROCESS: sets members to its threads, each after a blank
@@ -347,15 +347,15 @@ threads_of() {
     done
 }
 
-process_ends() {
-    member "$2" "$processes" || return 0
+process_exited() {
+    is_member "$2" "$processes" || return 0
     threads_of "$2"
     case $verbose/$members in
-    yes/* | */*\ *\ *) look_for_ends ;;
+    yes/* | */*\ *\ *) find_exited_threads ;;
     esac
-    [ "$follow" = on ] || look_at_all
+    [ "$follow" = on ] || read_sum
     threads_of "$2"
-    for thread in $members; do thread_ends "$1" "$thread"; done
+    for thread in $members; do thread_exited "$1" "$thread"; done
     each_set print_process "$1" "$2"
     drop "$2" "$processes"
     processes=$kept
@@ -363,8 +363,8 @@ process_ends() {
 
 # A tick is a remark in the log: what happened before it has been read.
 tick_now() {
-    [ "$bound" ] && [ "$executed$given" ] || return 0
-    look_for_ends
+    [ "$bound" ] && [ "$executed$given_pid" ] || return 0
+    find_exited_threads
     is_positive "$interval" || return 0
     print_ticks
     [ "$specs" = 1 ] || start_next_set
@@ -374,11 +374,11 @@ tick_now() {
 }
 
 start_next_set() {
-    [ -z "$lwps" ] || look_at_all
-    [ "$follow" = off ] || settle
+    [ -z "$lwps" ] || read_sum
+    [ "$follow" = off ] || compute_processes
     unbind
     unbind_threads
-    current=$((current % specs + 1)) previous='' settled='' words=''
+    current=$((current % specs + 1)) previous='' processes_computed='' words=''
     for process in $processes; do words="$words target=$process"; done
     # If the last thread has just exited, the sums stay unchanged; the exit record of the process follows.
     # shellcheck disable=SC2086 # word splitting is intended
@@ -393,9 +393,9 @@ start_next_set() {
     bind_threads $current $words || case $refusal in *ESRCH*) ;; *) no_lwps ;; esac
 }
 
-# since_begin SECONDS.NANOSECONDS: sets result to the nanoseconds since begin_ns
-since_begin() {
-    result=$((${1%.*}${1#*.} - begin_ns))
+# since_start SECONDS.NANOSECONDS: sets result to the nanoseconds since start_ns
+since_start() {
+    result=$((${1%.*}${1#*.} - start_ns))
     [ $result -ge 0 ] || result=0
 }
 
@@ -405,15 +405,15 @@ follow_log() {
     # The simulated PMU reports no exec: there counting starts with the log.
     read -r backend <"$PMC/info/backend" && [ "$backend" != sim ] || executed=yes
     while read -r stamp type fields; do
-        since_begin "$stamp"
+        since_start "$stamp"
         at=$result
         case $type in
         start) started=$stamp ;;
-        process) field pid && thread_begins $at "$value" "$value" ;;
-        thread) field tid && thread=$value && field pid && thread_begins $at "$value" "$thread" ;;
+        process) field pid && thread_started $at "$value" "$value" ;;
+        thread) field tid && thread=$value && field pid && thread_started $at "$value" "$thread" ;;
         fork) [ "$follow" = off ] || fork_now $at ;;
         exec) exec_now $at ;;
-        exit) field pid && process_ends $at "$value" ;;
+        exit) field pid && process_exited $at "$value" ;;
         user) [ "$fields" != text=tick ] || tick_now ;;
         esac
         [ -z "$released" ] || return 0
@@ -421,25 +421,25 @@ follow_log() {
     # Prints no rows if cputrack was killed or the command never started.
     kill -0 "$$" 2>/dev/null || return 0
     # The log ends with its last target or with the tree, whose directory may still exist for a moment.
-    case $(cat "$PMC/$events/ctl" 2>/dev/null) in running | '') tree_ended ;; esac
-    [ "$executed$given" ] || return 0
-    look_for_ends
-    [ "$follow" = off ] || settle
-    for process in $processes; do process_ends "$elapsed" "$process"; done
+    case $(cat "$PMC/$events/ctl" 2>/dev/null) in running | '') tree_gone ;; esac
+    [ "$executed$given_pid" ] || return 0
+    find_exited_threads
+    [ "$follow" = off ] || compute_processes
+    for process in $processes; do process_exited "$elapsed" "$process"; done
     [ "$follow" = off ] || each_set print_rest
 }
 
 fork_now() {
     field pid && parent=$value && field child
     print_row "$1" "$parent" - fork - '' "$value"
-    thread_begins "$1" "$value" "$value"
+    thread_started "$1" "$value" "$value"
 }
 
 # Counting starts at the first exec of a command.
 exec_now() {
     field pid && process=$value && field path
-    if [ -z "$executed$given" ]; then program=$command; else program=$value; fi
+    if [ -z "$executed$given_pid" ]; then program=$command; else program=$value; fi
     [ -z "$exec_rows" ] || print_row "$1" "$process" "$process" exec - '' "'$program'"
-    [ -n "$executed$given" ] || [ -z "$verbose" ] || print_begin "$1" "$process" "$process" init_lwp
+    [ -n "$executed$given_pid" ] || [ -z "$verbose" ] || print_begin "$1" "$process" "$process" init_lwp
     executed=yes
 }

@@ -26,9 +26,9 @@ script() {
     var width = +svg.dataset.width, boxes, zoomed, field;
 
     function add(parent, kind, attributes) {
-        var made = document.createElementNS(space, kind);
-        for (var name in attributes) made.setAttribute(name, attributes[name]);
-        return parent.appendChild(made);
+        var element = document.createElementNS(space, kind);
+        for (var name in attributes) element.setAttribute(name, attributes[name]);
+        return parent.appendChild(element);
     }
     // Each has its first sample, its number of samples and its level.
     function box(g) {
@@ -79,11 +79,11 @@ script() {
     }
     // The samples of a frame in a frame that matches, too, count once; the root is no function.
     function search() {
-        var expression = null, samples = 0, end = -1, said = "";
+        var expression = null, samples = 0, end = -1, matched = "";
         try {
             if (field.value) expression = new RegExp(field.value);
         } catch (error) {
-            said = "not a regular expression";
+            matched = "not a regular expression";
         }
         boxes.forEach(function (box) {
             var hit = expression !== null && box.level > 0 && expression.test(box.name);
@@ -92,8 +92,8 @@ script() {
             samples += box.size;
             end = box.from + box.size;
         });
-        if (expression) said = "matched: " + (100 * samples / zoomed.size).toFixed(2) + " %";
-        svg.querySelector(".matched").textContent = said;
+        if (expression) matched = "matched: " + (100 * samples / zoomed.size).toFixed(2) + " %";
+        svg.querySelector(".matched").textContent = matched;
         svg.querySelector(".reset").style.display = zoomed !== boxes[0] || field.value ? "" : "none";
     }
     function reset() {
@@ -126,7 +126,7 @@ END
 
 # draw: prints the picture of the sorted lines of stacks_prepare. note is shown after the number of samples.
 draw() {
-    style=$(style) script=$(script) title=$title note=$note awk -v width="$width" -v least="$least" "$text_functions"'
+    style=$(style) script=$(script) title=$title note=$note awk -v width="$width" -v least="$minimum_percent" "$text_functions"'
     function escaped(text) {
         gsub(/&/, "\\&amp;", text)
         gsub(/</, "\\&lt;", text)
@@ -159,7 +159,7 @@ draw() {
         pale = 255 - int(215 * (growth(i) < 0 ? -growth(i) : growth(i)) / most)
         return growth(i) > 0 ? "rgb(255," pale "," pale ")" : "rgb(" pale "," pale ",255)"
     }
-    # The kernel is blue, code that a program made is green; a name has one shade wherever it is.
+    # The kernel is blue, generated code is green; a name has one shade wherever it is.
     function shade(text,    i, sum) {
         if (text in shades) return shades[text]
         for (i = 1; i <= length(text) && i <= 99; i++) sum = (33 * sum + code[substr(text, i, 1)]) % 65521

@@ -19,12 +19,12 @@ add_columns() {
     done 5<"$PMC/$new/event"
 }
 
-# look: reads the clock of the tree and all values into values. A signal interrupts `read` and changes exit statuses, so
-# awk does the reading and no status is used.
-look() {
+# read_values: reads the clock of the tree and all values into values. A signal interrupts `read` and changes exit
+# statuses, so awk reads them and no status is used.
+read_values() {
     files=
     for column in $columns; do files="$files ${column%%"|"*}/detail"; done
-    look_again=${1-}
+    is_retry=${1-}
     # shellcheck disable=SC2086 # word splitting is intended
     values=$(cd "$PMC" && WANTED=$columns awk -F "$tab" '
         BEGIN {
@@ -37,8 +37,8 @@ look() {
     set -- $values
     [ $# -le "$shown" ] || return 0
     # In ksh a signal also cuts the substitution.
-    [ -z "$look_again" ] || tree_ended
-    look again
+    [ -z "$is_retry" ] || tree_gone
+    read_values again
 }
 
 # print_line [last]: the last line is omitted if nothing was counted in less than an interval since the line before.
@@ -46,11 +46,11 @@ lines=0 last='' at=0
 print_line() {
     [ "$columns" ] || return 0
     [ -z "$separator" ] || { print_csv_lines "$@" && return; }
-    look
+    read_values
     before=${last:-$zeros} row='' is_last=${1-} at_before=$at
     # shellcheck disable=SC2086 # word splitting is intended
     set -- $values
-    at=$((($1 - begin_ns) / 1000000))
+    at=$((($1 - start_ns) / 1000000))
     shift
     [ "$is_last/$* " != "last/$last" ] || [ $((at - at_before)) -ge "$interval_ms" ] || return 0
     last="$* "
@@ -71,9 +71,9 @@ print_csv_lines() {
     need_scratch
     [ -e "$scratch/before" ] || : >"$scratch/before"
     now
-    at_before=$at at=$(((now - begin_ns) / 1000000))
+    at_before=$at at=$(((now - start_ns) / 1000000))
     snapshot | awk -F "$tab" '$1 == "count"' >"$scratch/now"
-    [ -e "$PMC/info/version" ] || tree_ended
+    [ -e "$PMC/info/version" ] || tree_gone
     if [ "${1-}" = last ] && [ $((at - at_before)) -lt "$interval_ms" ] && cmp -s "$scratch/before" "$scratch/now"; then
         return 0
     fi
@@ -119,7 +119,7 @@ due_ms=
 tick() {
     [ "$due_ms" ] || return 0
     now
-    if [ $(((now - begin_ns) / 1000000)) -ge "$due_ms" ]; then
+    if [ $(((now - start_ns) / 1000000)) -ge "$due_ms" ]; then
         print_line
         [ -z "$top" ] || analyse ''
     fi
@@ -130,7 +130,7 @@ tick() {
 # printed at the end of the run.
 next_tick() {
     now
-    elapsed_ms=$(((now - begin_ns) / 1000000))
+    elapsed_ms=$(((now - start_ns) / 1000000))
     due_ms=$((elapsed_ms - elapsed_ms % interval_ms + interval_ms))
     [ -z "$limit" ] || [ "$due_ms" -lt "$limit_ms" ] || return 0
     rest=$((due_ms - elapsed_ms + 1000))
@@ -139,7 +139,7 @@ next_tick() {
 
 # now: the tree's clock, in nanoseconds, read by this shell itself: again if a signal interrupted the read.
 now() {
-    until { read -r _ _ now _ <"$clock" && is_number "$now"; } 2>/dev/null; do
-        [ -r "$clock" ] || tree_ended
+    until { read -r _ _ now _ <"$clock_file" && is_number "$now"; } 2>/dev/null; do
+        [ -r "$clock_file" ] || tree_gone
     done
 }

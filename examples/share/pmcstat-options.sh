@@ -73,14 +73,15 @@ END
 # A line for each -p -s -P -S: kind|cumulative|descendants|cpus|log-csw, log-exit|settings of sampling|event
 counters='' patterns='' pids='' output='' log='' stored='' lists='' described='' quiet='' verbose=''
 separator='' with_cpus='' cumulative='' descendants='' cpus='*' rate='' chain=on csw='' exits='' interval=5 limit=''
-graph='' tree='' addresses='' sources='' top='' said='' json='' of_i='' of_r='' runs=1 summary='' with_time='' defaults=''
+graph='' tree='' addresses='' sources='' top='' options_given='' json='' argument_i='' argument_r='' runs=1 summary=''
+with_time='' defaults=''
 
-# was_said LETTERS: succeeds if one of these options was given; letter is the first of them.
-was_said() {
+# was_given LETTERS: succeeds if one of these options was given; letter is the first of them.
+was_given() {
     letters=$1
     while [ "$letters" ]; do
         letter=${letters%"${letters#?}"} letters=${letters#?}
-        case $said in
+        case $options_given in
         *"$letter"*)
             [ "$letter" != - ] || letter=-dwarf
             return 0
@@ -132,7 +133,7 @@ once() {
 
 read_options() {
     while getopts :hp:s:t:c:dCw:l:o:Lu:qvn:P:S:WEO:R:F:G:M:m:NUTD:gk:r:z:a:ef:i:Ijx:-: option; do
-        said=$said$option
+        options_given=$options_given$option
         case $option in
         h) show_help ;;
         p | s | P | S) add_counter "$option" "$OPTARG" ;;
@@ -154,12 +155,12 @@ read_options() {
         m) once m "$addresses" "$OPTARG" && addresses=$OPTARG ;;
         a) once a "$sources" "$OPTARG" && sources=$OPTARG ;;
         z) need_count -z "$OPTARG" 'a depth' && log_depth=$OPTARG ;;
-        i) of_i=$OPTARG ;;
+        i) argument_i=$OPTARG ;;
         I) log_raw=1 ;;
         j) json=yes ;;
         x) separator=$OPTARG ;;
         k) log_kernel=$OPTARG ;;
-        r) of_r=$OPTARG ;;
+        r) argument_r=$OPTARG ;;
         f) set_threshold "$OPTARG" ;;
         L) lists=yes ;;
         u) described=$OPTARG ;;
@@ -194,15 +195,15 @@ END
 read_both() {
     case $stored/$kinds in
     /*[PS]* | / | ?*/*)
-        ! was_said i || { need_count -i "$of_i" 'the number of a thread' && log_lwp=$of_i; }
-        log_root=${of_r%/}
+        ! was_given i || { need_count -i "$argument_i" 'the number of a thread' && log_lwp=$argument_i; }
+        log_root=${argument_r%/}
         ;;
     *)
-        ! was_said r || { need_count -r "$of_r" 'a number of runs' && runs=$of_r; }
+        ! was_given r || { need_count -r "$argument_r" 'a number of runs' && runs=$argument_r; }
         counts=yes
-        was_said i || return 0
-        need_count -i "$of_i" 'a number of milliseconds'
-        interval=$(printf '%d.%03d' $((of_i / 1000)) $((of_i % 1000))) with_time=yes
+        was_given i || return 0
+        need_count -i "$argument_i" 'a number of milliseconds'
+        interval=$(printf '%d.%03d' $((argument_i / 1000)) $((argument_i % 1000))) with_time=yes
         ;;
     esac
 }
@@ -211,22 +212,22 @@ read_both() {
 check_analysis() {
     reads=$graph$tree$addresses$top counts=
     find_kinds
-    [ "$stored$lists$described" ] || was_said nNUGFmTaO || add_default_events "$@"
+    [ "$stored$lists$described" ] || was_given nNUGFmTaO || add_default_events "$@"
     read_both
     [ -z "$sources" ] || [ "$addresses" ] || misuse '-a needs -m'
     [ -z "$addresses" ] || [ -z "$graph$tree" ] || misuse '-m cannot be used with -G or -F'
     [ -z "$top" ] || [ -z "$graph$tree$addresses$limit$log" ] || misuse '-T cannot be used with -G, -F, -m, -l or -O'
-    ! was_said z || [ "$graph" ] || misuse '-z needs -G'
-    ! was_said f || [ "$top$graph" ] || misuse '-f needs -T or -G'
-    [ "$reads" ] || ! was_said Ik || misuse "-$letter needs -G, -F, -m or -T"
-    [ "$reads$counts" ] || ! was_said r || misuse '-r needs -G, -F, -m or -T'
-    [ "$reads$stored$counts" ] || ! was_said i || misuse '-i needs -R, -G, -F or -m'
-    [ -z "$top" ] || [ "$stored" ] || ! was_said iIkr || misuse "-$letter with -T needs a stored log: give -R LOG"
+    ! was_given z || [ "$graph" ] || misuse '-z needs -G'
+    ! was_given f || [ "$top$graph" ] || misuse '-f needs -T or -G'
+    [ "$reads" ] || ! was_given Ik || misuse "-$letter needs -G, -F, -m or -T"
+    [ "$reads$counts" ] || ! was_given r || misuse '-r needs -G, -F, -m or -T'
+    [ "$reads$stored$counts" ] || ! was_given i || misuse '-i needs -R, -G, -F or -m'
+    [ -z "$top" ] || [ "$stored" ] || ! was_given iIkr || misuse "-$letter with -T needs a stored log: give -R LOG"
 }
 
 check_stored() {
-    ! was_said O || misuse 'give either -O or -R, not both'
-    ! was_said psPStcdCnNUWElwLujx- || misuse "-$letter cannot be used with -R, which reads a stored log"
+    ! was_given O || misuse 'give either -O or -R, not both'
+    ! was_given psPStcdCnNUWElwLujx- || misuse "-$letter cannot be used with -R, which reads a stored log"
     [ $# = 0 ] || misuse '-R reads a stored log: give no command'
 }
 
@@ -239,7 +240,7 @@ check_log() {
     [ "$streams" ] || misuse '-O needs something to log: give -P or -S, or -W or -E before -p'
     is_perf "$log" || return 0
     case $streams in P | S) ;; *) misuse "-O $log: a perf.data file can contain only one -P or -S" ;; esac
-    ! was_said iIkrm || misuse "-O $log: -m, -i, -I, -k and -r need the log as text: give another name than *.perf"
+    ! was_given iIkrm || misuse "-O $log: -m, -i, -I, -k and -r need the log as text: give another name than *.perf"
 }
 
 is_perf() {
@@ -248,18 +249,18 @@ is_perf() {
 
 # A command or processes that are only counted have a summary, unless options ask for lines.
 check_summary() {
-    [ -z "$counts" ] || [ "$#$pids$patterns" = 0 ] || was_said iwCWE || summary=yes
+    [ -z "$counts" ] || [ "$#$pids$patterns" = 0 ] || was_given iwCWE || summary=yes
     for letter in ${json:+j} ${separator:+x}; do
         [ "$counts" ] || misuse "-$letter needs counts: give -p or -s"
         [ -z "$streams" ] || [ "$log" ] || misuse "-$letter with -W or -E needs -O FILE"
     done
     [ -z "$json" ] || [ -z "$separator" ] || misuse 'give either -j or -x, not both'
-    ! was_said x || [ "$separator" ] || misuse '-x needs a separator, such as -x ,'
+    ! was_given x || [ "$separator" ] || misuse '-x needs a separator, such as -x ,'
     case $kinds in *s*) with_cpus=yes ;; esac
     export SEPARATOR="$separator"
     [ "$counts" ] || return 0
-    ! was_said i || ! was_said w || misuse 'give either -i or -w, not both'
-    ! was_said r || { [ "$summary" ] && ! was_said t; } ||
+    ! was_given i || ! was_given w || misuse 'give either -i or -w, not both'
+    ! was_given r || { [ "$summary" ] && ! was_given t; } ||
         misuse '-r repeats a command and prints a summary: it cannot be used with -t, -i, -w, -C, -W or -E'
 }
 
@@ -275,13 +276,13 @@ check_usage() {
     case $kinds in *[pP]*) process=yes ;; *) process='' ;; esac
     case $kinds in *[PS]*) sampling=yes ;; *) sampling='' ;; esac
     case $kinds in *[ps]*) counted=yes ;; *) counted='' ;; esac
-    [ "$counted" ] || ! was_said C || misuse '-C needs counts: give -p or -s'
-    [ "$kinds" ] || ! was_said o || misuse '-o needs events (-p, -s, -P or -S), or -R LOG'
-    [ "$sampling" ] || ! was_said nNUGFmT- || misuse "-$letter needs samples: give -P or -S, or -R LOG"
+    [ "$counted" ] || ! was_given C || misuse '-C needs counts: give -p or -s'
+    [ "$kinds" ] || ! was_given o || misuse '-o needs events (-p, -s, -P or -S), or -R LOG'
+    [ "$sampling" ] || ! was_given nNUGFmT- || misuse "-$letter needs samples: give -P or -S, or -R LOG"
     [ "$kinds" ] || misuse 'nothing to observe: give a command, -t PID, -s EVENT or -S EVENT'
-    case $kinds in *[sS]*) ;; *) ! was_said c || misuse '-c needs events of CPUs: give -s or -S' ;; esac
-    [ "$process" ] || ! was_said dEt || misuse "-$letter needs events of processes: give -p or -P"
-    case $kinds in *p*) ;; *) ! was_said W || misuse '-W needs counts of processes: give -p' ;; esac
+    case $kinds in *[sS]*) ;; *) ! was_given c || misuse '-c needs events of CPUs: give -s or -S' ;; esac
+    [ "$process" ] || ! was_given dEt || misuse "-$letter needs events of processes: give -p or -P"
+    case $kinds in *p*) ;; *) ! was_given W || misuse '-W needs counts of processes: give -p' ;; esac
     [ -z "$process" ] || [ "$pids$patterns" ] || [ $# -gt 0 ] || misuse '-p and -P need processes: give -t PID or a command'
     check_log
     [ -z "$sampling" ] || [ -z "$counted" ] || [ "$log" ] || misuse 'counting and sampling in one run need -O FILE'

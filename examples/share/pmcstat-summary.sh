@@ -6,16 +6,16 @@
 # summarise COMMAND…: runs the command as often as -r requests. The status is that of the first failed run.
 summarise() {
     need_scratch
-    hear
-    began=$scratch/began run=0
+    find_int_prefix
+    start_file=$scratch/start run=0
     while [ "$run" -lt "$runs" ]; do
         run=$((run + 1))
         run_once "$@"
         [ "$exit_status" != 0 ] || exit_status=$status
         # An interrupted run is left out, and the finished runs are printed.
-        [ -z "$ended" ] || [ "$run" = 1 ] || { run=$((run - 1)) && break; }
+        [ -z "$stopping" ] || [ "$run" = 1 ] || { run=$((run - 1)) && break; }
         add_run
-        [ -z "$ended" ] || break
+        [ -z "$stopping" ] || break
     done
     print_summary "$@"
 }
@@ -29,7 +29,7 @@ run_once() {
     fi
     start_pmcs
     # With -t, the time starts here, and launch has no part in it.
-    [ -z "$pids" ] || { cat "$clock" >"$scratch/began" && began=; }
+    [ -z "$pids" ] || { cat "$clock_file" >"$scratch/start" && start_file=; }
     times >"$scratch/before"
     if [ $# -gt 0 ]; then
         launch "$members" "$@"
@@ -42,7 +42,7 @@ run_once() {
     await "$waiting"
     now
     stop_pmcs
-    if [ $# -gt 0 ]; then check_began; else status=0; fi
+    if [ $# -gt 0 ]; then check_started; else status=0; fi
     times >"$scratch/after"
 }
 
@@ -50,7 +50,7 @@ run_once() {
 stop_pmcs() {
     for name in $names; do
         case " $members " in
-        *" $name "*) [ -z "$pids" ] || try_put "$PMC/$name/ctl" stop || [ -e "$PMC/$name/ctl" ] || tree_ended ;;
+        *" $name "*) [ -z "$pids" ] || try_put "$PMC/$name/ctl" stop || [ -e "$PMC/$name/ctl" ] || tree_gone ;;
         *) put "$PMC/$name/ctl" stop ;;
         esac
     done
@@ -104,7 +104,7 @@ snapshot() {
 
 # add_run: appends this run to the scratch file runs.
 add_run() {
-    read -r _ _ start _ <"$scratch/began"
+    read -r _ _ start _ <"$scratch/start"
     micros=$(((now - ${start:-$now}) / 1000))
     snapshot "$micros" >>"$scratch/runs"
     printf 'time\t0\telapsed\t\ts\t\tno\t%d.%06d\n' $((micros / 1000000)) $((micros % 1000000)) >>"$scratch/runs"

@@ -13,17 +13,17 @@ make_syscall_pmcs() {
     names='' members='' samplers='' logged='' columns='' unsupported=''
     start=exec rest=''
     [ -z "$pids" ] || start=now rest=autostart=off
-    [ "$pids" ] || was_said d || descendants=on
+    [ "$pids" ] || was_given d || descendants=on
     need_scratch
     for side in enter exit; do
         pmc_new "event=raw_syscalls:sys_$side" mode=TS period=1 raw=on callchain=off "descendants=${descendants:-off}" \
             "start=$start" "$rest" interval=3600000 || fail "--syscalls: $refusal"
         names="$names${names:+ }$new" members=$names logged=$names
         [ -z "$pids" ] || put "$PMC/$new/target" "$pids"
-        perf script --ns -F tid,time,event,trace -i - <"$PMC/$new/samples.perf" >"$scratch/$side" 2>"$scratch/said" 3>&- &
+        perf script --ns -F tid,time,event,trace -i - <"$PMC/$new/samples.perf" >"$scratch/$side" 2>"$scratch/messages" 3>&- &
         readers="$readers $!"
     done
-    clock=$PMC/${names%% *}/detail
+    clock_file=$PMC/${names%% *}/detail
 }
 
 # A call is counted when it returns, as by strace -c. One that had started before has no time.
