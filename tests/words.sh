@@ -1,5 +1,5 @@
 #!/bin/sh
-# Fails if a page contains a phrase of tests/words-to-avoid.
+# Fails if a page contains a phrase of tests/words-to-avoid, or if README.md or SECURITY.md is too long.
 set -eu
 
 cd "$(dirname "$0")/.."
@@ -27,3 +27,10 @@ if grep -niE -f "$work/phrases" "$work/prose" >"$work/found"; then
     echo "words: rewrite these sentences, see $list"
     exit 1
 fi
+for limit in README.md:150 SECURITY.md:60; do
+    page=${limit%:*} most=${limit#*:}
+    if [ "$(wc -l <"$page")" -gt "$most" ]; then
+        echo "words: $page has $(wc -l <"$page") lines, more than $most"
+        exit 1
+    fi
+done
