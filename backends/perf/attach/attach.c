@@ -2,7 +2,7 @@
  * perf_attach(): creates a counter from a plan and opens its groups, for each kind of target.
  */
 #include "backends/perf/attach/census.h"
-#include "backends/perf/probe/why.h"
+#include "backends/perf/probe/probe.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>

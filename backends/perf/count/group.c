@@ -15,11 +15,6 @@ enum {
     PARTED_TRIES = 500  /* for a task that creates children all the time */
 };
 
-static bool plan_is_hardware(const struct plan_event *event)
-{
-    return event->event->code[CODE_FLAGS] & CODE_HARDWARE;
-}
-
 /* Sets shape->order, ->hardware and ->together. Hardware events come first, because only a leader
  * can be pinned. If the set samples, only the internal and the hardware events are together, or the
  * first member alone if there is no hardware event. Returns false on ENOMEM. */
@@ -28,7 +23,7 @@ static bool shape_order(struct shape *shape, const struct plan *plan)
     unsigned n = 0, k = 0;
 
     for (unsigned i = 0; i < plan->n; i++)
-        n += plan_is_hardware(&plan->events[i]);
+        n += event_is_hardware(plan->events[i].event);
     shape->hardware = n > 0;
     shape->together = shape->members;
     if (plan->recorder && plan->sampling)
@@ -38,19 +33,14 @@ static bool shape_order(struct shape *shape, const struct plan *plan)
     shape->order = malloc(plan->n);
     for (int hardware = 1; hardware >= 0 && shape->order; hardware--)
         for (unsigned i = 0; i < plan->n; i++)
-            if (plan_is_hardware(&plan->events[i]) == hardware)
+            if (event_is_hardware(plan->events[i].event) == hardware)
                 shape->order[k++] = (uint8_t)i;
     return shape->order != NULL;
 }
 
-static bool plan_is_of_tasks(const struct plan *plan)
-{
-    return plan->target.kind == TARGET_PROCESS || plan->target.kind == TARGET_THREAD;
-}
-
 static void shape_attrs(struct shape *shape, struct backend_state *state, const struct plan *plan)
 {
-    bool task = plan_is_of_tasks(plan), alone = shape->members == 1 && !plan->recorder;
+    bool task = target_is_task(&plan->target), alone = shape->members == 1 && !plan->recorder;
     uint64_t times = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
 
     for (unsigned i = 0; i < shape->extra; i++) {
@@ -107,7 +97,7 @@ static int shape_spread(struct shape *shape, const struct backend_state *state,
                         const struct plan *plan)
 {
     const struct pmus *pmus = state->pmus;
-    const bool tasks = plan_is_of_tasks(plan), records = tasks && plan->recorder;
+    const bool tasks = target_is_task(&plan->target), records = tasks && plan->recorder;
     bool every_core = false, ok = true;
     struct cpus cpus;
     unsigned n = 0;

@@ -6,7 +6,7 @@
 #include "backends/perf/names/names.h"
 #include "backends/perf/names/spec.h"
 #include "backends/perf/probe/pmu.h"
-#include "backends/perf/probe/why.h"
+#include "backends/perf/probe/probe.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>

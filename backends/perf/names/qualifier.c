@@ -118,10 +118,10 @@ static int put_field(struct spec *spec, const struct qualifier *qualifier, uint6
                      struct err *err)
 {
     generic_narrow(spec);
-    const struct pmu_format *format = pmu_format(spec->pmu, qualifier->fields[0]);
+    const struct pmu_format *format = pmu_format(spec->pmu, word_of(qualifier->fields[0]));
 
     if (!format && qualifier->fields[1])
-        format = pmu_format(spec->pmu, qualifier->fields[1]);
+        format = pmu_format(spec->pmu, word_of(qualifier->fields[1]));
     spec->event.generic[0] = '\0'; /* counts only a part of the generic event */
     if (!format)
         return err_set(err, E35, "PMU %s of this processor has no qualifier \"%s\": leave it out",

@@ -6,7 +6,6 @@
 
 #include "backends/perf/names/names.h"
 #include "backends/perf/probe/probe.h"
-#include "backends/perf/probe/why.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>
@@ -353,7 +352,7 @@ static bool needs_kernel(const struct spec *spec)
 static bool any_thread(const struct spec *spec)
 {
     const uint64_t *code = spec->event.code;
-    const struct pmu_format *any = pmu_format(spec->pmu, "any");
+    const struct pmu_format *any = pmu_format(spec->pmu, word_of("any"));
     uint64_t bits[CONFIG_WORDS] = {ANY_THREAD};
 
     if (code[CODE_TYPE] == PERF_TYPE_HARDWARE || code[CODE_TYPE] == PERF_TYPE_HW_CACHE)

@@ -21,7 +21,7 @@ static bool put_event(struct spec *spec, const struct pmu_event *event)
 
     for (; all.len > 0; all = rest) {
         struct word value, term = word_until(all, ',', &rest);
-        const struct pmu_format *format = pmu_format_word(spec->pmu, word_until(term, '=', &value));
+        const struct pmu_format *format = pmu_format(spec->pmu, word_until(term, '=', &value));
         uint64_t number = 1;
         if (word_is(value, "?"))
             return false;
@@ -113,7 +113,7 @@ static int take_term(struct spec *spec, struct word term, bool alone, struct err
     struct word value, name = word_until(term, '=', &value);
     const bool has_value = name.len < term.len, named = !has_value && pmu->kind == PMU_CORE;
     const struct pmu_event *event = has_value ? NULL : pmu_event(pmu, name);
-    const struct pmu_format *format = pmu_format_word(pmu, name);
+    const struct pmu_format *format = pmu_format(pmu, name);
     const struct generic *generic = named ? generic_find(name) : NULL;
 
     if (generic && !generic_is_hardware(generic))

@@ -34,6 +34,11 @@ enum code_flag {
  * programs also have addresses above it (32-bit; five-level page tables). */
 #define USER_END ((uint64_t)1 << (sizeof(long) == 8 ? 55 : 31))
 
+/* Returns true if the event needs a hardware counter. */
+static inline bool event_is_hardware(const struct event *event)
+{
+    return event->code[CODE_FLAGS] & CODE_HARDWARE;
+}
 /* Sets size, type, config words, breakpoint fields and exclude_user/kernel/hv/guest; clears all
  * other fields. */
 void code_to_attr(const struct event *event, bool user, bool kernel, struct perf_event_attr *attr);

@@ -158,28 +158,27 @@ static void load_event(const struct pmus *pmus, struct pmu *pmu, const char *nam
     free(event.terms);
 }
 
-/* Calls load() for each file in a directory of the PMU. */
-static void load_files(const struct pmus *pmus, struct pmu *pmu, const char *sub,
-                       void (*load)(const struct pmus *, struct pmu *, const char *))
+void pmu_load(const struct pmus *pmus, struct pmu *pmu)
 {
+    static const struct {
+        const char *name;
+        void (*load)(const struct pmus *pmus, struct pmu *pmu, const char *name);
+    } directories[] = {{"format", load_format}, {"events", load_event}};
     char path[512];
     struct dirent *entry;
 
-    snprintf(path, sizeof(path), "%s" DEVICES "/%s/%s", pmus->root, pmu->name, sub);
-    DIR *dir = opendir(path);
-    if (!dir)
-        pmus_note_shortage(-errno);
-    while (dir && (entry = readdir(dir)))
-        if (entry->d_name[0] != '.')
-            load(pmus, pmu, entry->d_name);
-    if (dir)
-        closedir(dir);
-}
-
-void pmu_load(const struct pmus *pmus, struct pmu *pmu)
-{
-    load_files(pmus, pmu, "format", load_format);
-    load_files(pmus, pmu, "events", load_event);
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof(path), "%s" DEVICES "/%s/%s", pmus->root, pmu->name,
+                 directories[i].name);
+        DIR *dir = opendir(path);
+        if (!dir)
+            pmus_note_shortage(-errno);
+        while (dir && (entry = readdir(dir)))
+            if (entry->d_name[0] != '.')
+                directories[i].load(pmus, pmu, entry->d_name);
+        if (dir)
+            closedir(dir);
+    }
 }
 
 /* The terms config=…, config1=…: a full config word. */
@@ -190,7 +189,7 @@ static const struct pmu_format config_words[CONFIG_WORDS] = {
     {"config3", 3, 1, {{0, 63}}},
 };
 
-const struct pmu_format *pmu_format_word(const struct pmu *pmu, struct word name)
+const struct pmu_format *pmu_format(const struct pmu *pmu, struct word name)
 {
     for (unsigned i = 0; i < pmu->formats.n; i++)
         if (word_alike(name, pmu->formats.items[i].name, true))
@@ -199,11 +198,6 @@ const struct pmu_format *pmu_format_word(const struct pmu *pmu, struct word name
         if (word_alike(name, config_words[i].name, true))
             return &config_words[i];
     return NULL;
-}
-
-const struct pmu_format *pmu_format(const struct pmu *pmu, const char *name)
-{
-    return pmu_format_word(pmu, word_of(name));
 }
 
 const struct pmu_event *pmu_event(const struct pmu *pmu, struct word name)
@@ -424,20 +418,17 @@ int tracefs_mount(const char *root)
     return mount;
 }
 
-static int events_open(int at, const char *path)
-{
-    int fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-    return fd < 0 ? -errno : fd;
-}
-
 int tracefs_events(const struct backend_state *state)
 {
+    const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC, mount = state->pmus->tracefs;
     char path[512];
-    int fd = state->pmus->tracefs >= 0 ? events_open(state->pmus->tracefs, "events") : -ENOENT;
+    int fd = mount >= 0 ? openat(mount, "events", flags) : -1;
 
-    snprintf(path, sizeof(path), "%s" TRACING "/events", state->pmus->root);
-    return fd >= 0 ? fd : events_open(AT_FDCWD, path);
+    if (fd < 0) {
+        snprintf(path, sizeof(path), "%s" TRACING "/events", state->pmus->root);
+        fd = open(path, flags);
+    }
+    return fd < 0 ? -errno : fd;
 }
 
 bool tracefs_print(const struct backend_state *state, struct buf *out)

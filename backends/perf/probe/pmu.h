@@ -135,8 +135,7 @@ struct pmu *pmus_find(struct pmus *pmus, struct word name);
 /* Reads the formats and events of a PMU. */
 void pmu_load(const struct pmus *pmus, struct pmu *pmu);
 /* Find a format, or an event file, by name. Return NULL if the PMU has none. */
-const struct pmu_format *pmu_format(const struct pmu *pmu, const char *name);
-const struct pmu_format *pmu_format_word(const struct pmu *pmu, struct word name);
+const struct pmu_format *pmu_format(const struct pmu *pmu, struct word name);
 const struct pmu_event *pmu_event(const struct pmu *pmu, struct word name);
 unsigned format_bits(const struct pmu_format *format);
 /* Replaces the bits of the format in config[] by value. Returns false if the value is too large. */

@@ -5,7 +5,6 @@
 #include "backends/perf/probe/probe.h"
 
 #include "backends/perf/probe/open.h"
-#include "backends/perf/probe/why.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -261,8 +260,11 @@ static void pmu_complete(struct pmus *pmus, struct pmu *pmu, bool hybrid)
         if (pmus_read(pmus, text, sizeof(text), DEVICES "/%s/caps/max_precise", pmu->name) > 0)
             pmu->precise = (unsigned)strtoul(text, NULL, 10);
         pmu->capabilities |=
-            (pmu_format(pmu, "edge") ? CAP_EDGE : 0U) | (pmu_format(pmu, "inv") ? CAP_INVERT : 0U) |
-            (pmu_format(pmu, "cmask") || pmu_format(pmu, "threshold") ? CAP_THRESHOLD : 0U) |
+            (pmu_format(pmu, word_of("edge")) ? CAP_EDGE : 0U) |
+            (pmu_format(pmu, word_of("inv")) ? CAP_INVERT : 0U) |
+            (pmu_format(pmu, word_of("cmask")) || pmu_format(pmu, word_of("threshold"))
+                 ? CAP_THRESHOLD
+                 : 0U) |
             (pmu->precise ? CAP_PRECISE : 0U);
         probe_core(pmu, hybrid);
     }

@@ -1,6 +1,6 @@
 /*
- * Tests of a core PMU: whether it counts on this host, the number of counters, and the rows that
- * fit an event.
+ * Tests by opening events: whether a core PMU counts on this host, the number of its counters, the
+ * rows that fit an event, and the reason of a refusal.
  */
 #pragma once
 
@@ -26,6 +26,22 @@ void probe_filler(const struct pmu *pmu, struct perf_event_attr *attr);
 void probe_generic(const struct pmu *pmu, uint64_t which, struct perf_event_attr *attr);
 /* Starts a thread with all signals blocked, because the main loop receives them. */
 bool probe_thread(pthread_t *thread, void *(*run)(void *), void *arg);
+
+/* ---- why.c: from errno and perf_event_attr, which is all that perf_event_open(2) gives, to an
+ * error id and a sentence ---- */
+
+struct why {
+    int code;                           /* positive errno */
+    const struct perf_event_attr *attr; /* the refused event */
+    const char *event;                  /* as written, or a description of an internal event */
+    const struct target_ref *target;    /* NULL: a check on an idle thread */
+    bool member;                        /* the event was to join a group */
+};
+
+/* Sets the sentence and returns the negative errno of its id. */
+int why_refused(struct err *err, const struct why *why);
+/* Returns /proc/sys/kernel/perf_event_paranoid, or 2 if it cannot be read. */
+int why_paranoid(void);
 
 /* ---- trial.c ---- */
 

@@ -8,7 +8,6 @@
 
 #include "backends/perf/probe/open.h"
 #include "backends/perf/probe/pmu.h"
-#include "backends/perf/probe/why.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>
@@ -192,11 +191,6 @@ void probe_rows(const struct pmus *pmus, const struct pmu *pmu, const struct per
 
 /* ---- sets ---- */
 
-static bool takes_counter(const struct plan_event *event)
-{
-    return event->event->code[CODE_FLAGS] & CODE_HARDWARE;
-}
-
 static int group_add(struct trial *trial, const struct plan_event *event, uint32_t core,
                      bool multiplex, struct err *err)
 {
@@ -210,7 +204,7 @@ static int group_add(struct trial *trial, const struct plan_event *event, uint32
     int rc = trial_add(trial, &attr);
     if (rc == 0)
         return 0;
-    if (rc == -EINVAL && member && takes_counter(event) && !multiplex)
+    if (rc == -EINVAL && member && event_is_hardware(event->event) && !multiplex)
         return err_set(err, E19,
                        "the processor does not have enough counters to count \"%s\" together with "
                        "the events before it: use fewer events, or two PMCs",
@@ -229,7 +223,7 @@ static int set_try(struct backend_state *state, const struct plan_event *events,
 
     for (int hardware = 1; hardware >= 0; hardware--) /* events that need counters first */
         for (unsigned i = 0; i < n && !rc; i++)
-            if (takes_counter(&events[i]) == hardware)
+            if (event_is_hardware(events[i].event) == hardware)
                 rc = group_add(&trial, &events[i], core, multiplex, err);
     trial_clear(&trial);
     return rc;
@@ -242,7 +236,7 @@ int perf_check_set(struct backend_state *state, const struct plan_event *events,
     uint64_t flags = 0;
     int rc = 0;
 
-    if (n == 1 && !takes_counter(&events[0]))
+    if (n == 1 && !event_is_hardware(events[0].event))
         return 0;
     for (unsigned i = 0; i < n; i++)
         flags |= events[i].event->code[CODE_FLAGS];

@@ -2,7 +2,7 @@
  * The table of reasons: the first matching row has the sentence. Placeholders: %e the event, %t the
  * target, %c the name of the errno, %k the kernel release, %b obstacles (obstacles_print()).
  */
-#include "backends/perf/probe/why.h"
+#include "backends/perf/probe/probe.h"
 
 #include "backends/perf/probe/open.h"
 #include "backends/perf/probe/pmu.h"

@@ -5,7 +5,7 @@
 #include "backends/perf/record/recorder.h"
 
 #include "backends/perf/probe/open.h"
-#include "backends/perf/probe/why.h"
+#include "backends/perf/probe/probe.h"
 #include "backends/perf/record/sampling.h"
 #include "backends/perf/record/sideband.h"
 
