@@ -193,7 +193,7 @@ static int filter_try(const struct backend_state *state, const struct event *eve
 
     code_to_attr(event, true, true, &attr);
     attr.disabled = 1;
-    fd = event_open(&attr, state->pmus->parked.tid, -1, -1, 0);
+    fd = event_open(&attr, state->pmus->idle.tid, -1, -1, 0);
     if (fd < 0)
         return 0; /* the attach will report the reason */
     /* Not only EINVAL: unbalanced brackets and quotes have their own error numbers. */

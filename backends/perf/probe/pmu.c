@@ -23,12 +23,12 @@
 
 /* ---- reading files ---- */
 
-atomic_bool pmus_lacked;
+atomic_bool pmus_shortage;
 
 int pmus_note_shortage(int rc)
 {
     if (rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE || rc == -EAGAIN)
-        pmus_lacked = true;
+        pmus_shortage = true;
     return rc;
 }
 

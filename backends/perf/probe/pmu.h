@@ -84,7 +84,7 @@ struct pmu {
 };
 
 /* A thread that sleeps, so that events on it are never on the hardware. */
-struct parked {
+struct idle_thread {
     pthread_t thread;
     pid_t tid;
     sem_t ready;
@@ -98,8 +98,8 @@ struct pmus {
     char no_core[256]; /* why there is no core PMU, "" when there is one */
     struct class_info *classes;
     unsigned n_classes;
-    struct parked parked; /* the thread on which groups are tried */
-    int tracefs;          /* descriptor of the daemon's private mount, or -errno */
+    struct idle_thread idle; /* the thread on which groups are tried */
+    int tracefs;             /* descriptor of the daemon's private mount, or -errno */
 };
 
 /* Returns the kind of the PMUs of this name on any host; PMU_OTHER if the name is known but its
@@ -108,10 +108,10 @@ enum pmu_kind pmu_kind_known(struct word name);
 /* Adds the PMUs of sysfs, none in a kernel without perf_events. Returns false on ENOMEM, or if the
  * directory cannot be read. */
 bool pmus_scan(struct pmus *pmus);
-/* Returns rc. If rc is a shortage of memory, descriptors or threads, sets pmus_lacked, which
+/* Returns rc. If rc is a shortage of memory, descriptors or threads, sets pmus_shortage, which
  * pmus_new() (probe.c) reads. */
 int pmus_note_shortage(int rc);
-extern atomic_bool pmus_lacked;
+extern atomic_bool pmus_shortage;
 /* Returns true if the PMU still has its type number, which another driver may have now. */
 bool pmu_still_exists(const struct pmus *pmus, const struct pmu *pmu);
 /* Returns true if the PMU can count here. */

@@ -366,7 +366,7 @@ static struct pmus *pmus_make(const char *root)
         return NULL;
     pmus->root = strdup(root ? root : "");
     pmus->tracefs = pmus_note_shortage(tracefs_mount(root ? root : ""));
-    bool ok = pmus->root && idle_thread_start(&pmus->parked) && pmus_scan(pmus);
+    bool ok = pmus->root && idle_thread_start(&pmus->idle) && pmus_scan(pmus);
     for (unsigned i = 0; ok && i < pmus->n; i++)
         cores += pmus->list[i].kind == PMU_CORE;
     for (unsigned i = 0; ok && i < pmus->n; i++)
@@ -389,9 +389,9 @@ struct pmus *pmus_new(const char *root)
 {
     struct pmus *pmus;
 
-    pmus_lacked = false;
+    pmus_shortage = false;
     pmus = pmus_make(root);
-    if (pmus && !pmus_lacked)
+    if (pmus && !pmus_shortage)
         return pmus;
     pmus_free(pmus);
     return pmus_make(root);
@@ -401,7 +401,7 @@ void pmus_free(struct pmus *pmus)
 {
     if (!pmus)
         return;
-    idle_thread_stop(&pmus->parked);
+    idle_thread_stop(&pmus->idle);
     if (pmus->tracefs >= 0)
         close(pmus->tracefs);
     for (unsigned i = 0; i < pmus->n; i++) {

@@ -46,8 +46,8 @@ int why_paranoid(void);
 /* ---- trial.c ---- */
 
 /* The idle thread. idle_thread_start() returns false if no thread could be created. */
-bool idle_thread_start(struct parked *parked);
-void idle_thread_stop(struct parked *parked);
+bool idle_thread_start(struct idle_thread *idle);
+void idle_thread_stop(struct idle_thread *idle);
 /* Counts the general and fixed counters of a PMU that counts. */
 void probe_counters(const struct pmus *pmus, struct pmu *pmu);
 /* Finds the rows of the PMU that can count attr (0: none) and how many of them it needs. */

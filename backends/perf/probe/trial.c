@@ -37,32 +37,32 @@ struct trial {
 
 static void *idle_thread_run(void *arg)
 {
-    struct parked *parked = arg;
+    struct idle_thread *idle = arg;
 
-    parked->tid = (pid_t)syscall(SYS_gettid);
-    sem_post(&parked->ready);
+    idle->tid = (pid_t)syscall(SYS_gettid);
+    sem_post(&idle->ready);
     for (;;)
         pause();
     return NULL;
 }
 
-bool idle_thread_start(struct parked *parked)
+bool idle_thread_start(struct idle_thread *idle)
 {
-    sem_init(&parked->ready, 0, 0);
-    if (!probe_thread(&parked->thread, idle_thread_run, parked))
+    sem_init(&idle->ready, 0, 0);
+    if (!probe_thread(&idle->thread, idle_thread_run, idle))
         return false;
-    while (sem_wait(&parked->ready) < 0)
+    while (sem_wait(&idle->ready) < 0)
         ;
     return true;
 }
 
-void idle_thread_stop(struct parked *parked)
+void idle_thread_stop(struct idle_thread *idle)
 {
-    if (!parked->tid)
+    if (!idle->tid)
         return;
-    pthread_cancel(parked->thread);
-    pthread_join(parked->thread, NULL);
-    sem_destroy(&parked->ready);
+    pthread_cancel(idle->thread);
+    pthread_join(idle->thread, NULL);
+    sem_destroy(&idle->ready);
 }
 
 /* Adds an event to the group. Returns 0 or -errno. */
@@ -103,7 +103,7 @@ void probe_counters(const struct pmus *pmus, struct pmu *pmu)
     static const uint64_t fixed[] = {PERF_COUNT_HW_CPU_CYCLES, PERF_COUNT_HW_INSTRUCTIONS,
                                      PERF_COUNT_HW_REF_CPU_CYCLES};
     struct perf_event_attr attr;
-    struct trial trial = {.tid = pmus->parked.tid, .cpu = -1};
+    struct trial trial = {.tid = pmus->idle.tid, .cpu = -1};
     probe_filler(pmu, &attr);
     pmu->general = trial_fill(&trial, &attr, TRIAL_MAX - PMU_FIXED);
     for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++) {
@@ -170,7 +170,7 @@ void probe_rows(const struct pmus *pmus, const struct pmu *pmu, const struct per
     *needed = 0;
     if (pmu->general + pmu->fixed == 0)
         return;
-    struct trial trial = {.tid = pmus->parked.tid, .cpu = -1};
+    struct trial trial = {.tid = pmus->idle.tid, .cpu = -1};
     copy.sample_period = 0;
     int fixed = find_fixed(pmu, &trial, &copy);
     unsigned cost = general_cost(pmu, &trial, &copy, fixed);
@@ -218,7 +218,7 @@ static int group_add(struct trial *trial, const struct plan_event *event, uint32
 static int set_try(struct backend_state *state, const struct plan_event *events, unsigned n,
                    uint32_t core, bool multiplex, struct err *err)
 {
-    struct trial trial = {.tid = state->pmus->parked.tid, .cpu = -1};
+    struct trial trial = {.tid = state->pmus->idle.tid, .cpu = -1};
     int rc = 0;
 
     for (int hardware = 1; hardware >= 0; hardware--) /* events that need counters first */
