@@ -57,12 +57,26 @@ struct listed {
     struct buf about, attributes;
 };
 
-/* Finds an event of a PMU: a kernel event file, or else an event of libpfm4. */
-static bool find_file(struct backend_state *state, const struct pmu *pmu, const char *event,
-                      struct listed *listed)
+/* Finds the spelling and the description of a listed event: of a generic or software event, a
+ * tracepoint, a kernel event file, or an event of libpfm4. */
+static bool find_listed(struct backend_state *state, const char *class_name, const char *event,
+                        struct listed *listed)
 {
-    const struct pmu_event *file = pmu_event(pmu, word_of(event));
+    const bool any = strcmp(class_name, "generic") == 0;
+    const struct pmu *pmu = any ? NULL : pmus_find(state->pmus, word_of(class_name));
+    const struct generic *generic = generic_find(word_of(event));
+    const bool prefixed = !pmu && generic && generic->type != PERF_TYPE_MAX;
 
+    if (!pmu || pmu->kind == PMU_SOFTWARE || pmu->kind == PMU_TRACEPOINT) {
+        if (pmu && pmu->kind == PMU_TRACEPOINT)
+            buf_printf(&listed->about, "tracepoint %s of the kernel", event);
+        else if (generic)
+            buf_str(&listed->about, generic->description);
+        snprintf(listed->spelling, sizeof(listed->spelling), "%s%s", prefixed ? "generic/" : "",
+                 event);
+        return listed->about.len > 0;
+    }
+    const struct pmu_event *file = pmu_event(pmu, word_of(event));
     if (file) {
         snprintf(listed->spelling, sizeof(listed->spelling), "%s/%s/", pmu->name, event);
         buf_printf(&listed->about, "the kernel's %s of %s: %s%s", file->name, pmu->name,
@@ -76,25 +90,6 @@ static bool find_file(struct backend_state *state, const struct pmu *pmu, const 
         pfm_describe(listed->spelling, &listed->about, &listed->attributes);
     }
     return listed->spelling[0];
-}
-
-/* Finds the spelling and the description of a listed event. */
-static bool find_listed(struct backend_state *state, const char *class_name, const char *event,
-                        struct listed *listed)
-{
-    const bool any = strcmp(class_name, "generic") == 0;
-    const struct pmu *pmu = any ? NULL : pmus_find(state->pmus, word_of(class_name));
-    const struct generic *generic = generic_find(word_of(event));
-    const bool prefixed = !pmu && generic && generic->type != PERF_TYPE_MAX;
-
-    if (pmu && pmu->kind != PMU_SOFTWARE && pmu->kind != PMU_TRACEPOINT)
-        return find_file(state, pmu, event, listed);
-    if (pmu && pmu->kind == PMU_TRACEPOINT)
-        buf_printf(&listed->about, "tracepoint %s of the kernel", event);
-    else if (generic)
-        buf_str(&listed->about, generic->description);
-    snprintf(listed->spelling, sizeof(listed->spelling), "%s%s", prefixed ? "generic/" : "", event);
-    return listed->about.len > 0;
 }
 
 static void print_encoding(const uint64_t code[EVENT_CODE_WORDS], struct buf *out)
@@ -140,17 +135,15 @@ int perf_describe(struct backend_state *state, const char *class_name, const cha
              : -ENOENT;
     if (rc == 0 && resolved.code[CODE_TYPE] != PERF_TYPE_TRACEPOINT)
         rc = perf_verify(state, &resolved, NULL);
-    if (listed.about.failed || listed.attributes.failed)
-        rc = -ENOMEM;
     if (rc == 0) {
         if (strcmp(class_name, "generic") == 0)
             print_here(state->pmus, &resolved, &listed.about);
         event_print(&resolved, listed.spelling, buf_text(&listed.about), out);
         print_encoding(resolved.code, out);
         buf_str(out, buf_text(&listed.attributes));
-        if (listed.about.failed)
-            rc = -ENOMEM;
     }
+    if (listed.about.failed || listed.attributes.failed)
+        rc = -ENOMEM;
     event_clear(&resolved);
     buf_free(&listed.about);
     buf_free(&listed.attributes);
@@ -197,27 +190,22 @@ void perf_facts(struct backend_state *state, struct buf *out)
                PFM_MIN_VERSION(pfm_get_version()));
 }
 
-static const char *x86_documents(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    if (__builtin_cpu_is("intel"))
-        return "Intel 64 and IA-32 Architectures Software Developer's Manual, Volume 3, chapters "
-               "Performance Monitoring and Performance Monitoring Events\n"
-               "https://perfmon-events.intel.com/\n";
-    if (__builtin_cpu_is("amd"))
-        return "AMD Processor Programming Reference (PPR) of this family and model, section "
-               "Performance Monitor Counters (before family 17h: BIOS and Kernel Developer's "
-               "Guide)\nAMD64 Architecture Programmer's Manual, Volume 2, chapter Debug and "
-               "Performance Resources\n";
-#endif
-    return "";
-}
-
 void perf_cpuref(struct backend_state *state, struct buf *out)
 {
     const struct pmu *core = pmus_core(state->pmus);
 
-    buf_str(out, x86_documents());
+#if defined(__x86_64__) || defined(__i386__)
+    if (__builtin_cpu_is("intel"))
+        buf_str(out,
+                "Intel 64 and IA-32 Architectures Software Developer's Manual, Volume 3, chapters "
+                "Performance Monitoring and Performance Monitoring Events\n"
+                "https://perfmon-events.intel.com/\n");
+    else if (__builtin_cpu_is("amd"))
+        buf_str(out, "AMD Processor Programming Reference (PPR) of this family and model, section "
+                     "Performance Monitor Counters (before family 17h: BIOS and Kernel Developer's "
+                     "Guide)\nAMD64 Architecture Programmer's Manual, Volume 2, chapter Debug and "
+                     "Performance Resources\n");
+#endif
     if (core && strncmp(core->name, "armv", 4) == 0)
         buf_str(out, "the Technical Reference Manual of this Arm core, chapter Performance "
                      "Monitoring Unit\nArm Architecture Reference Manual for A-profile (DDI 0487), "

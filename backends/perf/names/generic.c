@@ -257,19 +257,6 @@ static bool candidate_counts(struct backend_state *state, const char *candidate,
     return rc == 0 && spec_try(spec) == 0;
 }
 
-static int preset_use(struct spec *spec, const struct generic *preset, struct err *err)
-{
-    struct backend_state *state = spec->state;
-    const char *why = state->pmus->no_core;
-
-    for (const char *const *name = preset->candidates; !why[0] && *name; name++)
-        if (candidate_counts(state, *name, spec))
-            return 0;
-    return err_set(err, P09, "%s (%s) cannot be counted here: %s", preset->name,
-                   preset->description,
-                   why[0] ? why : "this processor has no single event with this meaning");
-}
-
 void generic_narrow(struct spec *spec)
 {
     const struct pmu *cores = spec->pmu;
@@ -289,16 +276,23 @@ void generic_narrow(struct spec *spec)
 
 int generic_use(struct spec *spec, const struct generic *generic, struct err *err)
 {
-    struct word what = word_of(generic->name);
+    struct backend_state *state = spec->state;
+    const struct word what = word_of(generic->name);
+    const char *why = state->pmus->no_core;
 
-    if (generic->type == PERF_TYPE_MAX)
-        return preset_use(spec, generic, err);
+    if (generic->type == PERF_TYPE_MAX) { /* a preset: the first candidate that counts */
+        for (const char *const *name = generic->candidates; !why[0] && *name; name++)
+            if (candidate_counts(state, *name, spec))
+                return 0;
+        return err_set(err, P09, "%s (%s) cannot be counted here: %s", generic->name,
+                       generic->description,
+                       why[0] ? why : "this processor has no single event with this meaning");
+    }
     const bool hardware = generic_is_hardware(generic);
-    struct pmu *cores = hardware ? pmus_kind(spec->state->pmus, PMU_CORES) : NULL;
-    int rc =
-        hardware && !cores
-            ? spec_use_core(spec, what, err)
-            : spec_use(spec, cores ? cores : pmus_kind(spec->state->pmus, PMU_SOFTWARE), what, err);
+    struct pmu *cores = hardware ? pmus_kind(state->pmus, PMU_CORES) : NULL;
+    int rc = hardware && !cores
+                 ? spec_use_core(spec, what, err)
+                 : spec_use(spec, cores ? cores : pmus_kind(state->pmus, PMU_SOFTWARE), what, err);
     if (rc == 0 && generic->never)
         rc = spec_refuse(what, generic->never, err);
     if (rc < 0)

@@ -157,23 +157,6 @@ static int refuse_modifier(const struct found *found, struct word part, struct e
                    found->event.name, WORD_ARG(name), near_text(&near));
 }
 
-/* Finds the unit mask or modifier with the longest name that is a prefix of text. Returns its
- * length, or 0. */
-static size_t find_attr(const struct found *found, struct word text, pfm_event_attr_info_t *best)
-{
-    pfm_event_attr_info_t attr;
-    size_t longest = 0;
-
-    for (int i = -1; (i = attr_next(&found->event, i, &attr)) >= 0;) {
-        size_t len = begins_with(text, attr.name, ":.=");
-        if (len > longest) {
-            longest = len;
-            *best = attr;
-        }
-    }
-    return longest;
-}
-
 /* Returns NULL if the attribute takes this value, otherwise the kind of value that it takes. */
 static const char *attr_takes(const pfm_event_attr_info_t *attr, bool given, struct word value)
 {
@@ -186,14 +169,22 @@ static const char *attr_takes(const pfm_event_attr_info_t *attr, bool given, str
     return !given || word_u64(value, true, 0, 1, &number) ? NULL : "0 or 1";
 }
 
-/* Moves one unit mask or modifier from the start of *rest to the end of name. */
+/* Moves one unit mask or modifier, that with the longest name, from the start of *rest to the end
+ * of name. */
 static int take_attr(const struct found *found, struct word *rest, char name[NAME_BYTES],
                      struct err *err)
 {
     const size_t used = strlen(name);
-    pfm_event_attr_info_t attr;
-    size_t taken = find_attr(found, *rest, &attr);
+    pfm_event_attr_info_t info, attr;
+    size_t taken = 0;
 
+    for (int i = -1; (i = attr_next(&found->event, i, &info)) >= 0;) {
+        size_t len = begins_with(*rest, info.name, ":.=");
+        if (len > taken) {
+            taken = len;
+            attr = info;
+        }
+    }
     if (taken == 0)
         return refuse_modifier(found, word_part(*rest, ":."), err);
     struct word said = word_part(word_from(*rest, taken), ":."), value = word_from(said, 1);

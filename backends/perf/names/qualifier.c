@@ -8,7 +8,7 @@
 #include <linux/perf_event.h>
 #include <string.h>
 
-enum takes {
+enum value_kind {
     FLAG, /* no value, or 0 or 1 */
     NUMBER,
     MASKS, /* a number, or names of unit masks joined by '+' */
@@ -18,7 +18,7 @@ enum takes {
 
 static const struct qualifier {
     const char *name;
-    enum takes takes;
+    enum value_kind value;
     const char *fields[2]; /* names in PMU formats; the first is used in the canonical form */
 } table[] = {
     {"usr", MODE, {NULL}},
@@ -68,7 +68,7 @@ static bool value_names_masks(const struct qualifier *qualifier, struct word val
 {
     uint64_t number;
 
-    return qualifier && qualifier->takes == MASKS && value.len > 0 &&
+    return qualifier && qualifier->value == MASKS && value.len > 0 &&
            !word_u64(value, true, 0, UINT64_MAX, &number);
 }
 
@@ -137,7 +137,7 @@ static int put_field(struct spec *spec, const struct qualifier *qualifier, uint6
                        "this processor",
                        qualifier->name, (unsigned long long)value, format->name,
                        format_bits(format));
-    spec_append(spec, qualifier->takes == FLAG ? ",%s=%llu" : ",%s=0x%llx", qualifier->fields[0],
+    spec_append(spec, qualifier->value == FLAG ? ",%s=%llu" : ",%s=0x%llx", qualifier->fields[0],
                 (unsigned long long)value);
     return 0;
 }
@@ -162,7 +162,7 @@ static bool value_scan(const struct qualifier *qualifier, struct word word, stru
     const bool alone = !memchr(word.p, '=', word.len);
 
     *number = 1;
-    switch (qualifier->takes) {
+    switch (qualifier->value) {
     case MODE:
         return alone;
     case FLAG:
@@ -174,38 +174,35 @@ static bool value_scan(const struct qualifier *qualifier, struct word word, stru
     }
 }
 
-static int qualifier_apply(struct spec *spec, struct word word, struct err *err)
-{
-    static const char *const takes[] = {[FLAG] = "no value",
-                                        [NUMBER] = "a number",
-                                        [MASKS] = "a number",
-                                        [MODE] = "no value",
-                                        [LEVEL] = "a level from 0 to 3"};
-    struct word value, name = word_until(word, '=', &value);
-    const struct qualifier *qualifier = qualifier_find(name);
-    struct event *event = &spec->event;
-    uint64_t number;
-
-    if (!qualifier)
-        return refuse_unknown(name, err);
-    if (value_names_masks(qualifier, value))
-        return 0;
-    if (!value_scan(qualifier, word, value, &event->code[CODE_PRECISE], &number))
-        return err_set(err, CS04, "qualifier %s takes %s, not \"" WORD_FMT "\"", qualifier->name,
-                       takes[qualifier->takes], WORD_ARG(value));
-    if (qualifier->takes == MODE) { /* adds to the modifiers of the spelling */
-        *(qualifier->name[0] == 'u' ? &event->user : &event->kernel) = MODIFIER_ON;
-        spec_disable_other_mode(spec);
-    }
-    return qualifier->fields[0] ? put_field(spec, qualifier, number, err) : 0;
-}
-
 int qualifiers_apply(struct spec *spec, struct word text, struct err *err)
 {
-    struct word rest;
+    static const char *const values[] = {[FLAG] = "no value",
+                                         [NUMBER] = "a number",
+                                         [MASKS] = "a number",
+                                         [MODE] = "no value",
+                                         [LEVEL] = "a level from 0 to 3"};
+    struct event *event = &spec->event;
+    struct word rest, value;
+    uint64_t number;
     int rc = 0;
 
-    for (; rc == 0 && text.len > 0; text = rest)
-        rc = qualifier_apply(spec, word_until(text, ',', &rest), err);
+    for (; rc == 0 && text.len > 0; text = rest) {
+        const struct word word = word_until(text, ',', &rest), name = word_until(word, '=', &value);
+        const struct qualifier *qualifier = qualifier_find(name);
+
+        if (!qualifier)
+            return refuse_unknown(name, err);
+        if (value_names_masks(qualifier, value))
+            continue; /* see qualifiers_masks() */
+        if (!value_scan(qualifier, word, value, &event->code[CODE_PRECISE], &number))
+            return err_set(err, CS04, "qualifier %s takes %s, not \"" WORD_FMT "\"",
+                           qualifier->name, values[qualifier->value], WORD_ARG(value));
+        if (qualifier->value == MODE) { /* adds to the modifiers of the spelling */
+            *(qualifier->name[0] == 'u' ? &event->user : &event->kernel) = MODIFIER_ON;
+            spec_disable_other_mode(spec);
+        }
+        if (qualifier->fields[0])
+            rc = put_field(spec, qualifier, number, err);
+    }
     return rc;
 }

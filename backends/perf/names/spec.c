@@ -14,7 +14,7 @@
 #include <string.h>
 
 /* Parsers of the ways to write an event, tried in this order. */
-static int (*const spellings[])(struct spec *spec, struct word *text, struct err *err) = {
+static int (*const parsers[])(struct spec *spec, struct word *text, struct err *err) = {
     generic_parse,    /* cycles, page-faults, PERF_COUNT_HW_CPU_CYCLES, generic/tot_ins */
     breakpoint_parse, /* mem:0x1234:rw */
     terms_parse,      /* msr/tsc/ */
@@ -24,21 +24,6 @@ static int (*const spellings[])(struct spec *spec, struct word *text, struct err
     pfm_parse,        /* INST_RETIRED:ANY_P */
     unknown_event,    /* always refuses, and names the wrong part */
 };
-
-static int parse_spelling(struct spec *spec, struct word text, struct err *err)
-{
-    struct word rest;
-    int rc = -ENOENT;
-
-    /* libpfm4 writes the kernel's names and tracepoints as perf::NAME, raw codes as perf_raw::. */
-    if (!spec_prefix(&text, "perf_raw::"))
-        spec_prefix(&text, "perf::");
-    for (size_t i = 0; rc == -ENOENT; i++) {
-        rest = text;
-        rc = spellings[i](spec, &rest, err);
-    }
-    return rc ? rc : spec_modifiers(spec, rest, text, err);
-}
 
 /* Refuses modifiers of a mode that the event cannot count separately. */
 static int check_split(const struct spec *spec, struct word text, struct err *err)
@@ -126,30 +111,22 @@ int spec_parse(struct backend_state *state, const char *text, struct spec *spec,
     for (int i = (int)head.len; i < len; i++)
         if (name[i] == '+')
             name[i] = ':';
-    rc = parse_spelling(spec, (struct word){name, (size_t)len}, err);
+    struct word spelling = {name, (size_t)len}, rest;
+    /* libpfm4 writes the kernel's names and tracepoints as perf::NAME, raw codes as perf_raw::. */
+    if (!spec_prefix(&spelling, "perf_raw::"))
+        spec_prefix(&spelling, "perf::");
+    rc = -ENOENT;
+    for (size_t i = 0; rc == -ENOENT; i++) {
+        rest = spelling;
+        rc = parsers[i](spec, &rest, err);
+    }
+    if (rc == 0)
+        rc = spec_modifiers(spec, rest, spelling, err);
     if (rc == 0)
         rc = qualifiers_apply(spec, qualifiers, err);
     if (rc == 0)
         rc = check_precise(spec, err);
     return rc < 0 ? rc : check_split(spec, head, err);
-}
-
-int perf_resolve(struct backend_state *state, const char *text, struct event *out, struct err *err)
-{
-    struct spec spec;
-    int rc = spec_parse(state, text, &spec, err);
-
-    *out = (struct event){.needs_kernel = spec.event.needs_kernel};
-    if (rc < 0)
-        return rc;
-    spec_finish(&spec);
-    *out = spec.event;
-    out->written = strdup(text);
-    out->resolved = strdup(spec.resolved);
-    if (out->written && out->resolved)
-        return 0;
-    event_clear(out);
-    return err_nomem(err);
 }
 
 bool spec_prefix(struct word *text, const char *prefix)
@@ -365,7 +342,8 @@ static bool any_thread(const struct spec *spec)
     return false;
 }
 
-void spec_finish(struct spec *spec)
+/* Sets event.whole and the rights that the event needs. */
+static void spec_finish(struct spec *spec)
 {
     struct event *event = &spec->event;
     const bool one_mode = event->user != event->kernel;
@@ -384,36 +362,34 @@ static void attr_of(const struct event *event, struct perf_event_attr *attr)
     code_to_attr(event, event->user != MODIFIER_OFF, kernel, attr);
 }
 
-static int event_try_on(const struct pmu *pmu, struct event *event)
-{
-    bool on_cpu = event->code[CODE_FLAGS] & CODE_CPU_ONLY;
-    int cpu = on_cpu ? cpus_next(&pmu->cpus, 0) : -1;
-    struct perf_event_attr attr;
-
-    attr_of(event, &attr);
-    if (event->code[CODE_FLAGS] & CODE_EVERY_CORE)
-        attr_bind(&attr, pmu->type);
-    int rc = probe_open(&attr, cpu);
-    if ((rc == -EINVAL || rc == -EOPNOTSUPP) && attr.exclude_guest) {
-        attr.exclude_guest = 0;
-        if (probe_open(&attr, cpu) == 0) {
-            event->code[CODE_FLAGS] &= ~(uint64_t)CODE_EXCLUDE_GUEST;
-            return 0;
-        }
-    }
-    /* All breakpoints are in use at the moment: the attach will report it if that is still so. */
-    return rc == -ENOSPC ? 0 : rc;
-}
-
 /* Opens the event, disabled, on a thread of the daemon or on a CPU of the PMU; for PMU_CORES on
  * each core PMU. Clears exclude_guest if the kernel refuses it. Returns 0 or -errno. */
-static int event_try(const struct pmus *pmus, const struct pmu *pmu, struct event *event)
+static int event_try(const struct pmus *pmus, const struct pmu *class, struct event *event)
 {
+    uint64_t *flags = &event->code[CODE_FLAGS];
+    struct perf_event_attr attr;
     int rc = 0;
 
-    for (unsigned i = 0; i < pmus->n && !rc; i++)
-        if (pmu_serves(pmu, &pmus->list[i]))
-            rc = event_try_on(&pmus->list[i], event);
+    for (const struct pmu *pmu = pmus->list; pmu < pmus->list + pmus->n && !rc; pmu++) {
+        if (!pmu_serves(class, pmu))
+            continue;
+        const int cpu = *flags & CODE_CPU_ONLY ? cpus_next(&pmu->cpus, 0) : -1;
+
+        attr_of(event, &attr);
+        if (*flags & CODE_EVERY_CORE)
+            attr_bind(&attr, pmu->type);
+        rc = probe_open(&attr, cpu);
+        if ((rc == -EINVAL || rc == -EOPNOTSUPP) && attr.exclude_guest) {
+            attr.exclude_guest = 0;
+            if (probe_open(&attr, cpu) == 0) {
+                *flags &= ~(uint64_t)CODE_EXCLUDE_GUEST;
+                rc = 0;
+            }
+        }
+        /* All breakpoints are in use at the moment: the attach reports it if that is still so. */
+        if (rc == -ENOSPC)
+            rc = 0;
+    }
     return rc;
 }
 
@@ -423,27 +399,29 @@ int spec_try(struct spec *spec)
     return event_try(spec->state->pmus, spec->pmu, &spec->event);
 }
 
-static int explain_refusal(const struct pmu *pmu, const struct event *event, int rc,
-                           struct err *err)
+int perf_resolve(struct backend_state *state, const char *text, struct event *out, struct err *err)
 {
-    struct perf_event_attr attr;
-    struct err said;
+    struct spec spec;
+    int rc = spec_parse(state, text, &spec, err);
 
-    if (rc == -ENOENT && pmu->kind == PMU_CORE)
-        return err_set(err, P09,
-                       "\"%s\" cannot be counted here: PMU %s of this processor does not have it "
-                       "(see events/)",
-                       event->resolved, pmu->name);
-    attr_of(event, &attr);
-    why_refused(&said, &(struct why){.code = -rc, .attr = &attr, .event = event->resolved});
-    /* An event that pmcfs may not open does not exist for the users of this host. */
-    return err_set(err, said.id == P14 ? P09 : said.id, "%s", said.text);
+    *out = (struct event){.needs_kernel = spec.event.needs_kernel};
+    if (rc < 0)
+        return rc;
+    spec_finish(&spec);
+    *out = spec.event;
+    out->written = strdup(text);
+    out->resolved = strdup(spec.resolved);
+    if (out->written && out->resolved)
+        return 0;
+    event_clear(out);
+    return err_nomem(err);
 }
 
 int perf_verify(struct backend_state *state, struct event *event, struct err *err)
 {
     struct pmu *pmu = pmus_of_class(state->pmus, event->class_index);
     struct perf_event_attr attr;
+    struct err refusal;
     int rc = event_try(state->pmus, pmu, event);
 
 #ifndef PERF_ATTR_SIZE_VER8
@@ -459,8 +437,17 @@ int perf_verify(struct backend_state *state, struct event *event, struct err *er
                        "\"%s\" cannot be counted here: the driver of %s was unloaded or loaded "
                        "again after pmcfs was mounted. Mount pmcfs again",
                        event->resolved, pmu->name);
-    if (rc < 0)
-        return explain_refusal(pmu, event, rc, err);
+    if (rc == -ENOENT && pmu->kind == PMU_CORE)
+        return err_set(err, P09,
+                       "\"%s\" cannot be counted here: PMU %s of this processor does not have it "
+                       "(see events/)",
+                       event->resolved, pmu->name);
+    if (rc < 0) {
+        attr_of(event, &attr);
+        why_refused(&refusal, &(struct why){.code = -rc, .attr = &attr, .event = event->resolved});
+        /* An event that pmcfs may not open does not exist for the users of this host. */
+        return err_set(err, refusal.id == P14 ? P09 : refusal.id, "%s", refusal.text);
+    }
     code_to_attr(event, true, false, &attr);
     if (pmu->kind == PMU_CORES)
         attr_bind(&attr, pmu->type);

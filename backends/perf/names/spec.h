@@ -85,10 +85,8 @@ void spec_disable_other_mode(struct spec *spec);
 int spec_refuse_setting(struct word part, struct err *err);
 /* Resolves a spelling without its rows. Returns 0 if this host has the event. */
 int spec_parse(struct backend_state *state, const char *text, struct spec *spec, struct err *err);
-/* Sets event.whole and the rights that the event needs. */
-void spec_finish(struct spec *spec);
-/* Calls spec_finish(), then opens the event, disabled, on a thread of the daemon or on a CPU of the
- * PMU; for class `generic`, on each core PMU. Returns 0 or -errno. */
+/* Sets the rights that the event needs, then opens it, disabled, on a thread of the daemon or on a
+ * CPU of the PMU; for class `generic`, on each core PMU. Returns 0 or -errno. */
 int spec_try(struct spec *spec);
 
 /* ---- terms.c ---- */

@@ -94,19 +94,6 @@ static int take_value(struct spec *spec, struct word name, struct word value, bo
     return 0;
 }
 
-/* perf's PMU/cycles/: the generic event on this PMU, which takes no other terms. */
-static int take_generic(struct spec *spec, const struct generic *generic, bool alone,
-                        struct err *err)
-{
-    if (!alone)
-        return err_set(err, CS03,
-                       "%s is a generic event: leave out the other terms between the slashes",
-                       generic->name);
-    generic_fill_event(spec, generic);
-    spec_append(spec, "%s", generic->name);
-    return 0;
-}
-
 static int take_term(struct spec *spec, struct word term, bool alone, struct err *err)
 {
     const struct pmu *pmu = spec->pmu;
@@ -126,8 +113,16 @@ static int take_term(struct spec *spec, struct word term, bool alone, struct err
         return take_event(spec, event, alone, err);
     if (format)
         return take_value(spec, name, value, has_value, format, err);
-    return generic ? take_generic(spec, generic, alone, err)
-                   : unknown_term(spec, name, has_value, err);
+    if (!generic)
+        return unknown_term(spec, name, has_value, err);
+    /* perf's PMU/cycles/: the generic event on this PMU, which takes no other terms. */
+    if (!alone)
+        return err_set(err, CS03,
+                       "%s is a generic event: leave out the other terms between the slashes",
+                       generic->name);
+    generic_fill_event(spec, generic);
+    spec_append(spec, "%s", generic->name);
+    return 0;
 }
 
 /* Parses all terms between the slashes. */
@@ -293,25 +288,11 @@ static const struct access *access_scan(struct word *text)
     return word_part(said, "rwxRWX").len == 0 && said.len > 0 ? NULL : &accesses[0];
 }
 
-static int length_scan(struct word word, bool execute, uint64_t *length, struct err *err)
-{
-    if (!word_u64(word, false, 1, 8, length) || (*length & (*length - 1)) != 0)
-        return err_set(err, CS04,
-                       "\"" WORD_FMT "\" is not a valid length of a breakpoint: write 1, 2, 4 or 8",
-                       WORD_ARG(word));
-    if (execute && *length != sizeof(long))
-        return err_set(err, CS04,
-                       "a breakpoint on execution has length %zu, not " WORD_FMT
-                       ": leave out the length",
-                       sizeof(long), WORD_ARG(word));
-    return 0;
-}
-
 int breakpoint_parse(struct spec *spec, struct word *text, struct err *err)
 {
-    struct word whole = *text, behind, mods, length, form = word_until(whole, ':', &behind);
-    struct word place = word_until(behind, ':', &mods), address = word_until(place, '/', &length);
-    uint64_t *code = spec->event.code;
+    struct word whole = *text, rest, mods, length, form = word_until(whole, ':', &rest);
+    struct word place = word_until(rest, ':', &mods), address = word_until(place, '/', &length);
+    uint64_t *code = spec->event.code, *bytes = &code[CODE_CONFIG2];
     const struct access *access = access_scan(&mods);
 
     if (!word_alike(form, "mem", false))
@@ -326,21 +307,26 @@ int breakpoint_parse(struct spec *spec, struct word *text, struct err *err)
                        "\"" WORD_FMT
                        "\" is not a valid access of a breakpoint: write r, w, rw or x",
                        WORD_ARG(word_part(mods, ":")));
-    code[CODE_CONFIG2] = access->type == HW_BREAKPOINT_X ? sizeof(long) : 4;
-    int rc = address.len == place.len
-                 ? 0
-                 : length_scan(length, access->type == HW_BREAKPOINT_X, &code[CODE_CONFIG2], err);
-    if (rc == 0)
-        rc = spec_use(spec, pmus_kind(spec->state->pmus, PMU_BREAKPOINT), whole, err);
+    const bool execute = access->type == HW_BREAKPOINT_X, has_length = address.len < place.len;
+    *bytes = execute ? sizeof(long) : 4;
+    if (has_length && (!word_u64(length, false, 1, 8, bytes) || (*bytes & (*bytes - 1)) != 0))
+        return err_set(err, CS04,
+                       "\"" WORD_FMT "\" is not a valid length of a breakpoint: write 1, 2, 4 or 8",
+                       WORD_ARG(length));
+    if (execute && *bytes != sizeof(long))
+        return err_set(err, CS04,
+                       "a breakpoint on execution has length %zu, not " WORD_FMT
+                       ": leave out the length",
+                       sizeof(long), WORD_ARG(length));
+    int rc = spec_use(spec, pmus_kind(spec->state->pmus, PMU_BREAKPOINT), whole, err);
     if (rc < 0)
         return rc;
     code[CODE_BP_TYPE] = access->type;
     /* Only the superuser may watch addresses that may be the kernel's. */
-    spec->event.needs_kernel = code[CODE_CONFIG1] > USER_END - code[CODE_CONFIG2];
+    spec->event.needs_kernel = code[CODE_CONFIG1] > USER_END - *bytes;
     spec->event.needs_superuser = spec->event.needs_kernel;
     spec_append(spec, "mem:0x%llx/%llu:%s", (unsigned long long)code[CODE_CONFIG1],
-                (unsigned long long)code[CODE_CONFIG2],
-                access->type == HW_BREAKPOINT_RW ? "rw" : access->name);
+                (unsigned long long)*bytes, access->type == HW_BREAKPOINT_RW ? "rw" : access->name);
     *text = mods;
     return 0;
 }

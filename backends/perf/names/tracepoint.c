@@ -179,13 +179,25 @@ uint64_t perf_catalog_mark(struct backend_state *state)
     return hash;
 }
 
+/* Returns the text of the format of "system:name" (a modifier such as ":k" may follow), or NULL. */
+static char *format_text(int events, const char *resolved)
+{
+    const size_t system = strcspn(resolved, ":");
+    const char *name = resolved + system + (resolved[system] == ':');
+    char path[300];
+
+    snprintf(path, sizeof path, "%.*s/%.*s/format", (int)system, resolved, (int)strcspn(name, ":"),
+             name);
+    return proc_text_at(events, path);
+}
+
 /* Sets the filter on an event of an idle thread of the daemon. A refusal names the fields of the
  * tracepoint, if its format can be read. */
 static int filter_try(const struct backend_state *state, const struct event *event,
                       const char *filter, struct err *err)
 {
     const char *before = ": its fields are ";
-    char room[400], path[300], *colon, *format = NULL;
+    char room[400], *format = NULL;
     struct perf_event_attr attr;
     struct trace_field field;
     struct buf fields;
@@ -203,12 +215,8 @@ static int filter_try(const struct backend_state *state, const struct event *eve
     if (!code || code == ENOMEM)
         return code ? err_nomem(err) : 0;
     events = tracefs_events(state);
-    snprintf(path, sizeof path, "%s/format", event->resolved);
-    colon = strchr(path, ':');
-    if (colon)
-        *colon = '/';
     if (events >= 0) {
-        format = proc_text_at(events, path);
+        format = format_text(events, event->resolved);
         close(events);
     }
     buf_init(&fields, room, sizeof room);
@@ -259,18 +267,13 @@ static void text_add(struct buf *out, const char *text)
     buf_add(out, text, bytes);
 }
 
-/* Returns the text of the format of "system:name" (a modifier such as ":k" may follow), or NULL. */
-static char *format_read(int events, const struct log_event *event)
+/* Returns the text of the format of an event, or NULL: also if a later tracepoint has its name. */
+static char *format_of(int events, const struct log_event *event)
 {
-    const char *system = event->resolved, *name = system + strcspn(system, ":"), *id;
-    char path[300], *text;
+    char *text = format_text(events, event->resolved);
+    const char *id = text ? proc_field(text, "ID") : NULL;
 
-    name += *name == ':';
-    snprintf(path, sizeof path, "%.*s/%.*s/format", (int)strcspn(system, ":"), system,
-             (int)strcspn(name, ":"), name);
-    text = proc_text_at(events, path);
-    id = text ? proc_field(text, "ID") : NULL;
-    if (id && strtoull(id, NULL, 10) == event->config) /* not a later tracepoint of this name */
+    if (id && strtoull(id, NULL, 10) == event->config)
         return text;
     free(text);
     return NULL;
@@ -279,7 +282,7 @@ static char *format_read(int events, const struct log_event *event)
 char *perf_format(struct backend_state *state, const struct log_event *event)
 {
     const int dir = tracefs_events(state);
-    char *text = dir < 0 ? NULL : format_read(dir, event), *end;
+    char *text = dir < 0 ? NULL : format_of(dir, event), *end;
 
     if (dir >= 0)
         close(dir);
@@ -314,7 +317,7 @@ bool perf_formats(struct backend_state *state, const struct log_event *const *ev
     number_add(out, 0); /* number of formats of the tracers' own records */
     number_add(out, n);
     for (unsigned i = 0; i < n && fine; i++) { /* each a group of one format */
-        char *text = format_read(dir, events[i]);
+        char *text = format_of(dir, events[i]);
 
         buf_add(out, events[i]->resolved, strcspn(events[i]->resolved, ":"));
         buf_char(out, '\0');
