@@ -36,7 +36,7 @@ static void census_take(void *arg, const struct side_record *record, uint32_t ab
 /* Sets `failed` if rc is a lack of memory or descriptors. */
 static void census_note_failure(struct census *census, int rc)
 {
-    if (rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE)
+    if (is_shortage(rc))
         census->failed = rc;
 }
 
@@ -340,18 +340,6 @@ bool census_task_exists(const struct census *census, pid_t pid, pid_t tid)
     return !faccessat(census->task_dir, path, F_OK, 0);
 }
 
-/* Returns the text of a file of a task (free it), or NULL. A lack of descriptors or memory is
- * noted. */
-static char *task_text(struct census *census, pid_t pid, pid_t tid, const char *file)
-{
-    char path[TASK_PATH_BYTES], *text;
-
-    task_path(census, pid, tid, file, path);
-    text = proc_text_at(census->task_dir, path);
-    census_note_failure(census, text ? 0 : -errno);
-    return text;
-}
-
 /* Reads the first bytes of a file of a task in one read(2), and adds a NUL. Returns 0 or -errno. A
  * lack of descriptors or memory is noted. */
 static int task_start(struct census *census, const struct census_task *task, const char *file,
@@ -409,12 +397,14 @@ static int list_process(struct census *census, const struct census_task *leader,
     int rc = 0;
 
     for (size_t i = 0; i < n && !rc && !is_late(census); i++) {
-        char *text, *at, *end;
+        char path[TASK_PATH_BYTES], *text, *at, *end;
 
         census_listed(census, tids[i], leader->pid, leader->state);
         if (!census->plan->descendants)
             continue;
-        text = task_text(census, leader->pid, tids[i], "children");
+        task_path(census, leader->pid, tids[i], "children", path);
+        text = proc_text_at(census->task_dir, path);
+        census_note_failure(census, text ? 0 : -errno);
         for (at = text; at && !rc; at = end) {
             const pid_t child = (pid_t)strtol(at, &end, 10);
             enum task_state state;

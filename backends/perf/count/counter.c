@@ -269,11 +269,6 @@ static int by_number(const void *a, const void *b)
     return *(const pid_t *)a - *(const pid_t *)b;
 }
 
-static bool is_shortage(int rc)
-{
-    return rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE;
-}
-
 static void add_process(void *arg, pid_t pid)
 {
     struct tids *pids = arg;

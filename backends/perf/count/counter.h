@@ -11,6 +11,8 @@
 #include "backends/perf/state.h"
 #include "core/base/vec.h"
 
+#include <errno.h>
+
 /* Last known readings of a group that can lose its hardware counter. Relaxed atomics: several
  * threads may read a counter at the same time. */
 struct group_last {
@@ -102,6 +104,12 @@ void perf_forget(struct counter *counter);
 void perf_free(struct counter *counter);
 
 /* ---- threads of a counter ---- */
+
+/* Returns true if this -errno is a lack of memory or descriptors. */
+static inline bool is_shortage(int rc)
+{
+    return rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE;
+}
 
 struct tids {
     VEC(pid_t) list; /* sorted */
