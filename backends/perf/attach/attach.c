@@ -149,9 +149,9 @@ static int open_task(struct attach *attach, struct census_task *task)
         return err_set(
             attach->err, E32,
             "no memory for the descriptors of a thread: try again later, or release PMCs");
-    task->begin_ns = monotonic_ns();
+    task->open_begin_ns = monotonic_ns();
     rc = task_open(attach->shape, task->tid, task->groups, &failed);
-    task->end_ns = monotonic_ns();
+    task->open_end_ns = monotonic_ns();
     if (rc == -ESRCH) {
         task->state = TASK_GONE;
         return 0;
@@ -160,8 +160,8 @@ static int open_task(struct attach *attach, struct census_task *task)
         return attach_refused(attach, rc, failed);
     attach->fds_used += attach->shape->per_task;
     task->state = TASK_OPEN;
-    task->confirmed = false;
-    task->ran_ns = task->through_ns = 0;
+    task->admit_repeated = false;
+    task->ran_ns = task->inherits_from_ns = 0;
     /* The TID may belong to a thread of another process now. */
     if (!census_check_fork(&attach->census, task)) {
         close_task(attach, task);
@@ -207,7 +207,7 @@ static void close_creators_of_unsure(struct attach *attach)
             close_task(attach, task->root);
     TAILQ_FOREACH (task, tasks, along)
         if (task->root && task->root->state == TASK_WAITING)
-            task->born_ns = 0;
+            task->created_ns = 0;
 }
 
 /*
@@ -222,9 +222,9 @@ static bool await_forks(struct attach *attach)
     if (!attach->forks_end_ns)
         attach->forks_end_ns = monotonic_ns() + FORK_LIMIT_NS;
     TAILQ_FOREACH (task, &attach->census.tasks, along) {
-        while (task->state == TASK_OPEN && !task->dead && !task->through_ns) {
+        while (task->state == TASK_OPEN && !task->dead && !task->inherits_from_ns) {
             census_check_fork(&attach->census, task);
-            if (task->through_ns)
+            if (task->inherits_from_ns)
                 break;
             if (monotonic_ns() > attach->forks_end_ns || attach_check_limits(attach))
                 return false;
@@ -242,20 +242,20 @@ static void admit_descendants_again(struct attach *attach)
 {
     const struct plan *plan = attach->plan;
     struct census_task *task, *out;
-    pid_t asked = plan->target.pid;
+    pid_t checked = plan->target.pid;
 
     TAILQ_FOREACH (task, &attach->census.tasks, along) {
-        if (!plan->admit || task->state != TASK_OPEN || task->confirmed)
+        if (!plan->admit || task->state != TASK_OPEN || task->admit_repeated)
             continue;
-        task->confirmed = true;
-        if (task->pid == plan->target.pid || task->pid == asked)
+        task->admit_repeated = true;
+        if (task->pid == plan->target.pid || task->pid == checked)
             continue;
-        asked = task->pid;
-        if (plan->admit(plan->admit_arg, asked) >= 0 ||
+        checked = task->pid;
+        if (plan->admit(plan->admit_arg, checked) >= 0 ||
             !census_task_exists(&attach->census, task->pid, task->tid))
             continue;
         TAILQ_FOREACH (out, &attach->census.tasks, along)
-            if (out->pid == asked && out->state != TASK_GONE) {
+            if (out->pid == checked && out->state != TASK_GONE) {
                 close_task(attach, out);
                 out->state = TASK_OUT_ALONE;
             }
@@ -456,8 +456,8 @@ int perf_attach(struct backend_state *state, const struct plan *plan, struct cou
         return err_set(err, E32, "no memory for a counter: try again later, or release PMCs");
     attach.shape = &counter->shape;
     event_set_deadline(plan->deadline_ns);
-    rc = counter_scope_is_process(counter) ? attach_tasks(&attach, counter)
-                                           : attach_cpus(&attach, counter);
+    rc = counter_is_of_task(counter) ? attach_tasks(&attach, counter)
+                                     : attach_cpus(&attach, counter);
     event_set_deadline(0);
     if (!rc) {
         rc = output_begin(counter, plan, false);

@@ -90,9 +90,9 @@ void census_clear(struct census *census)
         free(task);
     }
     census->records.n = 0;
-    census->looked_at = census->left_out = 0;
+    census->n_processes = census->left_out = 0;
     census->undecided = false;
-    census->begun_ns = monotonic_ns();
+    census->list_begin_ns = monotonic_ns();
     if (census->listening) {
         sideband_enter(census->state->sideband);
         census->lost = false;
@@ -148,7 +148,7 @@ static int census_admit(struct census *census, pid_t pid, enum task_state *state
 
     *state = answer > 0 ? TASK_WAITING : answer < 0 ? TASK_OUT_ALONE : TASK_OUT;
     census->left_out += answer < 0;
-    if (++census->looked_at > plan->max_covered && plan->max_covered)
+    if (++census->n_processes > plan->max_covered && plan->max_covered)
         return err_set(err, P11,
                        "process %d has more than %u descendants (max_covered_per_pmc, which also "
                        "counts those that you may not observe): attach to a process below it",
@@ -168,13 +168,13 @@ static bool census_fork(struct census *census, const struct side_record *record)
         return false;
     if (!creator) /* missing in the list, or dead */
         creator =
-            census_add(census, &(struct census_task){.tid = maker, .pid = pid, .asked = true});
+            census_add(census, &(struct census_task){.tid = maker, .pid = pid, .admit_done = true});
     if (!creator)
         return true;
     /* A thread creates children one by one: later children were started after the open. */
-    if (creator->state == TASK_OPEN && record->time_ns > creator->end_ns &&
-        (!creator->through_ns || record->time_ns < creator->through_ns))
-        creator->through_ns = record->time_ns;
+    if (creator->state == TASK_OPEN && record->time_ns > creator->open_end_ns &&
+        (!creator->inherits_from_ns || record->time_ns < creator->inherits_from_ns))
+        creator->inherits_from_ns = record->time_ns;
     if (pid != creator->pid && !plan->descendants)
         return true;
     if (known && !known->creator && !known->dead)
@@ -182,8 +182,8 @@ static bool census_fork(struct census *census, const struct side_record *record)
     census_add(census, &(struct census_task){.tid = tid,
                                              .pid = pid,
                                              .creator = creator,
-                                             .asked = pid != tid,
-                                             .born_ns = record->time_ns});
+                                             .admit_done = pid != tid,
+                                             .created_ns = record->time_ns});
     return true;
 }
 
@@ -200,7 +200,7 @@ static void census_apply(struct census *census)
             const struct side_record *record = &census->records.items[i];
             struct census_task *task;
 
-            if (record->head.type != RECORD_FORK && record->time_ns < census->begun_ns)
+            if (record->head.type != RECORD_FORK && record->time_ns < census->list_begin_ns)
                 continue; /* before the list was made */
             if (record->head.type == RECORD_COMM) {
                 unsigned threads = 0;
@@ -214,7 +214,7 @@ static void census_apply(struct census *census)
                 census->undecided |= threads > 1;
             } else if (record->head.type == RECORD_EXIT) {
                 task = census_find(census, (pid_t)record->tid);
-                if (task && record->time_ns > task->born_ns)
+                if (task && record->time_ns > task->created_ns)
                     task->dead = true;
             } else if (!census_fork(census, record))
                 census->records.items[kept++] = *record;
@@ -231,9 +231,9 @@ static void newcomer_decide(struct census_task *task)
     task->root = NULL;
     switch (creator->state) {
     case TASK_OPEN:
-        if (task->born_ns < creator->begin_ns)
+        if (task->created_ns < creator->open_begin_ns)
             task->state = TASK_WAITING;
-        else if (creator->through_ns && task->born_ns > creator->through_ns)
+        else if (creator->inherits_from_ns && task->created_ns > creator->inherits_from_ns)
             task->state = TASK_INHERITED;
         else
             task->state = TASK_UNSURE;
@@ -268,11 +268,11 @@ static int census_decide(struct census *census, struct err *err)
         const bool out = task->state == TASK_OUT || task->state == TASK_OUT_ALONE;
 
         if (rc || !task->creator || task->state == TASK_OPEN || task->state == TASK_GONE ||
-            (out && task->asked && task->pid == task->tid))
+            (out && task->admit_done && task->pid == task->tid))
             continue;
         newcomer_decide(task);
-        if (task->state == TASK_WAITING && !task->asked && !task->dead) {
-            task->asked = true;
+        if (task->state == TASK_WAITING && !task->admit_done && !task->dead) {
+            task->admit_done = true;
             rc = census_admit(census, task->pid, &task->state, err);
         }
     }
@@ -315,7 +315,7 @@ void census_cover(struct covered *covered, const void *arg)
     for (size_t i = 0; i < census->incoming.n; i++)
         covered_record(covered, &census->incoming.items[i]);
     if (census->lost || !census->listening)
-        covered_doubt(covered);
+        covered_set_incomplete(covered);
 }
 
 /* ---- /proc ---- */
@@ -384,8 +384,8 @@ static bool is_late(const struct census *census)
 void census_listed(struct census *census, pid_t tid, pid_t pid, enum task_state state)
 {
     if (!census_find(census, tid))
-        census_add(census,
-                   &(struct census_task){.tid = tid, .pid = pid, .state = state, .asked = true});
+        census_add(census, &(struct census_task){
+                               .tid = tid, .pid = pid, .state = state, .admit_done = true});
 }
 
 /* Adds the threads of one process, and with descendants the children of each thread. These are
@@ -429,7 +429,7 @@ int census_list(struct census *census, struct err *err)
     struct census_task *task;
     int rc = 0;
 
-    census->looked_at = 1;
+    census->n_processes = 1;
     if (census->plan->target.kind == TARGET_THREAD) {
         census_listed(census, census->plan->target.tid, pid, TASK_WAITING);
         return 0;
@@ -494,6 +494,6 @@ bool census_check_fork(struct census *census, struct census_task *task)
         busy = ran_ns - task->ran_ns <= enough_ns;
     }
     if (!busy)
-        task->through_ns = monotonic_ns();
+        task->inherits_from_ns = monotonic_ns();
     return !proc_is_gone(rc);
 }

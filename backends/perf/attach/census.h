@@ -35,12 +35,12 @@ struct census_task {
     enum task_state state;
     struct census_task *creator; /* NULL: from the list */
     struct census_task *root;    /* INHERITED, UNSURE: the task that (perhaps) gave it its events */
-    uint64_t born_ns;            /* time of its FORK record */
+    uint64_t created_ns;         /* time of its FORK record */
     bool dead;                   /* an EXIT record was seen */
-    bool asked;                  /* admit() was called for its process */
-    bool confirmed;              /* OPEN: admit() was called again after the open */
-    uint64_t begin_ns, end_ns;   /* OPEN: it was opened between these times */
-    uint64_t through_ns;         /* OPEN: later children have inherited; 0: not known yet */
+    bool admit_done;             /* admit() was called for its process, or need not be */
+    bool admit_repeated;         /* OPEN: admit() was called again after the open */
+    uint64_t open_begin_ns, open_end_ns; /* OPEN: it was opened between these times */
+    uint64_t inherits_from_ns;           /* OPEN: later children have inherited; 0: not known yet */
     uint64_t ran_ns; /* OPEN: CPU time when it was first seen running; 0: not seen yet */
     int *groups;     /* OPEN: see struct shape */
 };
@@ -53,8 +53,8 @@ struct census {
     int task_dir; /* /proc/PID/task of the target, so that a reused PID is noticed; -1: gone */
     struct census_tasks tasks;
     struct census_task *by_tid;
-    uint64_t begun_ns;  /* start of this try, before its list */
-    unsigned looked_at; /* processes, including those left out */
+    uint64_t list_begin_ns; /* start of this try, before its list */
+    unsigned n_processes;   /* processes, including those left out */
     unsigned left_out;
     struct side_listener listener;
     bool listening;
@@ -96,7 +96,7 @@ void census_cover(struct covered *covered, const void *census);
 /* Returns true if tid is (still) a thread of process pid. */
 bool census_task_exists(const struct census *census, pid_t pid, pid_t tid);
 /*
- * Sets through_ns to the current time if the task is seen not to be creating a child. (A fork
+ * Sets inherits_from_ns to the current time if the task is seen not to be creating a child. (A fork
  * copies the memory of the process between the copy of its events and the FORK record.) Returns
  * false if the task is gone.
  */

@@ -123,7 +123,7 @@ int group_output(const struct origin *origin, const struct shape *shape, const i
 static struct origin *origin_make(struct counter *counter, const struct plan *plan)
 {
     struct origin *origin = calloc(1, sizeof *origin);
-    bool tasks = counter_scope_is_process(counter);
+    bool tasks = counter_is_of_task(counter);
     unsigned shares = 0;
 
     if (!origin)
@@ -197,7 +197,7 @@ int output_track(struct counter *counter)
 {
     int rc;
 
-    if (counter->tracks || !counter->sampling || counter_scope_is_process(counter))
+    if (counter->tracks || !counter->sampling || counter_is_of_task(counter))
         return 0;
     pthread_mutex_lock(&counter->state->setup);
     rc = track_begin(counter->recorder, counter->origin->set);
@@ -417,13 +417,13 @@ void perf_processes(const struct counter *counter, void (*fn)(void *arg, pid_t p
 {
     if (counter->covered)
         covered_each(counter->covered, fn, arg);
-    else if (counter_scope_is_process(counter))
+    else if (counter_is_of_task(counter))
         fn(arg, counter->target.pid);
 }
 
 bool perf_covers(struct counter *counter, pid_t pid)
 {
-    return counter_scope_is_process(counter) &&
+    return counter_is_of_task(counter) &&
            (pid == counter->target.pid || (counter->covered && covered_has(counter->covered, pid)));
 }
 
@@ -442,7 +442,7 @@ void perf_facts_of(const struct counter *counter, struct counter_facts *out)
 
     perf_processes(counter, count_process, &covered);
     *out = (struct counter_facts){
-        .threads = counter_scope_is_process(counter) ? tasks : 0,
+        .threads = counter_is_of_task(counter) ? tasks : 0,
         .descriptors = tasks * counter->shape.per_task + follow_fds(counter),
         .raced = counter->raced,
         .left_out = counter->left_out,

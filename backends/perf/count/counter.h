@@ -77,7 +77,7 @@ static inline bool counter_is_on(const struct counter *counter)
     return __atomic_load_n(&counter->on, __ATOMIC_ACQUIRE);
 }
 /* Returns true if the target is a process or a thread. */
-static inline bool counter_scope_is_process(const struct counter *counter)
+static inline bool counter_is_of_task(const struct counter *counter)
 {
     return counter->target.kind == TARGET_PROCESS || counter->target.kind == TARGET_THREAD;
 }
@@ -157,7 +157,7 @@ void covered_thread(struct covered *covered, uint32_t pid, uint32_t tid);
 /* For fill(): applies a record; records must come in order of time. */
 void covered_record(struct covered *covered, const struct side_record *record);
 /* For fill(): the list is incomplete; covered_has() then returns true for every process. */
-void covered_doubt(struct covered *covered);
+void covered_set_incomplete(struct covered *covered);
 
 bool covered_has(struct covered *covered, pid_t pid);
 void covered_each(struct covered *covered, void (*fn)(void *arg, pid_t pid), void *arg);

@@ -23,7 +23,7 @@ struct covered {
     struct tasks tasks; /* the one value of a process: time of its last exec */
     uint32_t target;    /* the exec guard reports its exec (end_events.h) */
     bool filling;       /* fill() runs: sideband_choose() is called after it */
-    bool doubt;         /* processes may be missing */
+    bool incomplete;    /* processes may be missing */
     bool dropped;
     struct ids suspects; /* processes with an EXIT of the first thread soon after an exec */
 };
@@ -49,7 +49,8 @@ static void covered_choose(struct covered *covered, uint32_t pid, uint64_t since
     if (!tasks_process(&covered->tasks, pid) && !ids_find(&covered->suspects, pid))
         sideband_unchoose(covered->sideband, &covered->listener, pid);
     else
-        covered->doubt |= !sideband_choose(covered->sideband, &covered->listener, pid, since_ns);
+        covered->incomplete |=
+            !sideband_choose(covered->sideband, &covered->listener, pid, since_ns);
 }
 
 static void covered_take(void *arg, const struct side_record *record, uint32_t about);
@@ -71,7 +72,7 @@ struct covered *covered_new(struct sideband *sideband, const struct counter *cou
     covered->tasks.n_values = 1;
     if (sideband && !sideband_listen(sideband, &covered->listener))
         covered->sideband = sideband;
-    covered->doubt = !covered->sideband;
+    covered->incomplete = !covered->sideband;
     covered->filling = true;
     fill(covered, arg);
     covered->filling = false;
@@ -94,20 +95,20 @@ void covered_free(struct covered *covered)
     free(covered);
 }
 
-void covered_doubt(struct covered *covered)
+void covered_set_incomplete(struct covered *covered)
 {
-    covered->doubt = true;
+    covered->incomplete = true;
 }
 
 void covered_thread(struct covered *covered, uint32_t pid, uint32_t tid)
 {
-    covered->doubt |= !tasks_thread(&covered->tasks, pid, tid, 0);
+    covered->incomplete |= !tasks_thread(&covered->tasks, pid, tid, 0);
 }
 
 bool covered_has(struct covered *covered, pid_t pid)
 {
     covered_enter(covered);
-    const bool has = covered->doubt || tasks_process(&covered->tasks, (uint32_t)pid);
+    const bool has = covered->incomplete || tasks_process(&covered->tasks, (uint32_t)pid);
     covered_leave(covered);
     return has;
 }
@@ -133,7 +134,7 @@ static void covered_take(void *arg, const struct side_record *record, uint32_t a
 
     switch (record->head.type) {
     case RECORD_LOST:
-        covered->doubt = true;
+        covered->incomplete = true;
         return;
     case RECORD_COMM: /* an exec */
         if (process) {
@@ -148,7 +149,7 @@ static void covered_take(void *arg, const struct side_record *record, uint32_t a
             if (process)
                 tasks_drop(&covered->tasks, process);
         } else if (tasks_process(&covered->tasks, record->ppid)) {
-            covered->doubt |= !tasks_take(&covered->tasks, &record->head);
+            covered->incomplete |= !tasks_take(&covered->tasks, &record->head);
         }
         break;
     default:
@@ -159,10 +160,10 @@ static void covered_take(void *arg, const struct side_record *record, uint32_t a
             if (ids_remove(&covered->suspects, record->pid))
                 covered->dropped = true;
             else if (process && process->value[0] && record->time_ns - process->value[0] < DROP_NS)
-                covered->doubt |= !ids_add(&covered->suspects, record->pid, covered);
+                covered->incomplete |= !ids_add(&covered->suspects, record->pid, covered);
         }
         if (process)
-            covered->doubt |= !tasks_take(&covered->tasks, &record->head);
+            covered->incomplete |= !tasks_take(&covered->tasks, &record->head);
     }
     if (leads)
         covered_choose(covered, record->pid, record->time_ns);
@@ -215,7 +216,7 @@ bool process_lives(pid_t pid)
 int covered_dropped(struct covered *covered, bool patient, bool *dropped)
 {
     enum life life = LIFE_UNKNOWN;
-    unsigned asked = 0;
+    unsigned n_checked = 0;
     uint64_t pid = 0;
 
     for (;;) {
@@ -229,7 +230,7 @@ int covered_dropped(struct covered *covered, bool patient, bool *dropped)
         if (!more || *dropped)
             return 0;
         life = life_of((pid_t)pid, patient);
-        if (!patient && (life == LIFE_UNKNOWN || ++asked > HURRIED_SUSPECTS))
+        if (!patient && (life == LIFE_UNKNOWN || ++n_checked > HURRIED_SUSPECTS))
             return -EAGAIN;
     }
 }

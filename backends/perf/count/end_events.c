@@ -33,86 +33,86 @@ struct guard {
     int fds[];
 };
 
-static void guard_unref(struct guard *watch)
+static void guard_unref(struct guard *guard)
 {
-    if (__atomic_sub_fetch(&watch->refs, 1, __ATOMIC_ACQ_REL) == 0)
-        free(watch);
+    if (__atomic_sub_fetch(&guard->refs, 1, __ATOMIC_ACQ_REL) == 0)
+        free(guard);
 }
 
 static void guard_hup(void *arg, uint64_t tag)
 {
-    struct guard *watch = arg;
-    const struct sink *sink = watch->state->sink;
+    struct guard *guard = arg;
+    const struct sink *sink = guard->state->sink;
 
-    if (__atomic_sub_fetch(&watch->open, 1, __ATOMIC_ACQ_REL) == 0)
-        (watch->is_exec_guard ? sink->dropped : sink->gone)(sink->ctx, tag);
-    guard_unref(watch);
+    if (__atomic_sub_fetch(&guard->open, 1, __ATOMIC_ACQ_REL) == 0)
+        (guard->is_exec_guard ? sink->dropped : sink->gone)(sink->ctx, tag);
+    guard_unref(guard);
 }
 
 /*
  * Maps one ring for all descriptors (poll() reports POLLHUP at once for an event without a ring),
  * and starts to watch them. Returns 0 or -errno.
  */
-static int guard_listen(struct guard *watch)
+static int guard_listen(struct guard *guard)
 {
-    const struct loop *loop = watch->state->loop;
+    const struct loop *loop = guard->state->loop;
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     /* In a ring that is mapped read-only the kernel overwrites the oldest records. */
-    int rights = watch->is_exec_guard ? PROT_READ : PROT_READ | PROT_WRITE;
-    void *map = mmap(NULL, 2 * page, rights, MAP_SHARED, watch->fds[0], 0);
+    int rights = guard->is_exec_guard ? PROT_READ : PROT_READ | PROT_WRITE;
+    void *map = mmap(NULL, 2 * page, rights, MAP_SHARED, guard->fds[0], 0);
 
     if (map == MAP_FAILED)
         return -errno;
-    watch->bytes = 2 * page;
-    __atomic_store_n(&watch->map, map, __ATOMIC_RELEASE); /* perf_guard_fired() may read it */
-    for (unsigned i = 1; i < watch->n; i++)
-        if (ioctl(watch->fds[i], PERF_EVENT_IOC_SET_OUTPUT, (long)watch->fds[0]))
+    guard->bytes = 2 * page;
+    __atomic_store_n(&guard->map, map, __ATOMIC_RELEASE); /* perf_guard_fired() may read it */
+    for (unsigned i = 1; i < guard->n; i++)
+        if (ioctl(guard->fds[i], PERF_EVENT_IOC_SET_OUTPUT, (long)guard->fds[0]))
             return -errno;
 
     int rc = 0;
-    watch->open = watch->n;
-    for (unsigned i = 0; i < watch->n && !rc; i++) {
-        __atomic_add_fetch(&watch->refs, 1, __ATOMIC_RELAXED);
-        rc = loop->watch(loop->ctx, watch->fds[i], EPOLLHUP, guard_hup, watch, watch->tag);
+    guard->open = guard->n;
+    for (unsigned i = 0; i < guard->n && !rc; i++) {
+        __atomic_add_fetch(&guard->refs, 1, __ATOMIC_RELAXED);
+        rc = loop->watch(loop->ctx, guard->fds[i], EPOLLHUP, guard_hup, guard, guard->tag);
         if (rc)
-            guard_unref(watch);
+            guard_unref(guard);
     }
     return rc;
 }
 
-static void late_remove(struct guard *watch)
+static void late_remove(struct guard *guard)
 {
-    if (watch->late.le_prev)
-        LIST_REMOVE(watch, late);
-    watch->late.le_prev = NULL;
+    if (guard->late.le_prev)
+        LIST_REMOVE(guard, late);
+    guard->late.le_prev = NULL;
 }
 
-void guard_free(struct guard *watch)
+void guard_free(struct guard *guard)
 {
-    const struct loop *loop = watch ? watch->state->loop : NULL;
+    const struct loop *loop = guard ? guard->state->loop : NULL;
 
-    if (!watch)
+    if (!guard)
         return;
-    pthread_mutex_lock(&watch->state->setup);
-    late_remove(watch);
-    pthread_mutex_unlock(&watch->state->setup);
-    for (unsigned i = 0; i < watch->n; i++)
-        if (loop->unwatch(loop->ctx, watch->fds[i]))
-            guard_unref(watch);
-    if (watch->map)
-        munmap(watch->map, watch->bytes);
-    guard_unref(watch);
+    pthread_mutex_lock(&guard->state->setup);
+    late_remove(guard);
+    pthread_mutex_unlock(&guard->state->setup);
+    for (unsigned i = 0; i < guard->n; i++)
+        if (loop->unwatch(loop->ctx, guard->fds[i]))
+            guard_unref(guard);
+    if (guard->map)
+        munmap(guard->map, guard->bytes);
+    guard_unref(guard);
 }
 
 /* Errors (ENOMEM) are ignored: the engine has other checks for processes. */
 void guards_listen(struct backend_state *state)
 {
-    struct guard *watch;
+    struct guard *guard;
 
     pthread_mutex_lock(&state->setup);
-    while ((watch = LIST_FIRST(&state->late))) {
-        late_remove(watch);
-        guard_listen(watch);
+    while ((guard = LIST_FIRST(&state->late))) {
+        late_remove(guard);
+        guard_listen(guard);
     }
     pthread_mutex_unlock(&state->setup);
 }
@@ -120,38 +120,38 @@ void guards_listen(struct backend_state *state)
 int guard_new(struct backend_state *state, const int *fds, unsigned stride, unsigned n,
               bool is_exec_guard, uint64_t tag, bool late, struct guard **out)
 {
-    struct guard *watch = calloc(1, sizeof *watch + n * sizeof watch->fds[0]);
+    struct guard *guard = calloc(1, sizeof *guard + n * sizeof guard->fds[0]);
     int rc;
 
     *out = NULL;
-    if (!watch)
+    if (!guard)
         return -ENOMEM;
-    watch->state = state;
-    watch->tag = tag;
-    watch->is_exec_guard = is_exec_guard;
-    watch->refs = 1;
+    guard->state = state;
+    guard->tag = tag;
+    guard->is_exec_guard = is_exec_guard;
+    guard->refs = 1;
     for (unsigned i = 0; i < n; i++)
         if (fds[(size_t)i * stride] >= 0)
-            watch->fds[watch->n++] = fds[(size_t)i * stride];
-    rc = !watch->n ? -ENOENT : late ? 0 : guard_listen(watch);
+            guard->fds[guard->n++] = fds[(size_t)i * stride];
+    rc = !guard->n ? -ENOENT : late ? 0 : guard_listen(guard);
     if (!rc && late) {
         pthread_mutex_lock(&state->setup);
-        LIST_INSERT_HEAD(&state->late, watch, late);
+        LIST_INSERT_HEAD(&state->late, guard, late);
         pthread_mutex_unlock(&state->setup);
     }
     if (rc)
-        guard_free(watch);
+        guard_free(guard);
     else
-        *out = watch;
+        *out = guard;
     return rc;
 }
 
 /* Returns the record at this offset of the ring. */
-static const struct perf_event_header *guard_record(const struct guard *watch, uint64_t at)
+static const struct perf_event_header *guard_record(const struct guard *guard, uint64_t at)
 {
-    const struct perf_event_mmap_page *page = watch->map;
+    const struct perf_event_mmap_page *page = guard->map;
 
-    return (const void *)((const char *)watch->map + page->data_offset +
+    return (const void *)((const char *)guard->map + page->data_offset +
                           (at & (page->data_size - 1)));
 }
 

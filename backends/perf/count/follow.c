@@ -36,7 +36,7 @@ struct follow {
     unsigned long most_fds;
     unsigned n_fds; /* atomic */
     bool on, armed;
-    uint64_t again_ns; /* no thread is opened before this time; see HELD_UP_NS */
+    uint64_t retry_ns; /* no thread is opened before this time; see HELD_UP_NS */
     struct tasks tasks;
     const struct intake *intake; /* while records are taken */
 };
@@ -83,7 +83,7 @@ static void followed_open(struct follow *follow, struct task *task, bool begun)
     int rc;
 
     if (!task || task->own || follow->n_fds + follow->shape.per_task > follow->most_fds ||
-        monotonic_ns() < follow->again_ns || !(thread = calloc(1, sizeof *thread + bytes)))
+        monotonic_ns() < follow->retry_ns || !(thread = calloc(1, sizeof *thread + bytes)))
         return;
     thread->begun = begun;
     memset(thread->groups, -1, bytes);
@@ -92,7 +92,7 @@ static void followed_open(struct follow *follow, struct task *task, bool begun)
     follow->shape.attr[0].enable_on_exec = !begun;
     rc = task_open(&follow->shape, (pid_t)task->tid, thread->groups, &failed);
     if (rc == -ETIME) /* the thread is executing a program; other threads may be, too */
-        follow->again_ns = monotonic_ns() + HELD_UP_NS;
+        follow->retry_ns = monotonic_ns() + HELD_UP_NS;
     for (unsigned i = 0; i < follow->shape.spread && !rc; i++)
         rc = group_output(follow->origin, &follow->shape, followed_group(follow, thread, i), false,
                           &thread->root);
@@ -205,7 +205,7 @@ void follow_begin(struct counter *counter, const struct plan *plan, unsigned lon
     struct plan single = *plan;
     struct follow *follow;
 
-    if (!counter->recorder || counter->sampling || !counter_scope_is_process(counter) ||
+    if (!counter->recorder || counter->sampling || !counter_is_of_task(counter) ||
         counter->shape.extras[0] != EXTRA_DUMMY || (!plan->steps && !plan->lasts) ||
         !(follow = calloc(1, sizeof *follow)))
         return;

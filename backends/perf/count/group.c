@@ -250,9 +250,9 @@ static int group_try(const struct shape *shape, pid_t pid, struct place place, b
  */
 static bool has_part_in_child(const struct shape *shape, int leader)
 {
-    uint64_t text[3 + SET_MAX + EXTRAS_MAX];
+    uint64_t counts[3 + SET_MAX + EXTRAS_MAX];
 
-    return shape->inherit && shape->together > 1 && read(leader, text, sizeof text) < 0 &&
+    return shape->inherit && shape->together > 1 && read(leader, counts, sizeof counts) < 0 &&
            errno == ECHILD;
 }
 

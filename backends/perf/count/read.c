@@ -25,7 +25,7 @@ enum {
 
 /* Result of read() for a group with both times. A single event has its value instead of n, and
  * no value[]. */
-struct group_text {
+struct group_counts {
     uint64_t n;
     union {
         struct {
@@ -45,7 +45,7 @@ static void words_copy(uint64_t *to, const uint64_t *from, unsigned n)
 /* Reads one descriptor. Returns 1, 0 if the group has no hardware counter, or -EIO. While a child
  * is being created or exits the read fails with ECHILD: tries again, after some tries with pauses,
  * as the child needs a CPU; instead of a pause returns -EAGAIN if not patient. */
-static int fd_read(int fd, struct group_text *text, bool patient)
+static int fd_read(int fd, struct group_counts *counts, bool patient)
 {
     for (int i = 0; i < CHILD_TRIES; i++) {
         if (i >= CHILD_SPINS && !patient)
@@ -55,10 +55,10 @@ static int fd_read(int fd, struct group_text *text, bool patient)
 
             nanosleep(&pause, NULL);
         }
-        ssize_t got = read(fd, text, sizeof *text);
+        ssize_t got = read(fd, counts, sizeof *counts);
 
         if (got == ALONE_BYTES) {
-            text->value[0] = text->n;
+            counts->value[0] = counts->n;
             return 1;
         }
         if (got >= 0)
@@ -71,19 +71,19 @@ static int fd_read(int fd, struct group_text *text, bool patient)
 
 /* Reads a group and the members that are separate events. When its CPU goes offline, the kernel
  * splits a group into separate events, which keep their values. Returns as fd_read(). */
-static int group_values(const struct counter *counter, unsigned group, struct group_text *text,
+static int group_values(const struct counter *counter, unsigned group, struct group_counts *counts,
                         bool patient)
 {
     const int *fds = counter_fds(counter, group);
     const unsigned together = counter->shape.together;
-    int rc = fd_read(fds[0], text, patient);
-    const bool split = rc > 0 && together > 1 && text->n != together;
+    int rc = fd_read(fds[0], counts, patient);
+    const bool split = rc > 0 && together > 1 && counts->n != together;
 
     for (unsigned i = split ? 1 : together; rc > 0 && i < counter->shape.members; i++) {
-        struct group_text own;
+        struct group_counts own;
 
         rc = fd_read(fds[i], &own, patient);
-        text->value[i] = own.value[0];
+        counts->value[i] = own.value[0];
     }
     return rc;
 }
@@ -94,12 +94,12 @@ static uint64_t time_check_read(const struct counter *counter, unsigned group)
 {
     struct {
         uint64_t value, enabled_ns, running_ns;
-    } text;
+    } counts;
     int fd = counter_fds(counter, group)[FD_TIME_CHECK(counter->shape.members)];
 
-    if (read(fd, &text, sizeof text) != sizeof text)
+    if (read(fd, &counts, sizeof counts) != sizeof counts)
         return 0;
-    return counter->shape.clock ? text.value : text.enabled_ns;
+    return counter->shape.clock ? counts.value : counts.enabled_ns;
 }
 
 /*
@@ -136,8 +136,8 @@ static bool copies_are_off(struct counter *counter, unsigned group, uint64_t cov
 
 /* Adds the values and the time of a group to those of its part. The parts are in the order of the
  * core PMUs, as the groups of a task that are not bound to a CPU (shape_spread()). */
-static void part_add(const struct counter *counter, unsigned group, const struct group_text *text,
-                     struct reading *out)
+static void part_add(const struct counter *counter, unsigned group,
+                     const struct group_counts *counts, struct reading *out)
 {
     const struct shape *shape = &counter->shape;
     const struct class_info *classes = counter->state->pmus->classes;
@@ -151,51 +151,51 @@ static void part_add(const struct counter *counter, unsigned group, const struct
         return;
     value = &out->value[part_values(shape->n, part)];
     for (unsigned i = 0; i < shape->n; i++)
-        value[shape_place(shape, i)] += text->value[shape->extra + i];
-    value[shape->n] += shape->clock ? text->value[shape->extra - 1] : text->running_ns;
+        value[shape_place(shape, i)] += counts->value[shape->extra + i];
+    value[shape->n] += shape->clock ? counts->value[shape->extra - 1] : counts->running_ns;
 }
 
 /*
  * Adds up all groups of a task, and adds the parts to *out; first is the index of its first one.
  * The groups of all CPUs have the same time enabled as long as no copy has ended (see
- * task_read_into()), so the sum has their maximum. A pinned group may have lost its hardware
+ * task_add()), so the sum has their maximum. A pinned group may have lost its hardware
  * counters: enables it and reads once more, and uses the last known values if that did not help.
  * Returns 1, 0 if none of the groups has a hardware counter, -EIO or -EAGAIN.
  */
-static int task_read(struct counter *counter, unsigned first, struct group_text *sum,
-                     struct reading *out, bool patient)
+static int task_sum(struct counter *counter, unsigned first, struct group_counts *sum,
+                    struct reading *out, bool patient)
 {
     const unsigned members = counter->shape.members;
-    struct group_text text;
+    struct group_counts counts;
     bool any = false;
 
-    memset(sum, 0, offsetof(struct group_text, value) + members * sizeof sum->value[0]);
+    memset(sum, 0, offsetof(struct group_counts, value) + members * sizeof sum->value[0]);
     for (unsigned i = first; i < first + counter->shape.spread; i++) {
-        int rc = group_values(counter, i, &text, patient);
+        int rc = group_values(counter, i, &counts, patient);
 
         if (counter->shape.hardware) {
             struct group_last *last = counter_last(counter, i);
 
             if (!rc && counter_is_on(counter)) {
                 ioctl(counter_fds(counter, i)[0], PERF_EVENT_IOC_ENABLE, 0);
-                rc = group_values(counter, i, &text, patient);
+                rc = group_values(counter, i, &counts, patient);
             }
             if (rc > 0)
-                words_copy(last->words, text.words, 2 + members);
+                words_copy(last->words, counts.words, 2 + members);
             else if (!rc)
-                words_copy(text.words, last->words, 2 + members);
+                words_copy(counts.words, last->words, 2 + members);
         } else if (!rc) {
             rc = -EIO;
         }
         if (rc < 0)
             return rc;
         any |= rc > 0;
-        part_add(counter, i, &text, out);
-        if (text.enabled_ns > sum->enabled_ns)
-            sum->enabled_ns = text.enabled_ns;
-        sum->running_ns += text.running_ns;
+        part_add(counter, i, &counts, out);
+        if (counts.enabled_ns > sum->enabled_ns)
+            sum->enabled_ns = counts.enabled_ns;
+        sum->running_ns += counts.running_ns;
         for (unsigned k = 0; k < members; k++)
-            sum->value[k] += text.value[k];
+            sum->value[k] += counts.value[k];
     }
     return any;
 }
@@ -216,30 +216,29 @@ static int task_read(struct counter *counter, unsigned first, struct group_text 
  * runs whenever its task does on its CPU; with them, the time_check event, which is not bound to a
  * CPU, has the time. It was read before the groups, so it can be less than their running time.
  */
-static int task_read_into(struct counter *counter, unsigned first, struct reading *out,
-                          bool patient)
+static int task_add(struct counter *counter, unsigned first, struct reading *out, bool patient)
 {
     const struct shape *shape = &counter->shape;
     const uint64_t time_check = shape->hardware ? time_check_read(counter, first) : 0;
-    struct group_text text;
+    struct group_counts counts;
     uint64_t enabled, running, covered;
-    int rc = task_read(counter, first, &text, out, patient);
+    int rc = task_sum(counter, first, &counts, out, patient);
 
     if (rc < 0)
         return rc;
-    running = shape->clock ? text.value[shape->extra - 1] : text.running_ns;
-    enabled = shape->clock || shape->hardware ? time_check : text.enabled_ns;
+    running = shape->clock ? counts.value[shape->extra - 1] : counts.running_ns;
+    enabled = shape->clock || shape->hardware ? time_check : counts.enabled_ns;
     if (enabled < running)
         enabled = running;
     if (!shape->clock && shape->spread == 1)
-        enabled = text.enabled_ns;
+        enabled = counts.enabled_ns;
     covered = shape->hardware ? time_check : enabled;
     out->covered_ns += covered;
     out->enabled_ns += enabled;
     out->running_ns += running;
     for (unsigned i = 0; i < shape->n; i++) {
         const unsigned at = shape_place(shape, i);
-        uint64_t value = text.value[shape->extra + i];
+        uint64_t value = counts.value[shape->extra + i];
 
         out->value[at] += value;
         if (running && running != enabled)
@@ -260,7 +259,7 @@ int perf_read(struct counter *counter, struct reading *out, bool patient)
     memset(out->value, 0, values * sizeof out->value[0]);
     memset(out->estimate, 0, values * sizeof out->estimate[0]);
     for (unsigned i = 0; i < counter->n_groups; i += counter->shape.spread) {
-        int rc = task_read_into(counter, i, out, patient);
+        int rc = task_add(counter, i, out, patient);
 
         if (rc < 0)
             return rc;
