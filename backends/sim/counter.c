@@ -85,7 +85,7 @@ int counter_stop(struct counter *counter)
 /* ---- values ---- */
 
 /* Returns the time on the hardware: with multiplex, half of the running time. */
-static uint64_t counter_ran(const struct counter *counter)
+static uint64_t counter_running_ns(const struct counter *counter)
 {
     return counter->running_ns / (counter->hardware && counter->plan.multiplex ? 2 : 1);
 }
@@ -100,7 +100,7 @@ static uint64_t tally_value(const struct tally *tally, uint64_t running_ns)
 
 uint64_t counter_value(const struct counter *counter, unsigned event)
 {
-    return tally_value(&counter->tally[event], counter_ran(counter));
+    return tally_value(&counter->tally[event], counter_running_ns(counter));
 }
 
 int counter_read(struct counter *counter, struct reading *out, bool patient)
@@ -113,7 +113,7 @@ int counter_read(struct counter *counter, struct reading *out, bool patient)
     counter_update(counter, out->time_ns);
     out->covered_ns = out->enabled_ns = out->running_ns = counter->covered_ns;
     if (counter->hardware)
-        out->running_ns = counter_ran(counter);
+        out->running_ns = counter_running_ns(counter);
     lost = out->time_ns >= counter->lose_at_ns;
     out->off = counter->on && !counter->dead && lost;
     pthread_mutex_unlock(&counter->state->lock);

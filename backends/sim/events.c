@@ -285,7 +285,7 @@ static int event_find(const struct shape *shape, const struct spelling *spelling
 {
     const struct word class_name = spelling->class_name;
     const bool generic = word_alike(class_name, GENERIC, true);
-    struct found absent = {.event = NULL}, raw = {.event = NULL};
+    struct found unfit = {.event = NULL}, raw = {.event = NULL};
     struct near near, near_class;
 
     near_init(&near, spelling->name);
@@ -300,7 +300,7 @@ static int event_find(const struct shape *shape, const struct spelling *spelling
             if (!table_is_of(shape, c, event) || (generic && event->generic == NULL) ||
                 !name_is(event, spelling->name, &near))
                 continue;
-            *found = absent = (struct found){.event = event, .class_index = c};
+            *found = unfit = (struct found){.event = event, .class_index = c};
             if (table_counts(shape, c, event))
                 return 0;
         }
@@ -311,12 +311,12 @@ static int event_find(const struct shape *shape, const struct spelling *spelling
         return err_set(err, X06,
                        "no class \"" WORD_FMT "\" on this simulated host%s: see info/classes",
                        WORD_ARG(class_name), near_text(&near_class));
-    if (absent.event != NULL)
+    if (unfit.event != NULL)
         return err_set(
-            err, P09, "\"%s\" needs %u rows, and class \"%s\" has %u that fit%s",
-            absent.event->name, absent.event->needed, shape->names[absent.class_index],
-            (unsigned)__builtin_popcountll(table_fits(shape, absent.class_index, absent.event)),
-            absent.event->fit == FIT_FIXED ? ": mount with sim_fixed=1" : "");
+            err, P09, "\"%s\" needs %u rows, and class \"%s\" has %u that fit%s", unfit.event->name,
+            unfit.event->needed, shape->names[unfit.class_index],
+            (unsigned)__builtin_popcountll(table_fits(shape, unfit.class_index, unfit.event)),
+            unfit.event->fit == FIT_FIXED ? ": mount with sim_fixed=1" : "");
     *found = raw;
     if (!generic && shape->classes[raw.class_index].rows > 0 &&
         raw_read(spelling->name, &found->raw))
