@@ -107,7 +107,7 @@ static int there_and_back(pid_t tid)
         pid_t out = 0;
         if (pidns_to_host(state, tid, number, &out) < 0)
             continue;
-        if (pidns_from_host(state, tid, out) != number)
+        if (linux_process_seen_by(state, tid, out) != number)
             return 0;
         found++;
     }

@@ -71,7 +71,7 @@ static void rights_drop(struct rights *rights)
  * Limits the rights of an io_uring worker. It has old credentials and works for any thread of the
  * process, so it gets the rights that all threads have now. With very many threads it gets none.
  */
-static void rights_share(pid_t tgid, struct rights *rights)
+static void rights_limit_to_threads(pid_t tgid, struct rights *rights)
 {
     char path[32];
     pid_t *tids = NULL;
@@ -120,7 +120,7 @@ static void rights_limit(pid_t tid, const char *status, struct rights *rights)
     if (proc_caller_stat(tid, &stat) < 0)
         rights_drop(rights);
     else if (stat.io_worker)
-        rights_share(tgid, rights);
+        rights_limit_to_threads(tgid, rights);
 }
 
 /*

@@ -96,31 +96,25 @@ static int hierarchy_open(void)
 }
 
 /*
- * Opens the root of this thread's cgroup namespace, by a mount of the hierarchy, which starts
- * there. Not for the initial namespace, where a mount would change the options of all mounts.
+ * Opens the root of another cgroup namespace: moves this thread there, mounts the hierarchy, which
+ * starts at that root, and moves back. Not for the initial namespace, where a mount would change
+ * the options of all mounts.
  */
-static int root_mount(void)
-{
-    int context = fsopen("cgroup2", FSOPEN_CLOEXEC);
-    int mount = -1;
-    if (context >= 0 && fsconfig(context, FSCONFIG_CMD_CREATE, NULL, NULL, 0) == 0)
-        mount = fsmount(context, FSMOUNT_CLOEXEC,
-                        MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
-    int fd = mount >= 0 ? cgroup_beneath(mount, "/") : -EXDEV;
-    if (mount >= 0)
-        close(mount);
-    if (context >= 0)
-        close(context);
-    return fd;
-}
-
-/* Opens the root of another namespace by moving this thread there and back. */
-static int root_mount_in(int ns)
+static int root_mount(int ns)
 {
     int own = open("/proc/thread-self/ns/cgroup", O_RDONLY | O_CLOEXEC);
-    int fd = -EXDEV;
+    int mount = -1, fd = -EXDEV;
     if (own >= 0 && setns(ns, CLONE_NEWCGROUP) == 0) {
-        fd = root_mount();
+        int context = fsopen("cgroup2", FSOPEN_CLOEXEC);
+        if (context >= 0 && fsconfig(context, FSCONFIG_CMD_CREATE, NULL, NULL, 0) == 0)
+            mount = fsmount(context, FSMOUNT_CLOEXEC,
+                            MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+        if (mount >= 0) {
+            fd = cgroup_beneath(mount, "/");
+            close(mount);
+        }
+        if (context >= 0)
+            close(context);
         if (setns(own, CLONE_NEWCGROUP) < 0)
             abort(); /* the thread would use the wrong root for all requesters */
     }
@@ -144,7 +138,7 @@ static int root_open(const struct host_state *state, pid_t tid)
         if (ns_same(&(struct ns_id){.dev = st.st_dev, .ino = st.st_ino}, &state->cgroupns))
             return close(ns), top;
         if (st.st_ino != FIRST_CGROUPNS)
-            fd = root_mount_in(ns);
+            fd = root_mount(ns);
     }
     if (ns >= 0)
         close(ns);
@@ -167,7 +161,7 @@ static const char *path_below_cgroup_mount(const char *path)
 /* Sets the sentence for a failed cgroup_beneath() and returns its -errno. */
 static int cgroup_failed(struct err *err, int rc, const char *path)
 {
-    const char *shown = text_shown(path), *behind = path_below_cgroup_mount(path);
+    const char *shown = text_shown(path), *below = path_below_cgroup_mount(path);
 
     switch (rc) {
     case -EXDEV:
@@ -192,9 +186,9 @@ static int cgroup_failed(struct err *err, int rc, const char *path)
         return err_set(err, P33, "\"%s\" is a file, not a cgroup: write the path of its directory",
                        shown);
     }
-    if (behind)
+    if (below)
         return err_set(err, P33, "no cgroup \"%s\": leave out the mount point and write cgroup:%s",
-                       shown, text_shown(behind));
+                       shown, text_shown(below));
     return err_set(err, P33,
                    "no cgroup \"%s\": write the path that /proc/PID/cgroup shows (v2, from the "
                    "root of your cgroup namespace); reattach=on waits for it",

@@ -56,26 +56,26 @@ static int socket_open(void)
 
 /* Reads all messages. Returns true if CPUs may have changed. Adds the CPUs that were offline, even
  * if they are online again. */
-static bool uevents_read(const struct host_cpus *cpus, struct cpus *went)
+static bool uevents_read(const struct host_cpus *cpus, struct cpus *went_offline)
 {
     char text[4096], rest;
-    bool news = false;
+    bool changed = false;
     unsigned cpu;
 
     for (int i = 0; i < MESSAGES_MAX; i++) {
         ssize_t n = read(cpus->fd, text, sizeof text - 1);
         if (n < 0 && errno == ENOBUFS)
-            news = true; /* messages were dropped: assume a change */
+            changed = true; /* messages were dropped: assume a change */
         else if (n < 0 && errno != EINTR)
             break;
         else if (n >= 0) {
             text[n] = '\0'; /* "online@/devices/system/cpu/cpu1" NUL, then variables */
-            news = news || strstr(text, "@/devices/system/cpu/cpu");
+            changed = changed || strstr(text, "@/devices/system/cpu/cpu");
             if (sscanf(text, "offline@/devices/system/cpu/cpu%5u%c", &cpu, &rest) == 1)
-                cpus_add(went, cpu);
+                cpus_add(went_offline, cpu);
         }
     }
-    return news;
+    return changed;
 }
 
 /* Called on the main thread with the engine's lock; reads of sysfs do not block. */
@@ -84,39 +84,22 @@ static void host_cpus_take_events(void *arg, uint64_t tag)
     (void)tag;
     struct host_state *state = arg;
     struct host_cpus *cpus = &state->cpus;
-    struct cpus now, went;
+    struct cpus now, went_offline;
     cpus_init(&now);
-    cpus_init(&went);
-    const bool news = uevents_read(cpus, &went) && list_read("online", &now);
-    for (unsigned c = 0; news && c < CPUS_MAX; c++) {
+    cpus_init(&went_offline);
+    const bool changed = uevents_read(cpus, &went_offline) && list_read("online", &now);
+    for (unsigned c = 0; changed && c < CPUS_MAX; c++) {
         const bool online = cpus_has(&now, c);
         const bool before = atomic_exchange(&cpus->online[c], online);
-        const bool away = online && before && cpus_has(&went, c); /* offline and online again */
-        if (away)
+        const bool was_away =
+            online && before && cpus_has(&went_offline, c); /* offline and online again */
+        if (was_away)
             state->sink->cpu(state->sink->ctx, c, false);
-        if (away || online != before)
+        if (was_away || online != before)
             state->sink->cpu(state->sink->ctx, c, online);
     }
     cpus_free(&now);
-    cpus_free(&went);
-}
-
-static int host_cpus_watch(struct host_state *state, struct err *err)
-{
-    struct host_cpus *cpus = &state->cpus;
-    const struct loop *loop = state->loop;
-    if (!loop)
-        return 0;
-    int rc = cpus->fd = socket_open();
-    if (rc >= 0)
-        rc = loop->watch(loop->ctx, cpus->fd, EPOLLIN, host_cpus_take_events, state, 0);
-    if (rc >= 0)
-        return 0;
-    if (cpus->fd >= 0)
-        close(cpus->fd);
-    cpus->fd = -1;
-    return err_set(err, P14, "cannot receive CPU hotplug events: %s (allow AF_NETLINK sockets)",
-                   err_errno_name(rc));
+    cpus_free(&went_offline);
 }
 
 static int list_refused(const char *name, struct err *err)
@@ -129,6 +112,7 @@ static int list_refused(const char *name, struct err *err)
 int host_cpus_open(struct host_state *state, struct err *err)
 {
     struct host_cpus *cpus = &state->cpus;
+    const struct loop *loop = state->loop;
     struct cpus online;
     cpus->fd = -1;
     if (!list_read("possible", &cpus->possible))
@@ -140,11 +124,22 @@ int host_cpus_open(struct host_state *state, struct err *err)
     for (unsigned c = 0; c < CPUS_MAX; c++)
         cpus->online[c] = cpus_has(listed ? &online : &cpus->possible, c);
     cpus_free(&online);
-    if (rc == 0)
-        rc = host_cpus_watch(state, err);
+    if (rc == 0 && loop) {
+        rc = cpus->fd = socket_open();
+        if (rc >= 0)
+            rc = loop->watch(loop->ctx, cpus->fd, EPOLLIN, host_cpus_take_events, state, 0);
+        if (rc < 0) {
+            if (cpus->fd >= 0)
+                close(cpus->fd);
+            cpus->fd = -1;
+            rc = err_set(err, P14,
+                         "cannot receive CPU hotplug events: %s (allow AF_NETLINK sockets)",
+                         err_errno_name(rc));
+        }
+    }
     if (rc < 0)
         host_cpus_close(state);
-    return rc;
+    return rc < 0 ? rc : 0;
 }
 
 void host_cpus_close(struct host_state *state)

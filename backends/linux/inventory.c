@@ -36,7 +36,7 @@ struct survey {
     uint64_t born_ns; /* processes created after that are not read */
     const struct intake *intake;
     struct buf out;
-    uint64_t left; /* processes that are missing or incomplete */
+    uint64_t n_incomplete; /* processes that are missing or incomplete */
 };
 
 static void inventory_deliver(struct buf *out, const struct intake *intake)
@@ -65,7 +65,7 @@ static bool process_existed(struct survey *survey)
     struct proc_stat stat;
     int rc = proc_stat_at(survey->dir, "stat", &stat);
 
-    survey->left += rc == -ETIME;
+    survey->n_incomplete += rc == -ETIME;
     return rc == 0 &&
            stat.start * tick_ns <= survey->born_ns + (clock_ns(CLOCK_BOOTTIME) - monotonic_ns());
 }
@@ -192,7 +192,7 @@ static void maps_of(struct survey *survey, pid_t tid)
         lines.len += n > 0 ? (size_t)n : 0;
         more = n > 0 && lines_put(survey, &lines) && (size_t)n == room;
     }
-    survey->left += n == -ETIME || more || survey_is_late(survey);
+    survey->n_incomplete += n == -ETIME || more || survey_is_late(survey);
     if (fd >= 0)
         close(fd);
     free(lines.text);
@@ -207,7 +207,7 @@ static void survey_process(struct survey *survey)
     size_t n;
 
     if (survey_is_late(survey)) {
-        survey->left++;
+        survey->n_incomplete++;
         return;
     }
     snprintf(path, sizeof path, "/proc/%d", survey->pid);
@@ -249,12 +249,12 @@ void linux_inventory(struct host_state *state, pid_t pid, bool data, uint64_t ti
         }
         free(pids);
     }
-    if (survey.left > 0) {
+    if (survey.n_incomplete > 0) {
         record_add_note(&survey.out, &(struct note){.type = RECORD_DROP,
                                                     .time = survey.time_ns,
                                                     .cpu = UINT32_MAX,
                                                     .n = 2,
-                                                    .value = (uint64_t[]){survey.left, 0},
+                                                    .value = (uint64_t[]){survey.n_incomplete, 0},
                                                     .text = "inventory",
                                                     .text_len = strlen("inventory")});
         inventory_deliver(&survey.out, intake);

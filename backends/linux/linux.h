@@ -75,8 +75,6 @@ void linux_process_forget(struct process *process);
  * need not exist. Returns 0, -ESRCH, -EPERM if tid cannot be inspected, -EMFILE or -ENOMEM.
  */
 int pidns_to_host(const struct host_state *state, pid_t tid, pid_t number, pid_t *out);
-/* Translates a number of the daemon's namespace to that of thread tid; 0: not visible. */
-pid_t pidns_from_host(const struct host_state *state, pid_t tid, pid_t pid);
 /*
  * Finds the first process of the outermost PID namespace between the daemon's and thread tid's; 0
  * if both are the same. Returns 0 or -errno; -EPERM if tid cannot be inspected.

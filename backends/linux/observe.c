@@ -133,22 +133,19 @@ static bool fds_close_except(int a, int b)
            syscall(SYS_close_range, high + 1, ~0U, 0) == 0;
 }
 
-static int run_apart(const struct opener_call *call)
+/* The forked process. Returns 0 or a positive errno, as an exit status. */
+static int run_apart(void *arg)
 {
+    const struct opener_call *call = arg;
     const int userns = call->rights->userns_fd;
     if (!helper_bind(call->daemon) || !fds_close_except(call->fd, userns < 0 ? call->fd : userns))
-        return -ENOTSUP;
+        return ENOTSUP;
     const int rc = credentials_take(call->rights);
     if (rc < 0)
-        return rc;
+        return -rc;
     if (!fds_close_except(call->fd, call->fd))
-        return -ENOTSUP;
-    return helper_bind(call->daemon) ? (int)call->fn(call->arg) : -EAGAIN;
-}
-
-static int helper_run(void *arg)
-{
-    return -run_apart(arg);
+        return ENOTSUP;
+    return helper_bind(call->daemon) ? (int)-call->fn(call->arg) : EAGAIN;
 }
 
 int run_as_opener(const struct rights *rights, bool apart, int fd, long (*first)(void *arg),
@@ -159,7 +156,7 @@ int run_as_opener(const struct rights *rights, bool apart, int fd, long (*first)
     if (!apart && rights->userns_fd < 0)
         return (int)helper_call(run_with_rights, &call);
     /* clone(2) is used directly, because fork() runs handlers of libraries. */
-    const int status = helper_process(0, helper_run, &call);
+    const int status = helper_process(0, run_apart, &call);
     if (status < 0)
         return status == -ETIME ? status : -EAGAIN;
     return WIFEXITED(status) ? -WEXITSTATUS(status) : -EAGAIN;

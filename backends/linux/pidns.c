@@ -166,16 +166,11 @@ int pidns_to_host(const struct host_state *state, pid_t tid, pid_t number, pid_t
     return rc > 0 ? number_search(&ns, number, out) : rc;
 }
 
-pid_t pidns_from_host(const struct host_state *state, pid_t tid, pid_t pid)
+pid_t linux_process_seen_by(struct host_state *state, pid_t tid, pid_t pid)
 {
     struct pidns ns;
     const int rc = tid ? pidns_of(state, tid, &ns) : 0;
     return rc > 0 ? number_in(&ns, pid, 0) : rc == 0 ? pid : 0;
-}
-
-pid_t linux_process_seen_by(struct host_state *state, pid_t tid, pid_t pid)
-{
-    return pidns_from_host(state, tid, pid);
 }
 
 int pidns_first(const struct host_state *state, pid_t tid, pid_t *out)

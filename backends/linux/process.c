@@ -63,7 +63,7 @@ static int task_hold(const struct host_state *state, pid_t task, pid_t *pid)
  */
 static int process_hold(struct process *process, pid_t requester, bool thread)
 {
-    const struct host_state *host = process->host;
+    struct host_state *host = process->host;
     const pid_t number = (pid_t)process->number;
 
     for (int i = 0; i < FIND_TRIES; i++) {
@@ -74,7 +74,7 @@ static int process_hold(struct process *process, pid_t requester, bool thread)
         const int fd = task_hold(host, task, &process->pid);
         if (fd < 0 && fd != -ESRCH)
             return fd;
-        if (fd >= 0 && (number == 0 || pidns_from_host(host, requester, task) == number) &&
+        if (fd >= 0 && (number == 0 || linux_process_seen_by(host, requester, task) == number) &&
             (process->pid == task || proc_tgid(task) == process->pid)) {
             process->pidfd = fd;
             process->tid = thread ? task : 0;
