@@ -102,17 +102,6 @@ struct line {
     char *path;
 };
 
-static bool line_read(char *text, struct line *line)
-{
-    int used = 0;
-    if (sscanf(text, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 "%n", &line->start,
-               &line->end, line->perms, &line->offset, &line->major, &line->minor, &line->inode,
-               &used) != 7)
-        return false;
-    line->path = text + used + strspn(text + used, " ");
-    return strlen(line->perms) == 4;
-}
-
 /* Adds a mapping. A mapping without a file has its address as offset, as in the kernel's records.
  */
 static void line_put(struct survey *survey, const struct line *line)
@@ -159,13 +148,19 @@ struct lines {
 static bool lines_put(struct survey *survey, struct lines *lines)
 {
     char *at = lines->text, *end;
-    struct line line;
 
     while ((end = memchr(at, '\n', lines->len)) && lines->n++ < LINES_MAX &&
            lines->n_maps < MAPS_MAX) {
         *end++ = '\0';
-        if (line_read(at, &line) && (line.perms[2] == 'x' || (survey->data && line.path[0] == '/' &&
-                                                              strcmp(line.perms, "r--p") == 0))) {
+        struct line line;
+        int used = 0;
+        const int n = sscanf(at, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 "%n",
+                             &line.start, &line.end, line.perms, &line.offset, &line.major,
+                             &line.minor, &line.inode, &used);
+        line.path = at + used + strspn(at + used, " ");
+        if (n == 7 && strlen(line.perms) == 4 &&
+            (line.perms[2] == 'x' ||
+             (survey->data && line.path[0] == '/' && strcmp(line.perms, "r--p") == 0))) {
             line_put(survey, &line);
             lines->n_maps++;
         }

@@ -53,7 +53,6 @@ static int perf_open(const char *options, const struct host *host, struct host_s
             perf_close(state);
         return err_nomem(err);
     }
-    state->classes = state->pmus->classes;
     *out = state;
     return 0;
 }
@@ -61,7 +60,7 @@ static int perf_open(const char *options, const struct host *host, struct host_s
 static const struct class_info *perf_classes(struct backend_state *state, unsigned *n)
 {
     *n = state->pmus->n_classes;
-    return state->classes;
+    return state->pmus->classes;
 }
 
 static void perf_cpu(struct backend_state *state, unsigned cpu, bool online)

@@ -23,6 +23,5 @@ struct backend_state {
     LIST_HEAD(, recorder) recorders; /* needs setup */
     LIST_HEAD(, guard) late;         /* needs setup; adopted, started by guards_listen() */
     struct pmus *pmus;               /* PMUs of the host */
-    struct class_info *classes;      /* pmus->classes */
     unsigned n_counters;             /* atomic; perf_backend.close asserts 0 */
 };

@@ -302,7 +302,7 @@ static int by_time(const void *a, const void *b)
 }
 
 /* Records that came before covered_new() are still in `incoming`, not sorted across CPUs. */
-void census_cover(struct covered *covered, const void *arg)
+bool census_cover(struct covered *covered, const void *arg)
 {
     const struct census *census = arg;
     const struct census_task *task;
@@ -314,8 +314,7 @@ void census_cover(struct covered *covered, const void *arg)
         qsort(census->incoming.items, census->incoming.n, sizeof *census->incoming.items, by_time);
     for (size_t i = 0; i < census->incoming.n; i++)
         covered_record(covered, &census->incoming.items[i]);
-    if (census->lost || !census->listening)
-        covered_set_incomplete(covered);
+    return census->listening && !census->lost;
 }
 
 /* ---- /proc ---- */

@@ -92,7 +92,7 @@ int census_update(struct census *census, struct err *err);
  */
 void census_complete(struct census *census);
 /* fill() of covered_new(): adds the tasks that are covered now. */
-void census_cover(struct covered *covered, const void *census);
+bool census_cover(struct covered *covered, const void *census);
 /* Returns true if tid is (still) a thread of process pid. */
 bool census_task_exists(const struct census *census, pid_t pid, pid_t tid);
 /*

@@ -144,11 +144,12 @@ void output_cpu(const struct origin *origin, unsigned cpu);
  */
 
 /*
- * Starts to follow records. fill() adds the processes that are covered already; it runs with the
+ * Starts to follow records. fill() adds the processes that are covered already, and returns false
+ * if some may be missing: covered_has() then returns true for every process. It runs with the
  * sideband's lock, so that no record is delivered during that time. Returns NULL on ENOMEM.
  */
 struct covered *covered_new(struct sideband *sideband, const struct counter *counter,
-                            void (*fill)(struct covered *covered, const void *arg),
+                            bool (*fill)(struct covered *covered, const void *arg),
                             const void *arg);
 void covered_free(struct covered *covered); /* NULL allowed */
 
@@ -156,8 +157,6 @@ void covered_free(struct covered *covered); /* NULL allowed */
 void covered_thread(struct covered *covered, uint32_t pid, uint32_t tid);
 /* For fill(): applies a record; records must come in order of time. */
 void covered_record(struct covered *covered, const struct side_record *record);
-/* For fill(): the list is incomplete; covered_has() then returns true for every process. */
-void covered_set_incomplete(struct covered *covered);
 
 bool covered_has(struct covered *covered, pid_t pid);
 void covered_each(struct covered *covered, void (*fn)(void *arg, pid_t pid), void *arg);

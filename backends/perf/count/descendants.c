@@ -56,7 +56,7 @@ static void covered_choose(struct covered *covered, uint32_t pid, uint64_t since
 static void covered_take(void *arg, const struct side_record *record, uint32_t about);
 
 struct covered *covered_new(struct sideband *sideband, const struct counter *counter,
-                            void (*fill)(struct covered *covered, const void *arg), const void *arg)
+                            bool (*fill)(struct covered *covered, const void *arg), const void *arg)
 {
     struct covered *covered = calloc(1, sizeof *covered);
     const struct logged_process *process;
@@ -74,7 +74,7 @@ struct covered *covered_new(struct sideband *sideband, const struct counter *cou
         covered->sideband = sideband;
     covered->incomplete = !covered->sideband;
     covered->filling = true;
-    fill(covered, arg);
+    covered->incomplete |= !fill(covered, arg);
     covered->filling = false;
     TAILQ_FOREACH (process, &covered->tasks.by_update, by_update)
         covered_choose(covered, process->pid, 0);
@@ -93,11 +93,6 @@ void covered_free(struct covered *covered)
     tasks_free(&covered->tasks);
     free(covered->suspects.slots); /* the set may not be empty */
     free(covered);
-}
-
-void covered_set_incomplete(struct covered *covered)
-{
-    covered->incomplete = true;
 }
 
 void covered_thread(struct covered *covered, uint32_t pid, uint32_t tid)

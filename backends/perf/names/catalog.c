@@ -92,18 +92,6 @@ static bool find_listed(struct backend_state *state, const char *class_name, con
     return listed->spelling[0];
 }
 
-static void print_encoding(const uint64_t code[EVENT_CODE_WORDS], struct buf *out)
-{
-    buf_printf(out, "encoding type=%u", (unsigned)code[CODE_TYPE]);
-    if (code[CODE_TYPE] !=
-        PERF_TYPE_TRACEPOINT) /* its number may only be read with access to tracefs */
-        buf_printf(out, " config=0x%llx", (unsigned long long)code[CODE_CONFIG]);
-    for (int i = CODE_CONFIG1; i <= CODE_CONFIG3; i++)
-        if (code[i])
-            buf_printf(out, " config%d=0x%llx", i - CODE_CONFIG, (unsigned long long)code[i]);
-    buf_char(out, '\n');
-}
-
 /* Prints how a generic event is counted on this host. */
 static void print_here(struct pmus *pmus, const struct event *event, struct buf *out)
 {
@@ -126,6 +114,7 @@ int perf_describe(struct backend_state *state, const char *class_name, const cha
 {
     struct listed listed = {.spelling = ""};
     struct event resolved = {.written = NULL};
+    const uint64_t *code = resolved.code;
     int rc;
 
     buf_init(&listed.about, NULL, 0);
@@ -133,13 +122,20 @@ int perf_describe(struct backend_state *state, const char *class_name, const cha
     rc = find_listed(state, class_name, event, &listed)
              ? perf_resolve(state, listed.spelling, &resolved, NULL)
              : -ENOENT;
-    if (rc == 0 && resolved.code[CODE_TYPE] != PERF_TYPE_TRACEPOINT)
+    if (rc == 0 && code[CODE_TYPE] != PERF_TYPE_TRACEPOINT)
         rc = perf_verify(state, &resolved, NULL);
     if (rc == 0) {
         if (strcmp(class_name, "generic") == 0)
             print_here(state->pmus, &resolved, &listed.about);
         event_print(&resolved, listed.spelling, buf_text(&listed.about), out);
-        print_encoding(resolved.code, out);
+        buf_printf(out, "encoding type=%u", (unsigned)code[CODE_TYPE]);
+        /* The number of a tracepoint may only be read with access to tracefs. */
+        if (code[CODE_TYPE] != PERF_TYPE_TRACEPOINT)
+            buf_printf(out, " config=0x%llx", (unsigned long long)code[CODE_CONFIG]);
+        for (int i = CODE_CONFIG1; i <= CODE_CONFIG3; i++)
+            if (code[i])
+                buf_printf(out, " config%d=0x%llx", i - CODE_CONFIG, (unsigned long long)code[i]);
+        buf_char(out, '\n');
         buf_str(out, buf_text(&listed.attributes));
     }
     if (listed.about.failed || listed.attributes.failed)

@@ -106,7 +106,10 @@ static bool use_raw_code(struct spec *spec)
         return true;
     for (const char *const *name = spec->raw_names; name && *name; name++) {
         const struct pmu_event *event = pmu_event(spec->pmu, word_of(*name));
-        if (event && terms_put_event(spec, event)) {
+        if (!event)
+            continue;
+        memset(&spec->event.code[CODE_CONFIG], 0, CONFIG_WORDS * sizeof(uint64_t));
+        if (terms_put_event(spec, event)) {
             *type = spec->pmu->type;
             return true;
         }

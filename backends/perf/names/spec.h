@@ -91,8 +91,8 @@ int spec_try(struct spec *spec);
 
 /* ---- terms.c ---- */
 
-/* Replaces the code of the event by that of a kernel event file. Returns false if the file leaves a
- * field open ("core=?"). */
+/* Applies the terms of a kernel event file; unknown fields are skipped. Returns false if a field is
+ * left open ("core=?"). */
 bool terms_put_event(struct spec *spec, const struct pmu_event *event);
 
 /* ---- qualifier.c: hwpmc's qualifiers: ,usr ,os ,edge ,inv ,any ,cmask=N ,umask=N ,rsp=N ,precise

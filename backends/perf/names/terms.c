@@ -13,9 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Applies the terms of a kernel event file; unknown fields are skipped. Returns false if a field is
- * left open ("core=?"). */
-static bool put_event(struct spec *spec, const struct pmu_event *event)
+bool terms_put_event(struct spec *spec, const struct pmu_event *event)
 {
     struct word rest, all = word_of(event->terms);
 
@@ -31,18 +29,12 @@ static bool put_event(struct spec *spec, const struct pmu_event *event)
     return true;
 }
 
-bool terms_put_event(struct spec *spec, const struct pmu_event *event)
-{
-    memset(&spec->event.code[CODE_CONFIG], 0, CONFIG_WORDS * sizeof(uint64_t));
-    return put_event(spec, event);
-}
-
 static int take_event(struct spec *spec, const struct pmu_event *event, bool alone, struct err *err)
 {
     const struct generic *generic =
         spec->pmu->kind == PMU_CORE ? generic_by_file(event->name) : NULL;
 
-    if (!put_event(spec, event))
+    if (!terms_put_event(spec, event))
         return err_set(err, CS03, "event \"%s\" of %s needs a value: write %s/%s/", event->name,
                        spec->pmu->name, spec->pmu->name, event->terms);
     memcpy(spec->event.unit, event->unit, sizeof(event->unit));
