@@ -156,27 +156,13 @@ int proc_caller_stat(pid_t pid, struct proc_stat *out)
     return rc;
 }
 
-bool proc_alive(pid_t pid)
-{
-    char path[64];
-    struct proc_stat stat;
-    pid_t *tids;
-    size_t n;
-    bool alive = false;
-    snprintf(path, sizeof path, "/proc/%d/task", pid);
-    if (proc_numbers(AT_FDCWD, path, &tids, &n) < 0)
-        return false;
-    for (size_t i = 0; i < n && !alive; i++)
-        alive = proc_stat(pid, tids[i], &stat) == 0 && !proc_stat_dead(&stat) && !stat.exiting;
-    free(tids);
-    return alive;
-}
-
 int proc_numbers(int dirfd, const char *path, pid_t **out, size_t *n)
 {
     int fd = openat(dirfd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     VEC(pid_t) numbers = {.n = 0};
+    *out = NULL;
+    *n = 0;
     if (!dir) {
         rc = -errno;
         if (fd >= 0)
@@ -190,11 +176,35 @@ int proc_numbers(int dirfd, const char *path, pid_t **out, size_t *n)
             rc = vec_push(&numbers, (pid_t)number);
     }
     closedir(dir);
-    if (rc < 0)
+    if (rc < 0) {
         free(numbers.items);
-    *out = rc < 0 ? NULL : numbers.items;
-    *n = rc < 0 ? 0 : numbers.n;
-    return rc;
+        return rc;
+    }
+    *out = numbers.items;
+    *n = numbers.n;
+    return 0;
+}
+
+int proc_threads(pid_t pid, pid_t **tids, size_t *n)
+{
+    char path[64];
+
+    snprintf(path, sizeof path, "/proc/%d/task", pid);
+    return proc_numbers(AT_FDCWD, path, tids, n);
+}
+
+bool proc_alive(pid_t pid)
+{
+    struct proc_stat stat;
+    pid_t *tids;
+    size_t n;
+    bool alive = false;
+    if (proc_threads(pid, &tids, &n) < 0)
+        return false;
+    for (size_t i = 0; i < n && !alive; i++)
+        alive = proc_stat(pid, tids[i], &stat) == 0 && !proc_stat_dead(&stat) && !stat.exiting;
+    free(tids);
+    return alive;
 }
 
 int ns_identify(pid_t tid, const char *which, struct ns_id *out)

@@ -51,11 +51,11 @@ int proc_stat(pid_t pid, pid_t tid, struct proc_stat *out);
 int proc_caller_stat(pid_t pid, struct proc_stat *out);
 /* Returns true if a thread of the process is neither dead nor exiting. */
 bool proc_alive(pid_t pid);
-/*
- * Lists the numbers in a directory (/proc or /proc/PID/task) as an array (free it). Returns 0 or
- * -errno.
- */
+/* Lists the numbers in a directory (/proc, task) as an array (free it). Returns 0, or -errno with
+ * NULL and 0. */
 int proc_numbers(int dirfd, const char *path, pid_t **out, size_t *n);
+/* Lists the threads of a process like proc_numbers(). */
+int proc_threads(pid_t pid, pid_t **tids, size_t *n);
 
 /* Identifies a namespace ("pid", "user", "cgroup") of a requester. Returns 0 or -errno. */
 int ns_identify(pid_t tid, const char *which, struct ns_id *out);

@@ -73,11 +73,9 @@ static void rights_drop(struct rights *rights)
  */
 static void rights_limit_to_threads(pid_t tgid, struct rights *rights)
 {
-    char path[32];
-    pid_t *tids = NULL;
-    size_t n = 0;
-    snprintf(path, sizeof path, "/proc/%d/task", tgid);
-    if (proc_numbers(AT_FDCWD, path, &tids, &n) < 0 || n > SHARERS_MAX)
+    pid_t *tids;
+    size_t n;
+    if (proc_threads(tgid, &tids, &n) < 0 || n > SHARERS_MAX)
         rights_drop(rights);
     for (size_t i = 0; i < n && (rights->capabilities || rights->n_groups); i++) {
         struct rights other = {.groups = NULL};

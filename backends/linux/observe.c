@@ -273,11 +273,9 @@ static bool ids_are(const char *status, const char *key, unsigned id, bool *mixe
 static bool process_is_opener(struct host_state *state, const struct rights *rights,
                               const struct opener *opener, pid_t pid)
 {
-    char path[32];
     pid_t *tids;
     size_t n;
-    snprintf(path, sizeof path, "/proc/%d/task", pid);
-    if (!caller_is_opener(state, opener, pid) || proc_numbers(AT_FDCWD, path, &tids, &n) < 0)
+    if (!caller_is_opener(state, opener, pid) || proc_threads(pid, &tids, &n) < 0)
         return false;
     bool same = n > 0, mixed;
     for (size_t i = 0; same && i < n; i++) {

@@ -131,20 +131,18 @@ static int number_search(const struct pidns *ns, pid_t number, pid_t *out)
 {
     pid_t columns[DEPTH_MAX], *pids;
     size_t n_pids;
-    char path[64];
     int rc = proc_numbers(AT_FDCWD, "/proc", &pids, &n_pids);
 
     if (rc < 0)
         return rc;
     rc = -ESRCH;
     for (size_t i = 0; rc == -ESRCH && i < n_pids; i++) {
-        pid_t *tids = NULL;
-        size_t n_tids = 0;
+        pid_t *tids;
+        size_t n_tids;
 
         if (columns_of(pids[i], columns) < ns->depth)
             continue; /* threads are in the namespace of their process */
-        snprintf(path, sizeof path, "/proc/%d/task", pids[i]);
-        const int listed = proc_numbers(AT_FDCWD, path, &tids, &n_tids);
+        const int listed = proc_threads(pids[i], &tids, &n_tids);
         if (listed == -ENOMEM)
             rc = listed;
         for (size_t k = 0; rc == -ESRCH && k < n_tids; k++)

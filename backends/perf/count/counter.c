@@ -11,9 +11,7 @@
 #include "core/base/clock.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/perf_event.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -280,7 +278,6 @@ static void add_process(void *arg, pid_t pid)
 void counter_tids(const struct counter *counter, struct tids *tids)
 {
     struct tids pids = {.list = {.n = 0}};
-    char path[40];
 
     tids->list.n = 0;
     if (counter->target.kind == TARGET_THREAD)
@@ -290,12 +287,10 @@ void counter_tids(const struct counter *counter, struct tids *tids)
     if (pids.failed)
         tids->failed = pids.failed;
     for (size_t i = 0; i < pids.list.n; i++) {
-        pid_t *threads = NULL;
-        size_t n = 0;
-        int rc;
+        pid_t *threads;
+        size_t n;
+        int rc = proc_threads(pids.list.items[i], &threads, &n);
 
-        snprintf(path, sizeof path, "/proc/%d/task", pids.list.items[i]);
-        rc = proc_numbers(AT_FDCWD, path, &threads, &n);
         for (size_t k = 0; !rc && k < n; k++)
             rc = vec_push(&tids->list, threads[k]);
         free(threads);
