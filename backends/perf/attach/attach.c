@@ -96,16 +96,16 @@ static int attach_refused(const struct attach *attach, int code,
                       .attr = failed,
                       .event = "the event that checks times",
                       .target = &attach->plan->target,
-                      .member = at > (shape->flags ? shape->extra : 0) && at < shape->members};
+                      .member = at > (shape->flags ? shape->n_extras : 0) && at < shape->members};
 
     if (code == -ETIME)
         return attach_refuse_late(attach);
     if (shape_is_clock(shape, at))
         why.event = "the clock of the cgroup";
-    else if (at < shape->extra)
+    else if (at < shape->n_extras)
         why.event = "the event that reports context switches and exits";
     else if (at < shape->members)
-        why.event = attach->plan->events[shape_place(shape, at - shape->extra)].event->written;
+        why.event = attach->plan->events[shape_place(shape, at - shape->n_extras)].event->written;
     return why_refused(attach->err, &why);
 }
 

@@ -75,7 +75,7 @@ int counter_watch_exit(struct counter *counter, bool late)
  * else only the internal events. */
 static unsigned writing_members(const struct origin *origin, const struct shape *shape)
 {
-    return origin->samples ? shape->members : shape->extra;
+    return origin->samples ? shape->members : shape->n_extras;
 }
 
 int group_output(const struct origin *origin, const struct shape *shape, const int *group,
@@ -97,8 +97,8 @@ int group_output(const struct origin *origin, const struct shape *shape, const i
             .kind = event ? ID_EVENT
                     : end ? ID_END
                           : ID_SWITCH,
-            .place = origin->samples && i >= shape->extra
-                         ? (uint8_t)shape_place(shape, i - shape->extra)
+            .place = origin->samples && i >= shape->n_extras
+                         ? (uint8_t)shape_place(shape, i - shape->n_extras)
                          : 0,
             .has_period = sampling_has_period(&shape->attr[i]),
             .parts = (uint8_t)sampling_parts(&shape->attr[i]),
@@ -131,7 +131,7 @@ static struct origin *origin_make(struct counter *counter, const struct plan *pl
     origin->set = plan->set;
     origin->period = plan->freq ? 0 : plan->period;
     origin->n = counter->shape.n;
-    origin->extra = counter->shape.extra;
+    origin->extra = counter->shape.n_extras;
     for (unsigned i = 0; i < origin->n; i++)
         origin->order[i] = (uint8_t)shape_place(&counter->shape, i);
     origin->descendants = !tasks || counter->descendants;
@@ -140,11 +140,11 @@ static struct origin *origin_make(struct counter *counter, const struct plan *pl
     origin->weighed = plan->off_cpu;
     origin->chains = counter->sampling && (plan->chain_user || plan->chain_kernel);
     for (unsigned i = 0; counter->sampling && i < counter->shape.n; i++) {
-        if (!sampling_shares_id(&counter->shape.attr[counter->shape.extra + i]))
+        if (!sampling_shares_id(&counter->shape.attr[counter->shape.n_extras + i]))
             continue;
         origin->shares_one = ++shares == 1;
         origin->shared_parts =
-            (uint8_t)sampling_parts(&counter->shape.attr[counter->shape.extra + i]);
+            (uint8_t)sampling_parts(&counter->shape.attr[counter->shape.n_extras + i]);
         origin->shared = (uint8_t)shape_place(&counter->shape, i);
     }
     /* A thread's last sample is exact if its events count nothing between its exit in the kernel,

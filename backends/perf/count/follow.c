@@ -127,7 +127,7 @@ static void followed_end(void *arg, struct task *task, uint64_t time)
             continue;
         value[0] = thread->root;
         for (unsigned k = 0; k < shape->n; k++)
-            value[1 + shape_place(shape, k)] = now.value[shape->extra + k];
+            value[1 + shape_place(shape, k)] = now.value[shape->n_extras + k];
         values_put(&(struct note){.misc = RECORD_LAST,
                                   .time = time,
                                   .pid = task->process->pid,

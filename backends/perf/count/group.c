@@ -27,7 +27,7 @@ static bool shape_order(struct shape *shape, const struct plan *plan)
     shape->hardware = n > 0;
     shape->together = shape->members;
     if (plan->recorder && plan->sampling)
-        shape->together = n ? shape->extra + n : 1;
+        shape->together = n ? shape->n_extras + n : 1;
     if (!n || n == plan->n)
         return true;
     shape->order = malloc(plan->n);
@@ -43,14 +43,14 @@ static void shape_attrs(struct shape *shape, struct backend_state *state, const 
     bool task = target_is_task(&plan->target), alone = shape->members == 1 && !plan->recorder;
     uint64_t times = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
 
-    for (unsigned i = 0; i < shape->extra; i++) {
+    for (unsigned i = 0; i < shape->n_extras; i++) {
         sampling_extra_attr(state, shape->extras[i], &shape->attr[i]);
         if (plan->recorder)
             sampling_clock(&shape->attr[i]);
     }
     for (unsigned i = 0; i < shape->n; i++) {
         const struct plan_event *event = &plan->events[shape_place(shape, i)];
-        struct perf_event_attr *attr = &shape->attr[shape->extra + i];
+        struct perf_event_attr *attr = &shape->attr[shape->n_extras + i];
 
         code_to_attr(event->event, event->user, event->kernel, attr);
         if (plan->recorder && plan->sampling)
@@ -69,7 +69,7 @@ static void shape_attrs(struct shape *shape, struct backend_state *state, const 
         attr->inherit_thread = shape->inherit && !plan->descendants;
         /* GROUP makes reads slower; only leaders and samples of steps and exits need it */
         attr->read_format =
-            alone || (i && i >= shape->extra - shape->clock) ? times : times | PERF_FORMAT_GROUP;
+            alone || (i && i >= shape->n_extras - shape->clock) ? times : times | PERF_FORMAT_GROUP;
     }
     shape->attr[0].pinned = shape->hardware && !plan->multiplex;
     for (unsigned i = 0; i < shape->members; i++) {
@@ -149,10 +149,10 @@ int shape_make(struct shape *shape, struct backend_state *state, const struct pl
         .flags = plan->target.kind == TARGET_CGROUP ? PERF_FLAG_PID_CGROUP : 0,
         .clock = plan->target.kind == TARGET_CGROUP,
     };
-    shape->extra = sampling_extras(state, plan, shape->extras);
+    shape->n_extras = sampling_extras(state, plan, shape->extras);
     if (shape->clock)
-        shape->extras[shape->extra++] = EXTRA_CLOCK;
-    shape->members = shape->extra + shape->n;
+        shape->extras[shape->n_extras++] = EXTRA_CLOCK;
+    shape->members = shape->n_extras + shape->n;
     shape->stride = 2 + shape->members + 2;
     shape->attr = calloc(shape->members + 2, sizeof *shape->attr);
     shape->filter = plan->filter ? strdup(plan->filter) : NULL;
@@ -168,12 +168,12 @@ int shape_make(struct shape *shape, struct backend_state *state, const struct pl
 
 void shape_drop_clock(struct shape *shape)
 {
-    const unsigned at = shape->extra - 1;
+    const unsigned at = shape->n_extras - 1;
 
     memmove(&shape->attr[at], &shape->attr[at + 1],
             (shape->members + 2 - at - 1) * sizeof *shape->attr);
     shape->clock = false;
-    shape->extra--;
+    shape->n_extras--;
     shape->members--;
     shape->stride--;
     shape->per_task--;
@@ -233,7 +233,7 @@ static int group_try(const struct shape *shape, pid_t pid, struct place place, b
         fds[i] = event_open(&attr, pid, on, member ? fds[0] : -1, shape->flags);
         if (fds[i] < 0)
             rc = fds[i];
-        else if (shape->filter && i >= shape->extra && i < shape->members &&
+        else if (shape->filter && i >= shape->n_extras && i < shape->members &&
                  attr.type == PERF_TYPE_TRACEPOINT &&
                  ioctl(fds[i], PERF_EVENT_IOC_SET_FILTER, shape->filter)) /* also in children */
             rc = -errno;

@@ -14,9 +14,9 @@
  * the generic events of a hybrid processor, because on a task the kernel counts with one PMU only.
  */
 struct shape {
-    unsigned n;       /* events of the set */
-    unsigned extra;   /* internal events that precede them: enum extra (sampling.h) */
-    unsigned members; /* extra + n */
+    unsigned n;        /* events of the set */
+    unsigned n_extras; /* internal events that precede them, see extras[] */
+    unsigned members;  /* n_extras + n */
     /*
      * The number of members, from the first on, in one perf event group; each further member is a
      * separate event. When a member samples too fast the kernel (6.16 and later) pauses its entire
@@ -33,7 +33,7 @@ struct shape {
     bool hardware;       /* an event of the set needs a hardware counter */
     bool inherit;
     bool exit_watch;
-    uint8_t extras[3]; /* enum extra */
+    uint8_t extras[3]; /* enum extra (sampling.h) */
     struct place {
         int cpu;       /* -1: any CPU */
         uint32_t core; /* type of the PMU that counts generic events; 0: that of the CPU */
@@ -59,7 +59,7 @@ void shape_drop_clock(struct shape *shape);
  * Its value is the time that the group was scheduled. */
 static inline bool shape_is_clock(const struct shape *shape, unsigned at)
 {
-    return shape->clock && at == shape->extra - 1;
+    return shape->clock && at == shape->n_extras - 1;
 }
 #define SHAPE_TIME_CHECK(shape) (&(shape)->attr[(shape)->members])
 #define SHAPE_EXIT_WATCH(shape) (&(shape)->attr[(shape)->members + 1])

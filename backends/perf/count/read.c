@@ -151,8 +151,8 @@ static void part_add(const struct counter *counter, unsigned group,
         return;
     value = &out->value[part_values(shape->n, part)];
     for (unsigned i = 0; i < shape->n; i++)
-        value[shape_place(shape, i)] += counts->value[shape->extra + i];
-    value[shape->n] += shape->clock ? counts->value[shape->extra - 1] : counts->running_ns;
+        value[shape_place(shape, i)] += counts->value[shape->n_extras + i];
+    value[shape->n] += shape->clock ? counts->value[shape->n_extras - 1] : counts->running_ns;
 }
 
 /*
@@ -226,7 +226,7 @@ static int task_add(struct counter *counter, unsigned first, struct reading *out
 
     if (rc < 0)
         return rc;
-    running = shape->clock ? counts.value[shape->extra - 1] : counts.running_ns;
+    running = shape->clock ? counts.value[shape->n_extras - 1] : counts.running_ns;
     enabled = shape->clock || shape->hardware ? time_check : counts.enabled_ns;
     if (enabled < running)
         enabled = running;
@@ -238,7 +238,7 @@ static int task_add(struct counter *counter, unsigned first, struct reading *out
     out->running_ns += running;
     for (unsigned i = 0; i < shape->n; i++) {
         const unsigned at = shape_place(shape, i);
-        uint64_t value = counts.value[shape->extra + i];
+        uint64_t value = counts.value[shape->n_extras + i];
 
         out->value[at] += value;
         if (running && running != enabled)
