@@ -7,7 +7,6 @@
 #include "tests/perf_test.h"
 
 #include "backends/perf/count/counter.h"
-#include "backends/perf/count/end_events.h"
 #include "backends/perf/record/recorder.h"
 
 enum {

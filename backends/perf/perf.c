@@ -2,7 +2,6 @@
  * The perf backend: opening, closing, and its table of functions.
  */
 #include "backends/perf/count/counter.h"
-#include "backends/perf/count/end_events.h"
 #include "backends/perf/names/names.h"
 #include "backends/perf/probe/probe.h"
 #include "backends/perf/record/recorder.h"

@@ -9,7 +9,7 @@
 #include <sys/queue.h>
 
 struct sideband; /* sideband.h: fork, exec and exit records of all CPUs, while needed */
-struct guard;    /* end_events.h: an exec guard or exit watch */
+struct guard;    /* end_events.c: an exec guard or exit watch */
 struct recorder; /* recorder.h: the rings of a PMC, or of the sideband */
 struct pmus;     /* pmu.h: the PMUs, their formats, events and CPU masks */
 

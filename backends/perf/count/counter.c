@@ -4,7 +4,6 @@
  */
 #include "backends/perf/count/counter.h"
 
-#include "backends/perf/count/end_events.h"
 #include "backends/perf/probe/open.h"
 #include "backends/perf/record/sampling.h"
 #include "backends/proc.h"

@@ -21,7 +21,7 @@ struct covered {
     struct sideband *sideband; /* or NULL: no records. Its lock protects the other fields */
     struct side_listener listener;
     struct tasks tasks; /* the one value of a process: time of its last exec */
-    uint32_t target;    /* the exec guard reports its exec (end_events.h) */
+    uint32_t target;    /* the exec guard reports its exec (end_events.c) */
     bool filling;       /* fill() runs: sideband_choose() is called after it */
     bool incomplete;    /* processes may be missing */
     bool dropped;

@@ -7,7 +7,7 @@
  * The ring is written backward, so it has the newest records. The kernel detaches the events right
  * after the COMM record of the exec, before the new program maps anything, so that record is last.
  */
-#include "backends/perf/count/end_events.h"
+#include "backends/perf/count/counter.h"
 
 #include "backends/perf/probe/open.h"
 #include "backends/perf/record/sampling.h"

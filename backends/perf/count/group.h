@@ -1,7 +1,7 @@
 /*
  * The group of one set of events on one task or CPU, and up to two more events next to it: a
  * time_check event, whose times show if the group lost its hardware counters, and the dummy event
- * of an exit watch (end_events.h).
+ * of an exit watch (end_events.c).
  */
 #pragma once
 
