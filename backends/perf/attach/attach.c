@@ -321,22 +321,6 @@ static int attach_try(struct attach *attach)
     return rc ? rc : attach_check_limits(attach);
 }
 
-/* Opens all tasks of the target's process and of its descendants. Returns 0 or an error. */
-static int attach_tries(struct attach *attach)
-{
-    int rc = attach_try(attach);
-
-    for (int i = 1; i < TRIES_MAX && !rc && attach->census.undecided; i++) {
-        attach_close_all(attach);
-        census_listen(&attach->census);
-        census_clear(&attach->census);
-        rc = attach_try(attach);
-    }
-    if (rc)
-        attach_close_all(attach);
-    return rc;
-}
-
 /* ---- targets ---- */
 
 static int attach_cover(struct attach *attach, struct counter *counter)
@@ -389,19 +373,22 @@ static int attach_tasks(struct attach *attach, struct counter *counter)
     if (!rc && (census->task_dir < 0 || (target->alive && !target->alive(target->alive_arg))))
         rc = err_set(attach->err, X09, "process %d has just exited", target_number(target));
     if (!rc)
-        rc = attach_tries(attach);
-    if (!rc && (!attach->fds_used || (target->alive && !target->alive(target->alive_arg)))) {
+        rc = attach_try(attach);
+    for (int i = 1; i < TRIES_MAX && !rc && census->undecided; i++) {
+        attach_close_all(attach);
+        census_listen(census);
+        census_clear(census);
+        rc = attach_try(attach);
+    }
+    if (!rc && (!attach->fds_used || (target->alive && !target->alive(target->alive_arg))))
         rc = err_set(attach->err, X09, "%s %d exited while it was being attached",
                      target->kind == TARGET_THREAD ? "thread" : "process", target_number(target));
-        attach_close_all(attach);
-    }
-    if (!rc) {
+    if (!rc)
         rc = attach_groups(attach, counter);
-        if (rc)
-            attach_close_all(attach);
-        else if (counter->descendants)
-            rc = attach_cover(attach, counter);
-    }
+    if (rc)
+        attach_close_all(attach);
+    else if (counter->descendants)
+        rc = attach_cover(attach, counter);
     if (!rc) {
         rc = counter_watch_exit(counter, false);
         if (rc)
