@@ -59,8 +59,16 @@ parts() {
                 }
             }
             function quoted(t) { gsub(/"/, "\\(dq", t); return "\"" t "\"" }
-            function list() { put(".Bl -tag -width Ds" (table == "tunables" ? "" : " -compact")) }
+            function list() {
+                put(".Bl -tag -width " (table in width ? quoted(width[table]) : "Ds") \
+                    (table == "tunables" ? "" : " -compact"))
+            }
             BEGIN {
+                # Most rows of these tables are one line then.
+                width["errors"] = "P09 EOPNOTSUPP (event)"
+                width["modes"] = "process-counting, TC"
+                width["states"] = "allocated"
+                width["verbs"] = "restart"
                 part = "table " table
                 in_entries = table ~ /settings|files|records/
                 if (!in_entries) list()

@@ -424,7 +424,7 @@ int events_check_set(struct backend_state *state, const struct plan_event *event
         return 0;
     return err_set(err, E19,
                    "no row left for all %u events together: they need %u rows of class \"%s\", and "
-                   "%u can count them",
+                   "only %u rows can count them",
                    n, needed, state->shape.names[class_index], filled);
 }
 

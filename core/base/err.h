@@ -13,8 +13,8 @@
  * X: hwpmc's code, CS: cpc subcodes, PM: perfmon); P ids are pmcfs's. EDOOFUS is EDESTADDRREQ.
  */
 #define ERR_LIST(X)                                                                                \
-    X(E03, EBUSY, "admin", "the row is in use by process PMCs")                                    \
-    X(E04, EBUSY, "admin", "the slot holds a system PMC")                                          \
+    X(E03, EBUSY, "admin", "PMCs in process scope use the row")                                    \
+    X(E04, EBUSY, "admin", "a PMC in system scope uses the counter")                               \
     X(E05, EBUSY, "target", "another PMC on the same row already covers the process")              \
     X(E06, EBUSY, "count", "count written while the PMC runs")                                     \
     X(E07, EBUSY, "config", "initial count set while the PMC runs")                                \

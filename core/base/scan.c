@@ -13,7 +13,8 @@
 
 enum {
     SHOWN_AT_ONCE = 4,
-    SHOWN_MAX = 200
+    SHOWN_MAX = 200,
+    NEAR_LEAST = 2 /* one letter is part of too many names */
 };
 
 static bool is_blank(char c)
@@ -290,7 +291,7 @@ void near_offer(struct near *near, const char *candidate)
     size_t a_len = near->word.len, b_len = strnlen(candidate, NEAR_BYTES);
     size_t limit = a_len / 3;
 
-    if (!a_len || a_len >= NEAR_BYTES || b_len >= NEAR_BYTES)
+    if (a_len < NEAR_LEAST || a_len >= NEAR_BYTES || b_len >= NEAR_BYTES)
         return;
     fold_text(a, near->word.p, a_len);
     fold_text(b, candidate, b_len);

@@ -75,7 +75,7 @@ bool word_bool(struct word word, bool *value);
 /*
  * Near misses: near_offer() each candidate; near_text() returns " (did you mean a, b?)" or "". The
  * distance is Damerau-Levenshtein on the folded text, at most a third of the word's length; a
- * candidate that contains the word also counts.
+ * candidate that contains the word also counts. A single letter has no near misses.
  */
 struct near {
     struct word word;

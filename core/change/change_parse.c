@@ -11,13 +11,26 @@
 
 #define BYTE_ORDER_MARK "\xef\xbb\xbf" /* some editors write it at the start of UTF-8 text */
 
-/* Refuses bytes that no event name contains, before backends pass names to parsers and files. */
+/*
+ * Refuses words that are no event anywhere, with the word to write instead, and bytes that no event
+ * name contains, before backends pass names to parsers and files.
+ */
 static int check_name(struct word word, struct err *err)
 {
     const char *instead = foreign_find(word, FOREIGN_EVENT);
+    uint64_t number;
 
     if (instead)
         return err_set(err, CS01, "\"" WORD_FMT "\": %s", WORD_ARG(word), instead);
+    if (word_u64(word, false, 0, UINT64_MAX, &number))
+        return err_set(err, CS01,
+                       "\"" WORD_FMT "\" is a number: write a PID to target, or the code of a raw "
+                       "event as rN with hexadecimal N",
+                       WORD_ARG(word));
+    for (unsigned i = 0; metric_at(i); i++)
+        if (word_alike(word, metric_at(i)->name, true))
+            return err_set(err, CS01, "\"" WORD_FMT "\" is a metric: write metric/%s",
+                           WORD_ARG(word), metric_at(i)->name);
     for (size_t i = 0; i < word.len; i++) {
         unsigned char c = (unsigned char)word.p[i];
 
@@ -291,7 +304,8 @@ static int parse_config(struct change *change, struct scan *scan)
         if (!word_split(word, &name, &value))
             return err_set(
                 &change->err, P01,
-                "\"" WORD_FMT "\": settings are written key=value, for example event=page-faults%s",
+                "\"" WORD_FMT "\": settings are written key=value without blanks, for example "
+                "event=page-faults%s",
                 WORD_ARG(word),
                 change->desired.given & KEY_BIT(KEY_FILTER)
                     ? "; filter= must not contain blanks, write \\040 for a blank in a text"

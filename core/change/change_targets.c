@@ -234,7 +234,8 @@ static int refuse_unattached(struct change *change, const struct wanted *wanted)
     if (!wanted->process && !wanted_is_system(wanted))
         return err_set(&change->err, E44, "\"" WORD_FMT "\": the process does not exist",
                        WORD_ARG(wanted->word.word));
-    return err_set(&change->err, E28, "\"" WORD_FMT "\" is not attached (see target)",
+    return err_set(&change->err, E28,
+                   "\"" WORD_FMT "\" is not attached: cat target lists the targets",
                    WORD_ARG(wanted->word.word));
 }
 

@@ -33,9 +33,10 @@ int limit_read(enum limit limit, struct word word, uint64_t *value, struct err *
     if (row->words[0])
         return err_set(err, P27, "%s cannot be \"" WORD_FMT "\": write %s or %s", row->name,
                        WORD_ARG(word), row->words[0], row->words[1]);
-    return err_set(err, P27,
-                   "%s cannot be \"" WORD_FMT "\": write a number from 0 (no extra limit) to %llu",
-                   row->name, WORD_ARG(word), (unsigned long long)row->max);
+    return err_set(
+        err, P27, "%s cannot be \"" WORD_FMT "\": write a number%s from 0 (no extra limit) to %llu",
+        row->name, WORD_ARG(word), limit == LIMIT_LOG ? " of bytes" : "",
+        (unsigned long long)row->max);
 }
 
 struct instance *instance_new(struct engine *engine, uint64_t id)

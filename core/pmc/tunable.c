@@ -25,11 +25,12 @@ static const struct tunable_row rows[TUNABLE_COUNT] = {
         {"logbuffersize", TUNABLE_NUMBER, true, false, 256, 1, 16384,
          "size of one log buffer in KiB",
          "the default of logsize=, and its maximum for ordinary users, are nbuffers x "
-         "logbuffersize, at most 32 MiB"},
+         "logbuffersize, at most 32 MiB",
+         "KiB"},
     [TUNABLE_MINCOUNT] =
         {"mincount", TUNABLE_NUMBER, false, false, 1000, 1, INT64_MAX,
          "minimum of period= for hardware and clock events; a smaller period is raised to it",
-         "periods set later"},
+         "periods set later", "events"},
     [TUNABLE_NBUFFERS] =
         {"nbuffers", TUNABLE_NUMBER, true, false, 32, 1, MANY, "number of log buffers of a PMC",
          "the default of logsize=, and its maximum for ordinary users, are nbuffers x "
@@ -76,7 +77,7 @@ static const struct tunable_row rows[TUNABLE_COUNT] = {
         {"max_log_per_user", TUNABLE_NUMBER, false, false, 256 << 20, 0, INT64_MAX,
          "maximum bytes of the logs of all PMCs of one user. Open files may use 16 MiB more. At "
          "most a quarter of the memory that the cgroups of pmcfs allow at start",
-         AT_ONCE},
+         AT_ONCE, "bytes"},
     [TUNABLE_MAX_WAITING_PER_USER] = {"max_waiting_per_user", TUNABLE_NUMBER, false, false, 1000, 1,
                                       MANY, "maximum number of waiting reads and polls of one user",
                                       "reads and polls that wait later"},
@@ -85,9 +86,10 @@ static const struct tunable_row rows[TUNABLE_COUNT] = {
          "maximum number of processes at and below one target, including processes left out",
          NEW_TARGETS},
     [TUNABLE_ATTACH_MS] = {"attach_ms", TUNABLE_NUMBER, false, false, 5000, 10, 60000,
-                           "milliseconds after which attaching fails", NEW_TARGETS},
+                           "milliseconds after which attaching fails", NEW_TARGETS, "milliseconds"},
     [TUNABLE_NOTIFY_MS] = {"notify_ms", TUNABLE_NUMBER, false, false, 20, 1, 60000,
-                           "milliseconds between two checks of a count that is polled", AT_ONCE},
+                           "milliseconds between two checks of a count that is polled", AT_ONCE,
+                           "milliseconds"},
     [TUNABLE_THREADS] = {"threads", TUNABLE_NUMBER, true, false, 4, 1, 64,
                          "number of threads that serve requests", "the next mount"},
 };
@@ -209,6 +211,8 @@ int tunable_set(struct tunables *tunables, enum tunable which, struct word word,
     }
     buf_init(&note, storage, sizeof(storage));
     tunable_range_print(tunables, which, &note);
+    if (row->unit)
+        buf_printf(&note, " (%s)", row->unit);
     if (at_start) {
         value_reset(tunables, which);
         if (row->bad_is_max)
@@ -273,7 +277,7 @@ void tunable_range_print(const struct tunables *tunables, enum tunable which, st
         buf_str(out, "0 or 1");
         break;
     case TUNABLE_MODE:
-        buf_printf(out, "octal, within %04o", (unsigned)value->max);
+        buf_printf(out, "an octal mode within %04o", (unsigned)value->max);
         break;
     case TUNABLE_GROUP:
         buf_str(out, "a group's name or number, or -");

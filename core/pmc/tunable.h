@@ -54,6 +54,7 @@ struct tunable_row {
     uint64_t min, max; /* numbers; for modes max is the mask of allowed bits */
     const char *help;
     const char *effect; /* objects that a new value applies to */
+    const char *unit;   /* unit of measure of a number, or NULL */
 };
 
 struct tunables {
@@ -92,7 +93,7 @@ int tunables_settle(struct tunables *tunables, struct err *err);
 
 /* Prints the value in the form that tunable_set() reads: "127", "1", "0700", "wheel", "-". */
 void tunable_print(const struct tunables *tunables, enum tunable which, struct buf *out);
-/* Prints the valid values: "1 to 512", "0 or 1", "octal, within 1777". */
+/* Prints the valid values: "1 to 512", "0 or 1", "an octal mode within 1777". */
 void tunable_range_print(const struct tunables *tunables, enum tunable which, struct buf *out);
 
 /* Returns a number. May be called without the engine's lock; values are set with it. */

@@ -22,7 +22,7 @@ static const char usage[] =
     "Replaces the addresses of samples.folded by function names. Reads standard input, or the\n"
     "PMC with this directory, which also finds the files of programs in containers. Also reads\n"
     "samples.perf: if samples have a copy of the stack (callchain=dwarf), callers are found\n"
-    "without frame pointers. Prints the numbers of shown, lost and hidden samples on standard error.\n"
+    "without frame pointers. The numbers of shown, lost and hidden samples go to standard error.\n"
     "  STREAM      a copy of samples.perf of this PMC, instead of the samples that are in its log\n"
     "  -o folded   print lines \"comm;function;function N\" (the default)\n"
     "  -o pprof    print a profile for pprof, compressed by gzip\n"
@@ -235,6 +235,7 @@ static bool convert(FILE *in, uint64_t until_ns, const char *directory)
 int main(int argc, char **argv)
 {
     uint64_t until_ns = UINT64_MAX;
+    const char *wrong = NULL;
     FILE *in = stdin;
     int option;
 
@@ -245,13 +246,17 @@ int main(int argc, char **argv)
     opterr = 0;
     while ((option = getopt(argc, argv, "+o:")) != -1) {
         as_profile = option == 'o' && strcmp(optarg, "pprof") == 0;
-        if (option != 'o' || (!as_profile && strcmp(optarg, "folded") != 0))
-            optind = argc + 1;
+        if (option != 'o')
+            wrong = "the only option is -o, with folded or pprof";
+        else if (!as_profile && strcmp(optarg, "folded") != 0)
+            wrong = "-o: give folded or pprof";
     }
     argc -= optind;
     argv += optind;
-    if (argc < 0 || argc > 2) {
-        fputs(usage, stderr);
+    if (!wrong && argc > 2)
+        wrong = "give only one PMC, and one copy of its samples.perf";
+    if (wrong) {
+        fprintf(stderr, "pmc-names: %s\n%s", wrong, usage);
         return 2;
     }
     buf_init(&events, NULL, 0);

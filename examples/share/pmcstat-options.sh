@@ -13,7 +13,7 @@ usage: $usage
 Events and targets:
   -p event   count an event, or a set a,b, of the command and of the processes of -t (default without
              -p -s -P -S: task-clock, context-switches, cpu-migrations, page-faults, and where the
-             machine has them cycles, instructions, branches, branch-misses)
+             host has them cycles, instructions, branches, branch-misses)
   -s event   count on CPUs, with a column for each
   -P event   sample an event of the command and of the processes of -t
   -S event   sample on CPUs
@@ -279,6 +279,7 @@ check_usage() {
     [ "$counted" ] || ! was_given C || misuse '-C needs counts: give -p or -s'
     [ "$kinds" ] || ! was_given o || misuse '-o needs events (-p, -s, -P or -S), or -R LOG'
     [ "$sampling" ] || ! was_given nNUGFmT- || misuse "-$letter needs samples: give -P or -S, or -R LOG"
+    [ "$kinds" ] || [ "$#$pids$patterns" = 0 ] || misuse 'no event: give -p EVENT, or -P EVENT for samples'
     [ "$kinds" ] || misuse 'nothing to observe: give a command, -t PID, -s EVENT or -S EVENT'
     case $kinds in *[sS]*) ;; *) ! was_given c || misuse '-c needs events of CPUs: give -s or -S' ;; esac
     [ "$process" ] || ! was_given dEt || misuse "-$letter needs events of processes: give -p or -P"

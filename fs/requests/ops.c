@@ -7,6 +7,8 @@
 #include "fs/requests/caller.h"
 #include "fs/requests/request.h"
 
+#include "core/pmc/settings.h"
+
 #include <errno.h>
 #include <linux/fuse.h>
 #include <stdlib.h>
@@ -267,8 +269,9 @@ static int rename_run(struct request *rq)
 
     if (rq->node.row->is == DIR_INSTANCES)
         return err_set(&rq->call.err, P25, "an instance cannot be renamed: create another one");
-    if (rq->node.row->is == DIR_ROOT && rq->found.row->is == DIR_ROOT &&
-        rq->found.object != rq->node.object)
+    if (rq->node.row->is == DIR_ROOT &&
+        (rq->found.row->is == DIR_INSTANCES ||
+         (rq->found.row->is == DIR_ROOT && rq->found.object != rq->node.object)))
         return err_set(&rq->call.err, P25,
                        "a PMC cannot be moved between instances: create it there");
     if (rq->node.row->is != DIR_ROOT || rq->found.row->is != DIR_ROOT ||
@@ -382,6 +385,21 @@ static void op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 
 /* ---- all others ---- */
 
+/* Refuses a new file. A setting or a tunable was probably meant. */
+static int create_run(struct request *rq)
+{
+    const struct word name = word_of(rq->text);
+
+    if (rq->node.row->is == DIR_PMC && key_find(name) != KEYS)
+        return err_set(&rq->call.err, P25,
+                       "a PMC has no file \"" WORD_FMT "\": write " WORD_FMT "=VALUE to config",
+                       WORD_ARG(name), WORD_ARG(name));
+    if (rq->node.row->is == DIR_TUNABLES)
+        return err_set(&rq->call.err, P25,
+                       "no tunable \"" WORD_FMT "\": ls admin/tunables lists them", WORD_ARG(name));
+    return refuse(rq);
+}
+
 static void op_refuse(fuse_req_t req, fuse_ino_t parent, const char *name, const char *verb)
 {
     static const struct op op = {.counted = true, .locks_directory = true, .run = refuse};
@@ -391,8 +409,10 @@ static void op_refuse(fuse_req_t req, fuse_ino_t parent, const char *name, const
 
 static void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev)
 {
+    static const struct op op = {.counted = true, .locks_directory = true, .run = create_run};
+
     (void)mode, (void)rdev;
-    op_refuse(req, parent, name, "create");
+    op_named(&op, req, parent, "create", name, 0);
 }
 
 static void op_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)

@@ -110,6 +110,8 @@ t_an_instance_cannot_be_renamed_and_its_pmcs_cannot_be_moved_out() {
     like "$(cat "$M/instances/one/info/last_error")" "${FAILED}EPERM P25 a: mv: a PMC cannot be moved between instances"
     is "$(result rename "$M/instances/one/a" "$M/instances/two/a")" EPERM
     is "$(result rename "$M/b" "$M/instances/two/b")" EPERM
+    is "$(result rename "$M/b" "$M/instances/b")" EPERM
+    like "$(cat "$M/info/last_error")" "${FAILED}EPERM P25 b: mv: a PMC cannot be moved between instances: create it there"
     is "$(result rename "$M/instances/one/a" "$M/instances/one/c")" ok
     fails_with EPERM "mkdir $M/instances/one/info/x"
     fails_with EPERM "touch $M/admin/instances/one/x"
@@ -189,6 +191,8 @@ t_limits_are_read_by_all_and_written_by_the_superuser() {
         is "$(result write "$M/admin/instances/one/${pair%=*}" "${pair#*=}")" EINVAL "$pair"
         like "$(cat "$M/info/last_error")" "${FAILED}EINVAL P27 admin/instances/one/${pair%=*}: ${pair%=*} cannot be \"${pair#*=}\": write "
     done
+    is "$(result write "$M/admin/instances/one/max_log" 1G)" EINVAL
+    like "$(cat "$M/info/last_error")" 'write a number of bytes from 0'
     is "$(result write "$M/admin/instances/one/max_fds" '1 2')" EINVAL
     is "$(result write "$M/admin/instances/one/max_fds" ' ')" EINVAL
     is "$(cat "$M"/admin/instances/one/{kernel_mode,lifetime,max_fds,max_log,max_pmcs,system_scope} | xargs)" '0 mount 0 0 5 0'

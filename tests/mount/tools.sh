@@ -189,6 +189,8 @@ t_pmcstat_usage_rules_of_counting() {
     refuses 64 '-C needs counts: give -p or -s' pmcstat -C -P page-faults true
     refuses 64 '-o needs events' pmcstat -o f
     refuses 64 'nothing to observe: give a command, -t PID' pmcstat
+    refuses 64 'no event: give -p EVENT' pmcstat -O f true
+    refuses 71 '-t 99999999: no process 99999999' pmcstat -t 99999999
     refuses 64 'give a number of seconds above 0' pmcstat -w 0 -s page-faults
     refuses 64 'give a number of seconds above 0' pmcstat -l 1x -s page-faults
     refuses 64 'give a list of CPUs' pmcstat -c x -s page-faults

@@ -88,6 +88,15 @@ t_files_are_not_made_or_removed_by_hand() {
     is "$(cat "$M/a/event")" page-faults
 }
 
+t_a_file_for_a_setting_or_an_unknown_tunable_is_refused_with_the_right_place() {
+    mount_pmcfs
+    pmc a event=cpu-clock
+    fails_with EPERM "touch $M/a/freq"
+    like "$(cat "$M/info/last_error")" "${FAILED}EPERM P25 a/freq: create: a PMC has no file \"freq\": write freq=VALUE to config$"
+    fails_with EPERM "touch $M/admin/tunables/max_pmc"
+    like "$(cat "$M/info/last_error")" "${FAILED}EPERM P25 admin/tunables/max_pmc: create: no tunable \"max_pmc\": ls admin"
+}
+
 t_rmdir_succeeds_in_every_state() {
     mount_pmcfs
     target_start p

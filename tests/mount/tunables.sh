@@ -22,6 +22,7 @@ t_a_write_out_of_range_names_the_range() {
         refused EINVAL '' "$M/admin/tunables/${pair%=*}" "${pair#*=}"
         like "$(cat "$M/info/last_error")" "${FAILED}EINVAL P27 admin/tunables/${pair%=*}: "
     done
+    like "$(cat "$M/info/last_error")" 'attach_ms cannot be "x": write 10 to 60000 \(milliseconds\)$'
     accepted "$M/admin/tunables/notify_ms" 50
     is "$(cat "$M/admin/tunables/notify_ms")" 50
 }

@@ -173,6 +173,16 @@ t_words_of_other_tools_are_answered_with_those_of_pmcfs() {
     like "$(cat "$M/a/error")" 'no command "enable": write start to ctl$'
     refused EINVAL E24 "$M/a/config" pid=1
     like "$(cat "$M/a/error")" 'no setting "pid": write target=PID$'
+    refused EINVAL E24 "$M/a/config" call-graph=dwarf
+    like "$(cat "$M/a/error")" 'no setting "call-graph": write callchain=on, user, kernel or dwarf$'
+    refused EINVAL P01 "$M/a/config" 'freq = 99'
+    like "$(cat "$M/a/error")" '"freq": settings are written key=value without blanks'
+    refused EINVAL CS01 "$M/a/event" 12
+    like "$(cat "$M/a/error")" '"12" is a number: write a PID to target'
+    refused EINVAL CS01 "$M/a/event" ipc
+    like "$(cat "$M/a/error")" '"ipc" is a metric: write metric/ipc$'
+    refused EINVAL CS01 "$M/a/event" '}'
+    like "$(cat "$M/a/error")" '"}": there is no opening brace'
     refused EINVAL CS01 "$M/a/event" '-e cycles'
     like "$(cat "$M/a/error")" '"-e": perf.s options are not used here: write event names only$'
     refused EINVAL P02 "$M/a/config" interval=1s

@@ -151,6 +151,7 @@ TEST(guesses_nothing_from_far_away)
     check_near("tlb-flushes", "");
     check_near("", "");
     check_near("xy", "");
+    check_near("c", "");
 }
 
 TEST(guesses_survive_endless_words)

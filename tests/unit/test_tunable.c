@@ -56,7 +56,7 @@ TEST(a_number_out_of_range_is_refused_and_the_range_named)
 {
     ck_assert_int_eq(set("attach_ms", "9", false), -EINVAL);
     ck_assert_int_eq(err.id, P27);
-    ck_assert_str_eq(err.text, "attach_ms cannot be \"9\": write 10 to 60000");
+    ck_assert_str_eq(err.text, "attach_ms cannot be \"9\": write 10 to 60000 (milliseconds)");
     ck_assert_int_eq(set("attach_ms", "60001", false), -EINVAL);
     ck_assert_int_eq(set("attach_ms", "many", false), -EINVAL);
     check_value("attach_ms", "5000");
@@ -89,7 +89,7 @@ TEST(modes_are_octal_and_bounded)
     ck_assert_int_eq(set("rootmode", "0x1", false), -EINVAL);
     ck_assert_int_eq(set("rootmode", "778", false), -EINVAL);
     ck_assert_int_eq(set("dirmode", "1700", false), -EINVAL);
-    ck_err_has(err, "octal, within 0777");
+    ck_err_has(err, "an octal mode within 0777");
     ck_assert_uint_eq(tunable_u64(&tunables, TUNABLE_ROOTMODE), 0755);
 }
 

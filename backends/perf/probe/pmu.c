@@ -438,13 +438,13 @@ bool tracefs_print(const struct backend_state *state, struct buf *out)
     if (events >= 0)
         close(events);
     if (events >= 0)
-        buf_str(out, mount >= 0 ? "yes, by a mount of pmcfs's own" : TRACING);
+        buf_str(out, mount >= 0 ? "yes, mounted by pmcfs itself" : TRACING);
     else if (mount >= 0)
         buf_str(out, "tracefs has no events: this kernel was built without tracepoints, or it is "
                      "locked down (confidentiality)");
     else
         buf_printf(out,
-                   "tracefs is not mounted, and a mount of pmcfs's own failed with %s: "
+                   "tracefs is not mounted, and pmcfs cannot mount it (%s): "
                    "mount -t tracefs tracefs " TRACING,
                    err_errno_name(-mount));
     return events >= 0;
