@@ -447,9 +447,9 @@ never_started() {
     esac
 }
 
-# stand_by NAME: starts a child that exits when all targets of this PMC have exited, because its `series` ends. The PMC
-# has an interval. watcher is the PID of the child.
-stand_by() {
+# start_watcher NAME: starts a child that exits when all targets of this PMC have exited, because its `series` ends.
+# The PMC has an interval. watcher is the PID of the child.
+start_watcher() {
     cat "$PMC/$1/series" >/dev/null 2>&1 3>&- &
     watcher=$!
     helpers="$helpers $watcher"

@@ -54,8 +54,8 @@ check_lwps() {
     done
 }
 
-# is_new PID TID: adds a thread; the status is 1 if it was seen before.
-is_new() {
+# add_new_thread PID TID: adds a thread; the status is 1 if it was seen before.
+add_new_thread() {
     ! is_member "$2" "$alive" || return 1
     alive="$alive $2"
     is_member "$1" "$processes" || processes="$processes $1"
@@ -296,7 +296,7 @@ field() {
 
 # thread_started NS PID TID: adds a thread; threads older than the log were added before.
 thread_started() {
-    is_new "$2" "$3" || return 0
+    add_new_thread "$2" "$3" || return 0
     count_thread "$3"
     [ "$stamp" = "$started" ] || [ "$3" = "$2" ] || print_begin "$1" "$2" "$3" lwp_create
     [ -z "$verbose" ] || print_begin "$1" "$2" "$3" init_lwp

@@ -125,8 +125,8 @@ flip() {
     if [ "$1" = "$2" ]; then echo "$3"; else echo "$2"; fi
 }
 
-# once OPTION VALUE-SO-FAR VALUE
-once() {
+# check_given_once OPTION VALUE-SO-FAR VALUE
+check_given_once() {
     [ -z "$2" ] || misuse "-$1 is given twice"
     [ "$3" ] || misuse "-$1 needs the name of a file, or - for standard output"
 }
@@ -148,12 +148,12 @@ read_options() {
         w) need_seconds -w "$OPTARG" && interval=$OPTARG ;;
         l) need_seconds -l "$OPTARG" && limit=$OPTARG ;;
         o) output=$OPTARG ;;
-        O) once O "$log" "$OPTARG" && log=$OPTARG ;;
-        R) once R "$stored" "$OPTARG" && stored=$OPTARG ;;
-        G) once G "$graph" "$OPTARG" && graph=$OPTARG ;;
-        F) once F "$tree" "$OPTARG" && tree=$OPTARG ;;
-        m) once m "$addresses" "$OPTARG" && addresses=$OPTARG ;;
-        a) once a "$sources" "$OPTARG" && sources=$OPTARG ;;
+        O) check_given_once O "$log" "$OPTARG" && log=$OPTARG ;;
+        R) check_given_once R "$stored" "$OPTARG" && stored=$OPTARG ;;
+        G) check_given_once G "$graph" "$OPTARG" && graph=$OPTARG ;;
+        F) check_given_once F "$tree" "$OPTARG" && tree=$OPTARG ;;
+        m) check_given_once m "$addresses" "$OPTARG" && addresses=$OPTARG ;;
+        a) check_given_once a "$sources" "$OPTARG" && sources=$OPTARG ;;
         z) need_count -z "$OPTARG" 'a depth' && log_depth=$OPTARG ;;
         i) argument_i=$OPTARG ;;
         I) log_raw=1 ;;

@@ -35,7 +35,7 @@ run_once() {
         launch "$members" "$@"
         waiting=$child
     else
-        stand_by "${members%% *}"
+        start_watcher "${members%% *}"
         waiting=$watcher
     fi
     [ -z "$limit" ] || [ "$run" -gt 1 ] || timer "$limit" USR2
