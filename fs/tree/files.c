@@ -283,7 +283,7 @@ static const char page[] =
     "  sh -c 'echo self > @/c/target && exec ls -R /usr/share/doc > /dev/null'\n"
     "  cat @/c/count; rmdir @/c\n"
     "\n"
-    "Count several events together on one CPU (>> adds an event; needs system scope):\n"
+    "Count several events together on one CPU, as root (>> adds an event):\n"
     "\n"
     "  mkdir @/s && echo context-switches,page-faults > @/s/event\n"
     "  echo task-clock >> @/s/event && echo cpu0 > @/s/target\n"
