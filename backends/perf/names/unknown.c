@@ -146,6 +146,6 @@ int unknown_event(struct spec *spec, struct word *whole, struct err *err)
     return err_set(
         err, CS01, "no event \"" WORD_FMT "\" on this host%s%s", WORD_ARG(name), near_text(&near),
         near.n == 0 && pmus->no_core[0]
-            ? " (it has no hardware counters, so only software events work: ls events/software)"
+            ? ", which has no hardware counters: ls events/software lists its software events"
             : "");
 }
