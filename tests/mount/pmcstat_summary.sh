@@ -133,7 +133,7 @@ t_the_status_is_126_or_127_for_a_command_that_cannot_be_executed() {
     chmod +x "$T/script"
     local how rc
     for how in '126 ./file' '126 /tmp' '127 ./script' '127 ./none' '127 no-such-program'; do
-        for event in '-p page-faults' '-i 100 -p page-faults' '-r 2 -s page-faults' '-P page-faults -o /dev/null'; do
+        for event in '-p page-faults' '-i 60000 -p page-faults' '-r 2 -s page-faults' '-P page-faults -o /dev/null'; do
             rc=0
             # shellcheck disable=SC2086 # word splitting is intended
             (cd "$T" && tool pmcstat $event ${how#* } >"$T/out" 2>"$T/err") || rc=$?
