@@ -54,7 +54,6 @@ struct tunable_row {
     uint64_t min, max; /* numbers; for modes max is the mask of allowed bits */
     const char *help;
     const char *effect; /* objects that a new value applies to */
-    const char *unit;   /* unit of measure of a number, or NULL */
 };
 
 struct tunables {
