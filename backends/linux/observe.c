@@ -331,23 +331,6 @@ int observe_check(struct host_state *state, const struct rights *rights,
     return rc == -EPERM && process_is_opener(state, rights, opener, pid) ? 0 : rc;
 }
 
-static const char *reason_of(const struct rights *rights, const char *status)
-{
-    bool mixed = false;
-    const char *permitted = proc_field(status, "CapPrm");
-    uint64_t capabilities = permitted ? strtoull(permitted, NULL, 16) : 0;
-    if (!ids_are(status, "Uid", rights->uid, &mixed))
-        return mixed ? "it runs a set-user-ID program or has changed its user"
-                     : "it runs as another user";
-    if (!ids_are(status, "Gid", rights->gid, &mixed))
-        return mixed ? "it runs a set-group-ID program or has changed its group"
-                     : "it runs with another group id";
-    if (rights->userns_fd >= 0 || (capabilities & ~rights->capabilities))
-        return "it has capabilities that you lack, or runs in another user namespace";
-    return "it is not dumpable: it has changed its user, runs a program that you may not read, or "
-           "has set PR_SET_DUMPABLE to 0; or it has capabilities that pmcfs has dropped";
-}
-
 const char *observe_reason(const struct host_state *state, const struct rights *rights, pid_t pid,
                            int rc)
 {
@@ -358,7 +341,23 @@ const char *observe_reason(const struct host_state *state, const struct rights *
     if (rc != -EPERM)
         return "pmcfs could not check your rights";
     char *status = proc_task_text(pid, "status");
-    const char *reason = status ? reason_of(rights, status) : "its status could not be read";
+    if (!status)
+        return "its status could not be read";
+    const char *permitted = proc_field(status, "CapPrm"), *reason;
+    const uint64_t capabilities = permitted ? strtoull(permitted, NULL, 16) : 0;
+    bool mixed = false;
+    if (!ids_are(status, "Uid", rights->uid, &mixed))
+        reason = mixed ? "it runs a set-user-ID program or has changed its user"
+                       : "it runs as another user";
+    else if (!ids_are(status, "Gid", rights->gid, &mixed))
+        reason = mixed ? "it runs a set-group-ID program or has changed its group"
+                       : "it runs with another group id";
+    else if (rights->userns_fd >= 0 || (capabilities & ~rights->capabilities))
+        reason = "it has capabilities that you lack, or runs in another user namespace";
+    else
+        reason = "it is not dumpable: it has changed its user, runs a program that you may not "
+                 "read, or has set PR_SET_DUMPABLE to 0; or it has capabilities that pmcfs has "
+                 "dropped";
     free(status);
     return reason;
 }

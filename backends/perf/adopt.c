@@ -9,9 +9,8 @@
 #include "core/base/arena.h"
 
 #include <errno.h>
-#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 void perf_print(const struct counter *counter, struct buf *out)
 {
@@ -23,17 +22,15 @@ void perf_print(const struct counter *counter, struct buf *out)
             buf_printf(out, " %d", counter_group(counter, i)[k]);
 }
 
-/* Reads n numbers from the text. Returns false if it has fewer. */
-static bool counter_scan_numbers(const char **text, uint64_t *value, unsigned n)
+/* Reads a number and removes it from the text. Returns false if there is none. */
+static bool number_scan(const char **text, int *number)
 {
-    char *end = NULL;
+    char *end;
 
-    errno = 0;
-    for (unsigned i = 0; i < n; i++, *text = end) {
-        value[i] = strtoull(*text, &end, 10); /* -1 is its complement */
-        if (end == *text || errno)
-            return false;
-    }
+    *number = (int)strtol(*text, &end, 10);
+    if (end == *text)
+        return false;
+    *text = end;
     return true;
 }
 
@@ -44,10 +41,10 @@ static bool counter_scan_numbers(const char **text, uint64_t *value, unsigned n)
  */
 static bool groups_scan(struct counter *counter, unsigned n_groups, const char *text)
 {
-    uint64_t number;
     unsigned n = 0, times = 0;
+    int number;
 
-    for (const char *at = text; counter_scan_numbers(&at, &number, 1);)
+    for (const char *at = text; number_scan(&at, &number);)
         n++;
     if (counter->shape.clock && n != n_groups * counter->shape.stride) {
         shape_drop_clock(&counter->shape);
@@ -57,9 +54,9 @@ static bool groups_scan(struct counter *counter, unsigned n_groups, const char *
     if (n != n_groups * per_group || !counter_make_groups(counter, n_groups))
         return false;
     for (unsigned i = 0; i < n; i++) {
-        counter_scan_numbers(&text, &number, 1);
+        number_scan(&text, &number);
         if (i % per_group < counter->shape.stride)
-            counter_group(counter, i / per_group)[i % per_group] = (int)number;
+            counter_group(counter, i / per_group)[i % per_group] = number;
     }
     return true;
 }
@@ -93,22 +90,22 @@ int perf_adopt(struct backend_state *state, const struct plan *plan, const char 
                struct counter **out)
 {
     struct counter *counter = counter_new(state, plan);
-    const char *text = printed + strlen("perf ");
-    uint64_t head[7] = {0};
-    int rc = 0;
+    unsigned n_events, n_groups, raced, on, begun;
+    unsigned long most_fds;
+    int used = 0, rc = 0;
 
     *out = NULL;
     if (!counter)
         return -ENOMEM;
-    if (strncmp(printed, "perf ", 5) || !counter_scan_numbers(&text, head, 7) ||
-        head[0] != counter->shape.n || head[1] > 1u << 24 || head[1] % counter->shape.spread)
+    if (sscanf(printed, "perf %u %u %u %u %u %u %lu%n", &n_events, &n_groups, &raced,
+               &counter->left_out, &on, &begun, &most_fds, &used) != 7 ||
+        n_events != counter->shape.n || n_groups > 1u << 24 || n_groups % counter->shape.spread)
         rc = -EINVAL;
     if (!rc) {
-        counter->raced = head[2];
-        counter->left_out = (unsigned)head[3];
-        counter->on = head[4];
-        counter->begun = head[5];
-        rc = groups_scan(counter, (unsigned)head[1], text) ? 0 : -EINVAL;
+        counter->raced = raced;
+        counter->on = on;
+        counter->begun = begun;
+        rc = groups_scan(counter, n_groups, printed + used) ? 0 : -EINVAL;
     }
     for (unsigned i = 0; !rc && i < counter->n_groups; i++)
         for (unsigned k = 0; k < counter->shape.members + 2; k++)
@@ -126,7 +123,7 @@ int perf_adopt(struct backend_state *state, const struct plan *plan, const char 
         perf_forget(counter);
         return rc;
     }
-    follow_begin(counter, plan, head[6]);
+    follow_begin(counter, plan, most_fds);
     shape_free_attrs(&counter->shape);
     *out = counter;
     return 0;

@@ -261,8 +261,8 @@ static bool has_part_in_child(const struct shape *shape, int leader)
  * a child at the moment. ENODEV (newer kernels): the leader's task has exited; the next try to open
  * the leader then fails with ESRCH.
  */
-static int any_group_open(const struct shape *shape, pid_t pid, struct place place, bool first,
-                          int *group, const struct perf_event_attr **failed)
+static int group_open_at(const struct shape *shape, pid_t pid, struct place place, bool first,
+                         int *group, const struct perf_event_attr **failed)
 {
     unsigned at = 0;
     int rc = 0;
@@ -283,7 +283,7 @@ static int any_group_open(const struct shape *shape, pid_t pid, struct place pla
 int group_open(const struct shape *shape, pid_t pid, int cpu, int *group,
                const struct perf_event_attr **failed)
 {
-    return any_group_open(shape, pid, (struct place){.cpu = cpu}, true, group, failed);
+    return group_open_at(shape, pid, (struct place){.cpu = cpu}, true, group, failed);
 }
 
 int task_open(const struct shape *shape, pid_t tid, int *groups,
@@ -292,8 +292,8 @@ int task_open(const struct shape *shape, pid_t tid, int *groups,
     int rc = 0;
 
     for (unsigned i = 0; i < shape->spread && !rc; i++) {
-        rc = any_group_open(shape, tid, shape->place[i], i == 0, groups + (size_t)i * shape->stride,
-                            failed);
+        rc = group_open_at(shape, tid, shape->place[i], i == 0, groups + (size_t)i * shape->stride,
+                           failed);
         if (rc)
             groups_close(shape, groups, i);
     }
