@@ -81,16 +81,16 @@ static void rights_limit_to_threads(pid_t tgid, struct rights *rights)
         struct rights other = {.groups = NULL};
         char *status = proc_task_text(tids[i], "status");
         if (status && status_read(status, &other) == 0) {
-            unsigned kept = 0;
+            unsigned n_common = 0;
 
             rights->capabilities &= other.capabilities;
             for (unsigned k = 0, o = 0; k < rights->n_groups; k++) { /* the kernel sorts groups */
                 while (o < other.n_groups && other.groups[o] < rights->groups[k])
                     o++;
                 if (o < other.n_groups && other.groups[o] == rights->groups[k])
-                    rights->groups[kept++] = rights->groups[k];
+                    rights->groups[n_common++] = rights->groups[k];
             }
-            rights->n_groups = kept;
+            rights->n_groups = n_common;
         } else {
             rights_drop(rights);
         }

@@ -272,18 +272,18 @@ int linux_process_may_observe(struct host_state *state, const struct rights *rig
                               const struct opener *opener, const struct process *process,
                               struct err *err)
 {
-    const uint64_t said = process->number ? process->number : (uint64_t)process->pid;
+    const uint64_t number = process->number ? process->number : (uint64_t)process->pid;
     int rc = observe_check(state, rights, opener, process->pid, process->tid);
     if (rc == -ESRCH || !linux_process_alive(process))
-        return err_set(err, E44, "process %" PRIu64 " has exited", said);
+        return err_set(err, E44, "process %" PRIu64 " has exited", number);
     if (rc == -ETIME)
         return err_set(err, P13,
                        "could not check within %d ms whether you may observe process %" PRIu64
                        " (it is in execve, or a process of pmcfs in your user namespace is "
                        "stopped): nothing was attached, try again",
-                       HELPER_MS, said);
+                       HELPER_MS, number);
     return rc == 0 ? 0
-                   : err_set(err, E40, "you may not observe process %" PRIu64 ": %s", said,
+                   : err_set(err, E40, "you may not observe process %" PRIu64 ": %s", number,
                              observe_reason(state, rights, process->pid, rc));
 }
 

@@ -47,8 +47,8 @@ static const struct {
                0, 0},
 };
 
-/* The values as written; empty if an option was not given. */
-struct given {
+/* The values as written; empty if an option was not written. */
+struct option_values {
     struct word value[CLASS];
     struct word classes[SHAPE_CLASSES - 1];
     unsigned n_classes;
@@ -63,7 +63,7 @@ static int refuse(struct err *err, enum option option, struct word value)
 /* ---- reading the words ---- */
 
 /* Reads one option. Skips words of other backends. */
-static int option_read(struct given *given, struct word word, struct err *err)
+static int option_read(struct option_values *values, struct word word, struct err *err)
 {
     struct word key, value;
     struct near near;
@@ -79,18 +79,19 @@ static int option_read(struct given *given, struct word word, struct err *err)
         near_offer(&near, allowed[i].key);
         if (!word_alike(key, allowed[i].key, false))
             continue;
-        if (i == CLASS && given->n_classes == SHAPE_CLASSES - 1)
+        if (i == CLASS && values->n_classes == SHAPE_CLASSES - 1)
             return refuse(err, CLASS, value);
-        *(i == CLASS ? &given->classes[given->n_classes++] : &given->value[i]) = value;
+        *(i == CLASS ? &values->classes[values->n_classes++] : &values->value[i]) = value;
         return 0;
     }
     return err_set(err, E24, "no option \"" WORD_FMT "\" of the simulated PMU%s", WORD_ARG(key),
                    near_text(&near));
 }
 
-static int number_read(const struct given *given, enum option option, uint64_t *to, struct err *err)
+static int number_read(const struct option_values *values, enum option option, uint64_t *to,
+                       struct err *err)
 {
-    const struct word value = given->value[option];
+    const struct word value = values->value[option];
 
     return value.len == 0 || word_u64(value, false, allowed[option].min, allowed[option].max, to)
                ? 0
@@ -108,9 +109,9 @@ static bool cpus_within(const struct cpus *part, const struct cpus *whole)
 }
 
 /* Reads sim_cpus, a number of CPUs ("5" is five) or a list ("5-5" is one), and sim_offline. */
-static int cpus_make(struct shape *shape, const struct given *given, struct err *err)
+static int cpus_make(struct shape *shape, const struct option_values *values, struct err *err)
 {
-    const struct word cpus = given->value[CPUS], offline = given->value[OFFLINE];
+    const struct word cpus = values->value[CPUS], offline = values->value[OFFLINE];
     uint64_t n = cpus.len > 0 ? 0 : 4;
     struct cpus gone;
 
@@ -197,7 +198,7 @@ static void shape_free(struct shape *shape)
  * empty. */
 static int shape_parse(struct shape *shape, const char *options, struct err *err)
 {
-    struct given given = {.n_classes = 0};
+    struct option_values values = {.n_classes = 0};
     uint64_t rows = 4;
     struct scan scan;
     struct word word;
@@ -206,21 +207,21 @@ static int shape_parse(struct shape *shape, const char *options, struct err *err
     *shape = (struct shape){.n_classes = 0};
     scan_init(&scan, options == NULL ? "" : options, options == NULL ? 0 : strlen(options));
     while (rc == 0 && scan_word(&scan, &word))
-        rc = option_read(&given, word, err);
+        rc = option_read(&values, word, err);
     if (rc == 0)
-        rc = number_read(&given, FIXED, &shape->fixed, err);
+        rc = number_read(&values, FIXED, &shape->fixed, err);
     if (rc == 0)
-        rc = number_read(&given, LOSE, &shape->lose_after_ms, err);
+        rc = number_read(&values, LOSE, &shape->lose_after_ms, err);
     if (rc == 0)
-        rc = cpus_make(shape, &given, err);
+        rc = cpus_make(shape, &values, err);
     if (rc == 0)
-        rc = number_read(&given, ROWS, &rows, err);
-    if (rc == 0 && given.n_classes > 0 && given.value[ROWS].len > 0)
+        rc = number_read(&values, ROWS, &rows, err);
+    if (rc == 0 && values.n_classes > 0 && values.value[ROWS].len > 0)
         rc = err_set(err, P02, "sim_rows and sim_class cannot both be set: give one of the two");
-    if (rc == 0 && given.n_classes == 0)
+    if (rc == 0 && values.n_classes == 0)
         class_add(shape, word_of("sim"), rows + shape->fixed, 48);
-    for (unsigned i = 0; rc == 0 && i < given.n_classes; i++)
-        rc = class_parse(shape, given.classes[i], err);
+    for (unsigned i = 0; rc == 0 && i < values.n_classes; i++)
+        rc = class_parse(shape, values.classes[i], err);
     class_add(shape, word_of("software"), 0, 64);
     if (rc != 0)
         shape_free(shape);

@@ -158,15 +158,15 @@ static int refuse_modifier(const struct found *found, struct word part, struct e
 }
 
 /* Returns NULL if the attribute takes this value, otherwise the kind of value that it takes. */
-static const char *attr_takes(const pfm_event_attr_info_t *attr, bool given, struct word value)
+static const char *attr_takes(const pfm_event_attr_info_t *attr, bool has_value, struct word value)
 {
     uint64_t number;
 
     if (attr->type == PFM_ATTR_UMASK)
-        return given ? "no value" : NULL;
+        return has_value ? "no value" : NULL;
     if (attr->type == PFM_ATTR_MOD_INTEGER)
-        return given && word_u64(value, true, 0, UINT32_MAX, &number) ? NULL : "a number";
-    return !given || word_u64(value, true, 0, 1, &number) ? NULL : "0 or 1";
+        return has_value && word_u64(value, true, 0, UINT32_MAX, &number) ? NULL : "a number";
+    return !has_value || word_u64(value, true, 0, 1, &number) ? NULL : "0 or 1";
 }
 
 /* Moves one unit mask or modifier, that with the longest name, from the start of *rest to the end
@@ -187,13 +187,13 @@ static int take_attr(const struct found *found, struct word *rest, char name[NAM
     }
     if (taken == 0)
         return refuse_modifier(found, word_part(*rest, ":."), err);
-    struct word said = word_part(word_from(*rest, taken), ":."), value = word_from(said, 1);
-    const char *takes = attr_takes(&attr, said.len > 0, value);
+    struct word assigned = word_part(word_from(*rest, taken), ":."), value = word_from(assigned, 1);
+    const char *takes = attr_takes(&attr, assigned.len > 0, value);
     if (takes)
         return err_set(err, CS04, "\"%s=" WORD_FMT "\": %s takes %s", attr.name, WORD_ARG(value),
                        attr.name, takes);
-    snprintf(name + used, NAME_BYTES - used, ":%s%.*s", attr.name, (int)said.len, said.p);
-    *rest = word_from(*rest, taken + said.len);
+    snprintf(name + used, NAME_BYTES - used, ":%s%.*s", attr.name, (int)assigned.len, assigned.p);
+    *rest = word_from(*rest, taken + assigned.len);
     return 0;
 }
 

@@ -76,8 +76,8 @@ static int check_precise(struct spec *spec, struct err *err)
 
 static int check_form(struct word whole, struct word head, struct err *err)
 {
-    const struct word said = head.len > 0 && head.p[head.len - 1] == ':' ? head : whole;
-    const char last = said.len > 0 ? said.p[said.len - 1] : 0;
+    const struct word shown = head.len > 0 && head.p[head.len - 1] == ':' ? head : whole;
+    const char last = shown.len > 0 ? shown.p[shown.len - 1] : 0;
 
     if (head.len == 0)
         return err_set(err, CS01, "the event has no name: write it before ':' or ','");
@@ -92,7 +92,7 @@ static int check_form(struct word whole, struct word head, struct err *err)
     if (last == ':' || last == ',')
         return err_set(err, CS03,
                        "'%c' at the end of \"" WORD_FMT "\" needs a word after it, or leave it out",
-                       last, WORD_ARG(said));
+                       last, WORD_ARG(shown));
     return 0;
 }
 

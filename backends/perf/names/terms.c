@@ -270,14 +270,14 @@ static const struct access {
 /* Removes the access from *text. Returns rw if there is none, NULL if it is not valid. */
 static const struct access *access_scan(struct word *text)
 {
-    struct word rest, said = word_until(*text, ':', &rest);
+    struct word rest, written = word_until(*text, ':', &rest);
 
     for (size_t i = 0; i < sizeof(accesses) / sizeof(accesses[0]); i++)
-        if (word_alike(said, accesses[i].name, false)) {
+        if (word_alike(written, accesses[i].name, false)) {
             *text = rest;
             return &accesses[i];
         }
-    return word_part(said, "rwxRWX").len == 0 && said.len > 0 ? NULL : &accesses[0];
+    return word_part(written, "rwxRWX").len == 0 && written.len > 0 ? NULL : &accesses[0];
 }
 
 int breakpoint_parse(struct spec *spec, struct word *text, struct err *err)

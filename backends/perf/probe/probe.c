@@ -21,9 +21,9 @@
 
 #define SPIN_ROUNDS 200000
 #if defined(__aarch64__)
-#define OPENS_ANY true
+#define OPENS_EVERY_CODE true
 #else
-#define OPENS_ANY false
+#define OPENS_EVERY_CODE false
 #endif
 
 bool probe_thread(pthread_t *thread, void *(*run)(void *), void *arg)
@@ -136,8 +136,8 @@ static void *core_test(void *arg)
     } else {
         attr.sample_period = 1000000000;
         pmu->capabilities |= probe_open(&attr, -1) == 0 ? CAP_INTERRUPT : 0U;
-        for (size_t i = 0; OPENS_ANY && !pmu->vendor_counts && i < sizeof codes / sizeof *codes;
-             i++) {
+        for (size_t i = 0;
+             OPENS_EVERY_CODE && !pmu->vendor_counts && i < sizeof codes / sizeof *codes; i++) {
             probe_filler(pmu, &attr);
             attr.type = pmu->type;
             attr.config = codes[i];
@@ -218,7 +218,7 @@ const char *probe_why_uncounted(const struct pmu *pmu, uint64_t code)
      */
     const bool common = code < 0x40 || (code >= 0x4000 && code < 0x4040);
 
-    if (!OPENS_ANY || (!common && pmu->vendor_counts))
+    if (!OPENS_EVERY_CODE || (!common && pmu->vendor_counts))
         return NULL;
     for (unsigned i = 0; common && i < pmu->events.n; i++)
         if (strncmp(pmu->events.items[i].terms, "event=", 6) == 0 &&
