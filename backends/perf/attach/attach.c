@@ -413,10 +413,12 @@ static int attach_cpus(struct attach *attach, struct counter *counter)
     int rc;
 
     cpus_init(&cpus);
-    if (cgroup)
+    if (cgroup) {
         attach->state->host->cpus_online(attach->state->host_state, &cpus);
-    else
+        plan_limit_cpus(attach->state, attach->plan, &cpus);
+    } else {
         cpus_add(&cpus, target->cpu);
+    }
     rc = attach_fits(attach, cpus_count(&cpus), 0);
     if (!rc && !counter_make_groups(counter, cpus_count(&cpus)))
         rc = err_nomem(attach->err);

@@ -88,17 +88,32 @@ static void shape_attrs(struct shape *shape, struct backend_state *state, const 
     SHAPE_EXIT_WATCH(shape)->watermark = 1;
 }
 
+void plan_limit_cpus(const struct backend_state *state, const struct plan *plan, struct cpus *cpus)
+{
+    const struct pmus *pmus = state->pmus;
+    const struct cpus *counting = NULL;
+    unsigned kinds = 0;
+
+    for (unsigned i = 0; i < pmus->n; i++)
+        kinds += pmus->list[i].kind == PMU_CORE;
+    for (unsigned i = 0; kinds > 1 && i < plan->n; i++)
+        if (plan->events[i].event->code[CODE_FLAGS] & CODE_HARDWARE)
+            counting = &pmus->classes[plan->events[i].event->class_index].cpus;
+    for (int cpu = cpus_next(cpus, 0); counting && cpu >= 0; cpu = cpus_next(cpus, cpu + 1))
+        if (!cpus_has(counting, (unsigned)cpu))
+            cpus_remove(cpus, (unsigned)cpu);
+}
+
 /*
  * Sets shape->spread, ->parts and ->place. A task that writes records has a group for each possible
- * CPU, also for those that are offline now. Generic events of a hybrid processor are counted only
- * on CPUs whose PMU is known. Returns 0 or -ENOMEM.
+ * CPU on which it can be counted, also for those that are offline now. Returns 0 or -ENOMEM.
  */
 static int shape_spread(struct shape *shape, const struct backend_state *state,
                         const struct plan *plan)
 {
     const struct pmus *pmus = state->pmus;
     const bool tasks = target_is_task(&plan->target), records = tasks && plan->recorder;
-    bool every_core = false, ok = true;
+    bool every_core = false;
     struct cpus cpus;
     unsigned n = 0;
 
@@ -108,10 +123,10 @@ static int shape_spread(struct shape *shape, const struct backend_state *state,
             shape->parts = pmus->classes[plan->events[i].event->class_index].parts;
         }
     cpus_init(&cpus);
-    if (records && every_core)
-        ok = cpus_copy(&cpus, &pmus_kind(state->pmus, PMU_CORES)->cpus);
-    else if (records)
+    if (records) {
         state->host->cpus_possible(state->host_state, &cpus);
+        plan_limit_cpus(state, plan, &cpus);
+    }
     shape->place = calloc(cpus_count(&cpus) + pmus->n + 1, sizeof *shape->place);
     for (int cpu = cpus_next(&cpus, 0); shape->place && cpu >= 0; cpu = cpus_next(&cpus, cpu + 1))
         shape->place[n++] = (struct place){.cpu = cpu};
@@ -122,7 +137,7 @@ static int shape_spread(struct shape *shape, const struct backend_state *state,
         shape->place[n++] = (struct place){.cpu = -1};
     shape->spread = n;
     cpus_free(&cpus);
-    return ok && n ? 0 : -ENOMEM;
+    return n ? 0 : -ENOMEM;
 }
 
 /* Returns the CPU of all exit watch events: they share one ring, so they must be on one CPU. */

@@ -43,6 +43,11 @@ struct shape {
     char *filter;                 /* of the tracepoints of the set, or NULL */
 };
 
+/*
+ * Removes the CPUs on which the hardware events of a plan cannot be counted: on a processor with
+ * several kinds of cores, the kernel refuses an event of one kind on CPUs of another.
+ */
+void plan_limit_cpus(const struct backend_state *state, const struct plan *plan, struct cpus *cpus);
 /* Makes the layout for a plan. Returns 0 or -ENOMEM. */
 int shape_make(struct shape *shape, struct backend_state *state, const struct plan *plan);
 void shape_free(struct shape *shape);
