@@ -29,21 +29,22 @@ const struct verb_row verb_table[VERBS] = {
 
 /* ---- creation and freeing ---- */
 
-static void fill_asker(struct change *change)
+static void fill_requester(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
     struct rights *rights = change->cause == CAUSE_COMMAND ? change->call->rights : NULL;
 
-    change->asker = (struct asker){
+    change->requester = (struct requester){
         .rights = rights,
         .opener = change->cause == CAUSE_COMMAND && change->call->open ? &change->call->open->opener
                                                                        : NULL,
         .may_kernel = access_kernel(pmc->instance, rights),
         .may_system = access_system(pmc->instance, rights),
-        .may_foreign = access_superuser(rights) ||
-                       tunable_bool(&change->engine->tunables, TUNABLE_UNPRIVILEGED_PROC_DEBUG),
+        .may_observe_others =
+            access_superuser(rights) ||
+            tunable_bool(&change->engine->tunables, TUNABLE_UNPRIVILEGED_PROC_DEBUG),
         .superuser = access_superuser(rights),
-        .inside = !instance_is_root(pmc->instance),
+        .in_instance = !instance_is_root(pmc->instance),
     };
 }
 
@@ -75,13 +76,13 @@ static int change_begin(struct change *change)
         change->checks_cgroups = pmc->reattach.due;
         change->pmc->reattach.due = false; /* a cgroup event from now on needs another change */
     }
-    fill_asker(change);
+    fill_requester(change);
     change->desired.kernel = pmc->kernel;
     change->desired.wants_all = pmc->cpus.all;
     change->attach_ns = tunable_u64(&change->engine->tunables, TUNABLE_ATTACH_MS) * 1000000;
     if (pmc->engine->limit_ns && change->attach_ns > pmc->engine->limit_ns)
         change->attach_ns = pmc->engine->limit_ns;
-    snprintf(change->limit_name, sizeof change->limit_name, "%s",
+    snprintf(change->fds_limit_name, sizeof change->fds_limit_name, "%s",
              user_limit_shown(change->payer, USED_FDS));
     return settings_copy(&change->desired.settings, &pmc->settings) ? 0 : err_nomem(&change->err);
 }
@@ -104,8 +105,8 @@ static void change_clear(struct change *change)
     free(change->diff.links);
     free(change->diff.base);
     free(change->diff.total);
-    free(change->log.counted_before);
-    buf_free(&change->log.inventory);
+    free(change->recording.counted_before);
+    buf_free(&change->recording.inventory);
     user_unref(change->payer);
     pmc_unref(change->pmc);
 }
@@ -155,10 +156,10 @@ static void change_end(struct change *change)
 {
     struct pmc *pmc = change->pmc;
 
-    if (change->last_claim) {
-        rows_release(change->engine->rows, change->last_claim);
-        cpus_free(&change->last_claim->cpus);
-        free(change->last_claim);
+    if (change->released_claim) {
+        rows_release(change->engine->rows, change->released_claim);
+        cpus_free(&change->released_claim->cpus);
+        free(change->released_claim);
     }
     if (pmc->switching) /* after a refusal */
         pmc_touch(pmc);
@@ -198,7 +199,7 @@ static void change_decide(struct change *change)
     change->call->committed |= change->rc == 0 && change->cause == CAUSE_COMMAND;
     if (change->rc) {
         note_failure(change);
-        change_refuse(change);
+        change_discard(change);
     }
     if (change->checks_cgroups)
         set_attach_error(change);
@@ -233,8 +234,8 @@ int change_run(struct call *call, struct pmc *pmc, enum cause cause, bool slow)
     change.pmc = pmc_ref(pmc);
     change.payer = user_ref(pmc->user);
     snprintf(change.name, sizeof change.name, "%s", pmc->name);
-    buf_init(&change.log.inventory, NULL, 0);
-    STAILQ_INIT(&change.unused);
+    buf_init(&change.recording.inventory, NULL, 0);
+    STAILQ_INIT(&change.to_destroy);
     pmc->busy = &change;
     change.rc = change_begin(&change);
     if (change.rc == 0 && cause != CAUSE_RELEASE)
@@ -254,7 +255,7 @@ int change_run(struct call *call, struct pmc *pmc, enum cause cause, bool slow)
 
 /* ---- commands ---- */
 
-int change_refuse_held(struct call *call)
+int change_check_held(struct call *call)
 {
     const struct pmc *pmc = call->pmc;
 
@@ -273,7 +274,7 @@ int store_command(struct call *call)
         call->wait_for = pmc->id;
         return CALL_WAIT;
     }
-    rc = change_refuse_held(call);
+    rc = change_check_held(call);
     return rc ? rc
               : change_run(call, pmc, CAUSE_COMMAND,
                            pmc->links->n > 0 || strcmp(call->file, "count") != 0);

@@ -26,7 +26,7 @@ struct verb_row {
 extern const struct verb_row verb_table[VERBS];
 
 /* Refuses a PMC that another open file holds (lifetime=open). P29. */
-int change_refuse_held(struct call *call);
+int change_check_held(struct call *call);
 /* WORK_CHANGE: makes the change that a PMC needs now. Returns false if it needs none. */
 bool change_deferred(struct call *call, struct pmc *pmc);
 /* Closes the counters, links and recording of a PMC that was removed from the tree. Returns false

@@ -31,7 +31,7 @@ static int check_settable(struct change *change)
                              : key != KEY_TARGET && !settings_same(&change->desired.settings,
                                                                    &pmc->settings, (enum key)key);
 
-        if (!(change->desired.given & KEY_BIT(key)) || !differs)
+        if (!(change->desired.command_keys & KEY_BIT(key)) || !differs)
             continue;
         if (key == KEY_LOG)
             return err_set(&change->err, P06,
@@ -48,7 +48,7 @@ static int check_settable(struct change *change)
 static int refuse_counts(struct change *change)
 {
     const unsigned n = change->desired.settings.n_counts, events = change->desired.set->n;
-    const bool given = change->desired.given & KEY_BIT(KEY_COUNT);
+    const bool given = change->desired.command_keys & KEY_BIT(KEY_COUNT);
 
     return err_set(&change->err, P02, "count: %u value%s%s for %u event%s: write %u number%s%s", n,
                    n == 1 ? "" : "s", given ? "" : ", written before,", events,
@@ -65,7 +65,8 @@ static int check_counts(struct change *change)
 
     if (!desired->set || settings->n_counts == desired->set->n)
         return 0;
-    if (desired->given & KEY_BIT(KEY_COUNT)) /* writing the present value again is no change */
+    if (desired->command_keys &
+        KEY_BIT(KEY_COUNT)) /* writing the present value again is no change */
         return !writes_count_file(change) && !desired->new_set &&
                        settings_same(settings, &pmc->settings, KEY_COUNT)
                    ? 0
@@ -132,7 +133,7 @@ static void find_reopen(struct change *change)
             !settings_same(&desired->settings, before, key))
             change->diff.reopen = true;
     /* an initial value takes effect at once, like a write to `count` */
-    if (change->pmc->set && !desired->new_set && (desired->given & KEY_BIT(KEY_COUNT)) &&
+    if (change->pmc->set && !desired->new_set && (desired->command_keys & KEY_BIT(KEY_COUNT)) &&
         !settings_same(&desired->settings, before, KEY_COUNT))
         desired->sets_count = true;
 }
@@ -254,7 +255,7 @@ static const char *needs(const struct change *change, enum right right)
         [RIGHT_ALL] = {"needs CAP_PERFMON, whatever the tunables say",
                        "is not possible in an instance"},
     };
-    return needed[right][change->asker.inside];
+    return needed[right][change->requester.in_instance];
 }
 
 int refuse_system(struct change *change)
@@ -265,12 +266,13 @@ int refuse_system(struct change *change)
 /* Checks the right to system scope for targets that are attached or reopened. */
 int check_system(struct change *change)
 {
-    const struct asker *asker = &change->asker;
+    const struct requester *requester = &change->requester;
     const enum mode mode = change->desired.settings.mode;
     const bool samples = mode == SYSTEM_SAMPLING;
     bool opens = change_attaches(change) || (change->diff.reopen && pmc_links_left(change->pmc));
 
-    if (!opens || !mode_table[mode].system || (samples ? asker->superuser : asker->may_system))
+    if (!opens || !mode_table[mode].system ||
+        (samples ? requester->superuser : requester->may_system))
         return 0;
     if (!samples)
         return refuse_system(change);
@@ -299,11 +301,11 @@ static bool counts_nothing(const struct change *change, const struct plan_event 
 /* Checks the other rights that an event needs: system scope, and superuser. */
 static int check_event_scope(struct change *change, const struct event *event)
 {
-    if (event->needs_superuser && !change->asker.superuser)
+    if (event->needs_superuser && !change->requester.superuser)
         return err_set(&change->err, X07,
                        "\"%s\" also counts other processes than the target, and that %s",
                        event->written, needs(change, RIGHT_ALL));
-    if (event->scope & EVENT_PROCESS || change->asker.may_system)
+    if (event->scope & EVENT_PROCESS || change->requester.may_system)
         return 0;
     return err_set(&change->err, X07, "\"%s\" counts only for CPUs, and that %s", event->written,
                    needs(change, RIGHT_SYSTEM));
@@ -317,13 +319,13 @@ static int check_event(struct change *change, const struct plan_event *plan)
 
     if (counts_nothing(change, plan))
         return err_set(&change->err, P07,
-                       change->asker.may_kernel
+                       change->requester.may_kernel
                            ? "user=off and kernel=off: \"%s\" would count nothing"
                            : "user=off leaves only kernel mode, and you may not count it (that "
                              "needs CAP_PERFMON or unprivileged_kernel=1): \"%s\" would count "
                              "nothing",
                        event->written);
-    if (change->asker.may_kernel || (!kernel && !event->needs_kernel))
+    if (change->requester.may_kernel || (!kernel && !event->needs_kernel))
         return check_event_scope(change, event);
     return refuse_kernel(change, event->written,
                          event->needs_kernel ? ""
@@ -335,10 +337,11 @@ static int check_event(struct change *change, const struct plan_event *plan)
 static int check_kernel_on(struct change *change)
 {
     const struct settings *settings = &change->desired.settings;
-    bool asks_kernel = change->desired.given & KEY_BIT(KEY_KERNEL) && settings->word[KEY_KERNEL] &&
+    bool asks_kernel = change->desired.command_keys & KEY_BIT(KEY_KERNEL) &&
+                       settings->word[KEY_KERNEL] &&
                        !settings_same(settings, &change->pmc->settings, KEY_KERNEL);
 
-    if (!asks_kernel || change->asker.may_kernel)
+    if (!asks_kernel || change->requester.may_kernel)
         return 0;
     return err_set(&change->err, P18, "kernel=on counts kernel mode, and that %s",
                    needs(change, RIGHT_KERNEL));
@@ -400,7 +403,7 @@ static int check_start(struct change *change)
          i++)
         diff->reopen |= link_live(pmc->links->link[i]) && !pmc->links->link[i]->armed;
     diff->read = change->desired.verb == VERB_RESTART;
-    diff->start = diff->start_fresh = !runs || diff->read;
+    diff->start = diff->start_opened = !runs || diff->read;
     return 0;
 }
 
@@ -483,7 +486,7 @@ static int check_set_needed(struct change *change)
         (desired->verb || desired->sets_count || desired->targets.n))
         return err_set(&change->err, P08, "%s has no event yet: write one to event",
                        change->pmc->name);
-    return change_desire_set(change);
+    return desired_set_fill(change);
 }
 
 int check_command(struct change *change)

@@ -58,15 +58,15 @@ static int is_event(void *name, const char *needed, struct err *err)
 static int name_metric(struct change *change, const char *name, int rc)
 {
     const char *metrics = change->desired.metrics ? change->desired.metrics : "";
-    const struct err said = change->err;
+    const struct err refusal = change->err;
     struct word word;
     struct scan scan;
 
     scan_init(&scan, metrics, strlen(metrics));
     while (scan_word(&scan, &word))
         if (metric_events(word, is_event, &name, NULL) == 1)
-            return err_set(&change->err, said.id, WORD_FMT " needs %s: %s", WORD_ARG(word), name,
-                           said.text);
+            return err_set(&change->err, refusal.id, WORD_FMT " needs %s: %s", WORD_ARG(word), name,
+                           refusal.text);
     return rc;
 }
 
@@ -75,7 +75,7 @@ static int resolve_name(struct change *change, const char *name, struct event *e
     const struct engine *engine = change->engine;
     int rc = engine->backend->resolve(engine->backend_state, name, event, &change->err);
 
-    if (rc && event->needs_kernel && !change->asker.may_kernel)
+    if (rc && event->needs_kernel && !change->requester.may_kernel)
         return refuse_kernel(change, name, "");
     if (rc && change->err.id == CS01 && metric_needs(name))
         return err_set(&change->err, P09,
@@ -116,7 +116,7 @@ static int verify_set(struct change *change)
     const struct backend *backend = change->engine->backend;
     struct backend_state *state = change->engine->backend_state;
     struct desired *desired = &change->desired;
-    int rc = change_desire_set(change);
+    int rc = desired_set_fill(change);
 
     if (rc == 0)
         rc = check_event_rights(change);
@@ -162,14 +162,14 @@ static int find_filter(struct change *change)
     const struct set *set = desired->set ? desired->set : change->pmc->set;
 
     if (!desired->settings.filter || !set ||
-        (!desired->new_set && !(desired->given & KEY_BIT(KEY_FILTER))))
+        (!desired->new_set && !(desired->command_keys & KEY_BIT(KEY_FILTER))))
         return 0;
     if (!engine->backend->check_filter)
         return err_set(&change->err, P09,
                        "filter=%s: the backend \"%s\" does not support filters: write filter=off",
                        text_shown(desired->settings.filter), engine->backend->name);
     for (unsigned i = 0; i < set->n; i++)
-        if (set->event[i].needs_kernel && !change->asker.may_kernel)
+        if (set->event[i].needs_kernel && !change->requester.may_kernel)
             return 0;
     return engine->backend->check_filter(engine->backend_state, set->event, set->n,
                                          desired->settings.filter, &change->err);
@@ -194,29 +194,29 @@ static int find_process(struct change *change, struct wanted *wanted)
 {
     struct engine *engine = change->engine;
     const struct host *host = engine->host;
-    const struct asker *asker = &change->asker;
+    const struct requester *requester = &change->requester;
     const struct target_word *word = &wanted->word;
     int rc =
         host->process_open(engine->host_state, change->call->tid, word->self ? 0 : word->number,
                            word->kind == TARGET_THREAD, &wanted->process, &change->err);
     if (rc == 0)
-        rc = quota_found(change, word->remove);
+        rc = quota_target_fd(change, word->remove);
     if (rc)
         return rc;
     wanted->pid = host->process_pid(wanted->process);
     wanted->tid = host->process_tid(wanted->process);
     if (!word->remove && host->process_name)
         host->process_name(wanted->process, wanted->name);
-    if (word->remove || asker->superuser)
+    if (word->remove || requester->superuser)
         return 0;
-    if (!asker->may_foreign &&
-        !(word->self && asker->rights && change->call->uid == asker->rights->uid))
+    if (!requester->may_observe_others &&
+        !(word->self && requester->rights && change->call->uid == requester->rights->uid))
         return err_set(&change->err, E40,
                        WORD_FMT ": unprivileged_proc_debug is 0: only the superuser may observe "
                                 "other processes. Write self",
                        WORD_ARG(word->word));
-    rc = host->may_observe(engine->host_state, asker->rights, asker->opener, wanted->process,
-                           &change->err);
+    rc = host->may_observe(engine->host_state, requester->rights, requester->opener,
+                           wanted->process, &change->err);
     if (rc != -EPERM || !word->self)
         return rc;
     /* A user can make a privileged program write "self" to the user's descriptor. */
@@ -230,30 +230,30 @@ static int find_process(struct change *change, struct wanted *wanted)
 
 /* reattach: opens the root of the path, because the cgroup may not exist. Looks for the cgroup
  * after watching for its creation, so that no creation is missed. */
-static int find_root(struct change *change, struct wanted *wanted, const char *path)
+static int find_reattach_cgroup(struct change *change, struct wanted *wanted, const char *path)
 {
     const struct engine *engine = change->engine;
     const struct host *host = engine->host;
     struct cgroup_watch *watch = NULL;
-    int root, rc = host->cgroup_root(engine->host_state, change->call->tid, path, &root,
-                                     &wanted->cgroup, &change->err);
+    int fd, rc = host->cgroup_root(engine->host_state, change->call->tid, path, &fd,
+                                   &wanted->cgroup, &change->err);
 
     if (rc)
         return rc;
-    wanted->cgroup_fd = root;
+    wanted->cgroup_fd = fd;
     wanted->absent = true;
-    rc = quota_found(change, wanted->word.remove);
+    rc = quota_target_fd(change, wanted->word.remove);
     if (rc == 0 && !wanted->word.remove)
-        rc = host->cgroup_watch(engine->host_state, root, wanted->cgroup, change->pmc->id, &watch,
-                                &root, &change->err);
+        rc = host->cgroup_watch(engine->host_state, fd, wanted->cgroup, change->pmc->id, &watch,
+                                &fd, &change->err);
     else
         return rc;
     if (watch)
         host->cgroup_unwatch(watch); /* the engine's own change watches the cgroup permanently */
-    if (rc || root < 0)
+    if (rc || fd < 0)
         return rc;
     close(wanted->cgroup_fd);
-    wanted->cgroup_fd = root;
+    wanted->cgroup_fd = fd;
     wanted->absent = false;
     return 0;
 }
@@ -263,7 +263,7 @@ static int find_cgroup(struct change *change, struct wanted *wanted)
     struct engine *engine = change->engine;
 
     /* also for a detach, whose result reveals whether the cgroup exists */
-    if (!change->asker.may_system)
+    if (!change->requester.may_system)
         return refuse_system(change);
     char *path = strndup(wanted->word.path, wanted->word.path_len);
     if (!path)
@@ -271,7 +271,7 @@ static int find_cgroup(struct change *change, struct wanted *wanted)
     text_unescape(path);
     int rc = 0;
     if (change->desired.settings.word[KEY_REATTACH])
-        rc = find_root(change, wanted, path);
+        rc = find_reattach_cgroup(change, wanted, path);
     else
         rc = engine->host->cgroup_open(engine->host_state, change->call->tid, path,
                                        &wanted->cgroup_fd, &wanted->cgroup, &change->err);
@@ -325,16 +325,18 @@ static int find_view_and_limits(struct change *change)
     const struct settings *settings = &change->desired.settings;
     int rc = 0;
 
-    change->log.limits = (struct sample_limits){.max_freq = UINT64_MAX, .max_frames = UINT_MAX};
+    change->recording.limits =
+        (struct sample_limits){.max_freq = UINT64_MAX, .max_frames = UINT_MAX};
     if (!recorded_for(settings->mode, settings) &&
         !recorded_for(change->pmc->effective, settings) &&
         settings_number(settings, KEY_PERIOD) == UINT64_MAX &&
         settings_number(settings, KEY_FREQ) == UINT64_MAX && !settings->word[KEY_OFFCPU])
         return 0;
     if (engine->backend->sample_limits)
-        engine->backend->sample_limits(engine->backend_state, &change->log.limits);
+        engine->backend->sample_limits(engine->backend_state, &change->recording.limits);
     if (engine->host->view_open)
-        rc = engine->host->view_open(engine->host_state, change->call->tid, &change->log.view);
+        rc =
+            engine->host->view_open(engine->host_state, change->call->tid, &change->recording.view);
     if (rc == 0 || rc == -ESRCH)
         return 0;
     return err_set(&change->err, P15,
@@ -349,10 +351,10 @@ static int find_command(struct change *change)
     const struct desired *desired = &change->desired;
     int rc = change_parse(change);
 
-    /* asker.opener lets a process observe itself even if other processes of its user may not
+    /* requester.opener lets a process observe itself even if other processes of its user may not
      * observe it. Not with stacks, because those processes could read the samples. */
     if (desired->settings.word[KEY_CALLCHAIN] == CALLCHAIN_DWARF)
-        change->asker.opener = NULL;
+        change->requester.opener = NULL;
     if (rc == 0)
         rc = check_target_scope(change);
     if (rc == 0)
@@ -364,7 +366,7 @@ static int find_command(struct change *change)
     change->deadline_ns = engine->host->now_ns(engine->host_state) + change->attach_ns;
     if (rc == 0)
         rc = find_targets(change);
-    if (rc == 0 && (desired->given & KEY_BIT(KEY_LIFETIME)) &&
+    if (rc == 0 && (desired->command_keys & KEY_BIT(KEY_LIFETIME)) &&
         desired->settings.word[KEY_LIFETIME] == LIFETIME_OWNER)
         rc = engine->host->process_open(engine->host_state, change->call->tid, 0, false,
                                         &change->writer, &change->err);

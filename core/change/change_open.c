@@ -29,7 +29,7 @@ static int admit(void *arg, pid_t pid)
             return link->kind == TARGET_THREAD ? -EPERM : 0;
     }
     int rc = engine->host->may_observe_pid(engine->host_state, admission->rights,
-                                           admission->change->asker.opener, pid);
+                                           admission->change->requester.opener, pid);
     if (rc == -ESRCH)
         return 0; /* an exited process is not counted as skipped */
     return rc == 0 ? 1 : -EPERM;
@@ -51,18 +51,18 @@ static pid_t number_shown(const struct change *change, const struct move *move)
 static int observable(struct change *change, const struct move *move)
 {
     const struct engine *engine = change->engine;
-    const struct asker *asker = &change->asker;
+    const struct requester *requester = &change->requester;
     const struct link *link = move->next;
 
-    if (!move->recheck || asker->superuser)
+    if (!move->recheck || requester->superuser)
         return 0;
-    if (!asker->may_foreign &&
+    if (!requester->may_observe_others &&
         link->pid != engine->host->caller_pid(engine->host_state, change->call->tid))
         return err_set(&change->err, E40,
                        "process %d: unprivileged_proc_debug is 0: only the superuser may observe "
                        "other processes. Write self",
                        (int)number_shown(change, move));
-    return engine->host->may_observe(engine->host_state, asker->rights, asker->opener,
+    return engine->host->may_observe(engine->host_state, requester->rights, requester->opener,
                                      link->proc->process, &change->err);
 }
 
@@ -79,8 +79,8 @@ static int open_counter(struct change *change, const struct move *move)
     plan.deadline_ns = change->deadline_ns;
     plan.attach_ms = change->attach_ns / 1000000;
     plan.fds_free = fds_free(engine);
-    plan.fds_quota = quota_left(change);
-    plan.fds_limit = change->limit_name;
+    plan.fds_quota = quota_fds_left(change);
+    plan.fds_limit = change->fds_limit_name;
     plan.admit = admit;
     plan.admit_arg = &admission;
     rc = engine->backend->attach(engine->backend_state, &plan, &link->counter, &change->err);
@@ -106,9 +106,9 @@ static int attach(struct change *change, const struct move *move)
     if (rc)
         return rc;
     engine->backend->facts_of(link->counter, &link->facts);
-    rc = quota_spend(change, link->facts.descriptors);
+    rc = quota_charge_fds(change, link->facts.descriptors);
     if (rc == 0 && link->rights && link->proc)
-        rc = host->may_observe(engine->host_state, link->rights, change->asker.opener,
+        rc = host->may_observe(engine->host_state, link->rights, change->requester.opener,
                                link->proc->process, &change->err);
     if (rc) {
         engine->backend->free(link->counter);
@@ -160,7 +160,7 @@ static void guard_all(struct change *change)
     EACH_MOVE (move, change)
         if (move->guards && engine->backend->guard(engine->backend_state, move->next->pid,
                                                    move->next->proc->id, &move->guard) == 0)
-            quota_hold(change, 1);
+            quota_hold_fds(change, 1);
 }
 
 /*
@@ -210,7 +210,7 @@ static int stop_and_read(struct change *change)
 static bool move_starts(const struct change *change, const struct move *move)
 {
     return move->next && link_live(move->next) &&
-           (move->opens ? change->diff.start_fresh : change->diff.start);
+           (move->opens ? change->diff.start_opened : change->diff.start);
 }
 
 /*
@@ -222,7 +222,7 @@ static int system_survey(struct change *change)
     const struct backend *backend = change->engine->backend;
     bool any = false;
 
-    if (!change->log.held || !mode_table[change->desired.settings.mode].system)
+    if (!change->recording.held || !mode_table[change->desired.settings.mode].system)
         return 0;
     EACH_MOVE (move, change)
         if (move_starts(change, move)) {
@@ -303,8 +303,8 @@ static void desired_close(const struct change *change)
     }
     if (change->writer)
         host->process_free(change->writer);
-    if (change->log.view)
-        host->view_free(change->log.view);
+    if (change->recording.view)
+        host->view_free(change->recording.view);
 }
 
 void change_close(struct change *change)
@@ -313,8 +313,8 @@ void change_close(struct change *change)
 
     if (change->rc)
         undo_starts_and_stops(change);
-    if (change->log.held)
-        recording_hold(change->log.held, false);
+    if (change->recording.held)
+        recording_hold(change->recording.held, false);
     EACH_MOVE (move, change) {
         if (move->guard) /* the replaced guard, which has fired */
             engine->backend->unguard(move->guard);
@@ -325,8 +325,8 @@ void change_close(struct change *change)
         if (move->root_fd >= 0)
             close(move->root_fd);
     }
-    targets_destroy(engine, &change->unused);
-    recording_leave(change->log.made, false); /* not NULL only after a refusal */
-    recording_leave(change->log.old, engine->forgetting);
+    targets_destroy(engine, &change->to_destroy);
+    recording_leave(change->recording.made, false); /* not NULL only after a refusal */
+    recording_leave(change->recording.old, engine->forgetting);
     desired_close(change);
 }

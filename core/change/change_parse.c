@@ -62,7 +62,7 @@ static int start_or_join_set(struct change *change)
                        "another writer has replaced the events of %s since your first write: "
                        "reopen the file, or write all events with one write(2)",
                        change->name);
-    desired->joins = true;
+    desired->extends_set = true;
     for (; desired->n_names < pmc_events(pmc); desired->n_names++)
         if (!(desired->names[desired->n_names] = strdup(pmc->set->event[desired->n_names].written)))
             return err_nomem(&change->err);
@@ -126,9 +126,9 @@ static int add_metric(struct change *change, struct word word)
 /* Adds an event, or the events of a metric and its word. */
 static int add_event(struct change *change, struct word word)
 {
-    int rc = change->desired.given & KEY_BIT(KEY_EVENT) ? 0 : start_or_join_set(change);
+    int rc = change->desired.command_keys & KEY_BIT(KEY_EVENT) ? 0 : start_or_join_set(change);
 
-    change->desired.given |= KEY_BIT(KEY_EVENT);
+    change->desired.command_keys |= KEY_BIT(KEY_EVENT);
     if (rc || !metric_is(word))
         return rc ? rc : add_name(change, word);
     rc = check_name(word, &change->err);
@@ -290,7 +290,7 @@ static int add_targets(struct change *change, struct word list)
         rc = target_parse(&change->desired.targets.items[change->desired.targets.n - 1].word, word,
                           &change->err);
     }
-    change->desired.given |= KEY_BIT(KEY_TARGET);
+    change->desired.command_keys |= KEY_BIT(KEY_TARGET);
     return rc;
 }
 
@@ -299,7 +299,7 @@ static int parse_config(struct change *change, struct scan *scan)
     struct word word, name, value;
     int rc = 0;
 
-    change->desired.additive = true;
+    change->desired.accepts_attached = true;
     while (rc == 0 && scan_setting(scan, &word)) {
         if (!word_split(word, &name, &value))
             return err_set(
@@ -307,7 +307,7 @@ static int parse_config(struct change *change, struct scan *scan)
                 "\"" WORD_FMT "\": settings are written key=value without blanks, for example "
                 "event=page-faults%s",
                 WORD_ARG(word),
-                change->desired.given & KEY_BIT(KEY_FILTER)
+                change->desired.command_keys & KEY_BIT(KEY_FILTER)
                     ? "; filter= must not contain blanks, write \\040 for a blank in a text"
                     : "");
         enum key key = key_find(name);
@@ -321,7 +321,7 @@ static int parse_config(struct change *change, struct scan *scan)
             rc = add_targets(change, value);
         else
             rc = settings_set(&change->desired.settings, key, value, &change->err);
-        change->desired.given |= KEY_BIT(key);
+        change->desired.command_keys |= KEY_BIT(key);
     }
     return rc;
 }
@@ -394,7 +394,7 @@ static int parse_count(struct change *change)
     int rc;
 
     change->desired.sets_count = true;
-    change->desired.given = KEY_BIT(KEY_COUNT);
+    change->desired.command_keys = KEY_BIT(KEY_COUNT);
     buf_init(&values, room, sizeof room);
     scan_init(&scan, change->call->text, change->call->len);
     while (scan_word(&scan, &word)) {
@@ -430,7 +430,7 @@ int change_parse(struct change *change)
     if (strcmp(change->file, "count") == 0)
         return parse_count(change);
     if (strcmp(change->file, "mode") == 0) {
-        change->desired.given |= KEY_BIT(KEY_MODE);
+        change->desired.command_keys |= KEY_BIT(KEY_MODE);
         rc = scan_only(call->text, call->len, E20, &word, &change->err);
         return rc ? rc : settings_set(&change->desired.settings, KEY_MODE, word, &change->err);
     }

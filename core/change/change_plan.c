@@ -20,7 +20,7 @@ bool change_attaches(const struct change *change)
     return false;
 }
 
-int change_desire_set(struct change *change)
+int desired_set_fill(struct change *change)
 {
     struct desired *desired = &change->desired;
     const struct settings *settings = &desired->settings;
@@ -33,10 +33,10 @@ int change_desire_set(struct change *change)
         desired->set = set_ref(change->pmc->set);
     if (!desired->set)
         return 0;
-    if ((opens ? settings->given : desired->given) & KEY_BIT(KEY_KERNEL))
+    if ((opens ? settings->given : desired->command_keys) & KEY_BIT(KEY_KERNEL))
         desired->kernel = settings->word[KEY_KERNEL];
     else if (opens)
-        desired->kernel = change->asker.may_kernel;
+        desired->kernel = change->requester.may_kernel;
     desired->events = calloc(desired->set->n, sizeof *desired->events);
     if (!desired->events)
         return err_nomem(&change->err);
@@ -54,7 +54,7 @@ void plan_detach(struct move *move)
 }
 
 /* Creates a link whose counter the change will open. Returns NULL on ENOMEM. */
-static struct link *link_fresh(struct change *change, enum target_kind kind)
+static struct link *link_to_open(struct change *change, enum target_kind kind)
 {
     struct link *link = link_new(change->engine, change->desired.set);
 
@@ -64,7 +64,7 @@ static struct link *link_fresh(struct change *change, enum target_kind kind)
     link->pmc = change->pmc;
     link->id = engine_serial(change->engine);
     if (!ids_add(&change->engine->links, link->id, link)) {
-        link_unref(link, &change->unused);
+        link_unref(link, &change->to_destroy);
         return NULL;
     }
     change->diff.n_opens++;
@@ -78,13 +78,13 @@ static void link_wait(struct link *link)
     link->facts.descriptors = 1;
 }
 
-struct move *plan_fresh(struct change *change, enum target_kind kind, bool opens)
+struct move *plan_new_target(struct change *change, enum target_kind kind, bool opens)
 {
     struct difference *diff = &change->diff;
     struct link *link = NULL;
 
     if (vec_room(&diff->moves, 1) == 0)
-        link = opens ? link_fresh(change, kind) : link_new(change->engine, change->desired.set);
+        link = opens ? link_to_open(change, kind) : link_new(change->engine, change->desired.set);
     if (!link)
         return NULL;
     if (!opens) {
@@ -129,7 +129,7 @@ void plan_guard(struct change *change, struct move *move)
 static int plan_renew(struct change *change, struct move *move, struct rights *rights)
 {
     const struct link *old = move->old;
-    struct link *link = link_fresh(change, old->kind);
+    struct link *link = link_to_open(change, old->kind);
 
     if (!link)
         return err_nomem(&change->err);
@@ -203,9 +203,9 @@ static int plan_wait(struct change *change, struct move *move, struct rights *ri
 
 int plan_reopen(struct change *change)
 {
-    const struct asker *asker = &change->asker;
+    const struct requester *requester = &change->requester;
     const bool new_set = change->desired.new_set;
-    struct rights *rights = asker->superuser ? NULL : asker->rights;
+    struct rights *rights = requester->superuser ? NULL : requester->rights;
     int rc = 0;
 
     EACH_MOVE (move, change) {
@@ -234,15 +234,16 @@ int plan_reopen(struct change *change)
 static int plan_death(struct change *change, struct move *move)
 {
     const struct link *link = move->old;
-    const bool left = link->kind <= TARGET_THREAD && link->proc && proc_lost_events(link->proc);
+    const bool lost_events =
+        link->kind <= TARGET_THREAD && link->proc && proc_lost_events(link->proc);
     int rc = plan_end(change, move);
 
     if (rc)
         return rc;
-    move->reason = left ? "exec-privileged" : "exited";
+    move->reason = lost_events ? "exec-privileged" : "exited";
     move->next->state = LINK_ENDED;
-    move->next->missed |= left;
-    move->next->loss = left ? LOSS_TARGET : LOSS_NONE;
+    move->next->missed |= lost_events;
+    move->next->loss = lost_events ? LOSS_TARGET : LOSS_NONE;
     return 0;
 }
 
@@ -331,7 +332,7 @@ static int plan_engine_change(struct change *change)
 {
     static const struct target_word all = {.word = {"all", 3}, .kind = TARGET_CPU, .all = true};
     const struct pmc *pmc = change->pmc;
-    int rc = change_desire_set(change);
+    int rc = desired_set_fill(change);
 
     EACH_MOVE (move, change) {
         if (rc)
@@ -381,15 +382,15 @@ static void plan_start(struct change *change)
     struct difference *diff = &change->diff;
 
     if (change->cause == CAUSE_OWN)
-        diff->start_fresh = !settable;
+        diff->start_opened = !settable;
     else if (change->desired.verb)
         return;
     else if (!settable)
-        diff->start_fresh = true;
+        diff->start_opened = true;
     else if (change_attaches(change) && change->desired.settings.word[KEY_AUTOSTART] &&
              (change->desired.new_set || pmc->state == PMC_NEW || pmc->state == PMC_ALLOCATED ||
               pmc->state == PMC_EXITED))
-        diff->start = diff->start_fresh =
+        diff->start = diff->start_opened =
             diff->n_opens + diff->n_waits > 0; /* starts links that were attached earlier too */
 }
 
@@ -436,7 +437,7 @@ int change_plan(struct change *change)
         rc = quota_links(change);
     EACH_MOVE (move, change) {
         if (move->opens)
-            move->next->armed = change->desired.settings.word[KEY_START] && diff->start_fresh;
+            move->next->armed = change->desired.settings.word[KEY_START] && diff->start_opened;
         if (rc || !move->old || !move->old->counter)
             continue;
         pmc->switching |= move->next == move->old ? diff->stop || diff->start

@@ -18,33 +18,34 @@ unsigned long fds_free(const struct engine *engine)
     return subtract_to_zero(engine->fd_limit, engine->fds_used + FDS_KEPT);
 }
 
-unsigned long quota_left(const struct change *change)
+unsigned long quota_fds_left(const struct change *change)
 {
-    unsigned long left = user_left(change->payer, USED_FDS, change->spent);
+    unsigned long left = user_left(change->payer, USED_FDS, change->charged_fds);
 
-    if (change->cause != CAUSE_COMMAND || change->asker.superuser) /* also if another user pays */
+    if (change->cause != CAUSE_COMMAND ||
+        change->requester.superuser) /* also if another user pays */
         return ULONG_MAX;
     /* after the swap the replaced recording and counters are closed */
-    if (change->log.creates || !change->log.recorded)
+    if (change->recording.creates || !change->recording.kinds)
         left += change->pmc->recorded.fds;
     EACH_MOVE (move, change)
         if (move->old && move->next != move->old && move->old->counter)
             left += move->old->facts.descriptors;
-    return subtract_to_zero(left, change->spent);
+    return subtract_to_zero(left, change->charged_fds);
 }
 
-void quota_hold(struct change *change, unsigned n)
+void quota_hold_fds(struct change *change, unsigned n)
 {
-    change->fds += n;
+    change->held_fds += n;
     change->engine->fds_used += n;
 }
 
-int quota_spend(struct change *change, unsigned n)
+int quota_charge_fds(struct change *change, unsigned n)
 {
-    const unsigned long left = quota_left(change);
+    const unsigned long left = quota_fds_left(change);
 
-    quota_hold(change, n);
-    change->spent += n;
+    quota_hold_fds(change, n);
+    change->charged_fds += n;
     user_add(change->payer, USED_FDS, n);
     if (n <= left)
         return 0;
@@ -52,16 +53,16 @@ int quota_spend(struct change *change, unsigned n)
         &change->err, P11,
         "the command needs %u file descriptors, and the quota has %lu left (%s): release "
         "PMCs or detach targets",
-        n, left, change->limit_name);
+        n, left, change->fds_limit_name);
 }
 
 void quota_release(struct change *change)
 {
-    change->engine->fds_used -= change->fds;
-    user_add(change->payer, USED_FDS, -(int64_t)change->spent);
-    user_add(change->payer, USED_BYTES, -(int64_t)change->bytes);
-    change->fds = change->spent = 0;
-    change->bytes = 0;
+    change->engine->fds_used -= change->held_fds;
+    user_add(change->payer, USED_FDS, -(int64_t)change->charged_fds);
+    user_add(change->payer, USED_BYTES, -(int64_t)change->charged_bytes);
+    change->held_fds = change->charged_fds = 0;
+    change->charged_bytes = 0;
 }
 
 int quota_links(struct change *change)
@@ -73,10 +74,10 @@ int quota_links(struct change *change)
     EACH_MOVE (move, change)
         n += move->next != NULL;
     const int64_t more = (int64_t)(links_bytes(n, values) - pmc->links_bytes);
-    if (change->cause != CAUSE_COMMAND || change->asker.superuser || more <= 0)
+    if (change->cause != CAUSE_COMMAND || change->requester.superuser || more <= 0)
         return 0;
     if (user_charge(change->payer, USED_BYTES, more)) {
-        change->bytes += (uint64_t)more;
+        change->charged_bytes += (uint64_t)more;
         return 0;
     }
     return err_set(&change->err, P11,
@@ -85,22 +86,23 @@ int quota_links(struct change *change)
                    n, user_limit_shown(change->payer, USED_BYTES));
 }
 
-int quota_found(struct change *change, bool removes)
+int quota_target_fd(struct change *change, bool removes)
 {
     const struct engine *engine = change->engine;
     /* commands that free descriptors may use some of the reserve */
     const unsigned long kept = removes ? FDS_KEPT / 2 : FDS_KEPT;
 
-    quota_hold(change, 1);
+    quota_hold_fds(change, 1);
     if (engine->fds_used + kept > engine->fd_limit)
-        return err_set(&change->err, P10,
-                       "the target%s need%s %lu file descriptor%s, and pmcfs has %lu left of %lu: "
-                       "raise LimitNOFILE= of pmcfs.service",
-                       change->fds == 1 ? "" : "s", change->fds == 1 ? "s" : "", change->fds,
-                       change->fds == 1 ? "" : "s",
-                       subtract_to_zero(engine->fd_limit, engine->fds_used - change->fds + kept),
-                       engine->fd_limit);
-    if (change->fds <= engine->fd_limit / 4 || change->asker.superuser)
+        return err_set(
+            &change->err, P10,
+            "the target%s need%s %lu file descriptor%s, and pmcfs has %lu left of %lu: "
+            "raise LimitNOFILE= of pmcfs.service",
+            change->held_fds == 1 ? "" : "s", change->held_fds == 1 ? "s" : "", change->held_fds,
+            change->held_fds == 1 ? "" : "s",
+            subtract_to_zero(engine->fd_limit, engine->fds_used - change->held_fds + kept),
+            engine->fd_limit);
+    if (change->held_fds <= engine->fd_limit / 4 || change->requester.superuser)
         return 0;
     return err_set(&change->err, P11,
                    "one user may hold a quarter of the %lu file descriptors of pmcfs, and this is "
@@ -215,7 +217,7 @@ int quota_target_events(struct change *change)
     EACH_MOVE (move, change)
         if (move->old && move->next != move->old)
             move->old->noted |= NOTE_REPLACED;
-    if (change->cause != CAUSE_COMMAND || change->asker.superuser)
+    if (change->cause != CAUSE_COMMAND || change->requester.superuser)
         return 0;
     EACH_MOVE (move, change) {
         struct link *link = move->opens ? move->next : NULL;
@@ -240,7 +242,7 @@ int quota_descendant_events(struct change *change)
         struct link *link = move->opens ? move->next : NULL;
         struct loads loads = {.failed = false};
 
-        if (rc || change->cause != CAUSE_COMMAND || change->asker.superuser || !link ||
+        if (rc || change->cause != CAUSE_COMMAND || change->requester.superuser || !link ||
             !link->counter || !link->proc || !change->desired.settings.word[KEY_DESCENDANTS])
             continue;
         change->engine->backend->processes(link->counter, load_collect, &loads);

@@ -31,18 +31,18 @@ static uint64_t ring_bytes(uint64_t log_bytes, uint32_t stack)
 
 struct opening change_opening(const struct change *change)
 {
-    const struct recordal *log = &change->log;
+    const struct change_recording *recording = &change->recording;
 
     return (struct opening){
         .events = change->desired.events,
         .n = change->desired.set->n,
         .settings = &change->desired.settings,
-        .sampling = &log->sampling,
-        .set = log->set_number,
-        .recording = !log->recorded ? NULL
-                     : log->made    ? log->made
-                                    : change->pmc->recording,
-        .recorded = log->recorded,
+        .sampling = &recording->sampling,
+        .set = recording->set_number,
+        .recording = !recording->kinds ? NULL
+                     : recording->made ? recording->made
+                                       : change->pmc->recording,
+        .recorded = recording->kinds,
     };
 }
 
@@ -59,38 +59,38 @@ int refuse_log(struct change *change, const char *what)
 static int make_recording(struct change *change)
 {
     const struct engine *engine = change->engine;
-    struct recordal *log = &change->log;
+    struct change_recording *recording = &change->recording;
     struct recorder_facts facts = {0};
     struct recording_plan plan =
-        pmc_recording_plan(change->pmc, change->desired.set->n, log->recorded);
+        pmc_recording_plan(change->pmc, change->desired.set->n, recording->kinds);
 
-    plan.bytes = ring_bytes(log_size(engine, &change->desired.settings), log->sampling.stack);
-    plan.kernel = change->asker.may_kernel;
-    plan.stacks = log->sampling.stack > 0;
-    plan.view = log->view;
+    plan.bytes = ring_bytes(log_size(engine, &change->desired.settings), recording->sampling.stack);
+    plan.kernel = change->requester.may_kernel;
+    plan.stacks = recording->sampling.stack > 0;
+    plan.view = recording->view;
     plan.fds_free = fds_free(engine);
-    plan.fds_quota = quota_left(change);
-    plan.fds_limit = change->limit_name;
-    int rc = recording_new(&plan, &log->made, &change->err);
+    plan.fds_quota = quota_fds_left(change);
+    plan.fds_limit = change->fds_limit_name;
+    int rc = recording_new(&plan, &recording->made, &change->err);
     if (rc)
         return rc;
-    log->view = NULL; /* owned by the recording */
-    rc = quota_spend(change, recording_fds(log->made));
+    recording->view = NULL; /* owned by the recording */
+    rc = quota_charge_fds(change, recording_fds(recording->made));
     if (rc)
         return rc;
-    engine->backend->recorder_facts(recording_recorder(log->made), &facts);
+    engine->backend->recorder_facts(recording_recorder(recording->made), &facts);
     if (!user_charge(change->payer, USED_BYTES, (int64_t)facts.bytes))
         return refuse_log(change, "buffers");
-    change->bytes += facts.bytes;
+    change->charged_bytes += facts.bytes;
     return 0;
 }
 
 int record_open(struct change *change)
 {
-    bool starts = change->diff.start || change->diff.start_fresh;
-    int rc = change->log.creates ? make_recording(change) : 0;
+    bool starts = change->diff.start || change->diff.start_opened;
+    int rc = change->recording.creates ? make_recording(change) : 0;
 
-    if (rc || !change->log.recorded || !starts || change->cause != CAUSE_COMMAND)
+    if (rc || !change->recording.kinds || !starts || change->cause != CAUSE_COMMAND)
         return rc;
     log_set_max(change->pmc->log, log_size(change->engine, &change->desired.settings));
     rc = log_reserve(change->pmc->log, LOG_FIRST);
@@ -109,17 +109,17 @@ int record_open(struct change *change)
  */
 void record_drain_and_hold(struct change *change)
 {
-    struct recordal *log = &change->log;
+    struct change_recording *recording = &change->recording;
     struct drain_result drained, none;
 
     if (change->pmc->recording && recording_drain(change->pmc->recording, true, &drained))
-        log->held_ns = drained.until_ns;
+        recording->held_ns = drained.until_ns;
     else
-        log->held_ns = change->engine->host->now_ns(change->engine->host_state);
-    log->held = log->made ? log->made : change->pmc->recording;
-    if (log->held) {
-        recording_hold(log->held, true);
-        recording_drain(log->held, true, &none); /* waits for a drain in another thread */
+        recording->held_ns = change->engine->host->now_ns(change->engine->host_state);
+    recording->held = recording->made ? recording->made : change->pmc->recording;
+    if (recording->held) {
+        recording_hold(recording->held, true);
+        recording_drain(recording->held, true, &none); /* waits for a drain in another thread */
     }
 }
 
@@ -145,18 +145,19 @@ static void process_add(void *arg, pid_t pid)
 static void process_inventory(struct change *change, const struct rights *rights, pid_t pid)
 {
     const struct engine *engine = change->engine;
-    const size_t begun = change->log.inventory.len;
+    const size_t begun = change->recording.inventory.len;
 
-    recording_inventory(change->log.held, pid, change->log.held_ns, &change->log.inventory);
-    if (rights &&
-        engine->host->may_observe_pid(engine->host_state, rights, change->asker.opener, pid) < 0)
-        change->log.inventory.len = begun;
+    recording_inventory(change->recording.held, pid, change->recording.held_ns,
+                        &change->recording.inventory);
+    if (rights && engine->host->may_observe_pid(engine->host_state, rights,
+                                                change->requester.opener, pid) < 0)
+        change->recording.inventory.len = begun;
 }
 
 static void link_inventory(struct change *change, const struct link *link)
 {
     const struct engine *engine = change->engine;
-    struct processes processes = {.inventory = &change->log.inventory};
+    struct processes processes = {.inventory = &change->recording.inventory};
 
     /* Skip a dead process, whose number may be reused. A process that reuses it after the start is
      * too young for the inventory. */
@@ -173,16 +174,18 @@ static void link_inventory(struct change *change, const struct link *link)
 /* The inventory is read at each start, because new mappings are not recorded while stopped. */
 int record_system_inventory(struct change *change)
 {
-    recording_inventory(change->log.held, 0, change->log.held_ns, &change->log.inventory);
-    return change->log.inventory.failed ? err_nomem(&change->err) : 0;
+    recording_inventory(change->recording.held, 0, change->recording.held_ns,
+                        &change->recording.inventory);
+    return change->recording.inventory.failed ? err_nomem(&change->err) : 0;
 }
 
 int record_target_inventory(struct change *change)
 {
     EACH_MOVE (move, change)
-        if (change->log.held && move->started && !mode_table[change->desired.settings.mode].system)
+        if (change->recording.held && move->started &&
+            !mode_table[change->desired.settings.mode].system)
             link_inventory(change, move->next);
-    return change->log.inventory.failed ? err_nomem(&change->err) : 0;
+    return change->recording.inventory.failed ? err_nomem(&change->err) : 0;
 }
 
 /* ---- notes ---- */
@@ -242,8 +245,8 @@ static void put_remainder(struct change *change, bool over)
         return;
     for (unsigned i = 0; i < pmc_events(pmc); i++)
         counted[i] = change->diff.total->value[i] - pmc->recorded.before[i];
-    recording_put_remainder(pmc->recording, change->engine->request, change->log.held_ns, counted,
-                            over);
+    recording_put_remainder(pmc->recording, change->engine->request, change->recording.held_ns,
+                            counted, over);
 }
 
 /* Stores the counts from before this recording (the total without readings of live counters): no
@@ -265,20 +268,20 @@ static void count_before(struct pmc *pmc)
 void record_swap(struct change *change)
 {
     struct pmc *pmc = change->pmc;
-    struct recordal *log = &change->log;
+    struct change_recording *recording = &change->recording;
     const enum verb verb = change->desired.verb;
 
-    if (log->made) {
-        log->old = pmc_set_recording(pmc, log->made);
-        log->made = NULL;
+    if (recording->made) {
+        recording->old = pmc_set_recording(pmc, recording->made);
+        recording->made = NULL;
         free(pmc->recorded.before);
-        pmc->recorded.before = log->counted_before;
-        log->counted_before = NULL;
-        pmc->recorded.kinds = (uint8_t)log->recorded;
-        pmc->recorded.kernel = change->asker.may_kernel;
+        pmc->recorded.before = recording->counted_before;
+        recording->counted_before = NULL;
+        pmc->recorded.kinds = (uint8_t)recording->kinds;
+        pmc->recorded.kernel = change->requester.may_kernel;
         count_before(pmc);
-    } else if (pmc->recording && (change->desired.new_set || !log->recorded)) {
-        log->old = pmc_set_recording(pmc, NULL);
+    } else if (pmc->recording && (change->desired.new_set || !recording->kinds)) {
+        recording->old = pmc_set_recording(pmc, NULL);
         pmc->recorded.kinds = 0;
     } else if (pmc->recording &&
                (change->desired.sets_count || verb == VERB_RESET || verb == VERB_RESTART)) {
@@ -289,8 +292,8 @@ void record_swap(struct change *change)
             recording_reset(pmc->recording, pmc->engine->request);
     }
     if (change->cause == CAUSE_COMMAND) {
-        pmc->set_number = log->set_number;
-        pmc->sampling = log->sampling;
+        pmc->set_number = recording->set_number;
+        pmc->sampling = recording->sampling;
     }
     if (pmc->log)
         log_set_max(pmc->log, log_size(change->engine, &pmc->settings));
@@ -307,11 +310,11 @@ void record_notes_before(struct change *change, bool stops, enum pmc_state after
         put_remainder(change, over);
     EACH_MOVE (move, change)
         if (move->old && move->reason)
-            note(pmc, RECORD_DETACH, move->old, move->reason, change->log.held_ns);
+            note(pmc, RECORD_DETACH, move->old, move->reason, change->recording.held_ns);
     if (stops)
-        note(pmc, RECORD_STOP, NULL, "", change->log.held_ns);
+        note(pmc, RECORD_STOP, NULL, "", change->recording.held_ns);
     if (pmc->settings.word[KEY_LOG] && !change->desired.settings.word[KEY_LOG] && pmc_has_log(pmc))
-        note(pmc, RECORD_CLOSE, NULL, "", change->log.held_ns);
+        note(pmc, RECORD_CLOSE, NULL, "", change->recording.held_ns);
 }
 
 void record_notes_after(struct change *change, bool starts)
@@ -319,14 +322,14 @@ void record_notes_after(struct change *change, bool starts)
     struct pmc *pmc = change->pmc;
 
     if (change->desired.new_set)
-        note_allocated(pmc, change->log.held_ns);
+        note_allocated(pmc, change->recording.held_ns);
     EACH_MOVE (move, change)
         if (move->opens && move->next->counter &&
             (!move->old || move->reason || move->old->state == LINK_OFFLINE))
-            note(pmc, RECORD_ATTACH, move->next, "", change->log.held_ns);
+            note(pmc, RECORD_ATTACH, move->next, "", change->recording.held_ns);
     if (starts)
-        note(pmc, RECORD_START, NULL, "", change->log.held_ns);
-    pmc_log_records(pmc, &change->log.inventory);
+        note(pmc, RECORD_START, NULL, "", change->recording.held_ns);
+    pmc_log_records(pmc, &change->recording.inventory);
 }
 
 void record_release_notes(struct change *change)

@@ -15,7 +15,7 @@
 #define FREQ_STANDARD    997    /* prime, so that it does not follow periodic work */
 #define CLOCK_LEAST_NS   100000 /* least period of clock events for ordinary users */
 #define CLOCK_MOST_HZ    (1000000000 / CLOCK_LEAST_NS)
-#define SETS_FREE        16 /* the first sets of a PMC are charged even above the quota */
+#define SETS_ABOVE_QUOTA 16 /* the first sets of a PMC are charged even above the quota */
 #define SET_LOOK_BACK    8  /* last sets that are searched for an equal one */
 
 /* ---- checks ---- */
@@ -27,9 +27,10 @@ static int check_logsize(struct change *change)
     const uint64_t quota = user_limit(change->payer, USED_BYTES);
     uint64_t max = log_size_max(change->engine);
 
-    if (change->asker.superuser && quota > max)
+    if (change->requester.superuser && quota > max)
         max = quota;
-    if (!(change->desired.given & KEY_BIT(KEY_LOGSIZE)) || asked == UINT64_MAX || asked <= max ||
+    if (!(change->desired.command_keys & KEY_BIT(KEY_LOGSIZE)) || asked == UINT64_MAX ||
+        asked <= max ||
         settings_same(&change->desired.settings, &change->pmc->settings, KEY_LOGSIZE))
         return 0;
     return err_set(&change->err, P02, "logsize=%" PRIu64 ": give at most %" PRIu64 " bytes: %s",
@@ -43,7 +44,7 @@ static int check_no_count(struct change *change)
 {
     struct settings *want = &change->desired.settings;
     bool counts =
-        (change->desired.given & KEY_BIT(KEY_COUNT)) && !settings_standard(want, KEY_COUNT);
+        (change->desired.command_keys & KEY_BIT(KEY_COUNT)) && !settings_standard(want, KEY_COUNT);
 
     if (counts || (change->desired.sets_count && strcmp(change->file, "count") == 0))
         return err_set(&change->err, P31,
@@ -61,7 +62,7 @@ static bool wants_stack(const struct change *change)
 
 static int check_stack(struct change *change)
 {
-    if (!wants_stack(change) || change->log.limits.registers)
+    if (!wants_stack(change) || change->recording.limits.registers)
         return 0;
     return err_set(&change->err, P09,
                    "callchain=dwarf: registers and stacks cannot be recorded (processor other than "
@@ -76,13 +77,13 @@ static int check_raw(struct change *change)
 {
     const bool opens = change->desired.new_set || change->diff.reopen || change_attaches(change);
 
-    if (!change->desired.settings.word[KEY_RAW] || !opens || change->asker.superuser)
+    if (!change->desired.settings.word[KEY_RAW] || !opens || change->requester.superuser)
         return 0;
     return err_set(
         &change->err, P18,
         "raw=on records fields of tracepoints, which can contain data of other users: it %s",
-        change->asker.inside ? "is not possible in an instance"
-                             : "needs CAP_PERFMON, whatever the tunables say");
+        change->requester.in_instance ? "is not possible in an instance"
+                                      : "needs CAP_PERFMON, whatever the tunables say");
 }
 
 /* Checks offcpu=on: each switch must have a sample. */
@@ -95,7 +96,7 @@ static int check_off_cpu(struct change *change)
 
     if (!settings->word[KEY_OFFCPU])
         return 0;
-    if (!change->log.limits.off_cpu)
+    if (!change->recording.limits.off_cpu)
         return err_set(
             &change->err, P09,
             "offcpu=on: the backend %s does not record when threads run again: write offcpu=off",
@@ -133,10 +134,10 @@ int check_sampling(struct change *change)
                            "no\" in its file in events/): count it, or sample cpu-clock",
                            change->desired.set->event[i].written);
     if (!change->desired.settings.word[KEY_USER] &&
-        (settings_skip_kernel(&change->desired.settings) || !change->asker.may_kernel))
+        (settings_skip_kernel(&change->desired.settings) || !change->requester.may_kernel))
         return err_set(&change->err, P07,
                        "user=off and kernel=off%s: %s would have no samples, so write user=on",
-                       change->asker.may_kernel ? "" : " (you may not count kernel mode)",
+                       change->requester.may_kernel ? "" : " (you may not count kernel mode)",
                        change->pmc->name);
     rc = check_stack(change);
     if (rc == 0)
@@ -159,7 +160,7 @@ static void find_rate(const struct change *change, struct sampling *sampling)
     uint64_t period = settings_number(&change->desired.settings, KEY_PERIOD),
              freq = settings_number(&change->desired.settings, KEY_FREQ);
     uint64_t least = tunable_u64(&change->engine->tunables, TUNABLE_MINCOUNT);
-    uint64_t most = change->log.limits.max_freq;
+    uint64_t most = change->recording.limits.max_freq;
     bool fast = false, slowed = false;
 
     for (unsigned i = 0; i < change->desired.set->n; i++) {
@@ -167,7 +168,7 @@ static void find_rate(const struct change *change, struct sampling *sampling)
         const bool clock = strcmp(event->unit, "ns") == 0;
 
         fast |= clock || change->engine->classes[event->class_index].hardware;
-        slowed |= clock && !change->asker.superuser;
+        slowed |= clock && !change->requester.superuser;
     }
     if (period != UINT64_MAX) {
         sampling->slowed = slowed && least <= CLOCK_LEAST_NS && period < CLOCK_LEAST_NS;
@@ -192,7 +193,7 @@ static void find_sampling(struct change *change)
     const struct settings *settings = &change->desired.settings;
     const uint64_t depth = settings_number(settings, KEY_DEPTH),
                    stack = settings_number(settings, KEY_STACK);
-    struct sampling *sampling = &change->log.sampling;
+    struct sampling *sampling = &change->recording.sampling;
     uint64_t chain = settings->word[KEY_CALLCHAIN],
              most = tunable_u64(&change->engine->tunables, TUNABLE_CALLCHAINDEPTH);
     bool opens = change->desired.new_set || change->diff.reopen || !pmc_links_left(change->pmc);
@@ -201,24 +202,24 @@ static void find_sampling(struct change *change)
     if (change->cause != CAUSE_COMMAND || !opens)
         return;
     *sampling = (struct sampling){.period = 0};
-    if (!change->desired.set || !(change->log.recorded & RECORDED_SAMPLES))
+    if (!change->desired.set || !(change->recording.kinds & RECORDED_SAMPLES))
         return;
     find_rate(change, sampling);
     sampling->raw = settings->word[KEY_RAW];
     if (sampling->raw || wants_stack(change))
-        sampling->observer = rights_to_memory(change->asker.rights);
+        sampling->observer = rights_to_memory(change->requester.rights);
     if (chain == CALLCHAIN_OFF)
         return;
     sampling->chain_user = chain != CALLCHAIN_KERNEL;
-    sampling->chain_kernel = chain != CALLCHAIN_USER && change->asker.may_kernel;
-    if (most > change->log.limits.max_frames)
-        most = change->log.limits.max_frames;
+    sampling->chain_kernel = chain != CALLCHAIN_USER && change->requester.may_kernel;
+    if (most > change->recording.limits.max_frames)
+        most = change->recording.limits.max_frames;
     sampling->depth = (unsigned)(depth < most ? depth : most); /* "default" is the largest number */
     sampling->depth_asked = depth != UINT64_MAX && depth > most ? (unsigned)depth : 0;
     if (!wants_stack(change))
         return;
     sampling->stack = stack == UINT64_MAX ? STACK_STANDARD : (uint32_t)(stack + 7) & ~7u;
-    sampling->registers = change->log.limits.registers;
+    sampling->registers = change->recording.limits.registers;
 }
 
 /* ---- the id of the set ---- */
@@ -256,13 +257,13 @@ static int set_number_create(struct change *change, const struct log_event *even
 
     for (unsigned i = 0; i < n; i++)
         bytes += (int64_t)(sizeof events[i] + strlen(events[i].name) + strlen(events[i].resolved));
-    if (log_sets_last(pmc->sets) < SETS_FREE)
+    if (log_sets_last(pmc->sets) < SETS_ABOVE_QUOTA)
         user_add(pmc->user, USED_BYTES, bytes);
     else if (!user_charge(pmc->user, USED_BYTES, bytes))
         return refuse_log(change, "one more set of events");
     pmc->sets_bytes += (uint64_t)bytes;
-    change->log.set_number = log_sets_add(pmc->sets, events, n);
-    return change->log.set_number ? 0 : err_nomem(&change->err);
+    change->recording.set_number = log_sets_add(pmc->sets, events, n);
+    return change->recording.set_number ? 0 : err_nomem(&change->err);
 }
 
 static void event_fill(const struct change *change, unsigned i, struct log_event *out)
@@ -275,13 +276,13 @@ static void event_fill(const struct change *change, unsigned i, struct log_event
     *out = (struct log_event){
         .name = event->written,
         .resolved = resolved.failed ? NULL : strdup(buf_text(&resolved)),
-        .period = change->log.sampling.period,
-        .freq = change->log.sampling.freq,
-        .chains = change->log.sampling.chain_user || change->log.sampling.chain_kernel,
-        .stack = change->log.sampling.stack,
-        .registers = change->log.sampling.registers,
-        .raw = change->log.sampling.raw && event->code[0] == TYPE_TRACEPOINT,
-        .observer = change->log.sampling.observer,
+        .period = change->recording.sampling.period,
+        .freq = change->recording.sampling.freq,
+        .chains = change->recording.sampling.chain_user || change->recording.sampling.chain_kernel,
+        .stack = change->recording.sampling.stack,
+        .registers = change->recording.sampling.registers,
+        .raw = change->recording.sampling.raw && event->code[0] == TYPE_TRACEPOINT,
+        .observer = change->recording.sampling.observer,
         .type = (uint32_t)event->code[0],
         .config = event->code[1],
     };
@@ -295,10 +296,10 @@ static int find_set_number(struct change *change)
     unsigned n = 0, filled = 0;
     int rc = 0;
 
-    change->log.set_number = change->log.recorded ? pmc->set_number : 0;
-    if (!change->desired.set || !change->log.recorded ||
-        (change->log.set_number && !change->desired.new_set && !change->diff.reopen &&
-         memcmp(&change->log.sampling, &pmc->sampling, sizeof pmc->sampling) == 0))
+    change->recording.set_number = change->recording.kinds ? pmc->set_number : 0;
+    if (!change->desired.set || !change->recording.kinds ||
+        (change->recording.set_number && !change->desired.new_set && !change->diff.reopen &&
+         memcmp(&change->recording.sampling, &pmc->sampling, sizeof pmc->sampling) == 0))
         return 0;
     if (!pmc->sets)
         pmc->sets = log_sets_new();
@@ -308,7 +309,7 @@ static int find_set_number(struct change *change)
     }
     if (!pmc->sets || filled < n)
         rc = err_nomem(&change->err);
-    else if (!(change->log.set_number = set_number_find(pmc->sets, events, n)))
+    else if (!(change->recording.set_number = set_number_find(pmc->sets, events, n)))
         rc = set_number_create(change, events, n);
     for (unsigned i = 0; i < n; i++)
         free(events[i].resolved);
@@ -322,9 +323,9 @@ static int check_kernel_seen(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
 
-    if (change->cause != CAUSE_COMMAND || change->log.creates || !change->diff.n_opens ||
-        !(change->log.recorded & RECORDED_SAMPLES) || !pmc->recorded.kernel ||
-        change->asker.may_kernel)
+    if (change->cause != CAUSE_COMMAND || change->recording.creates || !change->diff.n_opens ||
+        !(change->recording.kinds & RECORDED_SAMPLES) || !pmc->recorded.kernel ||
+        change->requester.may_kernel)
         return 0;
     return err_set(&change->err, P18,
                    "%s records kernel addresses for its present targets, which needs "
@@ -335,12 +336,12 @@ static int check_kernel_seen(struct change *change)
 /* Refuses a target whose memory other users would see in the recording. */
 static int check_memory_seen(struct change *change)
 {
-    const struct memory_right *observer = &change->log.sampling.observer,
-                              asker = rights_to_memory(change->asker.rights);
+    const struct memory_right *observer = &change->recording.sampling.observer,
+                              requester = rights_to_memory(change->requester.rights);
 
-    if (change->cause != CAUSE_COMMAND || change->log.creates || !change->diff.n_opens ||
+    if (change->cause != CAUSE_COMMAND || change->recording.creates || !change->diff.n_opens ||
         !observer->known ||
-        (memory_right_covers(&asker, observer) && memory_right_covers(observer, &asker)))
+        (memory_right_covers(&requester, observer) && memory_right_covers(observer, &requester)))
         return 0;
     return err_set(&change->err, P18,
                    "%s records memory of its present targets, for uid %u with the rights that "
@@ -352,10 +353,10 @@ static int check_log_kept(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
 
-    if (!change->log.recorded || change->desired.settings.word[KEY_LOG] ||
-        !(change->diff.start || change->diff.start_fresh) || change->cause != CAUSE_COMMAND)
+    if (!change->recording.kinds || change->desired.settings.word[KEY_LOG] ||
+        !(change->diff.start || change->diff.start_opened) || change->cause != CAUSE_COMMAND)
         return 0;
-    if (change->log.recorded & RECORDED_SAMPLES)
+    if (change->recording.kinds & RECORDED_SAMPLES)
         return err_set(
             &change->err, E09,
             "%s samples and has log=off: write log=on to config, or attach with autostart=off",
@@ -370,14 +371,15 @@ int plan_log(struct change *change)
     const bool alone = change->diff.reopen || !pmc_links_left(pmc);
     int rc;
 
-    change->log.recorded = recorded_for(change->desired.settings.mode, &change->desired.settings);
+    change->recording.kinds =
+        recorded_for(change->desired.settings.mode, &change->desired.settings);
     find_sampling(change);
     /* A new recording has the requester's rights and PIDs. Counters that join existing ones use
      * their recording. */
-    change->log.creates =
-        change->log.recorded && change->diff.n_opens &&
-        (!pmc->recording || change->desired.new_set ||
-         pmc->recorded.kinds != change->log.recorded || (alone && change->cause == CAUSE_COMMAND));
+    change->recording.creates = change->recording.kinds && change->diff.n_opens &&
+                                (!pmc->recording || change->desired.new_set ||
+                                 pmc->recorded.kinds != change->recording.kinds ||
+                                 (alone && change->cause == CAUSE_COMMAND));
     rc = check_log_kept(change);
     if (rc == 0)
         rc = check_kernel_seen(change);
@@ -387,10 +389,11 @@ int plan_log(struct change *change)
         rc = find_set_number(change);
     if (rc)
         return rc;
-    if (change->log.recorded && (change->diff.n_opens || change->diff.start) &&
+    if (change->recording.kinds && (change->diff.n_opens || change->diff.start) &&
         !pmc_ensure_log(change->pmc))
         return err_nomem(&change->err);
-    if (change->log.creates && !(change->log.counted_before = calloc(SET_MAX, sizeof(uint64_t))))
+    if (change->recording.creates &&
+        !(change->recording.counted_before = calloc(SET_MAX, sizeof(uint64_t))))
         return err_nomem(&change->err);
     return 0;
 }

@@ -51,7 +51,7 @@ static int check_row(struct change *change)
     const struct event *event = &desired->set->event[0];
 
     if (settings_number(&desired->settings, KEY_ROW) == UINT64_MAX ||
-        (!desired->new_set && change->pmc->set && !(desired->given & KEY_BIT(KEY_ROW))))
+        (!desired->new_set && change->pmc->set && !(desired->command_keys & KEY_BIT(KEY_ROW))))
         return 0;
     return err_set(&change->err, E19,
                    "row=%llu: \"%s\" belongs to class \"%s\", which has no rows: write row=any",
@@ -107,36 +107,37 @@ static bool covers_link(struct engine *engine, const struct link *link, bool des
     return descendants && link->counter && engine->backend->covers(link->counter, other->pid);
 }
 
-/* The links of a PMC; for the changing PMC, its links after the change. */
-struct view {
+/* The links of a PMC after the change. */
+struct links_after {
     const struct links *links; /* NULL: released */
     bool descendants;
 };
 
-static struct view view_of(const struct change *change, uint64_t id)
+static struct links_after links_after(const struct change *change, uint64_t id)
 {
     const struct pmc *pmc = ids_find(&change->engine->pmcs, id);
 
     if (!pmc)
-        return (struct view){.links = NULL};
+        return (struct links_after){.links = NULL};
     if (pmc == change->pmc)
-        return (struct view){change->diff.links, change->desired.settings.word[KEY_DESCENDANTS]};
-    return (struct view){pmc->links, pmc->settings.word[KEY_DESCENDANTS]};
+        return (struct links_after){change->diff.links,
+                                    change->desired.settings.word[KEY_DESCENDANTS]};
+    return (struct links_after){pmc->links, pmc->settings.word[KEY_DESCENDANTS]};
 }
 
 static bool claims_conflict(void *ctx, uint64_t a, uint64_t b)
 {
     const struct change *change = ctx;
-    struct view va = view_of(change, a), vb = view_of(change, b);
+    struct links_after of_a = links_after(change, a), of_b = links_after(change, b);
 
-    if (!va.links || !vb.links)
+    if (!of_a.links || !of_b.links)
         return true; /* a released PMC holds its rows until its counters are closed */
-    for (unsigned i = 0; i < va.links->n; i++)
-        for (unsigned j = 0; j < vb.links->n; j++) {
-            const struct link *one = va.links->link[i], *other = vb.links->link[j];
+    for (unsigned i = 0; i < of_a.links->n; i++)
+        for (unsigned j = 0; j < of_b.links->n; j++) {
+            const struct link *one = of_a.links->link[i], *other = of_b.links->link[j];
 
-            if (covers_link(change->engine, one, va.descendants, other) ||
-                covers_link(change->engine, other, vb.descendants, one))
+            if (covers_link(change->engine, one, of_a.descendants, other) ||
+                covers_link(change->engine, other, of_b.descendants, one))
                 return true;
         }
     return false;
@@ -225,7 +226,7 @@ static void retire(struct change *change, struct link *link)
 {
     ids_remove(&change->engine->links, link->id);
     link_leave_lists(link);
-    link_unref(link, &change->unused);
+    link_unref(link, &change->to_destroy);
 }
 
 /* Gives new exec guards to the procs. Old ones are freed with the change. */
@@ -545,14 +546,14 @@ static void swap_lifetime(struct change *change)
     struct open_file *open = change->call->open;
     bool holds = pmc->settings.word[KEY_LIFETIME] == LIFETIME_OPEN;
 
-    if (!(change->desired.given & KEY_BIT(KEY_LIFETIME)))
+    if (!(change->desired.command_keys & KEY_BIT(KEY_LIFETIME)))
         return;
     if (open) {
         pmc->held_by = holds;
         open->holds = holds ? pmc->id : 0;
     }
     if (pmc->owner)
-        pmc_clear_owner(pmc, &change->unused);
+        pmc_clear_owner(pmc, &change->to_destroy);
     if (change->owner)
         pmc_set_owner(pmc, change->owner);
     change->owner = NULL;
@@ -577,7 +578,7 @@ static void swap_settings(struct change *change, bool links_change)
     else if (desired->wants_all && links_change)
         pmc->cpus.stale = true; /* "-all,all": another CPU may have come online meanwhile */
     swap_lifetime(change);
-    if (desired->n_names == 0 || desired->joins)
+    if (desired->n_names == 0 || desired->extends_set)
         return;
     pmc->began++; /* call.open->began equals it: later writes through the file add events */
     if (change->call->open)
@@ -609,11 +610,11 @@ static void swap_release(struct change *change)
     if (--old->refs == 0)
         free(old);
     if (pmc->recording)
-        change->log.old = pmc_set_recording(pmc, NULL);
-    change->last_claim = pmc->claim;
+        change->recording.old = pmc_set_recording(pmc, NULL);
+    change->released_claim = pmc->claim;
     pmc->claim = NULL;
     if (pmc->owner)
-        pmc_clear_owner(pmc, &change->unused);
+        pmc_clear_owner(pmc, &change->to_destroy);
 }
 
 void change_swap(struct change *change)
@@ -664,7 +665,7 @@ void change_swap(struct change *change)
     retire_links(change);
 }
 
-void change_refuse(struct change *change)
+void change_discard(struct change *change)
 {
     settle_guards(change);
     if (change->pmc->log)
@@ -675,8 +676,8 @@ void change_refuse(struct change *change)
         if (move->opens)
             retire(change, move->next);
         else if (move->next && move->next != move->old)
-            link_unref(move->next, &change->unused);
+            link_unref(move->next, &change->to_destroy);
     }
     if (change->owner)
-        proc_unref(change->owner, &change->unused);
+        proc_unref(change->owner, &change->to_destroy);
 }

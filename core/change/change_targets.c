@@ -43,9 +43,10 @@ static bool link_matches(const struct engine *engine, const struct link *link,
            engine->backend->covers(link->counter, wanted->pid);
 }
 
-#define THERE 1 /* already attached, which is accepted */
+#define ALREADY_ATTACHED 1 /* already attached, which is accepted */
 
-/* Checks whether the target is attached or written twice. Returns 0 (no), THERE, or an error. */
+/* Checks whether the target is attached or written twice. Returns 0 (no), ALREADY_ATTACHED, or an
+ * error. */
 static int check_attached(struct change *change, const struct wanted *wanted)
 {
     EACH_MOVE (move, change) {
@@ -54,8 +55,8 @@ static int check_attached(struct change *change, const struct wanted *wanted)
         if (!move->next || !link_matches(change->engine, move->next, wanted, true))
             continue;
         exact = link_matches(change->engine, move->next, wanted, false);
-        if (move->old ? change->desired.additive : exact)
-            return THERE;
+        if (move->old ? change->desired.accepts_attached : exact)
+            return ALREADY_ATTACHED;
         return err_set(&change->err, E10, "\"" WORD_FMT "\" is %s", WORD_ARG(wanted->word.word),
                        !exact ? "already counted through another target of this PMC, and no thread "
                                 "is counted twice"
@@ -68,15 +69,15 @@ static int check_attached(struct change *change, const struct wanted *wanted)
 }
 
 /* Gives the requester's rights to a new link. */
-static void take_rights(struct change *change, struct link *link)
+static void link_set_rights(struct change *change, struct link *link)
 {
-    if (!change->asker.superuser)
-        link->rights = rights_ref(change->asker.rights);
+    if (!change->requester.superuser)
+        link->rights = rights_ref(change->requester.rights);
 }
 
 static int want_process(struct change *change, struct wanted *wanted)
 {
-    struct move *move = plan_fresh(change, wanted->word.kind, true);
+    struct move *move = plan_new_target(change, wanted->word.kind, true);
     struct link *link = move ? move->next : NULL;
     bool taken;
     struct proc *proc = link ? proc_get(change->engine, wanted->process, &taken) : NULL;
@@ -90,14 +91,14 @@ static int want_process(struct change *change, struct wanted *wanted)
     link->tid = wanted->tid;
     memcpy(link->name, wanted->name, sizeof link->name);
     move->number = wanted->word.self ? 0 : (pid_t)wanted->word.number;
-    take_rights(change, link);
+    link_set_rights(change, link);
     plan_guard(change, move);
     return proc_watch(proc, &change->err);
 }
 
 static int want_cgroup(struct change *change, struct wanted *wanted)
 {
-    struct move *move = plan_fresh(change, TARGET_CGROUP, !wanted->absent);
+    struct move *move = plan_new_target(change, TARGET_CGROUP, !wanted->absent);
 
     if (!move)
         return err_nomem(&change->err);
@@ -108,8 +109,8 @@ static int want_cgroup(struct change *change, struct wanted *wanted)
     link->cgroup = wanted->cgroup;
     wanted->cgroup_fd = -1;
     wanted->cgroup = NULL;
-    take_rights(change, link);
-    return wanted->absent ? quota_spend(change, link->facts.descriptors) : 0;
+    link_set_rights(change, link);
+    return wanted->absent ? quota_charge_fds(change, link->facts.descriptors) : 0;
 }
 
 static const struct class_info *set_class(const struct change *change)
@@ -173,7 +174,7 @@ static int want_cpu(struct change *change, const struct target_word *word, unsig
     struct move *move = cpu_move(change, cpu); /* also of an offline CPU */
     int rc;
 
-    if (move && (move->opens || word->all || change->desired.additive))
+    if (move && (move->opens || word->all || change->desired.accepts_attached))
         return 0;
     rc = word->all ? 0 : check_cpu(change, word, cpu);
     if (rc)
@@ -181,7 +182,7 @@ static int want_cpu(struct change *change, const struct target_word *word, unsig
     if (move)
         return err_set(&change->err, E10, "\"" WORD_FMT "\": CPU %u is already attached",
                        WORD_ARG(word->word), cpu);
-    move = plan_fresh(change, TARGET_CPU, true);
+    move = plan_new_target(change, TARGET_CPU, true);
     if (!move)
         return err_nomem(&change->err);
     move->next->cpu = cpu;
@@ -195,8 +196,9 @@ int plan_want_cpus(struct change *change, const struct target_word *word)
     int rc = 0;
 
     if (word->all && change->desired.wants_all)
-        return change->desired.additive ? 0
-                                        : err_set(&change->err, E10, "\"all\" is already attached");
+        return change->desired.accepts_attached
+                   ? 0
+                   : err_set(&change->err, E10, "\"all\" is already attached");
     for (int cpu = cpus_next(list, 0); rc == 0 && cpu >= 0; cpu = cpus_next(list, cpu + 1))
         if (!word->all || !class || !cpus_count(&class->cpus) ||
             cpus_has(&class->cpus, (unsigned)cpu))
@@ -290,7 +292,7 @@ static int plan_added_target(struct change *change, struct wanted *wanted)
         return plan_want_cpus(change, &wanted->word);
     rc = check_attached(change, wanted);
     if (rc)
-        return rc == THERE ? 0 : rc;
+        return rc == ALREADY_ATTACHED ? 0 : rc;
     return wanted->word.kind == TARGET_CGROUP ? want_cgroup(change, wanted)
                                               : want_process(change, wanted);
 }

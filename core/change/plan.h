@@ -31,17 +31,17 @@ struct wanted {
 /* The desired value: the present one with the changes of the command. */
 struct desired {
     struct settings settings;
-    uint32_t given;       /* keys of this command */
-    char *names[SET_MAX]; /* events as written */
+    uint32_t command_keys; /* settings that the command contains */
+    char *names[SET_MAX];  /* events as written */
     unsigned n_names;
     char *metrics;             /* metric words as written, or NULL */
-    bool joins;                /* `names` are the present set's and, after them, the command's */
+    bool extends_set;          /* `names` are the present set's and, after them, the command's */
     struct set *set;           /* a reference */
     struct plan_event *events; /* modes of each event */
     bool new_set;              /* other events or another mode: the count restarts */
     bool kernel, wants_all;
     VEC(struct wanted) targets; /* targets to attach or detach */
-    bool additive;              /* already attached targets are accepted (config) */
+    bool accepts_attached;      /* already attached targets are accepted (config) */
     enum verb verb;
     bool sets_count; /* `count` gets the values of settings.counts at the swap */
 };
@@ -85,7 +85,7 @@ struct difference {
     unsigned n_waits;       /* new targets that do not exist yet */
     bool reopen;            /* reopen every live link */
     bool start, stop, read; /* for links that stay; leaving ones are always stopped and read */
-    bool start_fresh;       /* start links that are opened */
+    bool start_opened;      /* start links that are opened */
     struct links *links;    /* the new vector, filled at the swap */
     struct tally *base;     /* base of a new set */
     struct tally *total;    /* total at the swap */
@@ -97,20 +97,20 @@ struct difference {
          move < (change)->diff.moves.items + (change)->diff.moves.n; move++)
 
 /* The requester: rights of the file's opener. */
-struct asker {
+struct requester {
     struct rights *rights;       /* valid during the request; NULL: a change of the engine */
     const struct opener *opener; /* or NULL */
-    bool may_kernel, may_system, may_foreign, superuser;
-    bool inside; /* the PMC is in an instance, where no user is the superuser */
+    bool may_kernel, may_system, may_observe_others, superuser;
+    bool in_instance; /* the PMC is in an instance, where no user is the superuser */
 };
 
 /* Sampling parameters and recording of the counters that the change opens. */
-struct recordal {
+struct change_recording {
     struct pid_view *view;       /* PID namespace of the requester; NULL: the daemon's */
     struct sample_limits limits; /* limits of the system */
     struct sampling sampling;
     uint64_t set_number;
-    unsigned recorded;        /* enum recorded */
+    unsigned kinds;           /* enum recorded */
     bool creates;             /* the change creates a recording */
     struct recording *made;   /* the new recording, until the PMC owns it */
     uint64_t *counted_before; /* memory for pmc.recorded.before of the new recording */
@@ -136,21 +136,21 @@ struct change {
     char name[NAME_LEN_MAX + 1]; /* copy of the PMC's name for sentences without the lock */
     const char *file;
     bool checks_cgroups; /* also checks which cgroup targets exist (reattach) */
-    struct asker asker;
+    struct requester requester;
     struct desired desired;
     struct difference diff;
-    struct recordal log;
-    unsigned long fds;        /* descriptors held by the change, part of engine->fds_used */
-    unsigned long spent;      /* part of `fds` charged to the payer */
-    uint64_t bytes;           /* charged to the payer until the swap */
-    char limit_name[96];      /* name of the limit with the least left */
-    uint64_t cpus_serial;     /* engine->cpus_serial at the plan */
-    uint64_t attach_ns;       /* limit of the time to find and attach all targets */
-    uint64_t deadline_ns;     /* end of that time */
-    struct process *writer;   /* lifetime=owner: the writing process, until a proc takes it over */
-    struct proc *owner;       /* lifetime=owner: a reference */
-    struct work_queue unused; /* links and procs that change_close() destroys */
-    struct claim *last_claim; /* claim of a released PMC, held until its counters are closed */
+    struct change_recording recording;
+    unsigned long held_fds;    /* descriptors held by the change, part of engine->fds_used */
+    unsigned long charged_fds; /* part of `held_fds` charged to the payer */
+    uint64_t charged_bytes;    /* until the swap */
+    char fds_limit_name[96];   /* the limit of descriptors with the least left */
+    uint64_t cpus_serial;      /* engine->cpus_serial at the plan */
+    uint64_t attach_ns;        /* limit of the time to find and attach all targets */
+    uint64_t deadline_ns;      /* end of that time */
+    struct process *writer;    /* lifetime=owner: the writing process, until a proc takes it over */
+    struct proc *owner;        /* lifetime=owner: a reference */
+    struct work_queue to_destroy; /* links and procs that change_close() destroys */
+    struct claim *released_claim; /* claim of a released PMC, held until its counters are closed */
     int rc;
     struct err err;
     struct err note; /* shown in `error` although the command succeeded */
@@ -174,11 +174,11 @@ void change_note_skipped(struct change *change, struct word word);
 /* change_plan.c */
 int change_plan(struct change *change);
 /* Sets desired.set and its events if missing. Without the lock only if desired.set is given. */
-int change_desire_set(struct change *change);
+int desired_set_fill(struct change *change);
 bool change_attaches(const struct change *change); /* returns true if there are new targets */
 void plan_detach(struct move *move);
 /* opens: false if the target is waited for. Returns NULL on ENOMEM. */
-struct move *plan_fresh(struct change *change, enum target_kind kind, bool opens);
+struct move *plan_new_target(struct change *change, enum target_kind kind, bool opens);
 /* Plans an exec guard for the proc of a move. */
 void plan_guard(struct change *change, struct move *move);
 /* Replaces each attached link by a new one. For a new set also replaces offline links, and removes
@@ -207,12 +207,13 @@ int quota_target_events(struct change *change); /* once all moves are planned: s
 int quota_descendant_events(struct change *change); /* after the attach */
 
 /* change_quota.c: descriptors and links. All except the last two may be called without the lock. */
-unsigned long quota_left(const struct change *change); /* ULONG_MAX: no limit */
-void quota_hold(struct change *change, unsigned n);    /* counts n descriptors of pmcfs */
-int quota_spend(struct change *change, unsigned n);    /* charges the user too; P11 if too many */
+unsigned long quota_fds_left(const struct change *change); /* ULONG_MAX: no limit */
+/* Counts n descriptors of pmcfs. quota_charge_fds() charges the user too, or returns P11. */
+void quota_hold_fds(struct change *change, unsigned n);
+int quota_charge_fds(struct change *change, unsigned n);
 unsigned long fds_free(const struct engine *engine);
-int quota_found(struct change *change, bool removes); /* counts the pidfd of a target: P10, P11 */
-int quota_links(struct change *change);               /* memory of planned links: P11 */
+int quota_target_fd(struct change *change, bool removes); /* counts a target's pidfd: P10, P11 */
+int quota_links(struct change *change);                   /* memory of planned links: P11 */
 void quota_release(struct change *change); /* before plan and swap, which charge the PMC */
 
 /* change_sampling.c: sampling parameters, and requirements of the log. */
@@ -243,4 +244,4 @@ void record_release_notes(struct change *change); /* last records of a released 
 
 /* change_swap.c */
 void change_swap(struct change *change);
-void change_refuse(struct change *change); /* after a refusal: frees the planned links */
+void change_discard(struct change *change); /* after a refusal: frees the planned links */

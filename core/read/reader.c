@@ -452,7 +452,7 @@ int store_samples(struct call *call)
     struct pmc *pmc = call->pmc;
     struct recording *recording;
     struct drain_result drained;
-    int rc = change_refuse_held(call);
+    int rc = change_check_held(call);
 
     if (rc)
         return rc;
