@@ -29,25 +29,6 @@ const struct verb_row verb_table[VERBS] = {
 
 /* ---- creation and freeing ---- */
 
-static void fill_requester(struct change *change)
-{
-    const struct pmc *pmc = change->pmc;
-    struct rights *rights = change->cause == CAUSE_COMMAND ? change->call->rights : NULL;
-
-    change->requester = (struct requester){
-        .rights = rights,
-        .opener = change->cause == CAUSE_COMMAND && change->call->open ? &change->call->open->opener
-                                                                       : NULL,
-        .may_kernel = access_kernel(pmc->instance, rights),
-        .may_system = access_system(pmc->instance, rights),
-        .may_observe_others =
-            access_superuser(rights) ||
-            tunable_bool(&change->engine->tunables, TUNABLE_UNPRIVILEGED_PROC_DEBUG),
-        .superuser = access_superuser(rights),
-        .in_instance = !instance_is_root(pmc->instance),
-    };
-}
-
 /* Starts a change. On ENOMEM only a release continues. */
 static int change_begin(struct change *change)
 {
@@ -76,10 +57,22 @@ static int change_begin(struct change *change)
         change->checks_cgroups = pmc->reattach.due;
         change->pmc->reattach.due = false; /* a cgroup event from now on needs another change */
     }
-    fill_requester(change);
+    const struct tunables *tunables = &change->engine->tunables;
+    const bool by_command = change->cause == CAUSE_COMMAND;
+    struct rights *rights = by_command ? change->call->rights : NULL;
+    change->requester = (struct requester){
+        .rights = rights,
+        .opener = by_command && change->call->open ? &change->call->open->opener : NULL,
+        .may_kernel = access_kernel(pmc->instance, rights),
+        .may_system = access_system(pmc->instance, rights),
+        .may_observe_others =
+            access_superuser(rights) || tunable_bool(tunables, TUNABLE_UNPRIVILEGED_PROC_DEBUG),
+        .superuser = access_superuser(rights),
+        .in_instance = !instance_is_root(pmc->instance),
+    };
     change->desired.kernel = pmc->kernel;
     change->desired.wants_all = pmc->cpus.all;
-    change->attach_ns = tunable_u64(&change->engine->tunables, TUNABLE_ATTACH_MS) * 1000000;
+    change->attach_ns = tunable_u64(tunables, TUNABLE_ATTACH_MS) * 1000000;
     if (pmc->engine->limit_ns && change->attach_ns > pmc->engine->limit_ns)
         change->attach_ns = pmc->engine->limit_ns;
     snprintf(change->fds_limit_name, sizeof change->fds_limit_name, "%s",

@@ -286,51 +286,40 @@ int refuse_kernel(struct change *change, const char *event, const char *instead)
                    needs(change, RIGHT_KERNEL), instead);
 }
 
-/* Returns true if user and kernel mode are both off. An event that always counts both modes is
- * refused too if the settings turn off both and its spelling has no modifier. */
-static bool counts_nothing(const struct change *change, const struct plan_event *plan)
-{
-    const struct event *event = plan->event;
-
-    if (!event->whole)
-        return !plan->user && !plan->kernel;
-    return event->user == MODIFIER_NONE && event->kernel == MODIFIER_NONE &&
-           !change->desired.settings.word[KEY_USER] && !change->desired.kernel;
-}
-
-/* Checks the other rights that an event needs: system scope, and superuser. */
-static int check_event_scope(struct change *change, const struct event *event)
-{
-    if (event->needs_superuser && !change->requester.superuser)
-        return err_set(&change->err, X07,
-                       "\"%s\" also counts other processes than the target, and that %s",
-                       event->written, needs(change, RIGHT_ALL));
-    if (event->scope & EVENT_PROCESS || change->requester.may_system)
-        return 0;
-    return err_set(&change->err, X07, "\"%s\" counts only for CPUs, and that %s", event->written,
-                   needs(change, RIGHT_SYSTEM));
-}
-
 static int check_event(struct change *change, const struct plan_event *plan)
 {
+    const struct requester *requester = &change->requester;
     const struct event *event = plan->event;
-    /* Every user may count events that always count both modes, unless the spelling has :k. */
-    bool kernel = event->whole ? event->kernel == MODIFIER_ON : plan->kernel;
+    bool kernel = plan->kernel, counts_nothing = !plan->user && !plan->kernel;
 
-    if (counts_nothing(change, plan))
+    if (event->whole) {
+        /* Every user may count these events, unless the spelling has :k. They are refused too if
+         * the settings turn off both modes and the spelling has no modifier. */
+        kernel = event->kernel == MODIFIER_ON;
+        counts_nothing = event->user == MODIFIER_NONE && event->kernel == MODIFIER_NONE &&
+                         !change->desired.settings.word[KEY_USER] && !change->desired.kernel;
+    }
+    if (counts_nothing)
         return err_set(&change->err, P07,
-                       change->requester.may_kernel
+                       requester->may_kernel
                            ? "user=off and kernel=off: \"%s\" would count nothing"
                            : "user=off leaves only kernel mode, and you may not count it (that "
                              "needs CAP_PERFMON or unprivileged_kernel=1): \"%s\" would count "
                              "nothing",
                        event->written);
-    if (change->requester.may_kernel || (!kernel && !event->needs_kernel))
-        return check_event_scope(change, event);
-    return refuse_kernel(change, event->written,
-                         event->needs_kernel ? ""
-                         : event->whole      ? ": write it without :k or os"
-                                             : ": write it with :u, or kernel=off");
+    if (!requester->may_kernel && (kernel || event->needs_kernel))
+        return refuse_kernel(change, event->written,
+                             event->needs_kernel ? ""
+                             : event->whole      ? ": write it without :k or os"
+                                                 : ": write it with :u, or kernel=off");
+    if (event->needs_superuser && !requester->superuser)
+        return err_set(&change->err, X07,
+                       "\"%s\" also counts other processes than the target, and that %s",
+                       event->written, needs(change, RIGHT_ALL));
+    if (!(event->scope & EVENT_PROCESS) && !requester->may_system)
+        return err_set(&change->err, X07, "\"%s\" counts only for CPUs, and that %s",
+                       event->written, needs(change, RIGHT_SYSTEM));
+    return 0;
 }
 
 /* Checks kernel=on. It may stay on in a PMC that was given to the user. */
@@ -365,8 +354,10 @@ static int check_rights(struct change *change)
 
 /* ---- verbs ---- */
 
-static bool all_offline(const struct pmc *pmc)
+/* Refuses a PMC whose CPUs are all offline. */
+static int check_online(struct change *change)
 {
+    const struct pmc *pmc = change->pmc;
     unsigned cpus = 0, offline = 0;
 
     for (unsigned i = 0; i < pmc->links->n; i++) {
@@ -375,7 +366,11 @@ static bool all_offline(const struct pmc *pmc)
         cpus += link->kind == TARGET_CPU && link->state != LINK_ENDED;
         offline += link->state == LINK_OFFLINE;
     }
-    return cpus > 0 && cpus == offline;
+    if (cpus == 0 || cpus != offline)
+        return 0;
+    return err_set(&change->err, E38,
+                   "every CPU of %s is offline: attach a CPU of info/cpus that is online",
+                   pmc->name);
 }
 
 static int check_start(struct change *change)
@@ -395,10 +390,9 @@ static int check_start(struct change *change)
             "%s counts in system scope: write cpu0-3, all or cgroup:/PATH to target first",
             pmc->name);
     }
-    if (all_offline(pmc))
-        return err_set(&change->err, E38,
-                       "every CPU of %s is offline: attach a CPU of info/cpus that is online",
-                       pmc->name);
+    int rc = check_online(change);
+    if (rc)
+        return rc;
     for (unsigned i = 0; !runs && change->desired.settings.word[KEY_START] && i < pmc->links->n;
          i++)
         diff->reopen |= link_live(pmc->links->link[i]) && !pmc->links->link[i]->armed;
@@ -426,12 +420,10 @@ static int check_stop(struct change *change)
         return err_set(&change->err, X02,
                        "%s was never started, so there is nothing to stop: write \"start\" first",
                        pmc->name);
-    if (all_offline(pmc))
-        return err_set(&change->err, E38,
-                       "every CPU of %s is offline: attach a CPU of info/cpus that is online",
-                       pmc->name);
-    set_diff_stop(change);
-    return 0;
+    int rc = check_online(change);
+    if (rc == 0)
+        set_diff_stop(change);
+    return rc;
 }
 
 static int check_log_verb(struct change *change)

@@ -70,20 +70,6 @@ static int name_metric(struct change *change, const char *name, int rc)
     return rc;
 }
 
-static int resolve_name(struct change *change, const char *name, struct event *event)
-{
-    const struct engine *engine = change->engine;
-    int rc = engine->backend->resolve(engine->backend_state, name, event, &change->err);
-
-    if (rc && event->needs_kernel && !change->requester.may_kernel)
-        return refuse_kernel(change, name, "");
-    if (rc && change->err.id == CS01 && metric_needs(name))
-        return err_set(&change->err, P09,
-                       "\"%s\" cannot be counted: this host does not have the event (see events/)",
-                       name);
-    return rc;
-}
-
 /* Refuses sets whose hardware events belong to several classes. */
 static int check_classes(struct change *change)
 {
@@ -134,6 +120,7 @@ static int verify_set(struct change *change)
 
 static int find_set(struct change *change)
 {
+    const struct engine *engine = change->engine;
     struct desired *desired = &change->desired;
     int rc = 0;
 
@@ -144,9 +131,19 @@ static int find_set(struct change *change)
     if (!desired->set)
         return err_nomem(&change->err);
     for (unsigned i = 0; rc == 0 && i < desired->n_names; i++) {
-        rc = resolve_name(change, desired->names[i], &desired->set->event[i]);
-        if (rc)
-            rc = name_metric(change, desired->names[i], rc);
+        const char *name = desired->names[i];
+        struct event *event = &desired->set->event[i];
+
+        rc = engine->backend->resolve(engine->backend_state, name, event, &change->err);
+        if (rc == 0)
+            continue;
+        if (event->needs_kernel && !change->requester.may_kernel)
+            rc = refuse_kernel(change, name, "");
+        else if (change->err.id == CS01 && metric_needs(name))
+            rc = err_set(
+                &change->err, P09,
+                "\"%s\" cannot be counted: this host does not have the event (see events/)", name);
+        rc = name_metric(change, name, rc);
     }
     return rc ? rc : verify_set(change);
 }

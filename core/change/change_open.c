@@ -48,7 +48,7 @@ static pid_t number_shown(const struct change *change, const struct move *move)
 }
 
 /* Checks a reopened target with the requester's rights. */
-static int observable(struct change *change, const struct move *move)
+static int check_reopened(struct change *change, const struct move *move)
 {
     const struct engine *engine = change->engine;
     const struct requester *requester = &change->requester;
@@ -99,7 +99,7 @@ static int attach(struct change *change, const struct move *move)
     const struct engine *engine = change->engine;
     const struct host *host = engine->host;
     struct link *link = move->next;
-    int rc = observable(change, move);
+    int rc = check_reopened(change, move);
 
     if (rc == 0)
         rc = open_counter(change, move);
@@ -217,12 +217,13 @@ static bool move_starts(const struct change *change, const struct move *move)
  * In system scope: before the counters start, tracks new processes and reads the inventory of
  * existing ones. So every process with samples is known, even if it exits at once.
  */
-static int system_survey(struct change *change)
+static int record_all_processes(struct change *change)
 {
     const struct backend *backend = change->engine->backend;
+    struct change_recording *recording = &change->recording;
     bool any = false;
 
-    if (!change->recording.held || !mode_table[change->desired.settings.mode].system)
+    if (!recording->held || !mode_table[change->desired.settings.mode].system)
         return 0;
     EACH_MOVE (move, change)
         if (move_starts(change, move)) {
@@ -230,7 +231,11 @@ static int system_survey(struct change *change)
                 backend->track(move->next->counter);
             any = move->tracked = true;
         }
-    return any && change->cause == CAUSE_COMMAND ? record_system_inventory(change) : 0;
+    if (!any || change->cause != CAUSE_COMMAND)
+        return 0;
+    /* at each start, because new mappings are not recorded while stopped */
+    recording_inventory(recording->held, 0, recording->held_ns, &recording->inventory);
+    return recording->inventory.failed ? err_nomem(&change->err) : 0;
 }
 
 static int start_all(struct change *change)
@@ -262,7 +267,7 @@ void change_open(struct change *change)
     if (rc == 0)
         record_drain_and_hold(change);
     if (rc == 0)
-        rc = system_survey(change);
+        rc = record_all_processes(change);
     if (rc == 0)
         rc = start_all(change);
     if (rc == 0)
@@ -287,10 +292,28 @@ static void undo_starts_and_stops(struct change *change)
     }
 }
 
-static void desired_close(const struct change *change)
+void change_close(struct change *change)
 {
-    const struct host *host = change->engine->host;
+    struct engine *engine = change->engine;
+    const struct host *host = engine->host;
 
+    if (change->rc)
+        undo_starts_and_stops(change);
+    if (change->recording.held)
+        recording_hold(change->recording.held, false);
+    EACH_MOVE (move, change) {
+        if (move->guard) /* the replaced guard, which has fired */
+            engine->backend->unguard(move->guard);
+        if (move->watch)
+            host->cgroup_unwatch(move->watch);
+        if (move->cgroup_fd >= 0)
+            close(move->cgroup_fd);
+        if (move->root_fd >= 0)
+            close(move->root_fd);
+    }
+    targets_destroy(engine, &change->to_destroy);
+    recording_leave(change->recording.made, false); /* not NULL only after a refusal */
+    recording_leave(change->recording.old, engine->forgetting);
     for (unsigned i = 0; i < change->desired.targets.n; i++) {
         struct wanted *wanted = &change->desired.targets.items[i];
 
@@ -305,28 +328,4 @@ static void desired_close(const struct change *change)
         host->process_free(change->writer);
     if (change->recording.view)
         host->view_free(change->recording.view);
-}
-
-void change_close(struct change *change)
-{
-    struct engine *engine = change->engine;
-
-    if (change->rc)
-        undo_starts_and_stops(change);
-    if (change->recording.held)
-        recording_hold(change->recording.held, false);
-    EACH_MOVE (move, change) {
-        if (move->guard) /* the replaced guard, which has fired */
-            engine->backend->unguard(move->guard);
-        if (move->watch)
-            engine->host->cgroup_unwatch(move->watch);
-        if (move->cgroup_fd >= 0)
-            close(move->cgroup_fd);
-        if (move->root_fd >= 0)
-            close(move->root_fd);
-    }
-    targets_destroy(engine, &change->to_destroy);
-    recording_leave(change->recording.made, false); /* not NULL only after a refusal */
-    recording_leave(change->recording.old, engine->forgetting);
-    desired_close(change);
 }

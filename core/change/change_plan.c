@@ -71,13 +71,6 @@ static struct link *link_to_open(struct change *change, enum target_kind kind)
     return link;
 }
 
-/* Makes the link wait for its cgroup. It holds the descriptor of the root where the path starts. */
-static void link_wait(struct link *link)
-{
-    link->state = LINK_OFFLINE;
-    link->facts.descriptors = 1;
-}
-
 struct move *plan_new_target(struct change *change, enum target_kind kind, bool opens)
 {
     struct difference *diff = &change->diff;
@@ -90,7 +83,8 @@ struct move *plan_new_target(struct change *change, enum target_kind kind, bool 
     if (!opens) {
         link->kind = kind;
         link->pmc = change->pmc;
-        link_wait(link);
+        link->state = LINK_OFFLINE;
+        link->facts.descriptors = 1; /* of the root where the path starts */
         diff->n_waits++;
     }
     diff->moves.items[diff->moves.n] =
@@ -125,6 +119,16 @@ void plan_guard(struct change *change, struct move *move)
         engine_touch(change->engine, JOURNAL_PROCESS, proc->id);
 }
 
+static int copy_cgroup_fd(struct change *change, struct link *link, const struct link *old)
+{
+    link->cgroup_fd = fcntl(old->cgroup_fd, F_DUPFD_CLOEXEC, 0);
+    if (link->cgroup_fd >= 0)
+        return 0;
+    return err_set(&change->err, P14,
+                   "cannot duplicate a file descriptor: %s (see LimitNOFILE= of pmcfs.service)",
+                   err_errno_name(-errno));
+}
+
 /* Replaces the link by a new one with these rights, which continues the count. */
 static int plan_renew(struct change *change, struct move *move, struct rights *rights)
 {
@@ -142,11 +146,10 @@ static int plan_renew(struct change *change, struct move *move, struct rights *r
         link->cgroup_fd = move->cgroup_fd;
         link->cgroup_key = change->engine->host->cgroup_key(link->cgroup_fd);
         move->cgroup_fd = -1;
-    } else if (old->cgroup_fd >= 0 &&
-               (link->cgroup_fd = fcntl(old->cgroup_fd, F_DUPFD_CLOEXEC, 0)) < 0) {
-        return err_set(&change->err, P14,
-                       "cannot duplicate a file descriptor: %s (see LimitNOFILE= of pmcfs.service)",
-                       err_errno_name(-errno));
+    } else if (old->cgroup_fd >= 0) {
+        int rc = copy_cgroup_fd(change, link, old);
+        if (rc)
+            return rc;
     }
     if (!old->proc)
         return 0;
@@ -155,8 +158,9 @@ static int plan_renew(struct change *change, struct move *move, struct rights *r
     return proc_watch(old->proc, &change->err);
 }
 
-/* Replaces the link by one that keeps the final count. The caller sets its state. */
-static int plan_end(struct change *change, struct move *move)
+/* Replaces the link by one without a counter, which keeps the final count: ended, or offline until
+ * its CPU or cgroup comes back. */
+static int plan_close(struct change *change, struct move *move, enum link_state state)
 {
     const struct link *old = move->old;
     struct link *link = link_new(change->engine, change->desired.set);
@@ -164,6 +168,7 @@ static int plan_end(struct change *change, struct move *move)
     if (!link)
         return err_nomem(&change->err);
     move->next = link;
+    link->state = state;
     link->gone_since_ns = old->gone_since_ns;
     link->pmc = old->pmc;
     link->facts = old->facts;
@@ -171,34 +176,21 @@ static int plan_end(struct change *change, struct move *move)
     return link_copy_target(link, old) ? 0 : err_nomem(&change->err);
 }
 
-/* Replaces the link by an offline one, which is opened when its CPU comes back. */
-static int plan_offline(struct change *change, struct move *move)
-{
-    int rc = plan_end(change, move);
-
-    if (rc == 0)
-        move->next->state = LINK_OFFLINE;
-    return rc;
-}
-
 /* Replaces the link by one that waits for its cgroup, which will be opened with these rights. */
 static int plan_wait(struct change *change, struct move *move, struct rights *rights)
 {
-    int rc = plan_end(change, move);
+    int rc = plan_close(change, move, LINK_OFFLINE);
     struct link *link = move->next;
 
     if (rc)
         return rc;
-    link_wait(link);
+    link->facts.descriptors = 1; /* of the root where the path starts */
     link->rights = rights_ref(rights);
-    link->cgroup_fd =
-        move->root_fd >= 0 ? move->root_fd : fcntl(move->old->cgroup_fd, F_DUPFD_CLOEXEC, 0);
+    if (move->root_fd < 0)
+        return copy_cgroup_fd(change, link, move->old);
+    link->cgroup_fd = move->root_fd;
     move->root_fd = -1;
-    if (link->cgroup_fd >= 0)
-        return 0;
-    return err_set(&change->err, P14,
-                   "cannot duplicate a file descriptor: %s (see LimitNOFILE= of pmcfs.service)",
-                   err_errno_name(-errno));
+    return 0;
 }
 
 int plan_reopen(struct change *change)
@@ -218,7 +210,7 @@ int plan_reopen(struct change *change)
         } else if (link_waits(link)) {
             rc = plan_wait(change, move, rights);
         } else if (link->state == LINK_OFFLINE) {
-            rc = plan_offline(change, move);
+            rc = plan_close(change, move, LINK_OFFLINE);
         } else {
             rc = plan_renew(change, move, rights);
             move->recheck = link->kind <= TARGET_THREAD;
@@ -236,12 +228,11 @@ static int plan_death(struct change *change, struct move *move)
     const struct link *link = move->old;
     const bool lost_events =
         link->kind <= TARGET_THREAD && link->proc && proc_lost_events(link->proc);
-    int rc = plan_end(change, move);
+    int rc = plan_close(change, move, LINK_ENDED);
 
     if (rc)
         return rc;
     move->reason = lost_events ? "exec-privileged" : "exited";
-    move->next->state = LINK_ENDED;
     move->next->missed |= lost_events;
     move->next->loss = lost_events ? LOSS_TARGET : LOSS_NONE;
     return 0;
@@ -281,15 +272,13 @@ static int plan_dropped(struct change *change, struct move *move)
         link->loss = LOSS_NONE;
         return 0;
     }
-    int rc = ends ? plan_end(change, move) : plan_renew(change, move, link->rights);
+    int rc = ends ? plan_close(change, move, LINK_ENDED) : plan_renew(change, move, link->rights);
     if (rc)
         return rc;
     move->reason = link->loss == LOSS_DESCENDANT ? NULL : "exec-privileged";
     move->next->missed = true;
-    if (ends) {
-        move->next->state = LINK_ENDED;
+    if (ends)
         move->next->loss = LOSS_TARGET;
-    }
     return 0;
 }
 
@@ -306,7 +295,7 @@ static int plan_moved(struct change *change, struct move *move)
         return refuse_system(change);
     move->reason = cpu && link->state != LINK_OFFLINE ? "cpu-offline" : NULL;
     if (cpu && !cpus_has(&change->engine->online, link->cpu))
-        return plan_offline(change, move);
+        return plan_close(change, move, LINK_OFFLINE);
     int rc = plan_renew(change, move, link->rights);
     if (rc == 0)
         move->next->missed |= move->reason != NULL;
@@ -365,8 +354,8 @@ static int plan_command(struct change *change)
         rc = steps[i](change);
     EACH_MOVE (move, change)
         if (rc == 0 && !change->desired.settings.word[KEY_REATTACH] && move->old &&
-            move->next == move->old && link_waits(move->old) && (rc = plan_end(change, move)) == 0)
-            move->next->state = LINK_ENDED; /* reattach=off: stop waiting for its cgroup */
+            move->next == move->old && link_waits(move->old))
+            rc = plan_close(change, move, LINK_ENDED); /* reattach=off: stop waiting */
     EACH_MOVE (move, change)
         if ((verb == VERB_RESET || verb == VERB_RESTART) && move->old && move->next == move->old &&
             move->old->state == LINK_ENDED)

@@ -171,14 +171,6 @@ static void link_inventory(struct change *change, const struct link *link)
     free(processes.list.items);
 }
 
-/* The inventory is read at each start, because new mappings are not recorded while stopped. */
-int record_system_inventory(struct change *change)
-{
-    recording_inventory(change->recording.held, 0, change->recording.held_ns,
-                        &change->recording.inventory);
-    return change->recording.inventory.failed ? err_nomem(&change->err) : 0;
-}
-
 int record_target_inventory(struct change *change)
 {
     EACH_MOVE (move, change)

@@ -60,17 +60,6 @@ static bool wants_stack(const struct change *change)
     return change->desired.settings.word[KEY_CALLCHAIN] == CALLCHAIN_DWARF;
 }
 
-static int check_stack(struct change *change)
-{
-    if (!wants_stack(change) || change->recording.limits.registers)
-        return 0;
-    return err_set(&change->err, P09,
-                   "callchain=dwarf: registers and stacks cannot be recorded (processor other than "
-                   "x86-64 and arm64, kernel without CONFIG_HAVE_USER_STACK_DUMP, or backend "
-                   "\"%s\"). Write callchain=on, which uses frame pointers",
-                   change->engine->backend->name);
-}
-
 /* Checks raw=on, which only the superuser may use if the change opens counters: tracepoint fields
  * can contain data of other tasks, and the kernel requires CAP_PERFMON. */
 static int check_raw(struct change *change)
@@ -139,9 +128,13 @@ int check_sampling(struct change *change)
                        "user=off and kernel=off%s: %s would have no samples, so write user=on",
                        change->requester.may_kernel ? "" : " (you may not count kernel mode)",
                        change->pmc->name);
-    rc = check_stack(change);
-    if (rc == 0)
-        rc = check_raw(change);
+    if (wants_stack(change) && !change->recording.limits.registers)
+        return err_set(&change->err, P09,
+                       "callchain=dwarf: registers and stacks cannot be recorded (processor other "
+                       "than x86-64 and arm64, kernel without CONFIG_HAVE_USER_STACK_DUMP, or "
+                       "backend \"%s\"). Write callchain=on, which uses frame pointers",
+                       backend->name);
+    rc = check_raw(change);
     if (rc == 0)
         rc = check_off_cpu(change);
     return rc ? rc : check_no_count(change);
@@ -318,35 +311,30 @@ static int find_set_number(struct change *change)
 
 /* ---- the recording ---- */
 
-/* Refuses a target from a user who may not see the kernel if the recording shows it. */
-static int check_kernel_seen(struct change *change)
+/* Refuses a target that would join a recording of kernel addresses that the requester may not see,
+ * or of memory that users with other rights can see. */
+static int check_joined_recording(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
-
-    if (change->cause != CAUSE_COMMAND || change->recording.creates || !change->diff.n_opens ||
-        !(change->recording.kinds & RECORDED_SAMPLES) || !pmc->recorded.kernel ||
-        change->requester.may_kernel)
-        return 0;
-    return err_set(&change->err, P18,
-                   "%s records kernel addresses for its present targets, which needs "
-                   "CAP_PERFMON (or the tunable unprivileged_kernel): detach them first",
-                   pmc->name);
-}
-
-/* Refuses a target whose memory other users would see in the recording. */
-static int check_memory_seen(struct change *change)
-{
-    const struct memory_right *observer = &change->recording.sampling.observer,
+    const struct change_recording *recording = &change->recording;
+    const struct memory_right *observer = &recording->sampling.observer,
                               requester = rights_to_memory(change->requester.rights);
 
-    if (change->cause != CAUSE_COMMAND || change->recording.creates || !change->diff.n_opens ||
-        !observer->known ||
-        (memory_right_covers(&requester, observer) && memory_right_covers(observer, &requester)))
+    if (change->cause != CAUSE_COMMAND || recording->creates || !change->diff.n_opens)
         return 0;
-    return err_set(&change->err, P18,
-                   "%s records memory of its present targets, for uid %u with the rights that "
-                   "attached them: detach them first",
-                   change->pmc->name, (unsigned)observer->uid);
+    if ((recording->kinds & RECORDED_SAMPLES) && pmc->recorded.kernel &&
+        !change->requester.may_kernel)
+        return err_set(&change->err, P18,
+                       "%s records kernel addresses for its present targets, which needs "
+                       "CAP_PERFMON (or the tunable unprivileged_kernel): detach them first",
+                       pmc->name);
+    if (observer->known &&
+        (!memory_right_covers(&requester, observer) || !memory_right_covers(observer, &requester)))
+        return err_set(&change->err, P18,
+                       "%s records memory of its present targets, for uid %u with the rights that "
+                       "attached them: detach them first",
+                       pmc->name, (unsigned)observer->uid);
+    return 0;
 }
 
 static int check_log_kept(struct change *change)
@@ -382,9 +370,7 @@ int plan_log(struct change *change)
                                  (alone && change->cause == CAUSE_COMMAND));
     rc = check_log_kept(change);
     if (rc == 0)
-        rc = check_kernel_seen(change);
-    if (rc == 0)
-        rc = check_memory_seen(change);
+        rc = check_joined_recording(change);
     if (rc == 0)
         rc = find_set_number(change);
     if (rc)

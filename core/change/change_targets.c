@@ -297,24 +297,10 @@ static int plan_added_target(struct change *change, struct wanted *wanted)
                                               : want_process(change, wanted);
 }
 
-/* Refuses CPUs together with cgroups, which would count threads twice. */
-static int check_mixture(struct change *change)
-{
-    unsigned kinds = 0;
-
-    EACH_MOVE (move, change)
-        if (move->next && move->next->state != LINK_ENDED)
-            kinds |= 1u << move->next->kind;
-    if (!(kinds & 1u << TARGET_CPU) || !(kinds & 1u << TARGET_CGROUP))
-        return 0;
-    return err_set(&change->err, P30,
-                   "one PMC counts CPUs or cgroups, but not both, because threads would count "
-                   "twice: use two PMCs");
-}
-
 int plan_targets(struct change *change)
 {
     struct desired *desired = &change->desired;
+    unsigned kinds = 0;
     int rc = 0;
 
     for (unsigned i = 0; rc == 0 && i < desired->targets.n; i++)
@@ -327,7 +313,14 @@ int plan_targets(struct change *change)
     for (unsigned i = 0; rc == 0 && i < desired->targets.n; i++)
         if (!desired->targets.items[i].word.remove)
             rc = plan_added_target(change, &desired->targets.items[i]);
-    return rc ? rc : check_mixture(change);
+    EACH_MOVE (move, change)
+        if (move->next && move->next->state != LINK_ENDED)
+            kinds |= 1u << move->next->kind;
+    if (rc || !(kinds & 1u << TARGET_CPU) || !(kinds & 1u << TARGET_CGROUP))
+        return rc;
+    return err_set(&change->err, P30,
+                   "one PMC counts CPUs or cgroups, but not both, because threads would count "
+                   "twice: use two PMCs");
 }
 
 /* lifetime=owner: watches the writing process. */

@@ -224,15 +224,13 @@ int plan_log(struct change *change);
 void change_open(struct change *change);
 void change_close(struct change *change);
 
-/* change_record.c. record_open(), record_drain_and_hold() and record_*_inventory() are called
+/* change_record.c. record_open(), record_drain_and_hold() and record_target_inventory() are called
  * without the lock. */
 int refuse_log(struct change *change, const char *what); /* P11; with or without the lock */
 int record_open(struct change *change); /* creates the recording, reserves space in the log */
 void record_drain_and_hold(struct change *change);
-/* Read the inventory of processes: record_system_inventory() of all, before counters in system
- * scope start; record_target_inventory() of the targets, after their counters started. Return 0, or
- * an error on ENOMEM. */
-int record_system_inventory(struct change *change);
+/* Reads the inventory of the targets, after their counters started. Returns 0, or an error on
+ * ENOMEM. */
 int record_target_inventory(struct change *change);
 struct opening change_opening(const struct change *change); /* with or without the lock */
 /* Write the records of the swap: record_notes_before() before the new settings and recording are in
