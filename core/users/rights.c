@@ -12,10 +12,11 @@
 
 void rights_free(struct rights *rights)
 {
-    if (rights && rights->userns_fd >= 0)
+    if (!rights)
+        return;
+    if (rights->userns_fd >= 0)
         close(rights->userns_fd);
-    if (rights)
-        free(rights->groups);
+    free(rights->groups);
     free(rights);
 }
 

@@ -9,13 +9,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define NO_UID     ((uid_t)-1)          /* the account of an instance */
-#define TEXTS      (UINT64_C(16) << 20) /* extra allowance of USED_TEXTS: of a user */
-#define TEXTS_HERE (UINT64_C(64) << 10) /* of an instance, and a quarter of its limit */
+#define NO_UID ((uid_t)-1) /* the account of an instance */
+
+/* Extra allowance of USED_TEXTS. An instance also has a quarter of its limit. */
+#define USER_EXTRA     (UINT64_C(16) << 20)
+#define INSTANCE_EXTRA (UINT64_C(64) << 10)
 
 static const struct {
     enum tunable tunable;
-    const char *here, *unit;
+    const char *instance_limit, *unit;
 } resources[RESOURCES] = {
     [USED_PMCS] = {TUNABLE_MAX_PMCS_PER_USER, "max_pmcs", "PMCs"},
     [USED_FDS] = {TUNABLE_MAX_FDS_PER_USER, "max_fds", "descriptors"},
@@ -134,19 +136,20 @@ void user_add(struct user *user, enum resource what, int64_t n)
 static uint64_t limit_of(const struct user *user, enum resource what)
 {
     const struct engine *engine = user->engine;
-    uint64_t limit, more;
+    uint64_t limit, extra;
 
     if (user->uid == NO_UID) {
         limit = user->limit[charged_as(what)];
-        more = limit / 4 + TEXTS_HERE;
-        limit = limit ? limit : UINT64_MAX;
+        if (limit == 0)
+            return UINT64_MAX;
+        extra = limit / 4 + INSTANCE_EXTRA;
     } else {
         limit = tunable_u64(&engine->tunables, resources[charged_as(what)].tunable);
-        more = TEXTS;
+        if (what == USED_FDS && limit > engine->fd_limit / 4)
+            return engine->fd_limit / 4;
+        extra = USER_EXTRA;
     }
-    if (what == USED_FDS && user->uid != NO_UID && limit > engine->fd_limit / 4)
-        return engine->fd_limit / 4;
-    return what == USED_TEXTS && limit < UINT64_MAX - more ? limit + more : limit;
+    return what == USED_TEXTS && limit < UINT64_MAX - extra ? limit + extra : limit;
 }
 
 static uint64_t left_of(const struct user *user, enum resource what, uint64_t own)
@@ -214,7 +217,7 @@ bool user_charge_log(void *user, int64_t bytes)
 const char *user_limit_name(const struct user *user, enum resource what)
 {
     return scarcer_account(user, what, 0)->uid == NO_UID
-               ? resources[charged_as(what)].here
+               ? resources[charged_as(what)].instance_limit
                : tunable_row(resources[charged_as(what)].tunable)->name;
 }
 
