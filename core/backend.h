@@ -89,7 +89,7 @@ static inline bool target_is_task(const struct target_ref *target)
 
 struct plan_event {
     const struct event *event;
-    bool user, kernel; /* modes to count; both true if event->whole */
+    bool user, kernel; /* modes to count; both true if event->counts_both_modes */
 };
 
 /*

@@ -56,7 +56,7 @@ static bool have(enum need need)
 static const struct good {
     enum need need;
     const char *text, *resolved;
-    bool whole;
+    bool counts_both_modes;
     enum event_modifier user, kernel;
 } good[] = {
     {ALWAYS, "page-faults", "page-faults", true, MODIFIER_NONE, MODIFIER_NONE},
@@ -122,7 +122,8 @@ static void resolves(const struct good *row)
         return;
     check(strcmp(event.written, row->text) == 0 && strcmp(event.resolved, row->resolved) == 0,
           "%s is %s, got %s", row->text, row->resolved, event.resolved);
-    check(event.whole == row->whole && event.user == row->user && event.kernel == row->kernel,
+    check(event.counts_both_modes == row->counts_both_modes && event.user == row->user &&
+              event.kernel == row->kernel,
           "%s says what it counts", row->text);
     check(event.class_index < n && (event.rows == 0) == (classes[event.class_index].rows == 0) &&
               (event.rows_needed > 0) == (event.rows != 0),

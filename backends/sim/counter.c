@@ -177,10 +177,11 @@ int counter_attach(struct backend_state *state, const struct plan *plan, struct 
         const uint64_t divisor = event->code[SIM_DIVISOR];
 
         counter->hardware |= state->shape.classes[event->class_index].hardware;
-        counter->tally[i] = (struct tally){.rate = event->code[SIM_RATE],
-                                           .divisor = divisor > 0 ? divisor : 1,
-                                           .user = event->whole || plan->events[i].user,
-                                           .kernel = event->whole || plan->events[i].kernel};
+        counter->tally[i] =
+            (struct tally){.rate = event->code[SIM_RATE],
+                           .divisor = divisor > 0 ? divisor : 1,
+                           .user = event->counts_both_modes || plan->events[i].user,
+                           .kernel = event->counts_both_modes || plan->events[i].kernel};
     }
     pthread_mutex_lock(&state->lock);
     counter->number = ++state->last_number;

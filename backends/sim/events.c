@@ -28,7 +28,7 @@ struct sim_event {
     unsigned needed; /* rows */
     uint64_t rate_per_ms;
     unsigned scope;
-    bool sampling, whole;
+    bool sampling, counts_both_modes;
     const char *unit;
     double scale;
     const char *description;
@@ -351,7 +351,7 @@ static int event_fill(const struct shape *shape, const struct found *found,
         .rows_needed = event->needed,
         .scope = event->scope,
         .sampling = event->sampling,
-        .whole = event->whole,
+        .counts_both_modes = event->counts_both_modes,
         .user = mode_of_spelling(spelling, USR),
         .kernel = mode_of_spelling(spelling, OS),
         .scale = event->scale,
@@ -388,11 +388,12 @@ int events_resolve(struct backend_state *state, const char *text, struct event *
     if (rc != 0)
         return rc;
     const struct sim_event *event = found.event;
-    if (event->whole && spelling_is_part(&spelling))
+    if (event->counts_both_modes && spelling_is_part(&spelling))
         return err_set(err, E35,
                        "leave out edge, inv and cmask: \"%s\" cannot be counted with them",
                        event->name);
-    if (event->fit != FIT_SOFTWARE && event->whole && (spelling.value[USR] || spelling.value[OS]))
+    if (event->fit != FIT_SOFTWARE && event->counts_both_modes &&
+        (spelling.value[USR] || spelling.value[OS]))
         return err_set(err, CS03,
                        "\"%s\" cannot be counted for user or kernel mode alone: leave out :u, :k, "
                        ",usr and ,os",
@@ -474,7 +475,7 @@ int events_describe(struct backend_state *state, const char *class_name, const c
         return -ENOENT;
     event_print(&event, text, found.event->description, out);
     buf_printf(out, "encoding %s rate_per_ms=%" PRIu64 "\n", event.resolved, event.code[SIM_RATE]);
-    if (!event.whole)
+    if (!event.counts_both_modes)
         buf_str(out, "attr u user mode\nattr k kernel mode\nattr cmask 0-255\nattr inv 0-1\n"
                      "attr edge 0-1\n");
     event_clear(&event);

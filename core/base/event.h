@@ -28,16 +28,16 @@ enum event_modifier {
 }; /* a modifier of the spelling */
 
 struct event {
-    char *written;        /* as written; owned */
-    char *resolved;       /* canonical form without mode modifiers, can be written back; owned */
-    unsigned class_index; /* index into backend.classes() */
-    uint64_t rows;        /* rows of its class that can count it, one bit each; 0: no rows */
-    unsigned rows_needed; /* number of rows: 1, or 2 for a wide event; 0 without rows */
-    unsigned scope;       /* mask of enum event_scope */
-    bool sampling;        /* can be sampled */
-    bool whole;           /* user and kernel mode cannot be counted separately */
-    bool needs_kernel;    /* needs the right to kernel mode (tracepoints) */
-    bool needs_superuser; /* only the superuser may count it */
+    char *written;          /* as written; owned */
+    char *resolved;         /* canonical form without mode modifiers, can be written back; owned */
+    unsigned class_index;   /* index into backend.classes() */
+    uint64_t rows;          /* rows of its class that can count it, one bit each; 0: no rows */
+    unsigned rows_needed;   /* number of rows: 1, or 2 for a wide event; 0 without rows */
+    unsigned scope;         /* mask of enum event_scope */
+    bool sampling;          /* can be sampled */
+    bool counts_both_modes; /* user and kernel mode cannot be counted separately */
+    bool needs_kernel;      /* needs the right to kernel mode (tracepoints) */
+    bool needs_superuser;   /* only the superuser may count it */
     enum event_modifier user, kernel;
     char generic[32];                /* the kernel's generic name of the event, or "" */
     char unit[16];                   /* "" for a plain count */

@@ -292,7 +292,7 @@ static int check_event(struct change *change, const struct plan_event *plan)
     const struct event *event = plan->event;
     bool kernel = plan->kernel, counts_nothing = !plan->user && !plan->kernel;
 
-    if (event->whole) {
+    if (event->counts_both_modes) {
         /* Every user may count these events, unless the spelling has :k. They are refused too if
          * the settings turn off both modes and the spelling has no modifier. */
         kernel = event->kernel == MODIFIER_ON;
@@ -309,9 +309,9 @@ static int check_event(struct change *change, const struct plan_event *plan)
                        event->written);
     if (!requester->may_kernel && (kernel || event->needs_kernel))
         return refuse_kernel(change, event->written,
-                             event->needs_kernel ? ""
-                             : event->whole      ? ": write it without :k or os"
-                                                 : ": write it with :u, or kernel=off");
+                             event->needs_kernel        ? ""
+                             : event->counts_both_modes ? ": write it without :k or os"
+                                                        : ": write it with :u, or kernel=off");
     if (event->needs_superuser && !requester->superuser)
         return err_set(&change->err, X07,
                        "\"%s\" also counts other processes than the target, and that %s",

@@ -52,12 +52,12 @@ static int start_or_join_set(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
     const struct call *call = change->call;
-    const uint64_t began = call->open ? call->open->began : 0;
+    const uint64_t started_set = call->open ? call->open->started_set : 0;
     struct desired *desired = &change->desired;
 
-    if (!call->append && !began)
+    if (!call->append && !started_set)
         return 0;
-    if (!call->append && began != pmc->began)
+    if (!call->append && started_set != pmc->sets_started)
         return err_set(&change->err, P19,
                        "another writer has replaced the events of %s since your first write: "
                        "reopen the file, or write all events with one write(2)",
@@ -346,7 +346,7 @@ static int parse_words(struct change *change, struct scan *scan)
      * events. */
     if (rc == 0 && change->desired.n_names + change->desired.targets.n == 0 &&
         !find(change->call->text, scan->end, '#') &&
-        !(change->call->open && change->call->open->began))
+        !(change->call->open && change->call->open->started_set))
         rc = err_set(&change->err, P05, "the text has only blanks: write a command");
     return rc;
 }

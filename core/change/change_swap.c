@@ -160,9 +160,8 @@ static void swap_write_count(struct change *change)
         buf_char(&text, '\n');
     }
     if (change->call->open && !text.failed && strcmp(change->file, "count") == 0) {
-        free(change->call->open->swap);
-        change->call->open->swap = strdup(buf_text(&text));
-        change->call->open->swapped = change->call->open->swap != NULL;
+        free(change->call->open->old_count);
+        change->call->open->old_count = strdup(buf_text(&text));
     }
     buf_free(&text);
 }
@@ -369,9 +368,10 @@ static void swap_settings(struct change *change, bool links_change)
     swap_lifetime(change);
     if (desired->n_names == 0 || desired->extends_set)
         return;
-    pmc->began++; /* call.open->began equals it: later writes through the file add events */
+    /* if started_set equals sets_started, later writes through the file add events */
+    pmc->sets_started++;
     if (change->call->open)
-        change->call->open->began = pmc->began;
+        change->call->open->started_set = pmc->sets_started;
 }
 
 /* ---- the swap ---- */

@@ -319,7 +319,7 @@ int engine_chown_instance(struct call *call, uid_t uid, gid_t gid)
 
 static uint64_t open_file_bytes(const struct open_file *open)
 {
-    return OPEN_BYTES + open->remembers + (open->swap ? strlen(open->swap) + 1 : 0);
+    return OPEN_BYTES + open->remembers + (open->old_count ? strlen(open->old_count) + 1 : 0);
 }
 
 /* Charges without a check if it `was_granted` before, or if the charge decreases. */
@@ -435,7 +435,7 @@ void engine_release(struct engine *engine, struct open_file *open)
 void open_file_clear(struct open_file *open)
 {
     rights_unref(open->rights);
-    free(open->swap);
+    free(open->old_count);
     free(open->series);
     log_reader_free(open->reader);
     *open = (struct open_file){.cut = false};

@@ -117,9 +117,8 @@ static void *file_begin(struct loading *load)
 
 static const struct field file_fields[] = {
     FLAG(struct open_file, cut),
-    FIELD(struct open_file, began),
-    FLAG(struct open_file, swapped),
-    TEXT(struct open_file, swap),
+    NAMED("began", struct open_file, started_set, 0),
+    {.name = "swap", .offset = offsetof(struct open_file, old_count), .kind = FIELD_TEXT},
     FIELD(struct open_file, holds),
     FIELD(struct open_file, payer_uid),
     FIELD(struct open_file, instance),

@@ -79,7 +79,7 @@ static const struct field event_fields[] = {
     BELOW(struct event, rows_needed, 3),
     FIELD(struct event, scope),
     FLAG(struct event, sampling),
-    FLAG(struct event, whole),
+    NAMED("whole", struct event, counts_both_modes, 2),
     FLAG(struct event, needs_kernel),
     FLAG(struct event, needs_superuser),
     BELOW(struct event, user, MODIFIER_ON + 1),

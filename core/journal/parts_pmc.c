@@ -126,7 +126,7 @@ static const struct field pmc_fields[] = {
     FIELD(struct pmc, throttled),
     TEXT(struct pmc, error),
     TEXT(struct pmc, attach_error),
-    FIELD(struct pmc, began),
+    NAMED("began", struct pmc, sets_started, 0),
     FIELD(struct pmc, set_number),
     FIELD(struct pmc, sampling.period),
     FIELD(struct pmc, sampling.freq),

@@ -148,8 +148,8 @@ static const struct plan_event *operand_event(const struct metric_reading *readi
         const char *generic = plan->event->generic, *in = colon ? colon : mode;
 
         if (strlen(generic) == len && memcmp(generic, operand, len) == 0 &&
-            (plan->event->whole || (plan->user == (strchr(in, 'u') != NULL) &&
-                                    plan->kernel == (strchr(in, 'k') != NULL))))
+            (plan->event->counts_both_modes || (plan->user == (strchr(in, 'u') != NULL) &&
+                                                plan->kernel == (strchr(in, 'k') != NULL))))
             return plan;
     }
     return NULL;
@@ -171,7 +171,8 @@ static bool compute(const struct metric *metric, const struct metric_reading *re
 {
     const struct plan_event *numerator = operand_event(reading, metric->numerator, mode);
     const struct plan_event *divisor = operand_event(reading, metric->divisor, mode);
-    bool of_any_mode = numerator && (numerator->event->whole || strchr(metric->numerator, ':'));
+    bool of_any_mode =
+        numerator && (numerator->event->counts_both_modes || strchr(metric->numerator, ':'));
 
     if (!numerator || (!divisor && !is_time(metric->divisor)) || (of_any_mode && mode != modes[0]))
         return false;

@@ -373,7 +373,7 @@ struct plan_event pmc_plan_event(const struct event *event, const struct setting
 {
     struct plan_event plan = {.event = event, .user = true, .kernel = true};
 
-    if (event->whole)
+    if (event->counts_both_modes)
         return plan;
     if (event->user == MODIFIER_NONE && event->kernel == MODIFIER_NONE) {
         plan.user = settings->word[KEY_USER];

@@ -216,16 +216,16 @@ struct pmc {
         uint8_t n;     /* events since since_ns, to limit the attaches per second */
         uint64_t since_ns;
     } reattach;
-    struct set *set;     /* NULL: new */
-    char *metrics;       /* words "metric/…" of `event`, or NULL */
-    uint64_t began;      /* number of commands that started a set */
-    struct links *links; /* NULL once everything is released */
-    struct tally *base;  /* initial values plus counts of removed links */
-    struct claim *claim; /* NULL: no rows */
-    char *error;         /* line of the last failed command, or NULL */
-    char *attach_error;  /* reattach: why an existing cgroup is not attached, or NULL */
-    uint64_t throttled;  /* log_stats.throttled at the last reset of `missed` */
-    bool missed;         /* a detached target had missed counts; until reset */
+    struct set *set;       /* NULL: new */
+    char *metrics;         /* words "metric/…" of `event`, or NULL */
+    uint64_t sets_started; /* number of commands that started a set */
+    struct links *links;   /* NULL once everything is released */
+    struct tally *base;    /* initial values plus counts of removed links */
+    struct claim *claim;   /* NULL: no rows */
+    char *error;           /* line of the last failed command, or NULL */
+    char *attach_error;    /* reattach: why an existing cgroup is not attached, or NULL */
+    uint64_t throttled;    /* log_stats.throttled at the last reset of `missed` */
+    bool missed;           /* a detached target had missed counts; until reset */
     struct {
         bool notify; /* notify pollers after the next snapshot in any case */
         unsigned pollers;

@@ -313,11 +313,10 @@ static int print_count(struct call *call, struct snapshot *snapshot)
 
 int show_count(struct call *call)
 {
-    if (call->open && call->open->swapped) {
-        buf_str(call->out, call->open->swap);
-        free(call->open->swap);
-        call->open->swap = NULL;
-        call->open->swapped = false;
+    if (call->open && call->open->old_count) {
+        buf_str(call->out, call->open->old_count);
+        free(call->open->old_count);
+        call->open->old_count = NULL;
         return CALL_DONE;
     }
     if (!call->pmc->set)

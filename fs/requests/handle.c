@@ -158,7 +158,7 @@ bool handle_load(struct handle **handles, const struct journal_record *record,
     handle->open.kept_bytes = handle->place.text.len + handle->place.last.len;
     if (!open_file_load(&handle->open, record->text, len, engine))
         return false;
-    handle->swapped = handle->open.swapped;
+    handle->has_old_count = handle->open.old_count != NULL;
     handle->seen = handle->open.has_seen;
     return true;
 }
@@ -206,7 +206,7 @@ bool handles_record(struct kept *kept, struct handle *all)
         fine = fine && !text.failed &&
                journal_put(kept->journal, JOURNAL_OPEN_FILE, handle->fh, text.data, text.len);
         handle->recorded = true;
-        handle->swapped = handle->open.swapped;
+        handle->has_old_count = handle->open.old_count != NULL;
         handle->seen = handle->open.has_seen;
         handle->recorded_place = handle->place;
         buf_free(&text);

@@ -131,7 +131,7 @@ static int setattr_run(struct request *rq)
 
     if ((to_set & FUSE_SET_ATTR_SIZE) && call->open) {
         call->open->cut = false;
-        call->open->began = 0;
+        call->open->started_set = 0;
     }
     if ((to_set & SET_MODE) && !node->row->is && node_attr(&rq->fs->tree, node, &is) == 0 &&
         mode == (is.st_mode & 07777))

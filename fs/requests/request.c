@@ -224,10 +224,10 @@ static void handle_note(struct request *rq)
     struct handle *handle = rq->handle;
     const bool stream = rq->node.row && (rq->node.row->flags & FILE_STREAM);
 
-    if (handle &&
-        (rq->op->is_command || stream || !handle->recorded ||
-         memcmp(&handle->place, &handle->recorded_place, sizeof handle->place) != 0 ||
-         handle->swapped != handle->open.swapped || handle->seen != handle->open.has_seen))
+    if (handle && (rq->op->is_command || stream || !handle->recorded ||
+                   memcmp(&handle->place, &handle->recorded_place, sizeof handle->place) != 0 ||
+                   handle->has_old_count != (handle->open.old_count != NULL) ||
+                   handle->seen != handle->open.has_seen))
         handle_touch(&rq->fs->kept, handle);
 }
 

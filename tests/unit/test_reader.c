@@ -190,7 +190,7 @@ TEST(records_of_a_released_log_are_read_after_a_reload)
 TEST(an_invalid_saved_reader_is_refused)
 {
     static const char *const wrong[] = {"reader\nform=text", "file\nreader\nform=nothing",
-                                        "file\nswapped=2", "file\nseries\nn=65"};
+                                        "file\ncut=2", "file\nseries\nn=65"};
     struct open_file open = {.cut = false};
 
     quiet();

@@ -342,13 +342,14 @@ static bool any_thread(const struct spec *spec)
     return false;
 }
 
-/* Sets event.whole and the rights that the event needs. */
+/* Sets event.counts_both_modes and the rights that the event needs. */
 static void spec_finish(struct spec *spec)
 {
     struct event *event = &spec->event;
     const bool one_mode = event->user != event->kernel;
 
-    event->whole = spec->split != SPLIT_ALWAYS && !(spec->split == SPLIT_ASKED && one_mode);
+    event->counts_both_modes =
+        spec->split != SPLIT_ALWAYS && !(spec->split == SPLIT_ASKED && one_mode);
     event->needs_kernel |= needs_kernel(spec);
     /* These events also count other tasks (the kernel checks perf_allow_cpu()). */
     event->needs_superuser |=
@@ -357,7 +358,7 @@ static void spec_finish(struct spec *spec)
 
 static void attr_of(const struct event *event, struct perf_event_attr *attr)
 {
-    bool kernel = event->whole || event->needs_kernel || event->kernel == MODIFIER_ON;
+    bool kernel = event->counts_both_modes || event->needs_kernel || event->kernel == MODIFIER_ON;
 
     code_to_attr(event, event->user != MODIFIER_OFF, kernel, attr);
 }
