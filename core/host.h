@@ -25,7 +25,7 @@ struct id_range {
 
 /*
  * The rights of a process that opened a file, or that made a request such as mkdir. Read once. Open
- * files and targets with equal rights share one object: rights_keep() in core/users/users.h.
+ * files and targets with equal rights share one object: rights_share() in core/users/users.h.
  */
 struct rights {
     uid_t uid;   /* fs uid, in the daemon's user namespace */

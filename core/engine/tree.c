@@ -18,9 +18,9 @@
 
 /* ---- PMCs: checks ---- */
 
-static int check_user_limit(struct call *call, uid_t uid, struct user *share)
+static int check_user_limit(struct call *call, uid_t uid, struct user *instance_account)
 {
-    struct user *user = user_get(call->engine, uid, share);
+    struct user *user = user_get(call->engine, uid, instance_account);
     int rc = 0;
 
     if (!user)
@@ -61,7 +61,7 @@ static int check_new(struct call *call, const char *name)
                        (unsigned long long)all);
     return access_superuser(call->rights)
                ? 0
-               : check_user_limit(call, call->payer, call->instance->share);
+               : check_user_limit(call, call->payer, call->instance->account);
 }
 
 /* ---- lifetime=namespace ---- */
@@ -358,7 +358,7 @@ static bool payer_set(struct engine *engine, struct open_file *open, uid_t uid)
 {
     const struct instance *instance = engine_instance(engine, open->instance);
 
-    open->payer = user_get(engine, uid, instance ? instance->share : NULL);
+    open->payer = user_get(engine, uid, instance ? instance->account : NULL);
     open->payer_uid = uid;
     return open->payer;
 }
@@ -380,7 +380,7 @@ int open_file_hold(struct call *call, struct rights *rights)
 
     rc = rc ? rc : open_file_keep(call, 0);
     if (rc == 0 && rights)
-        rc = rights_keep(call->engine, open->payer, &rights, &call->err);
+        rc = rights_share(call->engine, open->payer, &rights, &call->err);
     if (rc == 0) {
         call->rights = open->rights = rights;
         return 0;
@@ -402,7 +402,7 @@ int engine_charge_wait(struct call *call, uint64_t bytes, const char *what, stru
     struct user *payer =
         call->open && call->open->payer
             ? user_ref(call->open->payer)
-            : user_get(call->engine, call->payer, call->instance ? call->instance->share : NULL);
+            : user_get(call->engine, call->payer, call->instance ? call->instance->account : NULL);
 
     *user = NULL;
     if (!payer)

@@ -45,7 +45,7 @@ static bool user_io(struct io *io, void *object)
         return io->out != NULL;
     instance = engine_instance(io->engine, who[1]);
     user_unref(rights->user);
-    rights->user = user_get(io->engine, (uid_t)(who[0] - 1), instance ? instance->share : NULL);
+    rights->user = user_get(io->engine, (uid_t)(who[0] - 1), instance ? instance->account : NULL);
     return rights->user;
 }
 

@@ -58,8 +58,8 @@ struct instance *instance_make(struct engine *engine, uint64_t id, const char *n
     if (!instance)
         return NULL;
     instance->name = strdup(name);
-    instance->share = user_get_instance(engine, id);
-    if (instance->name && instance->share && ids_add(&engine->instances, id, instance)) {
+    instance->account = user_get_instance(engine, id);
+    if (instance->name && instance->account && ids_add(&engine->instances, id, instance)) {
         HASH_ADD_KEYPTR(hh, engine->instance_names, instance->name, strlen(instance->name),
                         instance);
         if (hash_has(instance))
@@ -74,7 +74,7 @@ void instance_set_limit(struct instance *instance, enum limit limit, uint64_t va
 {
     instance->limit[limit] = value;
     if ((unsigned)limit < RESOURCES)
-        instance->share->limit[limit] = value;
+        instance->account->limit[limit] = value;
 }
 
 uint64_t limit_max(enum limit limit)
@@ -89,7 +89,7 @@ void instance_free(struct instance *instance)
     if (hash_has(instance))
         HASH_DEL(instance->engine->instance_names, instance);
     assert(instance->n == 0 && !instance->holder);
-    user_unref(instance->share);
+    user_unref(instance->account);
     ids_free(&instance->pmcs);
     free(instance->name);
     for (size_t i = 0; i < instance->n_errors; i++)

@@ -127,7 +127,7 @@ static void charge_all(const struct pmc *pmc, struct user *user, int64_t times)
 
 bool pmc_charge(struct pmc *pmc, uid_t uid, uid_t payer)
 {
-    struct user *user = user_get(pmc->engine, payer, pmc->instance->share), *before = pmc->user;
+    struct user *user = user_get(pmc->engine, payer, pmc->instance->account), *before = pmc->user;
 
     if (!user)
         return false;

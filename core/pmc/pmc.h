@@ -57,7 +57,7 @@ struct instance {
     mode_t mode;               /* with the sticky bit */
     uint64_t changed_ns;       /* CLOCK_REALTIME */
     uint64_t limit[LIMITS];    /* 0: no limit, for numbers */
-    struct user *share;        /* account of all users of the instance; NULL: the root instance */
+    struct user *account;      /* account of all users of the instance; NULL: the root instance */
     struct proc *holder;       /* process with which it ends (a reference), or NULL */
     LIST_ENTRY(instance) held; /* on holder->held */
     struct totals work;

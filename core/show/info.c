@@ -171,7 +171,7 @@ int show_info_stats(struct call *call)
     print_fact(out, "buffer_requests_failed", logs.refused);
     print_fact(out, "log_sweeps", work->drained);
     print_fact(out, "pmcs", pmcs->n);
-    print_fact(out, "descriptors", all ? engine->fds_used : instance->share->used[USED_FDS]);
+    print_fact(out, "descriptors", all ? engine->fds_used : instance->account->used[USED_FDS]);
     print_fact(out, "attaches", work->attaches);
     print_fact(out, "attaches_raced", work->raced);
     print_fact(out, "log_lost", logs.lost + logs.refused);

@@ -25,7 +25,7 @@ void rights_free(struct rights *rights)
 #define GROUP_BYTES 16 /* bytes charged per group, if there are more than GROUPS_FREE */
 #define GROUPS_FREE 64
 
-static bool is_same(const struct rights *a, const struct rights *b)
+static bool rights_equal(const struct rights *a, const struct rights *b)
 {
     return a->uid == b->uid && a->gid == b->gid && a->capabilities == b->capabilities &&
            a->superuser == b->superuser && a->userns == b->userns && a->n_groups == b->n_groups &&
@@ -101,14 +101,14 @@ bool rights_add(struct engine *engine, struct rights *rights)
     return true;
 }
 
-int rights_keep(struct engine *engine, struct user *user, struct rights **at, struct err *err)
+int rights_share(struct engine *engine, struct user *user, struct rights **at, struct err *err)
 {
     struct rights *rights = *at, *found;
     int rc;
 
     rights->id = digest_of(rights, user);
     while ((found = ids_find(&engine->rights, rights->id)) &&
-           (found->user != user || !is_same(found, rights)))
+           (found->user != user || !rights_equal(found, rights)))
         rights->id++;
     if (found) {
         rights_free(rights);

@@ -26,7 +26,7 @@ static const struct {
 
 /* ---- the table ---- */
 
-static struct user *user_at(const struct engine *engine, uid_t uid, uint64_t instance)
+static struct user *account_find(const struct engine *engine, uid_t uid, uint64_t instance)
 {
     struct user *user = engine->users[uid % USER_BUCKETS];
 
@@ -37,12 +37,12 @@ static struct user *user_at(const struct engine *engine, uid_t uid, uint64_t ins
 
 struct user *user_find(const struct engine *engine, uid_t uid)
 {
-    return user_at(engine, uid, 0);
+    return account_find(engine, uid, 0);
 }
 
-static struct user *user_make(struct engine *engine, uid_t uid, uint64_t instance)
+static struct user *account_get(struct engine *engine, uid_t uid, uint64_t instance)
 {
-    struct user *user = user_at(engine, uid, instance);
+    struct user *user = account_find(engine, uid, instance);
 
     if (user || !(user = calloc(1, sizeof *user)))
         return user_ref(user);
@@ -56,18 +56,18 @@ static struct user *user_make(struct engine *engine, uid_t uid, uint64_t instanc
 
 struct user *user_get_instance(struct engine *engine, uint64_t instance)
 {
-    return user_make(engine, NO_UID, instance);
+    return account_get(engine, NO_UID, instance);
 }
 
-struct user *user_get(struct engine *engine, uid_t uid, struct user *share)
+struct user *user_get(struct engine *engine, uid_t uid, struct user *instance_account)
 {
-    struct user *user = user_make(engine, uid, share ? share->instance : 0);
+    struct user *user = account_get(engine, uid, instance_account ? instance_account->instance : 0);
 
-    if (!share || !user || user->of)
+    if (!instance_account || !user || user->user_account)
         return user;
-    user->of = user_get(engine, uid, NULL);
-    if (user->of) {
-        user->share = user_ref(share);
+    user->user_account = user_get(engine, uid, NULL);
+    if (user->user_account) {
+        user->instance_account = user_ref(instance_account);
         return user;
     }
     user_unref(user);
@@ -91,11 +91,11 @@ static void users_sweep(struct engine *engine, unsigned bucket)
             at = &user->next;
             continue;
         }
-        struct user *of = user->of, *share = user->share;
+        struct user *user_account = user->user_account, *instance_account = user->instance_account;
         *at = user->next;
         free(user);
-        user_unref(of);
-        user_unref(share);
+        user_unref(user_account);
+        user_unref(instance_account);
         at = &engine->users[bucket]; /* user_unref() may have changed the list */
     }
 }
@@ -124,9 +124,9 @@ static enum resource charged_as(enum resource what)
 void user_add(struct user *user, enum resource what, int64_t n)
 {
     what = charged_as(what);
-    if (user->of) {
-        user->of->used[what] += (uint64_t)n;
-        user->share->used[what] += (uint64_t)n;
+    if (user->user_account) {
+        user->user_account->used[what] += (uint64_t)n;
+        user->instance_account->used[what] += (uint64_t)n;
     }
     user->used[what] +=
         (uint64_t)n; /* must be last: the user may be freed when the count reaches 0 */
@@ -162,9 +162,11 @@ static uint64_t left_of(const struct user *user, enum resource what, uint64_t ow
 /* Returns the account with the least left: the user or the instance. */
 static const struct user *scarcer_account(const struct user *user, enum resource what, uint64_t own)
 {
-    if (!user->of)
+    if (!user->user_account)
         return user;
-    return left_of(user->share, what, own) < left_of(user->of, what, own) ? user->share : user->of;
+    return left_of(user->instance_account, what, own) < left_of(user->user_account, what, own)
+               ? user->instance_account
+               : user->user_account;
 }
 
 uint64_t user_left(const struct user *user, enum resource what, uint64_t own)
@@ -197,12 +199,12 @@ bool user_charge(struct user *user, enum resource what, int64_t n)
         user_add(user, what, n);
         return true;
     }
-    if (!user->of)
+    if (!user->user_account)
         return charge_within(user, what, (uint64_t)n);
-    if (!charge_within(user->of, what, (uint64_t)n))
+    if (!charge_within(user->user_account, what, (uint64_t)n))
         return false;
-    if (!charge_within(user->share, what, (uint64_t)n)) {
-        user->of->used[charged_as(what)] -= (uint64_t)n;
+    if (!charge_within(user->instance_account, what, (uint64_t)n)) {
+        user->user_account->used[charged_as(what)] -= (uint64_t)n;
         return false;
     }
     user->used[charged_as(what)] += (uint64_t)n;

@@ -24,17 +24,18 @@ struct user {
     struct engine *engine;
     struct user *next;
     uid_t uid;
-    uint64_t instance;       /* 0: a user in all instances */
-    struct user *of, *share; /* user in an instance: accounts of user and instance (references) */
+    uint64_t instance; /* 0: a user in all instances */
+    /* of a user in an instance: accounts that its charges count for too (references); or NULL */
+    struct user *user_account, *instance_account;
     unsigned refs;
     bool draining;                     /* a task drains PMCs of this user */
     _Atomic uint64_t limit[RESOURCES]; /* limits of an instance; 0: none */
     _Atomic uint64_t used[RESOURCES];
 };
 
-/* Returns a reference; creates the account if needed. share: account of the instance, or NULL.
- * Returns NULL on ENOMEM. */
-struct user *user_get(struct engine *engine, uid_t uid, struct user *share);
+/* Returns a reference; creates the account if needed. instance_account: NULL for the account in all
+ * instances. Returns NULL on ENOMEM. */
+struct user *user_get(struct engine *engine, uid_t uid, struct user *instance_account);
 struct user *user_get_instance(struct engine *engine, uint64_t instance);
 struct user *user_find(const struct engine *engine, uid_t uid); /* NULL: no account */
 struct user *user_ref(struct user *user);
@@ -65,7 +66,7 @@ const char *user_limit_shown(const struct user *user, enum resource what);
  * Replaces *at by a reference to a shared object. Returns 0, or P10, P11 or E32, and then the
  * caller keeps the rights. user NULL: not charged.
  */
-int rights_keep(struct engine *engine, struct user *user, struct rights **at, struct err *err);
+int rights_share(struct engine *engine, struct user *user, struct rights **at, struct err *err);
 struct rights *rights_ref(struct rights *rights); /* NULL allowed */
 void rights_unref(struct rights *rights);         /* NULL allowed */
 /* Adds loaded rights with their id and user, without a reference. Returns false on ENOMEM. */

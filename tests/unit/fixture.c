@@ -473,12 +473,12 @@ void fixture_close(void)
     fx.rights = NULL;
 }
 
-/* Returns the engine's shared object of these rights (rights_keep()), charged to nobody. */
+/* Returns the engine's shared object of these rights (rights_share()), charged to nobody. */
 static struct rights *kept_rights(uid_t uid, bool superuser)
 {
     struct rights *rights = fake_rights(uid, superuser);
 
-    must(rights_keep(fx.engine, NULL, &rights, &fx.err) == 0, "rights");
+    must(rights_share(fx.engine, NULL, &rights, &fx.err) == 0, "rights");
     return rights;
 }
 

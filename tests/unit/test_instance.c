@@ -110,8 +110,9 @@ TEST(logs_are_charged_to_the_instance_too)
     enter(b, 100, 1000);
     ck_assert_int_eq(pmc_make("x"), 0);
     accepted("x", "config", "event=cycles period=1000 logsize=1000000 target=101");
-    ck_assert_uint_gt(pmc_of("x")->user->share->used[USED_BYTES], 65536); /* the usage grows */
-    struct user *share = user_ref(pmc_of("x")->user->share);
+    ck_assert_uint_gt(pmc_of("x")->user->instance_account->used[USED_BYTES],
+                      65536); /* the usage grows */
+    struct user *share = user_ref(pmc_of("x")->user->instance_account);
     ck_assert_int_eq(pmc_remove("x"), 0);
     ck_assert_uint_eq(share->used[USED_BYTES], 0);
     ck_assert_uint_eq(share->used[USED_FDS], 0);
@@ -153,8 +154,8 @@ TEST(bytes_are_charged_up_to_the_limit_and_never_beyond_by_any_number_of_threads
     ck_assert_uint_gt(sum, 500000 - 3);
     ck_assert_uint_le(sum, 500000);
     for (unsigned i = 0; i < 2; i++) {
-        ck_assert_uint_le(users[i]->of->used[USED_BYTES], 300000);
-        ck_assert_uint_eq(users[i]->of->used[USED_BYTES], users[i]->used[USED_BYTES]);
+        ck_assert_uint_le(users[i]->user_account->used[USED_BYTES], 300000);
+        ck_assert_uint_eq(users[i]->user_account->used[USED_BYTES], users[i]->used[USED_BYTES]);
     }
     for (unsigned i = 0; i < 2; i++) {
         user_add(users[i], USED_BYTES, -(int64_t)users[i]->used[USED_BYTES]);
@@ -205,7 +206,7 @@ TEST(the_limit_that_keeps_a_log_small_is_named)
     for (unsigned i = 0; i < 400; i++)
         write_file("x", "samples", "a remark that takes some room in the log");
     ck_assert_str_eq(value_of("x", "status", "log_short"), "max_log");
-    ck_assert_uint_le(pmc_of("x")->user->share->used[USED_BYTES], 3000);
+    ck_assert_uint_le(pmc_of("x")->user->instance_account->used[USED_BYTES], 3000);
     leave();
 }
 

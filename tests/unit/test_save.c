@@ -463,7 +463,7 @@ TEST(the_rights_of_a_target_survive_a_reload)
     rights->groups[1] = 77;
     rights->gids[1] = (struct id_range){100000, 65536};
     rights_unref(fx.rights);
-    ck_assert_int_eq(rights_keep(fx.engine, user_get(fx.engine, 1000, NULL), &rights, &fx.err), 0);
+    ck_assert_int_eq(rights_share(fx.engine, user_get(fx.engine, 1000, NULL), &rights, &fx.err), 0);
     user_unref(rights->user);
     fx.rights = rights;
     pmc_with("a", "cycles", "101 102");

@@ -359,7 +359,7 @@ TEST(events_of_another_user_with_capabilities_count_too)
 
     tune(TUNABLE_MAX_EVENTS_PER_PROCESS, "1");
     able->capabilities = 1;
-    ck_assert_int_eq(rights_keep(fx.engine, NULL, &able, &fx.err), 0);
+    ck_assert_int_eq(rights_share(fx.engine, NULL, &able, &fx.err), 0);
     for (int i = 0; i < 2; i++) {
         as_user(201, 2000);
         if (i == 0) {
