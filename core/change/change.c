@@ -211,7 +211,9 @@ static void run_unlocked(struct change *change, bool slow, void (*part)(struct c
     slow_end(change->call);
 }
 
-int change_run(struct call *call, struct pmc *pmc, enum cause cause, bool slow)
+/* Runs a change of a PMC that is not busy. slow: gives up the serving slot. Returns CALL_WAIT if a
+ * command finds no free slow slot. */
+static int change_run(struct call *call, struct pmc *pmc, enum cause cause, bool slow)
 {
     struct change change = {
         .cause = cause,

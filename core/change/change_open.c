@@ -153,7 +153,7 @@ static int attach_all(struct change *change)
 
 /* Opens exec guards before the counters, so that no exec is missed. The next change that opens a
  * link of the process repeats a failed attempt. */
-static void guard_all(struct change *change)
+static void open_guards(struct change *change)
 {
     const struct engine *engine = change->engine;
 
@@ -165,7 +165,7 @@ static void guard_all(struct change *change)
 
 /*
  * Stops counters of leaving links (with diff.stop, of all) before it reads them, so that no reader
- * sees more than the kept value. With diff.read alone, counters that stay are read while they run.
+ * sees more than the kept value. With diff.read only, counters that stay are read while they run.
  * Also stops counters of dead targets, because the backend can then detect lost counts. If a
  * leaving link cannot be read, its last seen value is kept; if a staying link cannot be read, the
  * command fails.
@@ -258,7 +258,7 @@ void change_open(struct change *change)
 
     if (change->cause == CAUSE_RELEASE && !change->diff.stop)
         return;
-    guard_all(change);
+    open_guards(change);
     rc = record_open(change);
     if (rc == 0)
         rc = attach_all(change);
@@ -277,8 +277,8 @@ void change_open(struct change *change)
 
 /* ---- after the swap ---- */
 
-/* After a refusal: starts the counters that the change stopped, and stops those that it started. If
- * the worker died before that, the next one does it (counters_settle()). */
+/* After a refusal: starts the counters that the change stopped, and stops counters that it started.
+ * If the worker died before that, the next one does it (counters_settle()). */
 static void undo_starts_and_stops(struct change *change)
 {
     const struct backend *backend = change->engine->backend;

@@ -342,7 +342,7 @@ static int parse_words(struct change *change, struct scan *scan)
         else if (!word_is(word, "waiting") || !after_cgroup) /* target has "cgroup:/A waiting" */
             rc = add_targets(change, word);
     }
-    /* A shell may write a file line by line. So accept a comment alone, and a blank line after
+    /* A shell may write a file line by line. So accept a single comment, and a blank line after
      * events. */
     if (rc == 0 && change->desired.n_names + change->desired.targets.n == 0 &&
         !find(change->call->text, scan->end, '#') &&

@@ -129,7 +129,7 @@ static int copy_cgroup_fd(struct change *change, struct link *link, const struct
                    err_errno_name(-errno));
 }
 
-/* Replaces the link by a new one with these rights, which continues the count. */
+/* Replaces the link by a new link with these rights, which continues the count. */
 static int plan_renew(struct change *change, struct move *move, struct rights *rights)
 {
     const struct link *old = move->old;
@@ -176,7 +176,7 @@ static int plan_close(struct change *change, struct move *move, enum link_state 
     return link_copy_target(link, old) ? 0 : err_nomem(&change->err);
 }
 
-/* Replaces the link by one that waits for its cgroup, which will be opened with these rights. */
+/* Replaces the link by an offline link: its cgroup will be opened with these rights. */
 static int plan_wait(struct change *change, struct move *move, struct rights *rights)
 {
     int rc = plan_close(change, move, LINK_OFFLINE);
@@ -238,7 +238,7 @@ static int plan_death(struct change *change, struct move *move)
     return 0;
 }
 
-/* Notes that a thread has exited: the host reports the exit of whole processes only. */
+/* Notes that a thread has exited: the host reports only exits of processes. */
 static void thread_ended(struct proc *proc)
 {
     struct link *link;
@@ -338,7 +338,7 @@ static int plan_engine_change(struct change *change)
     if (rc || !pmc->cpus.all || pmc->cpus.refused)
         return rc;
     change->desired.wants_all = false;
-    return plan_want_cpus(change, &all);
+    return plan_cpus(change, &all);
 }
 
 /* ---- the plan ---- */

@@ -1,5 +1,5 @@
 /*
- * The limits of a change. Each descriptor counts as soon as it is opened: for pmcfs as a whole, and
+ * The limits of a change. Each descriptor counts as soon as it is opened: for all of pmcfs, and
  * for the user if it belongs to a counter or recording. After the swap the PMC holds the charge.
  * The number of events on one process is limited for all users together.
  */

@@ -14,7 +14,7 @@
 #define RING_MIN      16384
 #define RING_MAX      524288
 #define STACK_TIMES   2  /* factor of both limits if samples contain stacks */
-#define STACK_SAMPLES 16 /* a ring buffer has room for this many stacks */
+#define STACK_SAMPLES 16 /* a ring buffer can hold this many stacks */
 
 #define LOG_FIRST 65536 /* bytes reserved at the start; the log grows as needed */
 
@@ -145,13 +145,13 @@ static void process_add(void *arg, pid_t pid)
 static void process_inventory(struct change *change, const struct rights *rights, pid_t pid)
 {
     const struct engine *engine = change->engine;
-    const size_t begun = change->recording.inventory.len;
+    const size_t len_before = change->recording.inventory.len;
 
     recording_inventory(change->recording.held, pid, change->recording.held_ns,
                         &change->recording.inventory);
     if (rights && engine->host->may_observe_pid(engine->host_state, rights,
                                                 change->requester.opener, pid) < 0)
-        change->recording.inventory.len = begun;
+        change->recording.inventory.len = len_before;
 }
 
 static void link_inventory(struct change *change, const struct link *link)
@@ -209,25 +209,10 @@ static void note(struct pmc *pmc, enum record_type type, const struct link *link
     buf_free(&out);
 }
 
-/* Writes the allocate record before records of counters, because times in a log do not decrease. */
-static void note_allocated(struct pmc *pmc, uint64_t time_ns)
-{
-    struct buf text;
-    char room[256];
-
-    buf_init(&text, room, sizeof room);
-    for (unsigned i = 0; i < pmc_events(pmc); i++) {
-        buf_str(&text, i ? " " : "");
-        pmc_print_resolved(pmc, i, &text);
-    }
-    note(pmc, RECORD_ALLOCATE, NULL, buf_text(&text), time_ns);
-    buf_free(&text);
-}
-
 /* ---- remaining counts ---- */
 
-/* Logs the counts that no switch or exit record contains. over: no target is left. */
-static void put_remainder(struct change *change, bool over)
+/* Logs the counts that no switch or exit record contains. all_exited: no target is left. */
+static void put_remainder(struct change *change, bool all_exited)
 {
     struct pmc *pmc = change->pmc;
     uint64_t counted[SET_MAX];
@@ -238,7 +223,7 @@ static void put_remainder(struct change *change, bool over)
     for (unsigned i = 0; i < pmc_events(pmc); i++)
         counted[i] = change->diff.total->value[i] - pmc->recorded.before[i];
     recording_put_remainder(pmc->recording, change->engine->request, change->recording.held_ns,
-                            counted, over);
+                            counted, all_exited);
 }
 
 /* Stores the counts from before this recording (the total without readings of live counters): no
@@ -296,10 +281,10 @@ void record_swap(struct change *change)
 void record_notes_before(struct change *change, bool stops, enum pmc_state after)
 {
     struct pmc *pmc = change->pmc;
-    const bool over = after == PMC_EXITED;
+    const bool all_exited = after == PMC_EXITED;
 
-    if (stops || over) /* before the detach records: ended targets may have no exit record */
-        put_remainder(change, over);
+    if (stops || all_exited) /* before the detach records: ended targets may have no exit record */
+        put_remainder(change, all_exited);
     EACH_MOVE (move, change)
         if (move->old && move->reason)
             note(pmc, RECORD_DETACH, move->old, move->reason, change->recording.held_ns);
@@ -313,8 +298,18 @@ void record_notes_after(struct change *change, bool starts)
 {
     struct pmc *pmc = change->pmc;
 
-    if (change->desired.new_set)
-        note_allocated(pmc, change->recording.held_ns);
+    if (change->desired.new_set) { /* first, because times in a log do not decrease */
+        struct buf events;
+        char room[256];
+
+        buf_init(&events, room, sizeof room);
+        for (unsigned i = 0; i < pmc_events(pmc); i++) {
+            buf_str(&events, i ? " " : "");
+            pmc_print_resolved(pmc, i, &events);
+        }
+        note(pmc, RECORD_ALLOCATE, NULL, buf_text(&events), change->recording.held_ns);
+        buf_free(&events);
+    }
     EACH_MOVE (move, change)
         if (move->opens && move->next->counter &&
             (!move->old || move->reason || move->old->state == LINK_OFFLINE))

@@ -13,8 +13,8 @@
 #define TYPE_TRACEPOINT  2      /* PERF_TYPE_TRACEPOINT */
 #define CONTEXT_SWITCHES 3      /* PERF_COUNT_SW_CONTEXT_SWITCHES */
 #define FREQ_STANDARD    997    /* prime, so that it does not follow periodic work */
-#define CLOCK_LEAST_NS   100000 /* least period of clock events for ordinary users */
-#define CLOCK_MOST_HZ    (1000000000 / CLOCK_LEAST_NS)
+#define CLOCK_MIN_NS     100000 /* least period of clock events for ordinary users */
+#define CLOCK_MAX_HZ     (1000000000 / CLOCK_MIN_NS)
 #define SETS_ABOVE_QUOTA 16 /* the first sets of a PMC are charged even above the quota */
 #define SET_LOOK_BACK    8  /* last sets that are searched for an equal one */
 
@@ -42,16 +42,16 @@ static int check_logsize(struct change *change)
 /* Refuses an initial count in sampling modes, which have a period instead. */
 static int check_no_count(struct change *change)
 {
-    struct settings *want = &change->desired.settings;
-    bool counts =
-        (change->desired.command_keys & KEY_BIT(KEY_COUNT)) && !settings_standard(want, KEY_COUNT);
+    struct settings *settings = &change->desired.settings;
+    bool counts = (change->desired.command_keys & KEY_BIT(KEY_COUNT)) &&
+                  !settings_standard(settings, KEY_COUNT);
 
     if (counts || (change->desired.sets_count && strcmp(change->file, "count") == 0))
         return err_set(&change->err, P31,
                        "%s samples, so its count cannot be set: write period=N for the number of "
                        "events between two samples",
                        change->pmc->name);
-    want->n_counts = 0;
+    settings->n_counts = 0;
     return 0;
 }
 
@@ -152,27 +152,27 @@ static void find_rate(const struct change *change, struct sampling *sampling)
 {
     uint64_t period = settings_number(&change->desired.settings, KEY_PERIOD),
              freq = settings_number(&change->desired.settings, KEY_FREQ);
-    uint64_t least = tunable_u64(&change->engine->tunables, TUNABLE_MINCOUNT);
-    uint64_t most = change->recording.limits.max_freq;
-    bool fast = false, slowed = false;
+    uint64_t min_period = tunable_u64(&change->engine->tunables, TUNABLE_MINCOUNT);
+    uint64_t max_freq = change->recording.limits.max_freq;
+    bool is_frequent = false, limits_clock = false;
 
     for (unsigned i = 0; i < change->desired.set->n; i++) {
         const struct event *event = &change->desired.set->event[i];
         const bool clock = strcmp(event->unit, "ns") == 0;
 
-        fast |= clock || change->engine->classes[event->class_index].hardware;
-        slowed |= clock && !change->requester.superuser;
+        is_frequent |= clock || change->engine->classes[event->class_index].hardware;
+        limits_clock |= clock && !change->requester.superuser;
     }
     if (period != UINT64_MAX) {
-        sampling->slowed = slowed && least <= CLOCK_LEAST_NS && period < CLOCK_LEAST_NS;
-        least = sampling->slowed ? CLOCK_LEAST_NS : least;
-        sampling->period = fast && period < least ? least : period;
+        sampling->slowed = limits_clock && min_period <= CLOCK_MIN_NS && period < CLOCK_MIN_NS;
+        min_period = sampling->slowed ? CLOCK_MIN_NS : min_period;
+        sampling->period = is_frequent && period < min_period ? min_period : period;
         sampling->asked = sampling->period != period ? period : 0;
-    } else if (freq != UINT64_MAX || fast) {
+    } else if (freq != UINT64_MAX || is_frequent) {
         freq = freq != UINT64_MAX ? freq : FREQ_STANDARD;
-        sampling->slowed = slowed && most >= CLOCK_MOST_HZ && freq > CLOCK_MOST_HZ;
-        most = sampling->slowed ? CLOCK_MOST_HZ : most;
-        sampling->freq = freq < most ? freq : most;
+        sampling->slowed = limits_clock && max_freq >= CLOCK_MAX_HZ && freq > CLOCK_MAX_HZ;
+        max_freq = sampling->slowed ? CLOCK_MAX_HZ : max_freq;
+        sampling->freq = freq < max_freq ? freq : max_freq;
         sampling->asked = sampling->freq != freq ? freq : 0;
     } else {
         sampling->period = 1;
@@ -188,7 +188,7 @@ static void find_sampling(struct change *change)
                    stack = settings_number(settings, KEY_STACK);
     struct sampling *sampling = &change->recording.sampling;
     uint64_t chain = settings->word[KEY_CALLCHAIN],
-             most = tunable_u64(&change->engine->tunables, TUNABLE_CALLCHAINDEPTH);
+             max_depth = tunable_u64(&change->engine->tunables, TUNABLE_CALLCHAINDEPTH);
     bool opens = change->desired.new_set || change->diff.reopen || !pmc_links_left(change->pmc);
 
     *sampling = change->pmc->sampling;
@@ -205,10 +205,11 @@ static void find_sampling(struct change *change)
         return;
     sampling->chain_user = chain != CALLCHAIN_KERNEL;
     sampling->chain_kernel = chain != CALLCHAIN_USER && change->requester.may_kernel;
-    if (most > change->recording.limits.max_frames)
-        most = change->recording.limits.max_frames;
-    sampling->depth = (unsigned)(depth < most ? depth : most); /* "default" is the largest number */
-    sampling->depth_asked = depth != UINT64_MAX && depth > most ? (unsigned)depth : 0;
+    if (max_depth > change->recording.limits.max_frames)
+        max_depth = change->recording.limits.max_frames;
+    /* "default" is the largest number */
+    sampling->depth = (unsigned)(depth < max_depth ? depth : max_depth);
+    sampling->depth_asked = depth != UINT64_MAX && depth > max_depth ? (unsigned)depth : 0;
     if (!wants_stack(change))
         return;
     sampling->stack = stack == UINT64_MAX ? STACK_STANDARD : (uint32_t)(stack + 7) & ~7u;
@@ -356,7 +357,7 @@ static int check_log_kept(struct change *change)
 int plan_log(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
-    const bool alone = change->diff.reopen || !pmc_links_left(pmc);
+    const bool replaces_all_counters = change->diff.reopen || !pmc_links_left(pmc);
     int rc;
 
     change->recording.kinds =
@@ -367,7 +368,7 @@ int plan_log(struct change *change)
     change->recording.creates = change->recording.kinds && change->diff.n_opens &&
                                 (!pmc->recording || change->desired.new_set ||
                                  pmc->recorded.kinds != change->recording.kinds ||
-                                 (alone && change->cause == CAUSE_COMMAND));
+                                 (replaces_all_counters && change->cause == CAUSE_COMMAND));
     rc = check_log_kept(change);
     if (rc == 0)
         rc = check_joined_recording(change);

@@ -11,7 +11,7 @@
 /* ---- removing links, and guards ---- */
 
 /* Removes a link. Its counter is closed when the last running read has finished. */
-static void retire(struct change *change, struct link *link)
+static void remove_link(struct change *change, struct link *link)
 {
     ids_remove(&change->engine->links, link->id);
     link_leave_lists(link);
@@ -105,7 +105,7 @@ static void swap_count(struct change *change, struct move *move)
 }
 
 /* Sets the initial values, and clears times and missing counts. */
-static void begin_count(struct change *change)
+static void set_initial_count(struct change *change)
 {
     const struct settings *settings = &change->desired.settings;
     struct pmc *pmc = change->pmc;
@@ -138,7 +138,7 @@ static void swap_reset(struct change *change)
         link->gap_ns = 0;
         link->missed = false;
     }
-    begin_count(change);
+    set_initial_count(change);
 }
 
 /* Write to count: sets the shown values; times stay. */
@@ -181,7 +181,7 @@ static void swap_set(struct change *change)
     free(pmc->base);
     pmc->base = change->diff.base;
     change->diff.base = NULL;
-    begin_count(change);
+    set_initial_count(change);
     pmc->state = PMC_ALLOCATED;
     pmc->attached.any = pmc->attached.raced = false;
     pmc->run.first_start_ns = pmc->run.started_ns = 0;
@@ -268,16 +268,16 @@ static void swap_links(struct change *change)
 }
 
 /* Removes leaving links, and links that could not be attached. */
-static void retire_links(struct change *change)
+static void remove_links(struct change *change)
 {
     EACH_MOVE (move, change) {
         if (move->old && move->old != move->next) {
             if (move->old->counter || link_waits(move->old))
                 pmc_charge_link_fds(change->pmc, move->old, false);
-            retire(change, move->old);
+            remove_link(change, move->old);
         }
         if (move->opens && !move->next->counter)
-            retire(change, move->next);
+            remove_link(change, move->next);
     }
 }
 
@@ -392,7 +392,7 @@ static void swap_release(struct change *change)
         old->link[i]->refs += old->refs > 1;
         if (old->link[i]->counter || link_waits(old->link[i]))
             pmc_charge_link_fds(pmc, old->link[i], false);
-        retire(change, old->link[i]);
+        remove_link(change, old->link[i]);
     }
     pmc->links = NULL;
     pmc_charge_links(pmc);
@@ -451,7 +451,7 @@ void change_swap(struct change *change)
         swap_state(change, after, starts);
     pmc_update_drain_list(pmc);
     record_notes_after(change, starts);
-    retire_links(change);
+    remove_links(change);
 }
 
 void change_discard(struct change *change)
@@ -463,7 +463,7 @@ void change_discard(struct change *change)
         if (move->old)
             move->old->noted &= ~(unsigned)NOTE_REPLACED;
         if (move->opens)
-            retire(change, move->next);
+            remove_link(change, move->next);
         else if (move->next && move->next != move->old)
             link_unref(move->next, &change->to_destroy);
     }

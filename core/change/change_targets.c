@@ -75,7 +75,7 @@ static void link_set_rights(struct change *change, struct link *link)
         link->rights = rights_ref(change->requester.rights);
 }
 
-static int want_process(struct change *change, struct wanted *wanted)
+static int plan_process(struct change *change, struct wanted *wanted)
 {
     struct move *move = plan_new_target(change, wanted->word.kind, true);
     struct link *link = move ? move->next : NULL;
@@ -96,7 +96,7 @@ static int want_process(struct change *change, struct wanted *wanted)
     return proc_watch(proc, &change->err);
 }
 
-static int want_cgroup(struct change *change, struct wanted *wanted)
+static int plan_cgroup(struct change *change, struct wanted *wanted)
 {
     struct move *move = plan_new_target(change, TARGET_CGROUP, !wanted->absent);
 
@@ -169,7 +169,7 @@ static int check_cpu(struct change *change, const struct target_word *word, unsi
     return 0;
 }
 
-static int want_cpu(struct change *change, const struct target_word *word, unsigned cpu)
+static int plan_cpu(struct change *change, const struct target_word *word, unsigned cpu)
 {
     struct move *move = cpu_move(change, cpu); /* also of an offline CPU */
     int rc;
@@ -189,7 +189,7 @@ static int want_cpu(struct change *change, const struct target_word *word, unsig
     return 0;
 }
 
-int plan_want_cpus(struct change *change, const struct target_word *word)
+int plan_cpus(struct change *change, const struct target_word *word)
 {
     const struct class_info *class = set_class(change);
     const struct cpus *list = word->all ? &change->engine->online : &word->cpus;
@@ -202,7 +202,7 @@ int plan_want_cpus(struct change *change, const struct target_word *word)
     for (int cpu = cpus_next(list, 0); rc == 0 && cpu >= 0; cpu = cpus_next(list, cpu + 1))
         if (!word->all || !class || !cpus_count(&class->cpus) ||
             cpus_has(&class->cpus, (unsigned)cpu))
-            rc = want_cpu(change, word, (unsigned)cpu);
+            rc = plan_cpu(change, word, (unsigned)cpu);
     change->desired.wants_all |= word->all;
     return rc;
 }
@@ -241,7 +241,7 @@ static int refuse_unattached(struct change *change, const struct wanted *wanted)
                    WORD_ARG(wanted->word.word));
 }
 
-static void leave_all(struct change *change)
+static void plan_detach_all(struct change *change)
 {
     EACH_MOVE (move, change)
         if (move->old->state != LINK_ENDED)
@@ -250,14 +250,14 @@ static void leave_all(struct change *change)
 }
 
 /* Detaches CPUs. A single CPU of `all` cannot be detached. */
-static int unwant_cpus(struct change *change, const struct wanted *wanted)
+static int plan_removed_cpus(struct change *change, const struct wanted *wanted)
 {
     const struct cpus *cpus = &wanted->word.cpus;
 
     if (wanted->word.all) {
         if (!change->desired.wants_all)
             return refuse_unattached(change, wanted);
-        leave_all(change);
+        plan_detach_all(change);
     }
     for (int cpu = cpus_next(cpus, 0); cpu >= 0; cpu = cpus_next(cpus, cpu + 1)) {
         struct move *move = change->desired.wants_all ? NULL : cpu_move(change, (unsigned)cpu);
@@ -272,7 +272,7 @@ static int unwant_cpus(struct change *change, const struct wanted *wanted)
 static int plan_removed_target(struct change *change, const struct wanted *wanted)
 {
     if (wanted->word.kind == TARGET_CPU)
-        return unwant_cpus(change, wanted);
+        return plan_removed_cpus(change, wanted);
     if (wanted->word.kind == TARGET_CGROUP || wanted->process)
         EACH_MOVE (move, change)
             if (move->next == move->old && link_matches(change->engine, move->old, wanted, false)) {
@@ -289,12 +289,12 @@ static int plan_added_target(struct change *change, struct wanted *wanted)
     if (wanted->skipped)
         return 0;
     if (wanted->word.kind == TARGET_CPU)
-        return plan_want_cpus(change, &wanted->word);
+        return plan_cpus(change, &wanted->word);
     rc = check_attached(change, wanted);
     if (rc)
         return rc == ALREADY_ATTACHED ? 0 : rc;
-    return wanted->word.kind == TARGET_CGROUP ? want_cgroup(change, wanted)
-                                              : want_process(change, wanted);
+    return wanted->word.kind == TARGET_CGROUP ? plan_cgroup(change, wanted)
+                                              : plan_process(change, wanted);
 }
 
 int plan_targets(struct change *change)
@@ -307,7 +307,7 @@ int plan_targets(struct change *change)
         if (desired->targets.items[i].word.remove)
             rc = plan_removed_target(change, &desired->targets.items[i]);
     if (desired->verb == VERB_DETACH)
-        leave_all(change);
+        plan_detach_all(change);
     if (rc == 0 && change->diff.reopen)
         rc = plan_reopen(change);
     for (unsigned i = 0; rc == 0 && i < desired->targets.n; i++)

@@ -28,7 +28,7 @@ struct wanted {
     bool skipped; /* has exited: not attached, but named in change.note */
 };
 
-/* The desired value: the present one with the changes of the command. */
+/* The desired value: the present value with the changes of the command. */
 struct desired {
     struct settings settings;
     uint32_t command_keys; /* settings that the command contains */
@@ -75,7 +75,7 @@ struct move {
     bool was_read;
     bool stopped, tracked, started; /* by this change */
     enum verdict verdict;
-    unsigned drops; /* old->drops when the change began */
+    unsigned drops; /* old->drops when the change started */
 };
 
 /* The difference between present and desired value. */
@@ -156,10 +156,6 @@ struct change {
     struct err note; /* shown in `error` although the command succeeded */
 };
 
-/* change.c: runs a change of a PMC that is not busy. slow: gives up the serving slot. Returns
- * CALL_WAIT if a command finds no free slow slot. */
-int change_run(struct call *call, struct pmc *pmc, enum cause cause, bool slow);
-
 /* change_parse.c: parses the command. Called without the lock. */
 int change_parse(struct change *change);
 
@@ -195,7 +191,7 @@ int refuse_kernel(struct change *change, const char *event, const char *instead)
 
 /* change_targets.c: turns words of `target`, and the CPUs of `all`, into moves. */
 int plan_targets(struct change *change);
-int plan_want_cpus(struct change *change, const struct target_word *word);
+int plan_cpus(struct change *change, const struct target_word *word);
 int plan_lifetime(struct change *change);
 static inline bool wanted_is_system(const struct wanted *wanted)
 {

@@ -17,8 +17,8 @@ enum resource {
 };
 
 /*
- * An account: a user, an instance, or a user in an instance, whose charges count for both. Exists
- * while there are references or charged logs.
+ * An account: of a user, an instance, or a user in an instance, whose charges count for both. It
+ * exists while there are references or charged logs.
  */
 struct user {
     struct engine *engine;
