@@ -240,11 +240,10 @@ static int find_reattach_cgroup(struct change *change, struct wanted *wanted, co
     wanted->cgroup_fd = fd;
     wanted->absent = true;
     rc = quota_target_fd(change, wanted->word.remove);
-    if (rc == 0 && !wanted->word.remove)
-        rc = host->cgroup_watch(engine->host_state, fd, wanted->cgroup, change->pmc->id, &watch,
-                                &fd, &change->err);
-    else
+    if (rc || wanted->word.remove)
         return rc;
+    rc = host->cgroup_watch(engine->host_state, fd, wanted->cgroup, change->pmc->id, &watch, &fd,
+                            &change->err);
     if (watch)
         host->cgroup_unwatch(watch); /* the engine's own change watches the cgroup permanently */
     if (rc || fd < 0)
@@ -266,12 +265,10 @@ static int find_cgroup(struct change *change, struct wanted *wanted)
     if (!path)
         return err_nomem(&change->err);
     text_unescape(path);
-    int rc = 0;
-    if (change->desired.settings.word[KEY_REATTACH])
-        rc = find_reattach_cgroup(change, wanted, path);
-    else
-        rc = engine->host->cgroup_open(engine->host_state, change->call->tid, path,
-                                       &wanted->cgroup_fd, &wanted->cgroup, &change->err);
+    int rc = change->desired.settings.word[KEY_REATTACH]
+                 ? find_reattach_cgroup(change, wanted, path)
+                 : engine->host->cgroup_open(engine->host_state, change->call->tid, path,
+                                             &wanted->cgroup_fd, &wanted->cgroup, &change->err);
     free(path);
     return rc;
 }

@@ -139,7 +139,7 @@ static int add_event(struct change *change, struct word word)
 
 /* ---- commas ---- */
 
-static const char *find(const char *from, const char *end, char c)
+static const char *find_char(const char *from, const char *end, char c)
 {
     return from < end ? memchr(from, c, (size_t)(end - from)) : NULL;
 }
@@ -148,14 +148,14 @@ static const char *find(const char *from, const char *end, char c)
  * none. */
 static const char *skip_terms(const char *begin, const char *end)
 {
-    const char *slash = find(begin, end, '/'), *comma = find(begin, end, ',');
-    const char *second = slash ? find(slash + 1, end, '/') : NULL;
+    const char *slash = find_char(begin, end, '/'), *comma = find_char(begin, end, ',');
+    const char *second = slash ? find_char(slash + 1, end, '/') : NULL;
     const struct word before = {begin, slash ? (size_t)(slash - begin) : 0};
 
     if (!second || (comma && comma < slash))
         return begin;
     if (word_alike(before, "generic", false) || word_alike(before, "metric", false) ||
-        find(begin, slash, ':')) /* a single slash: generic/cycles, mem:0x1234/4 */
+        find_char(begin, slash, ':')) /* a single slash: generic/cycles, mem:0x1234/4 */
         return begin;
     return second + 1;
 }
@@ -172,13 +172,13 @@ static bool is_setting(struct word word)
  * that is not a setting counts as a misspelt qualifier. */
 static bool is_qualifier(const struct change *change, const char *begin, const char *end)
 {
-    const char *comma = find(begin, end, ',');
+    const char *comma = find_char(begin, end, ',');
     struct word word = {begin, (size_t)((comma ? comma : end) - begin)};
-    const char *equals = find(begin, begin + word.len, '=');
+    const char *equals = find_char(begin, begin + word.len, '=');
 
     if (change->engine->backend->is_qualifier(word_part(word, "=")))
         return true;
-    return word.len == 0 || (equals && !find(begin, equals, '/') && !is_setting(word));
+    return word.len == 0 || (equals && !find_char(begin, equals, '/') && !is_setting(word));
 }
 
 /* Returns the first event of the list. A comma followed by a qualifier is a part of the event; any
@@ -186,10 +186,10 @@ static bool is_qualifier(const struct change *change, const char *begin, const c
 static struct word first_event(const struct change *change, struct word text)
 {
     const char *end = text.p + text.len;
-    const char *comma = find(skip_terms(text.p, end), end, ',');
+    const char *comma = find_char(skip_terms(text.p, end), end, ',');
 
     while (comma && is_qualifier(change, comma + 1, end))
-        comma = find(comma + 1, end, ',');
+        comma = find_char(comma + 1, end, ',');
     return comma ? (struct word){text.p, (size_t)(comma - text.p)} : text;
 }
 
@@ -206,7 +206,7 @@ static int add_names(struct change *change, struct word text, struct word modifi
     do {
         struct word name = first_event(change, text);
         const char *terms_end = skip_terms(name.p, name.p + name.len);
-        const char *comma = find(terms_end, name.p + name.len, ',');
+        const char *comma = find_char(terms_end, name.p + name.len, ',');
 
         text.p = name.p + name.len + 1;
         text.len = text.p < end ? (size_t)(end - text.p) : 0;
@@ -345,7 +345,7 @@ static int parse_words(struct change *change, struct scan *scan)
     /* A shell may write a file line by line. So accept a single comment, and a blank line after
      * events. */
     if (rc == 0 && change->desired.n_names + change->desired.targets.n == 0 &&
-        !find(change->call->text, scan->end, '#') &&
+        !find_char(change->call->text, scan->end, '#') &&
         !(change->call->open && change->call->open->started_set))
         rc = err_set(&change->err, P05, "the text has only blanks: write a command");
     return rc;

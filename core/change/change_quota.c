@@ -238,12 +238,14 @@ int quota_descendant_events(struct change *change)
 {
     int rc = 0;
 
+    if (change->cause != CAUSE_COMMAND || change->requester.superuser ||
+        !change->desired.settings.word[KEY_DESCENDANTS])
+        return 0;
     EACH_MOVE (move, change) {
         struct link *link = move->opens ? move->next : NULL;
         struct loads loads = {.failed = false};
 
-        if (rc || change->cause != CAUSE_COMMAND || change->requester.superuser || !link ||
-            !link->counter || !link->proc || !change->desired.settings.word[KEY_DESCENDANTS])
+        if (rc || !link || !link->counter || !link->proc)
             continue;
         change->engine->backend->processes(link->counter, load_collect, &loads);
         for (size_t i = 0; i < loads.of.n; i++)
