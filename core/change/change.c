@@ -93,7 +93,7 @@ static void change_clear(struct change *change)
     set_unref(desired->set);
     settings_clear(&desired->settings);
     EACH_MOVE (move, change)
-        free(move->last);
+        free(move->old_counts);
     free(change->diff.moves.items);
     free(change->diff.links);
     free(change->diff.base);

@@ -122,19 +122,19 @@ static int check_applicable(struct change *change)
 }
 
 /* Sets diff.reopen if a changed setting needs new counters, and sets_count for a changed count=. */
-static void find_reopen(struct change *change)
+static void set_diff_reopen(struct change *change)
 {
     struct desired *desired = &change->desired;
-    const struct settings *before = &change->pmc->settings;
+    const struct settings *present = &change->pmc->settings;
 
     change->diff.reopen = desired->new_set;
     for (unsigned key = 0; key < KEYS; key++)
         if (key_table[key].opens && key != KEY_EVENT && key != KEY_MODE &&
-            !settings_same(&desired->settings, before, key))
+            !settings_same(&desired->settings, present, key))
             change->diff.reopen = true;
     /* an initial value takes effect at once, like a write to `count` */
     if (change->pmc->set && !desired->new_set && (desired->command_keys & KEY_BIT(KEY_COUNT)) &&
-        !settings_same(&desired->settings, before, KEY_COUNT))
+        !settings_same(&desired->settings, present, KEY_COUNT))
         desired->sets_count = true;
 }
 
@@ -489,7 +489,7 @@ int check_command(struct change *change)
     };
     int rc = 0;
 
-    find_reopen(change);
+    set_diff_reopen(change);
     for (unsigned i = 0; rc == 0 && i < sizeof checks / sizeof checks[0]; i++)
         rc = checks[i](change);
     return rc;

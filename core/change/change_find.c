@@ -176,14 +176,14 @@ static int find_filter(struct change *change)
 
 void change_note_skipped(struct change *change, struct word word)
 {
-    struct err before = change->note;
+    struct err note = change->note;
 
-    if (before.id == ERR_NONE)
+    if (note.id == ERR_NONE)
         change->note = change->err;
-    else if (word.len == 0 || strlen(before.text) < REASONS_BYTES)
-        err_set(&change->note, before.id, "%s; %s", before.text, change->err.text);
+    else if (word.len == 0 || strlen(note.text) < REASONS_BYTES)
+        err_set(&change->note, note.id, "%s; %s", note.text, change->err.text);
     else
-        err_set(&change->note, before.id, "%s, " WORD_FMT, before.text, WORD_ARG(word));
+        err_set(&change->note, note.id, "%s, " WORD_FMT, note.text, WORD_ARG(word));
     change->err = (struct err){.id = ERR_NONE};
 }
 
@@ -217,12 +217,12 @@ static int find_process(struct change *change, struct wanted *wanted)
     if (rc != -EPERM || !word->self)
         return rc;
     /* A user can make a privileged program write "self" to the user's descriptor. */
-    struct err before = change->err;
+    struct err refusal = change->err;
     return err_set(
         &change->err, E40,
         "%s (self means the process that opened this file: open and write the file in the "
         "process to be counted)",
-        before.text);
+        refusal.text);
 }
 
 /* reattach: opens the root of the path, because the cgroup may not exist. Looks for the cgroup

@@ -41,8 +41,8 @@ static pid_t number_shown(const struct change *change, const struct move *move)
     const struct engine *engine = change->engine;
     const struct link *link = move->next;
 
-    if (move->number || link->kind > TARGET_THREAD || change->cause != CAUSE_COMMAND)
-        return move->number;
+    if (move->written_number || link->kind > TARGET_THREAD || change->cause != CAUSE_COMMAND)
+        return move->written_number;
     return engine->host->process_seen_by(engine->host_state, change->call->tid,
                                          link->kind == TARGET_THREAD ? link->tid : link->pid);
 }
@@ -194,11 +194,11 @@ static int stop_and_read(struct change *change)
                                "continue: raise LimitNOFILE= of pmcfs.service",
                                change->name);
         }
-        if (!move->last)
+        if (!move->old_counts)
             continue;
         move->was_read = backend->read(counter, &reading, true) == 0;
         if (move->was_read)
-            tally_take(move->last, &reading, n);
+            tally_take(move->old_counts, &reading, n);
         else if (kept && change->cause != CAUSE_RELEASE)
             return err_set(&change->err, P14,
                            "a counter of %s could not be read, so nothing was changed: try again",

@@ -105,13 +105,13 @@ static int add_metric(struct change *change, struct word word)
 {
     char **metrics = &change->desired.metrics, *more;
     const char *text = *metrics ? *metrics : "";
-    struct word before;
+    struct word present;
     struct scan scan;
     unsigned n = 0;
 
     scan_init(&scan, text, strlen(text));
-    for (; scan_word(&scan, &before); n++)
-        if (before.len == word.len && memcmp(before.p, word.p, word.len) == 0)
+    for (; scan_word(&scan, &present); n++)
+        if (present.len == word.len && memcmp(present.p, word.p, word.len) == 0)
             return 0;
     if (n == SET_MAX)
         return err_set(&change->err, P28, "a PMC has at most %d metrics: use a second PMC",
@@ -150,11 +150,11 @@ static const char *skip_terms(const char *begin, const char *end)
 {
     const char *slash = find_char(begin, end, '/'), *comma = find_char(begin, end, ',');
     const char *second = slash ? find_char(slash + 1, end, '/') : NULL;
-    const struct word before = {begin, slash ? (size_t)(slash - begin) : 0};
+    const struct word pmu = {begin, slash ? (size_t)(slash - begin) : 0};
 
     if (!second || (comma && comma < slash))
         return begin;
-    if (word_alike(before, "generic", false) || word_alike(before, "metric", false) ||
+    if (word_alike(pmu, "generic", false) || word_alike(pmu, "metric", false) ||
         find_char(begin, slash, ':')) /* a single slash: generic/cycles, mem:0x1234/4 */
         return begin;
     return second + 1;
@@ -218,11 +218,11 @@ static int add_names(struct change *change, struct word text, struct word modifi
             rc = add_event(change, name);
             continue;
         }
-        const size_t before = comma ? (size_t)(comma - name.p) : name.len;
+        const size_t name_len = comma ? (size_t)(comma - name.p) : name.len;
         buf_init(&spelling, room, sizeof room);
-        buf_add(&spelling, name.p, before);
+        buf_add(&spelling, name.p, name_len);
         buf_add(&spelling, modifier.p, modifier.len);
-        buf_add(&spelling, name.p + before, name.len - before);
+        buf_add(&spelling, name.p + name_len, name.len - name_len);
         rc = spelling.failed ? err_nomem(&change->err)
                              : add_event(change, (struct word){buf_text(&spelling), spelling.len});
         buf_free(&spelling);

@@ -390,7 +390,7 @@ static int alloc_for_swap(struct change *change)
 
     EACH_MOVE (move, change)
         if (move->old && (move->next != move->old || (diff->read && link_live(move->old))))
-            ok &= (move->last = tally_new(pmc_values(change->pmc))) != NULL;
+            ok &= (move->old_counts = tally_new(pmc_values(change->pmc))) != NULL;
     diff->links = links_new((unsigned)diff->moves.n);
     diff->base =
         change->desired.new_set ? tally_new(set_values(change->engine, change->desired.set)) : NULL;

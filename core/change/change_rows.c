@@ -172,7 +172,7 @@ static int claim_reserve(struct change *change, struct claim *claim)
 int change_rows(struct change *change)
 {
     struct rows *rows = change->engine->rows;
-    struct claim *old = change->pmc->claim, *claim, before = {.pmc = 0};
+    struct claim *old = change->pmc->claim, *claim, old_copy = {.pmc = 0};
     int rc = claim_make(change, &claim);
 
     if (rc)
@@ -182,7 +182,7 @@ int change_rows(struct change *change)
         return claim_arrange(change, old);
     }
     if (old) {
-        before = *old;
+        old_copy = *old;
         rows_release(rows, old);
     }
     if (claim)
@@ -198,7 +198,7 @@ int change_rows(struct change *change)
         rows_release(rows, claim);
     claim_free(claim);
     if (old) { /* cannot fail: the lock was held, so the old rows are free */
-        *old = before;
+        *old = old_copy;
         bool retaken = rows_retake(rows, old);
         assert(retaken);
         (void)retaken;

@@ -25,18 +25,18 @@ static void settle_guards(struct change *change)
         if (!move->guards)
             continue;
         struct proc *proc = move->next->proc;
-        struct guard *before = proc->guard;
+        struct guard *old_guard = proc->guard;
         move->guards = false;
         proc->guarded = move->guard != NULL;
         engine_touch(change->engine, JOURNAL_PROCESS, proc->id);
         if (!move->guard)
             continue; /* not opened: the next change that opens a link of this process tries again
                        */
-        change->engine->fds_used += before == NULL;
+        change->engine->fds_used += old_guard == NULL;
         proc->guard = move->guard;
         proc->guard_fd = change->engine->backend->guard_fd(move->guard);
         proc->lost_events = false;
-        move->guard = before;
+        move->guard = old_guard;
     }
 }
 
@@ -50,7 +50,7 @@ static uint64_t now(const struct change *change)
 /* Returns the reading of a link with a counter: the present one, or the last seen. */
 static const struct tally *reading_of(const struct move *move)
 {
-    return move->was_read ? move->last : link_last_counts(move->old);
+    return move->was_read ? move->old_counts : link_last_counts(move->old);
 }
 
 static void sum_total(struct change *change)
@@ -78,7 +78,7 @@ static void swap_count(struct change *change, struct move *move)
     struct pmc *pmc = change->pmc;
     const unsigned n = pmc_values(pmc);
     struct link *link = move->old, *next = move->next;
-    struct tally *last = move->last;
+    struct tally *last = move->old_counts;
     bool unread = link->counter && !move->was_read;
 
     memcpy(last, link->counter ? reading_of(move) : link->base, TALLY_SIZE(n));
@@ -132,7 +132,7 @@ static void swap_reset(struct change *change)
         if (move->opens || link->state == LINK_OFFLINE)
             memset(link->base, 0, TALLY_SIZE(n));
         else if (move->was_read)
-            memcpy(link->base, move->last, TALLY_SIZE(n));
+            memcpy(link->base, move->old_counts, TALLY_SIZE(n));
         if (link->state == LINK_OFFLINE)
             link->gone_since_ns = now(change);
         link->gap_ns = 0;
@@ -215,18 +215,18 @@ static void swap_counts(struct change *change)
 static void swap_watch(const struct change *change, struct move *move)
 {
     struct link *old = move->old, *next = move->next;
-    struct cgroup_watch *before = old ? old->watch : NULL;
+    struct cgroup_watch *old_watch = old ? old->watch : NULL;
 
     if (!next || next->kind != TARGET_CGROUP)
         return;
     if (old)
         old->watch = NULL;
     if (!move->watch && change->desired.settings.word[KEY_REATTACH]) {
-        next->watch = before;
+        next->watch = old_watch;
         return;
     }
     next->watch = move->watch;
-    move->watch = before;
+    move->watch = old_watch;
 }
 
 static void swap_links(struct change *change)
@@ -351,11 +351,11 @@ static void swap_settings(struct change *change, bool links_change)
 {
     struct pmc *pmc = change->pmc;
     struct desired *desired = &change->desired;
-    struct settings before = pmc->settings;
+    struct settings old_settings = pmc->settings;
     bool covers_cpus = change->cause == CAUSE_OWN || (desired->wants_all && !pmc->cpus.all);
 
     pmc->settings = desired->settings;
-    desired->settings = before; /* freed with the change */
+    desired->settings = old_settings; /* freed with the change */
     pmc->effective = pmc->settings.mode;
     pmc->kernel = desired->kernel;
     if (desired->set)
@@ -424,7 +424,7 @@ void change_swap(struct change *change)
             links->link[links->n++] = move->next;
     }
     /* A change of the engine without effect must not wake readers. */
-    const bool idle = change->cause == CAUSE_OWN && !links_change;
+    const bool has_effect = change->cause != CAUSE_OWN || links_change;
     change->rc = quota_descendant_events(change);
     if (change->rc == 0)
         change->rc = change_rows(change);
@@ -432,14 +432,14 @@ void change_swap(struct change *change)
         return;
     pmc->switching = false;
     settle_guards(change);
-    const bool waited = pmc->state == PMC_WAITING;
+    const bool was_waiting = pmc->state == PMC_WAITING;
     swap_counts(change);
     swap_links(change);
     pmc->epoch += links_change;
-    enum pmc_state after = idle ? pmc->state : state_after(change);
-    if (!idle && waited && change->desired.new_set && after == PMC_ALLOCATED)
+    enum pmc_state after = has_effect ? state_after(change) : pmc->state;
+    if (has_effect && was_waiting && change->desired.new_set && after == PMC_ALLOCATED)
         after = PMC_RUNNING; /* a waiting PMC with a new event continues to wait, see below */
-    if (!idle && !state_table[after].settable)
+    if (has_effect && !state_table[after].settable)
         after = all_wait(pmc) ? PMC_WAITING : after == PMC_WAITING ? PMC_RUNNING : after;
     const bool was_settable = state_table[pmc->state].settable;
     const bool starts =
@@ -447,7 +447,7 @@ void change_swap(struct change *change)
     record_notes_before(change, !was_settable && state_table[after].settable, after);
     swap_settings(change, links_change);
     record_swap(change);
-    if (!idle)
+    if (has_effect)
         swap_state(change, after, starts);
     pmc_update_drain_list(pmc);
     record_notes_after(change, starts);

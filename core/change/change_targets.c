@@ -90,7 +90,7 @@ static int plan_process(struct change *change, struct wanted *wanted)
     link->pid = wanted->pid;
     link->tid = wanted->tid;
     memcpy(link->name, wanted->name, sizeof link->name);
-    move->number = wanted->word.self ? 0 : (pid_t)wanted->word.number;
+    move->written_number = wanted->word.self ? 0 : (pid_t)wanted->word.number;
     link_set_rights(change, link);
     plan_guard(change, move);
     return proc_watch(proc, &change->err);

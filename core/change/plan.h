@@ -64,12 +64,12 @@ struct move {
     struct link *old;  /* NULL: a new target */
     struct link *next; /* equal to `old`: stays; NULL: leaves, and the PMC's base gets its count */
     bool opens; /* `next` gets a counter; otherwise a new `next` has exited, is offline or waits */
-    bool recheck;        /* reopened: check that the writer may observe the process */
-    bool guards;         /* open an exec guard for the proc of `next` */
-    struct guard *guard; /* the new exec guard; after the swap the replaced one, to be closed */
-    pid_t number;        /* the number in the command; 0: self, or none */
-    const char *reason;  /* of the log's detach record of `old`; NULL: no record */
-    struct tally *last;  /* last reading of `old`, if `was_read`; swap_count() stores its count */
+    bool recheck;         /* reopened: check that the writer may observe the process */
+    bool guards;          /* open an exec guard for the proc of `next` */
+    struct guard *guard;  /* the new exec guard; after the swap the replaced one, to be closed */
+    pid_t written_number; /* the number in the command; 0: self, or none */
+    const char *reason;   /* of the log's detach record of `old`; NULL: no record */
+    struct tally *old_counts;   /* reading of `old` if `was_read`; its count after swap_count() */
     int cgroup_fd, root_fd;     /* VERDICT_CGROUP_CHANGED: cgroup (-1: none), root of its path */
     struct cgroup_watch *watch; /* new, for `next`; after the swap the old one, to be freed */
     bool was_read;
