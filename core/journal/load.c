@@ -76,54 +76,29 @@ bool numbers_io(struct io *io, void *value, unsigned size, unsigned n)
     return true;
 }
 
-/* ---- texts ---- */
-
-static bool text_scan(const struct field *field, char *at, char *text)
-{
-    char **owned = (char **)(void *)at;
-
-    text_unescape(text);
-    if (field->kind == FIELD_CHARS) {
-        const bool fits = strlen(text) < field->size;
-
-        if (fits)
-            strcpy(at, text);
-        return fits;
-    }
-    free(*owned);
-    *owned = strdup(text);
-    return *owned;
-}
-
-/* ---- fields ---- */
-
-static void field_print(const struct field *field, struct engine *engine, void *object,
-                        struct buf *out)
-{
-    const char *at = (const char *)object + field->offset;
-    struct io io = {.engine = engine, .out = out};
-
-    if (field->kind == FIELD_TEXT)
-        at = *(const char *const *)(const void *)at;
-    if (field->io)
-        field->io(&io, object);
-    else if (field->kind == FIELD_NUMBERS)
-        numbers_print(field, object, out);
-    else if (at)
-        buf_word(out, at, strlen(at));
-}
+/* ---- parts ---- */
 
 void part_print(const struct part *part, struct engine *engine, void *object, struct buf *out)
 {
+    struct io io = {.engine = engine, .out = out};
+
     buf_str(out, part->name);
     buf_char(out, '\n');
     for (const struct field *field = part->fields; field < part->fields + part->n; field++) {
+        const char *at = (const char *)object + field->offset;
         const size_t begin = out->len;
 
         buf_str(out, field->name);
         buf_char(out, '=');
         const size_t value = out->len;
-        field_print(field, engine, object, out);
+        if (field->kind == FIELD_TEXT)
+            at = *(const char *const *)(const void *)at;
+        if (field->io)
+            field->io(&io, object);
+        else if (field->kind == FIELD_NUMBERS)
+            numbers_print(field, object, out);
+        else if (at)
+            buf_word(out, at, strlen(at));
         if (out->len == value)
             out->len = begin;
         else
@@ -131,26 +106,31 @@ void part_print(const struct part *part, struct engine *engine, void *object, st
     }
 }
 
-void part_clear(const struct part *part, void *object)
-{
-    for (const struct field *field = part->fields; field < part->fields + part->n; field++)
-        if (field->least)
-            number_set(field, object, 0, field->least);
-}
-
 bool part_scan(const struct part *part, struct io *io, void *object, const char *name)
 {
-    const struct field *field = part->fields;
+    const struct field *field = part->fields, *end = part->fields + part->n;
 
-    while (field < part->fields + part->n && strcmp(field->name, name) != 0)
+    while (field < end && strcmp(field->name, name) != 0)
         field++;
-    if (field == part->fields + part->n)
+    if (field == end)
         return true;
     if (field->io)
         return field->io(io, object);
     if (field->kind == FIELD_NUMBERS)
         return numbers_scan(field, object, io->text);
-    return text_scan(field, (char *)object + field->offset, io->text);
+    text_unescape(io->text);
+    char *at = (char *)object + field->offset;
+    if (field->kind == FIELD_TEXT) {
+        char **owned = (char **)(void *)at;
+
+        free(*owned);
+        *owned = strdup(io->text);
+        return *owned;
+    }
+    if (strlen(io->text) >= field->size)
+        return false;
+    strcpy(at, io->text);
+    return true;
 }
 
 /* ---- a record ---- */
@@ -176,18 +156,24 @@ static bool part_end(struct loading *load, bool fine)
 
 static bool part_begin(struct loading *load, const struct part *const *parts, const char *name)
 {
-    if (!load->begun && strcmp(name, (*parts)->name) != 0)
+    const bool is_first = strcmp(name, (*parts)->name) == 0;
+
+    if (is_first == load->begun)
         return false;
     load->begun = true;
     while (*parts && strcmp(name, (*parts)->name) != 0)
         parts++;
-    if (!*parts)
+    const struct part *part = *parts;
+    if (!part) /* of another version */
         return true;
-    load->object = (*parts)->begin(load);
+    load->object =
+        part->begin ? part->begin(load) : *(void **)(void *)((char *)load + part->object);
     if (!load->object)
         return false;
-    load->part = *parts;
-    part_clear(*parts, load->object);
+    load->part = part;
+    for (unsigned i = 0; i < part->n; i++) /* missing fields keep the value that is not printed */
+        if (part->fields[i].least)
+            number_set(&part->fields[i], load->object, 0, part->fields[i].least);
     return true;
 }
 
@@ -214,8 +200,6 @@ bool load_text(struct loading *load, const struct kind *kind, const char *text, 
     /* free values that were read but not used by an object */
     fine = load_sets_end(load, &sets) && fine;
     log_sets_unref(sets);
-    free(load->named.name);
-    free(load->error.line);
     return fine;
 }
 
@@ -240,61 +224,6 @@ bool load_log(struct engine *engine, uint64_t block, struct log **out)
     return true;
 }
 
-/* ---- state that is not in records ---- */
-
-/* Lets the next drain read the present state of the recorded processes from the system again. Not
- * in system scope, where it would read all processes. */
-static void recording_begin(struct engine *engine, struct pmc *pmc)
-{
-    if (!pmc->recording || pmc->state != PMC_RUNNING)
-        return;
-    for (unsigned i = 0; i < pmc->links->n; i++)
-        if (link_live(pmc->links->link[i]) && engine->backend->processes)
-            engine->backend->processes(pmc->links->link[i]->counter, recording_add_unknown,
-                                       pmc->recording);
-}
-
-/*
- * If the earlier worker died during a change that starts or stops counters: starts the counters of
- * a PMC that runs, and stops the others. Otherwise they would keep the wrong state if the change
- * does not run again, or is refused before it starts or stops them itself.
- */
-static void counters_settle(struct engine *engine, struct pmc *pmc)
-{
-    const bool runs = !state_table[pmc->state].settable;
-
-    for (unsigned i = 0; pmc->switching && i < pmc->links->n; i++) {
-        const struct link *link = pmc->links->link[i];
-
-        if (runs && link_live(link))
-            engine->backend->start(link->counter, &(struct err){.id = ERR_NONE});
-        else if (link->counter)
-            engine->backend->stop(link->counter);
-    }
-    pmc->switching = false;
-}
-
-/* Completes each PMC's counters and recording, then frees procs and rights without references. */
-static void state_settle(struct engine *engine)
-{
-    uint64_t id = 0;
-
-    for (struct pmc *pmc; (pmc = ids_next(&engine->pmcs, id, &id));) {
-        counters_settle(engine, pmc);
-        recording_begin(engine, pmc);
-        if (pmc->settings.word[KEY_REATTACH])
-            pmc_schedule_reattach(pmc); /* the journal has no cgroup watches: create them again */
-    }
-    id = 0;
-    for (struct proc *proc; (proc = ids_next(&engine->procs, id, &id));) {
-        if (proc->refs)
-            continue;
-        proc_ref(proc);
-        proc_unref(proc, &engine->deferred[WORK_LINK]); /* freed once its record is gone */
-    }
-    rights_sweep(engine);
-}
-
 /* ---- all records ---- */
 
 struct reading_all {
@@ -305,7 +234,10 @@ struct reading_all {
 static bool record_load(void *arg, const struct journal_record *record)
 {
     const struct reading_all *all = arg;
-    struct loading load = {.engine = all->engine, .id = record->id};
+    struct named named = {.name = NULL};
+    struct last_error error = {.line = NULL};
+    struct loading load = {
+        .engine = all->engine, .id = record->id, .named = &named, .error = &error};
     bool fine = load_text(&load, kinds[record->kind], record->text, journal_text_len(record));
 
     if (!fine)
@@ -313,6 +245,8 @@ static bool record_load(void *arg, const struct journal_record *record)
                 "a record of the journal (kind %u, %llu) cannot be read (report this bug of "
                 "pmcfs): %.300s",
                 record->kind, (unsigned long long)record->id, text_shown(record->text));
+    free(named.name);
+    free(error.line);
     return fine;
 }
 
@@ -330,9 +264,51 @@ int engine_load(struct engine *engine, const struct journal *journal, struct err
     return fine ? 0 : -EINVAL;
 }
 
+/* ---- state that is not in records ---- */
+
+/*
+ * If the earlier worker died during a change that starts or stops counters: starts the counters of
+ * a PMC that runs, and stops the others. Otherwise they would keep the wrong state if the change
+ * does not run again, or is refused before it starts or stops them itself.
+ *
+ * Lets the next drain read the present state of the recorded processes from the system again. Not
+ * in system scope, where it would read all processes.
+ */
+static void counters_settle(struct pmc *pmc)
+{
+    const struct backend *backend = pmc->engine->backend;
+    const bool runs = !state_table[pmc->state].settable;
+
+    for (unsigned i = 0; i < pmc->links->n; i++) {
+        const struct link *link = pmc->links->link[i];
+
+        if (pmc->switching && runs && link_live(link))
+            backend->start(link->counter, &(struct err){.id = ERR_NONE});
+        else if (pmc->switching && link->counter)
+            backend->stop(link->counter);
+        if (pmc->recording && pmc->state == PMC_RUNNING && link_live(link) && backend->processes)
+            backend->processes(link->counter, recording_add_unknown, pmc->recording);
+    }
+    pmc->switching = false;
+}
+
 void engine_loaded(struct engine *engine)
 {
-    state_settle(engine);
+    uint64_t id = 0;
+
+    for (struct pmc *pmc; (pmc = ids_next(&engine->pmcs, id, &id));) {
+        counters_settle(pmc);
+        if (pmc->settings.word[KEY_REATTACH])
+            pmc_schedule_reattach(pmc); /* the journal has no cgroup watches: create them again */
+    }
+    id = 0;
+    for (struct proc *proc; (proc = ids_next(&engine->procs, id, &id));) {
+        if (proc->refs)
+            continue;
+        proc_ref(proc);
+        proc_unref(proc, &engine->deferred[WORK_LINK]); /* freed once its record is gone */
+    }
+    rights_sweep(engine);
     engine_loaded_free(engine);
 }
 

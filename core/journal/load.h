@@ -51,7 +51,8 @@ struct part {
     const char *name;
     const struct field *fields;
     unsigned n;
-    void *(*begin)(struct loading *load); /* returns the part's object; NULL: not valid here */
+    size_t object; /* without begin(): offset in struct loading of the pointer to the object */
+    void *(*begin)(struct loading *load);         /* returns a new object; NULL: not valid here */
     bool (*end)(struct loading *load, bool fine); /* called after the last field, or NULL */
 };
 
@@ -93,14 +94,20 @@ struct part {
     {                                                                                              \
         .name = #text, .io = text##_io                                                             \
     }
-#define PART(text, begin, end)                                                                     \
+#define PART(text, at_begin, at_end)                                                               \
     {                                                                                              \
-#text, text##_fields, sizeof text##_fields / sizeof text##_fields[0], begin, end           \
+        .name = #text, .fields = text##_fields,                                                    \
+        .n = sizeof text##_fields / sizeof text##_fields[0], .begin = at_begin, .end = at_end      \
+    }
+/* A part whose object exists when it begins: `to_object` of struct loading points to it. */
+#define PART_OF(to_object, text, at_end)                                                           \
+    {                                                                                              \
+        .name = #text, .fields = text##_fields,                                                    \
+        .n = sizeof text##_fields / sizeof text##_fields[0],                                       \
+        .object = offsetof(struct loading, to_object), .end = at_end                               \
     }
 
 void part_print(const struct part *part, struct engine *engine, void *object, struct buf *out);
-/* Sets each field of an object to the value that is not printed. */
-void part_clear(const struct part *part, void *object);
 /* Reads one field; unknown names are skipped. */
 bool part_scan(const struct part *part, struct io *io, void *object, const char *name);
 
@@ -123,14 +130,14 @@ struct loading {
         char *name;
         uint32_t uid, payer;
         uint64_t owner; /* process of lifetime=owner or lifetime=namespace; 0: none */
-    } named;
+    } * named;
     struct instance *instance;
     struct pmc *pmc;
-    bool sealed;  /* the events are complete; for the engine: it was read */
+    bool events_complete;
     uint64_t log; /* block of the log; 0: none */
     struct link *link;
     struct proc *proc;
-    struct last_error error;
+    struct last_error *error;
 
     struct open_file *open;
     struct rights *rights;
@@ -147,7 +154,8 @@ struct loading {
 };
 
 struct kind {
-    const struct part *const *parts; /* a record starts with the first one; ends with NULL */
+    /* A record starts with the first one, which occurs once. Ends with NULL. */
+    const struct part *const *parts;
     void (*print)(struct engine *engine, uint64_t id,
                   struct buf *out);                /* prints nothing if the object is gone */
     bool (*done)(struct loading *load, bool fine); /* called after the last part, or NULL */
@@ -177,13 +185,11 @@ void object_print(struct engine *engine, enum journal_kind kind, uint64_t id, st
 
 /* ---- parts_*.c: parts that several kinds of records use ---- */
 
-extern const struct part part_event, part_sampled, part_claim, part_link, part_counter;
+extern const struct part part_event, part_sampled, part_link, part_counter;
 void sampled_print(struct engine *engine, const struct log_sets *sets, struct buf *out);
 /* Hands over the sets that were read (NULL: none). Returns false on ENOMEM. */
 bool load_sets_end(struct loading *load, struct log_sets **sets);
-/* Books the rows of the PMC's claim; on failure the PMC has no claim. */
-bool claim_take(struct loading *load, bool fine);
 bool tally_io(struct io *io, struct tally *tally, unsigned n);
-void link_put(struct engine *engine, struct link *link, struct buf *out);
+void link_record_print(struct engine *engine, struct link *link, struct buf *out);
 /* Rights are stored by the id of their record. */
 bool rights_id_io(struct io *io, struct rights **rights);

@@ -11,14 +11,6 @@
 
 /* ---- the engine ---- */
 
-static void *engine_begin(struct loading *load)
-{
-    const bool again = load->sealed;
-
-    load->sealed = true;
-    return again ? NULL : load->engine;
-}
-
 static bool engine_end(struct loading *load, bool fine)
 {
     struct engine *engine = load->engine;
@@ -90,7 +82,7 @@ static const struct field engine_fields[] = {
     OTHER(tunables),
     OTHER(disabled),
 };
-static const struct part part_engine = PART(engine, engine_begin, engine_end);
+static const struct part part_engine = PART_OF(engine, engine, engine_end);
 
 static void engine_print(struct engine *engine, uint64_t id, struct buf *out)
 {
@@ -117,12 +109,11 @@ static bool held_io(struct io *io, void *object)
 
 static void *process_begin(struct loading *load)
 {
-    struct engine *engine = load->engine;
-    struct proc *proc = load->proc ? NULL : calloc(1, sizeof *proc);
+    struct proc *proc = calloc(1, sizeof *proc);
 
     load->proc = proc;
     if (proc)
-        *proc = (struct proc){.engine = engine, .id = load->id};
+        *proc = (struct proc){.engine = load->engine, .id = load->id};
     return proc;
 }
 
@@ -172,16 +163,11 @@ const struct kind kind_process = {process_parts, process_print, NULL};
 
 /* ---- instances ---- */
 
-static void *named_begin(struct loading *load)
-{
-    return load->instance ? NULL : &load->named;
-}
-
 static bool named_end(struct loading *load, bool fine)
 {
     struct engine *engine = load->engine;
-    const char *name = load->named.name;
-    struct proc *holder = ids_find(&engine->procs, load->named.owner);
+    const char *name = load->named->name;
+    struct proc *holder = ids_find(&engine->procs, load->named->owner);
 
     if (!fine || load->id == 0 || load->id > INSTANCE_ID_MAX || !name ||
         name_check(name, NULL) != 0 || instance_by_name(engine, name) ||
@@ -200,12 +186,7 @@ static const struct field named_fields[] = {
     TEXT(struct named, name),
     FIELD(struct named, owner),
 };
-static const struct part part_named = PART(named, named_begin, named_end);
-
-static void *instance_begin(struct loading *load)
-{
-    return load->instance;
-}
+static const struct part part_named = PART_OF(named, named, named_end);
 
 static bool instance_end(struct loading *load, bool fine)
 {
@@ -223,7 +204,7 @@ static const struct field instance_fields[] = {
     FIELD(struct instance, mode),  FIELD(struct instance, changed_ns),
     ARRAY(struct instance, limit), SPAN(struct instance, work.operations, work.released.refused),
 };
-static const struct part part_instance = PART(instance, instance_begin, instance_end);
+static const struct part part_instance = PART_OF(instance, instance, instance_end);
 
 static void instance_print(struct engine *engine, uint64_t id, struct buf *out)
 {
@@ -242,17 +223,12 @@ const struct kind kind_instance = {instance_parts, instance_print, NULL};
 
 /* ---- last errors: the id combines instance and user ---- */
 
-static void *error_begin(struct loading *load)
-{
-    return &load->error;
-}
-
 static bool error_end(struct loading *load, bool fine)
 {
     struct instance *instance = engine_instance(load->engine, load->id >> 32);
 
-    if (fine && load->error.line && instance)
-        instance_set_error(instance, (uint32_t)load->id, load->error.when, load->error.line);
+    if (fine && load->error->line && instance)
+        instance_set_error(instance, (uint32_t)load->id, load->error->when, load->error->line);
     return fine;
 }
 
@@ -260,7 +236,7 @@ static const struct field error_fields[] = {
     FIELD(struct last_error, when),
     TEXT(struct last_error, line),
 };
-static const struct part part_error = PART(error, error_begin, error_end);
+static const struct part part_error = PART_OF(error, error, error_end);
 
 static void error_print(struct engine *engine, uint64_t id, struct buf *out)
 {

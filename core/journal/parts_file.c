@@ -51,11 +51,11 @@ static bool user_io(struct io *io, void *object)
 
 static void *rights_begin(struct loading *load)
 {
-    return load->rights ? NULL : (load->rights = calloc(1, sizeof *load->rights));
+    return load->rights = calloc(1, sizeof *load->rights);
 }
 
 /* Groups that are all 0 were not printed, so that the array may be missing. */
-static bool rights_end_load(struct loading *load, bool fine)
+static bool rights_end(struct loading *load, bool fine)
 {
     struct rights *rights = load->rights;
 
@@ -90,7 +90,7 @@ static const struct field rights_fields[] = {
     BELOW(struct rights, n_groups, UINT16_MAX + 2),
     OTHER(groups),
 };
-static const struct part part_rights = PART(rights, rights_begin, rights_end_load);
+static const struct part part_rights = PART(rights, rights_begin, rights_end);
 
 static void rights_print(struct engine *engine, uint64_t id, struct buf *out)
 {
@@ -110,11 +110,6 @@ static bool rights_io(struct io *io, void *object)
     return rights_id_io(io, &((struct open_file *)object)->rights);
 }
 
-static void *file_begin(struct loading *load)
-{
-    return load->open;
-}
-
 static const struct field file_fields[] = {
     FLAG(struct open_file, cut),
     NAMED("began", struct open_file, started_set, 0),
@@ -131,7 +126,7 @@ static const struct field file_fields[] = {
     FIELD(struct open_file, opener.program_dev),
     FIELD(struct open_file, opener.program_ino),
 };
-static const struct part part_file = PART(file, file_begin, NULL);
+static const struct part part_file = PART_OF(open, file, NULL);
 
 static void *series_begin(struct loading *load)
 {
@@ -214,37 +209,27 @@ static void *place_begin(struct loading *load)
     return load->open->reader && !load->open->reader->cursor ? &load->place : NULL;
 }
 
-/* Finds the log of a reader; NULL if the log is gone. Returns false on ENOMEM. */
-static bool log_again(struct engine *engine, const struct log_reader *reader, uint64_t block,
-                      struct log **log)
-{
-    const struct pmc *pmc = ids_find(&engine->pmcs, reader->pmc);
-    struct user *user;
-
-    if (pmc && pmc->log && log_block(pmc->log) == block) {
-        *log = log_ref(pmc->log);
-        return true;
-    }
-    if (!load_log(engine, block, log))
-        return false;
-    if (!*log || pmc)
-        return true;
-    /* charged to the user of the released PMC, without checking the limit */
-    user = user_get(engine, reader->uid, NULL);
-    if (user)
-        user_add(user, USED_BYTES, (int64_t)log_set_charge(*log, user_charge_log, user));
-    user_unref(user);
-    return true;
-}
-
+/* Attaches the reader to its log, unless the log is gone. */
 static bool place_end(struct loading *load, bool fine)
 {
+    struct engine *engine = load->engine;
     struct log_reader *reader = load->open->reader;
+    const struct pmc *pmc = ids_find(&engine->pmcs, reader->pmc);
     struct log *log = NULL;
 
-    fine = fine && log_again(load->engine, reader, load->place.log, &log);
+    if (fine && pmc && pmc->log && log_block(pmc->log) == load->place.log)
+        log = log_ref(pmc->log);
+    else if (fine)
+        fine = load_log(engine, load->place.log, &log);
     if (!log)
         return fine;
+    if (!pmc) { /* charged to the user of the released PMC, without checking the limit */
+        struct user *user = user_get(engine, reader->uid, NULL);
+
+        if (user)
+            user_add(user, USED_BYTES, (int64_t)log_set_charge(log, user_charge_log, user));
+        user_unref(user);
+    }
     reader->cursor = log_cursor_adopt(log, &load->place.mark);
     log_unref(log);
     return reader->cursor;

@@ -1,6 +1,6 @@
 /*
- * Journal records of the parts of a PMC: its events, their rows, the meaning of the ids in its log,
- * and its links.
+ * Journal records of the parts of a PMC: its events, the meaning of the ids in its log, and its
+ * links.
  */
 #include "core/journal/load.h"
 
@@ -39,7 +39,7 @@ static void *event_begin(struct loading *load)
     const unsigned n = pmc ? pmc_events(pmc) : SET_MAX;
     struct set *set;
 
-    if (n == SET_MAX || load->sealed)
+    if (n == SET_MAX || load->events_complete)
         return NULL;
     set = realloc(pmc->set, sizeof *set + (n + 1) * sizeof set->event[0]);
     if (!set)
@@ -88,72 +88,6 @@ static const struct field event_fields[] = {
 };
 
 const struct part part_event = PART(event, event_begin, event_end);
-
-/* ---- rows ---- */
-
-static bool cpus_io(struct io *io, void *object)
-{
-    struct cpus *cpus = &((struct claim *)object)->cpus;
-
-    if (!io->out)
-        return cpus_parse(cpus, (struct word){io->text, strlen(io->text)}) == 0;
-    if (cpus_count(cpus))
-        cpus_print(cpus, io->out);
-    return true;
-}
-
-/* Prints or loads the rows that each member has got. */
-static bool got_io(struct io *io, void *object)
-{
-    struct claim *claim = object;
-    uint64_t got[SET_MAX] = {0};
-    bool fine;
-
-    for (unsigned i = 0; i < claim->n; i++)
-        got[i] = claim->member[i].got;
-    fine = numbers_io(io, got, sizeof *got, claim->n);
-    for (unsigned i = 0; i < claim->n; i++)
-        claim->member[i].got = got[i];
-    return fine;
-}
-
-/* Starts a claim. The rest follows from the PMC; claim_take() books the rows at the end. */
-static void *claim_begin(struct loading *load)
-{
-    struct pmc *pmc = load->pmc;
-    struct claim *claim = load->sealed && pmc->set && !pmc->claim ? calloc(1, sizeof *claim) : NULL;
-
-    if (!claim)
-        return NULL;
-    *claim = (struct claim){.pmc = pmc->id,
-                            .instance = pmc->instance->id,
-                            .uid = pmc->uid,
-                            .system = mode_table[pmc->effective].system};
-    cpus_init(&claim->cpus);
-    claim_members(claim, pmc->set, settings_number(&pmc->settings, KEY_ROW));
-    pmc->claim = claim;
-    return claim;
-}
-
-static const struct field claim_fields[] = {
-    OTHER(cpus),
-    OTHER(got),
-};
-const struct part part_claim = PART(claim, claim_begin, NULL);
-
-bool claim_take(struct loading *load, bool fine)
-{
-    struct claim *claim = load->pmc->claim;
-
-    if (!claim)
-        return fine;
-    if (fine && claim->n > 0 && rows_retake(load->engine->rows, claim))
-        return true;
-    load->pmc->claim = NULL;
-    cpus_free(&claim->cpus);
-    free(claim);
-    return false;
-}
 
 /* ---- the ids in a log ---- */
 
@@ -312,7 +246,7 @@ static void *link_begin(struct loading *load)
     struct pmc *pmc = load->pmc;
     struct links *links;
 
-    if (!load->sealed || pmc->links->n == LOAD_LINKS_MAX)
+    if (!load->events_complete || pmc->links->n == LOAD_LINKS_MAX)
         return NULL;
     links = realloc(pmc->links, sizeof *links + (pmc->links->n + 1) * sizeof links->link[0]);
     if (links)
@@ -428,8 +362,8 @@ static bool counter_end(struct loading *load, bool fine)
 static const struct field counter_fields[] = {OTHER(opened)};
 const struct part part_counter = PART(counter, counter_begin, counter_end);
 
-/* Writes a link. Members that follow from the counter are left out. */
-void link_put(struct engine *engine, struct link *link, struct buf *out)
+/* Leaves out members that follow from the counter. */
+void link_record_print(struct engine *engine, struct link *link, struct buf *out)
 {
     struct link printed = *link;
 

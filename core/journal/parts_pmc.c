@@ -1,5 +1,5 @@
 /*
- * Journal records of a PMC: name and state, settings, counts and log.
+ * Journal records of a PMC: name and state, settings, counts, log and rows.
  */
 #include "core/journal/load.h"
 
@@ -8,14 +8,9 @@
 
 /* ---- the PMC ---- */
 
-static void *named_begin(struct loading *load)
-{
-    return load->pmc ? NULL : &load->named;
-}
-
 static bool named_end(struct loading *load, bool fine)
 {
-    const struct named *named = &load->named;
+    const struct named *named = load->named;
     struct instance *instance = engine_instance(load->engine, named->instance);
     struct proc *owner = ids_find(&load->engine->procs, named->owner);
     struct pmc *pmc = NULL;
@@ -43,7 +38,7 @@ static const struct field named_fields[] = {
     FIELD(struct named, instance), TEXT(struct named, name),   FIELD(struct named, uid),
     FIELD(struct named, payer),    FIELD(struct named, owner),
 };
-static const struct part part_named = PART(named, named_begin, named_end);
+static const struct part part_named = PART_OF(named, named, named_end);
 
 static bool is_plain(enum key key)
 {
@@ -90,11 +85,6 @@ static bool given_io(struct io *io, void *object)
         settings->given |= key == KEYS ? 0 : KEY_BIT(key);
     }
     return true;
-}
-
-static void *pmc_begin(struct loading *load)
-{
-    return load->pmc;
 }
 
 static const struct field pmc_fields[] = {
@@ -150,7 +140,7 @@ static const struct field pmc_fields[] = {
     OTHER(settings),
     OTHER(given),
 };
-static const struct part part_pmc = PART(pmc, pmc_begin, NULL);
+static const struct part part_pmc = PART_OF(pmc, pmc, NULL);
 
 /* ---- counts and the log ---- */
 
@@ -178,7 +168,7 @@ static bool counts_end(struct loading *load, bool fine)
     const uint64_t sets_bytes = pmc->sets_bytes;
 
     pmc->sets_bytes = 0;
-    if (!fine || load->sealed || !load_sets_end(load, &pmc->sets))
+    if (!fine || load->events_complete || !load_sets_end(load, &pmc->sets))
         return false;
     if (pmc->sets) {
         user_add(pmc->user, USED_BYTES, (int64_t)sets_bytes);
@@ -189,7 +179,7 @@ static bool counts_end(struct loading *load, bool fine)
     if (pmc->log)
         user_add(pmc->user, USED_BYTES,
                  (int64_t)log_set_charge(pmc->log, user_charge_log, pmc->user));
-    load->sealed = true;
+    load->events_complete = true;
     return true;
 }
 
@@ -199,7 +189,7 @@ static const struct field counts_fields[] = {
     TEXT(struct pmc, notes),
     FIELD(struct pmc, sets_bytes),
 };
-static const struct part part_counts = PART(counts, pmc_begin, counts_end);
+static const struct part part_counts = PART_OF(pmc, counts, counts_end);
 
 static bool before_io(struct io *io, void *object)
 {
@@ -230,7 +220,7 @@ static bool buffers_io(struct io *io, void *object)
 
 static void *recording_begin(struct loading *load)
 {
-    struct pmc *pmc = load->sealed ? load->pmc : NULL;
+    struct pmc *pmc = load->events_complete ? load->pmc : NULL;
 
     if (!pmc || pmc->recorded.before || !pmc->recorded.kinds ||
         !load->engine->backend->recorder_new || !pmc_ensure_log(pmc))
@@ -244,6 +234,59 @@ static const struct field recording_fields[] = {
     OTHER(buffers),
 };
 static const struct part part_recording = PART(recording, recording_begin, NULL);
+
+/* ---- rows ---- */
+
+static bool cpus_io(struct io *io, void *object)
+{
+    struct cpus *cpus = &((struct claim *)object)->cpus;
+
+    if (!io->out)
+        return cpus_parse(cpus, (struct word){io->text, strlen(io->text)}) == 0;
+    if (cpus_count(cpus))
+        cpus_print(cpus, io->out);
+    return true;
+}
+
+/* Prints or loads the rows that each member has got. */
+static bool got_io(struct io *io, void *object)
+{
+    struct claim *claim = object;
+    uint64_t got[SET_MAX] = {0};
+    bool fine;
+
+    for (unsigned i = 0; i < claim->n; i++)
+        got[i] = claim->member[i].got;
+    fine = numbers_io(io, got, sizeof *got, claim->n);
+    for (unsigned i = 0; i < claim->n; i++)
+        claim->member[i].got = got[i];
+    return fine;
+}
+
+/* Creates the claim. Other members follow from the PMC; record_done() books the rows. */
+static void *claim_begin(struct loading *load)
+{
+    struct pmc *pmc = load->pmc;
+    struct claim *claim =
+        load->events_complete && pmc->set && !pmc->claim ? calloc(1, sizeof *claim) : NULL;
+
+    if (!claim)
+        return NULL;
+    *claim = (struct claim){.pmc = pmc->id,
+                            .instance = pmc->instance->id,
+                            .uid = pmc->uid,
+                            .system = mode_table[pmc->effective].system};
+    cpus_init(&claim->cpus);
+    claim_members(claim, pmc->set, settings_number(&pmc->settings, KEY_ROW));
+    pmc->claim = claim;
+    return claim;
+}
+
+static const struct field claim_fields[] = {
+    OTHER(cpus),
+    OTHER(got),
+};
+static const struct part part_claim = PART(claim, claim_begin, NULL);
 
 /* ---- the record ---- */
 
@@ -276,14 +319,21 @@ static void record_print(struct engine *engine, uint64_t id, struct buf *out)
     if (pmc->claim)
         part_print(&part_claim, engine, pmc->claim, out);
     for (unsigned i = 0; i < pmc->links->n; i++)
-        link_put(engine, pmc->links->link[i], out);
+        link_record_print(engine, pmc->links->link[i], out);
 }
 
 static bool record_done(struct loading *load, bool fine)
 {
     struct pmc *pmc = load->pmc;
+    struct claim *claim = pmc ? pmc->claim : NULL;
 
-    if (!pmc || !claim_take(load, fine) || !load->sealed || (pmc->state == PMC_NEW) != !pmc->set ||
+    if (claim && !(fine && claim->n > 0 && rows_retake(load->engine->rows, claim))) {
+        pmc->claim = NULL;
+        cpus_free(&claim->cpus);
+        free(claim);
+        return false;
+    }
+    if (!fine || !pmc || !load->events_complete || (pmc->state == PMC_NEW) != !pmc->set ||
         (!pmc->set && pmc->cpus.all))
         return false;
     pmc->set = set_share(load->engine, pmc->set);

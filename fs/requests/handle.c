@@ -116,8 +116,7 @@ static const struct field given_fields[] = {
     SPAN(struct text_place, base, poll_number),
 };
 /* The last part of a record, which the engine skips. */
-static const struct part part_given = {"given", given_fields,
-                                       sizeof given_fields / sizeof given_fields[0], NULL, NULL};
+static const struct part part_given = PART(given, NULL, NULL);
 
 /* Reads the lines after the part's name, and modifies them. */
 static bool place_scan(char *lines, struct text_place *place)
