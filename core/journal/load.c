@@ -41,7 +41,7 @@ static void numbers_print(const struct field *field, const void *object, struct 
 {
     unsigned n = field->n;
 
-    while (n > 0 && number_get(field, object, n - 1) == field->least)
+    while (n > 0 && number_get(field, object, n - 1) == field->omitted)
         n--;
     for (unsigned i = 0; i < n; i++) {
         if (i)
@@ -94,7 +94,7 @@ void part_print(const struct part *part, struct engine *engine, void *object, st
         if (field->kind == FIELD_TEXT)
             at = *(const char *const *)(const void *)at;
         if (field->io)
-            field->io(&io, object);
+            field->io(&io, (char *)object + field->offset);
         else if (field->kind == FIELD_NUMBERS)
             numbers_print(field, object, out);
         else if (at)
@@ -115,7 +115,7 @@ bool part_scan(const struct part *part, struct io *io, void *object, const char 
     if (field == end)
         return true;
     if (field->io)
-        return field->io(io, object);
+        return field->io(io, (char *)object + field->offset);
     if (field->kind == FIELD_NUMBERS)
         return numbers_scan(field, object, io->text);
     text_unescape(io->text);
@@ -172,8 +172,8 @@ static bool part_begin(struct loading *load, const struct part *const *parts, co
         return false;
     load->part = part;
     for (unsigned i = 0; i < part->n; i++) /* missing fields keep the value that is not printed */
-        if (part->fields[i].least)
-            number_set(&part->fields[i], load->object, 0, part->fields[i].least);
+        if (part->fields[i].omitted)
+            number_set(&part->fields[i], load->object, 0, part->fields[i].omitted);
     return true;
 }
 

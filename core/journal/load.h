@@ -40,11 +40,11 @@ struct field {
     enum field_kind kind;
     unsigned size; /* bytes of a number: 1, 4 or 8; size of the array for FIELD_CHARS */
     unsigned n; /* maximum count of numbers, separated by commas; missing ones at the end are 0 */
-    uint64_t limit; /* numbers must be lower; 0: no limit */
-    uint64_t least; /* the number that is not printed, instead of 0 */
-    /* For a field whose text differs from its member: prints or reads it. Returns false if the text
+    uint64_t limit;   /* numbers must be lower; 0: no limit */
+    uint64_t omitted; /* the number that is not printed, instead of 0 */
+    /* Prints or reads a text that differs from the member at the offset. Returns false if the text
      * is invalid, or on ENOMEM. */
-    bool (*io)(struct io *io, void *object);
+    bool (*io)(struct io *io, void *member);
 };
 
 struct part {
@@ -56,22 +56,22 @@ struct part {
     bool (*end)(struct loading *load, bool fine); /* called after the last field, or NULL */
 };
 
-#define FIELD_AS(type, member, width, count, most, unsaid)                                         \
+#define FIELD_AS(type, member, width, count, bound, unprinted)                                     \
     {                                                                                              \
         .name = #member, .offset = offsetof(type, member), .size = width, .n = count,              \
-        .limit = most, .least = (uint64_t)(unsaid)                                                 \
+        .limit = bound, .omitted = (uint64_t)(unprinted)                                           \
     }
 #define SIZE_OF(type, member) sizeof(((const type *)0)->member)
 /* Fields of type bool, enum, 32 and 64 bit integers, and double (by its bits). An enum that is used
  * as an index must have a limit. */
-#define BELOW(type, member, most) FIELD_AS(type, member, SIZE_OF(type, member), 1, most, 0)
-#define FIELD(type, member)       BELOW(type, member, 0)
-#define FLAG(type, member)        BELOW(type, member, 2)
-/* A number below `most` (0: any) under a name that is not its member's. */
-#define NAMED(text, type, member, most)                                                            \
+#define BELOW(type, member, bound) FIELD_AS(type, member, SIZE_OF(type, member), 1, bound, 0)
+#define FIELD(type, member)        BELOW(type, member, 0)
+#define FLAG(type, member)         BELOW(type, member, 2)
+/* A number below `bound` (0: any) under a name that is not its member's. */
+#define NAMED(text, type, member, bound)                                                           \
     {                                                                                              \
         .name = text, .offset = offsetof(type, member), .size = SIZE_OF(type, member), .n = 1,     \
-        .limit = most                                                                              \
+        .limit = bound                                                                             \
     }
 #define OR_NONE(type, member) FIELD_AS(type, member, SIZE_OF(type, member), 1, 0, UINT32_MAX)
 /* A range of members of the same size. */
@@ -90,9 +90,14 @@ struct part {
         .name = #member, .offset = offsetof(type, member), .kind = FIELD_CHARS,                    \
         .size = SIZE_OF(type, member)                                                              \
     }
+/* A field that the function text_io() prints and reads, from the object or from one member. */
 #define OTHER(text)                                                                                \
     {                                                                                              \
         .name = #text, .io = text##_io                                                             \
+    }
+#define OTHER_OF(text, type, member)                                                               \
+    {                                                                                              \
+        .name = #text, .offset = offsetof(type, member), .io = text##_io                           \
     }
 #define PART(text, at_begin, at_end)                                                               \
     {                                                                                              \
@@ -191,5 +196,5 @@ void sampled_print(struct engine *engine, const struct log_sets *sets, struct bu
 bool load_sets_end(struct loading *load, struct log_sets **sets);
 bool tally_io(struct io *io, struct tally *tally, unsigned n);
 void link_record_print(struct engine *engine, struct link *link, struct buf *out);
-/* Rights are stored by the id of their record. */
-bool rights_id_io(struct io *io, struct rights **rights);
+/* Rights (struct rights **) are stored by the id of their record. */
+bool rights_io(struct io *io, void *member);

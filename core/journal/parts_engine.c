@@ -24,20 +24,22 @@ static bool engine_end(struct loading *load, bool fine)
     return fine;
 }
 
-static bool tunables_io(struct io *io, void *object)
+static bool tunables_io(struct io *io, void *member)
 {
-    struct tunables *tunables = &((struct engine *)object)->tunables;
-    struct word name = {.p = ""};
+    struct tunables *tunables = member;
+    struct word name = {.p = ""}, value = {.p = ""};
     char *pair;
 
-    for (unsigned i = 0; io->out && i < TUNABLE_COUNT; i++) {
-        buf_printf(io->out, "%s=", tunable_row((enum tunable)i)->name);
-        tunable_print(tunables, (enum tunable)i, io->out);
-        buf_char(io->out, ' ');
+    if (io->out) {
+        for (enum tunable which = 0; which < TUNABLE_COUNT; which++) {
+            buf_printf(io->out, "%s=", tunable_row(which)->name);
+            tunable_print(tunables, which, io->out);
+            buf_char(io->out, ' ');
+        }
+        return true;
     }
-    while (!io->out && (pair = strsep(&io->text, " "))) {
-        struct word value = {.p = ""};
-        int which = word_split(word_of(pair), &name, &value) ? tunable_find(name) : -1;
+    while ((pair = strsep(&io->text, " "))) {
+        const int which = word_split(word_of(pair), &name, &value) ? tunable_find(name) : -1;
 
         if (which >= 0 && value.len)
             tunable_set(tunables, (enum tunable)which, value, true, NULL);
@@ -53,14 +55,15 @@ static bool disabled_io(struct io *io, void *object)
     struct word class;
     uint64_t cpu, row;
 
-    for (int c = cpus_next(&engine->possible, 0); io->out && c >= 0;
-         c = cpus_next(&engine->possible, c + 1))
-        for (unsigned i = 0; i < engine->n_classes; i++)
-            for (unsigned r = 0; r < engine->classes[i].rows; r++)
-                if (rows_slot(engine->rows, (unsigned)c, i, r) == SLOT_DISABLED)
-                    buf_printf(io->out, "%d %s %u ", c, engine->classes[i].name, r);
-    if (io->out)
+    if (io->out) {
+        for (int c = cpus_next(&engine->possible, 0); c >= 0;
+             c = cpus_next(&engine->possible, c + 1))
+            for (unsigned i = 0; i < engine->n_classes; i++)
+                for (unsigned r = 0; r < engine->classes[i].rows; r++)
+                    if (rows_slot(engine->rows, (unsigned)c, i, r) == SLOT_DISABLED)
+                        buf_printf(io->out, "%d %s %u ", c, engine->classes[i].name, r);
         return true;
+    }
     scan_init(&scan, io->text, strlen(io->text));
     while (scan_u64(&scan, CPUS_MAX - 1, &cpu)) {
         if (!scan_word(&scan, &class) || !scan_u64(&scan, UINT32_MAX, &row) ||
@@ -79,7 +82,7 @@ static const struct field engine_fields[] = {
     FIELD(struct engine, next_instance),
     FIELD(struct engine, kept_serial),
     ARRAY(struct engine, stats),
-    OTHER(tunables),
+    OTHER_OF(tunables, struct engine, tunables),
     OTHER(disabled),
 };
 static const struct part part_engine = PART_OF(engine, engine, engine_end);

@@ -13,8 +13,9 @@
 
 /* ---- rights, of open files and targets ---- */
 
-bool rights_id_io(struct io *io, struct rights **rights)
+bool rights_io(struct io *io, void *member)
 {
+    struct rights **rights = member;
     uint64_t id = *rights ? (*rights)->id : 0;
     bool fine = numbers_io(io, &id, sizeof id, 1);
 
@@ -105,11 +106,6 @@ const struct kind kind_rights = {rights_parts, rights_print, NULL};
 
 /* ---- the open file ---- */
 
-static bool rights_io(struct io *io, void *object)
-{
-    return rights_id_io(io, &((struct open_file *)object)->rights);
-}
-
 static const struct field file_fields[] = {
     FLAG(struct open_file, cut),
     NAMED("began", struct open_file, started_set, 0),
@@ -121,7 +117,7 @@ static const struct field file_fields[] = {
     FIELD(struct open_file, seen_change),
     FIELD(struct open_file, seen_count),
     FIELD(struct open_file, seen_resets),
-    OTHER(rights),
+    OTHER_OF(rights, struct open_file, rights),
     FIELD(struct open_file, opener.key),
     FIELD(struct open_file, opener.program_dev),
     FIELD(struct open_file, opener.program_ino),

@@ -216,11 +216,6 @@ static bool process_io(struct io *io, void *object)
     return fine;
 }
 
-static bool rights_io(struct io *io, void *object)
-{
-    return rights_id_io(io, &((struct link *)object)->rights);
-}
-
 /* States and notes are written as flags, which earlier versions read. */
 #define AS_FLAG(name, is_set, set)                                                                 \
     static bool name##_io(struct io *io, void *object)                                             \
@@ -291,7 +286,7 @@ static const struct field link_fields[] = {
     OTHER(below),
     OTHER(asked),
     FLAG(struct link, missed),
-    OTHER(rights),
+    OTHER_OF(rights, struct link, rights),
     FIELD(struct link, shown_pid),
     FIELD(struct link, shown_tid),
     FIELD(struct link, gap_ns),

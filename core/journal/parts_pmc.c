@@ -45,38 +45,41 @@ static bool is_plain(enum key key)
     return key != KEY_EVENT && key != KEY_TARGET;
 }
 
-static bool settings_io(struct io *io, void *object)
+static bool settings_io(struct io *io, void *member)
 {
-    struct settings *settings = &((struct pmc *)object)->settings;
+    struct settings *settings = member;
     struct word name, value;
     char *pair;
 
-    for (unsigned key = 0; io->out && key < KEYS; key++) {
-        if (!is_plain((enum key)key) ||
-            (!(settings->given & KEY_BIT(key)) && settings_standard(settings, (enum key)key)))
-            continue;
-        buf_printf(io->out, "%s=", key_table[key].name);
-        settings_print(settings, (enum key)key, 0, io->out);
-        buf_char(io->out, ' ');
+    if (io->out) {
+        for (enum key key = 0; key < KEYS; key++) {
+            const bool is_given = settings->given & KEY_BIT(key);
+
+            if (!is_plain(key) || (!is_given && settings_standard(settings, key)))
+                continue;
+            buf_printf(io->out, "%s=", key_table[key].name);
+            settings_print(settings, key, 0, io->out);
+            buf_char(io->out, ' ');
+        }
+        return true;
     }
-    while (!io->out && (pair = strsep(&io->text, " "))) {
+    while ((pair = strsep(&io->text, " "))) {
         const enum key key = word_split(word_of(pair), &name, &value) ? key_find(name) : KEYS;
 
         if (key != KEYS && is_plain(key) && settings_set(settings, key, value, NULL) != 0)
             return false;
     }
-    if (!io->out)
-        settings->given = 0; /* given_io() loads it */
+    settings->given = 0; /* given_io() loads it */
     return true;
 }
 
-/* Settings are stored by name, because their numbers differ between versions. */
-static bool given_io(struct io *io, void *object)
+/* Prints or loads the settings that were written. By name: numbers differ between versions. */
+static bool given_io(struct io *io, void *member)
 {
-    struct settings *settings = &((struct pmc *)object)->settings;
+    struct settings *settings = member;
     char *name;
 
-    for (unsigned key = 0; io->out && key < KEYS; key++)
+    for (enum key key = 0; io->out && key < KEYS; key++)
         if (settings->given & KEY_BIT(key))
             buf_printf(io->out, "%s ", key_table[key].name);
     while (!io->out && (name = strsep(&io->text, " "))) {
@@ -137,8 +140,8 @@ static const struct field pmc_fields[] = {
     FIELD(struct pmc, sampling.observer.known),
     NAMED("recorded", struct pmc, recorded.kinds, 2 * RECORDED_EXITS),
     NAMED("recorded_kernel", struct pmc, recorded.kernel, 2),
-    OTHER(settings),
-    OTHER(given),
+    OTHER_OF(settings, struct pmc, settings),
+    OTHER_OF(given, struct pmc, settings),
 };
 static const struct part part_pmc = PART_OF(pmc, pmc, NULL);
 
@@ -237,9 +240,9 @@ static const struct part part_recording = PART(recording, recording_begin, NULL)
 
 /* ---- rows ---- */
 
-static bool cpus_io(struct io *io, void *object)
+static bool cpus_io(struct io *io, void *member)
 {
-    struct cpus *cpus = &((struct claim *)object)->cpus;
+    struct cpus *cpus = member;
 
     if (!io->out)
         return cpus_parse(cpus, (struct word){io->text, strlen(io->text)}) == 0;
@@ -283,7 +286,7 @@ static void *claim_begin(struct loading *load)
 }
 
 static const struct field claim_fields[] = {
-    OTHER(cpus),
+    OTHER_OF(cpus, struct claim, cpus),
     OTHER(got),
 };
 static const struct part part_claim = PART(claim, claim_begin, NULL);
