@@ -16,6 +16,11 @@
 
 #define SAVE_NS UINT64_C(1000000000) /* totals are saved at most so often */
 
+static uint64_t real_now(const struct engine *engine)
+{
+    return engine->host->realtime_ns(engine->host_state);
+}
+
 /* ---- PMCs: checks ---- */
 
 static int check_user_limit(struct call *call, uid_t uid, struct user *instance_account)
@@ -64,49 +69,46 @@ static int check_new(struct call *call, const char *name)
                : check_user_limit(call, call->payer, call->instance->account);
 }
 
-/* ---- lifetime=namespace ---- */
-
-/* Binds the instance to the process, unless another request has bound it. Takes over `process`. */
-static int process_hold(struct call *call, struct process *process)
-{
-    struct engine *engine = call->engine;
-    struct instance *instance = call->instance;
-    bool taken = false;
-    struct proc *proc = proc_get(engine, process, &taken);
-    int rc = proc ? proc_watch(proc, &call->err) : err_nomem(&call->err);
-
-    if (proc)
-        proc_ref(proc);
-    if (rc == 0 && instance && !instance->holder && instance->limit[LIMIT_LIFETIME]) {
-        proc_ref(proc);
-        instance_set_holder(instance, proc);
-    }
-    if (proc)
-        proc_unref(proc, &engine->deferred[WORK_LINK]);
-    if (taken)
-        return rc;
-    slow_begin(call, false);
-    engine->host->process_free(process);
-    slow_end(call);
-    return rc;
-}
-
-/* Finds the first process of the requester's PID namespace without the lock (NULL: the daemon's
- * namespace), then watches it and binds the instance. */
+/*
+ * lifetime=namespace: finds the first process of the requester's PID namespace without the lock
+ * (NULL: the daemon's namespace). Then watches it and binds the instance to it, unless another
+ * request has bound the instance meanwhile.
+ */
 static int instance_bind(struct call *call)
 {
-    const struct host *host = call->engine->host;
+    struct engine *engine = call->engine;
+    const struct host *host = engine->host;
     struct process *process = NULL;
+    bool taken = false; /* a new proc owns `process` */
     int rc;
 
     slow_begin(call, false);
-    rc = host->process_first(call->engine->host_state, call->tid, &process, &call->err);
+    rc = host->process_first(engine->host_state, call->tid, &process, &call->err);
     slow_end(call);
     if (call->err.id == P15)
         return err_set(&call->err, P15,
                        "lifetime=namespace needs your PID namespace, and pmcfs cannot see it: run "
                        "pmcfs in the host's PID namespace");
-    return rc == 0 && process ? process_hold(call, process) : rc;
+    if (rc || !process)
+        return rc;
+    struct proc *proc = proc_get(engine, process, &taken);
+    rc = proc ? proc_watch(proc, &call->err) : err_nomem(&call->err);
+    if (proc) {
+        struct instance *instance = call->instance;
+
+        proc_ref(proc);
+        if (rc == 0 && instance && !instance->holder && instance->limit[LIMIT_LIFETIME]) {
+            proc_ref(proc);
+            instance_set_holder(instance, proc);
+        }
+        proc_unref(proc, &engine->deferred[WORK_LINK]);
+    }
+    if (!taken) {
+        slow_begin(call, false);
+        host->process_free(process);
+        slow_end(call);
+    }
+    return rc;
 }
 
 /* ---- PMCs: operations ---- */
@@ -114,7 +116,7 @@ static int instance_bind(struct call *call)
 int engine_mkdir(struct call *call, const char *name, mode_t mode, uint64_t *id)
 {
     struct engine *engine = call->engine;
-    mode_t mask = (mode_t)tunable_u64(&engine->tunables, TUNABLE_DIRMODE);
+    const mode_t allowed = (mode_t)tunable_u64(&engine->tunables, TUNABLE_DIRMODE);
     int rc = check_new(call, name);
 
     if (rc == 0 && call->instance->limit[LIMIT_LIFETIME] && !call->instance->holder) {
@@ -134,8 +136,8 @@ int engine_mkdir(struct call *call, const char *name, mode_t mode, uint64_t *id)
     pmc->gid = call->gid;
     pmc->maker = call->maker;
     pmc->maker_key = call->maker_key;
-    pmc->mode = mode & mask & 0777;
-    pmc->created_ns = pmc->changed_ns = engine->host->realtime_ns(engine->host_state);
+    pmc->mode = mode & allowed & 0777;
+    pmc->created_ns = pmc->changed_ns = real_now(engine);
     pmc->made_ns = engine->host->now_ns(engine->host_state);
     pmc->made_tsc = engine->host->tsc(engine->host_state);
     *id = pmc->id;
@@ -173,7 +175,7 @@ int engine_rename(struct call *call, const char *from, const char *to)
     if (!fine)
         return err_nomem(&call->err);
     pmc_touch(pmc);
-    pmc->changed_ns = call->engine->host->realtime_ns(call->engine->host_state);
+    pmc->changed_ns = real_now(call->engine);
     return CALL_DONE;
 }
 
@@ -195,8 +197,8 @@ int engine_chown(struct call *call, uid_t uid, gid_t gid)
     bool to_self = call->rights && call->rights->superuser && uid == call->uid;
     bool mapped = call->rights && call->rights->userns_fd >= 0; /* only to ids of its namespace */
     uid_t payer = mapped ? call->payer : uid;
-    bool counts = uid != (uid_t)-1 && payer != call->pmc->payer && !to_self;
-    int rc = counts ? check_user_limit(call, payer, NULL) : 0;
+    bool has_limit = uid != (uid_t)-1 && payer != call->pmc->payer && !to_self;
+    int rc = has_limit ? check_user_limit(call, payer, NULL) : 0;
 
     if (rc)
         return rc;
@@ -221,9 +223,16 @@ static int check_superuser(struct call *call)
                          "namespace) may create and remove instances");
 }
 
-static int check_instance(struct call *call, const char *name)
+/* Adds the sticky bit: PMCs are removed by their owner or the instance's owner. */
+static mode_t sticky_mode(mode_t mode)
+{
+    return (mode & 0777) | S_ISVTX;
+}
+
+int engine_mkinstance(struct call *call, const char *name, mode_t mode, uint64_t *id)
 {
     struct engine *engine = call->engine;
+    struct instance *instance;
     int rc = check_superuser(call);
 
     if (rc == 0)
@@ -241,28 +250,6 @@ static int check_instance(struct call *call, const char *name)
             &call->err, P34,
             "%llu instances were created since the mount, and no number is left: mount again",
             (unsigned long long)INSTANCE_ID_MAX);
-    return 0;
-}
-
-/* Adds the sticky bit: PMCs are removed by their owner or the instance's owner. */
-static mode_t sticky_mode(mode_t mode)
-{
-    return (mode & 0777) | S_ISVTX;
-}
-
-static uint64_t real_now(const struct engine *engine)
-{
-    return engine->host->realtime_ns(engine->host_state);
-}
-
-int engine_mkinstance(struct call *call, const char *name, mode_t mode, uint64_t *id)
-{
-    struct engine *engine = call->engine;
-    struct instance *instance;
-    int rc = check_instance(call, name);
-
-    if (rc)
-        return rc;
     instance = instance_make(engine, engine->next_instance, name);
     if (!instance)
         return err_nomem(&call->err);
@@ -395,33 +382,6 @@ bool open_file_recharge(struct engine *engine, struct open_file *open)
            open_file_charge(open, open->kept_bytes, true);
 }
 
-/* ---- requests that wait ---- */
-
-int engine_charge_wait(struct call *call, uint64_t bytes, const char *what, struct user **user)
-{
-    struct user *payer =
-        call->open && call->open->payer
-            ? user_ref(call->open->payer)
-            : user_get(call->engine, call->payer, call->instance ? call->instance->account : NULL);
-
-    *user = NULL;
-    if (!payer)
-        return err_nomem(&call->err);
-    if (user_charge(payer, USED_TEXTS, (int64_t)bytes)) {
-        *user = payer;
-        return 0;
-    }
-    engine_refuse_memory(call, payer, bytes, what);
-    user_unref(payer);
-    return -EDQUOT;
-}
-
-void engine_uncharge_wait(struct user *user, uint64_t bytes)
-{
-    user_add(user, USED_TEXTS, -(int64_t)bytes);
-    user_unref(user);
-}
-
 void engine_release(struct engine *engine, struct open_file *open)
 {
     struct pmc *pmc = open->holds ? ids_find(&engine->pmcs, open->holds) : NULL;
@@ -447,6 +407,33 @@ void open_file_leave(struct open_file *open)
     if (open->reader)
         log_reader_keep_log(open->reader);
     open_file_clear(open);
+}
+
+/* ---- requests that wait ---- */
+
+int engine_charge_wait(struct call *call, uint64_t bytes, const char *what, struct user **user)
+{
+    struct user *payer =
+        call->open && call->open->payer
+            ? user_ref(call->open->payer)
+            : user_get(call->engine, call->payer, call->instance ? call->instance->account : NULL);
+
+    *user = NULL;
+    if (!payer)
+        return err_nomem(&call->err);
+    if (user_charge(payer, USED_TEXTS, (int64_t)bytes)) {
+        *user = payer;
+        return 0;
+    }
+    engine_refuse_memory(call, payer, bytes, what);
+    user_unref(payer);
+    return -EDQUOT;
+}
+
+void engine_uncharge_wait(struct user *user, uint64_t bytes)
+{
+    user_add(user, USED_TEXTS, -(int64_t)bytes);
+    user_unref(user);
 }
 
 /* ---- the end of a request ---- */
