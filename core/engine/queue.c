@@ -204,7 +204,7 @@ static bool unused_task(struct call *call)
 
 /* ---- tasks: CPUs that went online or offline, before the PMCs on them ---- */
 
-static bool have_cpu_changes(const struct engine *engine)
+static bool has_cpu_changes(const struct engine *engine)
 {
     return engine->backend && engine->backend->cpu && cpus_count(&engine->cpus_changed) > 0;
 }
@@ -212,25 +212,25 @@ static bool have_cpu_changes(const struct engine *engine)
 static bool cpu_changes_task(struct call *call)
 {
     struct engine *engine = call->engine;
-    struct cpus moved = engine->cpus_changed, went = engine->cpus_offlined;
+    struct cpus changed = engine->cpus_changed, offlined = engine->cpus_offlined;
 
-    if (!have_cpu_changes(engine))
+    if (!has_cpu_changes(engine))
         return false;
     cpus_init(&engine->cpus_changed);
     cpus_init(&engine->cpus_offlined);
-    for (int cpu = cpus_next(&moved, 0); cpu >= 0; cpu = cpus_next(&moved, cpu + 1)) {
-        const bool off = cpus_has(&went, (unsigned)cpu),
-                   on = cpus_has(&engine->online, (unsigned)cpu);
+    for (int cpu = cpus_next(&changed, 0); cpu >= 0; cpu = cpus_next(&changed, cpu + 1)) {
+        const bool went_offline = cpus_has(&offlined, (unsigned)cpu),
+                   is_online = cpus_has(&engine->online, (unsigned)cpu);
 
         slow_begin(call, true);
-        if (off)
+        if (went_offline)
             engine->backend->cpu(engine->backend_state, (unsigned)cpu, false);
-        if (on)
+        if (is_online)
             engine->backend->cpu(engine->backend_state, (unsigned)cpu, true);
         slow_end(call);
     }
-    cpus_free(&moved);
-    cpus_free(&went);
+    cpus_free(&changed);
+    cpus_free(&offlined);
     return true;
 }
 
@@ -281,7 +281,7 @@ void changes_retry(struct engine *engine)
 bool engine_has_task(const struct engine *engine)
 {
     return !STAILQ_EMPTY(&engine->deferred[WORK_LINK]) || poll_wanted(engine) ||
-           drain_wanted(engine) || have_cpu_changes(engine) || change_next(engine);
+           drain_wanted(engine) || has_cpu_changes(engine) || change_next(engine);
 }
 
 bool engine_task(struct call *call)
