@@ -17,7 +17,7 @@
  */
 static int check_name(struct word word, struct err *err)
 {
-    const char *instead = foreign_find(word, FOREIGN_EVENT);
+    const char *instead = foreign_find(word, FOREIGN_EVENT), *metric = metric_named(word);
     uint64_t number;
 
     if (instead)
@@ -27,10 +27,9 @@ static int check_name(struct word word, struct err *err)
                        "\"" WORD_FMT "\" is a number: write a PID to target, or the code of a raw "
                        "event as rN with hexadecimal N",
                        WORD_ARG(word));
-    for (unsigned i = 0; metric_at(i); i++)
-        if (word_alike(word, metric_at(i)->name, true))
-            return err_set(err, CS01, "\"" WORD_FMT "\" is a metric: write metric/%s",
-                           WORD_ARG(word), metric_at(i)->name);
+    if (metric)
+        return err_set(err, CS01, "\"" WORD_FMT "\" is a metric: write metric/%s", WORD_ARG(word),
+                       metric);
     for (size_t i = 0; i < word.len; i++) {
         unsigned char c = (unsigned char)word.p[i];
 

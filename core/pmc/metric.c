@@ -7,10 +7,20 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PREFIX METRIC_CLASS "/"
+#define PREFIX  METRIC_CLASS "/"
+#define ELAPSED "elapsed_ns" /* a divisor: time since the start */
 
 enum {
     NAME_BYTES = 64
+};
+
+struct metric {
+    const char *name;
+    const char *numerator; /* a generic name; with ":u" or ":uk" in these modes only */
+    const char *divisor;   /* a generic name, or ELAPSED */
+    double scale;          /* multiplies numerator / divisor */
+    const char *unit;      /* "-": a plain ratio */
+    const char *description;
 };
 
 #define RATIO(name, numerator, divisor, about)                                                     \
@@ -21,7 +31,7 @@ enum {
     {                                                                                              \
         name, misses, "instructions", 1000, "1/1000-instructions", about                           \
     }
-static const struct metric table[] = {
+static const struct metric metrics[] = {
     RATIO("ipc", "instructions", "cycles", "instructions per cycle"),
     RATIO("cpi", "cycles", "instructions", "cycles per instruction"),
     RATIO("branch-miss-ratio", "branch-misses", "branches", "part of the branches mispredicted"),
@@ -40,22 +50,27 @@ static const struct metric table[] = {
           "part of the cycles in which nothing could be retired"),
     {"ghz", "cycles:uk", "task-clock", 1, "GHz",
      "cycles per nanosecond on the CPU; of whole CPUs, idle time included"},
-    {"cpus-used", "task-clock", METRIC_ELAPSED, 1, "CPUs",
+    {"cpus-used", "task-clock", ELAPSED, 1, "CPUs",
      "CPUs that were busy, on average; of whole CPUs, idle time included"},
     RATIO("user-share", "cycles:u", "cycles:uk", "part of the cycles in user mode"),
 };
 
-const struct metric *metric_at(unsigned index)
-{
-    return index < sizeof table / sizeof table[0] ? &table[index] : NULL;
-}
+#define METRICS (sizeof metrics / sizeof metrics[0])
 
-static bool is_time(const char *operand)
+static bool is_elapsed(const char *operand)
 {
-    return strcmp(operand, METRIC_ELAPSED) == 0;
+    return strcmp(operand, ELAPSED) == 0;
 }
 
 /* ---- spelling ---- */
+
+const char *metric_named(struct word name)
+{
+    for (unsigned i = 0; i < METRICS; i++)
+        if (word_alike(name, metrics[i].name, true))
+            return metrics[i].name;
+    return NULL;
+}
 
 bool metric_is(struct word word)
 {
@@ -74,21 +89,10 @@ static const struct metric *metric_find(struct word word, struct word *name, str
         len++;
     *name = (struct word){word.p, len};
     *suffix = (struct word){word.p + len, word.len - len};
-    for (unsigned i = 0; metric_at(i); i++)
-        if (word_alike(*name, table[i].name, true))
-            return &table[i];
+    for (unsigned i = 0; i < METRICS; i++)
+        if (word_alike(*name, metrics[i].name, true))
+            return &metrics[i];
     return NULL;
-}
-
-static int metric_unknown(struct word name, struct err *err)
-{
-    struct near near;
-
-    near_init(&near, name);
-    for (unsigned i = 0; metric_at(i); i++)
-        near_offer(&near, table[i].name);
-    return err_set(err, CS01, "no metric \"" WORD_FMT "\"%s; all metrics: ls events/metric",
-                   WORD_ARG(name), near_text(&near));
 }
 
 int metric_events(struct word word, int (*add)(void *arg, const char *name, struct err *err),
@@ -96,15 +100,21 @@ int metric_events(struct word word, int (*add)(void *arg, const char *name, stru
 {
     struct word name, suffix;
     const struct metric *metric = metric_find(word, &name, &suffix);
+    struct near near;
     int rc = 0;
 
-    if (!metric)
-        return metric_unknown(name, err);
+    if (!metric) {
+        near_init(&near, name);
+        for (unsigned i = 0; i < METRICS; i++)
+            near_offer(&near, metrics[i].name);
+        return err_set(err, CS01, "no metric \"" WORD_FMT "\"%s; all metrics: ls events/metric",
+                       WORD_ARG(name), near_text(&near));
+    }
     for (int i = 0; rc == 0 && i < 2; i++) {
         const char *operand = i == 1 ? metric->divisor : metric->numerator;
         char text[2 * NAME_BYTES];
 
-        if (is_time(operand))
+        if (is_elapsed(operand))
             continue;
         if (suffix.len >= NAME_BYTES || (suffix.len && strchr(operand, ':')))
             return err_set(err, CS03,
@@ -120,9 +130,9 @@ bool metric_needs(const char *event)
 {
     const size_t len = strcspn(event, ":,");
 
-    for (unsigned i = 0; metric_at(i); i++)
+    for (unsigned i = 0; i < METRICS; i++)
         for (int k = 0; k < 2; k++) {
-            const char *operand = k ? table[i].divisor : table[i].numerator;
+            const char *operand = k ? metrics[i].divisor : metrics[i].numerator;
 
             if (strcspn(operand, ":") == len && memcmp(operand, event, len) == 0)
                 return true;
@@ -174,11 +184,12 @@ static bool compute(const struct metric *metric, const struct metric_reading *re
     bool of_any_mode =
         numerator && (numerator->event->counts_both_modes || strchr(metric->numerator, ':'));
 
-    if (!numerator || (!divisor && !is_time(metric->divisor)) || (of_any_mode && mode != modes[0]))
+    if (!numerator || (!divisor && !is_elapsed(metric->divisor)) ||
+        (of_any_mode && mode != modes[0]))
         return false;
-    double by = value_of(reading, divisor);
-    out->known = by != 0;
-    out->value = out->known ? value_of(reading, numerator) / by * metric->scale : 0;
+    const double divide_by = value_of(reading, divisor);
+    out->known = divide_by != 0;
+    out->value = out->known ? value_of(reading, numerator) / divide_by * metric->scale : 0;
     return true;
 }
 
@@ -205,8 +216,8 @@ static bool is_cpu_clock(const struct plan_event *plan)
 }
 
 /* Prints an event's rate: "per" is "s" or "cpu-s", and ns the time that the rate divides by. */
-static void rate(const struct metric_reading *reading, unsigned i, const char *per, double ns,
-                 bool partial, struct buf *out)
+static void print_rate(const struct metric_reading *reading, unsigned i, const char *per, double ns,
+                       bool partial, struct buf *out)
 {
     const struct event *event = reading->events[i].event;
     const bool of_cpu = per[0] == 'c';
@@ -224,27 +235,28 @@ static void rate(const struct metric_reading *reading, unsigned i, const char *p
 void metrics_print(const struct metric_reading *reading, bool partial, struct buf *out)
 {
     const struct plan_event *clock = NULL; /* counts CPU time, in all modes */
-    const struct metric *metric;
-    struct result result;
 
-    for (unsigned i = 0; (metric = metric_at(i)); i++) {
+    for (unsigned i = 0; i < METRICS; i++) {
+        const struct metric *metric = &metrics[i];
+        struct result result[3];
+        bool counts[3];
         unsigned n = 0; /* if a set counts in several modes, the name gets the mode as suffix */
 
         for (unsigned m = 0; m < 3; m++)
-            n += compute(metric, reading, modes[m], &result);
+            n += counts[m] = compute(metric, reading, modes[m], &result[m]);
         for (unsigned m = 0; m < 3; m++)
-            if (compute(metric, reading, modes[m], &result))
-                print_line(metric->name, n > 1 && m ? modes[m] : "", &result, metric->unit, partial,
-                           out);
+            if (counts[m])
+                print_line(metric->name, n > 1 && m ? modes[m] : "", &result[m], metric->unit,
+                           partial, out);
     }
     for (unsigned i = 0; i < reading->n && !clock; i++)
         if (is_cpu_clock(&reading->events[i]))
             clock = &reading->events[i];
     for (unsigned i = 0; i < reading->n; i++)
         if (!is_cpu_clock(&reading->events[i])) {
-            rate(reading, i, "s", (double)reading->elapsed_ns, partial, out);
+            print_rate(reading, i, "s", (double)reading->elapsed_ns, partial, out);
             if (clock)
-                rate(reading, i, "cpu-s", value_of(reading, clock), partial, out);
+                print_rate(reading, i, "cpu-s", value_of(reading, clock), partial, out);
         }
 }
 
@@ -299,14 +311,14 @@ static int counts_here(void *arg, const char *name, struct err *err)
 
 void metrics_list(const struct backend *backend, struct backend_state *state, struct catalog *out)
 {
-    for (unsigned i = 0; metric_at(i); i++) {
+    for (unsigned i = 0; i < METRICS; i++) {
         struct here here = {backend, state, NULL};
         char text[NAME_BYTES];
-        int len = snprintf(text, sizeof text, PREFIX "%s", table[i].name);
+        int len = snprintf(text, sizeof text, PREFIX "%s", metrics[i].name);
         const struct word word = {text, (size_t)len};
 
         if (metric_events(word, counts_here, &here, NULL) == 0)
-            catalog_add(out, METRIC_CLASS, table[i].name);
+            catalog_add(out, METRIC_CLASS, metrics[i].name);
     }
 }
 
@@ -331,8 +343,8 @@ int metric_describe(const char *name, struct buf *out)
 {
     char text[NAME_BYTES];
 
-    for (unsigned i = 0; metric_at(i); i++) {
-        const struct metric *metric = &table[i];
+    for (unsigned i = 0; i < METRICS; i++) {
+        const struct metric *metric = &metrics[i];
 
         if (strcmp(metric->name, name) != 0)
             continue;

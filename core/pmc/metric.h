@@ -7,19 +7,10 @@
 #include "core/backend.h"
 #include "core/base/scan.h"
 
-struct metric {
-    const char *name;
-    const char *numerator; /* a generic name; with ":u" or ":uk" in these modes only */
-    const char *divisor;   /* a generic name, or METRIC_ELAPSED */
-    double scale;          /* multiplies numerator / divisor */
-    const char *unit;      /* "-": a plain ratio */
-    const char *description;
-};
+#define METRIC_CLASS "metric"
 
-#define METRIC_CLASS   "metric"
-#define METRIC_ELAPSED "elapsed_ns" /* elapsed time since the start */
-
-const struct metric *metric_at(unsigned index); /* NULL after the last */
+/* Returns the name of the metric that has this name, or NULL. */
+const char *metric_named(struct word name);
 /* Returns true for "metric/…". */
 bool metric_is(struct word word);
 /*
