@@ -61,16 +61,6 @@ static const char *note_next(const struct pmc *pmc, const char *at, struct note 
     return note->text + note->text_len;
 }
 
-static void note_print(const struct pmc *pmc, const struct record_note *note, struct buf *out)
-{
-    const bool none = note->cpu == UINT32_MAX; /* "-1" is shorter and reads back as the same */
-
-    buf_printf(out, NOTE_OUT, note->head.type - RECORD_ALLOCATE, note->time - pmc->made_ns,
-               note->pid, note->tid, none ? "-" : "", none ? 1 : note->cpu, note->id,
-               (size_t)note->text_len);
-    buf_add(out, note_text(note), note->text_len);
-}
-
 /* Returns false if the records need a log. */
 static bool notes_add(struct pmc *pmc, const struct buf *records)
 {
@@ -82,13 +72,18 @@ static bool notes_add(struct pmc *pmc, const struct buf *records)
     buf_str(&text, pmc->notes ? pmc->notes : "");
     for (size_t at = 0; fine && at < records->len;) {
         const struct record_note *note = (const struct record_note *)(records->data + at);
+        const bool has_cpu = note->cpu != UINT32_MAX; /* else "-1", which reads back as the same */
 
+        at += note->head.size;
         fine = record_is_note(&note->head) && !note->n && !note->head.misc &&
                !memchr(note_text(note), '\0', note->text_len);
-        if (fine)
-            note_print(pmc, note, &text);
-        fine = fine && text.len < NOTES_BYTES;
-        at += note->head.size;
+        if (!fine)
+            break;
+        buf_printf(&text, NOTE_OUT, note->head.type - RECORD_ALLOCATE, note->time - pmc->made_ns,
+                   note->pid, note->tid, has_cpu ? "" : "-", has_cpu ? note->cpu : 1, note->id,
+                   (size_t)note->text_len);
+        buf_add(&text, note_text(note), note->text_len);
+        fine = text.len < NOTES_BYTES;
     }
     notes = fine ? strdup(buf_text(&text)) : NULL;
     buf_free(&text);
@@ -100,11 +95,25 @@ static bool notes_add(struct pmc *pmc, const struct buf *records)
     return true;
 }
 
-static void notes_put(struct pmc *pmc)
+bool pmc_has_log(const struct pmc *pmc)
+{
+    return pmc->log || pmc->notes;
+}
+
+bool pmc_ensure_log(struct pmc *pmc)
 {
     struct buf records;
     struct note note;
 
+    if (pmc->log)
+        return true;
+    pmc->log = log_new(log_size(pmc->engine, &pmc->settings));
+    if (!pmc->log)
+        return false;
+    log_set_charge(pmc->log, user_charge_log, pmc->user);
+    pmc_touch(pmc);
+    if (!pmc->notes)
+        return true;
     buf_init(&records, NULL, 0);
     for (const char *at = pmc->notes; *at;) {
         at = note_next(pmc, at, &note);
@@ -115,24 +124,6 @@ static void notes_put(struct pmc *pmc)
     buf_free(&records);
     free(pmc->notes);
     pmc->notes = NULL;
-}
-
-bool pmc_has_log(const struct pmc *pmc)
-{
-    return pmc->log || pmc->notes;
-}
-
-bool pmc_ensure_log(struct pmc *pmc)
-{
-    if (pmc->log)
-        return true;
-    pmc->log = log_new(log_size(pmc->engine, &pmc->settings));
-    if (!pmc->log)
-        return false;
-    log_set_charge(pmc->log, user_charge_log, pmc->user);
-    pmc_touch(pmc);
-    if (pmc->notes)
-        notes_put(pmc);
     return true;
 }
 
@@ -226,9 +217,7 @@ static uint64_t pmc_throttled(const struct pmc *pmc)
 {
     struct log_stats stats;
 
-    if (!pmc->log)
-        return 0;
-    log_stats(pmc->log, &stats);
+    pmc_log_losses(pmc, &stats);
     return stats.throttled;
 }
 
