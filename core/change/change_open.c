@@ -321,7 +321,7 @@ void change_close(struct change *change)
             host->process_free(wanted->process);
         if (wanted->cgroup_fd >= 0)
             close(wanted->cgroup_fd);
-        target_word_clear(&wanted->word);
+        cpus_free(&wanted->word.cpus);
         free(wanted->cgroup);
     }
     if (change->writer)

@@ -37,7 +37,7 @@ struct engine *engine_new(const struct tunables *tunables)
     cpus_init(&engine->cpus_changed);
     cpus_init(&engine->cpus_offlined);
     catalog_init(&engine->catalog);
-    engine->root = instance_new(engine, 0);
+    engine->root = instance_new(engine, 0, NULL);
     if (!engine->root) {
         free(engine);
         return NULL;

@@ -97,10 +97,8 @@ static int instance_bind(struct call *call)
         struct instance *instance = call->instance;
 
         proc_ref(proc);
-        if (rc == 0 && instance && !instance->holder && instance->limit[LIMIT_LIFETIME]) {
-            proc_ref(proc);
+        if (rc == 0 && instance && !instance->holder && instance->limit[LIMIT_LIFETIME])
             instance_set_holder(instance, proc);
-        }
         proc_unref(proc, &engine->deferred[WORK_LINK]);
     }
     if (!taken) {
@@ -250,7 +248,7 @@ int engine_mkinstance(struct call *call, const char *name, mode_t mode, uint64_t
             &call->err, P34,
             "%llu instances were created since the mount, and no number is left: mount again",
             (unsigned long long)INSTANCE_ID_MAX);
-    instance = instance_make(engine, engine->next_instance, name);
+    instance = instance_new(engine, engine->next_instance, name);
     if (!instance)
         return err_nomem(&call->err);
     engine->next_instance++;

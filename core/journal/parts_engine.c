@@ -174,12 +174,10 @@ static bool named_end(struct loading *load, bool fine)
 
     if (!fine || load->id == 0 || load->id > INSTANCE_ID_MAX || !name ||
         name_check(name, NULL) != 0 || instance_by_name(engine, name) ||
-        !(load->instance = instance_make(engine, load->id, name)))
+        !(load->instance = instance_new(engine, load->id, name)))
         return false;
-    if (holder) {
-        proc_ref(holder);
+    if (holder)
         instance_set_holder(load->instance, holder);
-    }
     if (engine->next_instance <= load->id)
         engine->next_instance = load->id + 1;
     return true;
@@ -196,7 +194,7 @@ static bool instance_end(struct loading *load, bool fine)
     struct instance *instance = load->instance;
 
     for (unsigned i = 0; i < LIMITS; i++)
-        fine = fine && instance->limit[i] <= limit_max((enum limit)i);
+        fine = fine && instance->limit[i] <= limit_table[i].max;
     for (unsigned i = 0; fine && i < RESOURCES; i++)
         instance_set_limit(instance, (enum limit)i, instance->limit[i]);
     return fine;

@@ -1,6 +1,6 @@
 /*
- * Instances: creation and removal, their limits, their PMCs by name (a sorted vector), and the last
- * error of each user.
+ * Instances: creation and removal, their limits, their PMCs by name (a sorted vector), the last
+ * error of each user, and the right to count through an instance and to read the counts in it.
  */
 #include "core/pmc/pmc.h"
 
@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define ERRORS_KEPT 1024 /* users whose last error is kept */
 #define MANY        1000000000
@@ -17,9 +18,9 @@ const struct limit_row limit_table[LIMITS] = {
     [LIMIT_PMCS] = {.name = "max_pmcs", .max = 10000000},
     [LIMIT_FDS] = {.name = "max_fds", .max = MANY},
     [LIMIT_LOG] = {.name = "max_log", .max = INT64_MAX},
-    [LIMIT_SYSTEM] = {.name = "system_scope", .words = {"0", "1"}},
-    [LIMIT_KERNEL] = {.name = "kernel_mode", .words = {"0", "1"}},
-    [LIMIT_LIFETIME] = {.name = "lifetime", .words = {"mount", "namespace"}},
+    [LIMIT_SYSTEM] = {.name = "system_scope", .words = {"0", "1"}, .max = 1},
+    [LIMIT_KERNEL] = {.name = "kernel_mode", .words = {"0", "1"}, .max = 1},
+    [LIMIT_LIFETIME] = {.name = "lifetime", .words = {"mount", "namespace"}, .max = 1},
 };
 
 int limit_read(enum limit limit, struct word word, uint64_t *value, struct err *err)
@@ -39,24 +40,17 @@ int limit_read(enum limit limit, struct word word, uint64_t *value, struct err *
         (unsigned long long)row->max);
 }
 
-struct instance *instance_new(struct engine *engine, uint64_t id)
+struct instance *instance_new(struct engine *engine, uint64_t id, const char *name)
 {
     struct instance *instance = calloc(1, sizeof *instance);
 
-    if (instance) {
-        instance->engine = engine;
-        instance->id = id;
-        ids_init(&instance->pmcs);
-    }
-    return instance;
-}
-
-struct instance *instance_make(struct engine *engine, uint64_t id, const char *name)
-{
-    struct instance *instance = instance_new(engine, id);
-
     if (!instance)
         return NULL;
+    instance->engine = engine;
+    instance->id = id;
+    ids_init(&instance->pmcs);
+    if (!name)
+        return instance;
     instance->name = strdup(name);
     instance->account = user_get_instance(engine, id);
     if (instance->name && instance->account && ids_add(&engine->instances, id, instance)) {
@@ -77,11 +71,6 @@ void instance_set_limit(struct instance *instance, enum limit limit, uint64_t va
         instance->account->limit[limit] = value;
 }
 
-uint64_t limit_max(enum limit limit)
-{
-    return limit_table[limit].words[0] ? 1 : limit_table[limit].max;
-}
-
 void instance_free(struct instance *instance)
 {
     if (!instance)
@@ -97,6 +86,29 @@ void instance_free(struct instance *instance)
     free(instance->errors);
     free(instance->by_name);
     free(instance);
+}
+
+/* ---- names ---- */
+
+int name_check(const char *name, struct err *err)
+{
+    size_t len = strlen(name);
+
+    if (len > NAME_LEN_MAX)
+        return err_set(err, P24,
+                       "a name has at most %d bytes, and this one has %zu: choose a shorter one",
+                       NAME_LEN_MAX, len);
+    for (size_t i = 0; i <= len; i++) {
+        unsigned char c = (unsigned char)name[i];
+        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+
+        if (!letter && (i == 0 || !strchr("._:@+-", c)))
+            return err_set(err, P22,
+                           "\"%s\": use only A-Z a-z 0-9 . _ : @ + - in a name, and start with a "
+                           "letter or digit",
+                           text_shown(name));
+    }
+    return 0;
 }
 
 /* Returns the index of the first PMC with a name >= this one. */
@@ -159,6 +171,7 @@ struct instance *instance_by_name(struct engine *engine, const char *name)
 
 void instance_set_holder(struct instance *instance, struct proc *proc)
 {
+    proc_ref(proc);
     instance->holder = proc;
     instance_touch(instance);
     LIST_INSERT_HEAD(&proc->held, instance, held);
@@ -269,4 +282,31 @@ bool access_system(const struct instance *instance, const struct rights *rights)
 {
     return access_superuser(rights) ||
            instance_allows(instance, TUNABLE_UNPRIVILEGED_SYSPMCS, LIMIT_SYSTEM);
+}
+
+/* Returns true if the mode gives these bits (S_IROTH | S_IXOTH) to a user with these rights. */
+static bool mode_grants(mode_t mode, uid_t uid, gid_t gid, mode_t need, const struct rights *rights)
+{
+    if (rights_pass_bits(rights, uid, gid))
+        return true;
+    if (rights->uid == uid)
+        need <<= 6;
+    else if (rights_in_group(rights, gid))
+        need <<= 3;
+    return (mode & need) == need;
+}
+
+/* Gives the same answer as path lookup and open of NAME/count. */
+bool access_read(const struct pmc *pmc, const struct instance *from, const struct rights *rights)
+{
+    const struct instance *in = pmc->instance;
+
+    if (!rights || (in != from && !instance_is_root(from)))
+        return false;
+    if ((rights->userns_fd < 0 && rights->superuser) ||
+        (pmc->engine->readers != (gid_t)-1 && rights_in_group(rights, pmc->engine->readers)))
+        return true;
+    if (in != from && !mode_grants(in->mode, in->uid, in->gid, S_IXOTH, rights))
+        return false;
+    return mode_grants(pmc->mode, pmc->uid, pmc->gid, S_IROTH | S_IXOTH, rights);
 }

@@ -1,5 +1,5 @@
 /*
- * Creation and release of PMCs, their charges, sets of events, and the right to read counts.
+ * Creation and release of PMCs, their charges, and sets of events.
  */
 #include "core/pmc/pmc.h"
 
@@ -7,7 +7,6 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define LINKS_FREE  16  /* links without charge; also exited targets have links */
 #define LINK_BYTES  640 /* memory of a link and its record */
@@ -25,27 +24,6 @@ const struct state_row state_table[PMC_STATES] = {
 };
 
 /* ---- creation ---- */
-
-int name_check(const char *name, struct err *err)
-{
-    size_t len = strlen(name);
-
-    if (len > NAME_LEN_MAX)
-        return err_set(err, P24,
-                       "a name has at most %d bytes, and this one has %zu: choose a shorter one",
-                       NAME_LEN_MAX, len);
-    for (size_t i = 0; i <= len; i++) {
-        unsigned char c = (unsigned char)name[i];
-        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-
-        if (!letter && (i == 0 || !strchr("._:@+-", c)))
-            return err_set(err, P22,
-                           "\"%s\": use only A-Z a-z 0-9 . _ : @ + - in a name, and start with a "
-                           "letter or digit",
-                           text_shown(name));
-    }
-    return 0;
-}
 
 bool pmc_set_name(struct pmc *pmc, const char *name)
 {
@@ -507,33 +485,4 @@ void pmc_clear_owner(struct pmc *pmc, struct work_queue *unused)
     LIST_REMOVE(pmc, owned);
     pmc->owner = NULL;
     proc_unref(proc, unused);
-}
-
-/* ---- access ---- */
-
-/* Returns true if the mode gives these bits (S_IROTH | S_IXOTH) to a user with these rights. */
-static bool mode_grants(mode_t mode, uid_t uid, gid_t gid, mode_t need, const struct rights *rights)
-{
-    if (rights_pass_bits(rights, uid, gid))
-        return true;
-    if (rights->uid == uid)
-        need <<= 6;
-    else if (rights_in_group(rights, gid))
-        need <<= 3;
-    return (mode & need) == need;
-}
-
-/* Gives the same answer as path lookup and open of NAME/count. */
-bool access_read(const struct pmc *pmc, const struct instance *from, const struct rights *rights)
-{
-    const struct instance *in = pmc->instance;
-
-    if (!rights || (in != from && !instance_is_root(from)))
-        return false;
-    if ((rights->userns_fd < 0 && rights->superuser) ||
-        (pmc->engine->readers != (gid_t)-1 && rights_in_group(rights, pmc->engine->readers)))
-        return true;
-    if (in != from && !mode_grants(in->mode, in->uid, in->gid, S_IXOTH, rights))
-        return false;
-    return mode_grants(pmc->mode, pmc->uid, pmc->gid, S_IROTH | S_IXOTH, rights);
 }

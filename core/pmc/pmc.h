@@ -40,10 +40,9 @@ enum limit {
 struct limit_row {
     const char *name;
     const char *words[2]; /* the words for 0 and 1; NULL: a number */
-    uint64_t max;
+    uint64_t max;         /* 1 for words */
 };
 extern const struct limit_row limit_table[LIMITS];
-uint64_t limit_max(enum limit limit);
 /* Reads a value of the limit. Returns 0, or P27 with the values that are allowed. */
 int limit_read(enum limit limit, struct word word, uint64_t *value, struct err *err);
 
@@ -76,9 +75,8 @@ struct instance {
         bound_at; /* cached bound of its tables (bound_counts()), valid at engine->touches */
 };
 
-struct instance *instance_new(struct engine *engine, uint64_t id);
-/* Creates an instance below the root and copies the name. Returns NULL on ENOMEM. */
-struct instance *instance_make(struct engine *engine, uint64_t id, const char *name);
+/* Creates the root (id 0, name NULL), or an instance below it. Returns NULL on ENOMEM. */
+struct instance *instance_new(struct engine *engine, uint64_t id, const char *name);
 void instance_set_limit(struct instance *instance, enum limit limit, uint64_t value);
 void instance_free(struct instance *instance); /* asserts that it has no PMCs */
 /* Notes a change: the record is written before the lock is dropped. */
@@ -91,8 +89,10 @@ static inline bool instance_is_root(const struct instance *instance)
 {
     return instance->id == 0;
 }
+/* Checks the name of a PMC or an instance: P22, P24. */
+int name_check(const char *name, struct err *err);
 struct instance *instance_by_name(struct engine *engine, const char *name); /* not the root */
-/* Binds the instance to a process and takes over the caller's reference. */
+/* Binds the instance to a process and takes a reference to it. */
 void instance_set_holder(struct instance *instance, struct proc *proc);
 void instance_clear_holder(struct instance *instance); /* unbinds it */
 /* Removes the instance with all its PMCs. vanishes: the kernel must be notified. */
@@ -105,6 +105,9 @@ const char *instance_error(const struct instance *instance, uid_t uid); /* "ok" 
 /* Return true if the rights allow, through this instance: counting kernel mode; system scope. */
 bool access_kernel(const struct instance *instance, const struct rights *rights);
 bool access_system(const struct instance *instance, const struct rights *rights);
+/* Returns true if tables (counts, metrics, rows) of `from`, the PMC's instance or the root, may
+ * show the PMC's count: permission bits or the group `readers` allow reading it. */
+bool access_read(const struct pmc *pmc, const struct instance *from, const struct rights *rights);
 
 /* ---- PMCs ---- */
 
@@ -388,26 +391,11 @@ void pmc_clear_missed(struct pmc *pmc);
 void log_stats_add(struct log_stats *to, const struct log_stats *from);
 
 void pmc_change_later(struct pmc *pmc, uint64_t now_ns); /* WORK_CHANGE, after a pause */
-/* Returns true if the kernel removed the events of a living process. At most one system call. */
-bool link_dropped(const struct pmc *pmc, const struct link *link);
-/* Returns true if a CPU changed so that the counter must be closed or opened again. */
-bool link_moved(const struct pmc *pmc, const struct link *link);
-/* Notes that a descendant lost its events: the target is attached again if it lives. */
-void link_lost_descendant(struct link *link);
-/* Returns true if the target is known to be dead and the link is not ended. See also
- * change_end_dead_links(). */
-bool link_dead(const struct pmc *pmc, const struct link *link);
 /* reattach: a cgroup target may have been created or removed; the engine compares them soon. */
 void pmc_schedule_reattach(struct pmc *pmc);
-/* For backends, while the counter exists: arg is the link. Always true for CPUs. */
-bool link_target_alive(void *arg);
 
 /* Sets the line of `error`: "ERRNO ID FILE: sentence"; NULL: the last command succeeded. */
 void pmc_set_error(struct pmc *pmc, const char *line);
 /* lifetime=owner. pmc_set_owner() takes over the caller's reference, pmc_clear_owner() drops it. */
 void pmc_set_owner(struct pmc *pmc, struct proc *proc);
 void pmc_clear_owner(struct pmc *pmc, struct work_queue *unused);
-int name_check(const char *name, struct err *err); /* P22, P24 */
-/* Returns true if tables (counts, metrics, rows) of `from`, the PMC's instance or the root, may
- * show the PMC's count: permission bits or the group `readers` allow reading it. */
-bool access_read(const struct pmc *pmc, const struct instance *from, const struct rights *rights);

@@ -117,11 +117,6 @@ int target_parse(struct target_word *out, struct word word, struct err *err)
     return number_word(out, rest, err);
 }
 
-void target_word_clear(struct target_word *word)
-{
-    cpus_free(&word->cpus);
-}
-
 /* ---- tallies ---- */
 
 struct tally *tally_new(unsigned n)
@@ -207,41 +202,35 @@ void recording_leave(struct recording *recording, bool forgetting)
         recording_unref(recording);
 }
 
-static void link_destroy(const struct engine *engine, struct link *link)
-{
-    if (link->counter)
-        (engine->forgetting ? engine->backend->forget : engine->backend->free)(link->counter);
-    recording_leave(link->recording, engine->forgetting);
-    if (link->cgroup_fd >= 0 && !engine->forgetting)
-        close(link->cgroup_fd);
-    if (link->watch)
-        engine->host->cgroup_unwatch(link->watch);
-    free(link->cgroup);
-    free(link);
-}
-
-static void proc_destroy(const struct engine *engine, struct proc *proc)
-{
-    if (proc->guard)
-        (engine->forgetting ? engine->backend->guard_forget
-                            : engine->backend->unguard)(proc->guard);
-    if (engine->forgetting)
-        engine->host->process_forget(proc->process);
-    else
-        engine->host->process_free(proc->process);
-    free(proc);
-}
-
 void targets_destroy(const struct engine *engine, struct work_queue *unused)
 {
+    const struct backend *backend = engine->backend;
+    const struct host *host = engine->host;
     enum work_kind kind;
     struct work *work;
 
-    while ((work = work_take(unused, &kind)))
-        if (kind == WORK_LINK)
-            link_destroy(engine, WORK_OBJECT(work, link, work));
-        else
-            proc_destroy(engine, WORK_OBJECT(work, proc, work));
+    while ((work = work_take(unused, &kind))) {
+        if (kind == WORK_LINK) {
+            struct link *link = WORK_OBJECT(work, link, work);
+
+            if (link->counter)
+                (engine->forgetting ? backend->forget : backend->free)(link->counter);
+            recording_leave(link->recording, engine->forgetting);
+            if (link->cgroup_fd >= 0 && !engine->forgetting)
+                close(link->cgroup_fd);
+            if (link->watch)
+                host->cgroup_unwatch(link->watch);
+            free(link->cgroup);
+            free(link);
+        } else {
+            struct proc *proc = WORK_OBJECT(work, proc, work);
+
+            if (proc->guard)
+                (engine->forgetting ? backend->guard_forget : backend->unguard)(proc->guard);
+            (engine->forgetting ? host->process_forget : host->process_free)(proc->process);
+            free(proc);
+        }
+    }
 }
 
 struct links *links_new(unsigned n)

@@ -31,7 +31,6 @@ int target_parse(struct target_word *out, struct word word, struct err *err);
 /* Takes the first target of a list with commas from *list. The word is empty between two commas.
  * The commas of cpu0,2-3 and of a cgroup's path belong to the word. */
 struct word target_next(struct word *list);
-void target_word_clear(struct target_word *word);
 
 struct proc_key {
     uint64_t key;
@@ -191,6 +190,18 @@ static inline bool link_spreads(const struct link *link)
 {
     return link->of_spreading.le_prev != NULL;
 }
+
+/* For backends, while the counter exists: arg is the link. Always true for CPUs. */
+bool link_target_alive(void *arg);
+/* Returns true if the kernel removed the events of a living process. At most one system call. */
+bool link_dropped(const struct pmc *pmc, const struct link *link);
+/* Returns true if a CPU changed so that the counter must be closed or opened again. */
+bool link_moved(const struct pmc *pmc, const struct link *link);
+/* Notes that a descendant lost its events: the target is attached again if it lives. */
+void link_lost_descendant(struct link *link);
+/* Returns true if the target is known to be dead and the link is not ended. See also
+ * change_end_dead_links(). */
+bool link_dead(const struct pmc *pmc, const struct link *link);
 
 /* Prints "pid:1234" "tid:1234" "cpu:3" "cgroup:/a" (detail), or "1234" "tid:1234" "cpu3" (target,
  * config). */

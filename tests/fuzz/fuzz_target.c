@@ -27,7 +27,7 @@ static void parse_word(struct word word, const char *end)
         check_target(&target, end);
     else
         FUZZ_CHECK(err.id != ERR_NONE && err.text[0]);
-    target_word_clear(&target);
+    cpus_free(&target.cpus);
 }
 
 /* The words of a list, one after the other, are in it, and the list gets shorter with each. */
