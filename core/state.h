@@ -115,4 +115,5 @@ static inline uint64_t engine_serial(struct engine *engine)
     return engine->next_serial++;
 }
 
-void changes_retry(struct engine *engine); /* refused changes (pmc->later) run again now */
+/* Lets refused changes (pmc->waits_for_retry) run again now. */
+void changes_retry(struct engine *engine);

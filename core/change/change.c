@@ -70,7 +70,7 @@ static int change_begin(struct change *change)
         .superuser = access_superuser(rights),
         .in_instance = !instance_is_root(pmc->instance),
     };
-    change->desired.kernel = pmc->kernel;
+    change->desired.kernel = pmc->counts_kernel;
     change->desired.wants_all = pmc->cpus.all;
     change->attach_ns = tunable_u64(tunables, TUNABLE_ATTACH_MS) * 1000000;
     if (pmc->engine->limit_ns && change->attach_ns > pmc->engine->limit_ns)
@@ -120,8 +120,8 @@ static void note_failure(struct change *change)
         pmc->reattach.due = true;
         pmc->reattach.tries++;
     } else if (change->rc != -ENOMEM) {
-        pmc->cpus.refused =
-            mode_table[pmc->effective].system && change->cpus_serial == change->engine->cpus_serial;
+        pmc->cpus.refused = mode_table[pmc->mode_in_use].system &&
+                            change->cpus_serial == change->engine->cpus_serial;
         EACH_MOVE (move, change)
             if (move->verdict >= VERDICT_CHECK && move->drops == move->old->drops)
                 move->old->noted |= NOTE_FAILED;

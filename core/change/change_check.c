@@ -157,7 +157,7 @@ static bool implies_scope(const struct desired *desired, bool system)
 static int check_mode(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
-    const bool attached = pmc_links_left(pmc) > 0, was_system = mode_table[pmc->effective].system;
+    const bool attached = pmc_links_left(pmc) > 0, was_system = mode_table[pmc->mode_in_use].system;
     struct desired *desired = &change->desired;
     struct settings *settings = &desired->settings;
 
@@ -179,8 +179,8 @@ static int check_mode(struct change *change)
         return err_set(&change->err, P17,
                        "%s is attached in mode %s: write \"detach\" to ctl before you change "
                        "between processes and CPUs",
-                       pmc->name, mode_table[pmc->effective].name);
-    if (pmc->set && settings->mode != pmc->effective)
+                       pmc->name, mode_table[pmc->mode_in_use].name);
+    if (pmc->set && settings->mode != pmc->mode_in_use)
         desired->new_set = change->diff.reopen = true; /* restart from the initial values */
     return 0;
 }
@@ -213,7 +213,7 @@ int check_target_scope(struct change *change)
         return 0; /* config is checked in the order of check_command() */
     if (settings->given & KEY_BIT(KEY_MODE))
         return refuse_scope(change, &mode_table[settings->mode]);
-    return pmc_links_left(pmc) ? refuse_scope(change, &mode_table[pmc->effective]) : 0;
+    return pmc_links_left(pmc) ? refuse_scope(change, &mode_table[pmc->mode_in_use]) : 0;
 }
 
 static int check_scope(struct change *change)
@@ -438,7 +438,7 @@ static int check_log_verb(struct change *change)
     if (!closes)
         return 0;
     change->desired.settings.word[KEY_LOG] = false;
-    if (recorded_for(pmc->effective, &pmc->settings))
+    if (recorded_for(pmc->mode_in_use, &pmc->settings))
         set_diff_stop(change); /* the PMC cannot count without its log */
     return 0;
 }

@@ -322,7 +322,7 @@ static int find_view_and_limits(struct change *change)
     change->recording.limits =
         (struct sample_limits){.max_freq = UINT64_MAX, .max_frames = UINT_MAX};
     if (!recorded_for(settings->mode, settings) &&
-        !recorded_for(change->pmc->effective, settings) &&
+        !recorded_for(change->pmc->mode_in_use, settings) &&
         settings_number(settings, KEY_PERIOD) == UINT64_MAX &&
         settings_number(settings, KEY_FREQ) == UINT64_MAX && !settings->word[KEY_OFFCPU])
         return 0;

@@ -378,7 +378,7 @@ static int parse_verb(struct change *change)
                        WORD_ARG(word), near_text(&near));
     }
     if ((change->desired.verb != VERB_START && change->desired.verb != VERB_RESTART) || !pmc->set ||
-        pmc->attached.any || mode_table[pmc->effective].system)
+        pmc->attached.any || mode_table[pmc->mode_in_use].system)
         return 0;
     return add_targets(change, (struct word){"self", 4});
 }

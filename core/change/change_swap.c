@@ -356,8 +356,8 @@ static void swap_settings(struct change *change, bool links_change)
 
     pmc->settings = desired->settings;
     desired->settings = old_settings; /* freed with the change */
-    pmc->effective = pmc->settings.mode;
-    pmc->kernel = desired->kernel;
+    pmc->mode_in_use = pmc->settings.mode;
+    pmc->counts_kernel = desired->kernel;
     if (desired->set)
         pmc->settings.word[KEY_KERNEL] = desired->kernel;
     pmc->cpus.all = desired->wants_all;

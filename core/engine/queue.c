@@ -110,7 +110,7 @@ static void sink_cpu(void *ctx, unsigned cpu, bool online)
             link->noted |= NOTE_MOVED;
     id = 0;
     for (struct pmc *pmc; (pmc = ids_next(&engine->pmcs, id, &id));) {
-        if (!mode_table[pmc->effective].system || !pmc->links->n)
+        if (!mode_table[pmc->mode_in_use].system || !pmc->links->n)
             continue;
         pmc->cpus.stale |= online;
         pmc->cpus.refused = false;
@@ -244,7 +244,7 @@ static struct work *change_next(const struct engine *engine)
     STAILQ_FOREACH (work, &engine->deferred[WORK_CHANGE], entry) {
         const struct pmc *pmc = work_pmc(work, WORK_CHANGE);
 
-        if (!pmc->busy && !pmc->later)
+        if (!pmc->busy && !pmc->waits_for_retry)
             break;
     }
     return work;
@@ -273,7 +273,7 @@ void changes_retry(struct engine *engine)
 
     engine->retry_ns = 0;
     STAILQ_FOREACH (work, &engine->deferred[WORK_CHANGE], entry)
-        work_pmc(work, WORK_CHANGE)->later = false;
+        work_pmc(work, WORK_CHANGE)->waits_for_retry = false;
 }
 
 /* ---- all tasks ---- */

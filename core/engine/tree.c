@@ -136,8 +136,8 @@ int engine_mkdir(struct call *call, const char *name, mode_t mode, uint64_t *id)
     pmc->maker_key = call->maker_key;
     pmc->mode = mode & allowed & 0777;
     pmc->created_ns = pmc->changed_ns = real_now(engine);
-    pmc->made_ns = engine->host->now_ns(engine->host_state);
-    pmc->made_tsc = engine->host->tsc(engine->host_state);
+    pmc->created_monotonic_ns = engine->host->now_ns(engine->host_state);
+    pmc->created_tsc = engine->host->tsc(engine->host_state);
     *id = pmc->id;
     return CALL_DONE;
 }

@@ -322,7 +322,7 @@ static bool opened_io(struct io *io, void *object)
         return true;
     }
     for (unsigned i = 0; i < pmc->set->n; i++)
-        events[i] = pmc_plan_event(&pmc->set->event[i], &pmc->settings, pmc->kernel);
+        events[i] = pmc_plan_event(&pmc->set->event[i], &pmc->settings, pmc->counts_kernel);
     struct plan plan = link_plan(link, &opening);
     plan.fds_free = plan.fds_quota = ULONG_MAX;
     return !link->counter &&

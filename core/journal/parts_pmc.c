@@ -97,16 +97,16 @@ static const struct field pmc_fields[] = {
     FIELD(struct pmc, maker_key),
     FIELD(struct pmc, created_ns),
     FIELD(struct pmc, changed_ns),
-    FIELD(struct pmc, made_ns),
-    FIELD(struct pmc, made_tsc),
+    NAMED("made_ns", struct pmc, created_monotonic_ns, 0),
+    NAMED("made_tsc", struct pmc, created_tsc, 0),
     BELOW(struct pmc, state, PMC_STATES),
-    BELOW(struct pmc, effective, MODE_COUNT),
+    NAMED("effective", struct pmc, mode_in_use, MODE_COUNT),
     FLAG(struct pmc, switching),
-    FLAG(struct pmc, kernel),
+    NAMED("kernel", struct pmc, counts_kernel, 2),
     NAMED("had_target", struct pmc, attached.any, 2),
     FIELD(struct pmc, epoch),
     FIELD(struct pmc, resets),
-    FIELD(struct pmc, change),
+    NAMED("change", struct pmc, change_number, 0),
     NAMED("first_start_ns", struct pmc, run.first_start_ns, 0),
     NAMED("started_ns", struct pmc, run.started_ns, 0),
     NAMED("ran_ns", struct pmc, run.ran_ns, 0),
@@ -278,7 +278,7 @@ static void *claim_begin(struct loading *load)
     *claim = (struct claim){.pmc = pmc->id,
                             .instance = pmc->instance->id,
                             .uid = pmc->uid,
-                            .system = mode_table[pmc->effective].system};
+                            .system = mode_table[pmc->mode_in_use].system};
     cpus_init(&claim->cpus);
     claim_members(claim, pmc->set, settings_number(&pmc->settings, KEY_ROW));
     pmc->claim = claim;

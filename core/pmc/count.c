@@ -39,7 +39,7 @@ void count_for_metrics(const struct pmc *pmc, const struct tally *tally, const u
     for (unsigned i = 0; i < pmc_events(pmc); i++) {
         uint64_t from = last ? last[i] : i < settings->n_counts ? settings->counts[i] : 0;
 
-        out->events[i] = pmc_plan_event(&pmc->set->event[i], settings, pmc->kernel);
+        out->events[i] = pmc_plan_event(&pmc->set->event[i], settings, pmc->counts_kernel);
         out->value[i] = (int64_t)(count_shown(pmc, tally, i) - from);
     }
     out->reading = (struct metric_reading){.events = out->events,
@@ -65,7 +65,7 @@ static int count_failed(const struct snapshot_item *item, struct err *err)
 {
     const struct pmc *pmc = item->pmc;
 
-    if (item->moved)
+    if (item->kept_changing)
         return err_set(err, P14, "the count of %s kept changing while it was read: read it again",
                        pmc->name);
     return err_set(err, P14,
@@ -89,10 +89,10 @@ static size_t item_bytes(const struct pmc *pmc)
 
 static void item_clear(const struct snapshot *snapshot, struct snapshot_item *item)
 {
-    free(item->own);
+    free(item->own_block);
     set_unref(item->set);
     links_unref(item->links, &snapshot->engine->deferred[WORK_LINK]);
-    item->own = NULL;
+    item->own_block = NULL;
     item->total = NULL;
     item->set = NULL;
     item->links = NULL;
@@ -107,8 +107,8 @@ static void item_begin(struct snapshot_item *item, char *block)
     item->links = links_ref(pmc->links);
     item->set = set_ref(pmc->set);
     item->epoch = pmc->epoch;
-    item->change = pmc->change;
-    item->failed = item->hurried = item->done = item->moved = false;
+    item->change_number = pmc->change_number;
+    item->failed = item->needs_wait = item->was_read = item->kept_changing = false;
     item->total = (struct tally *)block;
     memcpy(item->total, pmc->base, TALLY_SIZE(n));
     item->link = (struct tally **)(block + (links + 1) * TALLY_SIZE(n));
@@ -131,17 +131,17 @@ static void item_read(const struct snapshot *snapshot, struct snapshot_item *ite
             item->shown[i] =
                 engine->host->process_seen_by(engine->host_state, snapshot->tid,
                                               link->kind == TARGET_THREAD ? link->tid : link->pid);
-        if (item->names && link->proc && engine->host->process_name)
+        if (item->reads_names && link->proc && engine->host->process_name)
             engine->host->process_name(link->proc->process, item->name[i]);
         if (!snapshot->counts || item->failed || !link_live(link))
             continue;
         int rc = engine->backend->read(link->counter, &reading, snapshot->slow);
         item->failed = rc != 0;
-        item->hurried = rc == -EAGAIN;
+        item->needs_wait = rc == -EAGAIN;
         if (rc == 0)
             tally_take(item->link[i], &reading, n);
     }
-    item->done = true;
+    item->was_read = true;
 }
 
 /* Adds up the readings, and updates the states armed, running and lost. Needs the lock. */
@@ -172,7 +172,8 @@ static void item_sum(struct snapshot_item *item)
     }
     item->partial |= tally_partial(item->total);
     item->off = live > 0 && off == live;
-    if (pmc_released(pmc) || item->epoch != pmc->epoch || item->change != pmc->change || pmc->busy)
+    if (pmc_released(pmc) || item->epoch != pmc->epoch ||
+        item->change_number != pmc->change_number || pmc->busy)
         return;
     if (pmc->state == PMC_ARMED && ran)
         pmc_set_state(pmc, PMC_RUNNING);
@@ -180,7 +181,7 @@ static void item_sum(struct snapshot_item *item)
         pmc_set_state(pmc, PMC_LOST);
     else if (pmc->state == PMC_LOST && !item->off)
         pmc_set_state(pmc, PMC_RUNNING);
-    item->change = pmc->change;
+    item->change_number = pmc->change_number;
 }
 
 /*
@@ -195,18 +196,18 @@ static bool snapshot_repeat(struct snapshot *snapshot, bool last, bool *failed)
     for (unsigned i = 0; snapshot->counts && i < snapshot->n; i++) {
         struct snapshot_item *item = &snapshot->item[i];
 
-        if ((item->epoch == item->pmc->epoch && !item->hurried) || pmc_released(item->pmc))
+        if ((item->epoch == item->pmc->epoch && !item->needs_wait) || pmc_released(item->pmc))
             continue;
         if (last) {
-            item->failed = item->moved = true;
+            item->failed = item->kept_changing = true;
             continue;
         }
-        snapshot->slow |= item->hurried;
+        snapshot->slow |= item->needs_wait;
         item_clear(snapshot, item);
-        item->own = calloc(1, item_bytes(item->pmc));
-        if (item->own)
-            item_begin(item, item->own);
-        *failed |= !item->own;
+        item->own_block = calloc(1, item_bytes(item->pmc));
+        if (item->own_block)
+            item_begin(item, item->own_block);
+        *failed |= !item->own_block;
         again = true;
     }
     return again;
@@ -227,7 +228,7 @@ static int snapshot_read(struct call *call, struct snapshot *snapshot)
         snapshot->time_ns = host->now_ns(snapshot->engine->host_state);
         snapshot->tsc = host->tsc(snapshot->engine->host_state);
         for (unsigned i = 0; i < snapshot->n; i++)
-            if (!snapshot->item[i].done)
+            if (!snapshot->item[i].was_read)
                 item_read(snapshot, &snapshot->item[i]);
         slow_end(call);
         if (!snapshot_repeat(snapshot, ++passes == PASSES_MAX, &failed))
@@ -255,7 +256,7 @@ int snapshot_take(struct call *call, struct pmc *const *pmcs, unsigned n, bool c
                                 .tid = call->tid,
                                 .counts = counts,
                                 .pids = pids,
-                                .one = call->pmc != NULL,
+                                .is_of_one_pmc = call->pmc != NULL,
                                 .item = items};
     for (char *block = (char *)(items + n); snapshot.n < n; snapshot.n++) {
         struct snapshot_item *item = &items[snapshot.n];
@@ -265,8 +266,8 @@ int snapshot_take(struct call *call, struct pmc *const *pmcs, unsigned n, bool c
         block += item_bytes(item->pmc);
         cost += counts ? count_cost(item->pmc) : 1;
         const uint64_t names_ns = item->pmc->names_ns;
-        item->names = counts && pids && (!names_ns || call->now_ns - names_ns >= NAMES_NS);
-        for (unsigned i = 0; item->names && i < item->links->n; i++)
+        item->reads_names = counts && pids && (!names_ns || call->now_ns - names_ns >= NAMES_NS);
+        for (unsigned i = 0; item->reads_names && i < item->links->n; i++)
             cost += item->links->link[i]->proc ? COST_NAME : 0;
     }
     snapshot.slow = cost > COST_SLOW;
@@ -274,9 +275,9 @@ int snapshot_take(struct call *call, struct pmc *const *pmcs, unsigned n, bool c
     for (unsigned i = 0; rc == CALL_DONE && counts && i < n; i++)
         if (!items[i].failed)
             item_sum(&items[i]);
-    if (rc == CALL_DONE && snapshot.one && pmc_released(items[0].pmc))
+    if (rc == CALL_DONE && snapshot.is_of_one_pmc && pmc_released(items[0].pmc))
         rc = err_set(&call->err, P26, "the PMC was released");
-    else if (rc == CALL_DONE && snapshot.one && items[0].failed)
+    else if (rc == CALL_DONE && snapshot.is_of_one_pmc && items[0].failed)
         rc = count_failed(&items[0], &call->err);
     else if (rc == CALL_DONE)
         rc = print(call, &snapshot);

@@ -28,18 +28,18 @@ struct snapshot_item {
     struct links *links; /* a reference */
     struct set *set;     /* a reference, or NULL */
     uint64_t epoch;
-    uint64_t change;            /* the PMC's change number: a reading cannot change a later state */
+    uint64_t change_number;     /* the PMC's change number: a reading cannot change a later state */
     struct tally *total;        /* the PMC's base; at the end the total */
     struct tally **link;        /* per link: its reading; at the end the reading minus its base */
     pid_t *shown;               /* per link: PID in the reader's namespace */
     char (*name)[PROCESS_NAME]; /* per link: name of a living process; "": not read */
-    void *own;                  /* memory of an item that was read again; NULL: in the snapshot's */
-    bool names;                 /* read the names of processes */
+    void *own_block;            /* memory of an item that was read again; NULL: in the snapshot's */
+    bool reads_names;           /* read the names of processes */
     bool partial, off;
-    bool done;    /* read in an earlier pass */
-    bool failed;  /* a counter could not be read; there is no total */
-    bool moved;   /* failed because its bases changed in each pass */
-    bool hurried; /* failed because the kernel would have made the reader wait */
+    bool was_read;      /* in an earlier pass */
+    bool failed;        /* a counter could not be read; there is no total */
+    bool kept_changing; /* failed because its bases changed in each pass */
+    bool needs_wait;    /* failed because the kernel would have made the reader wait */
 };
 
 struct snapshot {
@@ -49,7 +49,7 @@ struct snapshot {
     bool pids;   /* translate PIDs; with `counts` also read names that are older than a second */
     bool slow;   /* may wait for the kernel */
     uint64_t time_ns, tsc;
-    bool one; /* for a file of one PMC: ENODEV if released, EIO if unreadable */
+    bool is_of_one_pmc; /* for a file of one PMC: ENODEV if released, EIO if unreadable */
     unsigned n;
     struct snapshot_item *item;
 };

@@ -214,7 +214,7 @@ void pmc_vanish(struct pmc *pmc)
 void pmc_changed(struct pmc *pmc)
 {
     pmc_touch(pmc);
-    pmc->change++;
+    pmc->change_number++;
     pmc->changed_ns = pmc->engine->host->realtime_ns(pmc->engine->host_state);
     pmc_wake(pmc);
 }
@@ -374,7 +374,8 @@ void plan_event_print(const struct plan_event *plan, struct buf *out)
 
 void pmc_print_resolved(const struct pmc *pmc, unsigned i, struct buf *out)
 {
-    struct plan_event plan = pmc_plan_event(&pmc->set->event[i], &pmc->settings, pmc->kernel);
+    struct plan_event plan =
+        pmc_plan_event(&pmc->set->event[i], &pmc->settings, pmc->counts_kernel);
 
     plan_event_print(&plan, out);
 }
@@ -445,7 +446,7 @@ void pmc_change_later(struct pmc *pmc, uint64_t now_ns)
     const uint64_t pause_ns = 100000000;
 
     pmc_defer(pmc, WORK_CHANGE);
-    pmc->later = true;
+    pmc->waits_for_retry = true;
     if (!pmc->engine->retry_ns)
         pmc->engine->retry_ns = now_ns + pause_ns;
 }

@@ -180,11 +180,11 @@ struct pmc {
     unsigned refs;                   /* held by the tree, queued work, running changes and reads */
     uint64_t maker_key;              /* key of the creator; differs if the PID was reused */
     uint64_t created_ns, changed_ns; /* CLOCK_REALTIME */
-    uint64_t made_ns;                /* CLOCK_MONOTONIC of mkdir */
-    uint64_t made_tsc;               /* cycle counter at mkdir; 0: none */
+    uint64_t created_monotonic_ns;   /* CLOCK_MONOTONIC of mkdir */
+    uint64_t created_tsc;            /* cycle counter at mkdir; 0: none */
     atomic_bool taken_off;           /* released, for readers without the lock */
     struct work deferred[PMC_WORKS - 1]; /* pmc_work() */
-    bool later;                          /* its change was refused: retry at engine->retry_ns */
+    bool waits_for_retry;                /* its change was refused: retry at engine->retry_ns */
     struct change *busy;                 /* running change, for which others wait; or NULL */
     bool switching;                      /* `busy` may have started or stopped its counters */
     uint64_t vanished_from;              /* id of the instance from which it vanished */
@@ -193,7 +193,7 @@ struct pmc {
     uint64_t links_bytes;                /* memory charged for the links */
     uint64_t epoch;                      /* incremented when bases change: a snapshot starts over */
     uint64_t resets;                     /* incremented by reset, write of count, new event */
-    uint64_t change;                     /* incremented by each change of state or targets */
+    uint64_t change_number;              /* incremented by each change of state or targets */
     struct {
         uint64_t first_start_ns; /* CLOCK_MONOTONIC of the first start, 0: never */
         uint64_t started_ns;     /* start of the present run; origin of the steps of series */
@@ -201,8 +201,8 @@ struct pmc {
     } run;
     struct settings settings;
     enum pmc_state state;
-    enum mode effective;   /* mode in use: settings.mode of the last change */
-    bool kernel;           /* count kernel mode, for events without a modifier */
+    enum mode mode_in_use; /* settings.mode of the last change */
+    bool counts_kernel;    /* count kernel mode, for events without a modifier */
     struct {               /* since the event was set */
         bool any;          /* was attached */
         bool raced;        /* an attach may have missed a thread */

@@ -56,7 +56,7 @@ static const char *note_next(const struct pmc *pmc, const char *at, struct note 
         used == 0 || note->text_len > strlen(at + used))
         return at + strlen(at);
     note->type = RECORD_ALLOCATE + type;
-    note->time += pmc->made_ns;
+    note->time += pmc->created_monotonic_ns;
     note->text = at + used;
     return note->text + note->text_len;
 }
@@ -79,9 +79,9 @@ static bool notes_add(struct pmc *pmc, const struct buf *records)
                !memchr(note_text(note), '\0', note->text_len);
         if (!fine)
             break;
-        buf_printf(&text, NOTE_OUT, note->head.type - RECORD_ALLOCATE, note->time - pmc->made_ns,
-                   note->pid, note->tid, has_cpu ? "" : "-", has_cpu ? note->cpu : 1, note->id,
-                   (size_t)note->text_len);
+        buf_printf(&text, NOTE_OUT, note->head.type - RECORD_ALLOCATE,
+                   note->time - pmc->created_monotonic_ns, note->pid, note->tid, has_cpu ? "" : "-",
+                   has_cpu ? note->cpu : 1, note->id, (size_t)note->text_len);
         buf_add(&text, note_text(note), note->text_len);
         fine = text.len < NOTES_BYTES;
     }

@@ -90,7 +90,7 @@ static bool records_come(const struct pmc *pmc)
 {
     const struct settings *settings = &pmc->settings;
 
-    if (!pmc->set || !settings->word[KEY_LOG] || !recorded_for(pmc->effective, settings))
+    if (!pmc->set || !settings->word[KEY_LOG] || !recorded_for(pmc->mode_in_use, settings))
         return false;
     return pmc->busy || pmc->state == PMC_ALLOCATED || pmc->state == PMC_ARMED ||
            pmc->state == PMC_RUNNING || pmc->state == PMC_LOST || pmc->state == PMC_WAITING;
@@ -115,9 +115,9 @@ bool log_reader_update_facts(struct log_reader *reader, const struct pmc *pmc)
         buf_printf(&events, "%s%s", i ? " " : "", pmc->set->event[i].written);
     facts->event = strdup(buf_text(&events));
     buf_free(&events);
-    facts->monotonic_ns = pmc->made_ns;
+    facts->monotonic_ns = pmc->created_monotonic_ns;
     facts->realtime_ns = pmc->created_ns;
-    facts->tsc = pmc->made_tsc;
+    facts->tsc = pmc->created_tsc;
     return facts->class && facts->event;
 }
 

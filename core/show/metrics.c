@@ -138,7 +138,7 @@ static void print_value(struct buf *out, const struct snapshot_item *item, unsig
     label_next(out, "event", event->written);
     if (before)
         buf_printf(out, ",index=\"%u\"", before);
-    label_next(out, "scope", mode_table[item->pmc->effective].system ? "system" : "process");
+    label_next(out, "scope", mode_table[item->pmc->mode_in_use].system ? "system" : "process");
     label_subtree(out, item->pmc);
     if (event->unit[0])
         label_next(out, "unit", event->unit);

@@ -332,7 +332,7 @@ void engine_set_polled(struct engine *engine, uint64_t pmc_id, bool polled)
 void begin_state(struct call *call)
 {
     call->open->has_seen = true;
-    call->open->seen_change = call->pmc->change;
+    call->open->seen_change = call->pmc->change_number;
 }
 
 unsigned poll_state(struct call *call)
@@ -344,9 +344,9 @@ unsigned poll_state(struct call *call)
         return level;
     if (!open->has_seen) {
         open->has_seen = true;
-        open->seen_change = call->pmc->change;
+        open->seen_change = call->pmc->change_number;
     }
-    return open->seen_change != call->pmc->change ? level | EPOLLPRI : level;
+    return open->seen_change != call->pmc->change_number ? level | EPOLLPRI : level;
 }
 
 /* Returns true if there was a snapshot since the last reset. */

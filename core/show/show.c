@@ -49,7 +49,7 @@ int show_event(struct call *call)
 
 int show_mode(struct call *call)
 {
-    buf_printf(call->out, "%s\n", mode_table[call->pmc->effective].name);
+    buf_printf(call->out, "%s\n", mode_table[call->pmc->mode_in_use].name);
     return CALL_DONE;
 }
 
@@ -84,7 +84,7 @@ static void print_targets(const struct snapshot_item *item, const char *before, 
 
 static int print_target(struct call *call, struct snapshot *snapshot)
 {
-    change_seen(call, snapshot->item[0].change);
+    change_seen(call, snapshot->item[0].change_number);
     print_targets(&snapshot->item[0], "", true, call->out);
     return CALL_DONE;
 }
@@ -137,7 +137,7 @@ static int print_ctl(struct call *call, struct snapshot *snapshot)
 {
     const struct pmc *pmc = snapshot ? snapshot->item[0].pmc : call->pmc;
 
-    change_seen(call, pmc->change);
+    change_seen(call, pmc->change_number);
     buf_printf(call->out, "%s\n", state_table[pmc->state].name);
     return CALL_DONE;
 }
@@ -171,8 +171,8 @@ static void status_event(const struct pmc *pmc, struct buf *out)
         pmc_print_resolved(pmc, i, out);
     }
     buf_str(out, pmc->set ? "\nmode " : " -\nmode ");
-    buf_str(out, mode_table[pmc->effective].name);
-    status_line(out, "\nscope", mode_table[pmc->effective].system ? "system" : "process");
+    buf_str(out, mode_table[pmc->mode_in_use].name);
+    status_line(out, "\nscope", mode_table[pmc->mode_in_use].system ? "system" : "process");
 }
 
 static void status_rows(const struct pmc *pmc, struct buf *out)
@@ -244,12 +244,12 @@ static int print_status(struct call *call, struct snapshot *snapshot)
         threads += link->facts.threads;
         descriptors += link->facts.descriptors;
     }
-    change_seen(call, item->change);
+    change_seen(call, item->change_number);
     status_line(out, "name", pmc->name);
     status_line(out, "state", state_table[pmc->state].name);
     status_event(pmc, out);
     status_number(out, "uid", pmc->uid);
-    status_number(out, "created", pmc->made_ns);
+    status_number(out, "created", pmc->created_monotonic_ns);
     status_rows(pmc, out);
     status_number(out, "targets", pmc_links_left(pmc));
     status_number(out, "threads", threads);
@@ -398,7 +398,7 @@ static int print_detail(struct call *call, struct snapshot *snapshot)
                "# time_ns %" PRIu64 " tsc %" PRIu64 "\nevent\ttarget\tvalue\tenabled_ns\t"
                "running_ns\testimate\tpartial\tunit\tscale\tname\n",
                snapshot->time_ns, snapshot->tsc);
-    if (item->names)
+    if (item->reads_names)
         pmc->names_ns = snapshot->time_ns;
     for (unsigned l = 0; l <= item->links->n; l++) {
         struct link *link = l < item->links->n ? item->links->link[l] : NULL;
