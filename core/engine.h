@@ -59,16 +59,16 @@ void open_file_leave(struct open_file *open);
 /*
  * Charges the memory of call->open to call->payer. Shares `rights` (may be NULL) and charges them
  * too. Returns 0, or P10, P11 or E32; then the caller keeps `rights`. Reversed by engine_release(),
- * or by open_file_forget() before the state is loaded again.
+ * or by open_file_end_charge() before the state is loaded again.
  */
-int open_file_hold(struct call *call, struct rights *rights);
-void open_file_forget(struct open_file *open);
+int open_file_start_charge(struct call *call, struct rights *rights);
+void open_file_end_charge(struct open_file *open);
 /*
  * Charges the present memory of call->open and this number of bytes for texts that fs keeps for the
  * reader, instead of the earlier charge. Returns 0, or P11 without a change if a quota is exceeded.
  * A lower charge is never refused.
  */
-int open_file_keep(struct call *call, uint64_t bytes);
+int open_file_charge_texts(struct call *call, uint64_t bytes);
 /*
  * Charges memory that a request uses while it waits or runs. `what` is the subject of the sentence
  * of P11. Returns 0 and the charged user (a reference) for engine_uncharge_wait(), or P11 or E32.

@@ -83,7 +83,7 @@ struct engine {
     } touched;
     bool touch_failed;              /* a record is missing: write a full snapshot */
     struct ids loaded;              /* logs by block, while a state is loaded */
-    uint64_t touches;               /* incremented by each change of a PMC or instance */
+    uint64_t tree_changes;          /* incremented by each change of a PMC or instance */
     unsigned n_polled;              /* number of polled PMCs */
     uint64_t poll_due_ns;           /* time of the next snapshot for pollers */
     bool polling;                   /* a snapshot for pollers is running */

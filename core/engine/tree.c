@@ -331,7 +331,7 @@ int engine_refuse_memory(struct call *call, const struct user *user, uint64_t by
                    what, (unsigned long long)bytes, user_limit_shown(user, USED_TEXTS));
 }
 
-int open_file_keep(struct call *call, uint64_t bytes)
+int open_file_charge_texts(struct call *call, uint64_t bytes)
 {
     if (open_file_charge(call->open, bytes, false))
         return 0;
@@ -348,7 +348,7 @@ static bool payer_set(struct engine *engine, struct open_file *open, uid_t uid)
     return open->payer;
 }
 
-void open_file_forget(struct open_file *open)
+void open_file_end_charge(struct open_file *open)
 {
     if (!open->payer)
         return;
@@ -358,19 +358,19 @@ void open_file_forget(struct open_file *open)
     open->charged = 0;
 }
 
-int open_file_hold(struct call *call, struct rights *rights)
+int open_file_start_charge(struct call *call, struct rights *rights)
 {
     struct open_file *open = call->open;
     int rc = payer_set(call->engine, open, call->payer) ? 0 : err_nomem(&call->err);
 
-    rc = rc ? rc : open_file_keep(call, 0);
+    rc = rc ? rc : open_file_charge_texts(call, 0);
     if (rc == 0 && rights)
         rc = rights_share(call->engine, open->payer, &rights, &call->err);
     if (rc == 0) {
         call->rights = open->rights = rights;
         return 0;
     }
-    open_file_forget(open);
+    open_file_end_charge(open);
     return rc;
 }
 
@@ -387,7 +387,7 @@ void engine_release(struct engine *engine, struct open_file *open)
     open->holds = 0;
     if (pmc)
         pmc_vanish(pmc);
-    open_file_forget(open);
+    open_file_end_charge(open);
 }
 
 void open_file_clear(struct open_file *open)
@@ -401,7 +401,7 @@ void open_file_clear(struct open_file *open)
 
 void open_file_leave(struct open_file *open)
 {
-    open_file_forget(open);
+    open_file_end_charge(open);
     if (open->reader)
         log_reader_keep_log(open->reader);
     open_file_clear(open);

@@ -55,7 +55,7 @@ void engine_touch(struct engine *engine, enum journal_kind kind, uint64_t id)
     struct touches *touches = &engine->touched;
     uint32_t *slot;
 
-    engine->touches += kind == JOURNAL_PMC || kind == JOURNAL_INSTANCE;
+    engine->tree_changes += kind == JOURNAL_PMC || kind == JOURNAL_INSTANCE;
     if (!engine->journal || engine->touch_failed)
         return; /* a full snapshot follows */
     if (2 * touches->n == touches->n_slots && !touches_grow(touches)) {

@@ -72,7 +72,7 @@ struct instance {
     } * errors;
     size_t n_errors;
     uint64_t bound,
-        bound_at; /* cached bound of its tables (bound_counts()), valid at engine->touches */
+        bound_at; /* cached bound of its tables (bound_counts()), valid at engine->tree_changes */
 };
 
 /* Creates the root (id 0, name NULL), or an instance below it. Returns NULL on ENOMEM. */

@@ -255,7 +255,7 @@ static int reply_give(struct call *call, struct log_reader *reader)
     if (reply.failed && !reply.text.len)
         rc = err_nomem(&call->err);
     else if (reply.text.len > call->room) /* store the tail of a long record for the next read */
-        rc = open_file_keep(call, reply.text.len - call->room);
+        rc = open_file_charge_texts(call, reply.text.len - call->room);
     if (rc) {
         position_restore(reader, &reply.begun);
         buf_free(&reply.text);

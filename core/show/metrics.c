@@ -351,7 +351,7 @@ uint64_t bound_counts(const struct call *call)
     struct ids *pmcs = instance_is_root(instance) ? &engine->pmcs : &instance->pmcs;
     uint64_t id = 0;
 
-    if (instance->bound && instance->bound_at == engine->touches)
+    if (instance->bound && instance->bound_at == engine->tree_changes)
         return instance->bound;
     instance->bound = HEADS;
     for (struct pmc *pmc; (pmc = ids_next(pmcs, id, &id));) {
@@ -362,6 +362,6 @@ uint64_t bound_counts(const struct call *call)
         instance->bound += (pmc_events(pmc) * targets + LINES) * (names + CELLS_MAX) +
                            targets * pmc_names_bytes(pmc);
     }
-    instance->bound_at = engine->touches;
+    instance->bound_at = engine->tree_changes;
     return instance->bound;
 }

@@ -12,7 +12,7 @@
 
 struct creation {
     struct section *section;
-    struct rights *rights; /* owned until open_file_hold() takes them */
+    struct rights *rights; /* owned until open_file_start_charge() takes them */
     uid_t uid;             /* (uid_t)-1: not written */
     gid_t gid;
     int rc;
@@ -103,7 +103,7 @@ static bool section_create(struct call *call, void *arg)
         return true;
     call->tid = gettid();
     call->open = &open;
-    creation->rc = open_file_hold(call, creation->rights);
+    creation->rc = open_file_start_charge(call, creation->rights);
     if (creation->rc == 0) {
         creation->rights = NULL;
         creation->rc =

@@ -39,7 +39,7 @@ static int text_charge(struct request *rq, size_t more)
 {
     const struct text_place *place = &rq->handle->place;
 
-    return open_file_keep(&rq->call, place->text.len + place->last.len + more);
+    return open_file_charge_texts(&rq->call, place->text.len + place->last.len + more);
 }
 
 static void text_forget(struct request *rq)

@@ -41,13 +41,13 @@ static int open_make_handle(struct request *rq)
         return -ENOMEM;
     rq->call.open = &handle->open;
     handle->open.instance = rq->call.instance->id;
-    rc = open_file_hold(&rq->call, rq->rights);
+    rc = open_file_start_charge(&rq->call, rq->rights);
     if (rc == 0) {
         rq->rights = NULL;
         handle->open.opener = rq->open.opener;
         if (rq->node.row->begin && (rq->open.flags & O_ACCMODE) != O_WRONLY)
             rq->node.row->begin(&rq->call);
-        rc = open_file_keep(&rq->call, 0);
+        rc = open_file_charge_texts(&rq->call, 0);
     }
     if (rc < 0) {
         file_close(fs, handle);

@@ -116,7 +116,7 @@ int request_make_handle(struct request *rq)
         return err_nomem(&rq->call.err);
     rq->call.open = &handle->open;
     rq->call.open->instance = rq->call.instance->id;
-    rc = open_file_hold(&rq->call, NULL);
+    rc = open_file_start_charge(&rq->call, NULL);
     if (rc < 0) {
         rq->call.open = NULL;
         file_close(rq->fs, handle);

@@ -45,7 +45,7 @@ static int opened(struct open_file *open, unsigned groups)
     *open = (struct open_file){.cut = false};
     rights->n_groups = groups;
     rights->groups = calloc(groups + 1, sizeof *rights->groups);
-    rc = open_file_hold(&call, groups ? rights : NULL);
+    rc = open_file_start_charge(&call, groups ? rights : NULL);
     if (rc || !groups)
         rights_free(rights);
     return rc;
@@ -61,7 +61,7 @@ static int keep(struct open_file *open, uint64_t bytes)
 {
     struct call call = call_of(open);
 
-    return open_file_keep(&call, bytes);
+    return open_file_charge_texts(&call, bytes);
 }
 
 TEST(an_open_file_is_charged_until_it_is_closed)

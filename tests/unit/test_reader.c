@@ -196,7 +196,7 @@ TEST(an_invalid_saved_reader_is_refused)
     quiet();
     for (unsigned i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         ck_true(!open_file_load(&open, wrong[i], strlen(wrong[i]), fx.engine));
-        open_file_forget(&open);
+        open_file_end_charge(&open);
         open_file_clear(&open);
     }
 }
