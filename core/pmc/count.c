@@ -151,7 +151,7 @@ static void item_sum(struct snapshot_item *item)
     unsigned n = set_values(pmc->engine, item->set), live = 0, off = 0;
     bool ran = false; /* a present counter was enabled */
 
-    item->partial = pmc_missed(pmc);
+    item->partial = pmc->missed || pmc_was_throttled(pmc);
     for (unsigned i = 0; i < item->links->n; i++) {
         struct link *link = item->links->link[i];
 

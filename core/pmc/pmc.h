@@ -384,10 +384,8 @@ void pmc_log_stats(const struct pmc *pmc, struct log_stats *out); /* zeroes with
 void pmc_log_losses(const struct pmc *pmc, struct log_stats *out);
 /* Returns true if sampling was throttled since pmc_clear_missed(): times continue, counts do not.
  */
-bool pmc_paused(const struct pmc *pmc);
-/* Returns true if counts were missed since then: by throttling, or of a detached target. */
-bool pmc_missed(const struct pmc *pmc);
-void pmc_clear_missed(struct pmc *pmc);
+bool pmc_was_throttled(const struct pmc *pmc);
+void pmc_clear_missed(struct pmc *pmc); /* from now on no count is missing */
 void log_stats_add(struct log_stats *to, const struct log_stats *from);
 
 void pmc_change_later(struct pmc *pmc, uint64_t now_ns); /* WORK_CHANGE, after a pause */

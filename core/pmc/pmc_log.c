@@ -213,7 +213,7 @@ void pmc_log_stats(const struct pmc *pmc, struct log_stats *out)
     }
 }
 
-static uint64_t pmc_throttled(const struct pmc *pmc)
+static uint64_t throttle_count(const struct pmc *pmc)
 {
     struct log_stats stats;
 
@@ -221,21 +221,16 @@ static uint64_t pmc_throttled(const struct pmc *pmc)
     return stats.throttled;
 }
 
-bool pmc_paused(const struct pmc *pmc)
+bool pmc_was_throttled(const struct pmc *pmc)
 {
-    return pmc_throttled(pmc) != pmc->throttled;
-}
-
-bool pmc_missed(const struct pmc *pmc)
-{
-    return pmc->missed || pmc_paused(pmc);
+    return throttle_count(pmc) != pmc->throttled;
 }
 
 void pmc_clear_missed(struct pmc *pmc)
 {
     pmc_touch(pmc);
     pmc->missed = false;
-    pmc->throttled = pmc_throttled(pmc);
+    pmc->throttled = throttle_count(pmc);
 }
 
 void log_stats_add(struct log_stats *to, const struct log_stats *from)

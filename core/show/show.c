@@ -414,7 +414,7 @@ static int print_detail(struct call *call, struct snapshot *snapshot)
             detail_target(out, item, l, i);
             if (link)
                 detail_line(out, pmc, event, i, item->link[l],
-                            link->missed || pmc_paused(pmc) || tally_partial(item->link[l]));
+                            link->missed || pmc_was_throttled(pmc) || tally_partial(item->link[l]));
             else
                 detail_line(out, pmc, event, i, item->total, item->partial);
             detail_name(out, item, l);
