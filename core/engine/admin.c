@@ -54,10 +54,8 @@ int store_tunable(struct call *call)
  * from others', so the rows of pmcfs are subtracted.
  */
 
-/*
- * Returns the rows that PMCs may hold on this CPU, including those of process PMCs, whose tasks may
- * run there at any time.
- */
+/* Returns the rows that PMCs may hold on this CPU. Rows of process PMCs are included, because their
+ * tasks may run there at any time. */
 static uint64_t own_rows(const struct engine *engine, unsigned cpu, unsigned class_index)
 {
     uint64_t own = 0, oldest;
@@ -133,8 +131,8 @@ int store_probe(struct call *call)
 
 /* ---- slots ---- */
 
-/* Finds the slot of the file, whose number counts through all classes with rows. Refuses if its CPU
- * is offline. */
+/* Finds the slot of the file by its number, which counts through all classes with rows. Refuses if
+ * the CPU is offline. */
 static int slot_find(struct call *call, unsigned *cpu, unsigned *class_index, unsigned *row)
 {
     const struct engine *engine = call->engine;

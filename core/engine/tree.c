@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define SAVE_NS UINT64_C(1000000000) /* totals are saved at most so often */
+#define SAVE_NS UINT64_C(1000000000) /* minimum time between two saves of the totals */
 
 static uint64_t real_now(const struct engine *engine)
 {
@@ -72,7 +72,7 @@ static int check_new(struct call *call, const char *name)
 /*
  * lifetime=namespace: finds the first process of the requester's PID namespace without the lock
  * (NULL: the daemon's namespace). Then watches it and binds the instance to it, unless another
- * request has bound the instance meanwhile.
+ * request has bound the instance already.
  */
 static int instance_bind(struct call *call)
 {
