@@ -1,15 +1,10 @@
 /*
- * Writes to the log: adds records, overwrites the oldest, counts losses, and moves overwritten
- * records into the address spaces. log_read.c has the readers, log_memory.c the ring, the memory
- * limits and the storage for a new worker.
+ * Writes to the log: adds records, overwrites the oldest, and counts losses. log_read.c has the
+ * readers, log_memory.c the life of a log: its memory, its address spaces, and a new worker.
  */
-#include "core/log/log.h"
-
-#include "core/base/arena.h"
 #include "core/log/log_parts.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define DROP_BYTES (sizeof(struct record_note) + 3 * sizeof(uint64_t)) /* 2 values and "log" */
@@ -17,54 +12,7 @@
 /* log_samples_begin() frees this part of a full ring, because each removal has to be published. */
 #define OVERWRITE_PART 16
 
-struct log *log_new(uint64_t max_bytes)
-{
-    struct log *log = calloc(1, sizeof(*log));
-
-    if (!log)
-        return NULL;
-    pthread_mutex_init(&log->mutex, NULL);
-    log->refs = 1;
-    log->max_bytes = log_bounded(max_bytes);
-    log->first = log->most_read = 1;
-    tasks_init(&log->spaces);
-    return log;
-}
-
-struct log *log_ref(struct log *log)
-{
-    __atomic_add_fetch(&log->refs, 1, __ATOMIC_RELAXED);
-    return log;
-}
-
-void log_unref(struct log *log)
-{
-    if (!log || __atomic_sub_fetch(&log->refs, 1, __ATOMIC_ACQ_REL) > 0)
-        return;
-    log_discharge(log, log->charged);
-    if (!log->keep)
-        log_blocks_free(log);
-    tasks_free(&log->spaces);
-    pthread_mutex_destroy(&log->mutex);
-    free(log);
-}
-
 /* ---- overwriting the oldest records ---- */
-
-void log_fold(struct log *log, const struct record *record)
-{
-    const uint64_t max = log->max_bytes / 4;
-    uint64_t want = log->spaces_granted ? log->spaces_granted : FIRST_BYTES;
-
-    tasks_take(&log->spaces, record);
-    while (want < tasks_bytes(&log->spaces) && want < max)
-        want *= 2;
-    want = want < max ? want : max;
-    if (want > log->spaces_granted)
-        log_grow_spaces(log, want);
-    spaces_bound(&log->spaces, log->spaces_granted);
-    log_facts_add(log, record);
-}
 
 /* Folds a record that continues at the start of the block. Not inlined: 64 KiB of stack. */
 static __attribute__((noinline)) void fold_wrapped(struct log *log, size_t size)
@@ -189,20 +137,6 @@ static void overwrite(struct log *log, uint64_t bytes)
     }
 }
 
-void log_restore_missed(struct log *log, const struct log_mark *mark)
-{
-    const bool stored = mark->next >= mark->first; /* at the mark, the record at next was stored */
-    const uint64_t from = stored ? mark->next : mark->first;
-    uint64_t missed = mark->missed;
-
-    if (log->first > from)
-        missed += log->first - from;
-    for (unsigned i = 0; stored && log->first > from && i < LOG_LOSSES; i++)
-        missed -= log->gone.lost[i] > mark->before.lost[i];
-    if (log->missed < missed)
-        log->missed = missed;
-}
-
 /* Grows the ring to hold a record of this size, and overwrites nothing. Returns false if it cannot.
  */
 static bool log_fits(struct log *log, size_t size)
@@ -262,39 +196,10 @@ static void put_drop(struct log *log, const struct record *record)
     log->lost++;
 }
 
-static void count_losses(struct log *log, const struct record *record)
-{
-    const struct record_note *note = (const struct record_note *)record;
-
-    if (record->type == RECORD_LOST)
-        log->kernel_lost += ((const struct record_lost *)record)->lost;
-    else if (record->type == RECORD_THROTTLE)
-        log->throttled++;
-    else if (is_refused(record) && note->n)
-        log->lost += note->value[0];
-    else if (record->type == RECORD_DROP && record->misc & RECORD_WITHHELD && note->n)
-        log->hidden += note->value[0];
-}
-
 /* Returns the number of bytes that a record, or its DROP record, uses in the ring. */
 static size_t put_bytes(const struct log *log, const struct record *record)
 {
     return record->size <= log->ring.size ? record->size : DROP_BYTES;
-}
-
-/* Returns the length of the valid records at the start of len bytes. */
-static size_t valid_bytes(const void *records, size_t len)
-{
-    size_t at = 0;
-
-    while (len - at >= sizeof(struct record)) {
-        const struct record *record = (const struct record *)((const char *)records + at);
-
-        if (!record_fits(record, len - at))
-            break;
-        at += record->size;
-    }
-    return at;
 }
 
 /*
@@ -341,6 +246,7 @@ static int put_batch(struct log *log, const char *records, size_t len)
     log->putting = true;
     for (size_t at = 0; at < len;) {
         const struct record *record = (const struct record *)(records + at);
+        const struct record_note *note = (const struct record_note *)record;
         const uint64_t time = record_time(record);
         const bool late = time < log->last_time, fits = record->size <= log->ring.size;
         const bool stays = log->ring.size && left <= log->ring.size;
@@ -362,7 +268,14 @@ static int put_batch(struct log *log, const char *records, size_t len)
         } else {
             ring_put(&log->ring, record, record->size);
         }
-        count_losses(log, record);
+        if (record->type == RECORD_LOST)
+            log->kernel_lost += ((const struct record_lost *)record)->lost;
+        else if (record->type == RECORD_THROTTLE)
+            log->throttled++;
+        else if (is_refused(record) && note->n)
+            log->lost += note->value[0];
+        else if (record->type == RECORD_DROP && record->misc & RECORD_WITHHELD && note->n)
+            log->hidden += note->value[0];
         at += record->size;
     }
     log->putting = false;
@@ -409,11 +322,19 @@ static void request_count_batch(struct log *log, uint64_t request)
 int log_put_all_once(struct log *log, uint64_t request, const struct log_progress *taken,
                      const void *records, size_t len)
 {
+    size_t valid = 0;
     int rc = 0;
 
+    while (len - valid >= sizeof(struct record)) {
+        const struct record *record = (const struct record *)((const char *)records + valid);
+
+        if (!record_fits(record, len - valid))
+            break;
+        valid += record->size;
+    }
     pthread_mutex_lock(&log->mutex);
     if (!batch_is_repeat(log, request)) {
-        rc = put_batch(log, records, valid_bytes(records, len));
+        rc = put_batch(log, records, valid);
         request_count_batch(log, request);
     }
     if (taken)
@@ -456,19 +377,6 @@ void log_samples_end(struct log *log, const struct log_progress *taken)
     pthread_mutex_unlock(&log->mutex);
 }
 
-int log_put_all(struct log *log, const void *records, size_t len)
-{
-    return log_put_all_once(log, 0, NULL, records, len);
-}
-
-/* Returns the maximum size of the ring. The ring never shrinks, even if the limit does. */
-static uint64_t ring_most(const struct log *log)
-{
-    const uint64_t max = log_ring_max(log);
-
-    return max > log->ring.size ? max : log->ring.size;
-}
-
 int log_put_once(struct log *log, uint64_t request, const struct record *record)
 {
     int rc = -E2BIG;
@@ -477,7 +385,8 @@ int log_put_once(struct log *log, uint64_t request, const struct record *record)
     const bool repeat = batch_is_repeat(log, request);
     if (repeat)
         rc = 0;
-    else if (record->size <= ring_most(log) && (log_fits(log, record->size) || log->ring.size == 0))
+    else if (record->size <= log_ring_most(log) &&
+             (log_fits(log, record->size) || log->ring.size == 0))
         rc = put_batch(log, (const char *)record, record->size);
     if (!repeat && rc == 0)
         request_count_batch(log, request);
@@ -491,7 +400,7 @@ size_t log_record_max(struct log *log)
     uint64_t most;
 
     pthread_mutex_lock(&log->mutex);
-    most = ring_most(log);
+    most = log_ring_most(log);
     pthread_mutex_unlock(&log->mutex);
     return most < RECORD_MAX ? (size_t)most : RECORD_MAX;
 }

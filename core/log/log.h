@@ -73,22 +73,19 @@ uint64_t log_set_charge(struct log *log, bool (*charge)(void *arg, int64_t bytes
  * or -ENOMEM. */
 int log_reserve(struct log *log, uint64_t bytes);
 
-/*
- * Adds copies of records under one lock. A record with an earlier time than the last one gets the
- * last one's time. Stops at the first invalid record (record_fits()) and returns 0. A record that
- * is too large for the ring counts as lost and is replaced by a RECORD_DROP of one, "log". Returns
- * -ENOMEM if no ring could be allocated; the records count as refused then.
- */
-int log_put_all(struct log *log, const void *records, size_t len);
 /* How far the source of the records was read, in numbers whose meaning the caller chooses. */
 struct log_progress {
     uint64_t source, n;
 };
 /*
- * Adds records for a request of this number (0: no request), and with `taken` (may be NULL)
- * publishes new numbers of the source at the same moment. If a new worker repeats the request,
+ * Adds copies of records under one lock. A record with an earlier time than the last one gets the
+ * last one's time. Stops at the first invalid record (record_fits()) and returns 0. A record that
+ * is too large for the ring counts as lost and is replaced by a RECORD_DROP of one, "log". Returns
+ * -ENOMEM if no ring could be allocated; the records count as refused then.
+ *
+ * request: the number of the request that adds them, or 0. If a new worker repeats the request,
  * batches that are in the log already are skipped. It must repeat the same batches; an empty batch
- * counts too.
+ * counts too. taken (may be NULL): new numbers of the source, published together with the records.
  */
 int log_put_all_once(struct log *log, uint64_t request, const struct log_progress *taken,
                      const void *records, size_t len);

@@ -1,8 +1,8 @@
 /*
- * The memory of a log: its ring, its limits and charges, and the arena blocks in which a new worker
- * finds it. The state of the last log_publish() remains valid until the next one: its part of the
- * ring is not overwritten, and its blocks are not freed, before the next log_publish(). A batch of
- * records is published at once.
+ * The life of a log: its memory limits and charges, its ring and its address spaces, and the arena
+ * blocks in which a new worker finds it. The state of the last log_publish() remains valid until
+ * the next one: its part of the ring is not overwritten, and its blocks are not freed, before the
+ * next log_publish(). A batch of records is published at once.
  */
 #include "core/log/log_parts.h"
 
@@ -10,54 +10,40 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the ring ---- */
+#define LOG_LEAST UINT64_C(512)       /* minimum of the memory limit */
+#define LOG_MOST  (UINT64_C(1) << 38) /* maximum of the memory limit */
 
-/* Returns how many of len bytes at a place are before the end of the block. */
-static size_t ring_first(const struct ring *ring, uint64_t place, size_t len)
+#define FIRST_BYTES 512u /* first size of the ring and of the address spaces */
+
+static uint64_t bounded(uint64_t max_bytes)
 {
-    const size_t together = ring_together(ring, place);
-
-    return len < together ? len : together;
+    return max_bytes < LOG_LEAST ? LOG_LEAST : max_bytes < LOG_MOST ? max_bytes : LOG_MOST;
 }
 
-void ring_copy(const struct ring *ring, uint64_t place, void *to, size_t len)
+struct log *log_new(uint64_t max_bytes)
 {
-    if (!len)
-        return;
-    const size_t first = ring_first(ring, place, len);
+    struct log *log = calloc(1, sizeof(*log));
 
-    memcpy(to, ring_at(ring, place), first);
-    memcpy((char *)to + first, ring_data(ring), len - first);
+    if (!log)
+        return NULL;
+    pthread_mutex_init(&log->mutex, NULL);
+    log->refs = 1;
+    log->max_bytes = bounded(max_bytes);
+    log->first = log->most_read = 1;
+    tasks_init(&log->spaces);
+    return log;
 }
 
-void ring_add_to(const struct ring *ring, uint64_t place, size_t len, struct buf *out)
+struct log *log_ref(struct log *log)
 {
-    if (!len)
-        return;
-    const size_t first = ring_first(ring, place, len);
-
-    buf_add(out, ring_at(ring, place), first);
-    buf_add(out, ring_data(ring), len - first);
-}
-
-bool ring_grow(struct ring *ring, size_t size)
-{
-    size_t held = ring_held(ring);
-    uint64_t block = arena_alloc(size);
-    char *data = arena_at(block, size);
-
-    if (!data)
-        return false;
-    ring_copy(ring, ring->tail, data, held);
-    ring->block = block;
-    ring->size = size;
-    ring->tail_at = 0;
-    return true;
+    __atomic_add_fetch(&log->refs, 1, __ATOMIC_RELAXED);
+    return log;
 }
 
 /* ---- limits and charges, which come before each allocation ---- */
 
-bool log_charge(struct log *log, uint64_t bytes)
+/* Returns false if the user may not have this much more memory. */
+static bool log_charge(struct log *log, uint64_t bytes)
 {
     if (log->charge && !log->charge(log->charge_arg, (int64_t)bytes))
         return false;
@@ -65,7 +51,7 @@ bool log_charge(struct log *log, uint64_t bytes)
     return true;
 }
 
-void log_discharge(struct log *log, uint64_t bytes)
+static void log_discharge(struct log *log, uint64_t bytes)
 {
     if (log->charge && bytes)
         log->charge(log->charge_arg, -(int64_t)bytes);
@@ -82,15 +68,17 @@ static uint64_t ring_part(uint64_t bytes)
     return (bytes - bytes / 4) & ~UINT64_C(7);
 }
 
-uint64_t log_ring_max(const struct log *log)
+uint64_t log_ring_most(const struct log *log)
 {
-    return ring_part(log->max_bytes);
+    const uint64_t max = ring_part(log->max_bytes);
+
+    return max > log->ring.size ? max : log->ring.size;
 }
 
 void log_set_max(struct log *log, uint64_t max_bytes)
 {
     pthread_mutex_lock(&log->mutex);
-    log->max_bytes = log_bounded(max_bytes);
+    log->max_bytes = bounded(max_bytes);
     log->grow_place = 0;
     log_publish(log);
     pthread_mutex_unlock(&log->mutex);
@@ -120,24 +108,43 @@ uint64_t log_set_charge(struct log *log, bool (*charge)(void *arg, int64_t bytes
     return memory;
 }
 
-/* Grows the ring to this size. Returns 0, -EDQUOT or -ENOMEM. */
-static int ring_to(struct log *log, uint64_t size)
+void ring_copy(const struct ring *ring, uint64_t place, void *to, size_t len)
 {
-    const uint64_t more = size - log->ring.size, block = log->ring.block;
-    const size_t before = log->ring.size;
+    if (!len)
+        return;
+    const size_t together = ring_together(ring, place), first = len < together ? len : together;
 
-    if (!log_charge(log, more))
-        return -EDQUOT;
-    if (ring_grow(&log->ring, size)) {
-        log_publish(log);
-        arena_free(block, before);
-        return 0;
-    }
-    log_discharge(log, more);
-    return -ENOMEM;
+    memcpy(to, ring_at(ring, place), first);
+    memcpy((char *)to + first, ring_data(ring), len - first);
 }
 
-bool log_grow_spaces(struct log *log, uint64_t bytes)
+/* Moves the ring to a new block of this size. Returns 0, -EDQUOT or -ENOMEM. */
+static int ring_grow(struct log *log, uint64_t size)
+{
+    struct ring *ring = &log->ring;
+    const struct ring before = *ring;
+    uint64_t block;
+    char *data;
+
+    if (!log_charge(log, size - before.size))
+        return -EDQUOT;
+    block = arena_alloc(size);
+    data = arena_at(block, size);
+    if (!data) {
+        log_discharge(log, size - before.size);
+        return -ENOMEM;
+    }
+    ring_copy(ring, ring->tail, data, ring_held(ring));
+    ring->block = block;
+    ring->size = size;
+    ring->tail_at = 0;
+    log_publish(log);
+    arena_free(before.block, before.size);
+    return 0;
+}
+
+/* Raises the memory for the address spaces. Returns false if log_charge() refuses. */
+static bool spaces_grow(struct log *log, uint64_t bytes)
 {
     if (!log_charge(log, bytes - log->spaces_granted))
         return false;
@@ -149,12 +156,12 @@ bool log_grow_spaces(struct log *log, uint64_t bytes)
  * larger than the ring. */
 bool log_grow(struct log *log, size_t size, uint64_t ahead)
 {
-    uint64_t max = log_ring_max(log), want = log->ring.size ? 2 * log->ring.size : FIRST_BYTES;
+    uint64_t max = log_ring_most(log), want = log->ring.size ? 2 * log->ring.size : FIRST_BYTES;
 
-    if (log->ring.size >= max ||
+    if (log->ring.size == max ||
         (log->ring.head + ahead < log->grow_place && size <= log->ring.size))
         return false;
-    log->short_of = ring_to(log, want < max ? want : max);
+    log->short_of = ring_grow(log, want < max ? want : max);
     if (log->short_of == 0)
         return true;
     log->grow_place = log->ring.head + log->ring.size;
@@ -169,8 +176,8 @@ int log_reserve(struct log *log, uint64_t bytes)
     if (bytes > log->max_bytes)
         bytes = log->max_bytes;
     if (log->ring.size < ring_part(bytes))
-        rc = ring_to(log, ring_part(bytes));
-    if (rc == 0 && log->spaces_granted < bytes / 4 && !log_grow_spaces(log, bytes / 4))
+        rc = ring_grow(log, ring_part(bytes));
+    if (rc == 0 && log->spaces_granted < bytes / 4 && !spaces_grow(log, bytes / 4))
         rc = -EDQUOT;
     pthread_mutex_unlock(&log->mutex);
     return rc;
@@ -187,34 +194,34 @@ struct log_head {
 };
 _Static_assert(sizeof(struct log_head) <= 512, "one block of the arena's smallest");
 
-static struct log_head *head_of(struct log *log)
+void log_publish(struct log *log)
 {
     struct log_head *head;
 
+    log->sure = log->ring.tail;
     if (!log->block)
         log->block = arena_alloc(sizeof *head);
     head = arena_at(log->block, sizeof *head);
-    if (head)
-        head->magic = MAGIC;
-    return head;
-}
-
-void log_publish(struct log *log)
-{
-    struct log_head *head = head_of(log);
-
-    log->sure = log->ring.tail;
     if (!head)
         return;
+    head->magic = MAGIC;
     head->numbers[!head->current] = log->numbers;
     __atomic_store_n(&head->current, !head->current, __ATOMIC_RELEASE);
 }
 
-void log_blocks_free(struct log *log)
+void log_unref(struct log *log)
 {
-    arena_free(log->block, sizeof(struct log_head));
-    arena_free(log->ring.block, log->ring.size);
-    arena_free(log->facts.block, log->facts.size);
+    if (!log || __atomic_sub_fetch(&log->refs, 1, __ATOMIC_ACQ_REL) > 0)
+        return;
+    log_discharge(log, log->charged);
+    if (!log->keep) {
+        arena_free(log->block, sizeof(struct log_head));
+        arena_free(log->ring.block, log->ring.size);
+        arena_free(log->facts.block, log->facts.size);
+    }
+    tasks_free(&log->spaces);
+    pthread_mutex_destroy(&log->mutex);
+    free(log);
 }
 
 /* ---- address spaces ---- */
@@ -258,11 +265,21 @@ static bool facts_grow(struct log *log, size_t need)
     return true;
 }
 
-/* On ENOMEM or a refused charge the record is missing in the address spaces of a new worker. */
-void log_facts_add(struct log *log, const struct record *record)
+void log_fold(struct log *log, const struct record *record)
 {
     struct facts *facts = &log->facts;
+    const uint64_t max = log->max_bytes / 4;
+    uint64_t want = log->spaces_granted ? log->spaces_granted : FIRST_BYTES;
 
+    tasks_take(&log->spaces, record);
+    while (want < tasks_bytes(&log->spaces) && want < max)
+        want *= 2;
+    want = want < max ? want : max;
+    if (want > log->spaces_granted)
+        spaces_grow(log, want);
+    spaces_bound(&log->spaces, log->spaces_granted);
+
+    /* on ENOMEM or a refused charge the record is missing in the address spaces of a new worker */
     if (facts->size - facts->used < record->size && !facts_grow(log, record->size))
         return;
     char *to = arena_at(facts->block, facts->size);
@@ -360,42 +377,4 @@ struct log *log_adopt(uint64_t block)
     log_unref(log);
     errno = EINVAL;
     return NULL;
-}
-
-struct log_cursor *log_cursor_adopt(struct log *log, const struct log_mark *mark)
-{
-    struct log_cursor *cursor = log_open(log);
-
-    if (!cursor)
-        return NULL;
-    pthread_mutex_lock(&log->mutex);
-    cursor->next = mark->next <= log->last ? mark->next : log->last + 1;
-    cursor->begun = mark->begun;
-    cursor->place = log->ring.tail;
-    cursor->before = cursor->next < log->first ? mark->before : log->gone;
-    for (uint64_t serial = log->first; serial < cursor->next; serial++) {
-        log_sums_add(&cursor->before, &log->ring, cursor->place);
-        cursor->place += ((const struct record *)ring_at(&log->ring, cursor->place))->size;
-    }
-    log->unread_known = false;
-    if (mark->first) /* 0 in marks of older versions */
-        log_restore_missed(log, mark);
-    pthread_mutex_unlock(&log->mutex);
-    if (mark->next > 0)
-        return cursor;
-    log_close(cursor);
-    return NULL;
-}
-
-void log_cursor_mark(const struct log_cursor *cursor, struct log_mark *mark)
-{
-    pthread_mutex_lock(&cursor->log->mutex);
-    *mark = (struct log_mark){
-        .next = cursor->next,
-        .begun = cursor->begun,
-        .first = cursor->log->first,
-        .missed = cursor->log->missed,
-        .before = cursor->before,
-    };
-    pthread_mutex_unlock(&cursor->log->mutex);
 }

@@ -26,12 +26,8 @@ struct ring {
     size_t tail_at;      /* offset of the tail in the block */
 };
 
-/* Copies the bytes to a new, larger block. The caller frees the old block. Returns false on ENOMEM;
- * the ring is unchanged then. */
-bool ring_grow(struct ring *ring, size_t size);
-/* Copy len bytes at a place to `to`, or append them to out. */
+/* Copies len bytes at a place to `to`. */
 void ring_copy(const struct ring *ring, uint64_t place, void *to, size_t len);
-void ring_add_to(const struct ring *ring, uint64_t place, size_t len, struct buf *out);
 
 static inline size_t ring_held(const struct ring *ring)
 {
@@ -86,16 +82,6 @@ static inline void ring_drop(struct ring *ring, size_t len)
     if (ring->tail_at >= ring->size)
         ring->tail_at -= ring->size;
     ring->tail += len;
-}
-
-#define LOG_LEAST UINT64_C(512)       /* minimum of the memory limit */
-#define LOG_MOST  (UINT64_C(1) << 38) /* maximum of the memory limit */
-
-#define FIRST_BYTES 512u /* first size of the ring and of the address spaces */
-
-static inline uint64_t log_bounded(uint64_t max_bytes)
-{
-    return max_bytes < LOG_LEAST ? LOG_LEAST : max_bytes < LOG_MOST ? max_bytes : LOG_MOST;
 }
 
 /* Arena block of records from which a new worker rebuilds the address spaces. */
@@ -191,26 +177,14 @@ static inline void log_samples_add(struct log *log, struct record_sample *sample
     __atomic_store_n(&log->last, log->last + 1, __ATOMIC_RELEASE);
 }
 
-uint64_t log_ring_max(const struct log *log);
+/* Returns the maximum size of the ring. The ring never shrinks, even if the limit does. */
+uint64_t log_ring_most(const struct log *log);
 /* Publishes the present state of the log for a new worker. */
 void log_publish(struct log *log);
-/* Adds a record to the facts block. */
-void log_facts_add(struct log *log, const struct record *record);
-/* Charge memory before an allocation (false: refused), and discharge it after a free. */
-bool log_charge(struct log *log, uint64_t bytes);
-void log_discharge(struct log *log, uint64_t bytes);
 uint64_t log_memory(const struct log *log); /* allocated bytes */
 /* Doubles the ring, for a batch of `ahead` bytes whose largest record has `size` bytes. Returns
  * false at the limit, or if the memory is refused; then the next attempts are put off. */
 bool log_grow(struct log *log, size_t size, uint64_t ahead);
-/* Raises the memory for the address spaces to `bytes`. Returns false if charge() refuses. */
-bool log_grow_spaces(struct log *log, uint64_t bytes);
-void log_blocks_free(struct log *log);
-/*
- * Corrects `missed` after a cursor moved back to a mark. Records that it read since then did not
- * count when they were overwritten, and count now.
- */
-void log_restore_missed(struct log *log, const struct log_mark *mark);
 /* Adds the record at a place in the ring to sums. */
 void log_sums_add(struct log_sums *sums, const struct ring *ring, uint64_t place);
 /* Applies a record that leaves the ring, or was never in it, to the address spaces. */

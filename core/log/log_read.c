@@ -2,7 +2,6 @@
  * Readers of a log. A cursor has the serial and the place of its next record: the number of bytes
  * that were ever added before it. A reader that missed records first receives the address spaces.
  */
-#include "core/log/log.h"
 #include "core/log/log_parts.h"
 
 #include <stdlib.h>
@@ -118,29 +117,8 @@ static size_t take_missed(struct log_cursor *cursor, struct buf *out, size_t max
     return n + losses_add(cursor, out);
 }
 
-/* Returns the place after the records that fit in max bytes, at least one record if any is left.
- * Adds them to *n and to sums, and stores the type of the last one. */
-static uint64_t take_until(const struct log *log, uint64_t place, size_t max, size_t *n,
-                           struct log_sums *sums, uint32_t *last_type)
-{
-    uint64_t end = place;
-
-    while (end < log->ring.head) {
-        const struct record *record = (const struct record *)ring_at(&log->ring, end);
-        size_t size = record->size;
-
-        if (end > place && end + size - place > max)
-            break;
-        *last_type = record->type;
-        if (record->type != RECORD_SAMPLE)
-            log_sums_add(sums, &log->ring, end);
-        end += size;
-        ++*n;
-    }
-    return end;
-}
-
-/* Appends records from a place on; the first is `serial`. Returns their number, 0 on ENOMEM. */
+/* Appends the records from a place on that fit in max bytes, but at least one if any is left.
+ * `serial` is the first one's. Returns their number, 0 on ENOMEM. */
 static size_t take_records(struct log_cursor *cursor, uint64_t serial, uint64_t place, size_t max,
                            struct buf *out)
 {
@@ -148,11 +126,26 @@ static size_t take_records(struct log_cursor *cursor, uint64_t serial, uint64_t 
     struct log_sums sums = cursor->next < log->first ? log->gone : cursor->before;
     size_t n = 0;
     uint32_t last_type = 0;
-    const uint64_t end = take_until(log, place, max, &n, &sums, &last_type);
+    uint64_t end = place;
 
-    ring_add_to(&log->ring, place, (size_t)(end - place), out);
+    while (end < log->ring.head) {
+        const struct record *record = (const struct record *)ring_at(&log->ring, end);
+        const size_t size = record->size;
+
+        if (end > place && end + size - place > max)
+            break;
+        last_type = record->type;
+        if (record->type != RECORD_SAMPLE)
+            log_sums_add(&sums, &log->ring, end);
+        end += size;
+        n++;
+    }
+    char *to = n ? buf_reserve(out, (size_t)(end - place)) : NULL;
+
     if (out->failed)
         return 0;
+    ring_copy(&log->ring, place, to, (size_t)(end - place));
+    out->len += (size_t)(end - place);
     cursor->next = serial + n;
     cursor->before = sums;
     cursor->place = end;
@@ -166,9 +159,11 @@ static size_t take_records(struct log_cursor *cursor, uint64_t serial, uint64_t 
     return n;
 }
 
-static size_t cursor_take(struct log_cursor *cursor, struct buf *out, size_t max)
+size_t log_take(struct log_cursor *cursor, struct buf *out, size_t max)
 {
-    const struct log *log = cursor->log;
+    struct log *log = cursor->log;
+
+    pthread_mutex_lock(&log->mutex);
     const struct spaces_walk walk = cursor->walk;
     const bool walking = cursor->walking, missed = cursor->next < log->first;
     const uint64_t serial = missed ? log->first : cursor->next;
@@ -181,22 +176,44 @@ static size_t cursor_take(struct log_cursor *cursor, struct buf *out, size_t max
     used = out->len - begun;
     if (!cursor->walking)
         n += take_records(cursor, serial, place, used < max ? max - used : 0, out);
-    if (!out->failed)
-        return n;
-    out->len = begun;
-    cursor->walking = walking;
-    cursor->walk = walk;
-    return 0;
+    if (out->failed) {
+        out->len = begun;
+        cursor->walking = walking;
+        cursor->walk = walk;
+        n = 0;
+    }
+    pthread_mutex_unlock(&log->mutex);
+    return n;
 }
 
-size_t log_take(struct log_cursor *cursor, struct buf *out, size_t max)
+bool log_ready(const struct log_cursor *cursor)
 {
-    size_t n;
+    bool ready;
 
     pthread_mutex_lock(&cursor->log->mutex);
-    n = cursor_take(cursor, out, max);
+    ready = cursor->next <= cursor->log->last;
     pthread_mutex_unlock(&cursor->log->mutex);
-    return n;
+    return ready;
+}
+
+/* ---- saved positions ---- */
+
+/*
+ * Corrects `missed` after a cursor moved back to a mark. Records that it read since then did not
+ * count when they were overwritten, and count now.
+ */
+static void restore_missed(struct log *log, const struct log_mark *mark)
+{
+    const bool stored = mark->next >= mark->first; /* at the mark, the record at next was stored */
+    const uint64_t from = stored ? mark->next : mark->first;
+    uint64_t missed = mark->missed;
+
+    if (log->first > from)
+        missed += log->first - from;
+    for (unsigned i = 0; stored && log->first > from && i < LOG_LOSSES; i++)
+        missed -= log->gone.lost[i] > mark->before.lost[i];
+    if (log->missed < missed)
+        log->missed = missed;
 }
 
 struct log_cursor log_cursor_copy(const struct log_cursor *cursor)
@@ -221,19 +238,47 @@ void log_back(struct log_cursor *cursor, const struct log_cursor *copy)
     cursor->walking = copy->walking;
     cursor->walk = copy->walk;
     cursor->log->unread_known = false;
-    log_restore_missed(cursor->log, &(struct log_mark){.next = copy->next,
-                                                       .first = copy->first,
-                                                       .missed = copy->missed,
-                                                       .before = copy->before});
+    restore_missed(cursor->log, &(struct log_mark){.next = copy->next,
+                                                   .first = copy->first,
+                                                   .missed = copy->missed,
+                                                   .before = copy->before});
     pthread_mutex_unlock(&cursor->log->mutex);
 }
 
-bool log_ready(const struct log_cursor *cursor)
+void log_cursor_mark(const struct log_cursor *cursor, struct log_mark *mark)
 {
-    bool ready;
-
     pthread_mutex_lock(&cursor->log->mutex);
-    ready = cursor->next <= cursor->log->last;
+    *mark = (struct log_mark){
+        .next = cursor->next,
+        .begun = cursor->begun,
+        .first = cursor->log->first,
+        .missed = cursor->log->missed,
+        .before = cursor->before,
+    };
     pthread_mutex_unlock(&cursor->log->mutex);
-    return ready;
+}
+
+struct log_cursor *log_cursor_adopt(struct log *log, const struct log_mark *mark)
+{
+    struct log_cursor *cursor = log_open(log);
+
+    if (!cursor)
+        return NULL;
+    pthread_mutex_lock(&log->mutex);
+    cursor->next = mark->next <= log->last ? mark->next : log->last + 1;
+    cursor->begun = mark->begun;
+    cursor->place = log->ring.tail;
+    cursor->before = cursor->next < log->first ? mark->before : log->gone;
+    for (uint64_t serial = log->first; serial < cursor->next; serial++) {
+        log_sums_add(&cursor->before, &log->ring, cursor->place);
+        cursor->place += ((const struct record *)ring_at(&log->ring, cursor->place))->size;
+    }
+    log->unread_known = false;
+    if (mark->first) /* 0 in marks of older versions */
+        restore_missed(log, mark);
+    pthread_mutex_unlock(&log->mutex);
+    if (mark->next > 0)
+        return cursor;
+    log_close(cursor);
+    return NULL;
 }

@@ -120,7 +120,7 @@ bool pmc_ensure_log(struct pmc *pmc)
         if (note.type)
             record_add_note(&records, &note);
     }
-    log_put_all(pmc->log, records.data, records.len);
+    log_put_all_once(pmc->log, 0, NULL, records.data, records.len);
     buf_free(&records);
     free(pmc->notes);
     pmc->notes = NULL;

@@ -55,7 +55,7 @@ void log_reopen(void)
 
 int put_made(void)
 {
-    int rc = log_put_all(event_log, made.data, made.len);
+    int rc = log_put_all_once(event_log, 0, NULL, made.data, made.len);
 
     buf_clear(&made);
     return rc;

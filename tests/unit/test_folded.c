@@ -37,7 +37,7 @@ SUITE_SETUP(folded, before, after);
 static void put(struct buf *records)
 {
     ck_true(!records->failed && records->len > 0);
-    ck_assert_int_eq(log_put_all(book, records->data, records->len), 0);
+    ck_assert_int_eq(log_put_all_once(book, 0, NULL, records->data, records->len), 0);
     buf_free(records);
     now++;
 }

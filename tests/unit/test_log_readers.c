@@ -239,7 +239,7 @@ static void *race_put(void *arg)
         buf_clear(&batch);
         for (unsigned i = 0; i < 50; i++, ip++)
             record_add_sample(&batch, &(struct record_sample){.ip = ip, .time = ip}, 0, NULL, 0);
-        log_put_all(event_log, batch.data, batch.len);
+        log_put_all_once(event_log, 0, NULL, batch.data, batch.len);
     }
     __atomic_store_n(&race_over, true, __ATOMIC_RELEASE);
     buf_free(&batch);
