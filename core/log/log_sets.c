@@ -21,6 +21,18 @@ struct log_sets {
     struct log_set *last; /* stored with release, loaded with acquire */
 };
 
+/* The initial user namespace's superuser may read everything. Other readers need the same user,
+ * group and user namespace as the observer, and at least its capabilities. */
+bool memory_right_covers(const struct memory_right *reader, const struct memory_right *observer)
+{
+    if (!reader->known || !observer->known)
+        return false;
+    if (reader->superuser && !reader->userns)
+        return true;
+    return !observer->superuser && reader->uid == observer->uid && reader->gid == observer->gid &&
+           reader->userns == observer->userns && !(observer->capabilities & ~reader->capabilities);
+}
+
 static void set_free(struct log_set *set)
 {
     for (unsigned i = 0; i < set->n; i++) {
@@ -87,18 +99,6 @@ static struct log_set *set_new(const struct log_event *events, unsigned n)
     return set;
 }
 
-/* The initial user namespace's superuser may read everything. Other readers need the same user,
- * group and user namespace as the observer, and at least its capabilities. */
-bool memory_right_covers(const struct memory_right *reader, const struct memory_right *observer)
-{
-    if (!reader->known || !observer->known)
-        return false;
-    if (reader->superuser && !reader->userns)
-        return true;
-    return !observer->superuser && reader->uid == observer->uid && reader->gid == observer->gid &&
-           reader->userns == observer->userns && !(observer->capabilities & ~reader->capabilities);
-}
-
 uint64_t log_sets_add(struct log_sets *sets, const struct log_event *events, unsigned n)
 {
     struct log_set *set = n <= EVENTS_MAX ? set_new(events, n) : NULL;
@@ -111,21 +111,16 @@ uint64_t log_sets_add(struct log_sets *sets, const struct log_event *events, uns
     return set->number;
 }
 
-static const struct log_set *sets_newest(const struct log_sets *sets)
-{
-    return __atomic_load_n(&sets->last, __ATOMIC_ACQUIRE);
-}
-
 uint64_t log_sets_last(const struct log_sets *sets)
 {
-    const struct log_set *last = sets_newest(sets);
+    const struct log_set *last = __atomic_load_n(&sets->last, __ATOMIC_ACQUIRE);
 
     return last ? last->number : 0;
 }
 
 static const struct log_set *set_of(const struct log_sets *sets, uint64_t number)
 {
-    const struct log_set *set = sets_newest(sets);
+    const struct log_set *set = __atomic_load_n(&sets->last, __ATOMIC_ACQUIRE);
 
     while (set && set->number != number)
         set = set->before;

@@ -6,8 +6,6 @@
 
 #include <string.h>
 
-static const char padding[8];
-
 struct record_tail *record_tail(const struct record *record)
 {
     if (record_is_note(record) || record->type == RECORD_SAMPLE)
@@ -67,19 +65,7 @@ static bool words_take(struct words *words, uint64_t n)
     return true;
 }
 
-static bool raw_parts(struct words *words, struct sample_parts *out)
-{
-    uint32_t bytes;
-
-    if (!words->n)
-        return false;
-    out->raw = words->at;
-    memcpy(&bytes, words->at, sizeof(bytes));
-    out->raw_bytes = record_padded(sizeof(bytes) + (size_t)bytes);
-    return words_take(words, out->raw_bytes / sizeof(uint64_t));
-}
-
-static bool stack_parts(struct words *words, struct sample_parts *out)
+static bool stack_take(struct words *words, struct sample_parts *out)
 {
     uint64_t bytes;
 
@@ -101,6 +87,7 @@ static bool stack_parts(struct words *words, struct sample_parts *out)
 bool sample_parts(const struct record_sample *sample, struct sample_parts *out)
 {
     struct words words = {.at = sample->frame};
+    uint32_t raw_bytes;
 
     *out = (struct sample_parts){.registers = NULL};
     if (sample->head.size < sizeof(*sample))
@@ -108,9 +95,16 @@ bool sample_parts(const struct record_sample *sample, struct sample_parts *out)
     words.n = (sample->head.size - sizeof(*sample)) / sizeof(sample->frame[0]);
     if (!words_take(&words, sample->n_frames))
         return false;
-    if (sample->head.misc & RECORD_RAW && !raw_parts(&words, out))
-        return false;
-    if (sample->head.misc & RECORD_STACK && !stack_parts(&words, out))
+    if (sample->head.misc & RECORD_RAW) {
+        if (!words.n)
+            return false;
+        out->raw = words.at;
+        memcpy(&raw_bytes, words.at, sizeof(raw_bytes));
+        out->raw_bytes = record_padded(sizeof(raw_bytes) + (size_t)raw_bytes);
+        if (!words_take(&words, out->raw_bytes / sizeof(uint64_t)))
+            return false;
+    }
+    if (sample->head.misc & RECORD_STACK && !stack_take(&words, out))
         return false;
     return words.n == 0;
 }
@@ -157,103 +151,100 @@ bool record_fits(const struct record *record, size_t room)
     }
 }
 
-/* Removes an incomplete record after ENOMEM. */
-static void drop_failed_record(struct buf *out, size_t begun)
+/* ---- creation ---- */
+
+/* Appends a record that is zero after its head. Returns NULL on ENOMEM. */
+static void *record_add(struct buf *out, enum record_type type, unsigned misc, size_t size)
 {
-    if (out->failed)
-        out->len = begun;
+    struct record *record = (struct record *)buf_reserve(out, size);
+
+    if (!record)
+        return NULL;
+    memset(record, 0, size);
+    *record = (struct record){.type = type, .misc = (uint16_t)misc, .size = (uint16_t)size};
+    out->len += size;
+    return record;
 }
 
-/* Appends a text and at least `nuls` NULs, padded to a multiple of eight. */
-static void add_text(struct buf *out, const char *text, size_t len, size_t nuls)
+static void set_tail(struct record *record, uint64_t time, uint32_t pid, uint32_t tid)
 {
-    buf_add(out, text, len);
-    buf_add(out, padding, record_padded(len + nuls) - len);
+    *record_tail(record) = (struct record_tail){.pid = pid, .tid = tid, .time = time};
 }
 
-static size_t cut(size_t len, size_t max)
+static size_t least(size_t a, size_t b)
 {
-    return len < max ? len : max;
-}
-
-static struct record head_of(enum record_type type, unsigned misc, size_t size)
-{
-    return (struct record){.type = type, .misc = (uint16_t)misc, .size = (uint16_t)size};
+    return a < b ? a : b;
 }
 
 void record_add_note(struct buf *out, const struct note *note)
 {
-    size_t most = RECORD_MAX - sizeof(struct record_note);
-    size_t n = cut(note->n, most / sizeof(note->value[0]));
-    size_t values = n * sizeof(note->value[0]), text_len = cut(note->text_len, most - values);
-    size_t begun = out->len;
-    struct record_note fixed = {
-        .head = head_of(note->type, note->misc, sizeof(fixed) + values + record_padded(text_len)),
-        .time = note->time,
-        .pid = note->pid,
-        .tid = note->tid,
-        .cpu = note->cpu,
-        .n = (uint16_t)n,
-        .text_len = (uint16_t)text_len,
-        .id = note->id,
-    };
+    const size_t most = RECORD_MAX - sizeof(struct record_note);
+    const size_t n = least(note->n, most / sizeof(note->value[0]));
+    const size_t values = n * sizeof(note->value[0]), len = least(note->text_len, most - values);
+    struct record_note *record =
+        record_add(out, note->type, note->misc, sizeof(*record) + values + record_padded(len));
 
-    buf_add(out, &fixed, sizeof(fixed));
-    buf_add(out, note->value, values);
-    add_text(out, note->text, text_len, 0);
-    drop_failed_record(out, begun);
+    if (!record)
+        return;
+    record->time = note->time;
+    record->pid = note->pid;
+    record->tid = note->tid;
+    record->cpu = note->cpu;
+    record->n = (uint16_t)n;
+    record->text_len = (uint16_t)len;
+    record->id = note->id;
+    if (n)
+        memcpy(record->value, note->value, values);
+    if (len)
+        memcpy(&record->value[n], note->text, len);
 }
 
-static struct record_tail tail_of(uint64_t time, uint32_t pid, uint32_t tid)
+/* Appends a COMM or MAP record: a fixed part of `size` bytes, a text and the tail. Returns NULL on
+ * ENOMEM. */
+static void *record_add_text(struct buf *out, enum record_type type, unsigned misc, size_t size,
+                             const char *text)
 {
-    return (struct record_tail){.pid = pid, .tid = tid, .time = time};
-}
+    const size_t len = least(strlen(text), RECORD_MAX - size - sizeof(struct record_tail) - 1);
+    char *record =
+        record_add(out, type, misc, size + record_padded(len + 1) + sizeof(struct record_tail));
 
-/* Appends a fixed part of `size` bytes, a text and the tail. Sets the size in the head. */
-static void add_with_text(struct buf *out, struct record *fixed, size_t size, const char *text,
-                          const struct record_tail *tail)
-{
-    size_t len = cut(strlen(text), RECORD_MAX - size - sizeof(*tail) - 1), begun = out->len;
-
-    fixed->size = (uint16_t)(size + record_padded(len + 1) + sizeof(*tail));
-    buf_add(out, fixed, size);
-    add_text(out, text, len, 1);
-    buf_add(out, tail, sizeof(*tail));
-    drop_failed_record(out, begun);
+    if (record)
+        memcpy(record + size, text, len);
+    return record;
 }
 
 void record_add_comm(struct buf *out, uint64_t time, uint32_t pid, uint32_t tid, const char *name,
                      unsigned misc)
 {
-    struct record_comm fixed = {
-        .head = head_of(RECORD_COMM, misc, 0),
-        .pid = pid,
-        .tid = tid,
-    };
-    struct record_tail tail = tail_of(time, pid, tid);
+    struct record_comm *comm =
+        record_add_text(out, RECORD_COMM, misc, offsetof(struct record_comm, name), name);
 
-    add_with_text(out, &fixed.head, offsetof(struct record_comm, name), name, &tail);
+    if (!comm)
+        return;
+    comm->pid = pid;
+    comm->tid = tid;
+    set_tail(&comm->head, time, pid, tid);
 }
 
 void record_add_map(struct buf *out, uint64_t time, const struct map_facts *map, unsigned misc)
 {
-    struct record_map fixed = {
-        .head = head_of(RECORD_MAP, misc, 0),
-        .pid = map->pid,
-        .tid = map->tid,
-        .start = map->start,
-        .length = map->length,
-        .offset = map->offset,
-        .major = map->major,
-        .minor = map->minor,
-        .inode = map->inode,
-        .generation = map->generation,
-        .protection = map->protection,
-        .flags = map->flags,
-    };
-    struct record_tail tail = tail_of(time, map->pid, map->tid);
+    struct record_map *record =
+        record_add_text(out, RECORD_MAP, misc, offsetof(struct record_map, path), map->path);
 
-    add_with_text(out, &fixed.head, offsetof(struct record_map, path), map->path, &tail);
+    if (!record)
+        return;
+    record->pid = map->pid;
+    record->tid = map->tid;
+    record->start = map->start;
+    record->length = map->length;
+    record->offset = map->offset;
+    record->major = map->major;
+    record->minor = map->minor;
+    record->inode = map->inode;
+    record->generation = map->generation;
+    record->protection = map->protection;
+    record->flags = map->flags;
+    set_tail(&record->head, time, map->pid, map->tid);
 }
 
 void record_add_map_of(struct buf *out, uint64_t time, const struct record_map *map, uint32_t pid,
@@ -269,50 +260,53 @@ void record_add_map_of(struct buf *out, uint64_t time, const struct record_map *
     copy->head.misc = (uint16_t)misc;
     copy->pid = pid;
     copy->tid = tid;
-    *record_tail(&copy->head) = tail_of(time, pid, tid);
+    set_tail(&copy->head, time, pid, tid);
 }
 
 void record_add_lost(struct buf *out, uint64_t time, uint64_t id, uint64_t lost)
 {
-    struct record_lost record = {
-        .head = head_of(RECORD_LOST, 0, sizeof(record)),
+    const struct record_lost record = {
+        .head = {RECORD_LOST, 0, sizeof(record)},
         .id = id,
         .lost = lost,
-        .tail = tail_of(time, 0, 0),
+        .tail = {.time = time, .id = id},
     };
 
-    record.tail.id = id;
     buf_add(out, &record, sizeof(record));
 }
 
 void record_add_task(struct buf *out, enum record_type type, uint64_t time, uint32_t pid,
                      uint32_t ppid, uint32_t tid, uint32_t ptid)
 {
-    struct record_task record = {
-        .head = head_of(type, 0, sizeof(record)),
-        .pid = pid,
-        .ppid = ppid,
-        .tid = tid,
-        .ptid = ptid,
-        .time = time,
-        .tail = tail_of(time, pid, tid),
-    };
+    struct record_task *record = record_add(out, type, 0, sizeof(*record));
 
-    buf_add(out, &record, sizeof(record));
+    if (!record)
+        return;
+    record->pid = pid;
+    record->ppid = ppid;
+    record->tid = tid;
+    record->ptid = ptid;
+    record->time = time;
+    set_tail(&record->head, time, pid, tid);
 }
 
 void record_add_sample(struct buf *out, const struct record_sample *fixed, unsigned mode,
                        const uint64_t *frames, uint64_t n_frames)
 {
-    const uint64_t most = (RECORD_MAX - sizeof(*fixed)) / sizeof(frames[0]);
-    struct record_sample sample = *fixed;
-    size_t size = frames ? sizeof(sample) : SAMPLE_SHORT, begun = out->len;
+    const size_t size = frames ? sizeof(*fixed) : SAMPLE_SHORT;
+    const uint64_t n =
+        frames ? least(n_frames, (RECORD_MAX - sizeof(*fixed)) / sizeof(frames[0])) : 0;
+    struct record_sample *sample =
+        record_add(out, RECORD_SAMPLE, mode, size + n * sizeof(frames[0]));
 
-    sample.n_frames = !frames ? 0 : n_frames < most ? n_frames : most;
-    sample.head = head_of(RECORD_SAMPLE, mode, size + sample.n_frames * sizeof(frames[0]));
-    buf_add(out, &sample, size);
-    buf_add(out, frames, sample.n_frames * sizeof(frames[0]));
-    drop_failed_record(out, begun);
+    if (!sample)
+        return;
+    memcpy((char *)sample + sizeof(sample->head), (const char *)fixed + sizeof(fixed->head),
+           SAMPLE_SHORT - sizeof(fixed->head));
+    if (!frames)
+        return;
+    sample->n_frames = n;
+    memcpy(sample->frame, frames, n * sizeof(frames[0]));
 }
 
 /* ---- the table of types ---- */

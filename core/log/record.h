@@ -251,8 +251,8 @@ const char *note_text(const struct record_note *note); /* not NUL-terminated; te
  * records from memory that may be invalid. */
 bool record_fits(const struct record *record, size_t room);
 
-/* The record_add functions append one record to out; on ENOMEM they append nothing. Text is cut to
- * fit RECORD_MAX. */
+/* The record_add functions append one record to out, whose end must be aligned to eight bytes,
+ * except for record_add_lost(). On ENOMEM they append nothing. Text is cut to fit RECORD_MAX. */
 struct note {
     enum record_type type;
     unsigned misc;

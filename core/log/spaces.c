@@ -49,13 +49,6 @@ void maps_drop(uint64_t *bytes, struct maps **at)
     block_free(bytes, maps, maps_bytes(maps->size));
 }
 
-struct maps *maps_share(struct maps *maps)
-{
-    if (maps)
-        maps->refs++;
-    return maps;
-}
-
 /* Returns an unshared array with space for one more mapping, perhaps a copy; NULL on ENOMEM. */
 static struct maps *maps_own(uint64_t *bytes, struct maps **at)
 {
@@ -77,7 +70,8 @@ static struct maps *maps_own(uint64_t *bytes, struct maps **at)
     return *at = maps;
 }
 
-unsigned maps_search(const struct maps *maps, uint64_t address)
+/* Returns the index of the first mapping that ends after this address, or n. maps may be NULL. */
+static unsigned maps_search(const struct maps *maps, uint64_t address)
 {
     unsigned low = 0, high = maps ? maps->n : 0;
 
@@ -118,39 +112,29 @@ bool maps_add(uint64_t *bytes, struct maps **at, const struct record_map *map)
 
 /* ---- memory limit ---- */
 
-static bool drop_maps(struct tasks *tasks, struct logged_process *process)
-{
-    if (!process || !process->maps)
-        return false;
-    maps_drop(&tasks->bytes, &process->maps);
-    return true;
-}
-
 /*
- * Removes the least recently updated process, the kernel last. The last process first loses its
+ * Removes the least recently updated processes, the kernel last. The last process first loses its
  * mappings, then the kernel does, because a log that is too small for mappings may still hold
- * names. Returns false if there is no process.
+ * names.
  */
-static bool drop_oldest(struct tasks *tasks)
-{
-    struct logged_process *process = TAILQ_FIRST(&tasks->by_update), *newer;
-
-    if (process && process->pid == TASKS_KERNEL && TAILQ_NEXT(process, by_update))
-        process = TAILQ_NEXT(process, by_update);
-    if (!process)
-        return false;
-    newer = TAILQ_NEXT(process, by_update);
-    if ((!newer || (newer->pid == TASKS_KERNEL && !TAILQ_NEXT(newer, by_update))) &&
-        (drop_maps(tasks, process) || drop_maps(tasks, tasks_process(tasks, TASKS_KERNEL))))
-        return true;
-    tasks_drop(tasks, process);
-    return true;
-}
-
 void spaces_bound(struct tasks *tasks, uint64_t max_bytes)
 {
-    while (tasks_bytes(tasks) > max_bytes && drop_oldest(tasks))
-        ;
+    struct logged_process *oldest, *newer, *kernel;
+
+    while (tasks_bytes(tasks) > max_bytes && (oldest = TAILQ_FIRST(&tasks->by_update))) {
+        kernel = tasks_process(tasks, TASKS_KERNEL);
+        if (oldest == kernel && TAILQ_NEXT(kernel, by_update))
+            oldest = TAILQ_NEXT(kernel, by_update);
+        newer = TAILQ_NEXT(oldest, by_update);
+        const bool is_last = !newer || (newer == kernel && !TAILQ_NEXT(kernel, by_update));
+
+        if (is_last && oldest->maps)
+            maps_drop(&tasks->bytes, &oldest->maps);
+        else if (is_last && kernel && kernel->maps)
+            maps_drop(&tasks->bytes, &kernel->maps);
+        else
+            tasks_drop(tasks, oldest);
+    }
 }
 
 void tasks_bound_maps(struct tasks *tasks, uint64_t max_bytes)
@@ -175,12 +159,6 @@ const struct record_map *tasks_overlap(const struct tasks *tasks, uint32_t pid, 
     unsigned i = maps_search(maps, start);
 
     return maps && i < maps->n && map_of(maps->held[i])->start < end ? map_of(maps->held[i]) : NULL;
-}
-
-const struct record_map *spaces_find(const struct tasks *tasks, uint32_t pid, uint64_t address)
-{
-    /* No mapping contains the last address, because its end would overflow. */
-    return address < UINT64_MAX ? tasks_overlap(tasks, pid, address, address + 1) : NULL;
 }
 
 const char *spaces_name(const struct tasks *tasks, uint32_t pid, uint32_t tid)

@@ -7,9 +7,8 @@
 #include <string.h>
 
 enum {
-    NAME_BYTES = 64,   /* limit of a name, including the NUL */
-    STALE_MAX = 65536, /* limit of processes; exits may be lost */
-    FIRST_BUCKETS = HASH_INITIAL_NUM_BUCKETS
+    NAME_BYTES = 64,  /* limit of a name, including the NUL */
+    STALE_MAX = 65536 /* limit of processes; exits may be lost */
 };
 
 void tasks_init(struct tasks *tasks)
@@ -105,21 +104,13 @@ void tasks_free(struct tasks *tasks)
         tasks_drop(tasks, TAILQ_FIRST(&tasks->by_update));
 }
 
-static void process_end(struct tasks *tasks, struct logged_process *process, uint64_t time)
-{
-    if (tasks->process_exited)
-        tasks->process_exited(tasks->arg, process, process->pid, time);
-    tasks_drop(tasks, process);
-}
-
 /* Removes a process whose exit was lost: its PID is reused, or there are too many processes. */
 static void process_lost(struct tasks *tasks, struct logged_process *process, uint64_t time)
 {
     process->inexact = true;
-    if (TAILQ_EMPTY(&process->threads)) /* tasks_leave() was called before */
-        tasks_drop(tasks, process);
-    else
-        process_end(tasks, process, time);
+    if (tasks->process_exited && !TAILQ_EMPTY(&process->threads)) /* empty after tasks_leave() */
+        tasks->process_exited(tasks->arg, process, process->pid, time);
+    tasks_drop(tasks, process);
 }
 
 static void thread_lost(struct tasks *tasks, struct task *task, uint64_t time)
@@ -255,21 +246,6 @@ struct task *tasks_thread(struct tasks *tasks, uint32_t pid, uint32_t tid, uint6
 
 /* ---- records ---- */
 
-/* Copies name and mappings from the parent. */
-static bool inherit(struct tasks *tasks, struct task *task, const struct task *maker)
-{
-    struct logged_process *process = task->process;
-    const char *name = task_name(maker->process, maker);
-    char **place = &task->name;
-
-    if (process != maker->process) {
-        maps_drop(&tasks->bytes, &process->maps);
-        process->maps = maps_share(maker->process->maps);
-        place = &process->name;
-    }
-    return !name || name_set(tasks, place, name, NAME_BYTES);
-}
-
 /* The inventory may have found the new task: it is read while FORK records wait in the rings. Other
  * records of the new task follow its FORK. */
 static bool take_fork(struct tasks *tasks, const struct record_task *fork)
@@ -293,9 +269,17 @@ static bool take_fork(struct tasks *tasks, const struct record_task *fork)
     }
     maker =
         maker ? tasks_find(tasks, fork->ptid) : NULL; /* find it again: it may have been freed */
-    if (!task || !maker || maker == task || (found && !task_name(maker->process, maker)))
+    const char *name = maker ? task_name(maker->process, maker) : NULL;
+
+    if (!task || !maker || maker == task || (found && !name))
         return task;
-    return inherit(tasks, task, maker);
+    if (task->process == maker->process)
+        return !name || name_set(tasks, &task->name, name, NAME_BYTES);
+    maps_drop(&tasks->bytes, &task->process->maps);
+    task->process->maps = maker->process->maps;
+    if (task->process->maps)
+        task->process->maps->refs++;
+    return !name || name_set(tasks, &task->process->name, name, NAME_BYTES);
 }
 
 static bool take_exit(struct tasks *tasks, const struct record_task *end)
@@ -320,8 +304,11 @@ static bool take_exit(struct tasks *tasks, const struct record_task *end)
     if (task)
         thread_free(tasks, task);
     process->leader_ended |= end->tid == end->pid;
-    if (TAILQ_EMPTY(&process->threads))
-        process_end(tasks, process, end->time);
+    if (!TAILQ_EMPTY(&process->threads))
+        return true;
+    if (tasks->process_exited)
+        tasks->process_exited(tasks->arg, process, process->pid, end->time);
+    tasks_drop(tasks, process);
     return true;
 }
 
@@ -398,16 +385,14 @@ bool tasks_take(struct tasks *tasks, const struct record *record)
 
 /* ---- memory ---- */
 
-/* Returns the bytes of a hash table that has grown, else 0. */
-static uint64_t table_bytes(const UT_hash_table *table)
-{
-    return table && table->num_buckets > FIRST_BUCKETS
-               ? BLOCK_BYTES(table->num_buckets * sizeof(UT_hash_bucket))
-               : 0;
-}
-
 uint64_t tasks_bytes(const struct tasks *tasks)
 {
-    return tasks->bytes + table_bytes(tasks->processes ? tasks->processes->hh.tbl : NULL) +
-           table_bytes(tasks->threads ? tasks->threads->hh.tbl : NULL);
+    const UT_hash_table *tables[] = {tasks->processes ? tasks->processes->hh.tbl : NULL,
+                                     tasks->threads ? tasks->threads->hh.tbl : NULL};
+    uint64_t bytes = tasks->bytes;
+
+    for (unsigned i = 0; i < 2; i++)
+        if (tables[i] && tables[i]->num_buckets > HASH_INITIAL_NUM_BUCKETS) /* it has grown */
+            bytes += BLOCK_BYTES(tables[i]->num_buckets * sizeof(UT_hash_bucket));
+    return bytes;
 }

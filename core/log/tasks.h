@@ -48,11 +48,8 @@ static inline uint64_t map_end(const struct record_map *map)
     return map->length <= UINT64_MAX - map->start ? map->start + map->length : UINT64_MAX;
 }
 
-/* Returns the index of the first mapping that ends after this address, or n. maps may be NULL. */
-unsigned maps_search(const struct maps *maps, uint64_t address);
 /* Adds a mapping, which replaces all that it overlaps. Returns false on ENOMEM. */
 bool maps_add(uint64_t *bytes, struct maps **maps, const struct record_map *map);
-struct maps *maps_share(struct maps *maps); /* maps may be NULL */
 void maps_drop(uint64_t *bytes, struct maps **maps);
 
 /* ---- tasks ---- */
@@ -172,9 +169,7 @@ bool spaces_print_some(const struct tasks *tasks, struct spaces_walk *walk, size
 /* Prints all processes and returns the number of records. */
 size_t spaces_print(const struct tasks *tasks, uint64_t time, struct buf *out);
 
-/* Returns the mapping of a process (or TASKS_KERNEL) that contains this address, or NULL. */
-const struct record_map *spaces_find(const struct tasks *tasks, uint32_t pid, uint64_t address);
-/* Returns the first mapping of the process that overlaps this range, or NULL. */
+/* Returns the first mapping of the process (or TASKS_KERNEL) that overlaps this range, or NULL. */
 const struct record_map *tasks_overlap(const struct tasks *tasks, uint32_t pid, uint64_t start,
                                        uint64_t end);
 /* Returns the name of a thread, or else of its process, or NULL. */

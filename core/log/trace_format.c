@@ -21,11 +21,6 @@ static bool word_cut(struct word *word, const char *prefix)
     return true;
 }
 
-static bool word_has(struct word word, const char *part)
-{
-    return memmem(word.p, word.len, part, strlen(part)) != NULL;
-}
-
 /* Returns the bytes of a type; 1 for unknown types, which are printed as bytes. The first part that
  * the name contains decides. */
 static unsigned type_bytes(struct word type)
@@ -49,13 +44,13 @@ static unsigned type_bytes(struct word type)
     };
 
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
-        if (word_has(type, parts[i].part))
+        if (memmem(type.p, type.len, parts[i].part, strlen(parts[i].part)))
             return parts[i].bytes;
     return 1;
 }
 
 /* Splits "TYPE name", "TYPE name[N]" or "__data_loc TYPE[] name". */
-static void declared(struct word type, struct trace_field *field)
+static void declaration_parse(struct word type, struct trace_field *field)
 {
     unsigned n = 0;
     size_t at = type.len;
@@ -80,7 +75,7 @@ static void declared(struct word type, struct trace_field *field)
     word_cut(&type, "const ");
     field->array |= field->located;
     field->text = field->array && word_is(type, "char");
-    field->pointer = word_has(type, "*");
+    field->pointer = memchr(type.p, '*', type.len) != NULL;
     field->unit = !field->array                                  ? field->size
                   : n && field->size % n == 0 && !field->located ? field->size / n
                                                                  : type_bytes(type);
@@ -108,7 +103,7 @@ bool trace_field_next(const char **format, struct trace_field *field)
             .size = number_after(*format, "size:"),
             .is_signed = number_after(*format, "signed:"),
         };
-        declared(type, field);
+        declaration_parse(type, field);
         if (**format == ';' && field->name.len &&
             !word_cut(&(struct word){field->name.p, field->name.len}, "common_"))
             return true;
@@ -160,34 +155,27 @@ static void values_print(const struct trace_field *field, const char *data, size
         buf_str(out, "…");
 }
 
-/* Finds the data of a located array: its offset is in the low and its length in the high half. */
-static bool located_find(const struct trace_field *field, const char *data, size_t *at, size_t *len)
-{
-    uint32_t place;
-
-    if (field->size != sizeof place)
-        return false;
-    memcpy(&place, data + *at, sizeof place);
-    *at = (place & 0xffff) + (field->relative ? *at + sizeof place : 0);
-    *len = place >> 16;
-    return true;
-}
-
 void trace_fields_print(const char *format, const char *data, size_t len, struct buf *out)
 {
     struct trace_field field;
 
     while (trace_field_next(&format, &field)) {
         size_t at = field.offset, bytes = field.size;
+        uint32_t place; /* of a located array: offset in the low, length in the high half */
+        bool is_valid = at <= len && bytes <= len - at && (!field.located || bytes == sizeof place);
 
         buf_char(out, ' ');
         buf_add(out, field.name.p, field.name.len);
         buf_char(out, '=');
-        if (at > len || bytes > len - at ||
-            (field.located && !located_find(&field, data, &at, &bytes)) || at > len ||
-            bytes > len - at)
-            buf_char(out, '-');
-        else
+        if (is_valid && field.located) {
+            memcpy(&place, data + at, sizeof place);
+            at = (place & 0xffff) + (field.relative ? at + sizeof place : 0);
+            bytes = place >> 16;
+            is_valid = at <= len && bytes <= len - at;
+        }
+        if (is_valid)
             values_print(&field, data + at, bytes, out);
+        else
+            buf_char(out, '-');
     }
 }

@@ -95,7 +95,7 @@ static bool map_has_file(const struct record_map *map)
 static void frame_add(struct buf *out, const struct tasks *spaces, uint32_t pid, uint64_t address,
                       bool kernel)
 {
-    const struct record_map *map = kernel ? NULL : spaces_find(spaces, pid, address);
+    const struct record_map *map = kernel ? NULL : tasks_overlap(spaces, pid, address, address + 1);
 
     BUF_LITERAL(out, ";[");
     if (kernel) {

@@ -91,7 +91,7 @@ static void exit_of(uint32_t pid, uint32_t tid)
 
 static const char *path_at(uint32_t pid, uint64_t address)
 {
-    const struct record_map *found = spaces_find(spaces, pid, address);
+    const struct record_map *found = tasks_overlap(spaces, pid, address, address + 1);
 
     return found ? found->path : "-";
 }
