@@ -64,13 +64,14 @@ static int make_recording(struct change *change)
     struct recording_plan plan =
         pmc_recording_plan(change->pmc, change->desired.set->n, recording->kinds);
 
-    plan.bytes = ring_bytes(log_size(engine, &change->desired.settings), recording->sampling.stack);
+    plan.recorder.bytes =
+        ring_bytes(log_size(engine, &change->desired.settings), recording->sampling.stack);
     plan.kernel = change->requester.may_kernel;
-    plan.stacks = recording->sampling.stack > 0;
+    plan.recorder.data_maps = recording->sampling.stack > 0;
     plan.view = recording->view;
-    plan.fds_free = fds_free(engine);
-    plan.fds_quota = quota_fds_left(change);
-    plan.fds_limit = change->fds_limit_name;
+    plan.recorder.fds_free = fds_free(engine);
+    plan.recorder.fds_quota = quota_fds_left(change);
+    plan.recorder.fds_limit = change->fds_limit_name;
     int rc = recording_new(&plan, &recording->made, &change->err);
     if (rc)
         return rc;

@@ -212,7 +212,7 @@ static bool buffers_io(struct io *io, void *object)
         return true;
     }
     plan.kernel = pmc->recorded.kernel;
-    plan.stacks = pmc->sampling.stack > 0;
+    plan.recorder.data_maps = pmc->sampling.stack > 0;
     if (pmc->recording ||
         recording_adopt(&plan, pmc->run.first_start_ns > 0, io->text, &recording) != 0)
         return false;

@@ -223,26 +223,18 @@ static void take_values(struct exits *exits, const struct record_note *note)
 
 void exits_take(struct exits *exits, const struct record *record, struct buf *out)
 {
-    struct task *task = NULL;
-
     exits->out = out;
-    if (record->type == RECORD_VALUES)
+    if (record->type == RECORD_VALUES) {
         take_values(exits, (const struct record_note *)record);
-    else if (record->type == RECORD_THROTTLE)
-        task = tasks_find(&exits->tasks, record_tail(record)->tid);
-    else
+    } else if (record->type == RECORD_THROTTLE) {
+        struct task *task = tasks_find(&exits->tasks, record_tail(record)->tid);
+
+        /* a throttled thread has no switch records until the next tick: values may be missing */
+        if (task)
+            task->losses = UINT64_MAX;
+    } else {
         tasks_take(&exits->tasks, record);
-    /* a throttled thread has no switch records until the next tick: values may be missing */
-    if (task)
-        task->losses = UINT64_MAX;
-}
-
-void exits_leave(struct exits *exits, uint32_t pid)
-{
-    struct logged_process *process = tasks_process(&exits->tasks, pid);
-
-    if (process)
-        tasks_leave(&exits->tasks, process);
+    }
 }
 
 /* ---- remainders ---- */

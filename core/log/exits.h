@@ -32,14 +32,11 @@ struct tasks *exits_tasks(struct exits *exits);
  * record was lost.
  */
 void exits_take(struct exits *exits, const struct record *record, struct buf *out);
-/* Removes a process that the kernel stopped observing and that still runs. It gets no COUNT; its
- * counts go to the remainder. If it is observed again, its COUNT is not exact. */
-void exits_leave(struct exits *exits, uint32_t pid);
 /*
  * Writes remainders. counted: the n counts of the PMC since the last reset, read after a complete
  * drain. Appends a SWITCH (pid 0, RECORD_LAST) with counted minus all steps so far, unless it is 0.
  * over: no target process is left; also appends a COUNT (pid 0) with counted minus all COUNTs so
- * far, unless it is 0, and removes all processes as exits_leave() does. The first step of a thread
+ * far, unless it is 0, and calls tasks_leave() for all processes. The first step of a thread
  * after a remainder leaves out the counts that may be in the remainder, so that no count is
  * reported twice.
  */

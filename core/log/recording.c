@@ -68,20 +68,12 @@ static struct recording *recording_alloc(const struct recording_plan *plan,
         recording->exits = exits_new(0, false, true);
     else
         recording->exits = exits_new(plan->n, plan->switches, plan->exits);
-    if (fine && recording->exits)
-        return recording;
-    recording_free(recording);
-    return NULL;
-}
-
-static struct recorder_plan recorder_plan(const struct recording_plan *plan)
-{
-    return (struct recorder_plan){.bytes = plan->bytes,
-                                  .tag = plan->tag,
-                                  .data_maps = plan->stacks,
-                                  .fds_free = plan->fds_free,
-                                  .fds_quota = plan->fds_quota,
-                                  .fds_limit = plan->fds_limit};
+    if (!fine || !recording->exits) {
+        recording_free(recording);
+        return NULL;
+    }
+    recording->tasks = exits_tasks(recording->exits);
+    return recording;
 }
 
 static void discard_record(void *arg, const struct record *record)
@@ -91,7 +83,6 @@ static void discard_record(void *arg, const struct record *record)
 
 int recording_new(const struct recording_plan *plan, struct recording **out, struct err *err)
 {
-    const struct recorder_plan wanted = recorder_plan(plan);
     struct recording *recording;
     int rc;
 
@@ -102,7 +93,8 @@ int recording_new(const struct recording_plan *plan, struct recording **out, str
     if (!recording)
         return err_set(err, E32,
                        "no memory to record the counters: try again later, or release PMCs");
-    rc = plan->backend->recorder_new(plan->backend_state, &wanted, &recording->recorder, err);
+    rc = plan->backend->recorder_new(plan->backend_state, &plan->recorder, &recording->recorder,
+                                     err);
     if (rc != 0) {
         recording->recorder = NULL;
         recording_free(recording);
@@ -161,7 +153,7 @@ static void inventory_read(struct recording *recording, pid_t pid, uint64_t time
     /* an observed program can have any number of mappings */
     max = max > INVENTORY_LEAST ? max : INVENTORY_LEAST;
 
-    process = tasks_process(exits_tasks(recording->exits), (uint32_t)pid);
+    process = tasks_process(recording->tasks, (uint32_t)pid);
     if (process)
         recording_forget_off(process);
     begun = recording->batch.len; /* records that a hold delayed */
@@ -170,7 +162,7 @@ static void inventory_read(struct recording *recording, pid_t pid, uint64_t time
         recording->kernel_found = true;
         plan->host->kernel_maps(plan->host_state, time_ns, &intake);
     }
-    plan->host->inventory(plan->host_state, pid, plan->stacks, time_ns, &intake);
+    plan->host->inventory(plan->host_state, pid, plan->recorder.data_maps, time_ns, &intake);
     buf_add(records, recording->batch.data + begun, recording->batch.len - begun);
     recording->batch.len = begun;
     if (!begun)
@@ -224,7 +216,7 @@ bool recording_drain(struct recording *recording, bool all, struct drain_result 
 {
     const struct recording_plan *plan = &recording->plan;
     const struct intake intake = {
-        .put = recording_put, .sample = recording_sample, .end = recording_end, .arg = recording};
+        .put = recording_put, .sample = recording_sample, .end = recording_flush, .arg = recording};
     uint64_t before;
 
     *out = (struct drain_result){.any = false};
@@ -327,12 +319,9 @@ int recording_adopt(const struct recording_plan *plan, bool kernel_found, const 
         if (*end)
             rc = plan->host->view_adopt(plan->host_state, end + 2, &recording->plan.view);
     }
-    if (rc == 0) { /* last: it takes the file descriptors and cannot be undone */
-        const struct recorder_plan wanted = recorder_plan(plan);
-
-        rc = plan->backend->recorder_adopt(plan->backend_state, &wanted, recorder,
+    if (rc == 0) /* last: it takes the file descriptors and cannot be undone */
+        rc = plan->backend->recorder_adopt(plan->backend_state, &plan->recorder, recorder,
                                            &recording->recorder);
-    }
     free(recorder);
     if (rc == 0 && plan->backend->taken) {
         const uint64_t taken = plan->backend->taken(recording->recorder);

@@ -18,15 +18,11 @@ struct recording_plan {
     const struct backend *backend;
     struct backend_state *backend_state;
     struct log *log;               /* the recording takes a reference */
-    uint64_t bytes;                /* size of the ring buffer of each CPU */
-    uint64_t tag;                  /* the PMC's id, for sink.ready() */
+    struct recorder_plan recorder; /* data_maps: samples have user stacks, and perf unwinds them */
     unsigned n;                    /* number of events */
     bool samples, switches, exits; /* record types for the log */
-    bool stacks; /* samples have user stacks, so data maps are recorded for perf to unwind */
     bool kernel; /* false: hide kernel samples and remove kernel frames from call chains */
     struct pid_view *view; /* the attacher's PID namespace; owned by the recording on success */
-    unsigned long fds_free, fds_quota;
-    const char *fds_limit;
 };
 
 /* Creates a recording, with system calls. Returns 0, -ENOMEM, P09 or the error of the backend's

@@ -20,7 +20,8 @@ struct recording {
      * with the records that it includes: log_progress.source is totals[0] + published. */
     uint64_t totals[2];
     bool published;
-    struct exits *exits; /* the task table, with counts unless the PMC samples */
+    struct exits *exits; /* without counts if the PMC samples */
+    struct tasks *tasks; /* of exits */
     unsigned n_execs;    /* processes with an exec whose path is still unknown */
 
     pthread_mutex_t lock; /* protects the recorder, exits and the fields below */
@@ -41,23 +42,16 @@ struct recording {
     bool keep; /* on free, keep file descriptors open for a new worker */
 };
 
-/* Callbacks of the backend's drain: process a record or a sample, or move all records to the log.
- * The first two flush before they process the record, if at all, because backend.taken() does not
- * include it yet. */
+/* Callbacks of the backend's drain: process a record or a sample. They flush before they process
+ * the record, if at all, because backend.taken() does not include it yet. */
 void recording_put(void *arg, const struct record *record);
 void recording_sample(void *arg, const struct sample *sample);
-void recording_end(void *arg);
 /* Callback of the host's inventory: appends a record to the batch without any derived records. */
 void recording_put_found(void *arg, const struct record *record);
-/* Publishes the samples in the log, or moves the batch there, unless the recording is held. */
-void recording_flush(struct recording *recording);
+/* Publishes the samples in the log, or moves the batch there, unless the recording is held. A
+ * callback of the drain too. */
+void recording_flush(void *recording);
 /* Stores the totals of exits.h. They are valid when the log publishes the returned numbers. */
 struct log_progress recording_store(struct recording *recording);
 /* Forgets when the threads of a process left their CPUs. */
 void recording_forget_off(const struct logged_process *process);
-/* Returns a PID in the attacher's namespace, or 0 if it has none there or is NOBODY. */
-uint32_t recording_shown_pid(const struct recording *recording, uint32_t pid);
-void recording_forget_pid(const struct recording *recording,
-                          uint32_t pid); /* the task has exited */
-/* Translates all PIDs of a record in place. */
-void recording_translate(const struct recording *recording, struct record *record);

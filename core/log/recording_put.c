@@ -16,7 +16,8 @@
 
 /* ---- PIDs ---- */
 
-uint32_t recording_shown_pid(const struct recording *recording, uint32_t pid)
+/* Returns a PID in the attacher's namespace, or 0 if it has none there or is NOBODY. */
+static uint32_t shown_pid(const struct recording *recording, uint32_t pid)
 {
     const struct recording_plan *plan = &recording->plan;
 
@@ -25,7 +26,8 @@ uint32_t recording_shown_pid(const struct recording *recording, uint32_t pid)
     return plan->view ? (uint32_t)plan->host->view_pid(plan->view, (pid_t)pid) : pid;
 }
 
-void recording_forget_pid(const struct recording *recording, uint32_t pid)
+/* The task has exited, so its PID can be reused. */
+static void forget_pid(const struct recording *recording, uint32_t pid)
 {
     const struct recording_plan *plan = &recording->plan;
 
@@ -35,11 +37,12 @@ void recording_forget_pid(const struct recording *recording, uint32_t pid)
 
 static void translate_pair(const struct recording *recording, uint32_t *pid, uint32_t *tid)
 {
-    *pid = recording_shown_pid(recording, *pid);
-    *tid = recording_shown_pid(recording, *tid);
+    *pid = shown_pid(recording, *pid);
+    *tid = shown_pid(recording, *tid);
 }
 
-void recording_translate(const struct recording *recording, struct record *record)
+/* Translates all PIDs of a record in place. */
+static void translate(const struct recording *recording, struct record *record)
 {
     struct record_sample *sample = (struct record_sample *)record;
     struct record_comm *comm = (struct record_comm *)record;
@@ -66,52 +69,42 @@ void recording_translate(const struct recording *recording, struct record *recor
 
 /* ---- records for the log ---- */
 
-/* Publishes samples that were added before: they come first in the log. Returns the offset of the
- * next record in the batch. */
-static size_t batch_begin(struct recording *recording)
-{
-    if (recording->adding)
-        recording_flush(recording);
-    return recording->batch.len;
-}
-
-/* Returns the record that starts at `begun`. On ENOMEM it removes the record and returns NULL. */
-static struct record *batch_added(struct recording *recording, size_t begun)
+/* Ends the record that was appended at `begun`: translates its PIDs. On ENOMEM removes and counts
+ * it. */
+static void batch_end(struct recording *recording, size_t begun)
 {
     struct buf *batch = &recording->batch;
 
-    if (!batch->failed) {
+    if (batch->failed) {
+        batch->len = begun;
+        batch->failed = false;
+        recording->dropped++;
+    } else {
         recording->put++;
-        return (struct record *)(batch->data + begun);
+        translate(recording, (struct record *)(batch->data + begun));
     }
-    batch->len = begun;
-    batch->failed = false;
-    recording->dropped++;
-    return NULL;
 }
 
-/* Appends a copy with translated PIDs. */
+/* Appends a copy with translated PIDs. Samples that were added before come first in the log. */
 static void batch_copy(struct recording *recording, const struct record *record)
 {
-    const size_t begun = batch_begin(recording);
-    struct record *copy;
+    if (recording->adding)
+        recording_flush(recording);
+    const size_t begun = recording->batch.len;
 
     buf_add(&recording->batch, record, record->size);
-    copy = batch_added(recording, begun);
-    if (copy)
-        recording_translate(recording, copy);
+    batch_end(recording, begun);
 }
 
 /* Appends a note. Its PIDs are those of the worker's namespace and get translated. */
 static void batch_note(struct recording *recording, const struct note *note)
 {
-    const size_t begun = batch_begin(recording);
-    struct record *added;
+    if (recording->adding)
+        recording_flush(recording);
+    const size_t begun = recording->batch.len;
 
     record_add_note(&recording->batch, note);
-    added = batch_added(recording, begun);
-    if (added)
-        recording_translate(recording, added);
+    batch_end(recording, begun);
 }
 
 /* Appends a DROP record for *n records that were left out, and resets *n. */
@@ -131,8 +124,9 @@ static void batch_drop(struct recording *recording, uint64_t *n, const char *whe
                                              .text_len = strlen(where)});
 }
 
-void recording_flush(struct recording *recording)
+void recording_flush(void *arg)
 {
+    struct recording *recording = arg;
     const struct recording_plan *plan = &recording->plan;
     struct buf *batch = &recording->batch;
     struct log_progress numbers;
@@ -161,11 +155,6 @@ void recording_flush(struct recording *recording)
     buf_clear(batch);
 }
 
-void recording_end(void *arg)
-{
-    recording_flush(arg);
-}
-
 /* ---- execs ---- */
 
 /* Appends the EXEC record, with the path, or else the name, of the program. */
@@ -188,7 +177,7 @@ static void exec_put(struct recording *recording, struct logged_process *process
 static struct logged_process *exec_of(const struct recording *recording, uint32_t pid)
 {
     struct logged_process *process =
-        recording->n_execs ? tasks_process(exits_tasks(recording->exits), pid) : NULL;
+        recording->n_execs ? tasks_process(recording->tasks, pid) : NULL;
 
     return process && process->executed ? process : NULL;
 }
@@ -208,7 +197,7 @@ static void execs_finish(struct recording *recording)
 {
     struct logged_process *process;
 
-    TAILQ_FOREACH (process, &exits_tasks(recording->exits)->by_update, by_update)
+    TAILQ_FOREACH (process, &recording->tasks->by_update, by_update)
         if (process->executed)
             exec_put(recording, process, NULL);
     recording->n_execs = 0;
@@ -226,7 +215,7 @@ static void account(struct recording *recording, const struct record *record)
     for (size_t at = 0; at < made->len;) {
         const struct record_note *note = (const struct record_note *)(made->data + at);
 
-        if (note->head.type != RECORD_COUNT || note->n || recording_shown_pid(recording, note->pid))
+        if (note->head.type != RECORD_COUNT || note->n || shown_pid(recording, note->pid))
             batch_copy(recording, &note->head);
         at += note->head.size;
     }
@@ -305,8 +294,8 @@ void recording_sample(void *arg, const struct sample *sample)
         return;
     }
     sample_write(sample, to);
-    to->pid = recording_shown_pid(recording, head->pid);
-    to->tid = recording_shown_pid(recording, head->tid);
+    to->pid = shown_pid(recording, head->pid);
+    to->tid = shown_pid(recording, head->tid);
     if (!recording->plan.kernel && sample->rest_len)
         cut_kernel_frames(to);
     recording->put++;
@@ -318,41 +307,33 @@ void recording_sample(void *arg, const struct sample *sample)
 
 /* ---- maps ---- */
 
-static bool map_same(const struct record_map *a, const struct record_map *b)
-{
-    return a->start == b->start && a->length == b->length && a->offset == b->offset &&
-           a->inode == b->inode && a->major == b->major && a->minor == b->minor &&
-           strcmp(a->path, b->path) == 0;
-}
-
-static void put_unmap(struct recording *recording, uint32_t pid, const struct record_map *old)
-{
-    const uint64_t value[] = {old->start, old->start + old->length, old->offset};
-
-    batch_note(recording, &(struct note){.type = RECORD_UNMAP,
-                                         .time = recording->last_time,
-                                         .pid = pid,
-                                         .tid = pid,
-                                         .cpu = UINT32_MAX,
-                                         .n = 3,
-                                         .value = value,
-                                         .text = old->path,
-                                         .text_len = strlen(old->path)});
-}
-
-/* Appends UNMAP records for all mappings that this one overlaps and replaces. */
+/* Appends UNMAP records for all mappings that this one overlaps and replaces, unless it repeats
+ * one. */
 static void put_unmaps(struct recording *recording, const struct record_map *map)
 {
     const uint64_t end = map->start + map->length;
     uint64_t from = map->start;
 
     while (from < end) {
-        const struct record_map *old =
-            tasks_overlap(exits_tasks(recording->exits), map->pid, from, end);
+        const struct record_map *old = tasks_overlap(recording->tasks, map->pid, from, end);
 
-        if (!old || map_same(old, map))
+        if (!old)
             return;
-        put_unmap(recording, map->pid, old);
+        if (old->start == map->start && old->length == map->length && old->offset == map->offset &&
+            old->inode == map->inode && old->major == map->major && old->minor == map->minor &&
+            strcmp(old->path, map->path) == 0)
+            return;
+        const uint64_t value[] = {old->start, old->start + old->length, old->offset};
+
+        batch_note(recording, &(struct note){.type = RECORD_UNMAP,
+                                             .time = recording->last_time,
+                                             .pid = map->pid,
+                                             .tid = map->pid,
+                                             .cpu = UINT32_MAX,
+                                             .n = 3,
+                                             .value = value,
+                                             .text = old->path,
+                                             .text_len = strlen(old->path)});
         from = old->start + old->length;
     }
 }
@@ -367,16 +348,9 @@ static bool map_is_file(const struct record_map *map)
 static bool map_is_wanted(const struct recording *recording, const struct record_map *map)
 {
     if (map->head.misc & RECORD_DATA)
-        return recording->plan.stacks && map_is_file(map) && map->protection == PROT_READ &&
-               map->flags & MAP_PRIVATE;
+        return recording->plan.recorder.data_maps && map_is_file(map) &&
+               map->protection == PROT_READ && map->flags & MAP_PRIVATE;
     return recording->plan.samples && (map->pid != NOBODY || recording->plan.kernel);
-}
-
-/* Stores a mapping, for later UNMAP records. */
-static void map_keep(struct recording *recording, const struct record *record)
-{
-    account(recording, record);
-    tasks_bound_maps(exits_tasks(recording->exits), MAPS_BYTES);
 }
 
 static void put_map(struct recording *recording, const struct record *record)
@@ -392,7 +366,8 @@ static void put_map(struct recording *recording, const struct record *record)
         return;
     if (map->pid != NOBODY && !data) {
         put_unmaps(recording, map);
-        map_keep(recording, record);
+        account(recording, record); /* stores the mapping, for later UNMAP records */
+        tasks_bound_maps(recording->tasks, MAPS_BYTES);
     }
     batch_copy(recording, record);
 }
@@ -403,9 +378,9 @@ static void put_fork(struct recording *recording, const struct record *record)
 {
     const struct record_task *task = (const struct record_task *)record;
 
-    recording_forget_pid(recording, task->tid); /* any earlier task with this number has exited */
+    forget_pid(recording, task->tid); /* any earlier task with this number has exited */
     if (task->pid != task->ppid)
-        recording_forget_pid(recording, task->pid);
+        forget_pid(recording, task->pid);
     batch_copy(recording, record);
     account(recording, record);
 }
@@ -419,21 +394,20 @@ static void put_fork(struct recording *recording, const struct record *record)
 static void put_exit(struct recording *recording, const struct record *record)
 {
     const struct record_task *task = (const struct record_task *)record;
-    const bool still_runs =
-        task->pid == task->tid && task->pid != 0 && exec_of(recording, task->pid) != NULL;
+    struct logged_process *process = task->pid == task->tid ? exec_of(recording, task->pid) : NULL;
 
-    if (task->pid == task->tid)
-        exec_finish(recording, task->pid);
-    if (still_runs) {
-        exits_leave(recording->exits, task->pid); /* its counts go to the remainder */
+    if (process)
+        exec_put(recording, process, NULL);
+    if (process && task->pid != 0) { /* it still runs; its counts go to the remainder */
+        tasks_leave(recording->tasks, process);
         return;
     }
     batch_copy(recording, record);
     account(recording, record);
     if (task->tid != task->pid)
-        recording_forget_pid(recording, task->tid);
-    if (!tasks_process(exits_tasks(recording->exits), task->pid))
-        recording_forget_pid(recording, task->pid);
+        forget_pid(recording, task->tid);
+    if (!tasks_process(recording->tasks, task->pid))
+        forget_pid(recording, task->pid);
 }
 
 static void put_comm(struct recording *recording, const struct record *record)
@@ -445,9 +419,7 @@ static void put_comm(struct recording *recording, const struct record *record)
         exec_finish(recording, comm->pid);
     batch_copy(recording, record);
     account(recording, record);
-    process = record->misc & RECORD_EXECUTED
-                  ? tasks_process(exits_tasks(recording->exits), comm->pid)
-                  : NULL;
+    process = record->misc & RECORD_EXECUTED ? tasks_process(recording->tasks, comm->pid) : NULL;
     if (!process)
         return;
     process->executed = true;
@@ -460,8 +432,7 @@ static void put_comm(struct recording *recording, const struct record *record)
 static void put_sched(struct recording *recording, const struct record *record)
 {
     const struct record_tail *tail = record_tail(record);
-    struct task *task =
-        tasks_thread(exits_tasks(recording->exits), tail->pid, tail->tid, tail->time);
+    struct task *task = tasks_thread(recording->tasks, tail->pid, tail->tid, tail->time);
     uint64_t off_ns;
 
     if (!task) {
@@ -530,7 +501,7 @@ void recording_put(void *arg, const struct record *record)
         break;
     case RECORD_LOST:
         execs_finish(recording);
-        TAILQ_FOREACH (process, &exits_tasks(recording->exits)->by_update, by_update)
+        TAILQ_FOREACH (process, &recording->tasks->by_update, by_update)
             recording_forget_off(process);
         batch_copy(recording, record);
         account(recording, record);
@@ -561,7 +532,9 @@ void recording_put_found(void *arg, const struct record *record)
         recording->dropped++;
         return;
     }
-    if (record->type == RECORD_MAP && map->pid != NOBODY && !(record->misc & RECORD_DATA))
-        map_keep(recording, record);
+    if (record->type == RECORD_MAP && map->pid != NOBODY && !(record->misc & RECORD_DATA)) {
+        account(recording, record);
+        tasks_bound_maps(recording->tasks, MAPS_BYTES);
+    }
     batch_copy(recording, record);
 }

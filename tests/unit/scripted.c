@@ -93,16 +93,15 @@ static const struct backend scripted = {
 
 struct recording_plan scripted_plan(void)
 {
-    return (struct recording_plan){.host = &fake_host,
-                                   .host_state = &sc.host,
-                                   .backend = &scripted,
-                                   .log = sc.log,
-                                   .bytes = 4096,
-                                   .n = 1,
-                                   .samples = true,
-                                   .kernel = true,
-                                   .fds_free = ULONG_MAX,
-                                   .fds_quota = ULONG_MAX};
+    return (struct recording_plan){
+        .host = &fake_host,
+        .host_state = &sc.host,
+        .backend = &scripted,
+        .log = sc.log,
+        .recorder = {.bytes = 4096, .fds_free = ULONG_MAX, .fds_quota = ULONG_MAX},
+        .n = 1,
+        .samples = true,
+        .kernel = true};
 }
 
 static void record_with(const struct recording_plan *plan)

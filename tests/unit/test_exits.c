@@ -412,7 +412,7 @@ TEST(a_task_attached_again_after_the_end_restarts_and_is_not_exact)
 TEST(a_task_that_left_and_is_observed_again_is_not_exact)
 {
     step(10, 10, 5);
-    exits_leave(exits, 10);
+    tasks_leave(exits_tasks(exits), tasks_process(exits_tasks(exits), 10));
     attached_again();
     name(10, 10, RECORD_FOUND);
     last(10, 10, 1);
@@ -423,7 +423,7 @@ TEST(a_task_that_left_and_is_observed_again_is_not_exact)
 TEST(a_task_with_the_reused_tid_of_another_is_exact)
 {
     step(10, 10, 5);
-    exits_leave(exits, 10);
+    tasks_leave(exits_tasks(exits), tasks_process(exits_tasks(exits), 10));
     birth(20, 10);
     last(10, 10, 1);
     ck_printed("csw 10 10 5\ncsw 10 10 1 last\nexit 10 1 exact\n");
