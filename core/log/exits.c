@@ -25,7 +25,7 @@ struct values {
 struct exits {
     struct tasks tasks;
     unsigned n;
-    bool switches, exits;
+    bool wants_switches, wants_exits;
     struct buf *out;      /* output of the current call */
     uint64_t id;          /* the last VALUES record's set id, for new records */
     uint64_t *reported;   /* n totals of all SWITCH records */
@@ -50,7 +50,7 @@ static bool any_value(const uint64_t *value, unsigned n)
 static void count_add(struct exits *exits, uint64_t time, uint32_t pid, unsigned misc,
                       const uint64_t *value)
 {
-    if (!exits->exits)
+    if (!exits->wants_exits)
         return;
     record_add_note(exits->out, &(struct note){.type = RECORD_COUNT,
                                                .misc = misc,
@@ -85,7 +85,7 @@ static void switch_add(struct exits *exits, uint64_t time, const struct task *ta
 
     for (unsigned i = 0; i < exits->n; i++)
         exits->reported[i] += value[i];
-    if (!exits->switches)
+    if (!exits->wants_switches)
         return;
     record_add_note(exits->out, &(struct note){.type = RECORD_SWITCH,
                                                .misc = misc,
@@ -106,20 +106,21 @@ static void switch_add(struct exits *exits, uint64_t time, const struct task *ta
 static void step_put(struct exits *exits, struct task *task, uint64_t time, unsigned misc)
 {
     struct values *values = task->own;
-    const bool spans = task->since < exits->reset_at, owes = task->since < exits->remainder_at;
+    const bool spans_reset = task->since < exits->reset_at,
+               follows_remainder = task->since < exits->remainder_at;
     uint64_t step[SET_MAX] = {0};
 
-    for (unsigned i = 0; i < exits->n && !spans; i++) {
+    for (unsigned i = 0; i < exits->n && !spans_reset; i++) {
         task->process->value[i] += values->pending[i];
         step[i] = values->pending[i];
-        if (!owes)
+        if (!follows_remainder)
             continue;
         step[i] -= step[i] < exits->uncredited[i] ? step[i] : exits->uncredited[i];
         exits->uncredited[i] -= values->pending[i] - step[i];
     }
-    task->process->inexact |= spans;
+    task->process->inexact |= spans_reset;
     task->since = exits->tasks.updates;
-    if (!owes || misc & RECORD_LAST || any_value(step, exits->n))
+    if (!follows_remainder || misc & RECORD_LAST || any_value(step, exits->n))
         switch_add(exits, time, task, misc | (values->lacks ? RECORD_LACKS : 0), step);
     values->lacks = false;
     memset(values->pending, 0, exits->n * sizeof(values->pending[0]));
@@ -289,7 +290,7 @@ void exits_reset(struct exits *exits)
 
 /* ---- creation and destruction ---- */
 
-struct exits *exits_new(unsigned n, bool switches, bool want_exits)
+struct exits *exits_new(unsigned n, bool switches, bool exit_counts)
 {
     struct exits *exits =
         n <= SET_MAX ? calloc(1, sizeof(*exits) + 3 * n * sizeof(exits->totals[0])) : NULL;
@@ -297,8 +298,8 @@ struct exits *exits_new(unsigned n, bool switches, bool want_exits)
     if (!exits)
         return NULL;
     exits->n = n;
-    exits->switches = switches;
-    exits->exits = want_exits;
+    exits->wants_switches = switches;
+    exits->wants_exits = exit_counts;
     tasks_init(&exits->tasks);
     exits->tasks.n_values = n;
     exits->tasks.thread_exited = thread_exited;

@@ -15,12 +15,12 @@
 /* ---- overwriting the oldest records ---- */
 
 /* Folds a record that continues at the start of the block. Not inlined: 64 KiB of stack. */
-static __attribute__((noinline)) void fold_wrapped(struct log *log, size_t size)
+static __attribute__((noinline)) void move_wrapped(struct log *log, size_t size)
 {
     uint64_t record[RECORD_MAX / sizeof(uint64_t)];
 
     ring_copy(&log->ring, log->ring.tail, record, size);
-    log_fold(log, (const struct record *)record);
+    log_move_to_spaces(log, (const struct record *)record);
 }
 
 /* Returns the serial of the first unread record. Overwriting it or a later one counts as a loss. */
@@ -102,10 +102,10 @@ static void remove_oldest(struct log *log, const struct log_sums *sums, bool cou
     bool summed = false;
 
     for (unsigned i = 0; i < LOG_LOSSES; i++)
-        summed |=
-            sums->lost[i] > log->gone.lost[i] && log->gone.lost[i] == log->unread_sums.lost[i];
+        summed |= sums->lost[i] > log->removed_sums.lost[i] &&
+                  log->removed_sums.lost[i] == log->unread_sums.lost[i];
     log->missed += unread && !counted && !summed;
-    log->gone = *sums;
+    log->removed_sums = *sums;
     log->first++;
 }
 
@@ -123,12 +123,12 @@ static void overwrite(struct log *log, uint64_t bytes)
             if (spaces_wants(record)) {
                 log->spaces_changed = log->first;
                 if (size <= ring_together(&log->ring, log->ring.tail))
-                    log_fold(log, record);
+                    log_move_to_spaces(log, record);
                 else
-                    fold_wrapped(log, size);
+                    move_wrapped(log, size);
             }
             const bool counted = is_refused(record);
-            struct log_sums sums = log->gone;
+            struct log_sums sums = log->removed_sums;
 
             log_sums_add(&sums, &log->ring, log->ring.tail);
             remove_oldest(log, &sums, counted);
@@ -163,11 +163,11 @@ static __attribute__((noinline)) void append_late(struct log *log, const struct 
  * as missed. */
 static void count_as_overwritten(struct log *log, const struct record *record)
 {
-    struct log_sums sums = log->gone;
+    struct log_sums sums = log->removed_sums;
 
     if (spaces_wants(record)) {
         log->spaces_changed = log->first;
-        log_fold(log, record);
+        log_move_to_spaces(log, record);
     }
     if (record->type != RECORD_SAMPLE)
         sums_add(&sums, record);
@@ -241,7 +241,7 @@ static int put_batch(struct log *log, const char *records, size_t len)
     uint64_t left = make_room(log, records, len);
     int rc = 0;
 
-    if (log->ring.tail > log->sure)
+    if (log->ring.tail > log->published_tail)
         log_publish(log);
     log->putting = true;
     for (size_t at = 0; at < len;) {
@@ -301,12 +301,12 @@ static bool batch_is_repeat(struct log *log, uint64_t request)
     return repeat;
 }
 
-/* Publishes the log with the batch, and frees the facts block that the batch replaced. */
+/* Publishes the log with the batch, and frees the block of saved spaces that the batch replaced. */
 static void batch_publish(struct log *log)
 {
     log_publish(log);
     arena_free(log->replaced.block, log->replaced.size);
-    log->replaced = (struct facts){0};
+    log->replaced = (struct saved_spaces){0};
 }
 
 /* Counts a batch of the request. The next log_publish() publishes the number. */
@@ -356,7 +356,7 @@ bool log_samples_begin(struct log *log, size_t size)
         room = ring->size / OVERWRITE_PART < ROOM_MAX ? ring->size / OVERWRITE_PART : ROOM_MAX;
         overwrite(log, room > size ? room : size);
     }
-    if (ring->tail > log->sure)
+    if (ring->tail > log->published_tail)
         log_publish(log);
     room = ring_room(ring) < ROOM_MAX ? ring_room(ring) : ROOM_MAX;
     if (room >= size && ring_together(ring, ring->head) < room)
@@ -417,7 +417,7 @@ void log_stats(struct log *log, struct log_stats *out)
         .throttled = log->throttled,
         .hidden = log->hidden,
         .refused = log->refused,
-        .short_of = log->short_of,
+        .growth_error = log->growth_error,
     };
     pthread_mutex_unlock(&log->mutex);
 }

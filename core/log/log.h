@@ -36,7 +36,7 @@ struct log_stats {
     uint64_t throttled;   /* number of RECORD_THROTTLE */
     uint64_t hidden;      /* hidden kernel samples: sum of RECORD_WITHHELD drops */
     uint64_t refused;     /* records refused because no ring could be allocated */
-    int short_of;         /* result of the last growth of the ring: 0, -EDQUOT or -ENOMEM */
+    int growth_error;     /* result of the last growth of the ring: 0, -EDQUOT or -ENOMEM */
 };
 
 /* Kinds of loss outside the log. */

@@ -60,7 +60,7 @@ static void log_discharge(struct log *log, uint64_t bytes)
 
 uint64_t log_memory(const struct log *log)
 {
-    return log->ring.size + log->spaces_granted + log->facts.size;
+    return log->ring.size + log->spaces_granted + log->saved_spaces.size;
 }
 
 static uint64_t ring_part(uint64_t bytes)
@@ -161,8 +161,8 @@ bool log_grow(struct log *log, size_t size, uint64_t ahead)
     if (log->ring.size == max ||
         (log->ring.head + ahead < log->grow_place && size <= log->ring.size))
         return false;
-    log->short_of = ring_grow(log, want < max ? want : max);
-    if (log->short_of == 0)
+    log->growth_error = ring_grow(log, want < max ? want : max);
+    if (log->growth_error == 0)
         return true;
     log->grow_place = log->ring.head + log->ring.size;
     return false;
@@ -198,7 +198,7 @@ void log_publish(struct log *log)
 {
     struct log_head *head;
 
-    log->sure = log->ring.tail;
+    log->published_tail = log->ring.tail;
     if (!log->block)
         log->block = arena_alloc(sizeof *head);
     head = arena_at(log->block, sizeof *head);
@@ -217,7 +217,7 @@ void log_unref(struct log *log)
     if (!log->keep) {
         arena_free(log->block, sizeof(struct log_head));
         arena_free(log->ring.block, log->ring.size);
-        arena_free(log->facts.block, log->facts.size);
+        arena_free(log->saved_spaces.block, log->saved_spaces.size);
     }
     tasks_free(&log->spaces);
     pthread_mutex_destroy(&log->mutex);
@@ -226,34 +226,35 @@ void log_unref(struct log *log)
 
 /* ---- address spaces ---- */
 
-/* Replaces the facts block: prints the address spaces to a new block, of which half is free.
- * Returns false on ENOMEM, or if charge() refuses. */
-static bool facts_grow(struct log *log, size_t need)
+/* Replaces the block of saved spaces: prints the address spaces to a new block, of which half is
+ * free. Returns false on ENOMEM, or if charge() refuses. */
+static bool saved_spaces_grow(struct log *log, size_t need)
 {
-    const struct facts before = log->facts;
+    const struct saved_spaces before = log->saved_spaces;
     struct buf records;
     char *to;
 
     buf_init(&records, NULL, 0);
     spaces_print(&log->spaces, 0, &records);
-    log->facts = (struct facts){.size = 2 * (records.len + need), .used = records.len};
-    if (log->facts.size < before.size / 2)
-        log->facts.size = before.size / 2;
-    bool fine = !records.failed &&
-                (log->facts.size <= before.size || log_charge(log, log->facts.size - before.size));
-    log->facts.block = fine ? arena_alloc(log->facts.size) : 0;
-    to = arena_at(log->facts.block, log->facts.size);
+    log->saved_spaces =
+        (struct saved_spaces){.size = 2 * (records.len + need), .used = records.len};
+    if (log->saved_spaces.size < before.size / 2)
+        log->saved_spaces.size = before.size / 2;
+    bool fine = !records.failed && (log->saved_spaces.size <= before.size ||
+                                    log_charge(log, log->saved_spaces.size - before.size));
+    log->saved_spaces.block = fine ? arena_alloc(log->saved_spaces.size) : 0;
+    to = arena_at(log->saved_spaces.block, log->saved_spaces.size);
     if (to && records.len)
         memcpy(to, records.data, records.len);
-    else if (!to && fine && log->facts.size > before.size)
-        log_discharge(log, log->facts.size - before.size);
+    else if (!to && fine && log->saved_spaces.size > before.size)
+        log_discharge(log, log->saved_spaces.size - before.size);
     buf_free(&records);
     if (!to) {
-        log->facts = before;
+        log->saved_spaces = before;
         return false;
     }
-    if (log->facts.size < before.size)
-        log_discharge(log, before.size - log->facts.size);
+    if (log->saved_spaces.size < before.size)
+        log_discharge(log, before.size - log->saved_spaces.size);
     if (!log->putting) {
         log_publish(log);
         arena_free(before.block, before.size);
@@ -265,9 +266,9 @@ static bool facts_grow(struct log *log, size_t need)
     return true;
 }
 
-void log_fold(struct log *log, const struct record *record)
+void log_move_to_spaces(struct log *log, const struct record *record)
 {
-    struct facts *facts = &log->facts;
+    struct saved_spaces *saved = &log->saved_spaces;
     const uint64_t max = log->max_bytes / 4;
     uint64_t want = log->spaces_granted ? log->spaces_granted : FIRST_BYTES;
 
@@ -280,11 +281,11 @@ void log_fold(struct log *log, const struct record *record)
     spaces_bound(&log->spaces, log->spaces_granted);
 
     /* on ENOMEM or a refused charge the record is missing in the address spaces of a new worker */
-    if (facts->size - facts->used < record->size && !facts_grow(log, record->size))
+    if (saved->size - saved->used < record->size && !saved_spaces_grow(log, record->size))
         return;
-    char *to = arena_at(facts->block, facts->size);
-    memcpy(to + facts->used, record, record->size);
-    facts->used += record->size;
+    char *to = arena_at(saved->block, saved->size);
+    memcpy(to + saved->used, record, record->size);
+    saved->used += record->size;
 }
 
 /* ---- adoption by a new worker ---- */
@@ -309,19 +310,19 @@ void log_keep_blocks(struct log *log)
     pthread_mutex_unlock(&log->mutex);
 }
 
-static bool facts_adopt(struct log *log)
+static bool spaces_adopt(struct log *log)
 {
-    const char *from = arena_at(log->facts.block, log->facts.size);
+    const char *from = arena_at(log->saved_spaces.block, log->saved_spaces.size);
 
-    arena_keep(log->facts.block, log->facts.size);
-    if (!log->facts.size)
+    arena_keep(log->saved_spaces.block, log->saved_spaces.size);
+    if (!log->saved_spaces.size)
         return true;
-    if (!from || log->facts.used > log->facts.size)
+    if (!from || log->saved_spaces.used > log->saved_spaces.size)
         return false;
-    for (size_t at = 0; at < log->facts.used;) {
+    for (size_t at = 0; at < log->saved_spaces.used;) {
         const struct record *record = (const struct record *)(from + at);
 
-        if (!record_fits(record, log->facts.used - at))
+        if (!record_fits(record, log->saved_spaces.used - at))
             return false;
         tasks_take(&log->spaces, record);
         at += record->size;
@@ -370,8 +371,8 @@ struct log *log_adopt(uint64_t block)
     arena_keep(block, sizeof *head);
     log->numbers = head->numbers[__atomic_load_n(&head->current, __ATOMIC_ACQUIRE)];
     log->repeats = log->request;
-    log->sure = log->ring.tail;
-    if (log->max_bytes <= LOG_MOST && ring_adopt(log) && facts_adopt(log))
+    log->published_tail = log->ring.tail;
+    if (log->max_bytes <= LOG_MOST && ring_adopt(log) && spaces_adopt(log))
         return log;
     log->keep = true;
     log_unref(log);

@@ -85,7 +85,7 @@ static inline void ring_drop(struct ring *ring, size_t len)
 }
 
 /* Arena block of records from which a new worker rebuilds the address spaces. */
-struct facts {
+struct saved_spaces {
     uint64_t block;
     size_t size, used;
 };
@@ -108,9 +108,9 @@ struct log_request {
     struct log_progress taken;                                                                     \
     struct log_request request; /* the last request */                                             \
     struct ring ring;                                                                              \
-    struct facts facts;                                                                            \
-    uint64_t missed;      /* records overwritten unread */                                         \
-    struct log_sums gone; /* sums before `first`; 0 from versions without it */
+    struct saved_spaces saved_spaces;                                                              \
+    uint64_t missed;              /* records overwritten unread */                                 \
+    struct log_sums removed_sums; /* sums before `first`; 0 from versions without it */
 
 struct log_numbers {
     LOG_NUMBERS
@@ -130,17 +130,18 @@ struct log {
     void *charge_arg;
     uint64_t charged; /* bytes granted by charge() */
 
-    uint64_t block;        /* arena block of struct log_head; 0: not published yet, or ENOMEM */
-    bool keep;             /* on free, keep the blocks for a new worker */
-    bool putting;          /* a batch is being added; it is published when complete */
-    struct facts replaced; /* while putting: the facts block that the published copy uses */
+    uint64_t block; /* arena block of struct log_head; 0: not published yet, or ENOMEM */
+    bool keep;      /* on free, keep the blocks for a new worker */
+    bool putting;   /* a batch is being added; it is published when complete */
+    /* While putting: the block of saved spaces that the published copy uses. */
+    struct saved_spaces replaced;
     struct log_request repeats; /* batches of an earlier worker's last request to skip */
-    uint64_t sure;              /* tail in the published copy: bytes before it may be overwritten */
+    uint64_t published_tail;    /* tail in the published copy: bytes before it may be overwritten */
     char *room;                 /* after log_samples_begin(): the next sample goes here */
     uint64_t room_end;          /* place that records in `room` may reach */
 
     uint64_t grow_place; /* after a refusal: the head at which the ring may try to grow */
-    int short_of;        /* result of the last growth: 0, -EDQUOT or -ENOMEM */
+    int growth_error;    /* result of the last growth: 0, -EDQUOT or -ENOMEM */
 
     struct tasks spaces; /* address spaces before the oldest record */
 
@@ -188,4 +189,4 @@ bool log_grow(struct log *log, size_t size, uint64_t ahead);
 /* Adds the record at a place in the ring to sums. */
 void log_sums_add(struct log_sums *sums, const struct ring *ring, uint64_t place);
 /* Applies a record that leaves the ring, or was never in it, to the address spaces. */
-void log_fold(struct log *log, const struct record *record);
+void log_move_to_spaces(struct log *log, const struct record *record);

@@ -48,15 +48,15 @@ static size_t losses_add(const struct log_cursor *cursor, struct buf *out)
         [LOG_MEMORY] = {"memory", RECORD_REFUSED},
         [LOG_REPLACED] = {"replaced", RECORD_REFUSED},
     };
-    const struct log_sums *gone = &cursor->log->gone, *before = &cursor->before;
+    const struct log_sums *removed = &cursor->log->removed_sums, *before = &cursor->before;
     const uint64_t missed = cursor->log->first - cursor->next;
-    uint64_t value[] = {missed,
-                        missed - (gone->drops - before->drops) - (gone->others - before->others)};
+    uint64_t value[] = {missed, missed - (removed->drops - before->drops) -
+                                    (removed->others - before->others)};
     size_t n = 0;
 
     /* each record that is appended below stands for the first of the missed records of its kind */
     for (unsigned i = 0; i < LOG_LOSSES; i++)
-        value[0] -= gone->lost[i] > before->lost[i];
+        value[0] -= removed->lost[i] > before->lost[i];
     if (value[0]) {
         record_add_note(out, &(struct note){.type = RECORD_DROP,
                                             .time = cursor->walk.time,
@@ -68,7 +68,7 @@ static size_t losses_add(const struct log_cursor *cursor, struct buf *out)
         n++;
     }
     for (unsigned i = 0; i < LOG_LOSSES; i++) {
-        const uint64_t lost = gone->lost[i] - before->lost[i];
+        const uint64_t lost = removed->lost[i] - before->lost[i];
 
         if (!lost)
             continue;
@@ -123,7 +123,7 @@ static size_t take_records(struct log_cursor *cursor, uint64_t serial, uint64_t 
                            struct buf *out)
 {
     struct log *log = cursor->log;
-    struct log_sums sums = cursor->next < log->first ? log->gone : cursor->before;
+    struct log_sums sums = cursor->next < log->first ? log->removed_sums : cursor->before;
     size_t n = 0;
     uint32_t last_type = 0;
     uint64_t end = place;
@@ -211,7 +211,7 @@ static void restore_missed(struct log *log, const struct log_mark *mark)
     if (log->first > from)
         missed += log->first - from;
     for (unsigned i = 0; stored && log->first > from && i < LOG_LOSSES; i++)
-        missed -= log->gone.lost[i] > mark->before.lost[i];
+        missed -= log->removed_sums.lost[i] > mark->before.lost[i];
     if (log->missed < missed)
         log->missed = missed;
 }
@@ -268,7 +268,7 @@ struct log_cursor *log_cursor_adopt(struct log *log, const struct log_mark *mark
     cursor->next = mark->next <= log->last ? mark->next : log->last + 1;
     cursor->begun = mark->begun;
     cursor->place = log->ring.tail;
-    cursor->before = cursor->next < log->first ? mark->before : log->gone;
+    cursor->before = cursor->next < log->first ? mark->before : log->removed_sums;
     for (uint64_t serial = log->first; serial < cursor->next; serial++) {
         log_sums_add(&cursor->before, &log->ring, cursor->place);
         cursor->place += ((const struct record *)ring_at(&log->ring, cursor->place))->size;

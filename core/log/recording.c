@@ -157,7 +157,7 @@ static void inventory_read(struct recording *recording, pid_t pid, uint64_t time
     if (process)
         recording_forget_off(process);
     begun = recording->batch.len; /* records that a hold delayed */
-    recording->found_end = begun + (records->len < max ? max - records->len : 0);
+    recording->inventory_end = begun + (records->len < max ? max - records->len : 0);
     if (plan->samples && plan->kernel && !recording->kernel_found && plan->host->kernel_maps) {
         recording->kernel_found = true;
         plan->host->kernel_maps(plan->host_state, time_ns, &intake);
@@ -234,7 +234,7 @@ bool recording_drain(struct recording *recording, bool all, struct drain_result 
     before = recording->put - (recording->batch.len > 0);
     if (plan->backend->drain(recording->recorder, all, &intake, &out->until_ns) != 0)
         recording->dropped++; /* at least one record */
-    if (recording->adding)
+    if (recording->has_log_locked)
         recording_flush(recording);
     recording_flush(recording); /* losses follow the samples */
     out->any = recording->put != before;

@@ -88,7 +88,7 @@ static void batch_end(struct recording *recording, size_t begun)
 /* Appends a copy with translated PIDs. Samples that were added before come first in the log. */
 static void batch_copy(struct recording *recording, const struct record *record)
 {
-    if (recording->adding)
+    if (recording->has_log_locked)
         recording_flush(recording);
     const size_t begun = recording->batch.len;
 
@@ -99,7 +99,7 @@ static void batch_copy(struct recording *recording, const struct record *record)
 /* Appends a note. Its PIDs are those of the worker's namespace and get translated. */
 static void batch_note(struct recording *recording, const struct note *note)
 {
-    if (recording->adding)
+    if (recording->has_log_locked)
         recording_flush(recording);
     const size_t begun = recording->batch.len;
 
@@ -133,9 +133,9 @@ void recording_flush(void *arg)
     uint64_t taken;
 
     /* a hold delays the batch, but not samples that are in the memory of the log already */
-    if (!recording->adding && atomic_load(&recording->held))
+    if (!recording->has_log_locked && atomic_load(&recording->held))
         return;
-    if (!recording->adding) {
+    if (!recording->has_log_locked) {
         batch_drop(recording, &recording->hidden, "hidden", RECORD_WITHHELD);
         batch_drop(recording, &recording->dropped, "memory", RECORD_REFUSED);
         batch_drop(recording, &recording->replaced, "replaced", RECORD_REFUSED);
@@ -143,15 +143,15 @@ void recording_flush(void *arg)
     /* losses without a DROP record yet do not count: a later worker would report them */
     taken = plan->backend->taken ? plan->backend->taken(recording->recorder) : 0;
     taken -= recording->hidden + recording->dropped + recording->replaced;
-    if (!recording->adding && batch->len == 0 && taken == recording->taken)
+    if (!recording->has_log_locked && batch->len == 0 && taken == recording->taken)
         return;
     recording->taken = taken;
     numbers = recording_store(recording);
-    if (recording->adding)
+    if (recording->has_log_locked)
         log_samples_end(plan->log, &numbers);
     else
         log_put_all_once(plan->log, 0, &numbers, batch->data, batch->len);
-    recording->adding = false;
+    recording->has_log_locked = false;
     buf_clear(batch);
 }
 
@@ -254,15 +254,15 @@ static void cut_kernel_frames(struct record_sample *sample)
 static struct record_sample *sample_room(struct recording *recording, size_t size)
 {
     struct log *log = recording->plan.log;
-    struct record_sample *room = recording->adding ? log_samples_room(log, size) : NULL;
+    struct record_sample *room = recording->has_log_locked ? log_samples_room(log, size) : NULL;
 
     if (room)
         return room;
-    if (recording->adding)
+    if (recording->has_log_locked)
         recording_flush(recording);
-    recording->adding = !recording->plan.view && !recording->batch.len &&
-                        !atomic_load(&recording->held) && log_samples_begin(log, size);
-    if (recording->adding)
+    recording->has_log_locked = !recording->plan.view && !recording->batch.len &&
+                                !atomic_load(&recording->held) && log_samples_begin(log, size);
+    if (recording->has_log_locked)
         return log_samples_room(log, size);
     room = (struct record_sample *)buf_reserve(&recording->batch, size);
     recording->batch.failed = false;
@@ -299,7 +299,7 @@ void recording_sample(void *arg, const struct sample *sample)
     if (!recording->plan.kernel && sample->rest_len)
         cut_kernel_frames(to);
     recording->put++;
-    if (recording->adding)
+    if (recording->has_log_locked)
         log_samples_add(recording->plan.log, to);
     else
         recording->batch.len += to->head.size;
@@ -480,7 +480,7 @@ void recording_put(void *arg, const struct record *record)
                                                      .rest_len = record->size - SAMPLE_SHORT});
         return;
     }
-    if (recording->adding || recording->batch.len >= BATCH_BYTES)
+    if (recording->has_log_locked || recording->batch.len >= BATCH_BYTES)
         recording_flush(recording);
     recording->last_time = record_time(record);
     switch ((enum record_type)record->type) {
@@ -528,7 +528,7 @@ void recording_put_found(void *arg, const struct record *record)
         return;
     if (record->type == RECORD_COMM)
         account(recording, record);
-    if (recording->batch.len + record->size > recording->found_end) {
+    if (recording->batch.len + record->size > recording->inventory_end) {
         recording->dropped++;
         return;
     }

@@ -250,7 +250,7 @@ struct task *tasks_thread(struct tasks *tasks, uint32_t pid, uint32_t tid, uint6
  * records of the new task follow its FORK. */
 static bool take_fork(struct tasks *tasks, const struct record_task *fork)
 {
-    struct task *maker = thread_get(tasks, fork->ppid, fork->ptid, false, fork->time);
+    struct task *creator = thread_get(tasks, fork->ppid, fork->ptid, false, fork->time);
     struct task *task = fork->tid != fork->ptid ? tasks_find(tasks, fork->tid) : NULL;
     struct logged_process *before =
         fork->pid != fork->ppid ? tasks_process(tasks, fork->pid) : NULL;
@@ -267,16 +267,16 @@ static bool take_fork(struct tasks *tasks, const struct record_task *fork)
         task->since = tasks->updates;
         task->found = 0;
     }
-    maker =
-        maker ? tasks_find(tasks, fork->ptid) : NULL; /* find it again: it may have been freed */
-    const char *name = maker ? task_name(maker->process, maker) : NULL;
+    creator =
+        creator ? tasks_find(tasks, fork->ptid) : NULL; /* find it again: it may have been freed */
+    const char *name = creator ? task_name(creator->process, creator) : NULL;
 
-    if (!task || !maker || maker == task || (found && !name))
+    if (!task || !creator || creator == task || (found && !name))
         return task;
-    if (task->process == maker->process)
+    if (task->process == creator->process)
         return !name || name_set(tasks, &task->name, name, NAME_BYTES);
     maps_drop(&tasks->bytes, &task->process->maps);
-    task->process->maps = maker->process->maps;
+    task->process->maps = creator->process->maps;
     if (task->process->maps)
         task->process->maps->refs++;
     return !name || name_set(tasks, &task->process->name, name, NAME_BYTES);

@@ -269,8 +269,8 @@ static int print_status(struct call *call, struct snapshot *snapshot)
     status_number(out, "left_out", pmc->attached.left_out);
     status_sampling(pmc, out);
     status_line(out, "log_short", /* the limit that keeps the log below its logsize */
-                stats.short_of == -EDQUOT ? user_limit_name(pmc->user, USED_BYTES)
-                : stats.short_of          ? "memory"
+                stats.growth_error == -EDQUOT ? user_limit_name(pmc->user, USED_BYTES)
+                : stats.growth_error          ? "memory"
                                           : "-");
     status_line(out, "attach_error", waits && pmc->attach_error ? pmc->attach_error : "-");
     return CALL_DONE;

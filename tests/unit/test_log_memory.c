@@ -123,7 +123,7 @@ TEST(memory_allocated_at_once_is_used_as_needed)
     ck_assert_uint_eq(stats().memory, 52 << 10); /* no more mappings than before */
     ck_assert_int_eq(log_reserve(event_log, 16 << 10), 0);
     ck_assert_uint_eq(stats().memory, 52 << 10);
-    ck_assert_int_eq(stats().short_of, 0);
+    ck_assert_int_eq(stats().growth_error, 0);
 }
 
 TEST(a_log_that_may_not_grow_wraps_and_reports_the_reason)
@@ -136,14 +136,14 @@ TEST(a_log_that_may_not_grow_wraps_and_reports_the_reason)
     ck_assert_int_eq(log_reserve(event_log, 16 << 10), 0);
     put_samples(1000);
     ck_assert_uint_eq(stats().memory, 28 << 10);
-    ck_assert_int_eq(stats().short_of, -EDQUOT);
+    ck_assert_int_eq(stats().growth_error, -EDQUOT);
     take_all(cursor, &seen);
     ck_assert_uint_gt(seen.dropped, 0);
     ck_complete(&seen);
     limit.max = 1 << 20;
     put_samples(1000);
     ck_assert_uint_eq(stats().memory, 52 << 10);
-    ck_assert_int_eq(stats().short_of, 0);
+    ck_assert_int_eq(stats().growth_error, 0);
     log_close(cursor);
 }
 
