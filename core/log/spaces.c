@@ -171,20 +171,6 @@ const char *spaces_name(const struct tasks *tasks, uint32_t pid, uint32_t tid)
 
 /* ---- output as records ---- */
 
-/* Returns the next process of the walk, the kernel first, or NULL at the end. */
-static const struct logged_process *walk_next(const struct tasks *tasks,
-                                              const struct spaces_walk *walk,
-                                              const struct logged_process *from)
-{
-    const struct logged_process *kernel = tasks_process(tasks, TASKS_KERNEL);
-
-    if (kernel && kernel->update >= walk->kernel)
-        return kernel;
-    while (from && (from == kernel || from->update < walk->next))
-        from = TAILQ_NEXT(from, by_update);
-    return from;
-}
-
 /* Prints the names, then the mappings. The COMM records have no RECORD_EXECUTED, so they do not
  * clear mappings. Returns the number of records. */
 static size_t process_print(const struct logged_process *process, uint64_t time, struct buf *out)
@@ -215,20 +201,23 @@ static size_t process_print(const struct logged_process *process, uint64_t time,
 bool spaces_print_some(const struct tasks *tasks, struct spaces_walk *walk, size_t max,
                        struct buf *out, size_t *n)
 {
-    const struct logged_process *oldest = TAILQ_FIRST(&tasks->by_update), *at = oldest;
+    const struct logged_process *const kernel = tasks_process(tasks, TASKS_KERNEL);
+    const struct logged_process *at, *next = TAILQ_FIRST(&tasks->by_update);
     const size_t begun = out->len;
 
     if (!walk->begun)
         walk->left = 2 * HASH_COUNT(tasks->processes);
     walk->begun = true;
-    for (*n = 0; (at = walk_next(tasks, walk, at)) && (*n == 0 || out->len - begun < max);) {
+    for (*n = 0;;) {
+        while (next && (next == kernel || next->update < walk->next))
+            next = TAILQ_NEXT(next, by_update);
+        at = kernel && kernel->update >= walk->kernel ? kernel : next;
+        if (!at || (*n > 0 && out->len - begun >= max))
+            return at && walk->left;
         *n += process_print(at, walk->time, out);
         walk->left -= walk->left > 0;
-        *(at->pid == TASKS_KERNEL ? &walk->kernel : &walk->next) = at->update + 1;
-        if (at->pid == TASKS_KERNEL)
-            at = oldest;
+        *(at == kernel ? &walk->kernel : &walk->next) = at->update + 1;
     }
-    return at && walk->left;
 }
 
 size_t spaces_print(const struct tasks *tasks, uint64_t time, struct buf *out)
