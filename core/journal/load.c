@@ -287,7 +287,7 @@ static void counters_settle(struct pmc *pmc)
         else if (pmc->switching && link->counter)
             backend->stop(link->counter);
         if (pmc->recording && pmc->state == PMC_RUNNING && link_live(link) && backend->processes)
-            backend->processes(link->counter, recording_add_unknown, pmc->recording);
+            backend->processes(link->counter, recording_queue_inventory, pmc->recording);
     }
     pmc->switching = false;
 }

@@ -15,8 +15,8 @@
 struct values {
     uint64_t source;     /* id of the event group that counted them; a new group starts at zero */
     uint32_t cpu;        /* the thread's last CPU */
-    bool last;           /* VALUES with RECORD_LAST were read */
-    bool all;            /* the last VALUES were complete (RECORD_EXACT) */
+    bool exited;         /* VALUES with RECORD_LAST were read */
+    bool complete;       /* the last VALUES were complete (RECORD_EXACT) */
     bool lacks;          /* pending[] is incomplete: part of the step was lost */
     VEC(uint64_t) slots; /* per CPU: its number, then the last n values on it */
     uint64_t pending[];  /* n differences that are not in a step yet: the last ones wait for EXIT */
@@ -132,8 +132,8 @@ static void thread_exited(void *arg, struct task *task, uint64_t time)
     struct values *values = task->own;
 
     task->process->inexact |= !task_is_whole(&exits->tasks, task);
-    task->process->inexact |= exits->n && !(values && values->last && values->all);
-    if (values && (values->last || any_value(values->pending, exits->n)))
+    task->process->inexact |= exits->n && !(values && values->exited && values->complete);
+    if (values && (values->exited || any_value(values->pending, exits->n)))
         step_put(exits, task, time, RECORD_LAST);
 }
 
@@ -210,14 +210,14 @@ static void take_values(struct exits *exits, const struct record_note *note)
     }
     if (values->source != note->value[0]) {
         values->slots.n = 0;
-        values->last = false;
+        values->exited = false;
     }
     values->source = note->value[0];
     values->cpu = note->cpu;
     exits->id = note->id;
     values_add(exits, task, note->value + 1);
-    values->last |= note->head.misc & RECORD_LAST;
-    values->all = note->head.misc & RECORD_EXACT;
+    values->exited |= note->head.misc & RECORD_LAST;
+    values->complete = note->head.misc & RECORD_EXACT;
     if (!(note->head.misc & RECORD_LAST)) /* every switch gets a record, even with a step of 0 */
         step_put(exits, task, note->time, 0);
 }

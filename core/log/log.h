@@ -127,13 +127,13 @@ void log_close(struct log_cursor *cursor);    /* cursor may be NULL */
  * oldest when it started. Returns the number of appended records, 0 also on ENOMEM.
  */
 size_t log_take(struct log_cursor *cursor, struct buf *out, size_t max);
-/* Returns a copy of the cursor for log_back(). */
-struct log_cursor log_cursor_copy(const struct log_cursor *cursor);
+/* Returns a copy of the cursor for log_cursor_restore(). */
+struct log_cursor log_cursor_save(const struct log_cursor *cursor);
 /*
  * Moves the cursor back to the copied position. It reads the later records again; records that were
  * overwritten since then count as missed.
  */
-void log_back(struct log_cursor *cursor, const struct log_cursor *copy);
+void log_cursor_restore(struct log_cursor *cursor, const struct log_cursor *copy);
 /* Returns true if log_take() would return records. */
 bool log_ready(const struct log_cursor *cursor);
 

@@ -216,7 +216,7 @@ static void restore_missed(struct log *log, const struct log_mark *mark)
         log->missed = missed;
 }
 
-struct log_cursor log_cursor_copy(const struct log_cursor *cursor)
+struct log_cursor log_cursor_save(const struct log_cursor *cursor)
 {
     struct log_cursor copy;
 
@@ -228,7 +228,7 @@ struct log_cursor log_cursor_copy(const struct log_cursor *cursor)
     return copy;
 }
 
-void log_back(struct log_cursor *cursor, const struct log_cursor *copy)
+void log_cursor_restore(struct log_cursor *cursor, const struct log_cursor *copy)
 {
     pthread_mutex_lock(&cursor->log->mutex);
     cursor->next = copy->next;

@@ -37,7 +37,7 @@ static void recording_free(struct recording *recording)
         arena_free(recording->totals[i], totals_bytes(plan));
     buf_free(&recording->batch);
     buf_free(&recording->scratch);
-    free(recording->unknown.items);
+    free(recording->inventories_due.items);
     pthread_mutex_destroy(&recording->lock);
     log_unref(plan->log);
     free(recording);
@@ -177,17 +177,17 @@ void recording_inventory(struct recording *recording, pid_t pid, uint64_t time_n
     pthread_mutex_unlock(&recording->lock);
 }
 
-void recording_add_unknown(void *arg, pid_t pid)
+void recording_queue_inventory(void *arg, pid_t pid)
 {
     struct recording *recording = arg;
 
-    if (vec_push(&recording->unknown, pid)) /* ENOMEM: the process stays unknown */
+    if (vec_push(&recording->inventories_due, pid)) /* ENOMEM: the process stays unknown */
         return;
 }
 
 /* Reads the inventories after a move to this worker. The log has the records of the earlier worker,
  * so nothing is lost if there are too many. */
-static void unknown_read(struct recording *recording)
+static void inventories_read(struct recording *recording)
 {
     const struct recording_plan *plan = &recording->plan;
     const uint64_t now_ns = plan->host->now_ns(plan->host_state), dropped = recording->dropped;
@@ -195,12 +195,12 @@ static void unknown_read(struct recording *recording)
     struct buf known;
 
     recording->kernel_found = true;
-    for (size_t i = 0; i < recording->unknown.n; i++) {
+    for (size_t i = 0; i < recording->inventories_due.n; i++) {
         buf_init(&known, NULL, 0);
-        inventory_read(recording, recording->unknown.items[i], now_ns, &known);
+        inventory_read(recording, recording->inventories_due.items[i], now_ns, &known);
         buf_free(&known);
     }
-    recording->unknown.n = 0;
+    recording->inventories_due.n = 0;
     recording->kernel_found = kernel_found;
     recording->dropped = dropped;
 }
@@ -228,8 +228,8 @@ bool recording_drain(struct recording *recording, bool all, struct drain_result 
         pthread_mutex_unlock(&recording->lock);
         return false;
     }
-    if (recording->unknown.n)
-        unknown_read(recording);
+    if (recording->inventories_due.n)
+        inventories_read(recording);
     /* records that a hold delayed count as new */
     before = recording->put - (recording->batch.len > 0);
     if (plan->backend->drain(recording->recorder, all, &intake, &out->until_ns) != 0)

@@ -56,7 +56,7 @@ void recording_inventory(struct recording *recording, pid_t pid, uint64_t time_n
                          struct buf *records);
 /* The next drain reads the inventory of this process. Its names and mappings are in the log, but
  * not in this recording, which an earlier worker created. */
-void recording_add_unknown(void *recording, pid_t pid);
+void recording_queue_inventory(void *recording, pid_t pid);
 /* Puts the remainders of steps and exit counts into the log: see exits_remainder(), and
  * log_put_all_once() for `request`. Needs a hold. */
 void recording_put_remainder(struct recording *recording, uint64_t request, uint64_t time_ns,
@@ -66,8 +66,8 @@ void recording_reset(struct recording *recording, uint64_t request);
 
 /*
  * Moves a recording to a new worker: the old one prints it, the new one adopts it. The caller
- * calls recording_add_unknown(), because processes are unknown; COUNT records of running processes
- * are not exact. kernel_found: the kernel's mappings are in the log already.
+ * calls recording_queue_inventory(), because processes are unknown; COUNT records of running
+ * processes are not exact. kernel_found: the kernel's mappings are in the log already.
  */
 void recording_print(const struct recording *recording, struct buf *out);
 int recording_adopt(const struct recording_plan *plan, bool kernel_found, const char *printed,

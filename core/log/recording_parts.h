@@ -27,17 +27,17 @@ struct recording {
     pthread_mutex_t lock; /* protects the recorder, exits and the fields below */
     atomic_bool held;
     bool kernel_found;
-    VEC(pid_t) unknown;   /* processes whose inventory the next drain reads */
-    bool has_log_locked;  /* the log is locked for samples: log_samples_begin() was called */
-    struct buf batch;     /* other records for the log; empty while `has_log_locked` */
-    size_t inventory_end; /* limit of the batch length during an inventory */
-    struct buf scratch;   /* output of exits_take() */
-    uint64_t put;         /* records added to log or batch, never reset */
-    uint64_t taken;       /* records read from the recorder, as stored in the log */
-    uint64_t replaced;    /* read by an earlier worker but not logged; no DROP record yet */
-    uint64_t dropped;     /* dropped on ENOMEM; no DROP record yet */
-    uint64_t hidden;      /* hidden samples; no DROP record yet */
-    uint64_t last_time;   /* time of the last record */
+    VEC(pid_t) inventories_due; /* processes whose inventory the next drain reads */
+    bool has_log_locked;        /* the log is locked for samples: log_samples_begin() was called */
+    struct buf batch;           /* other records for the log; empty while `has_log_locked` */
+    size_t inventory_end;       /* limit of the batch length during an inventory */
+    struct buf scratch;         /* output of exits_take() */
+    uint64_t put;               /* records added to log or batch, never reset */
+    uint64_t taken;             /* records read from the recorder, as stored in the log */
+    uint64_t replaced;          /* read by an earlier worker but not logged; no DROP record yet */
+    uint64_t dropped;           /* dropped on ENOMEM; no DROP record yet */
+    uint64_t hidden;            /* hidden samples; no DROP record yet */
+    uint64_t last_time;         /* time of the last record */
 
     bool keep; /* on free, keep file descriptors open for a new worker */
 };

@@ -167,7 +167,7 @@ static struct logged_process *process_new(struct tasks *tasks, uint32_t pid, uin
 }
 
 static struct task *thread_new(struct tasks *tasks, struct logged_process *process, uint32_t tid,
-                               bool born)
+                               bool is_new)
 {
     struct task *task = block_alloc(&tasks->bytes, sizeof(*task));
 
@@ -183,8 +183,8 @@ static struct task *thread_new(struct tasks *tasks, struct logged_process *proce
         return NULL;
     }
     task->process = process;
-    task->losses = born ? tasks->losses : 0;
-    task->since = born ? tasks->updates : 0;
+    task->losses = is_new ? tasks->losses : 0;
+    task->since = is_new ? tasks->updates : 0;
     TAILQ_INSERT_TAIL(&process->threads, task, along);
     return task;
 }
@@ -212,7 +212,7 @@ static struct task *become_leader(struct tasks *tasks, struct logged_process *pr
     return NULL;
 }
 
-static struct task *thread_get(struct tasks *tasks, uint32_t pid, uint32_t tid, bool born,
+static struct task *thread_get(struct tasks *tasks, uint32_t pid, uint32_t tid, bool is_new,
                                uint64_t time)
 {
     struct task *task = tasks_find(tasks, tid);
@@ -230,9 +230,9 @@ static struct task *thread_get(struct tasks *tasks, uint32_t pid, uint32_t tid, 
     if (!process)
         return NULL;
     process_update(tasks, process);
-    if (!task && !born && tid == pid && process->leader_ended)
+    if (!task && !is_new && tid == pid && process->leader_ended)
         return become_leader(tasks, process);
-    return task ? task : thread_new(tasks, process, tid, born);
+    return task ? task : thread_new(tasks, process, tid, is_new);
 }
 
 struct task *tasks_thread(struct tasks *tasks, uint32_t pid, uint32_t tid, uint64_t time)

@@ -151,7 +151,7 @@ static struct reader_position position_of(const struct log_reader *reader)
 {
     return (struct reader_position){
         .cursor =
-            reader->cursor ? log_cursor_copy(reader->cursor) : (struct log_cursor){.log = NULL},
+            reader->cursor ? log_cursor_save(reader->cursor) : (struct log_cursor){.log = NULL},
         .form_state = reader->form_state,
         .closed = reader->closed,
     };
@@ -160,7 +160,7 @@ static struct reader_position position_of(const struct log_reader *reader)
 static void position_restore(struct log_reader *reader, const struct reader_position *place)
 {
     if (place->cursor.log)
-        log_back(reader->cursor, &place->cursor);
+        log_cursor_restore(reader->cursor, &place->cursor);
     reader->form_state = place->form_state;
     reader->closed = place->closed;
 }

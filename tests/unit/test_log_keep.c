@@ -158,14 +158,14 @@ static void make_drop(const char *where, unsigned misc, uint64_t n)
 TEST(a_loss_elsewhere_that_is_read_again_is_no_missed_record)
 {
     struct log_cursor *cursor = log_open(event_log);
-    const struct log_cursor copy = log_cursor_copy(cursor);
+    const struct log_cursor copy = log_cursor_save(cursor);
     struct sums sums = {0}, never = {0};
 
     record_add_lost(&made, 1, 0, 5);
     put_samples(10);
     sums_take(cursor, SIZE_MAX, &never);
     put_samples(MUCH);
-    log_back(cursor, &copy);
+    log_cursor_restore(cursor, &copy);
     sums_take(cursor, SIZE_MAX, &sums);
     ck_assert_uint_eq(sums.kernel, 5);
     ck_assert_uint_gt(sums.log, 10);
@@ -194,11 +194,11 @@ TEST(losses_elsewhere_add_up_for_each_reader)
             sums_take(seldom, 1 + 100 * i, &sums[1]);
         if (i % 40 == 0) {
             struct log_mark mark[2];
-            const struct log_cursor back = log_cursor_copy(often);
+            const struct log_cursor back = log_cursor_save(often);
             struct sums nowhere = {0};
 
             sums_take(often, 2000, &nowhere); /* the batch is not delivered */
-            log_back(often, &back);
+            log_cursor_restore(often, &back);
             log_cursor_mark(often, &mark[0]);
             log_cursor_mark(seldom, &mark[1]);
             log_close(often);
