@@ -20,11 +20,11 @@ uint64_t record_time(const struct record *record)
 
 void record_set_time(struct record *record, uint64_t time_ns)
 {
-    unsigned second = record_second_time_place(record);
-
     *(uint64_t *)((char *)record + record_time_place(record)) = time_ns;
-    if (second)
-        *(uint64_t *)((char *)record + second) = time_ns;
+    if (record->type == RECORD_FORK || record->type == RECORD_EXIT)
+        ((struct record_task *)record)->time = time_ns;
+    else if (record->type == RECORD_THROTTLE || record->type == RECORD_UNTHROTTLE)
+        ((struct record_throttle *)record)->time = time_ns;
 }
 
 const char *note_text(const struct record_note *note)

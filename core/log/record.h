@@ -224,8 +224,7 @@ static inline bool record_is_note(const struct record *record)
 {
     return record->type >= RECORD_ALLOCATE;
 }
-/* Return the offset of the time in a record, and of its second copy (0: no copy). Only the head is
- * read. */
+/* Returns the offset of the time in a record. Only the head is read. */
 static inline unsigned record_time_place(const struct record *head)
 {
     if (head->type == RECORD_SAMPLE)
@@ -233,14 +232,6 @@ static inline unsigned record_time_place(const struct record *head)
     if (record_is_note(head))
         return offsetof(struct record_note, time);
     return head->size - (unsigned)(sizeof(struct record_tail) - offsetof(struct record_tail, time));
-}
-static inline unsigned record_second_time_place(const struct record *head)
-{
-    if (head->type == RECORD_FORK || head->type == RECORD_EXIT)
-        return offsetof(struct record_task, time);
-    if (head->type == RECORD_THROTTLE || head->type == RECORD_UNTHROTTLE)
-        return offsetof(struct record_throttle, time);
-    return 0;
 }
 uint64_t record_time(const struct record *record);
 void record_set_time(struct record *record, uint64_t time_ns);
