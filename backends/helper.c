@@ -164,20 +164,6 @@ static pthread_mutex_t marks_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t mark_freed = PTHREAD_COND_INITIALIZER;
 static unsigned marks_taken; /* bits */
 
-static unsigned mark_take(void)
-{
-    unsigned at = 0;
-
-    pthread_mutex_lock(&marks_lock);
-    while (marks_taken == (1u << N_MARKS) - 1)
-        pthread_cond_wait(&mark_freed, &marks_lock);
-    while (marks_taken & 1u << at)
-        at++;
-    marks_taken |= 1u << at;
-    pthread_mutex_unlock(&marks_lock);
-    return at;
-}
-
 /* Closes the descriptors with this mark, which a killed helper has left. */
 static void marked_close(int mark)
 {
@@ -238,10 +224,18 @@ static long read_run(void *arg)
     return (long)len;
 }
 
-/* Runs fn, which opens q->path for reading, in a helper. Returns its result. */
+/* Runs fn, which opens q->path for reading with a mark, in a helper. Returns its result. */
 static long helper_opening(long (*fn)(void *arg), struct file_args *q)
 {
-    const unsigned mark = mark_take();
+    unsigned mark = 0;
+
+    pthread_mutex_lock(&marks_lock);
+    while (marks_taken == (1u << N_MARKS) - 1)
+        pthread_cond_wait(&mark_freed, &marks_lock);
+    while (marks_taken & 1u << mark)
+        mark++;
+    marks_taken |= 1u << mark;
+    pthread_mutex_unlock(&marks_lock);
 
     q->flags = O_RDONLY | marks[mark];
     const long rc = helper_call(fn, q);
