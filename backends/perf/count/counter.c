@@ -130,7 +130,7 @@ static struct origin *origin_make(struct counter *counter, const struct plan *pl
     origin->set = plan->set;
     origin->period = plan->freq ? 0 : plan->period;
     origin->n = counter->shape.n;
-    origin->extra = counter->shape.n_extras;
+    origin->n_extras = counter->shape.n_extras;
     for (unsigned i = 0; i < origin->n; i++)
         origin->order[i] = (uint8_t)shape_place(&counter->shape, i);
     origin->descendants = !tasks || counter->descendants;
@@ -176,8 +176,8 @@ int output_begin(struct counter *counter, const struct plan *plan, bool adopted)
     if (!counter->origin)
         return -ENOMEM;
     pthread_mutex_lock(&recorder->lock);
-    if (counter->sampling && recorder->largest < RECORD_USUAL + plan->stack)
-        recorder->largest = RECORD_USUAL + plan->stack;
+    if (counter->sampling && recorder->largest_record < RECORD_USUAL + plan->stack)
+        recorder->largest_record = RECORD_USUAL + plan->stack;
     counter->origin->next = recorder->origins;
     recorder->origins = counter->origin;
     for (unsigned i = 0; i < counter->n_groups && !rc; i++) {

@@ -60,9 +60,9 @@ static void ring_release(const struct recorder *recorder, struct ring *ring)
     __atomic_store_n(&ring->page->data_tail, ring->tail, __ATOMIC_SEQ_CST);
     /* Read after the store: the ring could fill up and lose records between them. */
     head = __atomic_load_n(&ring->page->data_head, __ATOMIC_SEQ_CST);
-    if (head - ring->released + recorder->largest > ring->size) {
-        ring->doubt = true;
-        ring->doubt_head = head;
+    if (head - ring->released + recorder->largest_record > ring->size) {
+        ring->loss_possible = true;
+        ring->loss_head = head;
     }
     ring->released = ring->tail;
 }
@@ -98,8 +98,8 @@ static void rings_read_heads(struct recorder *recorder)
         struct ring *ring = &recorder->rings[i];
 
         ring->head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
-        if (ring->head > ring->doubt_head)
-            ring->doubt = false;
+        if (ring->head > ring->loss_head)
+            ring->loss_possible = false;
         ring_find_next(ring);
     }
 }
@@ -182,7 +182,7 @@ static bool ring_provoke(struct ring *ring)
     for (bool waits = !ioctl(fd, PERF_EVENT_IOC_REFRESH, 1); waits && !wrote;) {
         const uint64_t now = monotonic_ns();
 
-        wrote = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE) != ring->doubt_head;
+        wrote = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE) != ring->loss_head;
         waits = now <= begin + CLOCK_WAIT_NS;
         if (!wrote && now > begin + CLOCK_SPIN_NS)
             usleep(CLOCK_WAIT_US);
@@ -199,8 +199,8 @@ static bool rings_provoke(struct recorder *recorder)
     for (unsigned i = 0; i < recorder->n_rings; i++) {
         struct ring *ring = &recorder->rings[i];
 
-        if (ring->doubt &&
-            __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE) == ring->doubt_head)
+        if (ring->loss_possible &&
+            __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE) == ring->loss_head)
             any |= ring_provoke(ring);
     }
     return any;

@@ -76,10 +76,10 @@ int ring_event(const struct recorder *recorder, unsigned cpu)
     sampling_ring_attr(&attr, recorder->ring_bytes);
     sampling_sideband(&attr);
     attr.mmap_data = recorder->data_maps;
-    if (recorder->side)
+    if (recorder->is_sideband)
         attr.mmap = attr.mmap2 = 0;
     fd = event_open(&attr, -1, (int)cpu, -1, 0);
-    if (!recorder->side && (fd == -EACCES || fd == -EPERM))
+    if (!recorder->is_sideband && (fd == -EACCES || fd == -EPERM))
         fd = event_open(&attr, getpid(), (int)cpu, -1, 0);
     return fd;
 }
@@ -90,7 +90,7 @@ static bool ring_keep(const struct recorder *recorder, int fd, uint64_t bytes)
 {
     const struct loop *loop = recorder->state->loop;
 
-    return loop && loop->hold && !recorder->side &&
+    return loop && loop->hold && !recorder->is_sideband &&
            loop->hold(loop->ctx, fd, bytes ? page_bytes() + bytes : 0);
 }
 
@@ -117,8 +117,8 @@ static int ring_map(const struct recorder *recorder, struct ring *ring, unsigned
         .size = bytes,
     };
     ring->released = ring->tail = ring->page->data_tail;
-    ring->doubt_head = ring->page->data_head;
-    ring->doubt = ring->doubt_head != 0; /* an adopted ring may have lost records */
+    ring->loss_head = ring->page->data_head;
+    ring->loss_possible = ring->loss_head != 0; /* an adopted ring may have lost records */
     if (all) {
         struct ring_taken *taken = ring->taken = &all[ring - recorder->rings];
 
@@ -244,8 +244,8 @@ struct recorder *recorder_make(struct backend_state *state, const struct recorde
     recorder->state = state;
     recorder->tag = plan->tag;
     recorder->data_maps = plan->data_maps;
-    recorder->largest = RECORD_USUAL;
-    recorder->everywhere = (struct origin){.descendants = true, .threads = true};
+    recorder->largest_record = RECORD_USUAL;
+    recorder->ring_origin = (struct origin){.descendants = true, .threads = true};
     pthread_mutex_init(&recorder->lock, NULL);
     pthread_mutex_lock(&state->setup);
     LIST_INSERT_HEAD(&state->recorders, recorder, along);

@@ -35,7 +35,7 @@ struct origin {
     uint64_t set;
     uint64_t period;        /* of samples without a period field */
     unsigned n;             /* events of the set */
-    unsigned extra;         /* members of a group before the events of the set */
+    unsigned n_extras;      /* members of a group before the events of the set */
     uint8_t order[SET_MAX]; /* index among the set's events in a group -> index in the plan */
     bool descendants;       /* new processes are covered */
     bool threads;           /* new threads are covered */
@@ -84,11 +84,11 @@ struct ring {
     uint64_t tail;     /* position of the next record to take */
     uint64_t released; /* position up to which the kernel may overwrite; <= tail */
     uint64_t head;
-    uint64_t next_ns;    /* time of the record at tail, if tail < head */
-    bool doubt;          /* records may be lost for which the kernel wrote no LOST record yet */
-    uint64_t doubt_head; /* `doubt` ends when head is greater than this */
-    uint64_t clock_id;   /* id of the last clock event of drain.c */
-    uint64_t n;          /* records taken */
+    uint64_t next_ns;   /* time of the record at tail, if tail < head */
+    bool loss_possible; /* records may be lost for which the kernel wrote no LOST record yet */
+    uint64_t loss_head; /* loss_possible ends when head is greater than this */
+    uint64_t clock_id;  /* id of the last clock event of drain.c */
+    uint64_t n;         /* records taken */
     struct ring_taken *taken; /* NULL: the sideband's */
 };
 
@@ -98,19 +98,19 @@ struct recorder {
     LIST_ENTRY(recorder) along; /* in state->recorders; needs the state's setup lock */
     struct backend_state *state;
     uint64_t tag;
-    bool data_maps;       /* as in struct recorder_plan, for the events of the rings */
-    bool side;            /* the sideband's: only FORK, EXIT and COMM records, of every CPU */
-    uint64_t ring_bytes;  /* for records; a power of two */
-    pthread_mutex_t lock; /* redirections and records; held for memory accesses and few ioctls */
-    struct ring *rings;   /* n_cpus allocated; changed with setup and lock, read with either */
-    uint64_t taken_block; /* arena block of n_cpus struct ring_taken; 0: none */
-    size_t largest;       /* upper bound of the size of the kernel's records */
-    bool taking;          /* rings_take() is running */
-    unsigned n_rings;     /* atomic */
-    unsigned n_cpus;      /* number of possible CPUs */
-    unsigned n_stand_ins; /* atomic */
-    unsigned n_tracks;    /* counters that are on and use tracking, see track_begin() */
-    struct origin everywhere;      /* of the rings' events while they track */
+    bool data_maps;        /* as in struct recorder_plan, for the events of the rings */
+    bool is_sideband;      /* only FORK, EXIT and COMM records, of every CPU */
+    uint64_t ring_bytes;   /* for records; a power of two */
+    pthread_mutex_t lock;  /* redirections and records; held for memory accesses and few ioctls */
+    struct ring *rings;    /* n_cpus allocated; changed with setup and lock, read with either */
+    uint64_t taken_block;  /* arena block of n_cpus struct ring_taken; 0: none */
+    size_t largest_record; /* upper bound of the size of the kernel's records */
+    bool taking;           /* rings_take() is running */
+    unsigned n_rings;      /* atomic */
+    unsigned n_cpus;       /* number of possible CPUs */
+    unsigned n_stand_ins;  /* atomic */
+    unsigned n_tracks;     /* counters that are on and use tracking, see track_begin() */
+    struct origin ring_origin;     /* of the rings' events while they track */
     struct origin *origins;        /* needs lock, like the next fields */
     struct id *ids;                /* by struct id.kernel */
     struct id *recent[RECENT_IDS]; /* elements of ids that were found last, or NULL */

@@ -343,12 +343,12 @@ static void values_take(const struct id *id, const struct record *record,
     uint64_t value[1 + SET_MAX];
 
     if (record->size < (size_t)PERIOD_IN_SAMPLE + sizeof *values +
-                           (origin->extra + origin->n) * sizeof value[0] ||
-        values->n != origin->extra + origin->n)
+                           (origin->n_extras + origin->n) * sizeof value[0] ||
+        values->n != origin->n_extras + origin->n)
         return;
     value[0] = id->root;
     for (unsigned i = 0; i < origin->n; i++)
-        value[1 + origin->order[i]] = values->value[origin->extra + i];
+        value[1 + origin->order[i]] = values->value[origin->n_extras + i];
     values_put(&(struct note){.misc = id->kind == ID_END
                                           ? RECORD_LAST | (origin->exact_last ? RECORD_EXACT : 0)
                                           : 0,

@@ -77,7 +77,7 @@ struct sideband *sideband_new(struct backend_state *state)
         free(sideband);
         return NULL;
     }
-    sideband->recorder->side = true;
+    sideband->recorder->is_sideband = true;
     return sideband;
 }
 
@@ -93,7 +93,7 @@ void sideband_free(struct sideband *sideband)
 
 /* ---- the listeners of each process ---- */
 
-static struct side_process *side_process(const struct sideband *sideband, uint32_t pid)
+static struct side_process *side_process_find(const struct sideband *sideband, uint32_t pid)
 {
     struct side_process *process;
 
@@ -101,8 +101,8 @@ static struct side_process *side_process(const struct sideband *sideband, uint32
     return process;
 }
 
-static struct side_choice *side_choice(const struct sideband *sideband,
-                                       const struct side_listener *listener, uint32_t pid)
+static struct side_choice *side_choice_find(const struct sideband *sideband,
+                                            const struct side_listener *listener, uint32_t pid)
 {
     const uint64_t key[2] = {(uintptr_t)listener, pid};
     struct side_choice *choice;
@@ -188,10 +188,10 @@ static void choice_catch_up(struct sideband *sideband, struct side_listener *lis
 bool sideband_choose(struct sideband *sideband, struct side_listener *listener, uint32_t pid,
                      uint64_t since_ns)
 {
-    struct side_process *process = side_process(sideband, pid);
+    struct side_process *process = side_process_find(sideband, pid);
     struct side_choice *choice;
 
-    if (side_choice(sideband, listener, pid))
+    if (side_choice_find(sideband, listener, pid))
         return true;
     choice = calloc(1, sizeof *choice);
     if (!choice)
@@ -227,7 +227,7 @@ bool sideband_choose(struct sideband *sideband, struct side_listener *listener, 
 
 void sideband_unchoose(struct sideband *sideband, struct side_listener *listener, uint32_t pid)
 {
-    struct side_choice *choice = side_choice(sideband, listener, pid);
+    struct side_choice *choice = side_choice_find(sideband, listener, pid);
 
     if (choice)
         choice_free(sideband, choice);
@@ -247,7 +247,8 @@ static void side_deliver(struct sideband *sideband, const struct side_record *re
         return;
     }
     for (unsigned i = 0; i < 2; i++) {
-        const struct side_process *process = about[i] ? side_process(sideband, about[i]) : NULL;
+        const struct side_process *process =
+            about[i] ? side_process_find(sideband, about[i]) : NULL;
         struct side_choice *choice = process ? LIST_FIRST(&process->choices) : NULL, *next;
 
         for (; choice; choice = next) { /* take() may change only the choices of its listener */
@@ -351,7 +352,7 @@ static int ring_live_fd(const struct ring *ring)
 /* Enables the event of a ring. No other event uses its id, so the id is registered here. */
 static int ring_track(struct recorder *recorder, struct ring *ring)
 {
-    struct id id = {.origin = &recorder->everywhere, .cpu = ring->cpu, .kind = ID_EVENT};
+    struct id id = {.origin = &recorder->ring_origin, .cpu = ring->cpu, .kind = ID_EVENT};
     int rc;
 
     if (ioctl(ring_live_fd(ring), PERF_EVENT_IOC_ID, &id.kernel))
@@ -376,7 +377,7 @@ int track_begin(struct recorder *recorder, uint64_t set)
 
     if (!recorder->n_tracks) {
         pthread_mutex_lock(&recorder->lock);
-        recorder->everywhere.set = set;
+        recorder->ring_origin.set = set;
         pthread_mutex_unlock(&recorder->lock);
         for (unsigned i = 0; i < recorder->n_rings && !rc; i++)
             rc = ring_track(recorder, &recorder->rings[i]);
