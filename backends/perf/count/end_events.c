@@ -80,43 +80,6 @@ static int guard_listen(struct guard *guard)
     return rc;
 }
 
-static void late_remove(struct guard *guard)
-{
-    if (guard->late.le_prev)
-        LIST_REMOVE(guard, late);
-    guard->late.le_prev = NULL;
-}
-
-void guard_free(struct guard *guard)
-{
-    const struct loop *loop = guard ? guard->state->loop : NULL;
-
-    if (!guard)
-        return;
-    pthread_mutex_lock(&guard->state->setup);
-    late_remove(guard);
-    pthread_mutex_unlock(&guard->state->setup);
-    for (unsigned i = 0; i < guard->n; i++)
-        if (loop->unwatch(loop->ctx, guard->fds[i]))
-            guard_unref(guard);
-    if (guard->map)
-        munmap(guard->map, guard->bytes);
-    guard_unref(guard);
-}
-
-/* Errors (ENOMEM) are ignored: the engine has other checks for processes. */
-void guards_listen(struct backend_state *state)
-{
-    struct guard *guard;
-
-    pthread_mutex_lock(&state->setup);
-    while ((guard = LIST_FIRST(&state->late))) {
-        late_remove(guard);
-        guard_listen(guard);
-    }
-    pthread_mutex_unlock(&state->setup);
-}
-
 int guard_new(struct backend_state *state, const int *fds, unsigned stride, unsigned n,
               bool is_exec_guard, uint64_t tag, bool late, struct guard **out)
 {
@@ -144,6 +107,38 @@ int guard_new(struct backend_state *state, const int *fds, unsigned stride, unsi
     else
         *out = guard;
     return rc;
+}
+
+/* Errors (ENOMEM) are ignored: the engine has other checks for processes. */
+void guards_listen(struct backend_state *state)
+{
+    struct guard *guard;
+
+    pthread_mutex_lock(&state->setup);
+    while ((guard = LIST_FIRST(&state->late))) {
+        LIST_REMOVE(guard, late);
+        guard->late.le_prev = NULL;
+        guard_listen(guard);
+    }
+    pthread_mutex_unlock(&state->setup);
+}
+
+void guard_free(struct guard *guard)
+{
+    const struct loop *loop = guard ? guard->state->loop : NULL;
+
+    if (!guard)
+        return;
+    pthread_mutex_lock(&guard->state->setup);
+    if (guard->late.le_prev)
+        LIST_REMOVE(guard, late);
+    pthread_mutex_unlock(&guard->state->setup);
+    for (unsigned i = 0; i < guard->n; i++)
+        if (loop->unwatch(loop->ctx, guard->fds[i]))
+            guard_unref(guard);
+    if (guard->map)
+        munmap(guard->map, guard->bytes);
+    guard_unref(guard);
 }
 
 /* Returns the record at this offset of the ring. */
