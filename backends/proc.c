@@ -58,6 +58,15 @@ char *proc_fd_text(int fd)
     return proc_text(path);
 }
 
+uint64_t proc_number(const char *path, uint64_t otherwise)
+{
+    char *text = proc_text(path);
+    const uint64_t number = text ? strtoull(text, NULL, 10) : otherwise;
+
+    free(text);
+    return number;
+}
+
 const char *proc_field(const char *text, const char *key)
 {
     size_t len = strlen(key);

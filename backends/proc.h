@@ -31,6 +31,8 @@ char *proc_text_at(int dir, const char *path);
 char *proc_task_text(pid_t tid, const char *name);
 /* Reads /proc/self/fdinfo/FD like proc_text(). */
 char *proc_fd_text(int fd);
+/* Returns the number in a file, or `otherwise` if it cannot be read. */
+uint64_t proc_number(const char *path, uint64_t otherwise);
 /* Returns the text after "key:" and blanks in a text of "key: value" lines, or NULL. */
 const char *proc_field(const char *text, const char *key);
 

@@ -113,11 +113,7 @@ static void host_close(struct host_state *state)
 
 static uint64_t host_callchain_max(void)
 {
-    char *text = proc_text("/proc/sys/kernel/perf_event_max_stack");
-    uint64_t frames = text ? strtoull(text, NULL, 10) : UINT64_MAX;
-
-    free(text);
-    return frames;
+    return proc_number("/proc/sys/kernel/perf_event_max_stack", UINT64_MAX);
 }
 
 /* Returns the lowest limit of a control group and its parents. Shortens the path. */

@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <time.h>
 
 #define SAMPLE_FIELDS                                                                              \
@@ -221,20 +220,11 @@ void sampling_extra_attr(struct backend_state *state, enum extra extra,
 
 /* ---- limits ---- */
 
-static uint64_t read_limit(const char *path, uint64_t otherwise)
-{
-    char *text = proc_text(path);
-    const uint64_t limit = text ? strtoull(text, NULL, 10) : otherwise;
-
-    free(text);
-    return limit;
-}
-
 void perf_sample_limits(struct backend_state *state, struct sample_limits *out)
 {
     (void)state;
-    out->max_freq = read_limit("/proc/sys/kernel/perf_event_max_sample_rate", UINT64_MAX);
-    out->max_frames = (unsigned)read_limit("/proc/sys/kernel/perf_event_max_stack", 127);
+    out->max_freq = proc_number("/proc/sys/kernel/perf_event_max_sample_rate", UINT64_MAX);
+    out->max_frames = (unsigned)proc_number("/proc/sys/kernel/perf_event_max_stack", 127);
     out->registers = sampling_registers();
     out->off_cpu = true;
 }
