@@ -84,6 +84,8 @@ static int text_done(struct request *rq)
     const bool all = at + n == len, keep = !all || (rq->node.row->flags & FILE_SNAPSHOT);
     int rc = 0;
 
+    if (rq->out.failed)
+        return err_nomem(&rq->call.err);
     if (text_continue(rq)) /* another reader of this open file has made the text */
         return CALL_DONE;
     text_forget(rq);
@@ -144,6 +146,8 @@ static int stream_done(struct request *rq)
     struct kept *kept = &rq->fs->kept;
     int rc;
 
+    if (rq->out.failed)
+        return err_nomem(&rq->call.err);
     if (!rq->slice) {
         const size_t n = min_size(rq->size, rq->out.len), rest = rq->out.len - n;
 
@@ -206,8 +210,6 @@ static int read_done(struct request *rq)
     struct text_place *place = &rq->handle->place;
     int rc = CALL_DONE;
 
-    if (rq->out.failed)
-        return err_nomem(&rq->call.err);
     if (rq->node.row->stream)
         rc = stream_done(rq);
     else if (!rq->slice)
@@ -248,7 +250,7 @@ void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse
     rq->size = size;
     rq->call.nonblock = (fi->flags & O_NONBLOCK) != 0;
     rq->call.room = size;
-    request_dispatch(rq);
+    request_dispatch(rq, 0);
 }
 
 /* ---- lseek ---- */
@@ -261,38 +263,35 @@ static int file_attr_run(struct request *rq)
 {
     const struct file_row *row = rq->node.row;
     const struct call *call = &rq->call;
-    int rc;
+    struct stat *attr = &rq->entry.attr;
+    bool makes_text = false;
+    int rc = CALL_DONE;
 
-    rq->slice = "";
     if (row->stream)
         return -ESPIPE; /* a stream has no end; tail(1) then reads from the start */
-    if (!row->bound ||
-        (call->rights && call->pmc && !access_read(call->pmc, call->pmc->instance, call->rights)))
-        return CALL_DONE;
-    rc = request_make_handle(rq);
-    if (rc < 0)
-        return rc;
-    if (rq->handle->place.has_text && !rq->handle->place.written)
-        return CALL_DONE;
-    rq->slice = NULL;
-    return row->show(&rq->call);
-}
-
-static int file_attr_done(struct request *rq)
-{
-    const struct handle *handle = rq->handle;
-    int rc = node_attr(&rq->fs->tree, &rq->node, &rq->entry.attr);
-
-    if (rc == CALL_DONE && !rq->slice)
+    if (row->bound && (!call->rights || !call->pmc ||
+                       access_read(call->pmc, call->pmc->instance, call->rights))) {
+        rc = request_make_handle(rq);
+        if (rc < 0)
+            return rc;
+        makes_text = !rq->handle->place.has_text || rq->handle->place.written;
+    }
+    if (makes_text)
+        rc = row->show(&rq->call);
+    if (rc == CALL_DONE)
+        rc = node_attr(&rq->fs->tree, &rq->node, attr);
+    if (rc == CALL_DONE && makes_text)
         rc = text_done(rq);
-    if (rc == CALL_DONE && handle && handle->place.has_text && rq->node.row->bound)
-        rq->entry.attr.st_size = handle->place.base + (off_t)handle->place.len;
-    if (rq->entry.attr.st_size == 0)
-        rq->entry.attr.st_size = 1; /* sendfile(2) would silently return nothing for size 0 */
-    return rc;
+    if (rc)
+        return rc;
+    if (row->bound && rq->handle && rq->handle->place.has_text)
+        attr->st_size = rq->handle->place.base + (off_t)rq->handle->place.len;
+    if (attr->st_size == 0)
+        attr->st_size = 1; /* sendfile(2) would silently return nothing for size 0 */
+    return CALL_DONE;
 }
 
-const struct op file_attr_op = {.run = file_attr_run, .done = file_attr_done, .reply = REPLY_ATTR};
+const struct op file_attr_op = {.run = file_attr_run, .reply = REPLY_ATTR};
 
 /* ---- write ---- */
 
@@ -302,22 +301,19 @@ static bool is_tunable(const struct request *rq, enum tunable which)
 }
 
 /* Looks up the group of a write to `readers` before the lock is taken, because that may be slow. */
-static int write_prepare(struct request *rq)
+static void write_find_group(struct request *rq)
 {
     struct scan scan;
     struct word word;
     char *name;
 
-    if (!rq->text || !is_tunable(rq, TUNABLE_READERS))
-        return 0;
     scan_init(&scan, rq->text, strnlen(rq->text, rq->size));
     rq->write.group = (gid_t)-1;
     if (!scan_word(&scan, &word) || word_is(word, "-"))
-        return 0;
+        return;
     name = word_dup(word);
     rq->write.no_group = name ? group_find(name, &rq->write.group) : -ENOMEM;
     free(name);
-    return 0;
 }
 
 /* Checks the rules of all commands. Sets call->text to the command without its newline. */
@@ -388,13 +384,9 @@ static int write_done(struct request *rq)
         fs_set_readers(rq->fs, rq->write.group);
         rq->fs->attributes_stale = true;
     }
+    rq->found = (struct node){.kind = NODE_INSTANCE, .object = 0};
+    rq->invalidates = is_tunable(rq, TUNABLE_ROOTMODE);
     return CALL_DONE;
-}
-
-static void write_invalidate(struct request *rq)
-{
-    if (is_tunable(rq, TUNABLE_ROOTMODE))
-        attributes_forget(&rq->fs->tree, NODE_INSTANCE, 0);
 }
 
 /* The offset is ignored: each write is one complete command. */
@@ -404,10 +396,8 @@ void op_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size, off
     static const struct op op = {.counted = true,
                                  .is_command = true,
                                  .has_text = true,
-                                 .prepare = write_prepare,
                                  .run = write_run,
                                  .done = write_done,
-                                 .invalidate = write_invalidate,
                                  .reply = REPLY_WRITE};
     struct request *rq = op_begin(&op, req, ino);
 
@@ -419,5 +409,7 @@ void op_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size, off
     rq->text = request_command(rq);
     rq->call.nonblock = (fi->flags & O_NONBLOCK) != 0;
     rq->call.append = (fi->flags & O_APPEND) != 0;
-    request_dispatch(rq);
+    if (rq->text && is_tunable(rq, TUNABLE_READERS))
+        write_find_group(rq);
+    request_dispatch(rq, 0);
 }

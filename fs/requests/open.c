@@ -29,54 +29,34 @@ static void open_count(struct fs *fs, struct inflight_request *request, int open
     fs->tree.engine->stats[STAT_OPEN_FILES] = fs->inflight->n_open;
 }
 
-/* Creates the handle at open(2), for open files that have state before the first read. A refusal is
- * recorded as a failed operation. */
-static int open_make_handle(struct request *rq)
-{
-    struct fs *fs = rq->fs;
-    struct handle *handle = handle_make(&fs->handles, rq->fh);
-    int rc;
-
-    if (!handle)
-        return -ENOMEM;
-    rq->call.open = &handle->open;
-    handle->open.instance = rq->call.instance->id;
-    rc = open_file_start_charge(&rq->call, rq->rights);
-    if (rc == 0) {
-        rq->rights = NULL;
-        handle->open.opener = rq->open.opener;
-        if (rq->node.row->begin && (rq->open.flags & O_ACCMODE) != O_WRONLY)
-            rq->node.row->begin(&rq->call);
-        rc = open_file_charge_texts(&rq->call, 0);
-    }
-    if (rc < 0) {
-        file_close(fs, handle);
-        rq->call.open = NULL;
-        rq->call.rights = rq->rights;
-        rq->verb = "open";
-        rq->counted = true;
-        return rc;
-    }
-    handle_touch(&fs->kept, handle);
-    return CALL_DONE;
-}
-
 static int open_run(struct request *rq)
 {
     struct fs *fs = rq->fs;
-    const unsigned flags = rq->node.row->flags;
-    const bool was_open = rq->open.was_open;
+    const struct file_row *row = rq->node.row;
+    const bool reads = (rq->open.flags & O_ACCMODE) != O_WRONLY, was_open = rq->open.was_open;
     int rc = CALL_DONE;
 
-    if (rq->gone && !was_open)
+    if (rq->gone && !was_open) {
         rc = -ESTALE; /* the kernel looks the name up again */
-    else if (fs->had_readers && (flags & FILE_READERS) && rq->rights &&
-             (rq->open.flags & O_ACCMODE) != O_WRONLY &&
-             !access_read(rq->call.pmc, rq->call.pmc->instance, rq->rights))
+    } else if (fs->had_readers && (row->flags & FILE_READERS) && rq->rights && reads &&
+               !access_read(rq->call.pmc, rq->call.pmc->instance, rq->rights)) {
         rc = -EACCES; /* it only looks readable because of the group `readers` */
-    else if (rq->open.remembers)
-        rc = open_make_handle(rq);
-    if (rc == CALL_DONE && !was_open && (flags & FILE_FRESH))
+    } else if (rq->open.remembers) {
+        rc = request_make_handle(rq);
+        if (rc == 0) {
+            rq->handle->open.opener = rq->open.opener;
+            if (row->begin && reads)
+                row->begin(&rq->call);
+            rc = open_file_charge_texts(&rq->call, 0);
+            if (rc < 0)
+                file_close(fs, rq->handle);
+        }
+        if (rc < 0) { /* recorded as a failed operation */
+            rq->verb = "open";
+            rq->counted = true;
+        }
+    }
+    if (rc == CALL_DONE && !was_open && (row->flags & FILE_FRESH))
         fs->tree.metrics_opened_ns = fs->host->realtime_ns(fs->host_state);
     open_count(fs, rq->inflight, rc == CALL_DONE);
     return rc;
@@ -111,45 +91,38 @@ static void open_undo(struct request *rq)
     open_end(rq->fs, rq->inflight, rq->fh, 0);
 }
 
-static int open_prepare(struct request *rq)
+void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
+    static const struct op op = {
+        .gone_ok = true, .run = open_run, .reply = REPLY_OPEN, .undo = open_undo};
+    struct request *rq = op_begin(&op, req, ino);
+
+    if (!rq)
+        return;
     struct fs *fs = rq->fs;
     const struct file_row *row = rq->node.row;
-    const int mode = rq->open.flags & O_ACCMODE;
+    const int mode = fi->flags & O_ACCMODE;
     const bool writes = mode != O_RDONLY, plain = row->flags & FILE_PLAIN && !writes;
     int rc = 0;
 
     rq->fh = ++fs->inflight->last_fh;
+    rq->open.flags = fi->flags;
     rq->open.was_open = plain && rq->inflight->opens > 0;
-    if (rq->open.was_open)
-        return 0; /* an earlier worker may have replied success */
     rq->open.remembers = !plain || fs->inflight->n_open >= MANY_OPEN;
-    if ((row->flags & FILE_STREAM) && mode == O_RDWR)
-        return -EINVAL; /* a waiting read holds the file position, which blocks writes */
-    if ((writes && !row->store) || (mode != O_WRONLY && !row->show && !row->stream))
-        return -EACCES; /* the superuser overrides permission bits */
-    if (writes || (row->flags & FILE_RIGHTS) || ((row->flags & FILE_READERS) && fs->had_readers))
+    if (rq->open.was_open)
+        rq->open.remembers = false; /* an earlier worker may have replied success */
+    else if ((row->flags & FILE_STREAM) && mode == O_RDWR)
+        rc = -EINVAL; /* a waiting read holds the file position, which blocks writes */
+    else if ((writes && !row->store) || (mode != O_WRONLY && !row->show && !row->stream))
+        rc = -EACCES; /* the superuser overrides permission bits */
+    else if (writes || (row->flags & FILE_RIGHTS) ||
+             ((row->flags & FILE_READERS) && fs->had_readers))
         rc = caller_rights(rq);
     else if (rq->open.remembers)
         caller_payer(rq);
     if (rc == 0 && writes && fs->host->opener)
         fs->host->opener(fs->host_state, rq->call.tid, &rq->open.opener);
-    return rc;
-}
-
-void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
-{
-    static const struct op op = {.gone_ok = true,
-                                 .prepare = open_prepare,
-                                 .run = open_run,
-                                 .reply = REPLY_OPEN,
-                                 .undo = open_undo};
-    struct request *rq = op_begin(&op, req, ino);
-
-    if (!rq)
-        return;
-    rq->open.flags = fi->flags;
-    request_dispatch(rq);
+    request_dispatch(rq, rc);
 }
 
 void file_release(struct fs *fs, struct inflight_request *request, uint64_t fh)
@@ -212,5 +185,5 @@ void op_poll(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
      * request POLLHUP; io_uring does not. */
     rq->poll.by_uring = (fi->poll_events == EPOLLIN && !in.kh) ||
                         fi->poll_events == (EPOLLIN | EPOLLRDNORM | EPOLLPRI | EPOLLERR);
-    request_dispatch(rq);
+    request_dispatch(rq, 0);
 }

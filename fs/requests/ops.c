@@ -35,18 +35,17 @@ struct request *op_begin(const struct op *op, fuse_req_t req, fuse_ino_t ino)
     return rq;
 }
 
-/* Starts an operation on a name in a directory. */
-static void op_named(const struct op *op, fuse_req_t req, fuse_ino_t parent, const char *verb,
-                     const char *name, mode_t mode)
+/* Creates a request on a name in a directory. Returns NULL after replying with an error. */
+static struct request *op_begin_named(const struct op *op, fuse_req_t req, fuse_ino_t parent,
+                                      const char *verb, const char *name)
 {
     struct request *rq = op_begin(op, req, parent);
 
-    if (!rq)
-        return;
-    rq->verb = verb;
-    rq->text = strdup(name);
-    rq->entry.attr.st_mode = mode;
-    request_dispatch(rq);
+    if (rq) {
+        rq->verb = verb;
+        rq->text = strdup(name);
+    }
+    return rq;
 }
 
 /* Sets rq->entry from rq->found. */
@@ -83,8 +82,10 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
                                  .run = lookup_run,
                                  .done = entry_fill,
                                  .reply = REPLY_ENTRY};
+    struct request *rq = op_begin_named(&op, req, parent, NULL, name);
 
-    op_named(&op, req, parent, NULL, name, 0);
+    if (rq)
+        request_dispatch(rq, 0);
 }
 
 /* ---- attributes ---- */
@@ -102,16 +103,11 @@ static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
     if (!rq)
         return;
     rq->fh = fi ? fi->fh : 0;
-    request_dispatch(rq);
+    request_dispatch(rq, 0);
 }
 
 #define SET_MODE  FUSE_SET_ATTR_MODE
 #define SET_OWNER (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID)
-
-static int setattr_prepare(struct request *rq)
-{
-    return rq->setattr.to_set & FUSE_SET_ATTR_UID && caller_superuser(rq) < 0 ? -EIO : 0;
-}
 
 /*
  * The kernel has checked the permission. Times are accepted and ignored. Modes and owners can be
@@ -124,39 +120,34 @@ static int setattr_run(struct request *rq)
     const struct node *node = &rq->node;
     const struct stat *attr = &rq->entry.attr;
     const bool instance = node->kind == NODE_INSTANCE && node->object && node->number == NODE_DIR;
-    const int to_set = rq->setattr.to_set;
     const mode_t mode = attr->st_mode & 07777;
+    int to_set = rq->to_set & (SET_MODE | SET_OWNER);
     struct stat is;
     int rc = CALL_DONE;
 
-    if ((to_set & FUSE_SET_ATTR_SIZE) && call->open) {
+    if ((rq->to_set & FUSE_SET_ATTR_SIZE) && call->open) {
         call->open->cut = false;
         call->open->started_set = 0;
     }
     if ((to_set & SET_MODE) && !node->row->is && node_attr(&rq->fs->tree, node, &is) == 0 &&
         mode == (is.st_mode & 07777))
-        rq->setattr.to_set &= ~SET_MODE;
-    if (!(rq->setattr.to_set & (SET_MODE | SET_OWNER)))
+        to_set &= ~SET_MODE;
+    if (!to_set)
         return CALL_DONE;
     if (!call->pmc && !instance)
         return err_set(&call->err, P25, "only PMCs and instances can change mode or owner");
-    if ((rq->setattr.to_set & SET_MODE) && !node->row->is)
+    if ((to_set & SET_MODE) && !node->row->is)
         return err_set(&call->err, P25,
                        "a file has the mode of its directory: chmod the directory");
-    if (rq->setattr.to_set & SET_MODE)
+    if (to_set & SET_MODE)
         rc = (instance ? engine_chmod_instance : engine_chmod)(call, mode);
     if (rc == CALL_DONE && (to_set & SET_OWNER))
         rc = (instance ? engine_chown_instance
                        : engine_chown)(call, to_set & FUSE_SET_ATTR_UID ? attr->st_uid : (uid_t)-1,
                                        to_set & FUSE_SET_ATTR_GID ? attr->st_gid : (gid_t)-1);
+    rq->found = *node;
+    rq->invalidates = node->kind == NODE_PMC; /* the files have the mode and owner too */
     return rc;
-}
-
-/* Related attributes are invalidated before the reply, so that access follows at once. */
-static void setattr_invalidate(struct request *rq)
-{
-    if ((rq->setattr.to_set & (SET_MODE | SET_OWNER)) && rq->node.kind == NODE_PMC)
-        attributes_forget(&rq->fs->tree, NODE_PMC, rq->node.object);
 }
 
 static void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
@@ -164,37 +155,22 @@ static void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to
 {
     static const struct op op = {.is_quiet = true,
                                  .locks_directory = true,
-                                 .prepare = setattr_prepare,
                                  .run = setattr_run,
                                  .done = attr_run,
-                                 .invalidate = setattr_invalidate,
                                  .reply = REPLY_ATTR};
     struct request *rq = op_begin(&op, req, ino);
 
     if (!rq)
         return;
     rq->entry.attr = *attr;
-    rq->setattr.to_set = to_set;
+    rq->to_set = to_set;
     rq->counted = (to_set & (SET_MODE | SET_OWNER)) != 0;
     if (fi && !rq->counted)
         rq->fh = fi->fh;
-    request_dispatch(rq);
+    request_dispatch(rq, to_set & FUSE_SET_ATTR_UID && caller_superuser(rq) < 0 ? -EIO : 0);
 }
 
 /* ---- directories ---- */
-
-static int mkdir_prepare(struct request *rq)
-{
-    struct fs *fs = rq->fs;
-    struct call *call = &rq->call;
-    const int rc = caller_superuser(rq);
-
-    if (rc == 0)
-        call->maker = fs->host->caller_pid(fs->host_state, call->tid);
-    if (call->maker)
-        call->maker_key = fs->host->caller_key(fs->host_state, call->maker);
-    return rc;
-}
 
 static int mkdir_run(struct request *rq)
 {
@@ -221,12 +197,23 @@ static void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t
     static const struct op op = {.counted = true,
                                  .has_text = true,
                                  .locks_directory = true,
-                                 .prepare = mkdir_prepare,
                                  .run = mkdir_run,
                                  .done = entry_fill,
                                  .reply = REPLY_ENTRY};
+    struct request *rq = op_begin_named(&op, req, parent, "mkdir", name);
 
-    op_named(&op, req, parent, "mkdir", name, mode);
+    if (!rq)
+        return;
+    const struct fs *fs = rq->fs;
+    struct call *call = &rq->call;
+    const int rc = caller_superuser(rq);
+
+    rq->entry.attr.st_mode = mode;
+    if (rc == 0)
+        call->maker = fs->host->caller_pid(fs->host_state, call->tid);
+    if (call->maker)
+        call->maker_key = fs->host->caller_key(fs->host_state, call->maker);
+    request_dispatch(rq, rc);
 }
 
 static int refuse(struct request *rq)
@@ -234,11 +221,6 @@ static int refuse(struct request *rq)
     return err_set(&rq->call.err, P25,
                    "files cannot be created, linked, renamed or removed: mkdir NAME creates a PMC, "
                    "and rmdir NAME (not rm -r) deletes it");
-}
-
-static int rmdir_prepare(struct request *rq)
-{
-    return rq->node.row->is == DIR_INSTANCES ? caller_superuser(rq) : 0;
 }
 
 static int rmdir_run(struct request *rq)
@@ -254,13 +236,12 @@ static int rmdir_run(struct request *rq)
 
 static void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
-    static const struct op op = {.counted = true,
-                                 .has_text = true,
-                                 .locks_directory = true,
-                                 .prepare = rmdir_prepare,
-                                 .run = rmdir_run};
+    static const struct op op = {
+        .counted = true, .has_text = true, .locks_directory = true, .run = rmdir_run};
+    struct request *rq = op_begin_named(&op, req, parent, "rmdir", name);
 
-    op_named(&op, req, parent, "rmdir", name, 0);
+    if (rq)
+        request_dispatch(rq, rq->node.row->is == DIR_INSTANCES ? caller_superuser(rq) : 0);
 }
 
 static int rename_run(struct request *rq)
@@ -277,7 +258,7 @@ static int rename_run(struct request *rq)
     if (rq->node.row->is != DIR_ROOT || rq->found.row->is != DIR_ROOT ||
         rq->found.object != rq->node.object || file_named(DIR_ROOT, rq->text, &number))
         return refuse(rq);
-    return engine_rename(&rq->call, rq->text, rq->rename.to);
+    return engine_rename(&rq->call, rq->text, rq->new_name);
 }
 
 static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t newparent,
@@ -299,11 +280,11 @@ static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_
     rq->text = malloc(len + strlen(newname) + 1);
     if (rq->text) {
         memcpy(rq->text, name, len);
-        rq->rename.to = strcpy(rq->text + len, newname);
+        rq->new_name = strcpy(rq->text + len, newname);
     }
     if (!node_decode(newparent, &rq->found))
         rq->found = rq->node;
-    request_dispatch(rq);
+    request_dispatch(rq, 0);
 }
 
 /* ---- listing ----
@@ -311,13 +292,6 @@ static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_
  * others are created and removed. Except in events/, if a driver or module adds or removes events
  * during the listing.
  */
-
-static int readdir_run(struct request *rq)
-{
-    if (rq->gone)
-        return -ENOENT; /* as in every removed directory */
-    return node_needs_catalog(&rq->node) ? engine_catalog_load(&rq->call, rq->off == 0) : CALL_DONE;
-}
 
 /* Adds an entry to the reply. Returns its length, which is more than `room` if it did not fit, or 0
  * if the object is gone. */
@@ -342,15 +316,18 @@ static size_t readdir_add(struct request *rq, const struct node_entry *entry, si
     return fuse_add_direntry_plus(rq->req, to, room, entry->name, &rq->entry, (off_t)entry->cookie);
 }
 
-static int readdir_done(struct request *rq)
+static int readdir_run(struct request *rq)
 {
     uint64_t cookie = (uint64_t)rq->off;
     struct node_entry entry;
+    int rc = CALL_DONE;
 
+    if (!rq->gone && node_needs_catalog(&rq->node))
+        rc = engine_catalog_load(&rq->call, cookie == 0);
     if (rq->gone)
-        return -ENOENT;
-    free(rq->text);
-    rq->slice_len = 0;
+        return -ENOENT; /* as in every removed directory */
+    if (rc)
+        return rc;
     rq->text = malloc(rq->size);
     if (!rq->text)
         return -ENOMEM;
@@ -368,11 +345,8 @@ static int readdir_done(struct request *rq)
 static void op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
                        struct fuse_file_info *fi)
 {
-    static const struct op op = {.gone_ok = true,
-                                 .locks_directory = true,
-                                 .run = readdir_run,
-                                 .done = readdir_done,
-                                 .reply = REPLY_BYTES};
+    static const struct op op = {
+        .gone_ok = true, .locks_directory = true, .run = readdir_run, .reply = REPLY_BYTES};
     struct request *rq = op_begin(&op, req, ino);
 
     (void)fi;
@@ -380,7 +354,7 @@ static void op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
         return;
     rq->size = size;
     rq->off = off;
-    request_dispatch(rq);
+    request_dispatch(rq, 0);
 }
 
 /* ---- all others ---- */
@@ -403,16 +377,21 @@ static int create_run(struct request *rq)
 static void op_refuse(fuse_req_t req, fuse_ino_t parent, const char *name, const char *verb)
 {
     static const struct op op = {.counted = true, .locks_directory = true, .run = refuse};
+    struct request *rq = op_begin_named(&op, req, parent, verb, name);
 
-    op_named(&op, req, parent, verb, name, 0);
+    if (rq)
+        request_dispatch(rq, 0);
 }
 
 static void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev)
 {
-    static const struct op op = {.counted = true, .locks_directory = true, .run = create_run};
+    static const struct op op = {
+        .counted = true, .has_text = true, .locks_directory = true, .run = create_run};
+    struct request *rq = op_begin_named(&op, req, parent, "create", name);
 
     (void)mode, (void)rdev;
-    op_named(&op, req, parent, "create", name, 0);
+    if (rq)
+        request_dispatch(rq, 0);
 }
 
 static void op_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
@@ -434,19 +413,12 @@ static void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t newparent, const 
 
 /* Reports no blocks and no inodes, like the kernel's own trees: programs that compute how full file
  * systems are skip those. */
-static int statfs_run(struct request *rq)
-{
-    rq->statvfs = (struct statvfs){.f_bsize = 4096, .f_frsize = 4096, .f_namemax = NAME_LEN_MAX};
-    return CALL_DONE;
-}
-
 static void op_statfs(fuse_req_t req, fuse_ino_t ino)
 {
-    static const struct op op = {.gone_ok = true, .run = statfs_run, .reply = REPLY_STATFS};
-    struct request *rq = op_begin(&op, req, ino);
+    const struct statvfs statvfs = {.f_bsize = 4096, .f_frsize = 4096, .f_namemax = NAME_LEN_MAX};
 
-    if (rq)
-        request_dispatch(rq);
+    (void)ino;
+    fuse_reply_statfs(req, &statvfs);
 }
 
 /*

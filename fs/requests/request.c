@@ -116,12 +116,13 @@ int request_make_handle(struct request *rq)
         return err_nomem(&rq->call.err);
     rq->call.open = &handle->open;
     rq->call.open->instance = rq->call.instance->id;
-    rc = open_file_start_charge(&rq->call, NULL);
+    rc = open_file_start_charge(&rq->call, rq->rights);
     if (rc < 0) {
         rq->call.open = NULL;
         file_close(rq->fs, handle);
         return rc;
     }
+    rq->rights = NULL;
     rq->handle = handle_ref(handle);
     return 0;
 }
@@ -239,8 +240,8 @@ static bool request_send(struct request *rq, int rc)
     const enum reply reply = rc < 0 ? REPLY_CODE : rq->op->reply;
     int sent = 0;
 
-    if (rc >= 0 && rq->op->invalidate)
-        rq->op->invalidate(rq);
+    if (rc >= 0 && rq->invalidates)
+        attributes_forget(&rq->fs->tree, rq->found.kind, rq->found.object);
     switch (reply) {
     case REPLY_CODE:
         sent = fuse_reply_err(rq->req, -rc);
@@ -262,9 +263,6 @@ static bool request_send(struct request *rq, int rc)
         break;
     case REPLY_POLL:
         sent = fuse_reply_poll(rq->req, rq->poll.revents);
-        break;
-    case REPLY_STATFS:
-        sent = fuse_reply_statfs(rq->req, &rq->statvfs);
         break;
     }
     return sent != -ENOENT;
@@ -435,10 +433,8 @@ static void request_settle(struct request *rq, int rc)
     fs_unlock(fs);
 }
 
-void request_dispatch(struct request *rq)
+void request_dispatch(struct request *rq, int rc)
 {
-    const int rc = rq->op->prepare ? rq->op->prepare(rq) : 0;
-
     fs_lock(rq->fs);
     if (rc < 0) {
         request_end(rq, rc);

@@ -87,11 +87,10 @@ enum reply {
     REPLY_BYTES, /* rq->slice */
     REPLY_OPEN,  /* rq->fh */
     REPLY_WRITE, /* rq->size */
-    REPLY_POLL,
-    REPLY_STATFS
+    REPLY_POLL
 };
 
-/* An operation. Functions are called in this order; all except `run` may be NULL. */
+/* An operation. Functions are called in this order; `done` and `undo` may be NULL. */
 struct op {
     bool counted;         /* counts in statistics and last error */
     bool is_command;      /* a write */
@@ -100,15 +99,12 @@ struct op {
     bool has_text;        /* needs rq->text; ENOMEM if it is NULL */
     bool locks_directory; /* the kernel holds a directory's lock until the reply: never waits */
     enum reply reply;
-    int (*prepare)(struct request *rq); /* without the lock: reads rights, looks up groups */
     /*
      * With the lock, except in its slow parts. Returns CALL_… or -errno. Runs again after a wait,
      * so it must leave nothing half done.
      */
     int (*run)(struct request *rq);
-    int (*done)(struct request *rq); /* with the lock, after run returned CALL_DONE */
-    void (*invalidate)(
-        struct request *rq);          /* attributes in the kernel, before a successful reply */
+    int (*done)(struct request *rq);  /* with the lock, after run returned CALL_DONE */
     void (*undo)(struct request *rq); /* without the lock: the caller did not wait for the reply */
 };
 
@@ -132,7 +128,10 @@ struct request {
     off_t off;
     const char *slice; /* data of the reply */
     size_t slice_len;
-    struct node found; /* lookup, mkdir, listing: the entry; rename: the new parent */
+    /* lookup, mkdir, listing: the entry; rename: the new parent; with `invalidates`: the node whose
+     * attributes the kernel must forget before a successful reply */
+    struct node found;
+    bool invalidates;
     union {
         struct {
             int flags;            /* of fuse_file_info */
@@ -149,13 +148,8 @@ struct request {
             bool by_uring;   /* the poller is io_uring, which polls around its reads */
             unsigned revents;
         } poll;
-        struct {
-            const char *to; /* the new name, in `text` */
-        } rename;
-        struct {
-            int to_set;
-        } setattr;
-        struct statvfs statvfs;
+        const char *new_name; /* rename: in `text` */
+        int to_set;           /* setattr: FUSE_SET_ATTR_… */
     };
 
     /* the life of the request */
@@ -188,8 +182,8 @@ struct request *request_of(struct call *call);
 /* Frees the thread's kept request before the thread exits. */
 void request_thread_end(void);
 
-/* Processes a request until the reply, or until it waits. */
-void request_dispatch(struct request *rq);
+/* Processes a request until the reply, or until it waits. rc < 0: replies with this error. */
+void request_dispatch(struct request *rq, int rc);
 /* Returns the longest time for which a request may wait, a third of the kernel's timeout; 0: no
  * limit. */
 uint64_t request_limit_ns(const struct fs *fs);
@@ -198,9 +192,8 @@ uint64_t request_limit_ns(const struct fs *fs);
 char *request_command(const struct request *rq);
 /* Refuses a request whose PMC or instance is gone (P26). */
 int request_refuse_gone(struct request *rq);
-/*
- * Needs the lock. Creates a handle for the open file of rq if it has none. Returns 0, P11 or E32.
- */
+/* Needs the lock. Creates a handle for the open file of rq if it has none, which then owns
+ * rq->rights. Returns 0, P11 or E32. */
 int request_make_handle(struct request *rq);
 /* For threads without a slot: runs a ready request. Called with the lock and returns without it; if
  * there is none, returns false and keeps the lock. */

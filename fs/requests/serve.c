@@ -42,11 +42,11 @@ struct serve {
     pthread_cond_t wake; /* there is work, or the threads shall stop */
     unsigned n_slots, n_serving;
     unsigned n_idle, n_tasks;
-    bool notifies;     /* a thread sends notifications */
-    bool configures;   /* a thread reads the configuration */
-    unsigned n_called; /* threads that were woken or started and do not run yet */
-    bool signals;      /* fs_unlock() wakes a thread */
-    atomic_bool ending; /* also read without the lock */
+    bool notifies;       /* a thread sends notifications */
+    bool configures;     /* a thread reads the configuration */
+    unsigned n_called;   /* threads that were woken or started and do not run yet */
+    bool signals;        /* fs_unlock() wakes a thread */
+    atomic_bool ending;  /* also read without the lock */
     uint32_t next_place; /* position in the requests of an earlier worker */
     bool taken_up;       /* no request of an earlier worker is left */
     unsigned n_threads, max_threads;
