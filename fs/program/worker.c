@@ -14,6 +14,7 @@
 #include "fs/requests/request.h"
 #include "fs/requests/serve.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <execinfo.h>
 #include <sched.h>
@@ -257,7 +258,7 @@ static void fs_free(struct fs *fs)
         fs->backend->close(fs->backend_state);
     if (fs->host_state)
         fs->host->close(fs->host_state);
-    wait_free(&fs->queues);
+    assert(!fs->queues.users && TAILQ_EMPTY(&fs->queues.ready)); /* no request waits */
     loop_free(fs->loop);
     if (fs->tree.session)
         fuse_session_destroy(fs->tree.session);

@@ -191,7 +191,8 @@ struct loop loop_interface(struct loop_state *loop)
                          .supervisor = loop->hold_fd >= 0 ? getppid() : 0};
 }
 
-void loop_wake(struct loop_state *loop)
+/* Wakes the main loop. Thread-safe, with any lock held. */
+static void loop_wake(struct loop_state *loop)
 {
     if (!atomic_exchange(&loop->woken, true))
         eventfd_write(loop->wake_fd, 1);
@@ -245,7 +246,8 @@ static uint64_t min_ns(uint64_t a_ns, uint64_t b_ns)
     return a_ns < b_ns ? a_ns : b_ns;
 }
 
-uint64_t fs_deadline(const struct fs *fs)
+/* Returns the time at which the main loop must wake; UINT64_MAX: never. */
+static uint64_t next_deadline(const struct fs *fs)
 {
     return min_ns(min_ns(engine_deadline(fs->tree.engine), fs->queues.deadline_ns), fs->trim_ns);
 }
@@ -257,7 +259,7 @@ void fs_wake(struct fs *fs)
     while (engine_next_wake(fs->tree.engine, &pmc_id))
         wait_wake(&fs->queues, pmc_id);
     serve_wake_thread(fs->serve);
-    deadline_ns = fs_deadline(fs);
+    deadline_ns = next_deadline(fs);
     if (deadline_ns < fs->armed_ns || fs->attributes_stale) {
         fs->armed_ns = min_ns(deadline_ns, fs->armed_ns);
         loop_wake(fs->loop);
@@ -303,7 +305,7 @@ static void loop_turn(struct loop_state *loop)
         fs->trim_ns = UINT64_MAX;
     stale = fs->attributes_stale;
     fs->attributes_stale = false;
-    deadline_ns = fs->armed_ns = fs_deadline(fs);
+    deadline_ns = fs->armed_ns = next_deadline(fs);
     fs_unlock(fs);
     if (deadline_ns != UINT64_MAX) {
         when.it_value.tv_sec = (time_t)(deadline_ns / 1000000000);

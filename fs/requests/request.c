@@ -452,11 +452,13 @@ void request_end(struct request *rq, int rc)
 
 bool fs_run_ready(struct fs *fs)
 {
-    struct request *rq = wait_next(&fs->queues);
+    struct request *rq = TAILQ_FIRST(&fs->queues.ready);
 
-    if (rq)
-        request_settle(rq, request_run(rq));
-    return rq != NULL;
+    if (!rq)
+        return false;
+    TAILQ_REMOVE(&fs->queues.ready, rq, wait_entry);
+    request_settle(rq, request_run(rq));
+    return true;
 }
 
 bool fs_run(struct fs *fs, bool (*task)(struct call *call, void *arg), void *arg)

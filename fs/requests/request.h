@@ -67,8 +67,6 @@ bool fs_record(struct fs *fs);
 /* Needs the lock. Wakes the requests and pollers of woken PMCs, a thread if there is work for it,
  * and the main loop if its deadline changed or attributes are stale. */
 void fs_wake(struct fs *fs);
-/* Needs the lock. Returns the time at which the main loop must wake; UINT64_MAX: never. */
-uint64_t fs_deadline(const struct fs *fs);
 /*
  * Runs `task` in the root, without a request of the kernel. Called with the lock. Returns true
  * without the lock; or false with it, if task returned false or on ENOMEM.

@@ -209,24 +209,7 @@ static int serve_one(struct fs *fs)
     return n;
 }
 
-/* Processes one request of an earlier worker. Called and returns with the lock. Returns false if
- * there is none. */
-static bool serve_recovered(struct serve *serve)
-{
-    struct fs *fs = serve->fs;
-    struct inflight_request *left = inflight_next(fs->inflight, &serve->next_place);
-
-    serve->taken_up |= !left;
-    if (!left)
-        return false;
-    fs_unlock(fs);
-    struct fuse_buf buf = {.mem = arena_at(left->block, left->bytes), .size = left->bytes};
-    serve_process(fs, left, &buf);
-    fs_lock(fs);
-    return true;
-}
-
-/* ---- work for threads without a slot ---- */
+/* ---- threads without a slot ---- */
 
 static void *serve_main(void *arg);
 
@@ -319,13 +302,32 @@ static bool run_engine_task(struct call *call, void *arg)
     return engine_task(call);
 }
 
-/* Notifies the kernel, reads the configuration, or runs a task of the engine. Returns false if
- * there is nothing to do, or other threads do it. */
+/*
+ * Does one piece of work that needs no slot: a request of an earlier worker, a woken request, a
+ * notification, the configuration, or a task of the engine. Returns false if there is none, or
+ * other threads do it.
+ */
 static bool server_work(struct serve *serve)
 {
     struct fs *fs = serve->fs;
+    struct inflight_request *left = NULL;
     bool ran = false;
 
+    if (!serve->taken_up)
+        left = inflight_next(fs->inflight, &serve->next_place);
+    serve->taken_up = !left;
+    if (left) {
+        struct fuse_buf buf = {.mem = arena_at(left->block, left->bytes), .size = left->bytes};
+
+        fs_unlock(fs);
+        serve_process(fs, left, &buf);
+        fs_lock(fs);
+        return true;
+    }
+    if (fs_run_ready(fs)) {
+        fs_lock(fs);
+        return true;
+    }
     if (!serve->notifies) {
         serve->notifies = true;
         ran = notify_next(fs);
@@ -350,34 +352,8 @@ static bool server_work(struct serve *serve)
     return ran;
 }
 
-/* Does one piece of work. If no thread serves, this one does; otherwise other work comes before
- * filling more serving slots. */
-static void server_turn(struct server *server)
-{
-    struct serve *serve = server->serve;
-    struct fs *fs = serve->fs;
-    const bool served = serve->n_serving > 0 || serve->n_slots == 0;
-
-    if (served && !serve->taken_up && serve_recovered(serve)) {
-        return;
-    } else if (served && fs_run_ready(fs)) {
-        fs_lock(fs);
-    } else if (served && server_work(serve)) {
-        return;
-    } else if (serve->n_serving < serve->n_slots) {
-        server_serve(server);
-    } else {
-        if (serve_take_signal(serve)) /* the wait drops the lock without fs_unlock() */
-            pthread_cond_signal(&serve->wake);
-        serve->n_idle++;
-        pthread_cond_wait(&serve->wake, &fs->lock);
-        serve->n_idle--;
-        fs_unlock(fs);
-        fs_lock(fs); /* waits while a reload is running */
-        serve->n_called -= serve->n_called > 0;
-    }
-}
-
+/* If no thread serves, this one does; otherwise other work comes before filling more serving slots.
+ */
 static void *serve_main(void *arg)
 {
     struct server *server = self = arg;
@@ -390,8 +366,24 @@ static void *serve_main(void *arg)
     const bool has_slot = inflight_take_slot(fs->inflight, (unsigned)(server - serve->servers));
     fs_lock(fs);
     serve->n_called--;
-    while (has_slot && !serve->ending)
-        server_turn(server);
+    while (has_slot && !serve->ending) {
+        const bool served = serve->n_serving > 0 || serve->n_slots == 0;
+
+        if (served && server_work(serve))
+            continue;
+        if (serve->n_serving < serve->n_slots) {
+            server_serve(server);
+            continue;
+        }
+        if (serve_take_signal(serve)) /* the wait drops the lock without fs_unlock() */
+            pthread_cond_signal(&serve->wake);
+        serve->n_idle++;
+        pthread_cond_wait(&serve->wake, &fs->lock);
+        serve->n_idle--;
+        fs_unlock(fs);
+        fs_lock(fs); /* waits while a reload is running */
+        serve->n_called -= serve->n_called > 0;
+    }
     fs_unlock(fs);
     request_thread_end();
     return NULL;

@@ -40,8 +40,6 @@ int loop_start_notifier(struct loop_state *loop);
 void loop_free(struct loop_state *loop);
 /* Returns the interface for host and backend. */
 struct loop loop_interface(struct loop_state *loop);
-/* Wakes the main loop. Thread-safe, with any lock held. */
-void loop_wake(struct loop_state *loop);
 /* Runs until SIGTERM, SIGINT or loop_end(). Other signals call on_signal, without the lock. */
 void loop_run(struct loop_state *loop, void (*on_signal)(struct fs *fs, int number));
 /* Stops the loop. Thread-safe. */

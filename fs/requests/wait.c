@@ -32,13 +32,6 @@ void wait_init(struct wait_queues *queues, struct fs *fs)
         TAILQ_INIT(&queues->waiting[i]);
 }
 
-void wait_free(struct wait_queues *queues)
-{
-    assert(TAILQ_EMPTY(&queues->ready) && !queues->users);
-    for (unsigned i = 0; i < WAIT_BUCKETS; i++)
-        assert(TAILQ_EMPTY(&queues->waiting[i]) && LIST_EMPTY(&queues->polled[i]));
-}
-
 struct wait_user {
     uid_t uid;
     uint64_t waiting; /* requests and pollers, at least one */
@@ -152,15 +145,6 @@ static void wait_make_ready(struct wait_queues *queues, struct request *rq)
     TAILQ_INSERT_TAIL(&queues->ready, rq, wait_entry);
 }
 
-struct request *wait_next(struct wait_queues *queues)
-{
-    struct request *rq = TAILQ_FIRST(&queues->ready);
-
-    if (rq)
-        TAILQ_REMOVE(&queues->ready, rq, wait_entry);
-    return rq;
-}
-
 struct request *wait_take(struct wait_queues *queues, uint64_t number)
 {
     struct request *rq;
@@ -207,11 +191,13 @@ static void poll_forget(struct wait_queues *queues, struct handle *handle)
     waiting_discharge(queues, handle->poller.uid);
 }
 
-/* Removes a poller and has the kernel wake it. */
-static void poll_report(struct wait_queues *queues, struct handle *handle)
+void poll_drop(struct wait_queues *queues, struct handle *handle)
 {
+    if (!handle->poller.sleeps)
+        return;
     poll_forget(queues, handle);
-    poll_notify(queues->fs->inflight->fuse_fd, handle->place.poll_number);
+    if (!has_pollers(queues, handle->poller.object))
+        engine_set_polled(queues->fs->tree.engine, handle->poller.object, false);
 }
 
 void wait_expire(struct wait_queues *queues, uint64_t now_ns)
@@ -238,9 +224,8 @@ void wait_expire(struct wait_queues *queues, uint64_t now_ns)
                 deadline_add(queues, h->poller.due_ns);
                 continue;
             }
-            poll_report(queues, h);
-            if (!has_pollers(queues, h->poller.object))
-                engine_set_polled(queues->fs->tree.engine, h->poller.object, false);
+            poll_drop(queues, h);
+            poll_notify(queues->fs->inflight->fuse_fd, h->place.poll_number);
         }
     }
 }
@@ -264,15 +249,6 @@ int poll_add(struct wait_queues *queues, struct handle *handle, struct request *
         engine_set_polled(queues->fs->tree.engine, handle->poller.object, true);
     LIST_INSERT_HEAD(&queues->polled[bucket_of(handle->poller.object)], handle, poller.entry);
     return 0;
-}
-
-void poll_drop(struct wait_queues *queues, struct handle *handle)
-{
-    if (!handle->poller.sleeps)
-        return;
-    poll_forget(queues, handle);
-    if (!has_pollers(queues, handle->poller.object))
-        engine_set_polled(queues->fs->tree.engine, handle->poller.object, false);
 }
 
 void poll_announce(struct wait_queues *queues)
@@ -299,7 +275,8 @@ void wait_wake(struct wait_queues *queues, uint64_t id)
         next_handle = LIST_NEXT(h, poller.entry);
         if (h->poller.object != id)
             continue;
-        poll_report(queues, h);
+        poll_forget(queues, h);
+        poll_notify(queues->fs->inflight->fuse_fd, h->place.poll_number);
         polled = true;
     }
     if (polled)

@@ -35,7 +35,6 @@ struct wait_queues {
 };
 
 void wait_init(struct wait_queues *queues, struct fs *fs);
-void wait_free(struct wait_queues *queues); /* asserts that no request waits */
 
 /* ---- requests ---- */
 
@@ -57,8 +56,6 @@ void wait_wake(struct wait_queues *queues, uint64_t id);
 /* Makes the requests ready, and notifies the pollers, whose deadline has passed. UINT64_MAX: all
  * requests, and the pollers that have a deadline. */
 void wait_expire(struct wait_queues *queues, uint64_t now_ns);
-/* Removes and returns the next ready request, or NULL. */
-struct request *wait_next(struct wait_queues *queues);
 
 /* ---- pollers ---- */
 
