@@ -232,11 +232,6 @@ static bool tables_print(const char *what, struct buf *out)
 
 static struct worker worker = {.options = &options, .host = &linux_host};
 
-static int work(struct inflight *inflight, int hold_fd)
-{
-    return worker_run(&worker, inflight, hold_fd);
-}
-
 /* Mounts the tree, and reads FUSE_INIT, the kernel's first request, for every worker. */
 static struct inflight *tree_mount(int *fd)
 {
@@ -293,7 +288,7 @@ static int mount_run(void)
     }
     if (chdir("/") < 0)
         message_log(LOG_WARNING, "cannot change to /: %s", strerror(errno));
-    inflight = options.resume ? supervisor_resume(&options, &worker.place) : tree_mount(&fd);
+    inflight = options.resume ? supervisor_resume(&worker) : tree_mount(&fd);
     if (!inflight)
         return 1;
     messages_keep(NULL, 0);
@@ -307,8 +302,7 @@ static int mount_run(void)
         memmove(argv[1], argv[2], (size_t)(end - argv[2]));
         memset(end - (argv[2] - argv[1]), 0, (size_t)(argv[2] - argv[1]));
     }
-    return options.single ? work(inflight, -1)
-                          : supervise(inflight, fd, &options, &worker.place, work);
+    return options.single ? worker_run(&worker, inflight, -1) : supervise(&worker, inflight, fd);
 }
 
 /* Handles --help and similar options. Returns the exit status, or -1 to mount the tree. */

@@ -47,12 +47,12 @@ enum {
 static struct {
     struct inflight *inflight;
     int inflight_fd;
+    struct worker *worker; /* to run in the worker's process */
     const struct options *options;
-    worker_fn work;
     int signal_fd;
     int hold_fd, worker_fd; /* the supervisor's and the worker's end of a socket */
     int lock_fd;            /* see upgrade.h */
-    pid_t worker;
+    pid_t worker_pid;
     pid_t requester;           /* process that requests an upgrade; 0: none */
     bool tried;                /* the new program passed its trial (--check) */
     bool took_over;            /* this program replaced another one, and the process that requested
@@ -167,8 +167,9 @@ static bool worker_start(void)
     if (me.inflight->serves && !me.options->foreground)
         messages_to_syslog();
     clock_gettime(CLOCK_MONOTONIC, &me.started);
-    me.worker = (pid_t)syscall(SYS_clone, (long)(CLONE_FILES | SIGCHLD), NULL, NULL, NULL, NULL);
-    if (me.worker == 0) {
+    me.worker_pid =
+        (pid_t)syscall(SYS_clone, (long)(CLONE_FILES | SIGCHLD), NULL, NULL, NULL, NULL);
+    if (me.worker_pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGTERM);
         if (getppid() != supervisor)
             _exit(0);
@@ -176,12 +177,12 @@ static bool worker_start(void)
         sigaddset(&set, SIGCHLD);
         sigaddset(&set, SIGUSR1);
         sigprocmask(SIG_UNBLOCK, &set, NULL); /* other signals stay blocked for its loop */
-        const int status = me.work(me.inflight, me.worker_fd);
+        const int status = worker_run(me.worker, me.inflight, me.worker_fd);
         fflush(NULL);
         _exit(status);
     }
-    me.inflight->worker = me.worker; /* set here: the worker may be stopped at once */
-    return me.worker > 0;
+    me.inflight->worker = me.worker_pid; /* set here: the worker may be stopped at once */
+    return me.worker_pid > 0;
 }
 
 /* Returns the pause before the next worker: none after SIGKILL, if the worker ran for more than a
@@ -226,7 +227,7 @@ static bool worker_ended(int status)
     }
     me.inflight->restarts++;
     me.inflight->last_status = status;
-    me.inflight->last_worker = me.worker;
+    me.inflight->last_worker = me.worker_pid;
     while (!worker_start())
         pause_ms(BACK_OFF_MOST); /* retry until there is memory for a process */
     return true;
@@ -235,8 +236,9 @@ static bool worker_ended(int status)
 /* ---- a new program ---- */
 
 /* Makes the arguments of the new program: those of this one and --resume. */
-static bool arguments_make(const struct options *options)
+static bool arguments_make(void)
 {
+    const struct options *options = me.options;
     char **argv = me.argv;
 
     *argv++ = (char *)"pmcfs";
@@ -265,7 +267,7 @@ static void program_replace(pid_t requester)
     if (program >= 0 &&
         (me.tried || upgrade_try(program, me.inflight_fd, me.argv, why, sizeof why))) {
         me.tried = true;
-        error = upgrade_execute(program, me.worker, me.lock_fd, me.argv);
+        error = upgrade_execute(program, me.worker_pid, me.lock_fd, me.argv);
         snprintf(why, sizeof why, "the new program cannot be started: %s", strerror(error));
     }
     if (program >= 0)
@@ -280,8 +282,7 @@ static void program_replace(pid_t requester)
 
 /* ---- start ---- */
 
-static bool supervisor_init(struct inflight *inflight, int inflight_fd,
-                            const struct options *options)
+static bool supervisor_init(struct worker *worker, struct inflight *inflight, int inflight_fd)
 {
     const int numbers[] = {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
     const struct timeval second = {.tv_sec = 1};
@@ -290,7 +291,8 @@ static bool supervisor_init(struct inflight *inflight, int inflight_fd,
 
     me.inflight = inflight;
     me.inflight_fd = inflight_fd;
-    me.options = options;
+    me.worker = worker;
+    me.options = worker->options;
     me.locks = capability_held(CAP_IPC_LOCK);
     sigemptyset(&set);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
@@ -316,16 +318,15 @@ static bool supervisor_init(struct inflight *inflight, int inflight_fd,
     for (size_t i = 0; i < sizeof mine / sizeof *mine; i++)
         if (!fd_exempt(mine[i]))
             return false;
-    return arguments_make(options);
+    return arguments_make();
 }
 
-struct inflight *supervisor_resume(const struct options *options,
-                                   const struct mount_settings *place)
+struct inflight *supervisor_resume(struct worker *worker)
 {
-    struct inflight *inflight = inflight_open(options->resume);
+    struct inflight *inflight = inflight_open(worker->options->resume);
 
-    if (inflight && mount_adopt(place, inflight->fuse_fd) &&
-        supervisor_init(inflight, options->resume, options))
+    if (inflight && mount_adopt(&worker->place, inflight->fuse_fd) &&
+        supervisor_init(worker, inflight, worker->options->resume))
         return inflight;
     message_log(LOG_ERR, "cannot start the new program: %s", strerror(errno));
     return NULL;
@@ -337,7 +338,7 @@ static void worker_take_over(void)
     close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
     prctl(PR_SET_NAME, "pmcfs"); /* execution by descriptor sets another name */
     me.inflight->restarts++;
-    me.worker = me.inflight->worker;
+    me.worker_pid = me.inflight->worker;
     for (unsigned i = 0; i < INFLIGHT_RINGS; i++) {
         const struct inflight_ring ring = me.inflight->rings[i];
 
@@ -345,8 +346,8 @@ static void worker_take_over(void)
         if (ring.fd)
             ring_map(i, ring.fd, ring.bytes);
     }
-    kill(me.worker, SIGKILL);
-    while (waitpid(me.worker, NULL, 0) < 0 && errno == EINTR)
+    kill(me.worker_pid, SIGKILL);
+    while (waitpid(me.worker_pid, NULL, 0) < 0 && errno == EINTR)
         ;
     me.inflight->last_worker = 0;
 }
@@ -361,7 +362,7 @@ static bool signal_take(const struct signalfd_siginfo *info, int *status)
 
     if (number == SIGCHLD) {
         while ((pid = waitpid(-1, status, WNOHANG)) > 0)
-            if (pid == me.worker && !worker_ended(*status))
+            if (pid == me.worker_pid && !worker_ended(*status))
                 return false;
         return true;
     }
@@ -371,7 +372,7 @@ static bool signal_take(const struct signalfd_siginfo *info, int *status)
         return true;
     }
     me.ending |= number == SIGTERM || number == SIGINT;
-    kill(me.worker, me.ending ? SIGTERM : number);
+    kill(me.worker_pid, me.ending ? SIGTERM : number);
     return true;
 }
 
@@ -406,10 +407,10 @@ static int serve(void)
     }
 }
 
-static int give_up(const struct mount_settings *place, const char *what)
+static int give_up(const struct worker *worker, const char *what)
 {
     message_log(LOG_ERR, "%s: %s", what, strerror(errno));
-    mount_end(place);
+    mount_end(&worker->place);
     return 1;
 }
 
@@ -420,12 +421,12 @@ static void offer_upgrades(void)
 }
 
 /* Takes over from the previous program. */
-static void resume(const struct options *options)
+static void resume(void)
 {
-    const char *failed = upgrade_failed(options);
+    const char *failed = upgrade_failed(me.options);
     char why[512];
 
-    if (!options->foreground)
+    if (!me.options->foreground)
         messages_to_syslog();
     worker_take_over();
     offer_upgrades();
@@ -433,33 +434,31 @@ static void resume(const struct options *options)
         snprintf(why, sizeof why, "the new program could not start: %s", failed);
         upgrade_refuse(me.lock_fd, why);
     } else {
-        message_log(LOG_NOTICE, "upgrade: this program now serves \"%s\"", options->mountpoint);
+        message_log(LOG_NOTICE, "upgrade: this program now serves \"%s\"", me.options->mountpoint);
         me.took_over = true;
     }
     while (!worker_start())
         pause_ms(BACK_OFF_MOST);
 }
 
-int supervise(struct inflight *inflight, int inflight_fd, const struct options *options,
-              const struct mount_settings *place, worker_fn work)
+int supervise(struct worker *worker, struct inflight *inflight, int inflight_fd)
 {
     int status;
 
-    me.work = work;
-    if (options->resume) {
-        resume(options);
+    if (worker->options->resume) {
+        resume();
     } else {
-        if (!supervisor_init(inflight, inflight_fd, options))
-            return give_up(place, "cannot supervise");
+        if (!supervisor_init(worker, inflight, inflight_fd))
+            return give_up(worker, "cannot supervise");
         offer_upgrades();
         if (!worker_start())
-            return give_up(place, "cannot start a worker process");
+            return give_up(worker, "cannot start a worker process");
     }
     status = serve();
     if (WIFSIGNALED(status) && !me.ending)
         message_log(LOG_CRIT,
                     "worker process %d was killed by signal %d before it started to serve",
-                    me.worker, WTERMSIG(status));
-    mount_end(place);
+                    me.worker_pid, WTERMSIG(status));
+    mount_end(&worker->place);
     return WIFEXITED(status) ? WEXITSTATUS(status) : me.ending ? 0 : 1;
 }
