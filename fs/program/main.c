@@ -267,7 +267,7 @@ static struct inflight *tree_mount(int *fd)
     return inflight;
 }
 
-static bool began; /* the old program of an upgrade cannot come back */
+static bool mount_taken; /* the old program of an upgrade cannot come back */
 
 static int argc;
 static char **argv;
@@ -292,7 +292,7 @@ static int mount_run(void)
     if (!inflight)
         return 1;
     messages_keep(NULL, 0);
-    began = true;
+    mount_taken = true;
     /* Remove --resume from the arguments that ps(1) shows. They are contiguous in memory. */
     if (options.resume && argc > 2 && options.resume_words == argv[1] + strlen("--resume="))
         kept = strdup(options.resume_words);
@@ -376,7 +376,7 @@ static int run(void)
     } else if (!options.resume && !mount_prepare(&worker.place)) {
         status = 1;
     } else {
-        readme_place(options.mountpoint);
+        readme_set_mountpoint(options.mountpoint);
         process_prepare();
         if (!options.resume)
             capabilities_report();
@@ -396,7 +396,7 @@ int main(int count, char **words)
     argc = count;
     argv = words;
     status = run();
-    if (!began)
+    if (!mount_taken)
         upgrade_roll_back(&options, argv, why);
     options_free(&options);
     return status;

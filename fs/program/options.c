@@ -25,7 +25,7 @@
 static const struct {
     const char *name;
     unsigned long set, clear;
-} mount_words[] = {
+} mount_flag_words[] = {
     {"rw", 0, MS_RDONLY},
     {"ro", MS_RDONLY, 0},
     {"atime", MS_RELATIME, ATIME},
@@ -39,7 +39,7 @@ static const struct {
 };
 
 /* Options of mount(8) that are accepted and have no effect. */
-static const char *const mount_idle[] = {
+static const char *const mount_ignored[] = {
     "_netdev",    "allow_other",   "async",      "auto",       "comment", "default_permissions",
     "defaults",   "dev",           "dirsync",    "exec",       "group",   "iversion",
     "lazytime",   "loud",          "mand",       "noauto",     "nodev",   "noexec",
@@ -141,14 +141,14 @@ static bool mount_word(struct options *options, struct word key, struct word val
         return options->single = true;
     if (key.len >= 2 && (strncmp(key.p, "x-", 2) == 0 || strncmp(key.p, "X-", 2) == 0))
         return true;
-    for (size_t i = 0; i < sizeof mount_words / sizeof mount_words[0]; i++)
-        if (word_is(key, mount_words[i].name)) {
-            options->mount_flags &= ~mount_words[i].clear;
-            options->mount_flags |= mount_words[i].set;
+    for (size_t i = 0; i < sizeof mount_flag_words / sizeof mount_flag_words[0]; i++)
+        if (word_is(key, mount_flag_words[i].name)) {
+            options->mount_flags &= ~mount_flag_words[i].clear;
+            options->mount_flags |= mount_flag_words[i].set;
             return true;
         }
-    for (size_t i = 0; i < sizeof mount_idle / sizeof mount_idle[0]; i++)
-        if (word_is(key, mount_idle[i]))
+    for (size_t i = 0; i < sizeof mount_ignored / sizeof mount_ignored[0]; i++)
+        if (word_is(key, mount_ignored[i]))
             return true;
     return false;
 }

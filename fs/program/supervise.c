@@ -50,18 +50,18 @@ static struct {
     struct worker *worker; /* to run in the worker's process */
     const struct options *options;
     int signal_fd;
-    int hold_fd, worker_fd; /* the supervisor's and the worker's end of a socket */
-    int lock_fd;            /* see upgrade.h */
+    int own_end, worker_end; /* of the socket between supervisor and worker */
+    int lock_fd;             /* see upgrade.h */
     pid_t worker_pid;
     pid_t requester;           /* process that requests an upgrade; 0: none */
-    bool tried;                /* the new program passed its trial (--check) */
+    bool trial_passed;         /* the new program passed its trial (--check) */
     bool took_over;            /* this program replaced another one, and the process that requested
                                 * the upgrade waits for the result */
     char *argv[UPGRADE_WORDS]; /* arguments of the new program */
     bool ending;
-    bool locks;       /* CAP_IPC_LOCK: locked memory is not limited */
-    unsigned crashes; /* consecutive crashes of workers */
-    unsigned unready; /* consecutive deaths before the worker served */
+    bool mlock_unlimited; /* CAP_IPC_LOCK: locked memory is not limited */
+    unsigned crashes;     /* consecutive crashes of workers */
+    unsigned unready;     /* consecutive deaths before the worker served */
     struct timespec started;
     void *rings[INFLIGHT_RINGS]; /* mappings of inflight->rings */
 } me;
@@ -72,8 +72,8 @@ static struct {
  * again, so this is only done if it is not limited. */
 static void ring_map(unsigned i, int fd, uint64_t bytes)
 {
-    void *map =
-        me.locks ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
+    void *map = me.mlock_unlimited ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
+                                   : MAP_FAILED;
 
     if (map == MAP_FAILED)
         return;
@@ -82,24 +82,25 @@ static void ring_map(unsigned i, int fd, uint64_t bytes)
 }
 
 /* Maps or unmaps a ring for the worker. Returns true if it is already mapped. */
-static bool ring_hold(const struct hold *hold)
+static bool ring_keep(const struct supervisor_message *message)
 {
     int at = -1;
 
     for (unsigned i = 0; i < INFLIGHT_RINGS; i++) {
         struct inflight_ring *ring = &me.inflight->rings[i];
 
-        if (ring->fd == hold->fd && ring->bytes == hold->bytes)
+        if (ring->fd == message->fd && ring->bytes == message->bytes)
             return true;
-        if (ring->fd && (ring->fd == hold->fd || (hold->fd < 0 && fcntl(ring->fd, F_GETFD) < 0))) {
+        if (ring->fd &&
+            (ring->fd == message->fd || (message->fd < 0 && fcntl(ring->fd, F_GETFD) < 0))) {
             munmap(me.rings[i], ring->bytes);
             *ring = (struct inflight_ring){0};
         }
         if (!ring->fd && at < 0)
             at = (int)i;
     }
-    if (hold->fd > 0 && hold->bytes && at >= 0)
-        ring_map((unsigned)at, hold->fd, hold->bytes);
+    if (message->fd > 0 && message->bytes && at >= 0)
+        ring_map((unsigned)at, message->fd, message->bytes);
     return false;
 }
 
@@ -156,15 +157,15 @@ static int notifier_start(void)
 static bool worker_start(void)
 {
     const pid_t supervisor = getpid();
-    struct hold hold;
+    struct supervisor_message message;
     sigset_t set;
 
     fflush(NULL);
-    while (recv(me.hold_fd, &hold, sizeof hold, MSG_DONTWAIT) > 0 ||
-           recv(me.worker_fd, &hold, sizeof hold, MSG_DONTWAIT) > 0)
+    while (recv(me.own_end, &message, sizeof message, MSG_DONTWAIT) > 0 ||
+           recv(me.worker_end, &message, sizeof message, MSG_DONTWAIT) > 0)
         ; /* messages of the last worker */
     me.inflight->ready = false;
-    if (me.inflight->serves && !me.options->foreground)
+    if (me.inflight->has_served && !me.options->foreground)
         messages_to_syslog();
     clock_gettime(CLOCK_MONOTONIC, &me.started);
     me.worker_pid =
@@ -177,7 +178,7 @@ static bool worker_start(void)
         sigaddset(&set, SIGCHLD);
         sigaddset(&set, SIGUSR1);
         sigprocmask(SIG_UNBLOCK, &set, NULL); /* other signals stay blocked for its loop */
-        const int status = worker_run(me.worker, me.inflight, me.worker_fd);
+        const int status = worker_run(me.worker, me.inflight, me.worker_end);
         fflush(NULL);
         _exit(status);
     }
@@ -209,7 +210,7 @@ static unsigned restart_pause(int status)
 /* Starts the next worker. Returns false if the mount shall end. */
 static bool worker_ended(int status)
 {
-    if (WIFEXITED(status) && (WEXITSTATUS(status) == 0 || !me.inflight->serves || me.ending))
+    if (WIFEXITED(status) && (WEXITSTATUS(status) == 0 || !me.inflight->has_served || me.ending))
         return false;
     if (me.ending)
         return false;
@@ -265,8 +266,8 @@ static void program_replace(pid_t requester)
     int error = 0;
 
     if (program >= 0 &&
-        (me.tried || upgrade_try(program, me.inflight_fd, me.argv, why, sizeof why))) {
-        me.tried = true;
+        (me.trial_passed || upgrade_try(program, me.inflight_fd, me.argv, why, sizeof why))) {
+        me.trial_passed = true;
         error = upgrade_execute(program, me.worker_pid, me.lock_fd, me.argv);
         snprintf(why, sizeof why, "the new program cannot be started: %s", strerror(error));
     }
@@ -293,7 +294,7 @@ static bool supervisor_init(struct worker *worker, struct inflight *inflight, in
     me.inflight_fd = inflight_fd;
     me.worker = worker;
     me.options = worker->options;
-    me.locks = capability_held(CAP_IPC_LOCK);
+    me.mlock_unlimited = capability_held(CAP_IPC_LOCK);
     sigemptyset(&set);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         sigaddset(&set, numbers[i]);
@@ -303,8 +304,8 @@ static bool supervisor_init(struct worker *worker, struct inflight *inflight, in
         setsockopt(ends[1], SOL_SOCKET, SO_RCVTIMEO, &second, sizeof second) <
             0) /* if the supervisor exits */
         return false;
-    me.hold_fd = ends[0];
-    me.worker_fd = ends[1];
+    me.own_end = ends[0];
+    me.worker_end = ends[1];
     const int mine[] = {0,
                         1,
                         2,
@@ -313,8 +314,8 @@ static bool supervisor_init(struct worker *worker, struct inflight *inflight, in
                         me.inflight->journal_fd,
                         me.inflight->arena_fd,
                         me.signal_fd,
-                        me.hold_fd,
-                        me.worker_fd};
+                        me.own_end,
+                        me.worker_end};
     for (size_t i = 0; i < sizeof mine / sizeof *mine; i++)
         if (!fd_exempt(mine[i]))
             return false;
@@ -368,7 +369,7 @@ static bool signal_take(const struct signalfd_siginfo *info, int *status)
     }
     if (number == SIGUSR1) {
         me.requester = info->ssi_uid == 0 ? (pid_t)info->ssi_pid : me.requester;
-        me.tried = false;
+        me.trial_passed = false;
         return true;
     }
     me.ending |= number == SIGTERM || number == SIGINT;
@@ -379,21 +380,21 @@ static bool signal_take(const struct signalfd_siginfo *info, int *status)
 static int serve(void)
 {
     struct pollfd fds[] = {{.fd = me.signal_fd, .events = POLLIN},
-                           {.fd = me.hold_fd, .events = POLLIN}};
+                           {.fd = me.own_end, .events = POLLIN}};
     struct signalfd_siginfo info;
-    struct hold hold;
+    struct supervisor_message message;
     int status = 0;
 
     for (;;) {
         poll(fds, 2, me.requester || me.took_over ? POLL_MS : -1);
-        if (recv(me.hold_fd, &hold, sizeof hold, MSG_DONTWAIT) == (ssize_t)sizeof hold) {
-            if (hold.fd == HOLD_NOTIFIER) {
-                hold.fd = notifier_start();
-                hold.held = hold.fd >= 0;
+        if (recv(me.own_end, &message, sizeof message, MSG_DONTWAIT) == (ssize_t)sizeof message) {
+            if (message.fd == START_NOTIFIER) {
+                message.fd = notifier_start();
+                message.done = message.fd >= 0;
             } else {
-                hold.held = ring_hold(&hold);
+                message.done = ring_keep(&message);
             }
-            send(me.hold_fd, &hold, sizeof hold, MSG_DONTWAIT | MSG_NOSIGNAL);
+            send(me.own_end, &message, sizeof message, MSG_DONTWAIT | MSG_NOSIGNAL);
         }
         while (read(me.signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
             if (!signal_take(&info, &status))

@@ -27,7 +27,7 @@
 
 /* ---- crashes of workers ---- */
 
-static struct inflight *noted;            /* for on_crash() */
+static struct inflight *crash_inflight;   /* for on_crash() */
 static void *last_stack[INFLIGHT_FRAMES]; /* of the last worker, if it crashed */
 static int n_last_stack;
 
@@ -41,9 +41,9 @@ static void on_crash(int number, siginfo_t *info, void *context)
     signal(number, SIG_DFL);
     if (request)
         request->crashes++;
-    noted->crash.signal = number;
-    noted->crash.address = info->si_addr;
-    noted->crash.n = backtrace(noted->crash.frame, INFLIGHT_FRAMES);
+    crash_inflight->crash.signal = number;
+    crash_inflight->crash.address = info->si_addr;
+    crash_inflight->crash.n = backtrace(crash_inflight->crash.frame, INFLIGHT_FRAMES);
     raise(number);
 }
 
@@ -124,9 +124,9 @@ static void fs_reload(struct fs *fs)
     while (notify_next(fs)) /* the journal does not contain these names */
         ;
     fs->reloading = true;
-    while (fs->away > 0)
+    while (fs->n_unlocked > 0)
         pthread_cond_wait(&fs->changed, &fs->lock);
-    while (fs->freeing > 0) /* they free logs, which are charged to users of this engine */
+    while (fs->n_freeing > 0) /* they free logs, which are charged to users of this engine */
         sched_yield();
     /* The engine's pending tasks, which the journal does not contain. No request is running, so the
      * lock is kept. */
@@ -212,13 +212,13 @@ static bool engine_open(struct fs *fs, const struct worker *worker, struct err *
 
 /* ---- start and stop ---- */
 
-static struct options *configured; /* for SIGHUP */
+static struct options *worker_options; /* for SIGHUP */
 
-static void conf_again(struct fs *fs)
+static void reread_conf(struct fs *fs)
 {
     struct tunables fresh;
 
-    if (!options_reread(configured, &fresh))
+    if (!options_reread(worker_options, &fresh))
         return; /* all tunables keep their values */
     fs_lock(fs);
     engine_retune(fs->tree.engine, &fresh);
@@ -228,7 +228,7 @@ static void conf_again(struct fs *fs)
     fs->attributes_stale = true;
     fs_wake(fs);
     fs_unlock(fs);
-    sections_create(fs, &configured->sections);
+    sections_create(fs, &worker_options->sections);
     message_log(LOG_NOTICE, "the configuration was reread");
 }
 
@@ -293,8 +293,9 @@ static bool fs_start(struct fs *fs)
     memcpy(last_stack, fs->inflight->crash.frame, sizeof last_stack);
     n_last_stack = fs->inflight->crash.n;
     fs->inflight->crash.n = 0;
-    if (!fs->inflight->begun) /* no request is served before the PMCs of the configuration exist */
-        sections_create(fs, &configured->sections);
+    /* No request is served before the PMCs of the configuration exist. */
+    if (!fs->inflight->was_usable)
+        sections_create(fs, &worker_options->sections);
     fs->tree.session = fuse_session_new(&args, &fs_ops, sizeof fs_ops, fs);
     fuse_opt_free_args(&args);
     errno = EINVAL;
@@ -315,15 +316,15 @@ static void fs_serve(struct fs *fs, struct worker *worker)
 {
     fs_lock(fs);
     for (const struct handle *handle = fs->handles; handle; handle = handle->hh.next)
-        if (fs->inflight->serves && handle->place.poll_number)
+        if (fs->inflight->has_served && handle->place.poll_number)
             poll_notify(fs->inflight->fuse_fd, handle->place.poll_number);
     fs_unlock(fs);
-    fs->inflight->serves = fs->inflight->ready = true;
-    if (!fs->inflight->begun) {
+    fs->inflight->has_served = fs->inflight->ready = true;
+    if (!fs->inflight->was_usable) {
         if (worker->options->foreground)
             hardware_report(fs);
         background_ready(worker->ready_fd);
-        fs->inflight->begun = true;
+        fs->inflight->was_usable = true;
     }
     crash_report(fs->inflight);
     if (fs->backend->settle)
@@ -337,7 +338,7 @@ static void fs_serve(struct fs *fs, struct worker *worker)
     loop_last_turn(fs->loop);
 }
 
-static bool fs_init(struct fs *fs, const struct worker *worker, int hold_fd)
+static bool fs_init(struct fs *fs, const struct worker *worker, int supervisor_fd)
 {
     pthread_mutexattr_t adaptive;
 
@@ -348,7 +349,7 @@ static bool fs_init(struct fs *fs, const struct worker *worker, int hold_fd)
     fs->mountpoint = worker->place.mountpoint;
     fs->host = worker->host;
     fs->backend = worker->backend;
-    fs->conf_again = conf_again;
+    fs->reread_conf = reread_conf;
     /* The lock is held for a microsecond or two, so a thread spins for a moment before it sleeps,
      * which costs less than a wakeup. */
     pthread_mutexattr_init(&adaptive);
@@ -358,11 +359,11 @@ static bool fs_init(struct fs *fs, const struct worker *worker, int hold_fd)
     pthread_cond_init(&fs->changed, NULL);
     wait_init(&fs->queues, fs);
     STAILQ_INIT(&fs->kept.unused);
-    fs->loop = loop_new(fs, hold_fd);
+    fs->loop = loop_new(fs, supervisor_fd);
     return fs->loop != NULL;
 }
 
-int worker_run(struct worker *worker, struct inflight *inflight, int hold_fd)
+int worker_run(struct worker *worker, struct inflight *inflight, int supervisor_fd)
 {
     static struct fs fs;
     const int crashes[] = {SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE};
@@ -371,13 +372,13 @@ int worker_run(struct worker *worker, struct inflight *inflight, int hold_fd)
     void *frame;
     bool started = false;
 
-    fs.inflight = noted = inflight;
+    fs.inflight = crash_inflight = inflight;
     fs.notify_fd = -1;
-    configured = worker->options;
+    worker_options = worker->options;
     backtrace(&frame, 1); /* the first call loads a library, which on_crash() must not do */
     for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++)
         sigaction(crashes[i], &action, NULL);
-    if ((hold_fd >= 0 && !fds_begin()) || !fs_init(&fs, worker, hold_fd)) {
+    if ((supervisor_fd >= 0 && !fds_begin()) || !fs_init(&fs, worker, supervisor_fd)) {
         message_log(LOG_ERR, "cannot start: %s", strerror(errno));
     } else if (!engine_open(&fs, worker, &err)) {
         message_log(LOG_ERR, "cannot start the %s backend: %s", fs.backend->name, err.text);
@@ -392,7 +393,7 @@ int worker_run(struct worker *worker, struct inflight *inflight, int hold_fd)
         loop.hold(loop.ctx, -1, 0); /* drop rings of closed descriptors before a number is reused */
         started = readers_resolve(&fs) && fs_start(&fs);
     }
-    if (!started && hold_fd >= 0)
+    if (!started && supervisor_fd >= 0)
         return 1; /* the state stays for the next worker */
     if (started) {
         fs_serve(&fs, worker);

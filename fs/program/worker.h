@@ -20,9 +20,9 @@ struct worker {
     const struct backend *backend;
 };
 
-/* Serves until the mount ends. Returns the exit status. hold_fd: socket to the supervisor, or -1.
- */
-int worker_run(struct worker *worker, struct inflight *inflight, int hold_fd);
+/* Serves until the mount ends. Returns the exit status. supervisor_fd: socket to the supervisor, or
+ * -1. */
+int worker_run(struct worker *worker, struct inflight *inflight, int supervisor_fd);
 
 /* ---- the supervisor ---- */
 

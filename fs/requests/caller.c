@@ -35,7 +35,7 @@ static int rights_begin(struct request *rq)
     return 0;
 }
 
-void caller_payer(struct request *rq)
+void caller_set_payer(struct request *rq)
 {
     if (rights_begin(rq) < 0)
         rq->call.err.id = ERR_NONE;
@@ -43,7 +43,7 @@ void caller_payer(struct request *rq)
     rq->rights = NULL;
 }
 
-int caller_superuser(struct request *rq)
+int caller_read_user(struct request *rq)
 {
     struct fs *fs = rq->fs;
     int rc = rights_begin(rq);
@@ -54,15 +54,15 @@ int caller_superuser(struct request *rq)
     return rc < 0 ? rights_failed(&rq->call, rc) : 0;
 }
 
-int caller_rights(struct request *rq)
+int caller_read_rights(struct request *rq)
 {
-    int rc = caller_superuser(rq);
+    int rc = caller_read_user(rq);
 
-    rq->reads_rights = rc == 0 && rq->rights->userns_fd >= 0;
+    rq->rights_incomplete = rc == 0 && rq->rights->userns_fd >= 0;
     return rc;
 }
 
-int caller_rights_read(struct request *rq)
+int caller_read_rest(struct request *rq)
 {
     struct fs *fs = rq->fs;
     int rc = slow_admit(&rq->call);
@@ -72,7 +72,7 @@ int caller_rights_read(struct request *rq)
     slow_begin(&rq->call, true);
     rc = fs->host->rights_read(fs->host_state, rq->call.tid, rq->rights);
     slow_end(&rq->call);
-    rq->reads_rights = false;
+    rq->rights_incomplete = false;
     return rc < 0 ? rights_failed(&rq->call, rc) : 0;
 }
 

@@ -157,8 +157,8 @@ bool handle_load(struct handle **handles, const struct journal_record *record,
     handle->open.kept_bytes = handle->place.text.len + handle->place.last.len;
     if (!open_file_load(&handle->open, record->text, len, engine))
         return false;
-    handle->has_old_count = handle->open.old_count != NULL;
-    handle->seen = handle->open.has_seen;
+    handle->recorded_old_count = handle->open.old_count != NULL;
+    handle->recorded_seen = handle->open.has_seen;
     return true;
 }
 
@@ -205,8 +205,8 @@ bool handles_record(struct kept *kept, struct handle *all)
         fine = fine && !text.failed &&
                journal_put(kept->journal, JOURNAL_OPEN_FILE, handle->fh, text.data, text.len);
         handle->recorded = true;
-        handle->has_old_count = handle->open.old_count != NULL;
-        handle->seen = handle->open.has_seen;
+        handle->recorded_old_count = handle->open.old_count != NULL;
+        handle->recorded_seen = handle->open.has_seen;
         handle->recorded_place = handle->place;
         buf_free(&text);
     }

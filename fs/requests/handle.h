@@ -26,9 +26,8 @@ struct handle {
     unsigned refs;     /* one of the table, and one per request that runs or waits */
     UT_hash_handle hh; /* by fh */
     struct open_file open;
-    /* recorded: the journal has a record of the handle, with open.old_count if has_old_count, and
-     * open.has_seen if seen */
-    bool recorded, has_old_count, seen;
+    /* The journal has a record of the handle; it has open.old_count, open.has_seen. */
+    bool recorded, recorded_old_count, recorded_seen;
     struct text_place {
         bool has_text; /* a text was read from its start; members below are valid */
         bool written;  /* the file was written after the text was made: the next read makes a

@@ -199,7 +199,7 @@ struct inflight_request *inflight_move_to_place(struct inflight *inflight,
     memcpy(arena_at(block, request->bytes), buffer_of(inflight, (unsigned)(from - inflight->slots)),
            request->bytes);
     place->block = block;
-    place->left = false;
+    place->inherited = false;
     place->bytes = request->bytes;
     place->crashes = request->crashes;
     place->opens = request->opens;
@@ -231,24 +231,24 @@ void inflight_done(struct inflight_request *request)
 
 /* Applies the last change of inflight_count(), if it is of this request. A later worker repeats it
  * if this one was killed after setting the number. */
-static void count_settle(struct inflight *inflight, struct inflight_request *request)
+static void open_change_apply(struct inflight *inflight, struct inflight_request *request)
 {
-    if (inflight->counted.number != request->number)
+    if (inflight->open_change.number != request->number)
         return;
-    request->opens = inflight->counted.opens;
-    inflight->n_open = inflight->counted.n_open;
+    request->opens = inflight->open_change.opens;
+    inflight->n_open = inflight->open_change.n_open;
 }
 
 void inflight_count(struct inflight *inflight, struct inflight_request *request, int opens)
 {
     const int more = opens - request->opens;
 
-    inflight->counted.number = 0;
-    inflight->counted.opens = opens;
-    inflight->counted.n_open =
+    inflight->open_change.number = 0;
+    inflight->open_change.opens = opens;
+    inflight->open_change.n_open =
         more > 0 || inflight->n_open > 0 ? inflight->n_open + (uint64_t)more : 0;
-    inflight->counted.number = request->number;
-    count_settle(inflight, request);
+    inflight->open_change.number = request->number;
+    open_change_apply(inflight, request);
 }
 
 /* ---- answers ---- */
@@ -353,7 +353,7 @@ static struct inflight_request *slot_request(struct inflight *inflight, unsigned
     request->number = head->unique;
     request->bytes = head->len;
     request->block = 0;
-    count_settle(inflight, request);
+    open_change_apply(inflight, request);
     return request;
 }
 
@@ -378,7 +378,7 @@ static void slot_settle(struct inflight *inflight, unsigned i, uint32_t publishe
         struct inflight_request *place = inflight_move_to_place(inflight, request);
 
         if (place)
-            place->left = true;
+            place->inherited = true;
         else
             refuse(inflight, request, ENOMEM);
     }
@@ -396,8 +396,8 @@ static void places_settle(struct inflight *inflight, uint32_t published)
             place->taken = false;
             continue;
         }
-        place->left = true;
-        count_settle(inflight, place);
+        place->inherited = true;
+        open_change_apply(inflight, place);
         if (settle(inflight, place, head->opcode, published)) {
             place->number = place->block = 0; /* arena_free_unkept() frees its block */
             place->taken = false;
@@ -430,8 +430,8 @@ struct inflight_request *inflight_next(struct inflight *inflight, uint32_t *at)
     while (*at < inflight->n_places) {
         struct inflight_request *place = &inflight->places[(*at)++];
 
-        if (place->left && place->number) {
-            place->left = false;
+        if (place->inherited && place->number) {
+            place->inherited = false;
             return place;
         }
     }
@@ -449,7 +449,7 @@ void inflight_give_up(struct inflight *inflight)
     }
     for (unsigned i = 0; i < inflight->n_places; i++) {
         if (inflight->places[i].number) {
-            count_settle(inflight, &inflight->places[i]);
+            open_change_apply(inflight, &inflight->places[i]);
             refuse(inflight, &inflight->places[i], EIO);
         }
         memset(&inflight->places[i], 0, sizeof inflight->places[i]);

@@ -39,7 +39,7 @@ struct inflight_request {
     _Atomic uint32_t crashes;     /* number of workers that crashed with it */
     _Atomic uint64_t interrupted; /* number of a request that the kernel interrupted */
     _Atomic int32_t opens;        /* change of the number of open files by it */
-    bool left;                    /* place: an earlier worker read it; inflight_next() returns it */
+    bool inherited;               /* place: an earlier worker read it; inflight_next() returns it */
     uint64_t since_ns;            /* time of the read (CLOCK_MONOTONIC); 0: unknown */
     uint64_t spare[1];
 };
@@ -69,10 +69,10 @@ struct inflight {
 
     _Atomic uint64_t last_fh, n_open; /* last number and count of open files */
     _Atomic uint64_t restarts;
-    atomic_bool serves; /* a worker has served since the mount */
-    atomic_bool ready;  /* the current worker serves */
-    atomic_bool begun;  /* the tree was usable once; the starting process was notified */
-    struct {            /* crash record of the last worker */
+    atomic_bool has_served; /* a worker has served since the mount */
+    atomic_bool ready;      /* the current worker serves */
+    atomic_bool was_usable; /* the tree was usable once; the starting process was notified */
+    struct {                /* crash record of the last worker */
         int signal;
         void *address;
         int n;
@@ -81,7 +81,7 @@ struct inflight {
     struct { /* the last change of n_open and of a request's `opens`, for replay */
         _Atomic uint64_t number, n_open;
         _Atomic int32_t opens;
-    } counted;
+    } open_change;
     uint32_t timeout_s; /* the kernel aborts the mount after a request takes longer; 0: no limit */
     bool timeout_known; /* read at mount time; otherwise serve.c reads the present sysctls */
     uint64_t spare[28];

@@ -232,7 +232,7 @@ void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse
 {
     static const struct op op = {.counted = true,
                                  .is_quiet = true,
-                                 .gone_ok = true,
+                                 .runs_if_gone = true,
                                  .run = read_run,
                                  .done = read_done,
                                  .reply = REPLY_BYTES};
@@ -312,7 +312,7 @@ static void write_find_group(struct request *rq)
     if (!scan_word(&scan, &word) || word_is(word, "-"))
         return;
     name = word_dup(word);
-    rq->write.no_group = name ? group_find(name, &rq->write.group) : -ENOMEM;
+    rq->write.group_error = name ? group_find(name, &rq->write.group) : -ENOMEM;
     free(name);
 }
 
@@ -365,8 +365,8 @@ static int write_run(struct request *rq)
     while (strcmp(call->text, "debug-crash") == 0)
         *(volatile char *)alloca(1024) = 0; /* until the stack overflows */
 #endif
-    if (rq->write.no_group && call->rights && call->rights->superuser) {
-        if (rq->write.no_group == -ENOMEM)
+    if (rq->write.group_error && call->rights && call->rights->superuser) {
+        if (rq->write.group_error == -ENOMEM)
             return err_nomem(&call->err);
         return err_set(
             &call->err, P27,

@@ -35,18 +35,18 @@ struct watch {
 struct loop_state {
     struct fs *fs;
     int epoll_fd, wake_fd, timer_fd, signal_fd;
-    int hold_fd; /* to the supervisor; -1: none */
+    int supervisor_fd; /* to the supervisor; -1: none */
     atomic_bool woken;
     atomic_bool ended;
     pthread_mutex_t lock; /* a leaf; protects the watches */
     struct watch *watches;
     size_t n_watches;
     uint32_t serial;
-    pthread_mutex_t hold_lock; /* a leaf; serialises messages to the supervisor */
-    uint32_t holds;
+    pthread_mutex_t exchange_lock; /* a leaf; serialises messages to the supervisor */
+    uint32_t n_messages;
 };
 
-struct loop_state *loop_new(struct fs *fs, int hold_fd)
+struct loop_state *loop_new(struct fs *fs, int supervisor_fd)
 {
     struct loop_state *loop = calloc(1, sizeof *loop);
     sigset_t signals;
@@ -62,9 +62,9 @@ struct loop_state *loop_new(struct fs *fs, int hold_fd)
 #endif
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     pthread_mutex_init(&loop->lock, NULL);
-    pthread_mutex_init(&loop->hold_lock, NULL);
+    pthread_mutex_init(&loop->exchange_lock, NULL);
     loop->fs = fs;
-    loop->hold_fd = hold_fd;
+    loop->supervisor_fd = supervisor_fd;
     loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     loop->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     loop->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -90,7 +90,7 @@ void loop_free(struct loop_state *loop)
         if (fds[i] >= 0)
             close(fds[i]);
     pthread_mutex_destroy(&loop->lock);
-    pthread_mutex_destroy(&loop->hold_lock);
+    pthread_mutex_destroy(&loop->exchange_lock);
     free(loop->watches);
     free(loop);
 }
@@ -150,36 +150,38 @@ static bool loop_unwatch(void *ctx, int fd)
 
 /* Sends a message to the supervisor and waits for its reply. Returns it without `held` on failure.
  */
-static struct hold supervisor_ask(struct loop_state *loop, struct hold hold)
+static struct supervisor_message supervisor_exchange(struct loop_state *loop,
+                                                     struct supervisor_message message)
 {
-    struct hold answer = {.held = false};
+    struct supervisor_message answer = {.done = false};
     ssize_t n;
 
-    if (loop->hold_fd < 0)
+    if (loop->supervisor_fd < 0)
         return answer;
-    pthread_mutex_lock(&loop->hold_lock);
-    hold.number = ++loop->holds;
-    n = send(loop->hold_fd, &hold, sizeof hold, MSG_NOSIGNAL);
-    while (n > 0 && answer.number != hold.number) /* a late reply to an earlier message */
+    pthread_mutex_lock(&loop->exchange_lock);
+    message.number = ++loop->n_messages;
+    n = send(loop->supervisor_fd, &message, sizeof message, MSG_NOSIGNAL);
+    while (n > 0 && answer.number != message.number) /* a late reply to an earlier message */
         do
-            n = recv(loop->hold_fd, &answer, sizeof answer, 0);
+            n = recv(loop->supervisor_fd, &answer, sizeof answer, 0);
         while (n < 0 && errno == EINTR);
-    pthread_mutex_unlock(&loop->hold_lock);
-    answer.held = answer.held && n > 0;
+    pthread_mutex_unlock(&loop->exchange_lock);
+    answer.done = answer.done && n > 0;
     return answer;
 }
 
 /* The caller may close the descriptor after that. */
 static bool loop_hold(void *ctx, int fd, size_t bytes)
 {
-    return supervisor_ask(ctx, (struct hold){.fd = fd, .bytes = bytes}).held;
+    return supervisor_exchange(ctx, (struct supervisor_message){.fd = fd, .bytes = bytes}).done;
 }
 
 int loop_start_notifier(struct loop_state *loop)
 {
-    const struct hold answer = supervisor_ask(loop, (struct hold){.fd = HOLD_NOTIFIER});
+    const struct supervisor_message answer =
+        supervisor_exchange(loop, (struct supervisor_message){.fd = START_NOTIFIER});
 
-    return answer.held ? answer.fd : -1;
+    return answer.done ? answer.fd : -1;
 }
 
 struct loop loop_interface(struct loop_state *loop)
@@ -188,7 +190,7 @@ struct loop loop_interface(struct loop_state *loop)
                          .watch = loop_watch,
                          .unwatch = loop_unwatch,
                          .hold = loop_hold,
-                         .supervisor = loop->hold_fd >= 0 ? getppid() : 0};
+                         .supervisor = loop->supervisor_fd >= 0 ? getppid() : 0};
 }
 
 /* Wakes the main loop. Thread-safe, with any lock held. */
@@ -226,19 +228,19 @@ bool fs_record(struct fs *fs)
 void fs_unlock(struct fs *fs)
 {
     struct work_queue unused = STAILQ_HEAD_INITIALIZER(unused);
-    pthread_cond_t *const wakes = serve_take_signal(fs->serve);
+    pthread_cond_t *const wakes = serve_take_wake(fs->serve);
 
     if (fs_record(fs))
         STAILQ_CONCAT(&unused, &fs->kept.unused);
     const bool frees = !STAILQ_EMPTY(&unused);
     if (frees)
-        fs->freeing++;
+        fs->n_freeing++;
     pthread_mutex_unlock(&fs->lock);
     if (wakes)
         pthread_cond_signal(wakes);
     handles_free(&unused);
     if (frees)
-        fs->freeing--;
+        fs->n_freeing--;
 }
 
 static uint64_t min_ns(uint64_t a_ns, uint64_t b_ns)

@@ -33,15 +33,15 @@ static int open_run(struct request *rq)
 {
     struct fs *fs = rq->fs;
     const struct file_row *row = rq->node.row;
-    const bool reads = (rq->open.flags & O_ACCMODE) != O_WRONLY, was_open = rq->open.was_open;
+    const bool reads = (rq->open.flags & O_ACCMODE) != O_WRONLY, may_be_open = rq->open.may_be_open;
     int rc = CALL_DONE;
 
-    if (rq->gone && !was_open) {
+    if (rq->gone && !may_be_open) {
         rc = -ESTALE; /* the kernel looks the name up again */
     } else if (fs->had_readers && (row->flags & FILE_READERS) && rq->rights && reads &&
                !access_read(rq->call.pmc, rq->call.pmc->instance, rq->rights)) {
         rc = -EACCES; /* it only looks readable because of the group `readers` */
-    } else if (rq->open.remembers) {
+    } else if (rq->open.makes_handle) {
         rc = request_make_handle(rq);
         if (rc == 0) {
             rq->handle->open.opener = rq->open.opener;
@@ -56,7 +56,7 @@ static int open_run(struct request *rq)
             rq->counted = true;
         }
     }
-    if (rc == CALL_DONE && !was_open && (row->flags & FILE_FRESH))
+    if (rc == CALL_DONE && !may_be_open && (row->flags & FILE_FRESH))
         fs->tree.metrics_opened_ns = fs->host->realtime_ns(fs->host_state);
     open_count(fs, rq->inflight, rc == CALL_DONE);
     return rc;
@@ -85,7 +85,7 @@ static void open_end(struct fs *fs, struct inflight_request *request, uint64_t f
 /* The opener did not wait, so no RELEASE follows, unless an earlier worker's answer reached it. */
 static void open_undo(struct request *rq)
 {
-    if (rq->open.was_open)
+    if (rq->open.may_be_open)
         return;
     fs_lock(rq->fs);
     open_end(rq->fs, rq->inflight, rq->fh, 0);
@@ -94,7 +94,7 @@ static void open_undo(struct request *rq)
 void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
     static const struct op op = {
-        .gone_ok = true, .run = open_run, .reply = REPLY_OPEN, .undo = open_undo};
+        .runs_if_gone = true, .run = open_run, .reply = REPLY_OPEN, .undo = open_undo};
     struct request *rq = op_begin(&op, req, ino);
 
     if (!rq)
@@ -107,19 +107,19 @@ void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 
     rq->fh = ++fs->inflight->last_fh;
     rq->open.flags = fi->flags;
-    rq->open.was_open = plain && rq->inflight->opens > 0;
-    rq->open.remembers = !plain || fs->inflight->n_open >= MANY_OPEN;
-    if (rq->open.was_open)
-        rq->open.remembers = false; /* an earlier worker may have replied success */
+    rq->open.may_be_open = plain && rq->inflight->opens > 0;
+    rq->open.makes_handle = !plain || fs->inflight->n_open >= MANY_OPEN;
+    if (rq->open.may_be_open)
+        rq->open.makes_handle = false; /* an earlier worker may have replied success */
     else if ((row->flags & FILE_STREAM) && mode == O_RDWR)
         rc = -EINVAL; /* a waiting read holds the file position, which blocks writes */
     else if ((writes && !row->store) || (mode != O_WRONLY && !row->show && !row->stream))
         rc = -EACCES; /* the superuser overrides permission bits */
     else if (writes || (row->flags & FILE_RIGHTS) ||
              ((row->flags & FILE_READERS) && fs->had_readers))
-        rc = caller_rights(rq);
-    else if (rq->open.remembers)
-        caller_payer(rq);
+        rc = caller_read_rights(rq);
+    else if (rq->open.makes_handle)
+        caller_set_payer(rq);
     if (rc == 0 && writes && fs->host->opener)
         fs->host->opener(fs->host_state, rq->call.tid, &rq->open.opener);
     request_dispatch(rq, rc);
@@ -165,7 +165,7 @@ static int poll_run(struct request *rq)
 void op_poll(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
              struct fuse_pollhandle *poll)
 {
-    static const struct op op = {.gone_ok = true, .run = poll_run, .reply = REPLY_POLL};
+    static const struct op op = {.runs_if_gone = true, .run = poll_run, .reply = REPLY_POLL};
     struct request *rq = op_begin(&op, req, ino);
     struct fuse_poll_in in = {0};
 

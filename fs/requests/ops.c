@@ -30,7 +30,7 @@ struct request *op_begin(const struct op *op, fuse_req_t req, fuse_ino_t ino)
     rq->call.uid = rq->call.payer = ctx->uid;
     rq->call.gid = ctx->gid;
     rq->call.tid = ctx->pid;
-    rq->call.file = node.row->name ? node.row->name : node.row->any;
+    rq->call.file = node.row->name ? node.row->name : node.row->placeholder;
     rq->call.index = node_index(&node);
     return rq;
 }
@@ -76,7 +76,7 @@ static int lookup_run(struct request *rq)
 /* The kernel does not cache names that do not exist, because another process may create them. */
 static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
-    static const struct op op = {.gone_ok = true,
+    static const struct op op = {.runs_if_gone = true,
                                  .has_text = true,
                                  .locks_directory = true,
                                  .run = lookup_run,
@@ -97,7 +97,7 @@ static int attr_run(struct request *rq)
 
 static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-    static const struct op op = {.gone_ok = true, .run = attr_run, .reply = REPLY_ATTR};
+    static const struct op op = {.runs_if_gone = true, .run = attr_run, .reply = REPLY_ATTR};
     struct request *rq = op_begin(fi ? &file_attr_op : &op, req, ino);
 
     if (!rq)
@@ -167,7 +167,7 @@ static void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to
     rq->counted = (to_set & (SET_MODE | SET_OWNER)) != 0;
     if (fi && !rq->counted)
         rq->fh = fi->fh;
-    request_dispatch(rq, to_set & FUSE_SET_ATTR_UID && caller_superuser(rq) < 0 ? -EIO : 0);
+    request_dispatch(rq, to_set & FUSE_SET_ATTR_UID && caller_read_user(rq) < 0 ? -EIO : 0);
 }
 
 /* ---- directories ---- */
@@ -206,7 +206,7 @@ static void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t
         return;
     const struct fs *fs = rq->fs;
     struct call *call = &rq->call;
-    const int rc = caller_superuser(rq);
+    const int rc = caller_read_user(rq);
 
     rq->entry.attr.st_mode = mode;
     if (rc == 0)
@@ -241,7 +241,7 @@ static void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
     struct request *rq = op_begin_named(&op, req, parent, "rmdir", name);
 
     if (rq)
-        request_dispatch(rq, rq->node.row->is == DIR_INSTANCES ? caller_superuser(rq) : 0);
+        request_dispatch(rq, rq->node.row->is == DIR_INSTANCES ? caller_read_user(rq) : 0);
 }
 
 static int rename_run(struct request *rq)
@@ -346,7 +346,7 @@ static void op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
                        struct fuse_file_info *fi)
 {
     static const struct op op = {
-        .gone_ok = true, .locks_directory = true, .run = readdir_run, .reply = REPLY_BYTES};
+        .runs_if_gone = true, .locks_directory = true, .run = readdir_run, .reply = REPLY_BYTES};
     struct request *rq = op_begin(&op, req, ino);
 
     (void)fi;

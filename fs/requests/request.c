@@ -163,9 +163,9 @@ static int request_run(struct request *rq)
     call->err.id = ERR_NONE;
     call->err.text[0] = '\0';
     buf_clear(&rq->out);
-    if (rq->reads_rights && (rc = caller_rights_read(rq)))
+    if (rq->rights_incomplete && (rc = caller_read_rest(rq)))
         return rc;
-    if (rq->gone && !rq->op->gone_ok)
+    if (rq->gone && !rq->op->runs_if_gone)
         return request_refuse_gone(rq);
     if (rq->op->is_command && !rq->text)
         rq->text = request_command(rq);
@@ -227,8 +227,8 @@ static void handle_note(struct request *rq)
 
     if (handle && (rq->op->is_command || stream || !handle->recorded ||
                    memcmp(&handle->place, &handle->recorded_place, sizeof handle->place) != 0 ||
-                   handle->has_old_count != (handle->open.old_count != NULL) ||
-                   handle->seen != handle->open.has_seen))
+                   handle->recorded_old_count != (handle->open.old_count != NULL) ||
+                   handle->recorded_seen != handle->open.has_seen))
         handle_touch(&rq->fs->kept, handle);
 }
 
@@ -330,12 +330,12 @@ static void unlock_leave(struct call *call, bool slow)
         handle_note(rq);
         request_answer(rq, rc);
     }
-    fs->away += !rq->away;
-    rq->away = true;
+    fs->n_unlocked += !rq->was_unlocked;
+    rq->was_unlocked = true;
     fs_wake(fs);
     if (slow) {
         fs->tree.engine->stats[STAT_WORKS]++;
-        serve_leave(fs->serve);
+        serve_leave_slot(fs->serve);
     }
     fs_unlock(fs);
 }
@@ -366,9 +366,9 @@ static void request_end_slow(struct request *rq)
     struct fs *fs = rq->fs;
 
     wait_leave_slow(rq);
-    if (rq->away && --fs->away == 0)
+    if (rq->was_unlocked && --fs->n_unlocked == 0)
         pthread_cond_broadcast(&fs->changed);
-    rq->away = false;
+    rq->was_unlocked = false;
 }
 
 /* Finishes a request. Called with the lock, returns without it. */

@@ -26,11 +26,11 @@ struct serve;
  */
 struct fs {
     pthread_mutex_t lock;   /* the engine's lock; protects all members unless noted */
-    pthread_cond_t changed; /* `away` became 0, or `reloading` false */
+    pthread_cond_t changed; /* `n_unlocked` became 0, or `reloading` false */
     struct tree tree;
-    unsigned away;       /* unfinished requests that have dropped the lock */
-    bool reloading;      /* no request may start */
-    atomic_uint freeing; /* threads in fs_unlock() that free closed files */
+    unsigned n_unlocked;   /* unfinished requests that have dropped the lock */
+    bool reloading;        /* no request may start */
+    atomic_uint n_freeing; /* threads in fs_unlock() that free closed files */
     struct handle *handles;
     struct kept kept;
     bool answered; /* the next publication validates an answer */
@@ -47,7 +47,7 @@ struct fs {
     struct backend_state *backend_state;
     struct sink sink; /* passed to host and backend */
     struct loop_state *loop;
-    void (*conf_again)(struct fs *fs); /* rereads the configuration, without the lock */
+    void (*reread_conf)(struct fs *fs); /* rereads the configuration, without the lock */
     struct serve *serve;
     const char *mountpoint;
     struct inflight *inflight;
@@ -93,7 +93,7 @@ struct op {
     bool counted;         /* counts in statistics and last error */
     bool is_command;      /* a write */
     bool is_quiet;        /* reads and attributes: of failures only EIO and EDQUOT are recorded */
-    bool gone_ok;         /* run even if its PMC or instance is gone */
+    bool runs_if_gone;    /* run even if its PMC or instance is gone */
     bool has_text;        /* needs rq->text; ENOMEM if it is NULL */
     bool locks_directory; /* the kernel holds a directory's lock until the reply: never waits */
     enum reply reply;
@@ -113,12 +113,12 @@ struct request {
     struct inflight_request *inflight; /* its copy for a later worker; NULL: a task */
     bool counted;                      /* op->counted, except for some opens and setattrs */
     struct node node;                  /* its PMC is looked up before each run */
-    const char *verb;      /* "mkdir" …, for info/last_error; NULL: a file's operation */
-    bool gone;             /* its PMC or instance is gone; set before each run */
-    uint64_t fh;           /* of the open file; 0: none */
-    struct handle *handle; /* its handle (a reference), or NULL */
-    struct rights *rights; /* rights read for this request; owned */
-    bool reads_rights;     /* capabilities and groups are read before it runs */
+    const char *verb;       /* "mkdir" …, for info/last_error; NULL: a file's operation */
+    bool gone;              /* its PMC or instance is gone; set before each run */
+    uint64_t fh;            /* of the open file; 0: none */
+    struct handle *handle;  /* its handle (a reference), or NULL */
+    struct rights *rights;  /* rights read for this request; owned */
+    bool rights_incomplete; /* capabilities and groups are read before it runs */
 
     /* arguments and results of the operation */
     char *text; /* owned: names, a command, or the entries of a directory */
@@ -133,13 +133,13 @@ struct request {
     union {
         struct {
             int flags;            /* of fuse_file_info */
-            bool remembers;       /* the handle stores state from the start */
-            bool was_open;        /* an earlier worker may have answered it */
+            bool makes_handle;    /* it has state before its first read */
+            bool may_be_open;     /* an earlier worker may have answered it */
             struct opener opener; /* if it is open for writing */
         } open;
         struct {
-            int no_group; /* tunable `readers`: error of the look-up, or 0 */
-            gid_t group;  /* the group that was written to the tunable `readers` */
+            int group_error; /* tunable `readers`: error of the look-up, or 0 */
+            gid_t group;     /* the group that was written to the tunable `readers` */
         } write;
         struct {
             uint64_t number; /* the kernel's number of the poller; 0: nobody sleeps */
@@ -151,10 +151,10 @@ struct request {
     };
 
     /* the life of the request */
-    bool answered;    /* the answer is stored with the change and sent at the end */
-    bool away;        /* has dropped the lock and is not finished: fs->away */
-    struct {          /* wait_admit(): while it waits, or has waited */
-        bool counted; /* among the waiting requests of the user */
+    bool answered;     /* the answer is stored with the change and sent at the end */
+    bool was_unlocked; /* has dropped the lock and is not finished: fs->n_unlocked */
+    struct {           /* wait_admit(): while it waits, or has waited */
+        bool counted;  /* among the waiting requests of the user */
         uid_t uid;
         struct user *charged; /* user charged for the bytes, or NULL */
         uint64_t bytes;

@@ -42,13 +42,13 @@ struct serve {
     pthread_cond_t wake; /* there is work, or the threads shall stop */
     unsigned n_slots, n_serving;
     unsigned n_idle, n_tasks;
-    bool notifies;       /* a thread sends notifications */
-    bool configures;     /* a thread reads the configuration */
+    bool is_notifying;   /* a thread sends notifications */
+    bool is_rereading;   /* a thread reads the configuration */
     unsigned n_called;   /* threads that were woken or started and do not run yet */
-    bool signals;        /* fs_unlock() wakes a thread */
+    bool wake_pending;   /* fs_unlock() wakes a thread */
     atomic_bool ending;  /* also read without the lock */
     uint32_t next_place; /* position in the requests of an earlier worker */
-    bool taken_up;       /* no request of an earlier worker is left */
+    bool inherited_done; /* no request of an earlier worker is left */
     unsigned n_threads, max_threads;
     struct server servers[];
 };
@@ -68,8 +68,8 @@ static __thread struct server *self; /* NULL: the main thread */
 /* The reply's timeout follows flags2 and max_stack_depth. */
 static const size_t timeout_at = offsetof(struct fuse_init_out, flags2) + 2 * sizeof(uint32_t);
 
-static const struct inflight *agreement;
-static bool agreed; /* the reply to FUSE_INIT, the first of all, is written */
+static const struct inflight *session_inflight; /* of device_use() */
+static bool init_replied; /* the reply to FUSE_INIT, the first of all, is written */
 
 static bool timeout_is_offered(const struct inflight *inflight)
 {
@@ -111,8 +111,9 @@ void device_learn_timeout(struct inflight *inflight, bool replies)
 
 static ssize_t device_write(int fd, struct iovec *iov, int count, void *userdata)
 {
-    const bool agrees = !agreed && count == 2 && iov[0].iov_len == sizeof(struct fuse_out_header) &&
-                        iov[1].iov_len == sizeof(struct fuse_init_out);
+    const bool is_init_reply = !init_replied && count == 2 &&
+                               iov[0].iov_len == sizeof(struct fuse_out_header) &&
+                               iov[1].iov_len == sizeof(struct fuse_init_out);
     struct fuse_out_header header;
     struct fuse_init_out init;
     struct iovec changed[2];
@@ -125,16 +126,16 @@ static ssize_t device_write(int fd, struct iovec *iov, int count, void *userdata
             n += (ssize_t)iov[i].iov_len;
         return n;
     }
-    if (agrees)
+    if (is_init_reply)
         memcpy(&header, iov[0].iov_base, sizeof header);
-    if (!agrees || !header.unique || header.error)
+    if (!is_init_reply || !header.unique || header.error)
         return writev(fd, iov, count);
-    agreed = true;
+    init_replied = true;
     memcpy(&init, iov[1].iov_base, sizeof init);
     init.flags |= FUSE_INIT_EXT;
     init.flags2 |= NO_EXPORT_FLAG2;
-    if (agreement->timeout_s &&
-        timeout_is_offered(agreement)) { /* otherwise there is no timeout to set */
+    if (session_inflight->timeout_s &&
+        timeout_is_offered(session_inflight)) { /* otherwise there is no timeout to set */
         const uint16_t most = TIMEOUT_MOST;
 
         init.flags2 |= REQUEST_TIMEOUT_FLAG2;
@@ -156,16 +157,16 @@ bool device_use(struct fuse_session *session, struct inflight *inflight)
     static const struct fuse_custom_io calls = {.writev = device_write, .read = device_read};
 
     device_learn_timeout(inflight, false);
-    agreement = inflight;
+    session_inflight = inflight;
     return fuse_session_custom_io(session, &calls, inflight->fuse_fd) == 0;
 }
 
 /* ---- requests ---- */
 
-/* Processes a request that was read into the slot, or one (`left`) of an earlier worker. */
-static void serve_process(struct fs *fs, struct inflight_request *left, struct fuse_buf *buf)
+/* Processes a request that was read into the slot, or one (`inherited`) of an earlier worker. */
+static void serve_process(struct fs *fs, struct inflight_request *inherited, struct fuse_buf *buf)
 {
-    struct inflight_request *request = inflight_begin(left);
+    struct inflight_request *request = inflight_begin(inherited);
     const struct fuse_in_header *head = buf->mem;
 
     if (head->opcode == FUSE_RELEASE)
@@ -230,15 +231,15 @@ static bool server_start(struct serve *serve)
 
 /* If there is work, wakes or starts one thread, which calls the next one if there is more. The
  * thread is woken after the lock is dropped; otherwise it would run only to wait for the lock. */
-static void serve_call(struct serve *serve)
+static void serve_call_thread(struct serve *serve)
 {
     const struct fs *fs = serve ? serve->fs : NULL;
 
     if (!serve || serve->n_called > 0 || serve->ending)
         return;
-    if (serve->n_serving >= serve->n_slots && TAILQ_EMPTY(&fs->queues.ready) && serve->taken_up &&
-        (serve->notifies || !engine_has_name(fs->tree.engine)) &&
-        (serve->configures || !fs->conf_stale) &&
+    if (serve->n_serving >= serve->n_slots && TAILQ_EMPTY(&fs->queues.ready) &&
+        serve->inherited_done && (serve->is_notifying || !engine_has_name(fs->tree.engine)) &&
+        (serve->is_rereading || !fs->conf_stale) &&
         (serve->n_tasks >= TASKS_MAX || !engine_has_task(fs->tree.engine)))
         return; /* nothing to do */
     if (serve->n_idle == 0) {
@@ -246,30 +247,30 @@ static void serve_call(struct serve *serve)
         return;
     }
     serve->n_called++;
-    serve->signals = true;
+    serve->wake_pending = true;
 }
 
-pthread_cond_t *serve_take_signal(struct serve *serve)
+pthread_cond_t *serve_take_wake(struct serve *serve)
 {
-    if (!serve || !serve->signals)
+    if (!serve || !serve->wake_pending)
         return NULL;
-    serve->signals = false;
+    serve->wake_pending = false;
     return &serve->wake;
 }
 
 void serve_wake_thread(struct serve *serve)
 {
     if (!self || self->serving) /* otherwise this thread looks for work next */
-        serve_call(serve);
+        serve_call_thread(serve);
 }
 
-void serve_leave(struct serve *serve)
+void serve_leave_slot(struct serve *serve)
 {
     if (self && self->serving) {
         self->serving = false;
         serve->n_serving--;
     }
-    serve_call(serve);
+    serve_call_thread(serve);
 }
 
 /* ---- a thread ---- */
@@ -310,17 +311,18 @@ static bool run_engine_task(struct call *call, void *arg)
 static bool server_work(struct serve *serve)
 {
     struct fs *fs = serve->fs;
-    struct inflight_request *left = NULL;
+    struct inflight_request *inherited = NULL;
     bool ran = false;
 
-    if (!serve->taken_up)
-        left = inflight_next(fs->inflight, &serve->next_place);
-    serve->taken_up = !left;
-    if (left) {
-        struct fuse_buf buf = {.mem = arena_at(left->block, left->bytes), .size = left->bytes};
+    if (!serve->inherited_done)
+        inherited = inflight_next(fs->inflight, &serve->next_place);
+    serve->inherited_done = !inherited;
+    if (inherited) {
+        struct fuse_buf buf = {.mem = arena_at(inherited->block, inherited->bytes),
+                               .size = inherited->bytes};
 
         fs_unlock(fs);
-        serve_process(fs, left, &buf);
+        serve_process(fs, inherited, &buf);
         fs_lock(fs);
         return true;
     }
@@ -328,18 +330,18 @@ static bool server_work(struct serve *serve)
         fs_lock(fs);
         return true;
     }
-    if (!serve->notifies) {
-        serve->notifies = true;
+    if (!serve->is_notifying) {
+        serve->is_notifying = true;
         ran = notify_next(fs);
-        serve->notifies = false;
+        serve->is_notifying = false;
     }
-    if (!ran && !serve->configures && fs->conf_stale) {
-        serve->configures = true;
+    if (!ran && !serve->is_rereading && fs->conf_stale) {
+        serve->is_rereading = true;
         fs->conf_stale = false;
         fs_unlock(fs);
-        fs->conf_again(fs);
+        fs->reread_conf(fs);
         fs_lock(fs);
-        serve->configures = false;
+        serve->is_rereading = false;
         ran = true;
     }
     if (!ran && serve->n_tasks < TASKS_MAX && engine_has_task(fs->tree.engine)) {
@@ -375,7 +377,7 @@ static void *serve_main(void *arg)
             server_serve(server);
             continue;
         }
-        if (serve_take_signal(serve)) /* the wait drops the lock without fs_unlock() */
+        if (serve_take_wake(serve)) /* the wait drops the lock without fs_unlock() */
             pthread_cond_signal(&serve->wake);
         serve->n_idle++;
         pthread_cond_wait(&serve->wake, &fs->lock);

@@ -19,21 +19,21 @@ struct serve;
 
 /* ---- the main loop ---- */
 
-#define HOLD_NOTIFIER (-2)
+#define START_NOTIFIER (-2)
 
 /* Message to the supervisor: map this memory of a ring as well, or unmap it if `bytes` is 0. With
- * HOLD_NOTIFIER: start the process that sends notifications about names. The reply is the same
- * message with `held` set. */
-struct hold {
-    int fd; /* -1: unmap the memory of closed descriptors. Reply to HOLD_NOTIFIER: its socket */
+ * START_NOTIFIER: start the process that sends notifications about names. The reply is the same
+ * message with `done` set. */
+struct supervisor_message {
+    int fd; /* -1: unmap the memory of closed descriptors. Reply to START_NOTIFIER: its socket */
     size_t bytes;
-    bool held; /* reply: it was already mapped; the process was started */
+    bool done; /* reply: it was already mapped; the process was started */
     uint32_t number;
 };
 
-/* Creates the loop and blocks its signals in this thread and all later ones. hold_fd: socket to the
- * supervisor, or -1. Returns NULL and sets errno on failure. */
-struct loop_state *loop_new(struct fs *fs, int hold_fd);
+/* Creates the loop and blocks its signals in this thread and all later ones. supervisor_fd: socket
+ * to the supervisor, or -1. Returns NULL and sets errno on failure. */
+struct loop_state *loop_new(struct fs *fs, int supervisor_fd);
 /* Has the supervisor start the process that sends notifications about names. Returns its socket, or
  * -1. */
 int loop_start_notifier(struct loop_state *loop);
@@ -69,8 +69,8 @@ bool serve_start(struct fs *fs, unsigned n_slots);
 void serve_stop(struct fs *fs);
 
 /* Needs the lock. Gives up this thread's serving slot, if it has one, before a slow operation. */
-void serve_leave(struct serve *serve);
+void serve_leave_slot(struct serve *serve);
 /* Needs the lock. Wakes a thread if there is work and this thread will not do it. */
 void serve_wake_thread(struct serve *serve);
 /* Needs the lock. Returns the condition to signal after the lock is dropped, or NULL. */
-pthread_cond_t *serve_take_signal(struct serve *serve);
+pthread_cond_t *serve_take_wake(struct serve *serve);

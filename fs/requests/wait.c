@@ -39,7 +39,7 @@ struct wait_user {
 };
 
 /* Counts a waiting request or poller of a user. Returns 0, P11 if there are too many, or E32. */
-static int waiting_charge(struct wait_queues *queues, struct request *rq)
+static int waiting_count(struct wait_queues *queues, struct request *rq)
 {
     uint64_t limit = tunable_u64(&queues->fs->tree.engine->tunables, TUNABLE_MAX_WAITING_PER_USER);
     struct wait_user *user;
@@ -66,7 +66,7 @@ static int waiting_charge(struct wait_queues *queues, struct request *rq)
     return 0;
 }
 
-static void waiting_discharge(struct wait_queues *queues, uid_t uid)
+static void waiting_uncount(struct wait_queues *queues, uid_t uid)
 {
     struct wait_user *user;
 
@@ -79,7 +79,7 @@ static void waiting_discharge(struct wait_queues *queues, uid_t uid)
 
 int wait_admit(struct wait_queues *queues, struct request *rq)
 {
-    int rc = rq->waiting.counted ? 0 : waiting_charge(queues, rq);
+    int rc = rq->waiting.counted ? 0 : waiting_count(queues, rq);
 
     if (rc)
         return rc;
@@ -104,7 +104,7 @@ void wait_leave(struct wait_queues *queues, struct request *rq)
 {
     wait_uncharge(rq);
     if (rq->waiting.counted)
-        waiting_discharge(queues, rq->waiting.uid);
+        waiting_uncount(queues, rq->waiting.uid);
     rq->waiting.counted = false;
 }
 
@@ -188,7 +188,7 @@ static void poll_forget(struct wait_queues *queues, struct handle *handle)
 {
     handle->poller.sleeps = false;
     LIST_REMOVE(handle, poller.entry);
-    waiting_discharge(queues, handle->poller.uid);
+    waiting_uncount(queues, handle->poller.uid);
 }
 
 void poll_drop(struct wait_queues *queues, struct handle *handle)
@@ -232,7 +232,7 @@ void wait_expire(struct wait_queues *queues, uint64_t now_ns)
 
 int poll_add(struct wait_queues *queues, struct handle *handle, struct request *rq)
 {
-    int rc = handle->poller.sleeps ? 0 : waiting_charge(queues, rq);
+    int rc = handle->poller.sleeps ? 0 : waiting_count(queues, rq);
 
     if (rc)
         return rc;

@@ -21,7 +21,7 @@ static uint64_t readme_bound(const struct call *call);
         .in = IN, .name = NAME, .mode = MODE, .help = __VA_ARGS__                                  \
     }
 #define DIR(IN, IS, NAME, MODE, ...) AT(IN, NAME, MODE, __VA_ARGS__, .is = IS)
-#define EACH(IN, IS, ANY, MODE, ...) AT(IN, NULL, MODE, __VA_ARGS__, .is = IS, .any = ANY)
+#define EACH(IN, IS, ANY, MODE, ...) AT(IN, NULL, MODE, __VA_ARGS__, .is = IS, .placeholder = ANY)
 #define INFO(NAME, SHOW, ...)        AT(DIR_INFO, NAME, 0444, __VA_ARGS__, .show = SHOW)
 #define PMC(NAME, ...)               AT(DIR_PMC, NAME, 0, __VA_ARGS__)
 /* A file with a limit of an instance. */
@@ -229,7 +229,7 @@ static void row_path(const struct file_row *row, char path[PATH_BYTES])
     if (above)
         row_path(above, path);
     n = strlen(path);
-    snprintf(path + n, PATH_BYTES - n, "%s%s", row->name ? row->name : row->any,
+    snprintf(path + n, PATH_BYTES - n, "%s%s", row->name ? row->name : row->placeholder,
              row->is ? "/" : "");
 }
 
@@ -255,14 +255,14 @@ void files_print(bool inside, bool as_page, struct buf *out)
 
 /* ---- README ---- */
 
-#define README_MAX    8192 /* bytes of the text without the paths of the mount */
-#define README_PLACES 32   /* at most this many paths */
+#define README_MAX   8192 /* bytes of the text without the paths of the mount */
+#define README_PATHS 32   /* at most this many paths */
 
-static const char *place = "/pmc";
+static const char *readme_mountpoint = "/pmc";
 
-void readme_place(const char *mountpoint)
+void readme_set_mountpoint(const char *mountpoint)
 {
-    place = mountpoint;
+    readme_mountpoint = mountpoint;
 }
 
 /* '@' is replaced by the mountpoint. */
@@ -313,7 +313,7 @@ static const char page[] =
 static int readme_show(struct call *call)
 {
     bool inside = call->instance->id != 0;
-    const char *where = inside ? "/pmc" : place; /* the usual path in containers */
+    const char *where = inside ? "/pmc" : readme_mountpoint; /* the usual path in containers */
 
     for (const char *p = page; *p;) {
         size_t n = strcspn(p, "@");
@@ -331,5 +331,5 @@ static int readme_show(struct call *call)
 static uint64_t readme_bound(const struct call *call)
 {
     (void)call;
-    return README_MAX + README_PLACES * strlen(place);
+    return README_MAX + README_PATHS * strlen(readme_mountpoint);
 }

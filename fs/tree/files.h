@@ -50,11 +50,11 @@ enum file_flag {
 };
 
 struct file_row {
-    enum dir_kind in; /* the parent directory */
-    enum dir_kind is; /* kind of the directory; DIR_NONE: a file */
-    const char *name; /* NULL: a row for each object of a kind, named `any` */
-    const char *any;  /* "CLASS", "ROW", … for help */
-    mode_t mode;      /* permission bits; a PMC's files use those of its directory */
+    enum dir_kind in;        /* the parent directory */
+    enum dir_kind is;        /* kind of the directory; DIR_NONE: a file */
+    const char *name;        /* NULL: a row for each object of a kind, named `placeholder` */
+    const char *placeholder; /* "CLASS", "ROW", … for help */
+    mode_t mode;             /* permission bits; a PMC's files use those of its directory */
     unsigned flags;
     show_fn show;
     bound_fn bound; /* for texts that may be longer than a page; or NULL */
@@ -82,4 +82,4 @@ bool file_reserved(const char *name);
  * rows that instances have. */
 void files_print(bool inside, bool as_page, struct buf *out);
 /* Sets the path in the examples of README; kept by reference. */
-void readme_place(const char *mountpoint);
+void readme_set_mountpoint(const char *mountpoint);

@@ -75,7 +75,7 @@ static void next_takes_over(int opens)
     uint32_t at = 0;
 
     next->n_open = inflight->n_open;
-    memcpy(&next->counted, &inflight->counted, sizeof next->counted);
+    memcpy(&next->open_change, &inflight->open_change, sizeof next->open_change);
     memcpy(&next->slots[0].request, &inflight->slots[0].request, sizeof next->slots[0].request);
     *next_head = *head;
     inflight_recover(next, 0);
