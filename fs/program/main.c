@@ -250,7 +250,7 @@ static struct inflight *tree_mount(int *fd)
     inflight->started_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
     inflight->journal_fd = journal_fd(journal);
     inflight->arena_fd = arena_fd();
-    inflight->fuse_fd = mount_make(&worker.place);
+    inflight->fuse_fd = mount_make(&worker.mount);
     if (inflight->fuse_fd < 0)
         return NULL;
     do
@@ -258,7 +258,7 @@ static struct inflight *tree_mount(int *fd)
     while (n < 0 && errno == EINTR);
     if (n <= 0 || (size_t)n > sizeof inflight->init) {
         message_log(LOG_ERR, "the kernel sent no FUSE_INIT, so nothing is mounted: try again");
-        mount_end(&worker.place);
+        mount_end(&worker.mount);
         return NULL;
     }
     memcpy(inflight->init, request, (size_t)n);
@@ -365,7 +365,7 @@ static int run(void)
         status = run_query_options();
     if (status >= 0)
         return status;
-    worker.place = (struct mount_settings){options.source, options.mountpoint, options.mount_flags,
+    worker.mount = (struct mount_settings){options.source, options.mountpoint, options.mount_flags,
                                            buf_text(&options.labels)};
     worker.backend = options.backend && strcmp(options.backend, sim_backend.name) == 0
                          ? &sim_backend
@@ -373,7 +373,7 @@ static int run(void)
     if (geteuid() != 0) {
         message_log(LOG_ERR, "cannot mount on \"%s\": start pmcfs as root", options.mountpoint);
         status = 1;
-    } else if (!options.resume && !mount_prepare(&worker.place)) {
+    } else if (!options.resume && !mount_prepare(&worker.mount)) {
         status = 1;
     } else {
         readme_set_mountpoint(options.mountpoint);

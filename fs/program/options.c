@@ -96,7 +96,7 @@ bool option_set(struct options *options, const char *where, struct word key, str
         err_set(&err, P27, "no backend \"" WORD_FMT "\": write perf or sim", WORD_ARG(value));
         option_complain(options, where, err.text);
         /* An error for a mount, too: another backend would count something else. */
-        return options->no_backend = true;
+        return options->is_unknown_backend = true;
     }
     if (key.len > 4 && strncmp(key.p, "sim_", 4) == 0) {
         buf_printf(&options->backend_words, "%s%.*s=%.*s", options->backend_words.len ? " " : "",
@@ -331,7 +331,7 @@ int options_read(struct options *options, const struct host *host, int argc, cha
         free(here);
     }
     rc = settings_read(options);
-    return rc == 0 && options->no_backend ? EXIT_USAGE : rc;
+    return rc == 0 && options->is_unknown_backend ? EXIT_USAGE : rc;
 }
 
 bool options_reread(struct options *options, struct tunables *tunables)

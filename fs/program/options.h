@@ -31,13 +31,13 @@ struct options {
     unsigned long mount_flags;
     struct buf labels; /* SELinux options of the mount: ",context=…" */
     struct tunables tunables;
-    unsigned complaints; /* number of messages about the configuration */
-    bool no_backend;     /* a backend was named that does not exist */
-    bool no_memory;      /* ENOMEM: the options are incomplete */
-    sections_t sections; /* of all files of the configuration */
-    VEC(char *) files;   /* their paths; owned, as are the paths */
-    struct buf words;    /* arguments of -o, joined by commas */
-    struct {             /* position in the configuration; line 0 while -o is read */
+    unsigned complaints;     /* number of messages about the configuration */
+    bool is_unknown_backend; /* a backend was named that does not exist */
+    bool no_memory;          /* ENOMEM: the options are incomplete */
+    sections_t sections;     /* of all files of the configuration */
+    VEC(char *) files;       /* their paths; owned, as are the paths */
+    struct buf words;        /* arguments of -o, joined by commas */
+    struct {                 /* position in the configuration; line 0 while -o is read */
         const char *file;
         unsigned line;
     } at;

@@ -208,7 +208,7 @@ static unsigned restart_pause(int status)
 }
 
 /* Starts the next worker. Returns false if the mount shall end. */
-static bool worker_ended(int status)
+static bool worker_restart(int status)
 {
     if (WIFEXITED(status) && (WEXITSTATUS(status) == 0 || !me.inflight->has_served || me.ending))
         return false;
@@ -262,7 +262,7 @@ static bool arguments_make(void)
 static void program_replace(pid_t requester)
 {
     char why[512];
-    const int program = upgrade_program(requester, why, sizeof why);
+    const int program = upgrade_open_program(requester, why, sizeof why);
     int error = 0;
 
     if (program >= 0 &&
@@ -326,7 +326,7 @@ struct inflight *supervisor_resume(struct worker *worker)
 {
     struct inflight *inflight = inflight_open(worker->options->resume);
 
-    if (inflight && mount_adopt(&worker->place, inflight->fuse_fd) &&
+    if (inflight && mount_adopt(&worker->mount, inflight->fuse_fd) &&
         supervisor_init(worker, inflight, worker->options->resume))
         return inflight;
     message_log(LOG_ERR, "cannot start the new program: %s", strerror(errno));
@@ -363,7 +363,7 @@ static bool signal_take(const struct signalfd_siginfo *info, int *status)
 
     if (number == SIGCHLD) {
         while ((pid = waitpid(-1, status, WNOHANG)) > 0)
-            if (pid == me.worker_pid && !worker_ended(*status))
+            if (pid == me.worker_pid && !worker_restart(*status))
                 return false;
         return true;
     }
@@ -411,7 +411,7 @@ static int serve(void)
 static int give_up(const struct worker *worker, const char *what)
 {
     message_log(LOG_ERR, "%s: %s", what, strerror(errno));
-    mount_end(&worker->place);
+    mount_end(&worker->mount);
     return 1;
 }
 
@@ -424,7 +424,7 @@ static void offer_upgrades(void)
 /* Takes over from the previous program. */
 static void resume(void)
 {
-    const char *failed = upgrade_failed(me.options);
+    const char *failed = upgrade_failure(me.options);
     char why[512];
 
     if (!me.options->foreground)
@@ -460,6 +460,6 @@ int supervise(struct worker *worker, struct inflight *inflight, int inflight_fd)
         message_log(LOG_CRIT,
                     "worker process %d was killed by signal %d before it started to serve",
                     me.worker_pid, WTERMSIG(status));
-    mount_end(&worker->place);
+    mount_end(&worker->mount);
     return WIFEXITED(status) ? WEXITSTATUS(status) : me.ending ? 0 : 1;
 }

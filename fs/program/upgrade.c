@@ -22,7 +22,7 @@
 #include <syslog.h>
 #include <unistd.h>
 
-#define PLACE       "/run/pmcfs"
+#define RUN_DIR     "/run/pmcfs"
 #define WAIT_MS     10000
 #define TRIAL_BYTES 65536        /* limit of the output of --check */
 #define DONE        "taken over" /* the answer to the requester; any other text is a refusal */
@@ -37,7 +37,7 @@ static int lock_open(const char *mountpoint, int flags)
 
     if (!mount_device(mountpoint, &minor))
         return -1;
-    const int dir = open(PLACE, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    const int dir = open(RUN_DIR, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (dir < 0)
         return -1;
     int fd = -1;
@@ -63,12 +63,12 @@ int upgrade_offer(const char *mountpoint)
     for (unsigned i = 0; i < (fd < 0 ? 3 : 300); i++) {
         if (i)
             pause_ms(10);
-        if (fd < 0 && (mkdir(PLACE, 0700) == 0 || errno == EEXIST))
+        if (fd < 0 && (mkdir(RUN_DIR, 0700) == 0 || errno == EEXIST))
             fd = lock_open(mountpoint, O_RDWR | O_CREAT);
         if (fd >= 0 && fcntl(fd, F_SETLK, &lock) == 0)
             return fd;
     }
-    message_log(LOG_WARNING, "pmcfs --upgrade will not find this mount: " PLACE ": %s",
+    message_log(LOG_WARNING, "pmcfs --upgrade will not find this mount: " RUN_DIR ": %s",
                 errno == EPERM ? "other users can write to it" : strerror(errno));
     if (fd >= 0)
         close(fd);
@@ -104,7 +104,7 @@ static bool capabilities_of(int dir, const char *key, uint64_t *set)
 
 /* Returns true if the requester has all capabilities of the daemon in the same user namespace. Uid
  * 0 is not enough. */
-static bool requester_may(int dir)
+static bool requester_is_allowed(int dir)
 {
     const int self = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
     struct stat mine, theirs;
@@ -119,7 +119,7 @@ static bool requester_may(int dir)
     return may;
 }
 
-int upgrade_program(pid_t requester, char *why, size_t size)
+int upgrade_open_program(pid_t requester, char *why, size_t size)
 {
     char name[32], words[4096];
     int fd = -1;
@@ -127,7 +127,7 @@ int upgrade_program(pid_t requester, char *why, size_t size)
     snprintf(name, sizeof name, "/proc/%d", requester);
     errno = 0;
     const int dir = open(name, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (dir >= 0 && requester_may(dir) && proc_read(dir, "cmdline", words, sizeof words) &&
+    if (dir >= 0 && requester_is_allowed(dir) && proc_read(dir, "cmdline", words, sizeof words) &&
         strstr(words, " --upgrade"))
         fd = openat(dir, "exe", O_RDONLY | O_CLOEXEC);
     if (fd < 0 && errno)
@@ -306,7 +306,7 @@ void upgrade_roll_back(const struct options *options, char **argv, const char *w
     execveat(atoi(back + 1), "", argv, environ, AT_EMPTY_PATH);
 }
 
-const char *upgrade_failed(const struct options *options)
+const char *upgrade_failure(const struct options *options)
 {
     const char *why = options->resume ? strchr(options->resume_words, ':') : NULL;
 
@@ -380,7 +380,7 @@ int upgrade_request(const char *mountpoint)
         pause_ms(10);
     }
     if (!refusal && (fd < 0 ? errno != ENOENT && errno != ENODEV : fcntl(fd, F_GETLK, &lock) < 0))
-        refusal = errno == EPERM ? "other users can write to " PLACE : strerror(errno);
+        refusal = errno == EPERM ? "other users can write to " RUN_DIR : strerror(errno);
     if (!refusal && (fd < 0 || lock.l_type == F_UNLCK || lock.l_pid <= 0))
         refusal = "no pmcfs that can be upgraded is mounted there (with -o single, none can)";
     if (refusal) {

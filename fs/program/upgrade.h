@@ -22,7 +22,7 @@ struct options;
 int upgrade_offer(const char *mountpoint);
 /* Opens the program that the requesting process executes (the file itself, not its path). Returns a
  * descriptor, or -1 with the reason in `why`. */
-int upgrade_program(pid_t requester, char *why, size_t size);
+int upgrade_open_program(pid_t requester, char *why, size_t size);
 /* Runs the new program with --check and the arguments of the mount: does it start, accept the
  * options and understand the shared state? Returns false with the reason in `why`. */
 bool upgrade_try(int program, int inflight_fd, char **argv, char *why, size_t size);
@@ -44,7 +44,7 @@ int upgrade_execute(int program, pid_t worker, int lock_fd, char **argv);
 void upgrade_roll_back(const struct options *options, char **argv, const char *why);
 /* In the old program: returns the reason why the new one failed, or NULL if there was no attempt.
  */
-const char *upgrade_failed(const struct options *options);
+const char *upgrade_failure(const struct options *options);
 
 /* ---- in the command ---- */
 

@@ -82,7 +82,7 @@ static bool file_load(void *arg, const struct journal_record *record)
 /* Creates the engine and the open files from the journal. */
 static bool fs_load(struct fs *fs, const struct tunables *tunables, struct err *err)
 {
-    struct journal *journal = fs->kept.journal;
+    struct journal *journal = fs->unpublished.journal;
 
     fs->tree.engine = engine_new(tunables);
     if (!fs->tree.engine) {
@@ -140,8 +140,8 @@ static void fs_reload(struct fs *fs)
 
     tunables = fs->tree.engine->tunables;
     engine_settle(fs->tree.engine);
-    if (fs_record(fs))
-        handles_free(&fs->kept.unused);
+    if (fs_publish(fs))
+        handles_free(&fs->unpublished.unused);
     fine = engine_check(fs->tree.engine, &err);
     for (handle = fs->handles; fine && handle; handle = handle->hh.next) {
         const uint64_t kept = handle->open.kept_bytes;
@@ -194,15 +194,15 @@ static void hardware_report(const struct fs *fs)
 
 static struct loop loop; /* fs->loop, as host and backend see it */
 
-static bool engine_open(struct fs *fs, const struct worker *worker, struct err *err)
+static bool state_open(struct fs *fs, const struct worker *worker, struct err *err)
 {
     const char *words = buf_text(&worker->options->backend_words);
 
     loop = loop_interface(fs->loop);
     fs->sink = engine_sink(&fs->tree.engine);
-    fs->kept.journal =
+    fs->unpublished.journal =
         arena_open(fs->inflight->arena_fd) ? journal_open(fs->inflight->journal_fd) : NULL;
-    if (!fs->kept.journal)
+    if (!fs->unpublished.journal)
         return err_nomem(err), false;
     return fs->host->open(&loop, &fs->sink, &fs->host_state, err) >= 0 &&
            fs->backend->open(words, fs->host, fs->host_state, &loop, &fs->sink, &fs->backend_state,
@@ -251,9 +251,9 @@ static void fs_free(struct fs *fs)
 
     HASH_ITER (hh, fs->handles, handle, next)
         file_close(fs, handle);
-    handles_free(&fs->kept.unused);
+    handles_free(&fs->unpublished.unused);
     engine_free(fs->tree.engine);
-    journal_free(fs->kept.journal);
+    journal_free(fs->unpublished.journal);
     if (fs->backend_state)
         fs->backend->close(fs->backend_state);
     if (fs->host_state)
@@ -332,7 +332,7 @@ static void fs_serve(struct fs *fs, struct worker *worker)
     loop_run(fs->loop, on_signal);
     fs->stopping = true;
     loop_last_turn(fs->loop);
-    mount_end(&worker->place);
+    mount_end(&worker->mount);
     notify_end(fs); /* while requests are served: it may wait for one of them */
     serve_stop(fs);
     loop_last_turn(fs->loop);
@@ -346,7 +346,6 @@ static bool fs_init(struct fs *fs, const struct worker *worker, int supervisor_f
     fs->tree.metrics_opened_ns = fs->tree.started_ns;
     fs->armed_ns = fs->trim_ns = UINT64_MAX;
     fs->tree.readers = (gid_t)-1;
-    fs->mountpoint = worker->place.mountpoint;
     fs->host = worker->host;
     fs->backend = worker->backend;
     fs->reread_conf = reread_conf;
@@ -358,7 +357,7 @@ static bool fs_init(struct fs *fs, const struct worker *worker, int supervisor_f
     pthread_mutexattr_destroy(&adaptive);
     pthread_cond_init(&fs->changed, NULL);
     wait_init(&fs->queues, fs);
-    STAILQ_INIT(&fs->kept.unused);
+    STAILQ_INIT(&fs->unpublished.unused);
     fs->loop = loop_new(fs, supervisor_fd);
     return fs->loop != NULL;
 }
@@ -380,10 +379,10 @@ int worker_run(struct worker *worker, struct inflight *inflight, int supervisor_
         sigaction(crashes[i], &action, NULL);
     if ((supervisor_fd >= 0 && !fds_begin()) || !fs_init(&fs, worker, supervisor_fd)) {
         message_log(LOG_ERR, "cannot start: %s", strerror(errno));
-    } else if (!engine_open(&fs, worker, &err)) {
+    } else if (!state_open(&fs, worker, &err)) {
         message_log(LOG_ERR, "cannot start the %s backend: %s", fs.backend->name, err.text);
     } else {
-        inflight_recover(inflight, journal_published(fs.kept.journal));
+        inflight_recover(inflight, journal_published(fs.unpublished.journal));
         /* Free memory and close descriptors of an earlier worker that no record refers to. */
         arena_free_unkept();
         fds_settle();
@@ -399,7 +398,7 @@ int worker_run(struct worker *worker, struct inflight *inflight, int supervisor_
         fs_serve(&fs, worker);
     } else {
         fs.stopping = true;
-        mount_end(&worker->place);
+        mount_end(&worker->mount);
     }
     if (fs.tree.engine)
         fs_free(&fs);

@@ -40,14 +40,14 @@ struct handle *handle_ref(struct handle *handle)
     return handle;
 }
 
-void handle_unref(struct kept *kept, struct handle *handle)
+void handle_unref(struct unpublished *unpublished, struct handle *handle)
 {
     if (!handle || --handle->refs > 0)
         return;
     assert(!handle->poller.sleeps);
     rights_unref(handle->open.rights); /* their record is deleted with the file's */
     handle->open.rights = NULL;
-    work_add(&kept->unused, &handle->work, WORK_HANDLE);
+    work_add(&unpublished->unused, &handle->work, WORK_HANDLE);
 }
 
 /* ---- texts ---- */
@@ -59,13 +59,13 @@ struct unused_text {
 };
 
 /* On ENOMEM the memory stays allocated until the next worker. */
-void text_drop(struct kept *kept, struct kept_text *text)
+void text_drop(struct unpublished *unpublished, struct kept_text *text)
 {
     struct unused_text *unused = text->block ? calloc(1, sizeof *unused) : NULL;
 
     if (unused) {
         unused->text = *text;
-        work_add(&kept->unused, &unused->work, WORK_TEXT);
+        work_add(&unpublished->unused, &unused->work, WORK_TEXT);
     }
     *text = (struct kept_text){0};
 }
@@ -96,9 +96,9 @@ void handles_free(struct work_queue *unused)
     }
 }
 
-bool text_set(struct kept *kept, struct kept_text *text, const char *from, size_t len)
+bool text_set(struct unpublished *unpublished, struct kept_text *text, const char *from, size_t len)
 {
-    text_drop(kept, text);
+    text_drop(unpublished, text);
     if (!len)
         return false;
     text->block = arena_alloc(len);
@@ -162,48 +162,49 @@ bool handle_load(struct handle **handles, const struct journal_record *record,
     return true;
 }
 
-void handle_touch(struct kept *kept, struct handle *handle)
+void handle_touch(struct unpublished *unpublished, struct handle *handle)
 {
     if (handle->touched)
         return;
     handle->touched = true;
-    handle->next_touched = kept->touched;
-    kept->touched = handle;
+    handle->next_touched = unpublished->touched;
+    unpublished->touched = handle;
 }
 
-void handle_drop(struct handle **handles, struct kept *kept, struct handle *handle)
+void handle_drop(struct handle **handles, struct unpublished *unpublished, struct handle *handle)
 {
     HASH_DEL(*handles, handle);
-    for (struct handle **at = &kept->touched; *at; at = &(*at)->next_touched) {
+    for (struct handle **at = &unpublished->touched; *at; at = &(*at)->next_touched) {
         if (*at == handle) {
             *at = handle->next_touched;
             break;
         }
     }
     handle->touched = true; /* so that handle_touch() does not add it again */
-    if (handle->recorded && !journal_drop(kept->journal, JOURNAL_OPEN_FILE, handle->fh))
-        kept->failed = true;
-    handle_unref(kept, handle);
+    if (handle->recorded && !journal_drop(unpublished->journal, JOURNAL_OPEN_FILE, handle->fh))
+        unpublished->failed = true;
+    handle_unref(unpublished, handle);
 }
 
-bool handles_record(struct kept *kept, struct handle *all)
+bool handles_record(struct unpublished *unpublished, struct handle *all)
 {
     struct handle *handle;
     struct buf text;
     char room[2048];
-    bool fine = !kept->failed;
+    bool fine = !unpublished->failed;
 
-    kept->failed = false;
+    unpublished->failed = false;
     for (handle = all; handle; handle = handle->hh.next)
-        handle_touch(kept, handle);
-    while ((handle = kept->touched)) {
-        kept->touched = handle->next_touched;
+        handle_touch(unpublished, handle);
+    while ((handle = unpublished->touched)) {
+        unpublished->touched = handle->next_touched;
         handle->touched = false;
         buf_init(&text, room, sizeof room);
         open_file_print(&handle->open, &text);
         part_print(&part_given, NULL, &handle->place, &text);
-        fine = fine && !text.failed &&
-               journal_put(kept->journal, JOURNAL_OPEN_FILE, handle->fh, text.data, text.len);
+        fine =
+            fine && !text.failed &&
+            journal_put(unpublished->journal, JOURNAL_OPEN_FILE, handle->fh, text.data, text.len);
         handle->recorded = true;
         handle->recorded_old_count = handle->open.old_count != NULL;
         handle->recorded_seen = handle->open.has_seen;

@@ -18,7 +18,7 @@
 #include <sys/types.h>
 
 struct engine;
-struct kept;
+struct unpublished;
 
 struct handle {
     struct work work; /* WORK_HANDLE, after the file is closed */
@@ -63,12 +63,12 @@ struct handle *handle_make(struct handle **handles, uint64_t fh);
 struct handle *handle_find(struct handle *handles, uint64_t fh); /* NULL: none */
 struct handle *handle_ref(struct handle *handle);
 /* Drops a reference. The last one frees the handle after the next publication. NULL is allowed. */
-void handle_unref(struct kept *kept, struct handle *handle);
+void handle_unref(struct unpublished *unpublished, struct handle *handle);
 /* Frees closed files and texts after their records were deleted. Needs no lock. */
 void handles_free(struct work_queue *unused);
 
 /* Changed and dropped handles, until the next publication. */
-struct kept {
+struct unpublished {
     struct journal *journal;
     struct handle *touched;
     struct work_queue unused; /* closed files and texts, to free after the next publication */
@@ -76,8 +76,9 @@ struct kept {
 };
 /* Replaces the kept text. Returns false on ENOMEM or if len is 0, and then there is no text. The
  * old text is freed after the next publication. */
-bool text_set(struct kept *kept, struct kept_text *text, const char *from, size_t len);
-void text_drop(struct kept *kept, struct kept_text *text);
+bool text_set(struct unpublished *unpublished, struct kept_text *text, const char *from,
+              size_t len);
+void text_drop(struct unpublished *unpublished, struct kept_text *text);
 static inline const char *text_of(const struct kept_text *text)
 {
     return arena_at(text->block, text->len);
@@ -86,9 +87,9 @@ static inline const char *text_of(const struct kept_text *text)
 bool handle_load(struct handle **handles, const struct journal_record *record,
                  struct engine *engine);
 /* Notes a change: the record is written before the lock is dropped. */
-void handle_touch(struct kept *kept, struct handle *handle);
+void handle_touch(struct unpublished *unpublished, struct handle *handle);
 /* Removes a closed handle from the table, deletes its record, and drops the table's reference. */
-void handle_drop(struct handle **handles, struct kept *kept, struct handle *handle);
+void handle_drop(struct handle **handles, struct unpublished *unpublished, struct handle *handle);
 /* Writes the records of changed handles, and of all handles of the table `all` (NULL: none).
  * Returns false if a record did not fit or could not be deleted. */
-bool handles_record(struct kept *kept, struct handle *all);
+bool handles_record(struct unpublished *unpublished, struct handle *all);

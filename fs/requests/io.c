@@ -48,7 +48,7 @@ static void text_forget(struct request *rq)
 
     if (!place->text.block)
         return;
-    text_drop(&rq->fs->kept, &place->text);
+    text_drop(&rq->fs->unpublished, &place->text);
     text_charge(rq, 0);
 }
 
@@ -92,7 +92,7 @@ static int text_done(struct request *rq)
     if (keep)
         rc = text_charge(rq, len);
     if (keep && !rc)
-        text_set(&rq->fs->kept, &place->text, rq->out.data, len);
+        text_set(&rq->fs->unpublished, &place->text, rq->out.data, len);
     place->has_text = all || place->text.block;
     place->written = false;
     place->base = base;
@@ -143,7 +143,7 @@ static int stream_run(struct request *rq)
 static int stream_done(struct request *rq)
 {
     struct text_place *place = &rq->handle->place;
-    struct kept *kept = &rq->fs->kept;
+    struct unpublished *unpublished = &rq->fs->unpublished;
     int rc;
 
     if (rq->out.failed)
@@ -154,21 +154,21 @@ static int stream_done(struct request *rq)
         rq->slice = n > 0 ? rq->out.data : "";
         rq->slice_len = n;
         if (rest) {
-            text_drop(kept, &place->last); /* replaced below */
+            text_drop(unpublished, &place->last); /* replaced below */
             rc = text_charge(rq, rest);
             if (rc)
                 return rc;
             place->len = rest;
             place->taken = 0;
-            if (!text_set(kept, &place->text, rq->out.data + n, rest))
+            if (!text_set(unpublished, &place->text, rq->out.data + n, rest))
                 return err_nomem(&rq->call.err);
         }
     }
     if (rq->off != place->base || rq->slice_len == 0)
         return CALL_DONE;
-    text_drop(kept, &place->last);
+    text_drop(unpublished, &place->last);
     if (rq->slice_len <= BACK_MAX && text_charge(rq, rq->slice_len) == 0)
-        text_set(kept, &place->last, rq->slice, rq->slice_len);
+        text_set(unpublished, &place->last, rq->slice, rq->slice_len);
     else
         text_charge(rq, 0);
     rq->call.err.id = ERR_NONE;

@@ -215,10 +215,10 @@ void fs_lock(struct fs *fs)
         pthread_cond_wait(&fs->changed, &fs->lock);
 }
 
-bool fs_record(struct fs *fs)
+bool fs_publish(struct fs *fs)
 {
     const bool all = engine_write_records(fs->tree.engine);
-    const bool fine = handles_record(&fs->kept, all ? fs->handles : NULL);
+    const bool fine = handles_record(&fs->unpublished, all ? fs->handles : NULL);
     const bool answered = fs->answered;
 
     fs->answered = false;
@@ -230,8 +230,8 @@ void fs_unlock(struct fs *fs)
     struct work_queue unused = STAILQ_HEAD_INITIALIZER(unused);
     pthread_cond_t *const wakes = serve_take_wake(fs->serve);
 
-    if (fs_record(fs))
-        STAILQ_CONCAT(&unused, &fs->kept.unused);
+    if (fs_publish(fs))
+        STAILQ_CONCAT(&unused, &fs->unpublished.unused);
     const bool frees = !STAILQ_EMPTY(&unused);
     if (frees)
         fs->n_freeing++;

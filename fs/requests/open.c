@@ -66,7 +66,7 @@ void file_close(struct fs *fs, struct handle *handle)
 {
     poll_drop(&fs->queues, handle);
     engine_release(fs->tree.engine, &handle->open);
-    handle_drop(&fs->handles, &fs->kept, handle);
+    handle_drop(&fs->handles, &fs->unpublished, handle);
 }
 
 /* Closes an open file, which may have no handle. Needs no memory. Called with the lock, returns

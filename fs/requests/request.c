@@ -210,7 +210,7 @@ static int request_may_wait(struct request *rq)
     }
     if (limit_ns && (!call->wait_until_ns || call->wait_until_ns > until_ns))
         call->wait_until_ns = until_ns;
-    return wait_admit(&fs->queues, rq);
+    return wait_charge(&fs->queues, rq);
 }
 
 /* ---- answers ---- */
@@ -229,7 +229,7 @@ static void handle_note(struct request *rq)
                    memcmp(&handle->place, &handle->recorded_place, sizeof handle->place) != 0 ||
                    handle->recorded_old_count != (handle->open.old_count != NULL) ||
                    handle->recorded_seen != handle->open.has_seen))
-        handle_touch(&rq->fs->kept, handle);
+        handle_touch(&rq->fs->unpublished, handle);
 }
 
 /* Sends the reply to the kernel, or stores it (inflight_answer_begin()). Returns false if the
@@ -279,7 +279,7 @@ static void request_answer(struct request *rq, int rc)
     if (!inflight_answer_begin(rq->inflight->number))
         return;
     request_send(rq, rc);
-    inflight_answer_end(journal_published(fs->kept.journal) + 1);
+    inflight_answer_end(journal_published(fs->unpublished.journal) + 1);
     rq->answered = fs->answered = true;
 }
 
@@ -384,11 +384,12 @@ static void request_finish(struct request *rq, int rc)
     if (fs->trim_ns == UINT64_MAX &&
         (rq->counted ? !rq->op->is_quiet || rq->out.len > TRIM_BYTES : !rq->req))
         fs->trim_ns = rq->call.now_ns + TRIM_AFTER_NS;
-    wait_leave(&fs->queues, rq);
+    wait_uncharge(&fs->queues, rq);
     handle_note(rq);
-    if (rq->inflight && !rq->answered && (fs->kept.touched || engine_has_changes(fs->tree.engine)))
+    if (rq->inflight && !rq->answered &&
+        (fs->unpublished.touched || engine_has_changes(fs->tree.engine)))
         request_answer(rq, rc);
-    handle_unref(&fs->kept, rq->handle); /* with the lock, because it frees charges */
+    handle_unref(&fs->unpublished, rq->handle); /* with the lock, because it frees charges */
     request_end_slow(rq);
     fs_wake(fs);
     fs_unlock(fs);

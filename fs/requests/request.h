@@ -32,7 +32,7 @@ struct fs {
     bool reloading;        /* no request may start */
     atomic_uint n_freeing; /* threads in fs_unlock() that free closed files */
     struct handle *handles;
-    struct kept kept;
+    struct unpublished unpublished;
     bool answered; /* the next publication validates an answer */
     struct wait_queues queues;
     uint64_t armed_ns; /* next time at which the main loop wakes */
@@ -49,7 +49,6 @@ struct fs {
     struct loop_state *loop;
     void (*reread_conf)(struct fs *fs); /* rereads the configuration, without the lock */
     struct serve *serve;
-    const char *mountpoint;
     struct inflight *inflight;
     int notify_fd; /* socket of loop_start_notifier(); used by the thread that notifies; -1: none */
 
@@ -63,7 +62,7 @@ void fs_lock(struct fs *fs);
 /* Drops the lock. Changes are published for a later worker before any process sees them. */
 void fs_unlock(struct fs *fs);
 /* Writes and publishes all changes. Returns false if something did not fit into the journal. */
-bool fs_record(struct fs *fs);
+bool fs_publish(struct fs *fs);
 /* Needs the lock. Wakes the requests and pollers of woken PMCs, a thread if there is work for it,
  * and the main loop if its deadline changed or attributes are stale. */
 void fs_wake(struct fs *fs);
@@ -153,7 +152,7 @@ struct request {
     /* the life of the request */
     bool answered;     /* the answer is stored with the change and sent at the end */
     bool was_unlocked; /* has dropped the lock and is not finished: fs->n_unlocked */
-    struct {           /* wait_admit(): while it waits, or has waited */
+    struct {           /* wait_charge(): while it waits, or has waited */
         bool counted;  /* among the waiting requests of the user */
         uid_t uid;
         struct user *charged; /* user charged for the bytes, or NULL */

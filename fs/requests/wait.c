@@ -77,7 +77,7 @@ static void waiting_uncount(struct wait_queues *queues, uid_t uid)
     free(user);
 }
 
-int wait_admit(struct wait_queues *queues, struct request *rq)
+int wait_charge(struct wait_queues *queues, struct request *rq)
 {
     int rc = rq->waiting.counted ? 0 : waiting_count(queues, rq);
 
@@ -93,16 +93,16 @@ int wait_admit(struct wait_queues *queues, struct request *rq)
     return rc ? rc : CALL_WAIT;
 }
 
-static void wait_uncharge(struct request *rq)
+static void wait_uncharge_text(struct request *rq)
 {
     if (rq->waiting.charged)
         engine_uncharge_wait(rq->waiting.charged, rq->waiting.bytes);
     rq->waiting.charged = NULL;
 }
 
-void wait_leave(struct wait_queues *queues, struct request *rq)
+void wait_uncharge(struct wait_queues *queues, struct request *rq)
 {
-    wait_uncharge(rq);
+    wait_uncharge_text(rq);
     if (rq->waiting.counted)
         waiting_uncount(queues, rq->waiting.uid);
     rq->waiting.counted = false;
@@ -113,10 +113,10 @@ void wait_forget_charges(struct wait_queues *queues)
     struct request *rq;
 
     TAILQ_FOREACH (rq, &queues->ready, wait_entry)
-        wait_uncharge(rq);
+        wait_uncharge_text(rq);
     for (unsigned i = 0; i < WAIT_BUCKETS; i++)
         TAILQ_FOREACH (rq, &queues->waiting[i], wait_entry)
-            wait_uncharge(rq);
+            wait_uncharge_text(rq);
 }
 
 /* Notes a deadline; 0: none. */
@@ -237,7 +237,7 @@ int poll_add(struct wait_queues *queues, struct handle *handle, struct request *
     if (rc)
         return rc;
     handle->place.poll_number = rq->poll.number;
-    handle_touch(&queues->fs->kept, handle);
+    handle_touch(&queues->fs->unpublished, handle);
     handle->poller.due_ns = rq->call.wait_until_ns;
     deadline_add(queues, handle->poller.due_ns);
     if (handle->poller.sleeps)

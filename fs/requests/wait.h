@@ -40,9 +40,9 @@ void wait_init(struct wait_queues *queues, struct fs *fs);
 
 /* Counts the request among the waiting ones of its user, and charges the user for the text of a
  * write. Returns CALL_WAIT, P11 if the user has too many requests or bytes, or E32. */
-int wait_admit(struct wait_queues *queues, struct request *rq);
-/* Reverses wait_admit(). Called once, before the reply. */
-void wait_leave(struct wait_queues *queues, struct request *rq);
+int wait_charge(struct wait_queues *queues, struct request *rq);
+/* Reverses wait_charge(). Called once, before the reply. */
+void wait_uncharge(struct wait_queues *queues, struct request *rq);
 /* Drops the charges of all texts before a reload frees the users. They are charged again when their
  * requests wait again. */
 void wait_forget_charges(struct wait_queues *queues);

@@ -46,7 +46,7 @@ static void *program_main(void *arg)
                             .ready_fd = -1,
                             .host = &linux_host,
                             .backend = &sim_backend,
-                            .place.mountpoint = "/nonexistent"};
+                            .mount.mountpoint = "/nonexistent"};
 
     (void)arg;
     FUZZ_CHECK(worker_run(&worker, inflight, -1) == 0);
