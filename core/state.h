@@ -59,7 +59,7 @@ struct engine {
     struct ids instances;            /* all except the root */
     struct instance *instance_names; /* hash table by name */
     uint64_t next_instance;          /* next serial; never 0, never reused */
-    uint64_t limit_ns;               /* limit of an attach in addition to attach_ms; 0: none */
+    uint64_t limit_ns; /* of a wait or an attach, by the kernel's timeout of requests; 0: none */
     struct catalog catalog;
     bool has_catalog, loads_catalog;    /* loaded; a request is checking it */
     uint64_t catalog_mark;              /* backend.catalog_mark() before it was loaded */

@@ -91,7 +91,7 @@ static bool fs_load(struct fs *fs, const struct tunables *tunables, struct err *
     }
     fs->tree.engine->reserved = file_reserved;
     fs->tree.engine->readers = fs->tree.readers;
-    fs->tree.engine->limit_ns = request_limit_ns(fs);
+    fs->tree.engine->limit_ns = (uint64_t)fs->inflight->timeout_s * 1000000000 / WAIT_PART;
     if (engine_start(fs->tree.engine, fs->host, fs->host_state, fs->backend, fs->backend_state,
                      err) ||
         engine_load(fs->tree.engine, journal, err))
@@ -373,6 +373,7 @@ int worker_run(struct worker *worker, struct inflight *inflight, int supervisor_
 
     fs.inflight = crash_inflight = inflight;
     fs.notify_fd = -1;
+    device_learn_timeout(inflight, false);
     worker_options = worker->options;
     backtrace(&frame, 1); /* the first call loads a library, which on_crash() must not do */
     for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++)

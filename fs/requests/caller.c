@@ -54,14 +54,6 @@ int caller_read_user(struct request *rq)
     return rc < 0 ? rights_failed(&rq->call, rc) : 0;
 }
 
-int caller_read_rights(struct request *rq)
-{
-    int rc = caller_read_user(rq);
-
-    rq->rights_incomplete = rc == 0 && rq->rights->userns_fd >= 0;
-    return rc;
-}
-
 int caller_read_rest(struct request *rq)
 {
     struct fs *fs = rq->fs;

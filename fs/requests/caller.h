@@ -19,12 +19,9 @@ struct request;
  * not read. Reads /proc: call without the lock. Returns 0, or a negative errno with a sentence.
  */
 int caller_read_user(struct request *rq);
-/* Does the same as caller_read_user(), for requests that need all rights. For a caller in another
- * user namespace it sets rq->rights_incomplete, so that request_run() reads the other rights by
- * caller_read_rest(). */
-int caller_read_rights(struct request *rq);
-/* Reads the other rights and clears rq->rights_incomplete. Needs the lock, which it drops (a slow
- * part). Returns 0, CALL_WAIT, or a negative errno with a sentence. */
+/* Reads the other rights of a caller in another user namespace, and clears rq->rights_incomplete.
+ * Needs the lock, which it drops (a slow part). Returns 0, CALL_WAIT, or a negative errno with a
+ * sentence. */
 int caller_read_rest(struct request *rq);
 /* Sets only call->payer, for files that need no rights. On failure it stays the requester's uid. */
 void caller_set_payer(struct request *rq);

@@ -117,9 +117,10 @@ void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
         rc = -EACCES; /* the superuser overrides permission bits */
     else if (writes || (row->flags & FILE_RIGHTS) ||
              ((row->flags & FILE_READERS) && fs->had_readers))
-        rc = caller_read_rights(rq);
+        rc = caller_read_user(rq);
     else if (rq->open.makes_handle)
         caller_set_payer(rq);
+    rq->rights_incomplete = rc == 0 && rq->rights && rq->rights->userns_fd >= 0;
     if (rc == 0 && writes && fs->host->opener)
         fs->host->opener(fs->host_state, rq->call.tid, &rq->open.opener);
     request_dispatch(rq, rc);

@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WAIT_PART     3 /* a request waits at most for a third of the kernel's timeout */
 #define TRIM_AFTER_NS 1000000000
 #define TRIM_BYTES    65536 /* a longer reply leaves free memory that is worth trimming */
 
@@ -135,11 +134,6 @@ int request_refuse_gone(struct request *rq)
                    pmc ? "released" : "removed");
 }
 
-uint64_t request_limit_ns(const struct fs *fs)
-{
-    return (uint64_t)fs->inflight->timeout_s * 1000000000 / WAIT_PART;
-}
-
 char *request_command(const struct request *rq)
 {
     const char *message = inflight_bytes(rq->inflight);
@@ -182,7 +176,7 @@ static int request_may_wait(struct request *rq)
 {
     struct fs *fs = rq->fs;
     struct call *call = &rq->call;
-    const uint64_t limit_ns = request_limit_ns(fs);
+    const uint64_t limit_ns = fs->tree.engine->limit_ns;
     const uint64_t until_ns = limit_ns ? rq->inflight->since_ns + limit_ns : UINT64_MAX;
     const unsigned timeout_s = fs->inflight->timeout_s;
     const bool stream = rq->node.row && (rq->node.row->flags & FILE_STREAM) && !rq->op->is_command;

@@ -16,6 +16,7 @@
 #include <stdatomic.h>
 
 #define WRITE_MAX (128u << 10) /* the longest command */
+#define WAIT_PART 3            /* a request waits at most for a third of the kernel's timeout */
 
 struct loop_state;
 struct serve;
@@ -117,7 +118,7 @@ struct request {
     uint64_t fh;            /* of the open file; 0: none */
     struct handle *handle;  /* its handle (a reference), or NULL */
     struct rights *rights;  /* rights read for this request; owned */
-    bool rights_incomplete; /* capabilities and groups are read before it runs */
+    bool rights_incomplete; /* caller_read_rest() is called before it runs */
 
     /* arguments and results of the operation */
     char *text; /* owned: names, a command, or the entries of a directory */
@@ -181,9 +182,6 @@ void request_thread_end(void);
 
 /* Processes a request until the reply, or until it waits. rc < 0: replies with this error. */
 void request_dispatch(struct request *rq, int rc);
-/* Returns the longest time for which a request may wait, a third of the kernel's timeout; 0: no
- * limit. */
-uint64_t request_limit_ns(const struct fs *fs);
 /* Returns a copy of the command from the kernel's message, which stays in memory while the request
  * waits, with room for a NUL; NULL on ENOMEM. */
 char *request_command(const struct request *rq);

@@ -156,7 +156,6 @@ bool device_use(struct fuse_session *session, struct inflight *inflight)
 {
     static const struct fuse_custom_io calls = {.writev = device_write, .read = device_read};
 
-    device_learn_timeout(inflight, false);
     session_inflight = inflight;
     return fuse_session_custom_io(session, &calls, inflight->fuse_fd) == 0;
 }
