@@ -10,7 +10,6 @@
 #include "fs/requests/caller.h"
 #include "fs/requests/inflight.h"
 #include "fs/requests/message.h"
-#include "fs/requests/ops.h"
 #include "fs/requests/request.h"
 #include "fs/requests/serve.h"
 
@@ -331,11 +330,11 @@ static void fs_serve(struct fs *fs, struct worker *worker)
         fs->backend->settle(fs->backend_state);
     loop_run(fs->loop, on_signal);
     fs->stopping = true;
-    loop_last_turn(fs->loop);
+    loop_answer_all(fs->loop);
     mount_end(&worker->mount);
     notify_end(fs); /* while requests are served: it may wait for one of them */
     serve_stop(fs);
-    loop_last_turn(fs->loop);
+    loop_answer_all(fs->loop);
 }
 
 static bool fs_init(struct fs *fs, const struct worker *worker, int supervisor_fd)

@@ -21,18 +21,15 @@
 #define TOTAL_BYTES (HEAD_BYTES + INFLIGHT_SLOTS * 2 * INFLIGHT_BYTES)
 
 static __thread struct inflight_slot *slot;
-static __thread char *buffer, *answer_bytes;
+static __thread struct fuse_in_header *buffer; /* the request, with its header */
+static __thread char *answer_bytes;
 static __thread struct inflight_request *current;
 static __thread bool answering; /* replies are stored, not sent */
 
-static char *buffer_of(struct inflight *inflight, unsigned i)
+/* Returns the buffer of the request in a slot. The buffer of its answer follows. */
+static void *buffer_of(struct inflight *inflight, unsigned i)
 {
     return (char *)inflight + HEAD_BYTES + i * 2 * INFLIGHT_BYTES;
-}
-
-static struct fuse_in_header *head_of(void *bytes)
-{
-    return bytes;
 }
 
 /* ---- the memory ---- */
@@ -91,15 +88,15 @@ bool inflight_take_slot(struct inflight *inflight, unsigned i)
     /* Populate: a worker killed in a page fault of read(2) loses its request, which gives EIO. */
     if (madvise(buffer, INFLIGHT_BYTES, MADV_POPULATE_WRITE) < 0) /* from Linux 5.14 */
         for (size_t at = 0; at < INFLIGHT_BYTES; at += 4096)
-            __atomic_fetch_or(buffer + at, 0, __ATOMIC_RELAXED);
-    answer_bytes = buffer + INFLIGHT_BYTES;
+            __atomic_fetch_or((char *)buffer + at, 0, __ATOMIC_RELAXED);
+    answer_bytes = (char *)buffer + INFLIGHT_BYTES;
     return true;
 }
 
 void *inflight_buffer(void)
 {
     if (buffer)
-        head_of(buffer)->unique = 0;
+        buffer->unique = 0;
     return buffer;
 }
 
@@ -131,14 +128,12 @@ struct inflight_request *inflight_begin(struct inflight_request *request)
     struct timespec now;
 
     if (!request && buffer) {
-        const struct fuse_in_header *head = head_of(buffer);
-
         request = &slot->request;
-        request->bytes = head->len;
+        request->bytes = buffer->len;
         request->crashes = 0;
         request->opens = 0;
         request->since_ns = 0;
-        request->number = head->unique;
+        request->number = buffer->unique;
     }
     if (request && !request->since_ns) {
         clock_gettime(CLOCK_MONOTONIC, &now);
@@ -219,7 +214,7 @@ void inflight_done(struct inflight_request *request)
         current = NULL;
     if (!block) { /* in the slot */
         if (slot && request == &slot->request)
-            head_of(buffer)->unique = 0;
+            buffer->unique = 0;
         return;
     }
     request->block = 0;
@@ -340,7 +335,7 @@ static bool settle(struct inflight *inflight, struct inflight_request *request, 
 /* Returns the request in a slot, which was read but may not have been started, or NULL. */
 static struct inflight_request *slot_request(struct inflight *inflight, unsigned i)
 {
-    const struct fuse_in_header *head = head_of(buffer_of(inflight, i));
+    const struct fuse_in_header *head = buffer_of(inflight, i);
     struct inflight_request *request = &inflight->slots[i].request;
 
     if (!head->unique || head->len > INFLIGHT_BYTES)
@@ -359,14 +354,16 @@ static struct inflight_request *slot_request(struct inflight *inflight, unsigned
 
 static void slot_clear(struct inflight *inflight, unsigned i)
 {
-    head_of(buffer_of(inflight, i))->unique = 0;
+    struct fuse_in_header *head = buffer_of(inflight, i);
+
+    head->unique = 0;
     inflight->slots[i].request.number = 0;
 }
 
 /* Moves the request of a slot to a place, unless it is finished. */
 static void slot_settle(struct inflight *inflight, unsigned i, uint32_t published)
 {
-    const struct fuse_in_header *head = head_of(buffer_of(inflight, i));
+    const struct fuse_in_header *head = buffer_of(inflight, i);
     struct inflight_request *request = slot_request(inflight, i);
     bool has_place = false;
 
@@ -414,7 +411,8 @@ void inflight_recover(struct inflight *inflight, uint32_t published)
 
         if (answer->number && answer->bytes <= INFLIGHT_BYTES &&
             (int32_t)(published - answer->published) >= 0)
-            reply(inflight->fuse_fd, buffer_of(inflight, i) + INFLIGHT_BYTES, answer->bytes);
+            reply(inflight->fuse_fd, (char *)buffer_of(inflight, i) + INFLIGHT_BYTES,
+                  answer->bytes);
     }
     places_settle(inflight, published);
     for (unsigned i = 0; i < INFLIGHT_SLOTS; i++)

@@ -3,7 +3,6 @@
  * higher offsets return the rest of that text. A read of a stream returns what is available.
  */
 #include "fs/requests/caller.h"
-#include "fs/requests/ops.h"
 #include "fs/requests/request.h"
 
 #include "core/pmc/pmc.h"

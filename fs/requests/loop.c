@@ -320,7 +320,7 @@ static void loop_turn(struct loop_state *loop)
         attributes_forget_all(fs);
 }
 
-void loop_last_turn(struct loop_state *loop)
+void loop_answer_all(struct loop_state *loop)
 {
     struct fs *fs = loop->fs;
 

@@ -3,7 +3,6 @@
  */
 #include "core/pmc/pmc.h"
 #include "fs/requests/caller.h"
-#include "fs/requests/ops.h"
 #include "fs/requests/request.h"
 
 #include <errno.h>

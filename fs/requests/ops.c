@@ -2,10 +2,9 @@
  * FUSE operations on the tree: lookup, attributes, mkdir, rmdir, rename, listing, and the table of
  * all operations.
  */
-#include "fs/requests/ops.h"
+#include "fs/requests/request.h"
 
 #include "fs/requests/caller.h"
-#include "fs/requests/request.h"
 
 #include "core/pmc/settings.h"
 

@@ -8,7 +8,6 @@
  */
 #include "fs/requests/serve.h"
 
-#include "fs/requests/ops.h"
 #include "fs/requests/request.h"
 
 #include <errno.h>

@@ -45,7 +45,7 @@ void loop_run(struct loop_state *loop, void (*on_signal)(struct fs *fs, int numb
 /* Stops the loop. Thread-safe. */
 void loop_end(struct loop_state *loop);
 /* Answers all waiting requests and notifies pollers that have a deadline. Needs fs->stopping. */
-void loop_last_turn(struct loop_state *loop);
+void loop_answer_all(struct loop_state *loop);
 
 /* ---- the FUSE descriptor ---- */
 
