@@ -195,16 +195,15 @@ static int setting_add(struct section *section, struct word name, struct word va
         events_join(&events, value);
         value = (struct word){events.data, events.len};
     }
-    scan_init(&scan, value.p, value.len);
-    while (key == KEY_EVENT || key == KEY_TARGET ? scan_word(&scan, &word) && rc == 0
-                                                 : value.len > 0 && !line.len) {
-        if (key == KEY_EVENT || key == KEY_TARGET) {
+    if (key == KEY_EVENT || key == KEY_TARGET) {
+        scan_init(&scan, value.p, value.len);
+        while (rc == 0 && scan_word(&scan, &word)) {
             while (word.len > 1 && word.p[word.len - 1] == ',') /* of a list with blanks */
                 word.len--;
             rc = value_check(key, word, err);
             buf_printf(&line, "%s=%.*s\n", key_table[key].name, (int)word.len, word.p);
-            continue;
         }
+    } else if (value.len > 0) {
         rc = value_check(key, value, err);
         buf_printf(&line, "%s=", key_table[key].name);
         for (size_t i = 0; i < value.len; i++)

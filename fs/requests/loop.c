@@ -243,15 +243,14 @@ void fs_unlock(struct fs *fs)
         fs->n_freeing--;
 }
 
-static uint64_t min_ns(uint64_t a_ns, uint64_t b_ns)
-{
-    return a_ns < b_ns ? a_ns : b_ns;
-}
-
 /* Returns the time at which the main loop must wake; UINT64_MAX: never. */
 static uint64_t next_deadline(const struct fs *fs)
 {
-    return min_ns(min_ns(engine_deadline(fs->tree.engine), fs->queues.deadline_ns), fs->trim_ns);
+    uint64_t deadline_ns = engine_deadline(fs->tree.engine);
+
+    if (fs->queues.deadline_ns < deadline_ns)
+        deadline_ns = fs->queues.deadline_ns;
+    return fs->trim_ns < deadline_ns ? fs->trim_ns : deadline_ns;
 }
 
 void fs_wake(struct fs *fs)
@@ -263,7 +262,8 @@ void fs_wake(struct fs *fs)
     serve_wake_thread(fs->serve);
     deadline_ns = next_deadline(fs);
     if (deadline_ns < fs->armed_ns || fs->attributes_stale) {
-        fs->armed_ns = min_ns(deadline_ns, fs->armed_ns);
+        if (deadline_ns < fs->armed_ns)
+            fs->armed_ns = deadline_ns;
         loop_wake(fs->loop);
     }
 }
