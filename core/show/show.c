@@ -135,10 +135,9 @@ int show_target(struct call *call)
 
 static int print_ctl(struct call *call, struct snapshot *snapshot)
 {
-    const struct pmc *pmc = snapshot ? snapshot->item[0].pmc : call->pmc;
-
-    change_seen(call, pmc->change_number);
-    buf_printf(call->out, "%s\n", state_table[pmc->state].name);
+    (void)snapshot;
+    change_seen(call, call->pmc->change_number);
+    buf_printf(call->out, "%s\n", state_table[call->pmc->state].name);
     return CALL_DONE;
 }
 
@@ -148,9 +147,11 @@ int show_ctl(struct call *call)
     const struct pmc *pmc = call->pmc;
     int rc = change_end_dead_links(call);
 
-    if (rc || (pmc->state != PMC_ARMED && pmc->state != PMC_RUNNING && pmc->state != PMC_LOST))
-        return rc ? rc : print_ctl(call, NULL);
-    return snapshot_take(call, &call->pmc, 1, true, false, print_ctl);
+    if (rc)
+        return rc;
+    if (pmc->state == PMC_ARMED || pmc->state == PMC_RUNNING || pmc->state == PMC_LOST)
+        return snapshot_take(call, &call->pmc, 1, true, false, print_ctl);
+    return print_ctl(call, NULL);
 }
 
 static void status_line(struct buf *out, const char *name, const char *value)
@@ -161,18 +162,6 @@ static void status_line(struct buf *out, const char *name, const char *value)
 static void status_number(struct buf *out, const char *name, uint64_t value)
 {
     buf_printf(out, "%s %" PRIu64 "\n", name, value);
-}
-
-static void status_event(const struct pmc *pmc, struct buf *out)
-{
-    buf_str(out, "event");
-    for (unsigned i = 0; i < pmc_events(pmc); i++) {
-        buf_char(out, ' ');
-        pmc_print_resolved(pmc, i, out);
-    }
-    buf_str(out, pmc->set ? "\nmode " : " -\nmode ");
-    buf_str(out, mode_table[pmc->mode_in_use].name);
-    status_line(out, "\nscope", mode_table[pmc->mode_in_use].system ? "system" : "process");
 }
 
 static void status_rows(const struct pmc *pmc, struct buf *out)
@@ -247,7 +236,14 @@ static int print_status(struct call *call, struct snapshot *snapshot)
     change_seen(call, item->change_number);
     status_line(out, "name", pmc->name);
     status_line(out, "state", state_table[pmc->state].name);
-    status_event(pmc, out);
+    buf_str(out, pmc->set ? "event" : "event -");
+    for (unsigned i = 0; i < pmc_events(pmc); i++) {
+        buf_char(out, ' ');
+        pmc_print_resolved(pmc, i, out);
+    }
+    buf_char(out, '\n');
+    status_line(out, "mode", mode_table[pmc->mode_in_use].name);
+    status_line(out, "scope", mode_table[pmc->mode_in_use].system ? "system" : "process");
     status_number(out, "uid", pmc->uid);
     status_number(out, "created", pmc->created_monotonic_ns);
     status_rows(pmc, out);
@@ -324,40 +320,26 @@ int show_count(struct call *call)
     return snapshot_take(call, &call->pmc, 1, true, false, print_count);
 }
 
-/* Prints the last cell of a line: the name of the process, unless the reader has no PID of it. */
-static void detail_name(struct buf *out, const struct snapshot_item *item, unsigned l)
-{
-    const char *name = l < item->links->n && item->shown[l] ? item->links->link[l]->name : "";
-
-    buf_char(out, '\t');
-    buf_word(out, *name ? name : "-", *name ? strlen(name) : 1);
-    buf_char(out, '\n');
-}
-
-static void detail_line(struct buf *out, const struct pmc *pmc, const struct event *event,
-                        unsigned i, const struct tally *tally, bool partial)
-{
-    buf_printf(out, "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t", tally->value[i], tally->enabled_ns,
-               tally->running_ns);
-    if (tally->running_ns || !tally->enabled_ns)
-        buf_u64(out, tally->value[pmc_values(pmc) + i]);
-    else
-        buf_char(out, '-');
-    buf_str(out, partial ? "\tyes\t" : "\tno\t");
-    if (event->unit[0])
-        buf_printf(out, "%s\t%.17g", event->unit, event->scale);
-    else
-        buf_str(out, "-\t-");
-}
-
-/* Prints the first two cells of a line: the event, and the target of a link or `all`. */
-static void detail_target(struct buf *out, const struct snapshot_item *item, unsigned l, unsigned i)
+/* Prints the first two cells of a line: the event, and the target of a link or `all`. In all of
+ * these functions the link number l is the number of links for the sum. */
+static void detail_line_begin(struct buf *out, const struct snapshot_item *item, unsigned l,
+                              unsigned i)
 {
     buf_printf(out, "%s\t", item->pmc->set->event[i].written);
     if (l < item->links->n)
         link_print(item->links->link[l], item->shown[l], true, out);
     else
         buf_str(out, "all");
+}
+
+/* Prints the last cell of a line: the name of the process, unless the reader has no PID of it. */
+static void detail_line_end(struct buf *out, const struct snapshot_item *item, unsigned l)
+{
+    const char *name = l < item->links->n && item->shown[l] ? item->links->link[l]->name : "";
+
+    buf_char(out, '\t');
+    buf_word(out, *name ? name : "-", *name ? strlen(name) : 1);
+    buf_char(out, '\n');
 }
 
 /* Prints a line for each part of a generic event on a hybrid processor, before the line of the
@@ -381,20 +363,43 @@ static void detail_parts(const struct call *call, const struct snapshot_item *it
     for (unsigned part = 0; part < parts; part++) {
         const uint64_t *of_part = &tally->value[part_values(n, part)];
 
-        detail_target(call->out, item, l, i);
+        detail_line_begin(call->out, item, l, i);
         buf_printf(call->out, "/%s\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t-\t-\t-\t-",
                    classes[part].name, of_part[i], tally->enabled_ns, of_part[n]);
-        detail_name(call->out, item, l);
+        detail_line_end(call->out, item, l);
     }
+}
+
+static void detail_line(struct buf *out, const struct snapshot_item *item, unsigned l, unsigned i)
+{
+    const struct pmc *pmc = item->pmc;
+    const struct event *event = &pmc->set->event[i];
+    const struct link *link = l < item->links->n ? item->links->link[l] : NULL;
+    const struct tally *tally = link ? item->link[l] : item->total;
+    const bool partial =
+        link ? link->missed || pmc_was_throttled(pmc) || tally_partial(tally) : item->partial;
+
+    detail_line_begin(out, item, l, i);
+    buf_printf(out, "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t", tally->value[i], tally->enabled_ns,
+               tally->running_ns);
+    if (tally->running_ns || !tally->enabled_ns)
+        buf_u64(out, tally->value[pmc_values(pmc) + i]);
+    else
+        buf_char(out, '-');
+    buf_str(out, partial ? "\tyes\t" : "\tno\t");
+    if (event->unit[0])
+        buf_printf(out, "%s\t%.17g", event->unit, event->scale);
+    else
+        buf_str(out, "-\t-");
+    detail_line_end(out, item, l);
 }
 
 static int print_detail(struct call *call, struct snapshot *snapshot)
 {
     const struct snapshot_item *item = &snapshot->item[0];
     struct pmc *pmc = item->pmc;
-    struct buf *out = call->out;
 
-    buf_printf(out,
+    buf_printf(call->out,
                "# time_ns %" PRIu64 " tsc %" PRIu64 "\nevent\ttarget\tvalue\tenabled_ns\t"
                "running_ns\testimate\tpartial\tunit\tscale\tname\n",
                snapshot->time_ns, snapshot->tsc);
@@ -408,19 +413,18 @@ static int print_detail(struct call *call, struct snapshot *snapshot)
             pmc_touch(pmc);
         }
         for (unsigned i = 0; i < pmc->set->n; i++) {
-            const struct event *event = &pmc->set->event[i];
-
             detail_parts(call, item, l, i);
-            detail_target(out, item, l, i);
-            if (link)
-                detail_line(out, pmc, event, i, item->link[l],
-                            link->missed || pmc_was_throttled(pmc) || tally_partial(item->link[l]));
-            else
-                detail_line(out, pmc, event, i, item->total, item->partial);
-            detail_name(out, item, l);
+            detail_line(call->out, item, l, i);
         }
     }
     return CALL_DONE;
+}
+
+int show_detail(struct call *call)
+{
+    if (!call->pmc->set)
+        return refuse_no_event(call);
+    return snapshot_take(call, &call->pmc, 1, true, true, print_detail);
 }
 
 static int print_ratios(struct call *call, struct snapshot *snapshot)
@@ -438,13 +442,6 @@ int show_ratios(struct call *call)
     if (!call->pmc->set)
         return refuse_no_event(call);
     return snapshot_take(call, &call->pmc, 1, true, false, print_ratios);
-}
-
-int show_detail(struct call *call)
-{
-    if (!call->pmc->set)
-        return refuse_no_event(call);
-    return snapshot_take(call, &call->pmc, 1, true, true, print_detail);
 }
 
 /*
