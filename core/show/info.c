@@ -100,51 +100,30 @@ int show_info_npmc(struct call *call)
     return CALL_DONE;
 }
 
-static void capabilities(unsigned mask, struct buf *out)
+int show_info_classes(struct call *call)
 {
     static const char *const names[] = {"interrupt", "user",  "system", "edge",      "threshold",
                                         "read",      "write", "invert", "qualifier", "precise"};
-    const char *before = "";
-
-    for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (!(mask >> i & 1))
-            continue;
-        buf_printf(out, "%s%s", before, names[i]);
-        before = ",";
-    }
-    buf_str(out, *before ? "" : "-");
-}
-
-int show_info_classes(struct call *call)
-{
     const struct engine *engine = call->engine;
+    struct buf *out = call->out;
 
     for (unsigned i = 0; i < engine->n_classes; i++) {
         const struct class_info *class = &engine->classes[i];
+        const char *before = "";
 
-        buf_printf(call->out, "%s rows %u width %u capabilities ", class->name, class->rows,
+        buf_printf(out, "%s rows %u width %u capabilities ", class->name, class->rows,
                    class->width);
-        capabilities(class->capabilities, call->out);
-        buf_str(call->out, " cpus ");
-        cpus_print(cpus_count(&class->cpus) ? &class->cpus : &engine->possible, call->out);
-        if (rows_overcommitted(engine->rows, i))
-            buf_str(call->out, " overcommitted");
-        buf_char(call->out, '\n');
+        for (unsigned bit = 0; bit < sizeof names / sizeof names[0]; bit++) {
+            if (!(class->capabilities >> bit & 1))
+                continue;
+            buf_printf(out, "%s%s", before, names[bit]);
+            before = ",";
+        }
+        buf_str(out, *before ? " cpus " : "- cpus ");
+        cpus_print(cpus_count(&class->cpus) ? &class->cpus : &engine->possible, out);
+        buf_str(out, rows_overcommitted(engine->rows, i) ? " overcommitted\n" : "\n");
     }
     return CALL_DONE;
-}
-
-/* Adds up the statistics of all logs, including released ones. */
-static struct log_stats all_log_stats(struct ids *pmcs, const struct totals *work)
-{
-    struct log_stats sums = work->released, stats;
-    uint64_t id = 0;
-
-    for (struct pmc *pmc; (pmc = ids_next(pmcs, id, &id));) {
-        pmc_log_stats(pmc, &stats);
-        log_stats_add(&sums, &stats);
-    }
-    return sums;
 }
 
 int show_info_stats(struct call *call)
@@ -158,9 +137,14 @@ int show_info_stats(struct call *call)
     const bool all = instance_is_root(instance);
     const struct totals *work = all ? &engine->work : &instance->work;
     struct ids *pmcs = all ? &engine->pmcs : &instance->pmcs;
-    const struct log_stats logs = all_log_stats(pmcs, work);
+    struct log_stats logs = work->released, stats;
     struct buf *out = call->out;
+    uint64_t id = 0;
 
+    for (struct pmc *pmc; (pmc = ids_next(pmcs, id, &id));) {
+        pmc_log_stats(pmc, &stats);
+        log_stats_add(&logs, &stats);
+    }
     /* hwpmc's eight statistics, or the nearest equivalents */
     print_fact(out, "intr_ignored", logs.hidden);
     print_fact(out, "intr_processed", logs.records);
@@ -243,28 +227,9 @@ struct maker {
 };
 
 struct makers {
-    VEC(struct maker) of; /* sorted by PMC */
+    struct maker *items; /* sorted by PMC */
+    size_t n, cap;
 };
-
-/* Prints the cells flags and reload, which is "-" with freq=, because the kernel chooses it. */
-static void row_settings(struct buf *out, const struct pmc *pmc)
-{
-    static const enum key flags[] = {KEY_DESCENDANTS, KEY_CALLCHAIN, KEY_LOG_CSW, KEY_LOG_EXIT};
-    char before = ' ';
-
-    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
-        if (!pmc->settings.word[flags[i]])
-            continue;
-        buf_printf(out, "%c%s", before, key_table[flags[i]].name);
-        before = ',';
-    }
-    buf_str(out, before == ' ' ? " - " : " ");
-    if (pmc->sampling.period)
-        buf_u64(out, pmc->sampling.period);
-    else
-        buf_char(out, '-');
-    buf_char(out, '\n');
-}
 
 static int maker_compare(const void *a, const void *b)
 {
@@ -273,15 +238,17 @@ static int maker_compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void row_owner(const struct call *call, const struct makers *makers,
-                      const struct slot_view *view)
+/* Prints the cells of a line from `users`. The PMC is the oldest one on the row. */
+static void print_row_users(const struct call *call, const struct makers *makers,
+                            const struct slot_view *view)
 {
+    static const enum key flags[] = {KEY_DESCENDANTS, KEY_CALLCHAIN, KEY_LOG_CSW, KEY_LOG_EXIT};
     const struct pmc *pmc = view->oldest ? ids_find(&call->engine->pmcs, view->oldest) : NULL;
     const struct maker wanted = {.pmc = view->oldest};
-    const struct maker *maker = makers->of.n ? bsearch(&wanted, makers->of.items, makers->of.n,
-                                                       sizeof wanted, maker_compare)
-                                             : NULL;
+    const struct maker *maker =
+        makers->n ? bsearch(&wanted, makers->items, makers->n, sizeof wanted, maker_compare) : NULL;
     struct buf *out = call->out;
+    char before = ' ';
 
     buf_u64(out, view->users);
     if (!pmc) {
@@ -301,10 +268,21 @@ static void row_owner(const struct call *call, const struct makers *makers,
         buf_str(out, " - "); /* gone, or not visible to the reader */
     for (unsigned i = 0; i < pmc_events(pmc); i++)
         buf_printf(out, "%s%s", i ? "+" : "", pmc->set->event[i].written);
-    row_settings(out, pmc);
+    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
+        if (!pmc->settings.word[flags[i]])
+            continue;
+        buf_printf(out, "%c%s", before, key_table[flags[i]].name);
+        before = ',';
+    }
+    buf_str(out, before == ' ' ? " - " : " ");
+    if (pmc->sampling.period)
+        buf_u64(out, pmc->sampling.period);
+    else
+        buf_char(out, '-'); /* with freq= the kernel chooses it */
+    buf_char(out, '\n');
 }
 
-static void rows_lines(const struct call *call, const struct makers *makers)
+static void print_rows(const struct call *call, const struct makers *makers)
 {
     const struct engine *engine = call->engine;
 
@@ -323,7 +301,7 @@ static void rows_lines(const struct call *call, const struct makers *makers)
                 rows_view(engine->rows, call->instance->id, (unsigned)cpu, i, row, &view);
                 buf_printf(call->out, "%d %u %s-%u %s %s %s ", cpu, number + row, class->name, row,
                            class->name, disposition_name(view.disposition), slot_name(view.state));
-                row_owner(call, makers, &view);
+                print_row_users(call, makers, &view);
             }
             number += class->rows;
         }
@@ -342,15 +320,15 @@ int show_info_rows(struct call *call)
         const struct maker maker = {.pmc = id, .key = pmc->maker_key, .pid = pmc->maker};
 
         if (pmc->claim && access_read(pmc, call->instance, call->rights) &&
-            vec_push(&makers.of, maker))
+            vec_push(&makers, maker))
             rc = err_nomem(&call->err);
     }
-    if (rc == CALL_DONE && makers.of.n)
+    if (rc == CALL_DONE && makers.n)
         rc = slow_admit(call);
-    if (rc == CALL_DONE && makers.of.n) {
+    if (rc == CALL_DONE && makers.n) {
         slow_begin(call, true);
-        for (size_t i = 0; i < makers.of.n; i++) {
-            struct maker *maker = &makers.of.items[i];
+        for (size_t i = 0; i < makers.n; i++) {
+            struct maker *maker = &makers.items[i];
 
             if (i && maker[-1].pid == maker->pid && maker[-1].key == maker->key)
                 maker->shown = maker[-1].shown;
@@ -362,8 +340,8 @@ int show_info_rows(struct call *call)
     if (rc == CALL_DONE && !call->instance)
         rc = err_set(&call->err, P26, "the instance of this file was removed");
     if (rc == CALL_DONE)
-        rows_lines(call, &makers);
-    free(makers.of.items);
+        print_rows(call, &makers);
+    free(makers.items);
     return rc;
 }
 
