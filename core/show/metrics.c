@@ -77,20 +77,15 @@ int show_counts(struct call *call)
 
 /* ---- metrics.prom ---- */
 
-static void family(struct buf *out, const char *name, const char *type, const char *help)
+static void print_family_head(struct buf *out, const char *name, const char *type, const char *help)
 {
     buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-/* Removes the HELP and TYPE of a family that has no samples. begin and end: their place. */
-static void family_end(struct buf *out, size_t begin, size_t end)
+/* before: '{' for the first label of a line, or ','. */
+static void print_label(struct buf *out, char before, const char *name, const char *value)
 {
-    if (out->len == end)
-        out->len = begin;
-}
-
-static void label(struct buf *out, const char *name, const char *value)
-{
+    buf_char(out, before);
     buf_str(out, name);
     buf_str(out, "=\"");
     for (; *value; value++) {
@@ -101,26 +96,20 @@ static void label(struct buf *out, const char *name, const char *value)
     buf_char(out, '"');
 }
 
-static void label_next(struct buf *out, const char *name, const char *value)
-{
-    buf_char(out, ',');
-    label(out, name, value);
-}
-
 /*
  * Prints the name of the instance as label `subtree`, because `instance` is a label of Prometheus.
  * The file of the instance has it too, so that a collector of several files gets distinct labels.
  */
-static void label_subtree(struct buf *out, const struct pmc *pmc)
+static void print_subtree_label(struct buf *out, const struct pmc *pmc)
 {
     if (!instance_is_root(pmc->instance))
-        label_next(out, "subtree", pmc->instance->name);
+        print_label(out, ',', "subtree", pmc->instance->name);
 }
 
-static void number(struct buf *out, const char *name, const char *type, const char *help,
-                   uint64_t value)
+static void print_number(struct buf *out, const char *name, const char *type, const char *help,
+                         uint64_t value)
 {
-    family(out, name, type, help);
+    print_family_head(out, name, type, help);
     buf_printf(out, "%s %" PRIu64 "\n", name, value);
 }
 
@@ -133,15 +122,16 @@ static void print_value(struct buf *out, const struct snapshot_item *item, unsig
 
     for (unsigned k = 0; k < i; k++)
         before += strcmp(item->set->event[k].written, event->written) == 0;
-    buf_str(out, "pmcfs_count_total{");
-    label(out, "pmc", item->pmc->name);
-    label_next(out, "event", event->written);
+    buf_str(out, "pmcfs_count_total");
+    print_label(out, '{', "pmc", item->pmc->name);
+    print_label(out, ',', "event", event->written);
     if (before)
         buf_printf(out, ",index=\"%u\"", before);
-    label_next(out, "scope", mode_table[item->pmc->mode_in_use].system ? "system" : "process");
-    label_subtree(out, item->pmc);
+    print_label(out, ',', "scope",
+                mode_table[item->pmc->mode_in_use].system ? "system" : "process");
+    print_subtree_label(out, item->pmc);
     if (event->unit[0])
-        label_next(out, "unit", event->unit);
+        print_label(out, ',', "unit", event->unit);
     if (cpu >= 0)
         buf_printf(out, ",cpu=\"%d\"", cpu);
     buf_str(out, "} ");
@@ -154,7 +144,7 @@ static void print_value(struct buf *out, const struct snapshot_item *item, unsig
  * and detached CPUs. The lines add up to the count. A CPU has several links if it was detached and
  * attached again.
  */
-static void print_cpus(struct buf *out, const struct snapshot_item *item, unsigned i)
+static void print_cpu_values(struct buf *out, const struct snapshot_item *item, unsigned i)
 {
     uint64_t rest = count_shown(item->pmc, item->total, i);
     bool any = false;
@@ -186,20 +176,22 @@ static void print_values(struct buf *out, struct snapshot *snapshot)
 {
     const size_t begin = out->len;
 
-    family(out, "pmcfs_count_total", "counter",
-           "Events counted by a PMC. The value times the scale in detail is in the label unit.");
+    print_family_head(
+        out, "pmcfs_count_total", "counter",
+        "Events counted by a PMC. The value times the scale in detail is in the label unit.");
     const size_t end = out->len;
     for (unsigned p = 0; p < snapshot->n; p++) {
         const struct snapshot_item *item = &snapshot->item[p];
 
         for (unsigned i = 0; item_valid(item) && i < item->set->n; i++) {
             if (item->pmc->settings.word[KEY_METRICS] == METRICS_CPU)
-                print_cpus(out, item, i);
+                print_cpu_values(out, item, i);
             else
                 print_value(out, item, i, -1, count_shown(item->pmc, item->total, i));
         }
     }
-    family_end(out, begin, end);
+    if (out->len == end) /* no value: the head goes too */
+        out->len = begin;
 }
 
 /* Families with one line for each PMC. */
@@ -234,7 +226,7 @@ static void print_line(const struct family *of, const struct snapshot_item *item
     buf_str(out, of->name);
     buf_add(out, labels, len);
     if (of->value == VALUE_STATE)
-        label_next(out, "state", state_table[item->pmc->state].name);
+        print_label(out, ',', "state", state_table[item->pmc->state].name);
     buf_str(out, "} ");
     switch (of->value) {
     case VALUE_ENABLED:
@@ -262,7 +254,7 @@ static void print_family(const struct family *of, const struct snapshot *snapsho
 {
     const size_t begin = out->len;
 
-    family(out, of->name, of->type, of->help);
+    print_family_head(out, of->name, of->type, of->help);
     const size_t end = out->len;
     for (unsigned p = 0; p < snapshot->n; p++) {
         const struct snapshot_item *item = &snapshot->item[p];
@@ -274,7 +266,8 @@ static void print_family(const struct family *of, const struct snapshot *snapsho
             print_line(of, item, labels, len, out);
         labels += len + 1;
     }
-    family_end(out, begin, end);
+    if (out->len == end) /* no value: the head goes too */
+        out->len = begin;
 }
 
 static void print_families(struct buf *out, const struct snapshot *snapshot)
@@ -287,9 +280,8 @@ static void print_families(struct buf *out, const struct snapshot *snapshot)
 
         if (pmc_released(pmc))
             continue;
-        buf_char(&labels, '{');
-        label(&labels, "pmc", pmc->name);
-        label_subtree(&labels, pmc);
+        print_label(&labels, '{', "pmc", pmc->name);
+        print_subtree_label(&labels, pmc);
         buf_char(&labels, '\n');
     }
     const char *text = buf_text(&labels);
@@ -302,22 +294,23 @@ static void print_families(struct buf *out, const struct snapshot *snapshot)
 /* Prints metrics of pmcfs, for the file in the root only. */
 static void print_health(const struct engine *engine, struct buf *out)
 {
-    family(out, "pmcfs_info", "gauge", "Version and backend.");
-    buf_str(out, "pmcfs_info{version=\"" PMCFS_VERSION "\",");
-    label(out, "backend", engine->backend->name);
+    print_family_head(out, "pmcfs_info", "gauge", "Version and backend.");
+    buf_str(out, "pmcfs_info");
+    print_label(out, '{', "version", PMCFS_VERSION);
+    print_label(out, ',', "backend", engine->backend->name);
     buf_str(out, "} 1\n");
-    number(out, "pmcfs_pmcs", "gauge", "PMCs allocated.", engine->pmcs.n);
-    number(out, "pmcfs_descriptors", "gauge", "Descriptors held by counters and processes.",
-           engine->fds_used);
-    number(out, "pmcfs_operations_total", "counter", "Operations on the tree.",
-           engine->work.operations);
-    number(out, "pmcfs_operations_failed_total", "counter", "Operations that were refused.",
-           engine->work.failed);
-    number(out, "pmcfs_attaches_raced_total", "counter",
-           "Attaches during which a thread may have been missed.", engine->work.raced);
-    number(out, "pmcfs_descriptors_limit", "gauge", "Descriptors that pmcfs may open.",
-           engine->fd_limit);
-    number(out, "pmcfs_instances", "gauge", "Instances.", engine->instances.n);
+    print_number(out, "pmcfs_pmcs", "gauge", "PMCs allocated.", engine->pmcs.n);
+    print_number(out, "pmcfs_descriptors", "gauge", "Descriptors held by counters and processes.",
+                 engine->fds_used);
+    print_number(out, "pmcfs_operations_total", "counter", "Operations on the tree.",
+                 engine->work.operations);
+    print_number(out, "pmcfs_operations_failed_total", "counter", "Operations that were refused.",
+                 engine->work.failed);
+    print_number(out, "pmcfs_attaches_raced_total", "counter",
+                 "Attaches during which a thread may have been missed.", engine->work.raced);
+    print_number(out, "pmcfs_descriptors_limit", "gauge", "Descriptors that pmcfs may open.",
+                 engine->fd_limit);
+    print_number(out, "pmcfs_instances", "gauge", "Instances.", engine->instances.n);
 }
 
 static int print_metrics(struct call *call, struct snapshot *snapshot)
