@@ -218,8 +218,8 @@ static const struct family {
 };
 
 /* Prints a line: its first labels, which are complete except for the brace, and the value. */
-static void print_line(const struct family *of, const struct snapshot_item *item,
-                       const char *labels, size_t len, struct buf *out)
+static void print_family_line(const struct family *of, const struct snapshot_item *item,
+                              const char *labels, size_t len, struct buf *out)
 {
     struct log_stats stats;
 
@@ -263,7 +263,7 @@ static void print_family(const struct family *of, const struct snapshot *snapsho
             continue;
         size_t len = strcspn(labels, "\n");
         if (of->always || item_valid(item))
-            print_line(of, item, labels, len, out);
+            print_family_line(of, item, labels, len, out);
         labels += len + 1;
     }
     if (out->len == end) /* no value: the head goes too */

@@ -31,7 +31,7 @@ static bool never_started(const struct pmc *pmc)
 }
 
 /* Returns true if the reader's sequence belongs to the present run, without a reset since. */
-static bool same_run(const struct pmc *pmc, const struct series_cursor *cursor)
+static bool is_same_run(const struct pmc *pmc, const struct series_cursor *cursor)
 {
     return is_started(pmc) && cursor->begun && !cursor->ended &&
            pmc->run.started_ns == cursor->pmc_start && pmc->resets == cursor->resets;
@@ -41,7 +41,7 @@ static bool same_run(const struct pmc *pmc, const struct series_cursor *cursor)
 static bool rest_is_due(const struct pmc *pmc, const struct series_cursor *cursor)
 {
     return cursor->begun && !cursor->ended && pmc->resets == cursor->resets &&
-           !same_run(pmc, cursor);
+           !is_same_run(pmc, cursor);
 }
 
 /* Returns the time of the next line: the first multiple of the interval after now. */
@@ -53,8 +53,8 @@ static uint64_t next_due(const struct pmc *pmc, uint64_t now_ns)
 }
 
 /* Prints a column for each metric in `event`: its name if reading is NULL, or else its value. */
-static void metric_columns(struct call *call, const struct pmc *pmc,
-                           const struct metric_reading *reading)
+static void print_metric_columns(struct call *call, const struct pmc *pmc,
+                                 const struct metric_reading *reading)
 {
     struct scan scan;
     struct word word;
@@ -72,20 +72,24 @@ static void metric_columns(struct call *call, const struct pmc *pmc,
     }
 }
 
-static void columns(struct call *call, const struct pmc *pmc, struct series_cursor *cursor)
+static void print_column_names(struct call *call, const struct pmc *pmc,
+                               struct series_cursor *cursor)
 {
     cursor->realtime = pmc->settings.word[KEY_REALTIME];
     buf_str(call->out, cursor->realtime ? "# seconds\trealtime" : "# seconds");
     for (unsigned i = 0; i < pmc->set->n; i++)
         buf_printf(call->out, "\t%s", pmc->set->event[i].written);
-    metric_columns(call, pmc, NULL);
+    print_metric_columns(call, pmc, NULL);
     buf_char(call->out, '\n');
 }
 
 /* Prints the counts since the previous line, and their metrics. */
-static void print_line(struct call *call, const struct pmc *pmc, struct series_cursor *cursor,
-                       const struct tally *tally, bool partial, uint64_t now_ns)
+static void print_line(struct call *call, const struct snapshot *snapshot)
 {
+    struct series_cursor *cursor = call->open->series;
+    const struct snapshot_item *item = &snapshot->item[0];
+    const struct pmc *pmc = item->pmc;
+    const uint64_t now_ns = snapshot->time_ns;
     struct counted counted;
     const struct host *host = pmc->engine->host;
     struct host_state *state = pmc->engine->host_state;
@@ -97,7 +101,7 @@ static void print_line(struct call *call, const struct pmc *pmc, struct series_c
         buf_seconds(call->out, host->realtime_ns(state) - (host->now_ns(state) - now_ns));
     }
     for (unsigned i = 0; i < cursor->n; i++) {
-        uint64_t value = count_shown(pmc, tally, i);
+        uint64_t value = count_shown(pmc, item->total, i);
 
         buf_char(call->out, '\t');
         if (pmc->settings.word[KEY_MULTIPLEX]) /* an estimate may decrease */
@@ -106,11 +110,11 @@ static void print_line(struct call *call, const struct pmc *pmc, struct series_c
             buf_u64(call->out, value - cursor->last[i]);
         last[i] = value;
     }
-    count_for_metrics(pmc, tally, cursor->last, now_ns, &counted);
+    count_for_metrics(pmc, item->total, cursor->last, now_ns, &counted);
     counted.reading.elapsed_ns -= cursor->elapsed_ns;
     cursor->elapsed_ns = pmc_elapsed_ns(pmc, now_ns);
-    metric_columns(call, pmc, &counted.reading);
-    if (pmc->metrics && partial)
+    print_metric_columns(call, pmc, &counted.reading);
+    if (pmc->metrics && item->partial)
         buf_str(call->out, "\tpartial");
     memcpy(cursor->last, last, cursor->n * sizeof last[0]);
     buf_char(call->out, '\n');
@@ -118,15 +122,17 @@ static void print_line(struct call *call, const struct pmc *pmc, struct series_c
 
 /* Starts a sequence of lines. It continues from the reader's last sequence, or else starts at the
  * present count. */
-static void sequence_begin(struct call *call, const struct pmc *pmc, struct series_cursor *cursor,
-                           const struct tally *tally, uint64_t now_ns)
+static void sequence_begin(struct call *call, const struct snapshot *snapshot)
 {
+    struct series_cursor *cursor = call->open->series;
+    const struct pmc *pmc = snapshot->item[0].pmc;
+    const uint64_t now_ns = snapshot->time_ns;
     const struct settings *settings = &pmc->settings;
 
-    columns(call, pmc, cursor);
+    print_column_names(call, pmc, cursor);
     for (unsigned i = 0; i < cursor->n; i++) {
         if (!cursor->begun)
-            cursor->last[i] = count_shown(pmc, tally, i);
+            cursor->last[i] = count_shown(pmc, snapshot->item[0].total, i);
         else if (cursor->resets != pmc->resets) /* the count was reset since then */
             cursor->last[i] = i < settings->n_counts ? settings->counts[i] : 0;
     }
@@ -141,9 +147,9 @@ static void sequence_begin(struct call *call, const struct pmc *pmc, struct seri
     cursor->due_ns = next_due(pmc, now_ns);
 }
 
-static int series_wait(struct call *call, const struct pmc *pmc)
+static int series_wait(struct call *call)
 {
-    call->wait_for = pmc->id;
+    call->wait_for = call->pmc->id;
     call->wait_until_ns = call->open->series->due_ns;
     return call->nonblock ? -EAGAIN : CALL_WAIT;
 }
@@ -159,22 +165,21 @@ static int series_print(struct call *call, struct snapshot *snapshot)
     if (pmc->set != item->set)
         return CALL_DONE; /* end of file: the set has changed */
     if (rest_is_due(pmc, cursor)) {
-        print_line(call, pmc, cursor, item->total, item->partial,
-                   now_ns); /* the lines add up to the count */
+        print_line(call, snapshot); /* the lines add up to the count */
         cursor->ended = true;
         return CALL_DONE;
     }
-    if (!same_run(pmc, cursor)) {
+    if (!is_same_run(pmc, cursor)) {
         if (is_started(pmc))
-            sequence_begin(call, pmc, cursor, item->total, now_ns);
+            sequence_begin(call, snapshot);
         return CALL_DONE;
     }
     if (now_ns < cursor->due_ns)
-        return series_wait(call, pmc); /* another read of this open file got the line */
+        return series_wait(call); /* another read of this open file got the line */
     uint64_t skipped = (now_ns - cursor->due_ns) / interval_ns(pmc);
     if (skipped)
         buf_printf(call->out, "# skipped %" PRIu64 "\n", skipped);
-    print_line(call, pmc, cursor, item->total, item->partial, now_ns);
+    print_line(call, snapshot);
     cursor->due_ns = next_due(pmc, now_ns);
     return CALL_DONE;
 }
@@ -203,7 +208,7 @@ int stream_series(struct call *call)
     }
     if ((no_interval || !is_started(pmc)) && !rest_is_due(pmc, cursor)) {
         if (!cursor->begun && !cursor->ended) {
-            columns(call, pmc, cursor);
+            print_column_names(call, pmc, cursor);
             if (no_interval)
                 buf_str(call->out, "# no interval is set: echo interval=1000 >config gives a line "
                                    "each second\n");
@@ -211,8 +216,8 @@ int stream_series(struct call *call)
         cursor->ended = true;
         return CALL_DONE;
     }
-    if (same_run(pmc, cursor) && call->now_ns < cursor->due_ns)
-        return series_wait(call, pmc);
+    if (is_same_run(pmc, cursor) && call->now_ns < cursor->due_ns)
+        return series_wait(call);
     return snapshot_take(call, &call->pmc, 1, true, false, series_print);
 }
 
@@ -221,7 +226,7 @@ unsigned poll_series(struct call *call)
     const struct pmc *pmc = call->pmc;
     const struct series_cursor *cursor = call->open ? call->open->series : NULL;
 
-    if (cursor && same_run(pmc, cursor) && call->now_ns < cursor->due_ns) {
+    if (cursor && is_same_run(pmc, cursor) && call->now_ns < cursor->due_ns) {
         call->wait_until_ns = cursor->due_ns;
         return 0;
     }
@@ -309,9 +314,9 @@ void poll_tick(struct engine *engine, uint64_t now_ns)
     engine->poll_due_ns = now_ns + notify_ns(engine);
     for (struct pmc *pmc; (pmc = ids_next(&engine->pmcs, id, &id));) {
         /* armed, running and lost are detected by reading */
-        bool finds_out = is_notified(pmc) || !state_table[pmc->state].settable;
+        bool needs_snapshot = is_notified(pmc) || !state_table[pmc->state].settable;
 
-        if (pmc->poll.pollers && pmc->set && !pmc->busy && finds_out)
+        if (pmc->poll.pollers && pmc->set && !pmc->busy && needs_snapshot)
             pmc_defer(pmc, WORK_SNAPSHOT);
     }
 }

@@ -16,7 +16,7 @@ static int refuse_no_event(struct call *call)
 }
 
 /* Notes the change number that this open file has seen, for poll. */
-static void change_seen(struct call *call, uint64_t change)
+static void note_seen_change(struct call *call, uint64_t change)
 {
     if (!call->open)
         return;
@@ -25,8 +25,8 @@ static void change_seen(struct call *call, uint64_t change)
 }
 
 /* Takes a snapshot after the exits of targets are processed. */
-static int snapshot_settled(struct call *call, bool counts, bool pids,
-                            int (*print)(struct call *call, struct snapshot *snapshot))
+static int snapshot_after_exits(struct call *call, bool counts, bool pids,
+                                int (*print)(struct call *call, struct snapshot *snapshot))
 {
     int rc = change_end_dead_links(call);
 
@@ -84,7 +84,7 @@ static void print_targets(const struct snapshot_item *item, const char *before, 
 
 static int print_target(struct call *call, struct snapshot *snapshot)
 {
-    change_seen(call, snapshot->item[0].change_number);
+    note_seen_change(call, snapshot->item[0].change_number);
     print_targets(&snapshot->item[0], "", true, call->out);
     return CALL_DONE;
 }
@@ -123,12 +123,12 @@ static int print_config(struct call *call, struct snapshot *snapshot)
 
 int show_config(struct call *call)
 {
-    return snapshot_settled(call, false, true, print_config);
+    return snapshot_after_exits(call, false, true, print_config);
 }
 
 int show_target(struct call *call)
 {
-    return snapshot_settled(call, false, true, print_target);
+    return snapshot_after_exits(call, false, true, print_target);
 }
 
 /* ---- the state ---- */
@@ -136,7 +136,7 @@ int show_target(struct call *call)
 static int print_ctl(struct call *call, struct snapshot *snapshot)
 {
     (void)snapshot;
-    change_seen(call, call->pmc->change_number);
+    note_seen_change(call, call->pmc->change_number);
     buf_printf(call->out, "%s\n", state_table[call->pmc->state].name);
     return CALL_DONE;
 }
@@ -233,7 +233,7 @@ static int print_status(struct call *call, struct snapshot *snapshot)
         threads += link->facts.threads;
         descriptors += link->facts.descriptors;
     }
-    change_seen(call, item->change_number);
+    note_seen_change(call, item->change_number);
     status_line(out, "name", pmc->name);
     status_line(out, "state", state_table[pmc->state].name);
     buf_str(out, pmc->set ? "event" : "event -");
@@ -274,7 +274,7 @@ static int print_status(struct call *call, struct snapshot *snapshot)
 
 int show_status(struct call *call)
 {
-    return snapshot_settled(call, true, false, print_status);
+    return snapshot_after_exits(call, true, false, print_status);
 }
 
 /* ---- counts ---- */
@@ -450,11 +450,11 @@ int show_ratios(struct call *call)
  * For the sizes of files. Computed without making the text, and usually larger.
  */
 
-#define CELLS_MAX  256  /* numbers, unit, scale and name in a line of `detail` */
-#define ESCAPED    4    /* a byte of a name, escaped as \ooo */
-#define ONE        2048 /* parts of a PMC's texts that do not depend on events and targets */
-#define WORD       16
-#define SERIES_MAX (1u << 20)
+#define CELLS_BYTES  256  /* numbers, unit, scale and name in a line of `detail` */
+#define ESCAPE_BYTES 4    /* a byte of a name, escaped as \ooo */
+#define FIXED_BYTES  2048 /* parts of a PMC's texts that do not depend on events and targets */
+#define WORD_BYTES   16
+#define SERIES_BYTES (1u << 20)
 
 /* `detail` is the longest text: a line for each event and target, and sums; each may have a line
  * for each part. */
@@ -467,9 +467,10 @@ uint64_t bound_pmc(const struct call *call)
 
     for (unsigned i = 0; i < links->n; i++)
         if (links->link[i]->cgroup)
-            labels += ESCAPED * strlen(links->link[i]->cgroup);
-    return ONE + lines * ((links->n + 1) * (pmc_names_bytes(pmc) + pmc_events(pmc) * CELLS_MAX) +
-                          pmc_events(pmc) * labels);
+            labels += ESCAPE_BYTES * strlen(links->link[i]->cgroup);
+    return FIXED_BYTES +
+           lines * ((links->n + 1) * (pmc_names_bytes(pmc) + pmc_events(pmc) * CELLS_BYTES) +
+                    pmc_events(pmc) * labels);
 }
 
 /* Each number of the log may become a word of text: a frame becomes a file and an offset. */
@@ -480,11 +481,12 @@ uint64_t bound_log(const struct call *call)
     struct log_stats stats;
 
     pmc_log_stats(pmc, &stats);
-    return ONE + WORD * (is_recording ? log_size(pmc->engine, &pmc->settings) : stats.bytes);
+    return FIXED_BYTES +
+           WORD_BYTES * (is_recording ? log_size(pmc->engine, &pmc->settings) : stats.bytes);
 }
 
 /* The length of a stream is not known. less(1) shows at most this many bytes. */
 uint64_t bound_series(const struct call *call)
 {
-    return state_table[call->pmc->state].settable ? bound_pmc(call) : SERIES_MAX;
+    return state_table[call->pmc->state].settable ? bound_pmc(call) : SERIES_BYTES;
 }
