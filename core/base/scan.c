@@ -59,6 +59,19 @@ bool scan_setting(struct scan *scan, struct word *word)
     return false;
 }
 
+int scan_only(const char *text, size_t len, enum err_id several, struct word *word, struct err *err)
+{
+    struct word more;
+    struct scan scan;
+
+    scan_init(&scan, text, len);
+    if (!scan_word(&scan, word))
+        return err_set(err, P05, "the text has only blanks: write a command");
+    if (scan_word(&scan, &more))
+        return err_set(err, several, "expected one word: remove \"" WORD_FMT "\"", WORD_ARG(more));
+    return 0;
+}
+
 struct word word_until(struct word text, char c, struct word *rest)
 {
     const char *at = text.len > 0 ? memchr(text.p, c, text.len) : NULL;
@@ -224,39 +237,9 @@ bool word_bool(struct word word, bool *value)
     return false;
 }
 
+/* ---- near misses ---- */
+
 #define NEAR_BYTES sizeof(((struct near *)0)->best[0].name)
-
-/* Returns the Damerau-Levenshtein distance of two folded texts shorter than NEAR_BYTES. */
-static unsigned distance(const char *a, size_t a_len, const char *b, size_t b_len)
-{
-    unsigned row[3][NEAR_BYTES]; /* the row before the last, the last, the current */
-    unsigned *before = row[0], *last = row[1], *now = row[2];
-
-    for (unsigned j = 0; j <= b_len; j++)
-        last[j] = j;
-    for (unsigned i = 1; i <= a_len; i++) {
-        unsigned *free_row = before;
-
-        now[0] = i;
-        for (unsigned j = 1; j <= b_len; j++) {
-            now[j] = MIN(MIN(last[j], now[j - 1]) + 1, last[j - 1] + (a[i - 1] != b[j - 1]));
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-                now[j] = MIN(now[j], before[j - 2] + 1);
-        }
-        before = last;
-        last = now;
-        now = free_row;
-    }
-    return last[b_len];
-}
-
-static size_t fold_text(char *to, const char *from, size_t len)
-{
-    for (size_t i = 0; i < len; i++)
-        to[i] = fold(from[i], true);
-    to[len] = '\0';
-    return len;
-}
 
 void near_init(struct near *near, struct word word)
 {
@@ -265,44 +248,65 @@ void near_init(struct near *near, struct word word)
     near->text[0] = '\0';
 }
 
-/* Keeps the three nearest names; the first one of equals. */
-static void near_keep(struct near *near, const char *name, size_t len, unsigned distance_of)
+/* Returns the Damerau-Levenshtein distance of two texts shorter than NEAR_BYTES. */
+static unsigned edit_distance(const char *a, size_t a_len, const char *b, size_t b_len)
+{
+    unsigned rows[3][NEAR_BYTES];
+    unsigned *before_last = rows[0], *last = rows[1], *now = rows[2];
+
+    for (unsigned j = 0; j <= b_len; j++)
+        last[j] = j;
+    for (unsigned i = 1; i <= a_len; i++) {
+        unsigned *unused = before_last;
+
+        now[0] = i;
+        for (unsigned j = 1; j <= b_len; j++) {
+            now[j] = MIN(MIN(last[j], now[j - 1]) + 1, last[j - 1] + (a[i - 1] != b[j - 1]));
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                now[j] = MIN(now[j], before_last[j - 2] + 1);
+        }
+        before_last = last;
+        last = now;
+        now = unused;
+    }
+    return last[b_len];
+}
+
+void near_offer(struct near *near, const char *candidate)
 {
     const unsigned most = sizeof(near->best) / sizeof(near->best[0]);
-    unsigned at = near->n;
+    const size_t word_len = near->word.len, len = strnlen(candidate, NEAR_BYTES);
+    const size_t limit = word_len / 3;
+    char word[NEAR_BYTES] = "", name[NEAR_BYTES] = ""; /* folded */
+    unsigned distance, at = near->n;
 
-    for (unsigned i = 0; i < near->n; i++)
-        if (strcmp(near->best[i].name, name) == 0)
+    if (word_len < NEAR_LEAST || word_len >= NEAR_BYTES || len >= NEAR_BYTES)
+        return;
+    for (size_t i = 0; i < word_len; i++)
+        word[i] = fold(near->word.p[i], true);
+    for (size_t i = 0; i < len; i++)
+        name[i] = fold(candidate[i], true);
+    if (strstr(name, word)) {
+        distance = (unsigned)(len - word_len);
+    } else {
+        if (MAX(word_len, len) - MIN(word_len, len) > limit)
             return;
-    while (at > 0 && near->best[at - 1].distance > distance_of)
-        at--;
+        distance = edit_distance(word, word_len, name, len);
+        if (distance > limit)
+            return;
+    }
+    for (unsigned i = 0; i < near->n; i++)
+        if (strcmp(near->best[i].name, candidate) == 0)
+            return;
+    while (at > 0 && near->best[at - 1].distance > distance)
+        at--; /* of equally near names the first one offered stays first */
     if (at == most)
         return;
     if (near->n < most)
         near->n++;
     memmove(&near->best[at + 1], &near->best[at], (near->n - 1 - at) * sizeof(near->best[0]));
-    memcpy(near->best[at].name, name, len + 1);
-    near->best[at].distance = distance_of;
-}
-
-void near_offer(struct near *near, const char *candidate)
-{
-    char a[NEAR_BYTES], b[NEAR_BYTES];
-    size_t a_len = near->word.len, b_len = strnlen(candidate, NEAR_BYTES);
-    size_t limit = a_len / 3;
-
-    if (a_len < NEAR_LEAST || a_len >= NEAR_BYTES || b_len >= NEAR_BYTES)
-        return;
-    fold_text(a, near->word.p, a_len);
-    fold_text(b, candidate, b_len);
-    if (strstr(b, a)) {
-        near_keep(near, candidate, b_len, (unsigned)(b_len - a_len));
-    } else if (MAX(a_len, b_len) - MIN(a_len, b_len) <= limit) {
-        unsigned d = distance(a, a_len, b, b_len);
-
-        if (d <= limit)
-            near_keep(near, candidate, b_len, d);
-    }
+    memcpy(near->best[at].name, candidate, len + 1);
+    near->best[at].distance = distance;
 }
 
 const char *near_text(struct near *near)
@@ -317,17 +321,4 @@ const char *near_text(struct near *near)
     }
     *p = '\0';
     return near->text;
-}
-
-int scan_only(const char *text, size_t len, enum err_id several, struct word *word, struct err *err)
-{
-    struct word more;
-    struct scan scan;
-
-    scan_init(&scan, text, len);
-    if (!scan_word(&scan, word))
-        return err_set(err, P05, "the text has only blanks: write a command");
-    if (scan_word(&scan, &more))
-        return err_set(err, several, "expected one word: remove \"" WORD_FMT "\"", WORD_ARG(more));
-    return 0;
 }
