@@ -28,31 +28,25 @@ void buf_clear(struct buf *buf)
     buf->failed = false;
 }
 
-/* Moves the text to a larger block on the heap. */
-static bool move_to_heap(struct buf *buf, size_t need)
+char *buf_grow(struct buf *buf, size_t need)
 {
     size_t size = buf->size > FIRST_BYTES ? buf->size : FIRST_BYTES;
-    char *data;
+    char *data = NULL;
 
     while (size - buf->len < need && size <= SIZE_MAX / 2)
         size *= 2;
-    if (size - buf->len < need)
-        return false;
-    data = realloc(buf->owned ? buf->data : NULL, size);
-    if (!data)
-        return false;
+    if (!buf->failed && size - buf->len >= need)
+        data = realloc(buf->owned ? buf->data : NULL, size);
+    if (!data) {
+        buf->failed = true;
+        return NULL;
+    }
     if (!buf->owned && buf->len)
         memcpy(data, buf->data, buf->len);
     buf->data = data;
     buf->size = size;
     buf->owned = true;
-    return true;
-}
-
-char *buf_grow(struct buf *buf, size_t need)
-{
-    buf->failed = buf->failed || !move_to_heap(buf, need);
-    return buf->failed ? NULL : buf->data + buf->len;
+    return data + buf->len;
 }
 
 void buf_i64(struct buf *buf, int64_t value)
@@ -107,6 +101,16 @@ size_t utf8_printable(const char *text, size_t left)
     if (point < smallest[len] || point > 0x10ffff || (point >= 0xd800 && point <= 0xdfff))
         return 0;
     return point < 0xa0 || point == 0x2028 || point == 0x2029 ? 0 : len;
+}
+
+size_t utf8_cut(const char *text, size_t len, size_t most)
+{
+    if (len <= most)
+        return len;
+    for (size_t cut = most; cut > 0 && most - cut < 4; cut--)
+        if ((text[cut] & 0xc0) != 0x80)
+            return cut;
+    return most;
 }
 
 void utf8_octal(char to[4], char byte)

@@ -143,5 +143,8 @@ const char *buf_text(struct buf *buf);
  * too, which control terminals) and the line separators U+2028, U+2029.
  */
 size_t utf8_printable(const char *text, size_t left);
+/* Returns the length of the text, or if it is longer than `most`, a length up to that which does
+ * not cut a UTF-8 character. */
+size_t utf8_cut(const char *text, size_t len, size_t most);
 /* Writes the byte as \ooo: four characters without a NUL. */
 void utf8_octal(char to[4], char byte);

@@ -123,27 +123,15 @@ bool word_alike(struct word word, const char *text, bool dots)
     return true;
 }
 
-static bool continues_character(char c) /* in UTF-8 */
-{
-    return ((unsigned char)c & 0xc0) == 0x80;
-}
-
 const char *word_shown(struct word word)
 {
     static _Thread_local char texts[SHOWN_AT_ONCE][SHOWN_MAX * 4 + sizeof CUT];
     static _Thread_local unsigned next;
-    size_t len = word.len;
     struct buf shown;
 
-    if (len > SHOWN_MAX) { /* cut between characters */
-        for (len = SHOWN_MAX; len > SHOWN_MAX - 3 && continues_character(word.p[len]);)
-            len--;
-        if (continues_character(word.p[len]))
-            len = SHOWN_MAX;
-    }
     buf_init(&shown, texts[next], sizeof texts[next]);
     next = (next + 1) % SHOWN_AT_ONCE;
-    buf_quoted(&shown, word.p, len);
+    buf_quoted(&shown, word.p, utf8_cut(word.p, word.len, SHOWN_MAX));
     if (word.len > SHOWN_MAX)
         buf_str(&shown, CUT);
     return buf_text(&shown); /* a byte becomes at most four, so the text fits */

@@ -24,10 +24,8 @@ static void put_pid(struct buf *out, uint32_t pid)
  * bytes, with "…" at the end. */
 static void put_text(struct buf *out, const char *text, size_t len)
 {
-    size_t shown = len < TEXT_MAX ? len : TEXT_MAX;
+    const size_t shown = utf8_cut(text, len, TEXT_MAX);
 
-    while (shown < len && shown > TEXT_MAX - 4 && (text[shown] & 0xc0) == 0x80)
-        shown--; /* do not cut inside a character */
     buf_word(out, text, shown);
     if (shown < len)
         BUF_LITERAL(out, "…");
