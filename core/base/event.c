@@ -136,44 +136,36 @@ static uint64_t hash_id(const char *class_name, const char *event)
     return (hash ^ hash >> 52) % HASH_RANGE + 1;
 }
 
-/* Gives an item its id. A used number becomes the next free one; items come in order of names, so
- * the result is the same in every run. */
-static bool id_give(struct catalog *catalog, struct catalog_id *item, size_t at, uint64_t id)
+/* Gives each entry and class its id. A used number becomes the next free one; items come in order
+ * of names, so the result is the same in every run. Returns false on ENOMEM. */
+static bool catalog_set_ids(struct catalog *catalog)
 {
-    struct catalog_id *taken;
+    const size_t n = catalog->n, n_items = n + catalog->n_classes;
 
-    for (;; id++) {
-        HASH_FIND(hh, catalog->by_id, &id, sizeof id, taken);
-        if (!taken)
-            break;
+    catalog->ids = calloc(n_items + 1, sizeof *catalog->ids);
+    if (!catalog->ids)
+        return false;
+    for (size_t at = 0; at < n_items; at++) {
+        struct catalog_entry *entry = at < n ? &catalog->entries[at] : NULL;
+        struct catalog_class *class = entry ? NULL : &catalog->classes[at - n];
+        struct catalog_id *item = &catalog->ids[at], *taken;
+
+        item->at = at;
+        item->id = entry ? hash_id(entry->class_name, entry->event) : hash_id(class->name, NULL);
+        for (;; item->id++) {
+            HASH_FIND(hh, catalog->by_id, &item->id, sizeof item->id, taken);
+            if (!taken)
+                break;
+        }
+        HASH_ADD(hh, catalog->by_id, id, sizeof item->id, item);
+        if (!hash_has(item))
+            return false;
+        *(entry ? &entry->id : &class->id) = item->id;
     }
-    item->id = id;
-    item->at = at;
-    HASH_ADD(hh, catalog->by_id, id, sizeof item->id, item);
-    return hash_has(item);
+    return true;
 }
 
-static bool ids_make(struct catalog *catalog)
-{
-    bool ok = (catalog->ids = calloc(catalog->n + catalog->n_classes + 1, sizeof *catalog->ids));
-
-    for (size_t i = 0; ok && i < catalog->n; i++) {
-        struct catalog_entry *entry = &catalog->entries[i];
-
-        ok = id_give(catalog, &catalog->ids[i], i, hash_id(entry->class_name, entry->event));
-        entry->id = catalog->ids[i].id;
-    }
-    for (size_t i = 0; ok && i < catalog->n_classes; i++) {
-        struct catalog_class *class = &catalog->classes[i];
-        struct catalog_id *item = &catalog->ids[catalog->n + i];
-
-        ok = id_give(catalog, item, catalog->n + i, hash_id(class->name, NULL));
-        class->id = item->id;
-    }
-    return ok;
-}
-
-static void ids_clear(struct catalog *catalog)
+static void catalog_clear_ids(struct catalog *catalog)
 {
     HASH_CLEAR(hh, catalog->by_id);
     free(catalog->ids);
@@ -186,7 +178,7 @@ void catalog_free(struct catalog *catalog)
         free(catalog->entries[i].event);
     for (size_t i = 0; i < catalog->n_classes; i++)
         free(catalog->classes[i].name);
-    ids_clear(catalog);
+    catalog_clear_ids(catalog);
     free(catalog->entries);
     free(catalog->classes);
     catalog_init(catalog);
@@ -195,9 +187,9 @@ void catalog_free(struct catalog *catalog)
 int catalog_finish(struct catalog *catalog)
 {
     catalog_sort(catalog);
-    ids_clear(catalog);
+    catalog_clear_ids(catalog);
     if (!catalog->failed)
-        catalog->failed = !ids_make(catalog);
+        catalog->failed = !catalog_set_ids(catalog);
     return catalog->failed ? -ENOMEM : 0;
 }
 

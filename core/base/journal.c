@@ -175,26 +175,7 @@ static const struct journal_record *record_at(const char *half, uint64_t at, uin
     return record;
 }
 
-static bool last_set(struct last **lasts, const struct journal_record *record)
-{
-    struct last *last = NULL, key = {.key = {record->kind, record->id}};
-
-    HASH_FIND(hh, *lasts, &key.key, sizeof key.key, last);
-    if (!last) {
-        last = calloc(1, sizeof *last);
-        if (!last)
-            return false;
-        last->key = key.key;
-        HASH_ADD(hh, *lasts, key, sizeof last->key, last);
-        if (!hash_has(last)) {
-            free(last);
-            return false;
-        }
-    }
-    last->record = record;
-    return true;
-}
-
+/* Calls fn for the last record of each object of this kind, unless it deletes the object. */
 static bool half_each(const char *half, uint64_t end, uint32_t kind,
                       bool (*fn)(void *arg, const struct journal_record *record), void *arg)
 {
@@ -202,8 +183,25 @@ static bool half_each(const char *half, uint64_t end, uint32_t kind,
     struct last *lasts = NULL, *last, *next;
     bool fine = true;
 
-    for (uint64_t at = 0; fine && (record = record_at(half, at, end)); at += padded(record->bytes))
-        fine = (kind && kind != record->kind) || last_set(&lasts, record);
+    for (uint64_t at = 0; fine && (record = record_at(half, at, end));
+         at += padded(record->bytes)) {
+        const struct last wanted = {.key = {record->kind, record->id}};
+
+        if (kind && kind != record->kind)
+            continue;
+        HASH_FIND(hh, lasts, &wanted.key, sizeof wanted.key, last);
+        if (!last && (last = calloc(1, sizeof *last))) {
+            last->key = wanted.key;
+            HASH_ADD(hh, lasts, key, sizeof last->key, last);
+            if (!hash_has(last)) {
+                free(last);
+                last = NULL;
+            }
+        }
+        if (last)
+            last->record = record;
+        fine = last != NULL;
+    }
     HASH_ITER (hh, lasts, last, next) {
         if (fine && journal_text_len(last->record))
             fine = fn(arg, last->record);
