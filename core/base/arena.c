@@ -18,25 +18,25 @@
 #include <unistd.h>
 
 enum {
-    LEAST_BITS = 9,
-    MOST_BITS = 36, /* size of the file */
+    UNIT_BITS = 9,
+    FILE_BITS = 36, /* size of the file */
     PAGE = 4096
 };
-#define WHOLE  (UINT64_C(1) << MOST_BITS)
-#define BLOCKS (WHOLE >> LEAST_BITS)
+#define FILE_BYTES (UINT64_C(1) << FILE_BITS)
+#define FILE_UNITS (FILE_BYTES >> UNIT_BITS)
 
 /* A block's number is its offset in units of the smallest size; 0: none. */
 struct tables {
-    uint32_t next[BLOCKS];      /* next block in the list of free blocks */
-    uint8_t free[WHOLE / PAGE]; /* free units of a page with smaller blocks, one bit each */
+    uint32_t next[FILE_UNITS];             /* next block in the list of free blocks */
+    uint8_t free_units[FILE_BYTES / PAGE]; /* one bit each, of pages with smaller blocks */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* a leaf */
 static int memfd = -1;
 char *arena_base;
-static uint64_t *top; /* end of the used part of the file; stored in its first page */
+static uint64_t *used_end; /* end of the used part of the file; stored in its first page */
 static struct tables *tables;
-static uint32_t spares[MOST_BITS + 1]; /* first free block of each size */
+static uint32_t free_lists[FILE_BITS + 1]; /* first free block of each size, by its exponent */
 
 /* Returns NULL if there is no address space or memory. */
 static void *map_sparse(int file, uint64_t bytes)
@@ -47,31 +47,32 @@ static void *map_sparse(int file, uint64_t bytes)
     return map == MAP_FAILED ? NULL : map;
 }
 
-/* Blocks of an earlier process that are kept. All of its blocks are below `old`, or `old` is 0. */
+/* Blocks of an earlier process that are kept. All of its blocks are below `inherited_end`, or
+ * `inherited_end` is 0. */
 struct span {
     uint64_t begin, end;
 };
 static VEC(struct span) kept;
-static uint64_t old;
+static uint64_t inherited_end;
 
 static bool arena_map(int from)
 {
     if (!tables)
         tables = map_sparse(-1, sizeof *tables);
-    arena_base = tables ? map_sparse(from, WHOLE) : NULL;
-    top = (uint64_t *)(void *)arena_base;
+    arena_base = tables ? map_sparse(from, FILE_BYTES) : NULL;
+    used_end = (uint64_t *)(void *)arena_base;
     return arena_base != NULL;
 }
 
-static bool arena_make(void)
+static bool arena_create(void)
 {
     if (arena_base)
         return true;
     if (memfd < 0)
         memfd = memfd_create("pmcfs-logs", MFD_CLOEXEC);
-    if (memfd < 0 || ftruncate(memfd, (off_t)WHOLE) || !arena_map(memfd))
+    if (memfd < 0 || ftruncate(memfd, (off_t)FILE_BYTES) || !arena_map(memfd))
         return false;
-    *top = PAGE;
+    *used_end = PAGE;
     return true;
 }
 
@@ -80,7 +81,7 @@ int arena_fd(void)
     bool made;
 
     pthread_mutex_lock(&lock);
-    made = arena_make();
+    made = arena_create();
     pthread_mutex_unlock(&lock);
     return made ? memfd : -1;
 }
@@ -88,17 +89,17 @@ int arena_fd(void)
 /* Returns the exponent of the smallest block that holds this many bytes. */
 static unsigned bits_of(size_t bytes)
 {
-    unsigned bits = LEAST_BITS;
+    unsigned bits = UNIT_BITS;
 
-    while (bits < MOST_BITS && UINT64_C(1) << bits < bytes)
+    while (bits < FILE_BITS && UINT64_C(1) << bits < bytes)
         bits++;
     return bits;
 }
 
-/* Returns the bits in tables.free of a block that is smaller than a page. */
+/* Returns the bits in tables.free_units of a block that is smaller than a page. */
 static uint8_t units_of(uint64_t block, unsigned bits)
 {
-    const unsigned n = 1U << (bits - LEAST_BITS), first = block % PAGE >> LEAST_BITS;
+    const unsigned n = 1U << (bits - UNIT_BITS), first = block % PAGE >> UNIT_BITS;
 
     return (uint8_t)(((1U << n) - 1) << first);
 }
@@ -111,19 +112,19 @@ uint64_t arena_alloc(size_t bytes)
     uint64_t block = 0;
 
     pthread_mutex_lock(&lock);
-    if (arena_make() && spares[bits]) {
-        block = (uint64_t)spares[bits] << LEAST_BITS;
-        spares[bits] = tables->next[spares[bits]];
+    if (arena_create() && free_lists[bits]) {
+        block = (uint64_t)free_lists[bits] << UNIT_BITS;
+        free_lists[bits] = tables->next[free_lists[bits]];
     } else if (arena_base) {
-        const uint64_t fresh = (*top + size - 1) & ~(size - 1);
+        const uint64_t fresh = (*used_end + size - 1) & ~(size - 1);
 
-        if (size <= WHOLE && fresh <= WHOLE - size) {
+        if (size <= FILE_BYTES && fresh <= FILE_BYTES - size) {
             block = fresh;
-            *top = fresh + size;
+            *used_end = fresh + size;
         }
     }
     if (block && size < PAGE)
-        tables->free[block / PAGE] &= (uint8_t)~units_of(block, bits);
+        tables->free_units[block / PAGE] &= (uint8_t)~units_of(block, bits);
     pthread_mutex_unlock(&lock);
     return block;
 }
@@ -133,18 +134,18 @@ void arena_free(uint64_t block, size_t bytes)
 {
     const unsigned bits = bits_of(bytes);
     const uint64_t size = UINT64_C(1) << bits, page = block & ~(uint64_t)(PAGE - 1);
-    bool whole = size >= PAGE;
+    bool is_free_page = size >= PAGE;
 
     if (!block)
         return;
     pthread_mutex_lock(&lock);
-    if (!whole)
-        whole = (tables->free[block / PAGE] |= units_of(block, bits)) == UINT8_MAX;
-    if (!whole || fallocate(memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)page,
-                            (off_t)(size < PAGE ? PAGE : size)))
+    if (!is_free_page)
+        is_free_page = (tables->free_units[block / PAGE] |= units_of(block, bits)) == UINT8_MAX;
+    if (!is_free_page || fallocate(memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)page,
+                                   (off_t)(size < PAGE ? PAGE : size)))
         memset(arena_base + block, 0, bytes);
-    tables->next[block >> LEAST_BITS] = spares[bits];
-    spares[bits] = (uint32_t)(block >> LEAST_BITS);
+    tables->next[block >> UNIT_BITS] = free_lists[bits];
+    free_lists[bits] = (uint32_t)(block >> UNIT_BITS);
     pthread_mutex_unlock(&lock);
 }
 
@@ -153,11 +154,12 @@ void arena_free(uint64_t block, size_t bytes)
 bool arena_open(int from)
 {
     if (arena_base)
-        munmap(arena_base, WHOLE);
+        munmap(arena_base, FILE_BYTES);
     memfd = from;
-    if (lseek(from, 0, SEEK_END) != (off_t)WHOLE || !arena_map(from) || *top < PAGE || *top > WHOLE)
+    if (lseek(from, 0, SEEK_END) != (off_t)FILE_BYTES || !arena_map(from) || *used_end < PAGE ||
+        *used_end > FILE_BYTES)
         return false;
-    old = *top;
+    inherited_end = *used_end;
     return true;
 }
 
@@ -165,7 +167,7 @@ bool arena_clear(int from)
 {
     const uint64_t none = PAGE;
 
-    return ftruncate(from, 0) == 0 && ftruncate(from, (off_t)WHOLE) == 0 &&
+    return ftruncate(from, 0) == 0 && ftruncate(from, (off_t)FILE_BYTES) == 0 &&
            pwrite(from, &none, sizeof none, 0) == (ssize_t)sizeof none;
 }
 
@@ -176,8 +178,8 @@ void arena_keep(uint64_t block, size_t bytes)
     if (!block)
         return;
     pthread_mutex_lock(&lock);
-    if (old && vec_push(&kept, span))
-        old = 0; /* on ENOMEM nothing is freed */
+    if (inherited_end && vec_push(&kept, span))
+        inherited_end = 0; /* on ENOMEM nothing is freed */
     pthread_mutex_unlock(&lock);
 }
 
@@ -207,27 +209,28 @@ void arena_free_unkept(void)
 
     if (kept.n)
         qsort(kept.items, kept.n, sizeof *kept.items, span_compare);
-    for (size_t i = 0; old && i < kept.n; i++) {
+    for (size_t i = 0; inherited_end && i < kept.n; i++) {
         if (at < kept.items[i].begin)
             gap_free(at, kept.items[i].begin);
         at = kept.items[i].end > at ? kept.items[i].end : at;
     }
-    if (at < old && *top == old) {
-        fallocate(memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at, (off_t)(old - at));
-        *top = at;
-    } else if (at < old) {
-        gap_free(at, old);
+    if (at < inherited_end && *used_end == inherited_end) {
+        fallocate(memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at,
+                  (off_t)(inherited_end - at));
+        *used_end = at;
+    } else if (at < inherited_end) {
+        gap_free(at, inherited_end);
     }
     free(kept.items);
     memset(&kept, 0, sizeof kept);
-    old = 0;
+    inherited_end = 0;
 }
 
 void *arena_at(uint64_t block, size_t bytes)
 {
     const uint64_t size = UINT64_C(1) << bits_of(bytes);
 
-    if (!arena_base || !block || block % size || size < bytes || block > WHOLE - size)
+    if (!arena_base || !block || block % size || size < bytes || block > FILE_BYTES - size)
         return NULL;
     return arena_base + block;
 }

@@ -14,17 +14,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define HALF  (UINT64_C(1) << 30) /* sparse: only written pages use memory */
-#define BEGIN UINT64_C(64)        /* offset of the first record; the head is before it */
-#define WHOLE (BEGIN + 2 * HALF)
+#define HALF_BYTES (UINT64_C(1) << 30) /* sparse: only written pages use memory */
+#define HEAD_BYTES UINT64_C(64)        /* before the first record */
+#define FILE_BYTES (HEAD_BYTES + 2 * HALF_BYTES)
 /* Bits of `published`: second half valid, end of its records, and number of publications. */
-#define SECOND (UINT64_C(1) << 31)
-#define ENDS   (SECOND - 1)
-#define ONCE   (UINT64_C(1) << 32)
-#define LEAST  (UINT64_C(64) << 10)
-#define ENDED  512 /* estimated bytes of the records of an ended object */
-#define MAGIC  UINT64_C(0x316e6a7366636d70)
-#define PAGE   4096
+#define SECOND_HALF     (UINT64_C(1) << 31)
+#define END_MASK        (SECOND_HALF - 1)
+#define ONE_PUBLICATION (UINT64_C(1) << 32)
+#define GROWTH_MIN      (UINT64_C(64) << 10)
+#define OBJECT_BYTES    512 /* estimate of the obsolete records of a deleted object */
+#define MAGIC           UINT64_C(0x316e6a7366636d70)
+#define PAGE            4096
 
 struct head {
     uint64_t magic;
@@ -34,7 +34,7 @@ struct head {
 struct journal {
     int fd;
     char *map;
-    bool second;    /* the half that is being written */
+    bool in_second; /* the half that is being written */
     uint64_t end;   /* end of its records, with unpublished ones */
     uint64_t limit; /* end at which to switch halves */
 };
@@ -51,40 +51,40 @@ static uint64_t published(const struct journal *journal)
 
 static char *half_at(const struct journal *journal, bool second, uint64_t place)
 {
-    return journal->map + BEGIN + (second ? HALF : 0) + place;
+    return journal->map + HEAD_BYTES + (second ? HALF_BYTES : 0) + place;
 }
 
 uint64_t journal_used(const struct journal *journal)
 {
-    return published(journal) & ENDS;
+    return published(journal) & END_MASK;
 }
 
 uint32_t journal_published(const struct journal *journal)
 {
-    return (uint32_t)(published(journal) / ONCE);
+    return (uint32_t)(published(journal) / ONE_PUBLICATION);
 }
 
 /* Returns true if the half that is being written is not the published one. */
 static bool has_switched(const struct journal *journal)
 {
-    return journal->second != !!(published(journal) & SECOND);
+    return journal->in_second != !!(published(journal) & SECOND_HALF);
 }
 
 /* ---- creating, opening, freeing ---- */
 
 static void limit_set(struct journal *journal)
 {
-    journal->limit = journal->end + journal->end / 4 + LEAST;
+    journal->limit = journal->end + journal->end / 4 + GROWTH_MIN;
 }
 
 static struct journal *journal_map(int fd)
 {
     struct journal *journal = calloc(1, sizeof *journal);
-    void *map = mmap(NULL, WHOLE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    void *map = mmap(NULL, FILE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
 
     if (!journal || map == MAP_FAILED) {
         if (map != MAP_FAILED)
-            munmap(map, WHOLE);
+            munmap(map, FILE_BYTES);
         free(journal);
         return NULL;
     }
@@ -96,7 +96,8 @@ static struct journal *journal_map(int fd)
 struct journal *journal_new(void)
 {
     int fd = memfd_create("pmcfs-journal", MFD_CLOEXEC);
-    struct journal *journal = fd >= 0 && ftruncate(fd, (off_t)WHOLE) == 0 ? journal_map(fd) : NULL;
+    struct journal *journal =
+        fd >= 0 && ftruncate(fd, (off_t)FILE_BYTES) == 0 ? journal_map(fd) : NULL;
 
     if (!journal) {
         if (fd >= 0)
@@ -112,7 +113,7 @@ bool journal_clear(int fd)
 {
     const struct head head = {.magic = MAGIC};
 
-    return ftruncate(fd, 0) == 0 && ftruncate(fd, (off_t)WHOLE) == 0 &&
+    return ftruncate(fd, 0) == 0 && ftruncate(fd, (off_t)FILE_BYTES) == 0 &&
            pwrite(fd, &head, sizeof head, 0) == (ssize_t)sizeof head;
 }
 
@@ -120,17 +121,17 @@ struct journal *journal_open(int fd)
 {
     struct stat stat;
     struct journal *journal =
-        fstat(fd, &stat) == 0 && stat.st_size == (off_t)WHOLE ? journal_map(fd) : NULL;
+        fstat(fd, &stat) == 0 && stat.st_size == (off_t)FILE_BYTES ? journal_map(fd) : NULL;
 
     if (!journal)
         return NULL;
-    journal->second = published(journal) & SECOND;
+    journal->in_second = published(journal) & SECOND_HALF;
     journal->end = journal_used(journal);
-    if (head_of(journal)->magic == MAGIC && journal->end <= HALF) {
+    if (head_of(journal)->magic == MAGIC && journal->end <= HALF_BYTES) {
         limit_set(journal);
         return journal;
     }
-    munmap(journal->map, WHOLE);
+    munmap(journal->map, FILE_BYTES);
     free(journal);
     return NULL;
 }
@@ -144,7 +145,7 @@ void journal_free(struct journal *journal)
 {
     if (!journal)
         return;
-    munmap(journal->map, WHOLE);
+    munmap(journal->map, FILE_BYTES);
     close(journal->fd);
     free(journal);
 }
@@ -216,7 +217,7 @@ bool journal_each(const struct journal *journal, uint32_t kind,
 {
     const uint64_t now = published(journal);
 
-    return half_each(half_at(journal, now & SECOND, 0), now & ENDS, kind, fn, arg);
+    return half_each(half_at(journal, now & SECOND_HALF, 0), now & END_MASK, kind, fn, arg);
 }
 
 /* ---- writing ---- */
@@ -225,9 +226,9 @@ static bool record_put(struct journal *journal, const struct journal_record *hea
 {
     const size_t bytes = padded(head->bytes);
 
-    if (head->bytes < sizeof *head || bytes > HALF - journal->end)
+    if (head->bytes < sizeof *head || bytes > HALF_BYTES - journal->end)
         return false;
-    char *at = half_at(journal, journal->second, journal->end);
+    char *at = half_at(journal, journal->in_second, journal->end);
     memcpy(at, head, sizeof *head);
     if (head->bytes > sizeof *head)
         memcpy(at + sizeof *head, text, head->bytes - sizeof *head);
@@ -242,7 +243,7 @@ static bool record_copy(void *arg, const struct journal_record *record)
 
 void journal_start_snapshot(struct journal *journal)
 {
-    journal->second = !(published(journal) & SECOND);
+    journal->in_second = !(published(journal) & SECOND_HALF);
     journal->end = 0;
 }
 
@@ -255,7 +256,7 @@ static bool half_switch(struct journal *journal)
     if (has_switched(journal))
         return false;
     journal_start_snapshot(journal);
-    if (half_each(half_at(&before, before.second, 0), before.end, 0, record_copy, journal))
+    if (half_each(half_at(&before, before.in_second, 0), before.end, 0, record_copy, journal))
         return true;
     *journal = before;
     return false;
@@ -272,9 +273,9 @@ bool journal_put(struct journal *journal, uint32_t kind, uint64_t id, const char
         .bytes = (uint32_t)(sizeof head + len), .kind = kind, .id = id};
 
     if (!len)
-        journal_note_obsolete(journal, ENDED);
-    return len < HALF && (record_put(journal, &head, text) ||
-                          (half_switch(journal) && record_put(journal, &head, text)));
+        journal_note_obsolete(journal, OBJECT_BYTES);
+    return len < HALF_BYTES && (record_put(journal, &head, text) ||
+                                (half_switch(journal) && record_put(journal, &head, text)));
 }
 
 bool journal_drop(struct journal *journal, uint32_t kind, uint64_t id)
@@ -284,20 +285,21 @@ bool journal_drop(struct journal *journal, uint32_t kind, uint64_t id)
 
 void journal_publish(struct journal *journal)
 {
-    const uint64_t times = published(journal) / ONCE + 1;
+    const uint64_t publications = published(journal) / ONE_PUBLICATION + 1;
 
     if (journal->end > journal->limit && !half_switch(journal))
         limit_set(journal);
     const bool switches = has_switched(journal);
     __atomic_store_n(&head_of(journal)->published,
-                     times * ONCE | (journal->second ? SECOND : 0) | journal->end,
+                     publications * ONE_PUBLICATION | (journal->in_second ? SECOND_HALF : 0) |
+                         journal->end,
                      __ATOMIC_RELEASE);
     if (!switches)
         return;
     limit_set(journal);
     fallocate(journal->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-              (off_t)(half_at(journal, !journal->second, PAGE) - journal->map),
-              (off_t)(HALF - PAGE));
+              (off_t)(half_at(journal, !journal->in_second, PAGE) - journal->map),
+              (off_t)(HALF_BYTES - PAGE));
 }
 
 bool journal_has_more(const struct journal *journal)
