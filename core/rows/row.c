@@ -33,22 +33,12 @@ uint64_t class_all(const struct row_class *class)
     return class->n == 0 ? 0 : UINT64_MAX >> (MATCH_ROWS - class->n);
 }
 
-uint64_t class_thread_rows(const struct row_class *class)
+uint64_t rows_above_zero(const unsigned counts[MATCH_ROWS])
 {
     uint64_t set = 0;
 
-    for (unsigned row = 0; row < class->n; row++)
-        if (class->threads[row] > 0)
-            set |= row_bit(row);
-    return set;
-}
-
-uint64_t class_closed_rows(const struct row_class *class)
-{
-    uint64_t set = 0;
-
-    for (unsigned row = 0; row < class->n; row++)
-        if (class->closed[row] > 0)
+    for (unsigned row = 0; row < MATCH_ROWS; row++)
+        if (counts[row] > 0)
             set |= row_bit(row);
     return set;
 }
@@ -128,7 +118,7 @@ void claim_unbook(struct rows *rows, const struct claim *claim)
 
 void foreign_settle(struct rows *rows, struct row_class *class)
 {
-    const uint64_t threads = class_thread_rows(class);
+    const uint64_t threads = rows_above_zero(class->threads);
 
     for (int c = cpus_next(&rows->possible, 0); c >= 0; c = cpus_next(&rows->possible, c + 1)) {
         struct cpu_slots next = class->slots[c];
@@ -141,11 +131,9 @@ void foreign_settle(struct rows *rows, struct row_class *class)
 
 void rows_release(struct rows *rows, struct claim *claim)
 {
-    struct row_class *class = NULL;
-
     if (claim->pmc == 0)
         return;
-    class = claim_class(rows, claim);
+    struct row_class *class = claim_class(rows, claim);
     for (unsigned i = 0; i < class->claims.n; i++) {
         if (class->claims.items[i] != claim)
             continue;
@@ -182,8 +170,8 @@ bool rows_retake(struct rows *rows, struct claim *claim)
     const struct cpus *cpus = claim->system ? &claim->cpus : &rows->possible;
     const uint64_t got = claim_rows(claim);
 
-    if (!claim_is_valid(class, claim) ||
-        (claim->system && cpus_count(&claim->cpus) > 0 && (class_thread_rows(class) & got) != 0))
+    if (!claim_is_valid(class, claim) || (claim->system && cpus_count(&claim->cpus) > 0 &&
+                                          (rows_above_zero(class->threads) & got) != 0))
         return false;
     for (int c = cpus_next(cpus, 0); c >= 0; c = cpus_next(cpus, c + 1))
         if (!cpus_has(&rows->possible, (unsigned)c) ||
@@ -198,39 +186,31 @@ bool rows_retake(struct rows *rows, struct claim *claim)
 
 /* ---- life ---- */
 
-static bool rows_make_classes(struct rows *rows, const struct class_info *classes,
-                              unsigned n_classes)
-{
-    rows->classes = calloc(n_classes + 1, sizeof *rows->classes);
-    if (rows->classes == NULL)
-        return false;
-    for (; rows->n_classes < n_classes; rows->n_classes++) {
-        struct row_class *class = &rows->classes[rows->n_classes];
-
-        *class = (struct row_class){.info = &classes[rows->n_classes]};
-        class->n = class->info->rows < MATCH_ROWS ? class->info->rows : MATCH_ROWS;
-        class->slots = calloc(rows->n_cpus + 1, sizeof class->slots[0]);
-        if (class->slots == NULL)
-            return false;
-    }
-    return true;
-}
-
 struct rows *rows_new(const struct class_info *classes, unsigned n_classes,
                       const struct cpus *possible)
 {
     struct rows *rows = calloc(1, sizeof *rows);
+    bool fine;
 
     if (rows == NULL)
         return NULL;
     cpus_init(&rows->possible);
     for (int c = cpus_next(possible, 0); c >= 0; c = cpus_next(possible, c + 1))
         rows->n_cpus = (unsigned)c + 1;
-    if (!cpus_copy(&rows->possible, possible) || !rows_make_classes(rows, classes, n_classes)) {
-        rows_free(rows);
-        return NULL;
+    rows->classes = calloc(n_classes + 1, sizeof *rows->classes);
+    fine = rows->classes != NULL && cpus_copy(&rows->possible, possible);
+    for (; fine && rows->n_classes < n_classes; rows->n_classes++) {
+        struct row_class *class = &rows->classes[rows->n_classes];
+
+        class->info = &classes[rows->n_classes];
+        class->n = class->info->rows < MATCH_ROWS ? class->info->rows : MATCH_ROWS;
+        class->slots = calloc(rows->n_cpus + 1, sizeof class->slots[0]);
+        fine = class->slots != NULL;
     }
-    return rows;
+    if (fine)
+        return rows;
+    rows_free(rows);
+    return NULL;
 }
 
 void rows_free(struct rows *rows)
@@ -254,33 +234,20 @@ void rows_set_strict(struct rows *rows, bool strict)
 
 /* ---- administration: order of checks as in hwpmc ---- */
 
-static int slot_find(struct rows *rows, unsigned cpu, unsigned class_index, unsigned row,
-                     struct row_class **out, struct err *err)
+int rows_disable(struct rows *rows, unsigned cpu, unsigned class_index, unsigned row, bool disabled,
+                 struct err *err)
 {
-    struct row_class *class = NULL;
+    struct row_class *class = class_index < rows->n_classes ? &rows->classes[class_index] : NULL;
+    struct cpu_slots next;
 
     if (!cpus_has(&rows->possible, cpu))
         return err_set(err, E21, "cpu%u does not exist: see info/cpus", cpu);
-    if (class_index >= rows->n_classes)
+    if (class == NULL)
         return err_set(err, E19, "class %u does not exist: see info/classes", class_index);
-    class = &rows->classes[class_index];
     if (row >= class->n)
         return err_set(err, E19,
                        "class \"%s\" has %u rows, counted from 0, so row %u does not exist",
                        class->info->name, class->n, row);
-    *out = class;
-    return 0;
-}
-
-int rows_disable(struct rows *rows, unsigned cpu, unsigned class_index, unsigned row, bool disabled,
-                 struct err *err)
-{
-    struct row_class *class = NULL;
-    struct cpu_slots next;
-    int rc = slot_find(rows, cpu, class_index, row, &class, err);
-
-    if (rc != 0)
-        return rc;
     if (disabled && class->threads[row] > 0)
         return err_set(err, E03,
                        "row %u of class \"%s\" is used by %u process PMC%s: release all first "

@@ -156,7 +156,7 @@ static unsigned rows_order(const struct rows *rows, const struct claim *claim, u
 static uint64_t allowed_process(const struct rows *rows, const struct claim *claim)
 {
     const struct row_class *class = &rows->classes[claim->class_index];
-    uint64_t allowed = class_all(class) & ~class_closed_rows(class);
+    uint64_t allowed = class_all(class) & ~rows_above_zero(class->closed);
 
     for (unsigned row = 0; rows->strict && row < class->n; row++)
         if (row_owned(class, claim, row) > 0)
@@ -167,7 +167,7 @@ static uint64_t allowed_process(const struct rows *rows, const struct claim *cla
 static uint64_t allowed_system(const struct rows *rows, const struct row_class *class,
                                const struct cpus *cpus, bool disabled_too)
 {
-    uint64_t allowed = class_all(class) & ~class_thread_rows(class);
+    uint64_t allowed = class_all(class) & ~rows_above_zero(class->threads);
 
     for (int c = cpus_next(cpus, 0); c >= 0; c = cpus_next(cpus, c + 1)) {
         const struct cpu_slots *slots =
@@ -600,7 +600,7 @@ int rows_arrange(struct rows *rows, struct claim *claim,
                             .conflict = conflict,
                             .ctx = ctx,
                             .steps = STEPS_MAX,
-                            .allowed = class_all(class) & ~class_closed_rows(class)};
+                            .allowed = class_all(class) & ~rows_above_zero(class->closed)};
     bool done;
 
     if (claim->system || claim->n == 0 || claim_has_no_conflict(rows, claim, conflict, ctx))

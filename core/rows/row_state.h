@@ -55,9 +55,9 @@ static inline uint64_t slots_closed(const struct cpu_slots *slots)
     return slots->taken | slots->disabled | slots->foreign;
 }
 
-uint64_t class_all(const struct row_class *class);         /* every row */
-uint64_t class_thread_rows(const struct row_class *class); /* rows > 0 */
-uint64_t class_closed_rows(const struct row_class *class); /* rows < 0 */
+uint64_t class_all(const struct row_class *class); /* every row */
+/* Returns the THREAD rows for class->threads, the STANDALONE rows for class->closed. */
+uint64_t rows_above_zero(const unsigned counts[MATCH_ROWS]);
 uint64_t claim_rows(const struct claim *claim);
 uint64_t claim_fits(const struct claim *claim);
 unsigned claim_needed(const struct claim *claim);
