@@ -58,12 +58,14 @@ int store_tunable(struct call *call)
  * tasks may run there at any time. */
 static uint64_t own_rows(const struct engine *engine, unsigned cpu, unsigned class_index)
 {
-    uint64_t own = 0, oldest;
+    struct slot_view slot;
+    uint64_t own = 0;
 
-    for (unsigned row = 0; row < engine->classes[class_index].rows && row < 64; row++)
-        if (rows_disposition(engine->rows, class_index, row) != ROW_FREE &&
-            rows_users(engine->rows, cpu, class_index, row, &oldest) > 0)
+    for (unsigned row = 0; row < engine->classes[class_index].rows && row < 64; row++) {
+        rows_view(engine->rows, 0, cpu, class_index, row, &slot);
+        if (slot.disposition != ROW_FREE && slot.users > 0)
             own |= UINT64_C(1) << row;
+    }
     return own;
 }
 

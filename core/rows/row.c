@@ -294,13 +294,6 @@ int rows_number(const struct rows *rows, unsigned class_index, unsigned row)
     return class == NULL ? 0 : (int)class->threads[row] - (int)class->closed[row];
 }
 
-enum disposition rows_disposition(const struct rows *rows, unsigned class_index, unsigned row)
-{
-    const int number = rows_number(rows, class_index, row);
-
-    return number > 0 ? ROW_THREAD : number < 0 ? ROW_STANDALONE : ROW_FREE;
-}
-
 enum slot_state rows_slot(const struct rows *rows, unsigned cpu, unsigned class_index, unsigned row)
 {
     const struct row_class *class = class_of(rows, class_index, row);
@@ -312,23 +305,16 @@ enum slot_state rows_slot(const struct rows *rows, unsigned cpu, unsigned class_
     return (class->slots[cpu].foreign & row_bit(row)) != 0 ? SLOT_FOREIGN : SLOT_ENABLED;
 }
 
-unsigned rows_users(const struct rows *rows, unsigned cpu, unsigned class_index, unsigned row,
-                    uint64_t *oldest)
-{
-    struct slot_view view;
-
-    rows_view(rows, 0, cpu, class_index, row, &view);
-    *oldest = view.oldest;
-    return view.users;
-}
-
 void rows_view(const struct rows *rows, uint64_t instance, unsigned cpu, unsigned class_index,
                unsigned row, struct slot_view *view)
 {
     const struct row_class *class = class_of(rows, class_index, row);
+    const int number = rows_number(rows, class_index, row);
     bool threads = false, takes = false;
 
-    *view = (struct slot_view){.disposition = rows_disposition(rows, class_index, row),
+    *view = (struct slot_view){.disposition = number > 0   ? ROW_THREAD
+                                              : number < 0 ? ROW_STANDALONE
+                                                           : ROW_FREE,
                                .state = rows_slot(rows, cpu, class_index, row)};
     for (unsigned i = 0; class != NULL && i < class->claims.n; i++) {
         const struct claim *claim = class->claims.items[i];

@@ -85,12 +85,8 @@ void rows_set_foreign(struct rows *rows, unsigned cpu, unsigned class_index, uin
 /* Queries for info/rows, info/classes and the journal. */
 int rows_number(const struct rows *rows, unsigned class_index,
                 unsigned row); /* the signed number */
-enum disposition rows_disposition(const struct rows *rows, unsigned class_index, unsigned row);
 enum slot_state rows_slot(const struct rows *rows, unsigned cpu, unsigned class_index,
                           unsigned row);
-/* Returns the number of PMCs on the slot of this CPU, and the serial of the oldest (0: none). */
-unsigned rows_users(const struct rows *rows, unsigned cpu, unsigned class_index, unsigned row,
-                    uint64_t *oldest);
 /*
  * A slot as an instance sees it. The root (0) sees all PMCs. An instance sees a THREAD row of
  * others as FREE, and a slot that a system PMC of others holds as foreign.
@@ -98,8 +94,8 @@ unsigned rows_users(const struct rows *rows, unsigned cpu, unsigned class_index,
 struct slot_view {
     enum disposition disposition;
     enum slot_state state;
-    unsigned users;
-    uint64_t oldest;
+    unsigned users;  /* number of PMCs on it */
+    uint64_t oldest; /* serial of the oldest of these PMCs; 0: none */
 };
 void rows_view(const struct rows *rows, uint64_t instance, unsigned cpu, unsigned class_index,
                unsigned row, struct slot_view *view);

@@ -165,16 +165,19 @@ TEST(disabled_slots_are_skipped_and_named_when_nothing_else_fits)
 TEST(users_of_a_slot_and_the_oldest)
 {
     struct claim *a = claim_make(1, 1), *b = claim_make(2, 1);
-    uint64_t oldest;
+    struct slot_view slot;
 
     takes_row(b, 0);
     takes_row(a, 0);
-    ck_assert_uint_eq(rows_users(rows, 3, 0, 0, &oldest), 2);
-    ck_assert_uint_eq(oldest, a->pmc);
+    rows_view(rows, 0, 3, 0, 0, &slot);
+    ck_assert_uint_eq(slot.users, 2);
+    ck_assert_uint_eq(slot.oldest, a->pmc);
     takes_row(claim_on("1", 2), 1);
-    ck_assert_uint_eq(rows_users(rows, 1, 0, 1, &oldest), 1);
-    ck_assert_uint_eq(rows_users(rows, 2, 0, 1, &oldest), 0);
-    ck_assert_uint_eq(oldest, 0);
+    rows_view(rows, 0, 1, 0, 1, &slot);
+    ck_assert_uint_eq(slot.users, 1);
+    rows_view(rows, 0, 2, 0, 1, &slot);
+    ck_assert_uint_eq(slot.users, 0);
+    ck_assert_uint_eq(slot.oldest, 0);
 }
 
 TEST(retake_restores_exactly_the_same_rows)
