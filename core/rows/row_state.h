@@ -1,5 +1,5 @@
 /*
- * Private to row.c and row_choose.c.
+ * Private to row.c, row_choose.c and row_arrange.c.
  *
  * hwpmc's signed number of a row is kept as its two halves, one of which is always 0:
  *
@@ -66,3 +66,13 @@ void claim_book(struct rows *rows, const struct claim *claim);
 void claim_unbook(struct rows *rows, const struct claim *claim);
 /* Books exactly the probed slots that are neither taken nor on a THREAD row. */
 void foreign_settle(struct rows *rows, struct row_class *class);
+
+bool claim_same_owner(const struct claim *a, const struct claim *b);
+/* Lists the rows that each member can have within `allowed`. Returns the number of wants, or 0 if
+ * there are more than MATCH_ROWS. */
+unsigned claim_wants(const struct claim *claim, uint64_t allowed, struct want wants[MATCH_ROWS]);
+/* Copies the matched rows to the members. */
+void claim_set_rows(struct claim *claim, const struct want *wants);
+/* Sorts the rows of `allowed` by the order of choice for this claim. Returns their number. */
+unsigned rows_order(const struct rows *rows, const struct claim *claim, uint64_t allowed,
+                    uint8_t order[MATCH_ROWS]);

@@ -1,0 +1,285 @@
+/*
+ * Arrangement of rows. Process PMCs that cover the same process must not share a row. Before an
+ * attach the PMC moves to rows without conflict; if there are none, other PMCs move away.
+ *
+ * The search displaces claims. A claim tries every set of rows that can count it. Claims in
+ * conflict on these rows are displaced and must find rows in turn. Placed claims stay.
+ *
+ *   the row is held by …                                     may the claim take it?
+ *   no claim, or claims without conflict                     yes, tried first
+ *   a claim in conflict, without row= and not yet placed     yes, that claim is displaced
+ *   a claim in conflict, with row= or already placed         no
+ *
+ * The search finds an arrangement if one exists within its bounds: CHAIN_MAX placed claims and
+ * STEPS_MAX steps. Moving a claim is only bookkeeping. STANDALONE rows never change.
+ */
+#include "core/rows/row_state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define CHAIN_MAX 32
+#define STEPS_MAX 20000
+
+enum known {
+    UNKNOWN,
+    NO,
+    YES
+};
+
+struct search {
+    struct rows *rows;
+    struct row_class *class;
+    bool (*conflict)(void *ctx, uint64_t a, uint64_t b);
+    void *ctx;
+    uint64_t allowed; /* rows for process PMCs */
+    unsigned steps;   /* remaining */
+    unsigned placed;  /* number of placed claims */
+    bool no_memory;
+    struct node { /* parallel to class->claims.items[] */
+        enum {
+            AT_REST,
+            DISPLACED,
+            PLACED
+        } state;
+        unsigned by;    /* DISPLACED by the claim with this index */
+        uint8_t *known; /* enum known for each other claim; NULL until placed */
+    } * nodes;
+};
+
+/* ---- conflicts ---- */
+
+static bool claim_movable(const struct claim *claim)
+{
+    for (unsigned i = 0; i < claim->n; i++)
+        if (claim->member[i].wanted != ROW_ANY)
+            return false;
+    return true;
+}
+
+static bool search_conflict(struct search *s, unsigned a, unsigned b)
+{
+    const struct claim *one = s->class->claims.items[a], *two = s->class->claims.items[b];
+    uint8_t *known = &s->nodes[a].known[b];
+
+    if (*known == UNKNOWN) {
+        const bool strict = s->rows->strict && claim_same_owner(one, two);
+
+        *known = !two->system && one->pmc != two->pmc &&
+                         (strict || s->conflict(s->ctx, one->pmc, two->pmc))
+                     ? YES
+                     : NO;
+    }
+    return *known == YES;
+}
+
+/* Finds the rows that claim `a` may not take (blocked) or that displace another claim (busy). */
+static void search_rows(struct search *s, unsigned a, uint64_t *blocked, uint64_t *busy)
+{
+    const uint64_t fits = claim_fits(s->class->claims.items[a]) & s->allowed;
+
+    *blocked = *busy = 0;
+    for (unsigned b = 0; b < s->class->claims.n; b++) {
+        const struct claim *other = s->class->claims.items[b];
+        const uint64_t got = claim_rows(other) & fits;
+
+        if (b == a || got == 0 || s->nodes[b].state == DISPLACED || !search_conflict(s, a, b))
+            continue;
+        if (s->nodes[b].state == PLACED || !claim_movable(other))
+            *blocked |= got;
+        else
+            *busy |= got;
+    }
+}
+
+/* ---- the search ---- */
+
+/* The rows that a claim tries: a set that grows row by row in order of choice. */
+struct choice {
+    unsigned claim; /* index */
+    uint64_t busy;
+    bool may_displace; /* second pass */
+    uint8_t order[MATCH_ROWS];
+    unsigned n_order, needed;
+    struct want wants[MATCH_ROWS];
+    uint8_t taken[MATCH_ROWS];
+    unsigned n_taken;
+};
+
+static bool search_next(struct search *s);
+
+/* Takes a complete set, displaces the claims in conflict and places these. */
+static bool choice_settle(struct search *s, struct choice *choice)
+{
+    struct claim *claim = s->class->claims.items[choice->claim];
+    const uint64_t fits = claim_fits(claim);
+    bool done;
+
+    claim_set_rows(claim, choice->wants);
+    for (unsigned b = 0; b < s->class->claims.n; b++) {
+        if (s->nodes[b].state != AT_REST || (claim_rows(s->class->claims.items[b]) & fits) == 0 ||
+            (claim_rows(s->class->claims.items[b]) & claim_rows(claim)) == 0 ||
+            !search_conflict(s, choice->claim, b))
+            continue;
+        s->nodes[b].state = DISPLACED;
+        s->nodes[b].by = choice->claim;
+    }
+    done = search_next(s);
+    for (unsigned b = 0; !done && b < s->class->claims.n; b++)
+        if (s->nodes[b].state == DISPLACED && s->nodes[b].by == choice->claim)
+            s->nodes[b].state = AT_REST;
+    return done;
+}
+
+/* Tries every set of rows that fills the wants, with and without order[at]. */
+static bool choice_grow(struct search *s, struct choice *choice, unsigned at)
+{
+    if (s->steps == 0 || s->no_memory)
+        return false;
+    s->steps--;
+    if (choice->n_taken == choice->needed) {
+        bool displaces = false;
+
+        for (unsigned i = 0; i < choice->n_taken; i++)
+            displaces |= (choice->busy & row_bit(choice->taken[i])) != 0;
+        if (displaces != choice->may_displace)
+            return false; /* the first pass has tried the sets that displace no claim */
+        match_rows(choice->wants, choice->needed, choice->taken, choice->n_taken);
+        return choice_settle(s, choice);
+    }
+    if (choice->n_order - at < choice->needed - choice->n_taken)
+        return false;
+    choice->taken[choice->n_taken++] = choice->order[at];
+    if (match_rows(choice->wants, choice->needed, choice->taken, choice->n_taken) ==
+            choice->n_taken &&
+        choice_grow(s, choice, at + 1))
+        return true;
+    choice->n_taken--;
+    return choice_grow(s, choice, at + 1);
+}
+
+static bool choice_make(struct search *s, unsigned index, bool may_displace)
+{
+    const struct claim *claim = s->class->claims.items[index];
+    struct choice choice = {.claim = index, .may_displace = may_displace};
+    uint64_t blocked, rows;
+
+    search_rows(s, index, &blocked, &choice.busy);
+    if (may_displace && choice.busy == 0)
+        return false;
+    rows = s->allowed & ~blocked;
+    if (!may_displace)
+        rows &= ~choice.busy;
+    choice.needed = claim_wants(claim, rows, choice.wants);
+    choice.n_order = rows_order(s->rows, claim, rows & claim_fits(claim), choice.order);
+    return choice_grow(s, &choice, 0);
+}
+
+/* Places the first displaced claim, then the next. Returns true when all are placed. */
+static bool search_next(struct search *s)
+{
+    struct claim *claim;
+    struct claim_member before[SET_MAX];
+    unsigned index = 0;
+    bool done;
+
+    while (index < s->class->claims.n && s->nodes[index].state != DISPLACED)
+        index++;
+    if (index == s->class->claims.n)
+        return true;
+    if (s->placed == CHAIN_MAX)
+        return false;
+    if (s->nodes[index].known == NULL)
+        s->nodes[index].known = calloc(s->class->claims.n, 1);
+    if (s->nodes[index].known == NULL) {
+        s->no_memory = true;
+        return false;
+    }
+    claim = s->class->claims.items[index];
+    for (unsigned i = 0; i < claim->n; i++)
+        before[i] = claim->member[i];
+    s->nodes[index].state = PLACED;
+    s->placed++;
+    done = choice_make(s, index, false) || choice_make(s, index, true);
+    if (!done) {
+        for (unsigned i = 0; i < claim->n; i++)
+            claim->member[i] = before[i];
+        s->nodes[index].state = DISPLACED;
+        s->placed--;
+    }
+    return done;
+}
+
+/* ---- the operation ---- */
+
+/* Returns true if the claim has no conflict where it is, which is the usual case. */
+static bool claim_has_no_conflict(const struct rows *rows, const struct claim *claim,
+                                  bool (*conflict)(void *ctx, uint64_t a, uint64_t b), void *ctx)
+{
+    const struct row_class *class = &rows->classes[claim->class_index];
+    const uint64_t got = claim_rows(claim);
+
+    for (unsigned i = 0; i < class->claims.n; i++) {
+        const struct claim *other = class->claims.items[i];
+
+        if (other != claim && !other->system && other->pmc != claim->pmc &&
+            (claim_rows(other) & got) != 0 && conflict(ctx, claim->pmc, other->pmc))
+            return false;
+    }
+    return true;
+}
+
+/* Runs the search with `claim` displaced. */
+static bool search_run(struct search *s, const struct claim *claim)
+{
+    bool done;
+
+    s->nodes = calloc(s->class->claims.n, sizeof s->nodes[0]);
+    if (s->nodes == NULL) {
+        s->no_memory = true;
+        return false;
+    }
+    for (unsigned i = 0; i < s->class->claims.n; i++)
+        if (s->class->claims.items[i] == claim)
+            s->nodes[i].state = DISPLACED;
+    done = search_next(s);
+    for (unsigned i = 0; i < s->class->claims.n; i++)
+        free(s->nodes[i].known);
+    free(s->nodes);
+    return done;
+}
+
+int rows_arrange(struct rows *rows, struct claim *claim,
+                 bool (*conflict)(void *ctx, uint64_t a, uint64_t b), void *ctx, struct err *err)
+{
+    struct row_class *class = &rows->classes[claim->class_index];
+    struct search search = {.rows = rows,
+                            .class = class,
+                            .conflict = conflict,
+                            .ctx = ctx,
+                            .steps = STEPS_MAX,
+                            .allowed = class_all(class) & ~rows_above_zero(class->closed)};
+    bool done;
+
+    if (claim->system || claim->n == 0 || claim_has_no_conflict(rows, claim, conflict, ctx))
+        return 0;
+    for (unsigned i = 0; i < class->claims.n; i++)
+        if (!class->claims.items[i]->system)
+            claim_unbook(rows, class->claims.items[i]);
+    done = search_run(&search, claim);
+    for (unsigned i = 0; i < class->claims.n; i++)
+        if (!class->claims.items[i]->system)
+            claim_book(rows, class->claims.items[i]);
+    foreign_settle(rows, class);
+    if (done)
+        return 0;
+    if (search.no_memory)
+        return err_set(
+            err, E32,
+            "no memory to arrange the rows of class \"%s\": try again later, or release PMCs",
+            class->info->name);
+    return err_set(err, E05,
+                   "other PMCs of the same process hold the rows of class \"%s\" that could count "
+                   "this one%s: detach one of them, or write multiplex=on",
+                   class->info->name, claim_movable(claim) ? "" : " (row= allows no other)");
+}
