@@ -21,12 +21,6 @@
 #define CHAIN_MAX 32
 #define STEPS_MAX 20000
 
-enum known {
-    UNKNOWN,
-    NO,
-    YES
-};
-
 struct search {
     struct rows *rows;
     struct row_class *class;
@@ -42,8 +36,12 @@ struct search {
             DISPLACED,
             PLACED
         } state;
-        unsigned by;    /* DISPLACED by the claim with this index */
-        uint8_t *known; /* enum known for each other claim; NULL until placed */
+        unsigned displaced_by; /* DISPLACED: index of a claim */
+        enum answer {
+            UNKNOWN,
+            NO,
+            YES
+        } * conflicts; /* with each other claim, as far as asked; NULL until placed */
     } * nodes;
 };
 
@@ -57,24 +55,24 @@ static bool claim_movable(const struct claim *claim)
     return true;
 }
 
-static bool search_conflict(struct search *s, unsigned a, unsigned b)
+static bool claims_conflict(struct search *s, unsigned a, unsigned b)
 {
     const struct claim *one = s->class->claims.items[a], *two = s->class->claims.items[b];
-    uint8_t *known = &s->nodes[a].known[b];
+    enum answer *answer = &s->nodes[a].conflicts[b];
 
-    if (*known == UNKNOWN) {
+    if (*answer == UNKNOWN) {
         const bool strict = s->rows->strict && claim_same_owner(one, two);
 
-        *known = !two->system && one->pmc != two->pmc &&
-                         (strict || s->conflict(s->ctx, one->pmc, two->pmc))
-                     ? YES
-                     : NO;
+        *answer = !two->system && one->pmc != two->pmc &&
+                          (strict || s->conflict(s->ctx, one->pmc, two->pmc))
+                      ? YES
+                      : NO;
     }
-    return *known == YES;
+    return *answer == YES;
 }
 
 /* Finds the rows that claim `a` may not take (blocked) or that displace another claim (busy). */
-static void search_rows(struct search *s, unsigned a, uint64_t *blocked, uint64_t *busy)
+static void find_taken_rows(struct search *s, unsigned a, uint64_t *blocked, uint64_t *busy)
 {
     const uint64_t fits = claim_fits(s->class->claims.items[a]) & s->allowed;
 
@@ -83,7 +81,7 @@ static void search_rows(struct search *s, unsigned a, uint64_t *blocked, uint64_
         const struct claim *other = s->class->claims.items[b];
         const uint64_t got = claim_rows(other) & fits;
 
-        if (b == a || got == 0 || s->nodes[b].state == DISPLACED || !search_conflict(s, a, b))
+        if (b == a || got == 0 || s->nodes[b].state == DISPLACED || !claims_conflict(s, a, b))
             continue;
         if (s->nodes[b].state == PLACED || !claim_movable(other))
             *blocked |= got;
@@ -106,10 +104,10 @@ struct choice {
     unsigned n_taken;
 };
 
-static bool search_next(struct search *s);
+static bool place_displaced(struct search *s);
 
 /* Takes a complete set, displaces the claims in conflict and places these. */
-static bool choice_settle(struct search *s, struct choice *choice)
+static bool place_and_displace(struct search *s, struct choice *choice)
 {
     struct claim *claim = s->class->claims.items[choice->claim];
     const uint64_t fits = claim_fits(claim);
@@ -119,20 +117,20 @@ static bool choice_settle(struct search *s, struct choice *choice)
     for (unsigned b = 0; b < s->class->claims.n; b++) {
         if (s->nodes[b].state != AT_REST || (claim_rows(s->class->claims.items[b]) & fits) == 0 ||
             (claim_rows(s->class->claims.items[b]) & claim_rows(claim)) == 0 ||
-            !search_conflict(s, choice->claim, b))
+            !claims_conflict(s, choice->claim, b))
             continue;
         s->nodes[b].state = DISPLACED;
-        s->nodes[b].by = choice->claim;
+        s->nodes[b].displaced_by = choice->claim;
     }
-    done = search_next(s);
+    done = place_displaced(s);
     for (unsigned b = 0; !done && b < s->class->claims.n; b++)
-        if (s->nodes[b].state == DISPLACED && s->nodes[b].by == choice->claim)
+        if (s->nodes[b].state == DISPLACED && s->nodes[b].displaced_by == choice->claim)
             s->nodes[b].state = AT_REST;
     return done;
 }
 
 /* Tries every set of rows that fills the wants, with and without order[at]. */
-static bool choice_grow(struct search *s, struct choice *choice, unsigned at)
+static bool try_rows(struct search *s, struct choice *choice, unsigned at)
 {
     if (s->steps == 0 || s->no_memory)
         return false;
@@ -145,26 +143,26 @@ static bool choice_grow(struct search *s, struct choice *choice, unsigned at)
         if (displaces != choice->may_displace)
             return false; /* the first pass has tried the sets that displace no claim */
         match_rows(choice->wants, choice->needed, choice->taken, choice->n_taken);
-        return choice_settle(s, choice);
+        return place_and_displace(s, choice);
     }
     if (choice->n_order - at < choice->needed - choice->n_taken)
         return false;
     choice->taken[choice->n_taken++] = choice->order[at];
     if (match_rows(choice->wants, choice->needed, choice->taken, choice->n_taken) ==
             choice->n_taken &&
-        choice_grow(s, choice, at + 1))
+        try_rows(s, choice, at + 1))
         return true;
     choice->n_taken--;
-    return choice_grow(s, choice, at + 1);
+    return try_rows(s, choice, at + 1);
 }
 
-static bool choice_make(struct search *s, unsigned index, bool may_displace)
+static bool place_claim(struct search *s, unsigned index, bool may_displace)
 {
     const struct claim *claim = s->class->claims.items[index];
     struct choice choice = {.claim = index, .may_displace = may_displace};
     uint64_t blocked, rows;
 
-    search_rows(s, index, &blocked, &choice.busy);
+    find_taken_rows(s, index, &blocked, &choice.busy);
     if (may_displace && choice.busy == 0)
         return false;
     rows = s->allowed & ~blocked;
@@ -172,11 +170,11 @@ static bool choice_make(struct search *s, unsigned index, bool may_displace)
         rows &= ~choice.busy;
     choice.needed = claim_wants(claim, rows, choice.wants);
     choice.n_order = rows_order(s->rows, claim, rows & claim_fits(claim), choice.order);
-    return choice_grow(s, &choice, 0);
+    return try_rows(s, &choice, 0);
 }
 
 /* Places the first displaced claim, then the next. Returns true when all are placed. */
-static bool search_next(struct search *s)
+static bool place_displaced(struct search *s)
 {
     struct claim *claim;
     struct claim_member before[SET_MAX];
@@ -189,9 +187,9 @@ static bool search_next(struct search *s)
         return true;
     if (s->placed == CHAIN_MAX)
         return false;
-    if (s->nodes[index].known == NULL)
-        s->nodes[index].known = calloc(s->class->claims.n, 1);
-    if (s->nodes[index].known == NULL) {
+    if (s->nodes[index].conflicts == NULL)
+        s->nodes[index].conflicts = calloc(s->class->claims.n, sizeof(enum answer));
+    if (s->nodes[index].conflicts == NULL) {
         s->no_memory = true;
         return false;
     }
@@ -200,7 +198,7 @@ static bool search_next(struct search *s)
         before[i] = claim->member[i];
     s->nodes[index].state = PLACED;
     s->placed++;
-    done = choice_make(s, index, false) || choice_make(s, index, true);
+    done = place_claim(s, index, false) || place_claim(s, index, true);
     if (!done) {
         for (unsigned i = 0; i < claim->n; i++)
             claim->member[i] = before[i];
@@ -212,9 +210,9 @@ static bool search_next(struct search *s)
 
 /* ---- the operation ---- */
 
-/* Returns true if the claim has no conflict where it is, which is the usual case. */
-static bool claim_has_no_conflict(const struct rows *rows, const struct claim *claim,
-                                  bool (*conflict)(void *ctx, uint64_t a, uint64_t b), void *ctx)
+/* Returns true if a PMC of the same process is on the present rows of the claim. */
+static bool claim_has_conflict(const struct rows *rows, const struct claim *claim,
+                               bool (*conflict)(void *ctx, uint64_t a, uint64_t b), void *ctx)
 {
     const struct row_class *class = &rows->classes[claim->class_index];
     const uint64_t got = claim_rows(claim);
@@ -224,29 +222,9 @@ static bool claim_has_no_conflict(const struct rows *rows, const struct claim *c
 
         if (other != claim && !other->system && other->pmc != claim->pmc &&
             (claim_rows(other) & got) != 0 && conflict(ctx, claim->pmc, other->pmc))
-            return false;
+            return true;
     }
-    return true;
-}
-
-/* Runs the search with `claim` displaced. */
-static bool search_run(struct search *s, const struct claim *claim)
-{
-    bool done;
-
-    s->nodes = calloc(s->class->claims.n, sizeof s->nodes[0]);
-    if (s->nodes == NULL) {
-        s->no_memory = true;
-        return false;
-    }
-    for (unsigned i = 0; i < s->class->claims.n; i++)
-        if (s->class->claims.items[i] == claim)
-            s->nodes[i].state = DISPLACED;
-    done = search_next(s);
-    for (unsigned i = 0; i < s->class->claims.n; i++)
-        free(s->nodes[i].known);
-    free(s->nodes);
-    return done;
+    return false;
 }
 
 int rows_arrange(struct rows *rows, struct claim *claim,
@@ -259,18 +237,28 @@ int rows_arrange(struct rows *rows, struct claim *claim,
                             .ctx = ctx,
                             .steps = STEPS_MAX,
                             .allowed = class_all(class) & ~rows_above_zero(class->closed)};
-    bool done;
+    bool done = false;
 
-    if (claim->system || claim->n == 0 || claim_has_no_conflict(rows, claim, conflict, ctx))
-        return 0;
-    for (unsigned i = 0; i < class->claims.n; i++)
-        if (!class->claims.items[i]->system)
-            claim_unbook(rows, class->claims.items[i]);
-    done = search_run(&search, claim);
-    for (unsigned i = 0; i < class->claims.n; i++)
-        if (!class->claims.items[i]->system)
-            claim_book(rows, class->claims.items[i]);
-    foreign_settle(rows, class);
+    if (claim->system || claim->n == 0 || !claim_has_conflict(rows, claim, conflict, ctx))
+        return 0; /* the usual case */
+    search.nodes = calloc(class->claims.n, sizeof search.nodes[0]);
+    search.no_memory = search.nodes == NULL;
+    if (!search.no_memory) {
+        for (unsigned i = 0; i < class->claims.n; i++) {
+            if (class->claims.items[i] == claim)
+                search.nodes[i].state = DISPLACED;
+            if (!class->claims.items[i]->system)
+                claim_unbook(rows, class->claims.items[i]);
+        }
+        done = place_displaced(&search);
+        for (unsigned i = 0; i < class->claims.n; i++) {
+            free(search.nodes[i].conflicts);
+            if (!class->claims.items[i]->system)
+                claim_book(rows, class->claims.items[i]);
+        }
+        free(search.nodes);
+        foreign_settle(rows, class);
+    }
     if (done)
         return 0;
     if (search.no_memory)
