@@ -310,98 +310,80 @@ static void put_fields(struct buf *out, const struct fields *fields)
 
 /* ---- records ---- */
 
-/* Sets the text, which ends at a NUL or at the end of the record. */
-static void text_of(struct fields *fields, const struct record *record, const char *text)
+/* Returns the length of a text that ends at a NUL or at the end of the record. */
+static size_t text_len(const struct record *record, const char *text)
 {
-    fields->text = text;
-    fields->text_len = strnlen(text, (size_t)((const char *)record + record->size - text));
-}
-
-static void put_comm(struct buf *out, const struct record_comm *comm)
-{
-    struct fields fields = {.type = comm->pid == comm->tid ? RECORD_PROCESS : RECORD_THREAD,
-                            .time = record_time(&comm->head),
-                            .pid = comm->pid,
-                            .tid = comm->tid};
-
-    if (comm->head.misc & RECORD_EXECUTED)
-        return; /* an EXEC record follows */
-    text_of(&fields, &comm->head, comm->name);
-    put_fields(out, &fields);
-}
-
-static void put_fork(struct buf *out, const struct record_task *task)
-{
-    const bool thread = task->pid == task->ppid;
-
-    put_fields(out, &(struct fields){.type = thread ? RECORD_THREAD : RECORD_FORK,
-                                     .time = task->time,
-                                     .pid = task->ppid,
-                                     .tid = task->tid,
-                                     .child = task->pid});
-}
-
-static void put_map(struct buf *out, const struct record_map *map)
-{
-    const uint64_t place[] = {map->start, map->start + map->length, map->offset};
-    struct fields fields = {.type = RECORD_MAP,
-                            .time = record_time(&map->head),
-                            .pid = map->pid,
-                            .n = 3,
-                            .value = place};
-
-    text_of(&fields, &map->head, map->path);
-    put_fields(out, &fields);
-}
-
-static void put_drop(struct buf *out, uint64_t time, const uint64_t *lost, const char *where)
-{
-    put_fields(out, &(struct fields){.type = RECORD_DROP,
-                                     .time = time,
-                                     .n = lost != NULL,
-                                     .value = lost,
-                                     .text = where,
-                                     .text_len = strlen(where)});
+    return strnlen(text, (size_t)((const char *)record + record->size - text));
 }
 
 /* Prints the line of a record that is not a sample; nothing for a type without a line. */
 static void put_line(struct buf *out, const struct record *record)
 {
-    const struct record_note *note = (const struct record_note *)record;
+    const struct record_comm *comm = (const void *)record;
+    const struct record_task *fork = (const void *)record;
+    const struct record_map *map = (const void *)record;
+    const struct record_note *note = (const void *)record;
+    struct fields fields = {.time = record_time(record)};
+    uint64_t place[3];
 
     switch (record->type) {
     case RECORD_COMM:
-        put_comm(out, (const struct record_comm *)record);
+        if (record->misc & RECORD_EXECUTED)
+            return; /* an EXEC record follows */
+        fields.type = comm->pid == comm->tid ? RECORD_PROCESS : RECORD_THREAD;
+        fields.pid = comm->pid;
+        fields.tid = comm->tid;
+        fields.text = comm->name;
+        fields.text_len = text_len(record, comm->name);
         break;
     case RECORD_FORK:
-        put_fork(out, (const struct record_task *)record);
+        fields.type = fork->pid == fork->ppid ? RECORD_THREAD : RECORD_FORK;
+        fields.time = fork->time;
+        fields.pid = fork->ppid;
+        fields.tid = fork->tid;
+        fields.child = fork->pid;
         break;
     case RECORD_MAP:
-        if (!(record->misc & RECORD_DATA)) /* data mappings are only for perf */
-            put_map(out, (const struct record_map *)record);
+        if (record->misc & RECORD_DATA)
+            return; /* data mappings are only for perf */
+        place[0] = map->start;
+        place[1] = map->start + map->length;
+        place[2] = map->offset;
+        fields.type = RECORD_MAP;
+        fields.pid = map->pid;
+        fields.n = 3;
+        fields.value = place;
+        fields.text = map->path;
+        fields.text_len = text_len(record, map->path);
         break;
     case RECORD_LOST:
-        put_drop(out, record_time(record), &((const struct record_lost *)record)->lost, "kernel");
+        fields.type = RECORD_DROP;
+        fields.n = 1;
+        fields.value = &((const struct record_lost *)record)->lost;
+        fields.text = "kernel";
+        fields.text_len = strlen(fields.text);
         break;
     case RECORD_THROTTLE:
-        put_drop(out, ((const struct record_throttle *)record)->time, NULL, "throttle");
-        break;
-    case RECORD_EXIT:       /* processes have a COUNT record */
-    case RECORD_UNTHROTTLE: /* the THROTTLE record has a line */
+        fields.type = RECORD_DROP;
+        fields.time = ((const struct record_throttle *)record)->time;
+        fields.text = "throttle";
+        fields.text_len = strlen(fields.text);
         break;
     default:
-        if (record_is_note(record))
-            put_fields(out, &(struct fields){.type = record->type,
-                                             .time = note->time,
-                                             .pid = note->pid,
-                                             .tid = note->tid,
-                                             .cpu = note->cpu,
-                                             .n = note->n,
-                                             .value = note->value,
-                                             .text = note_text(note),
-                                             .text_len = note->text_len,
-                                             .misc = record->misc});
+        if (!record_is_note(record))
+            return; /* EXIT: processes have a COUNT record; UNTHROTTLE: THROTTLE has a line */
+        fields = (struct fields){.type = record->type,
+                                 .time = note->time,
+                                 .pid = note->pid,
+                                 .tid = note->tid,
+                                 .cpu = note->cpu,
+                                 .n = note->n,
+                                 .value = note->value,
+                                 .text = note_text(note),
+                                 .text_len = note->text_len,
+                                 .misc = record->misc};
     }
+    put_fields(out, &fields);
 }
 
 /* ---- the form ---- */
