@@ -25,15 +25,15 @@ struct stream {
 
 /* Returns true if the reader may see user stacks of this event. perf then unwinds them; otherwise
  * samples have frames. */
-static inline bool stream_stack(const struct stream *stream, const struct log_event *event)
+static inline bool has_stack(const struct stream *stream, const struct log_event *event)
 {
     return event->stack && memory_right_covers(&stream->facts->reader, &event->observer);
 }
 
 /* Returns true if the stream has the format of this event, and the reader may see its tracepoint
  * fields, which can describe other tasks. */
-static inline bool stream_fields(const struct stream *stream, const struct log_event *event,
-                                 uint64_t id)
+static inline bool has_fields(const struct stream *stream, const struct log_event *event,
+                              uint64_t id)
 {
     return event->raw && LOG_ID_SET(id) <= STATE_FIELDS(*stream->number) &&
            memory_right_covers(&stream->facts->reader, &event->observer);
@@ -101,7 +101,7 @@ _Static_assert(sizeof(struct stream_attr) == 128, "PERF_ATTR_SIZE_VER7");
 /* ---- events ---- */
 
 /* Appends the head of a record of the stream. */
-static void perfdata_record(struct buf *out, unsigned type, size_t size)
+static void add_head(struct buf *out, unsigned type, size_t size)
 {
     struct record head = {.type = type, .size = (uint16_t)size};
 
@@ -148,7 +148,7 @@ static bool counts_only(const struct log_event *event, const char *mode)
 /* Appends the attributes and the name of an event. */
 static void add_event(const struct stream *stream, const struct log_event *event, uint64_t id)
 {
-    bool stack = stream_stack(stream, event), raw = stream_fields(stream, event, id);
+    bool stack = has_stack(stream, event), raw = has_fields(stream, event, id);
     bool plain = raw || type_is_plain(event);
     struct stream_attr attr = {
         .type = plain ? event->type : TYPE_SOFTWARE,
@@ -175,10 +175,10 @@ static void add_event(const struct stream *stream, const struct log_event *event
     const uint64_t update[] = {UPDATE_NAME, id};
     const size_t room = record_padded(text_len(event->name) + 1);
 
-    perfdata_record(stream->out, STREAM_ATTR, sizeof(struct record) + sizeof(attr) + sizeof(id));
+    add_head(stream->out, STREAM_ATTR, sizeof(struct record) + sizeof(attr) + sizeof(id));
     buf_add(stream->out, &attr, sizeof(attr));
     buf_add(stream->out, &id, sizeof(id));
-    perfdata_record(stream->out, STREAM_UPDATE, sizeof(struct record) + sizeof(update) + room);
+    add_head(stream->out, STREAM_UPDATE, sizeof(struct record) + sizeof(update) + room);
     buf_add(stream->out, update, sizeof(update));
     add_text(stream->out, event->name, room);
 }
@@ -238,7 +238,7 @@ static void perfdata_sets(struct stream *stream)
     if (fields) {
         const uint32_t size = (uint32_t)formats.len;
 
-        perfdata_record(stream->out, STREAM_TRACING, sizeof(struct record) + sizeof(size));
+        add_head(stream->out, STREAM_TRACING, sizeof(struct record) + sizeof(size));
         buf_add(stream->out, &size, sizeof(size));
         buf_add(stream->out, formats.data, formats.len);
     }
@@ -267,15 +267,14 @@ static void perfdata_head(uint64_t *number, const struct log_facts *facts, struc
 
         add_event(&stream, &dummy, DUMMY_ID);
     }
-    perfdata_record(out, STREAM_FEATURE,
-                    sizeof(struct record) + sizeof(feature_cpu) + sizeof(room) + room);
+    add_head(out, STREAM_FEATURE,
+             sizeof(struct record) + sizeof(feature_cpu) + sizeof(room) + room);
     buf_add(out, &feature_cpu, sizeof(feature_cpu));
     buf_add(out, &room, sizeof(room));
     add_text(out, facts->processor, room);
     /* lets perf script -F +tod print times of day */
-    perfdata_record(out, STREAM_FEATURE,
-                    sizeof(struct record) + sizeof(feature_clock) + sizeof(clock_form) +
-                        sizeof(moment));
+    add_head(out, STREAM_FEATURE,
+             sizeof(struct record) + sizeof(feature_clock) + sizeof(clock_form) + sizeof(moment));
     buf_add(out, &feature_clock, sizeof(feature_clock));
     buf_add(out, clock_form, sizeof(clock_form));
     buf_add(out, moment, sizeof(moment));
@@ -358,7 +357,7 @@ static void add_sample(struct stream *stream, const struct record_sample *sample
 
     if (!event)
         return;
-    const bool raw = stream_fields(stream, event, sample->id), stack = stream_stack(stream, event);
+    const bool raw = has_fields(stream, event, sample->id), stack = has_stack(stream, event);
     if (raw || stack)
         add_with_parts(stream->out, event, raw, stack, sample);
     else if (!event->chains)
@@ -395,23 +394,9 @@ static void add_lost_samples(struct stream *stream, uint64_t time, uint64_t id, 
     const struct record_tail tail = {.time = time,
                                      .id = event_of(stream->facts->sets, id) ? id : 0};
 
-    perfdata_record(stream->out, STREAM_LOST_SAMPLES,
-                    sizeof(struct record) + sizeof(lost) + sizeof(tail));
+    add_head(stream->out, STREAM_LOST_SAMPLES, sizeof(struct record) + sizeof(lost) + sizeof(tail));
     buf_add(stream->out, &lost, sizeof(lost));
     buf_add(stream->out, &tail, sizeof(tail));
-}
-
-static void add_drop(struct stream *stream, const struct record_note *note)
-{
-    static const char inventory[] = "inventory"; /* counts processes, not samples */
-    const uint64_t samples = note->n > 1 ? note->value[1] : note->n ? note->value[0] : 0;
-
-    if (!note->n)
-        return;
-    record_add_lost(stream->out, note->time, 0, samples ? samples : note->value[0]);
-    if (samples && (note->text_len != strlen(inventory) ||
-                    memcmp(note_text(note), inventory, note->text_len) != 0))
-        add_lost_samples(stream, note->time, 0, samples);
 }
 
 /* Returns true for samples that can be copied unchanged. */
@@ -432,7 +417,10 @@ static bool is_copied(struct stream *stream, const struct record *record)
 
 static void add_record(struct stream *stream, const struct record *record)
 {
+    static const char inventory[] = "inventory"; /* counts processes, not samples */
     const struct record_lost *lost = (const struct record_lost *)record;
+    const struct record_note *drop = (const struct record_note *)record;
+    uint64_t samples;
 
     switch ((enum record_type)record->type) {
     case RECORD_SAMPLE:
@@ -443,7 +431,13 @@ static void add_record(struct stream *stream, const struct record *record)
         add_lost_samples(stream, lost->tail.time, lost->tail.id, lost->lost);
         break;
     case RECORD_DROP:
-        add_drop(stream, (const struct record_note *)record);
+        if (!drop->n)
+            break;
+        samples = drop->value[drop->n > 1];
+        record_add_lost(stream->out, drop->time, 0, samples ? samples : drop->value[0]);
+        if (samples && (drop->text_len != strlen(inventory) ||
+                        memcmp(note_text(drop), inventory, drop->text_len) != 0))
+            add_lost_samples(stream, drop->time, 0, samples);
         break;
     default:
         if (!record_is_note(record))
@@ -454,7 +448,7 @@ static void add_record(struct stream *stream, const struct record *record)
 /* Appends PERF_RECORD_FINISHED_ROUND, which lets perf sort and show earlier records. */
 void perfdata_round(struct buf *out)
 {
-    perfdata_record(out, STREAM_ROUND, sizeof(struct record));
+    add_head(out, STREAM_ROUND, sizeof(struct record));
 }
 
 /* perf shows the records of a round after the next round is finished, so the second one makes it
