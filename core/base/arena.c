@@ -104,8 +104,8 @@ static uint8_t units_of(uint64_t block, unsigned bits)
     return (uint8_t)(((1U << n) - 1) << first);
 }
 
-/* Takes a free block of this size, or else space after the used part of the file. */
-uint64_t arena_alloc(size_t bytes)
+/* Takes a free block of this size, or else space between the used part of the file and `end`. */
+static uint64_t block_take(size_t bytes, uint64_t end)
 {
     const unsigned bits = bits_of(bytes);
     const uint64_t size = UINT64_C(1) << bits;
@@ -118,7 +118,7 @@ uint64_t arena_alloc(size_t bytes)
     } else if (arena_base) {
         const uint64_t fresh = (*used_end + size - 1) & ~(size - 1);
 
-        if (size <= FILE_BYTES && fresh <= FILE_BYTES - size) {
+        if (size <= end && fresh <= end - size) {
             block = fresh;
             *used_end = fresh + size;
         }
@@ -127,6 +127,16 @@ uint64_t arena_alloc(size_t bytes)
         tables->free_units[block / PAGE] &= (uint8_t)~units_of(block, bits);
     pthread_mutex_unlock(&lock);
     return block;
+}
+
+uint64_t arena_alloc(size_t bytes)
+{
+    return block_take(bytes, FILE_BYTES);
+}
+
+uint64_t arena_alloc_sparse(size_t bytes)
+{
+    return block_take(bytes, FILE_BYTES / 2);
 }
 
 /* Zeroes the block; memory of complete pages is given back. */

@@ -22,6 +22,9 @@ void arena_free_unkept(void);
 
 /* Allocates a zeroed block and returns its number, or 0 on ENOMEM. Thread-safe. */
 uint64_t arena_alloc(size_t bytes);
+/* The same for a block that will be filled slowly: only written pages use memory. Returns 0 if half
+ * of the arena's numbers are in use. */
+uint64_t arena_alloc_sparse(size_t bytes);
 void arena_free(uint64_t block, size_t bytes); /* bytes: as allocated; block 0 is allowed */
 /* Returns the address of a block, or NULL if a block of this size cannot have this number. */
 void *arena_at(uint64_t block, size_t bytes);

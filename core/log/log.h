@@ -13,7 +13,9 @@
  * are all samples.
  *
  * Memory: a quarter of the limit is for the address spaces, the rest for the records. Both grow by
- * doubling. If growth is refused, the oldest records or processes are removed.
+ * doubling. Above 64 KiB, the ring of records normally grows without moving: its block is as large
+ * as its maximum, and unused pages need no memory. If growth is refused, the oldest records or
+ * processes are removed.
  */
 #pragma once
 

@@ -13,7 +13,8 @@
 #define LOG_LEAST UINT64_C(512)       /* minimum of the memory limit */
 #define LOG_MOST  (UINT64_C(1) << 38) /* maximum of the memory limit */
 
-#define FIRST_BYTES 512u /* first size of the ring and of the address spaces */
+#define SMALL_RING  (64u << 10) /* a larger ring gets a block for its maximum */
+#define FIRST_BYTES 512u        /* first size of the ring and of the address spaces */
 
 static uint64_t bounded(uint64_t max_bytes)
 {
@@ -118,28 +119,39 @@ void ring_copy(const struct ring *ring, uint64_t place, void *to, size_t len)
     memcpy((char *)to + first, ring_data(ring), len - first);
 }
 
-/* Moves the ring to a new block of this size. Returns 0, -EDQUOT or -ENOMEM. */
+/* Grows the ring to this size, in its block if that is large enough and the records do not continue
+ * at its start. A ring that is moved and has more than SMALL_RING bytes gets a block for its
+ * maximum, so that it grows there later. Returns 0, -EDQUOT or -ENOMEM. */
 static int ring_grow(struct log *log, uint64_t size)
 {
+    const uint64_t more = size - log->ring.size, most = log_ring_most(log), old = log->ring.block;
     struct ring *ring = &log->ring;
-    const struct ring before = *ring;
+    size_t bytes = most > size ? most : size;
     uint64_t block;
-    char *data;
 
-    if (!log_charge(log, size - before.size))
+    if (!log_charge(log, more))
         return -EDQUOT;
-    block = arena_alloc(size);
-    data = arena_at(block, size);
-    if (!data) {
-        log_discharge(log, size - before.size);
+    if (size <= log->block_bytes && ring->tail_at + ring_held(ring) <= ring->size) {
+        ring->size = size;
+        log_publish(log);
+        return 0;
+    }
+    block = size > SMALL_RING ? arena_alloc_sparse(bytes) : 0;
+    if (!block) {
+        bytes = size;
+        block = arena_alloc(bytes);
+    }
+    if (!arena_at(block, bytes)) {
+        log_discharge(log, more);
         return -ENOMEM;
     }
-    ring_copy(ring, ring->tail, data, ring_held(ring));
+    ring_copy(ring, ring->tail, arena_at(block, bytes), ring_held(ring));
     ring->block = block;
     ring->size = size;
     ring->tail_at = 0;
     log_publish(log);
-    arena_free(before.block, before.size);
+    arena_free(old, log->block_bytes);
+    log->block_bytes = bytes;
     return 0;
 }
 
@@ -216,7 +228,7 @@ void log_unref(struct log *log)
     log_discharge(log, log->charged);
     if (!log->keep) {
         arena_free(log->block, sizeof(struct log_head));
-        arena_free(log->ring.block, log->ring.size);
+        arena_free(log->ring.block, log->block_bytes);
         arena_free(log->saved_spaces.block, log->saved_spaces.size);
     }
     tasks_free(&log->spaces);
@@ -370,6 +382,7 @@ struct log *log_adopt(uint64_t block)
     log->block = block;
     arena_keep(block, sizeof *head);
     log->numbers = head->numbers[__atomic_load_n(&head->current, __ATOMIC_ACQUIRE)];
+    log->block_bytes = log->ring.size; /* the rest of a larger block is free in this worker */
     log->repeats = log->request;
     log->published_tail = log->ring.tail;
     if (log->max_bytes <= LOG_MOST && ring_adopt(log) && spaces_adopt(log))

@@ -130,9 +130,10 @@ struct log {
     void *charge_arg;
     uint64_t charged; /* bytes granted by charge() */
 
-    uint64_t block; /* arena block of struct log_head; 0: not published yet, or ENOMEM */
-    bool keep;      /* on free, keep the blocks for a new worker */
-    bool putting;   /* a batch is being added; it is published when complete */
+    uint64_t block;     /* arena block of struct log_head; 0: not published yet, or ENOMEM */
+    size_t block_bytes; /* of the ring's block: at least ring.size */
+    bool keep;          /* on free, keep the blocks for a new worker */
+    bool putting;       /* a batch is being added; it is published when complete */
     /* While putting: the block of saved spaces that the published copy uses. */
     struct saved_spaces replaced;
     struct log_request repeats; /* batches of an earlier worker's last request to skip */

@@ -1,6 +1,8 @@
 /*
  * The memory of a log: allocation, growth, charging, and ENOMEM.
  */
+#include "core/log/log_parts.h"
+
 #include "tests/unit/log_fixture.h"
 #include "tests/unit/memory.h"
 
@@ -53,6 +55,69 @@ TEST(growing_in_the_middle_of_a_lap_keeps_every_record)
     take_all(cursor, &seen);
     ck_complete(&seen);
     ck_assert_uint_eq(seen.samples, 4096 / SAMPLE_SHORT + 500);
+    log_close(cursor);
+}
+
+TEST(a_large_ring_grows_in_its_block_and_keeps_every_record)
+{
+    struct log_cursor *cursor;
+    struct seen seen = {0};
+    uint64_t block;
+
+    log_recreate(1 << 20);
+    cursor = log_open(event_log);
+    put_samples((80 << 10) / SAMPLE_SHORT);
+    block = event_log->ring.block;
+    put_samples((600 << 10) / SAMPLE_SHORT);
+    ck_assert_uint_eq(event_log->ring.block, block);
+    ck_assert_uint_eq(stats().memory, 768 << 10);
+    take_all(cursor, &seen);
+    ck_complete(&seen);
+    ck_assert_uint_eq(seen.samples, (80 << 10) / SAMPLE_SHORT + (600 << 10) / SAMPLE_SHORT);
+    log_close(cursor);
+}
+
+TEST(a_large_ring_that_wrapped_grows_and_keeps_every_record)
+{
+    struct log_cursor *cursor;
+    struct seen seen = {0};
+    uint64_t block;
+
+    log_recreate(1 << 20);
+    log_set_charge(event_log, within, &limit);
+    limit.max = 200 << 10;
+    cursor = log_open(event_log);
+    for (unsigned i = 0; i < 3000; i++) /* wraps in a part of the block */
+        put_samples(1);
+    ck_assert_uint_eq(stats().memory, 128 << 10);
+    block = event_log->ring.block;
+    limit.max = 1 << 20;
+    log_set_max(event_log, 1 << 20); /* so that it tries to grow now, not after one more ring */
+    put_samples((300 << 10) / SAMPLE_SHORT);
+    ck_assert_uint_ne(event_log->ring.block, block);
+    ck_assert_uint_eq(stats().memory, 512 << 10);
+    take_all(cursor, &seen);
+    ck_complete(&seen);
+    ck_assert_uint_gt(seen.samples, (400 << 10) / SAMPLE_SHORT);
+    log_close(cursor);
+}
+
+TEST(a_large_ring_grows_in_a_later_worker)
+{
+    struct log_cursor *cursor;
+    struct seen seen = {0};
+    const uint64_t n = (200 << 10) / SAMPLE_SHORT;
+
+    log_recreate(1 << 20);
+    put_samples(n);
+    log_reopen();
+    put_samples(n);
+    log_reopen();
+    put_samples(n);
+    cursor = log_open(event_log);
+    take_all(cursor, &seen);
+    ck_complete(&seen);
+    ck_assert_uint_eq(seen.samples, 3 * n);
     log_close(cursor);
 }
 
