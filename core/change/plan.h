@@ -236,8 +236,8 @@ void record_swap(struct change *change);
 void record_notes_after(struct change *change, bool starts);
 void record_release_notes(struct change *change); /* last records of a released PMC */
 
-/* change_rows.c: chooses rows for the desired set and links. Returns 0, E19 or E32; after a refusal
- * the PMC has its old claim. */
+/* change_rows.c: chooses rows for the desired set and links. Returns 0, E19, X08, E05 or
+ * E32; after a refusal the PMC has its old claim. */
 int change_rows(struct change *change);
 
 /* change_swap.c */

@@ -288,7 +288,8 @@ static bool fs_start(struct fs *fs)
     struct fuse_args args = FUSE_ARGS_INIT(1, arguments);
     struct fuse_buf init = {.mem = fs->inflight->init, .size = fs->inflight->init_bytes};
 
-    /* The record of the last crash, before this process has a thread that can crash. */
+    /* Copy the last worker's crash stack before a thread of this worker can crash and overwrite
+     * it. */
     memcpy(last_stack, fs->inflight->crash.frame, sizeof last_stack);
     n_last_stack = fs->inflight->crash.n;
     fs->inflight->crash.n = 0;

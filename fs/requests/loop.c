@@ -270,7 +270,8 @@ void fs_wake(struct fs *fs)
 
 /* ---- the main thread ---- */
 
-/* Invalidates the attributes of all nodes after a tunable has changed them. */
+/* Invalidates the attributes of the root's nodes and of all PMCs, after the tunable `readers` or
+ * the configuration may have changed them. */
 static void attributes_forget_all(struct fs *fs)
 {
     uint64_t id = 0;

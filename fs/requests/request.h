@@ -38,7 +38,7 @@ struct fs {
     struct wait_queues queues;
     uint64_t armed_ns; /* next time at which the main loop wakes */
     uint64_t trim_ns;  /* when the main loop returns free memory to the kernel; UINT64_MAX: never */
-    bool attributes_stale; /* the main loop must invalidate all attributes */
+    bool attributes_stale; /* the main loop must invalidate the root's and all PMCs' attributes */
     bool conf_stale;       /* a thread without a slot must reread the configuration */
 
     /* set before the first thread starts */

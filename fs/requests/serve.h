@@ -65,7 +65,8 @@ bool device_use(struct fuse_session *session, struct inflight *inflight);
 /* Sets fs->serve and starts the threads; n_slots threads serve at a time. Returns false on ENOMEM
  * or if no thread could be created. Stops the main loop when the mount is gone. */
 bool serve_start(struct fs *fs, unsigned n_slots);
-/* Waits until all threads have finished their requests. Needs fs->stopping. */
+/* Stops and joins all serving threads after their requests, and frees fs->serve. Needs
+ * fs->stopping, so that no request waits. */
 void serve_stop(struct fs *fs);
 
 /* Needs the lock. Gives up this thread's serving slot, if it has one, before a slow operation. */

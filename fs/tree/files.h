@@ -1,6 +1,6 @@
 /*
- * The table of files and directories: each file of the tree is one row. Lookup, listing,
- * permissions, README and FILES in pmcfs.5 are made from it.
+ * The table of files and directories: each has one file row. Lookup, listing, permissions,
+ * README and FILES in pmcfs.5 are made from it.
  */
 #pragma once
 
@@ -52,7 +52,7 @@ enum file_flag {
 struct file_row {
     enum dir_kind in;        /* the parent directory */
     enum dir_kind is;        /* kind of the directory; DIR_NONE: a file */
-    const char *name;        /* NULL: a row for each object of a kind, named `placeholder` */
+    const char *name;        /* NULL: the file row of all objects of a kind, see placeholder */
     const char *placeholder; /* "CLASS", "ROW", … for help */
     mode_t mode;             /* permission bits; a PMC's files use those of its directory */
     unsigned flags;
@@ -66,20 +66,21 @@ struct file_row {
     const char *help;
 };
 
-/* Returns the row with this number, or NULL. Numbers are part of node ids and are never reused. */
+/* Returns the file row with this number, or NULL. Numbers are part of node ids and are never
+ * reused. */
 const struct file_row *file_row(enum node_kind kind, unsigned number);
 /* Returns one more than the last number of a kind. */
 unsigned file_rows(enum node_kind kind);
-/* Finds a row of a directory by name, and its number. Returns NULL if there is none. */
+/* Finds a file row of a directory by name, and its number. Returns NULL if there is none. */
 const struct file_row *file_named(enum dir_kind dir, const char *name, unsigned *number);
-/* Returns the first named row of a directory with a number > after, or NULL. */
+/* Returns the first named file row of a directory with a number > after, or NULL. */
 const struct file_row *file_next(enum dir_kind dir, unsigned after, unsigned *number);
-/* Returns the row of the parent directory, or NULL if that is the root. */
+/* Returns the file row of the parent directory, or NULL if that is the root. */
 const struct file_row *file_above(const struct file_row *row);
 /* Returns true for names that no PMC may have. */
 bool file_reserved(const char *name);
-/* Prints path, access (r, w) and help of each row, as a page or separated by tabs. inside: only
- * rows that instances have. */
+/* Prints path, access (r, w) and help of each file row, as a page or separated by tabs. inside:
+ * only file rows that instances have. */
 void files_print(bool inside, bool as_page, struct buf *out);
 /* Sets the path in the examples of README; kept by reference. */
 void readme_set_mountpoint(const char *mountpoint);

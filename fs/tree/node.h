@@ -37,7 +37,7 @@ struct tree {
 struct node {
     enum node_kind kind;
     uint64_t object; /* a serial, instance << 28 | catalog id, cpu << 16 | row, or a tunable */
-    unsigned number; /* number of its row */
+    unsigned number; /* number of its file row */
     const struct file_row *row;
 };
 
@@ -56,8 +56,8 @@ int node_lookup(struct tree *tree, struct call *call, const struct node *dir, co
  * files return -ENODEV. */
 int node_attr(struct tree *tree, const struct node *node, struct stat *attr);
 double node_attr_timeout(const struct node *node);
-/* Prints the path of a row in its instance, with the names of the node's objects: "web/count",
- * "admin/cpu0/3". The row is the node's, or one above it. */
+/* Prints the path of a file row in its instance, with the names of the node's objects: "web/count",
+ * "admin/cpu0/3". `row` is the node's, or one above it. */
 void node_path(struct tree *tree, const struct node *node, const struct file_row *row,
                struct buf *out);
 
@@ -73,7 +73,8 @@ struct node_entry {
 };
 bool node_next(struct tree *tree, const struct node *dir, uint64_t cookie,
                struct node_entry *entry);
-/* Returns true if the directory has this row. An instance has fewer rows than the root. */
+/* Returns false if the directory is in an instance and the file exists only in the root
+ * (FILE_ROOT_ONLY). `row` must be a file row of this directory. */
 bool node_has(const struct node *dir, const struct file_row *row);
 /* Returns true if the directory lists events. */
 bool node_needs_catalog(const struct node *dir);

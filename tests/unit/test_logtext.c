@@ -238,8 +238,8 @@ static void ck_values_at(unsigned starts, unsigned n, const uint64_t *values, si
     free(block);
 }
 
-/* The offset of the line in the block is varied by the size of the block, the digits of the first
- * value and the number of lines before. */
+/* `at` varies the size of the first block, the digits of the first value and the number of
+ * preceding lines, so that the lines cross the end of the block at different offsets. */
 TEST(the_longest_lines_of_values_fit_at_each_alignment)
 {
     uint64_t values[64], first = 1;

@@ -160,8 +160,9 @@ void covered_record(struct covered *covered, const struct side_record *record);
 
 bool covered_has(struct covered *covered, pid_t pid);
 void covered_each(struct covered *covered, void (*fn)(void *arg, pid_t pid), void *arg);
-/* Sets *dropped if a process has lost its events since the attach. Returns 0, or -EAGAIN if this
- * needs a read of /proc and `patient` is false. */
+/* Sets *dropped if a process has lost its events since the attach. Returns 0, or -EAGAIN if
+ * `patient` is false and this needs a read of /proc or checks of more than HURRIED_SUSPECTS
+ * processes. */
 int covered_dropped(struct covered *covered, bool patient, bool *dropped);
 /* Returns true if the first thread of the process is alive and not exiting. Reads /proc. */
 bool process_lives(pid_t pid);

@@ -21,7 +21,7 @@ struct covered {
     struct sideband *sideband; /* or NULL: no records. Its lock protects the other fields */
     struct side_listener listener;
     struct tasks tasks; /* the one value of a process: time of its last exec */
-    uint32_t target;    /* the exec guard reports its exec (end_events.c) */
+    uint32_t target;    /* PID; an exec guard reports the loss of its events (end_events.c) */
     bool filling;       /* fill() runs: sideband_choose() is called after it */
     bool incomplete;    /* processes may be missing */
     bool dropped;

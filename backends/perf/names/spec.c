@@ -446,7 +446,8 @@ int perf_verify(struct backend_state *state, struct event *event, struct err *er
     if (rc < 0) {
         attr_of(event, &attr);
         why_refused(&refusal, &(struct why){.code = -rc, .attr = &attr, .event = event->resolved});
-        /* An event that pmcfs may not open does not exist for the users of this host. */
+        /* P14: the kernel refused pmcfs itself. Report P09 instead: the event cannot be counted on
+         * this host. */
         return err_set(err, refusal.id == P14 ? P09 : refusal.id, "%s", refusal.text);
     }
     code_to_attr(event, true, false, &attr);

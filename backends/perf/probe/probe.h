@@ -56,8 +56,9 @@ void probe_rows(const struct pmus *pmus, const struct pmu *pmu, const struct per
 
 /*
  * Member of struct backend: checks that the events can be counted together. Used for sets of
- * several events and for events that need hardware counters. CS08: the members do not go together;
- * E19: not enough counters; P09: the kernel does not have an event.
+ * several events and for events that need hardware counters. Errors: CS08 the members do not go
+ * together, E19 not enough counters, P09 the kernel does not have an event, and P10, P14 and E32
+ * (why.c).
  */
 int perf_check_set(struct backend_state *state, const struct plan_event *events, unsigned n,
                    bool multiplex, struct err *err);

@@ -154,7 +154,7 @@ int recorder_redirect(const struct recorder *recorder, int fd, unsigned cpu);
 
 /* Meaning of ids; all need lock. Adds or replaces an id. Returns 0 or -ENOMEM. */
 int recorder_add_id(struct recorder *recorder, const struct id *like);
-/* Returns NULL if the id is unknown or was dropped. */
+/* Returns NULL if the id is unknown or was removed. */
 struct id *recorder_find_id(struct recorder *recorder, uint64_t kernel);
 void recorder_drop_id(struct recorder *recorder, uint64_t kernel);
 /* Drops all ids of this origin; NULL: all ids. */

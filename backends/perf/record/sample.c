@@ -287,9 +287,10 @@ bool kernel_sample_take(struct recorder *recorder, const struct record *record,
 }
 
 /*
- * Converts a sample with an unknown id. Only events of this recorder write into its rings. If
- * exactly one of them can have the id of an event of another process (sampling_shares_id()), the
- * sample belongs to that one; an event whose counter is open is preferred. Else puts a LOST record.
+ * Converts a sample with an unknown id. Skips it if it is from a clock event of drain.c, or if no
+ * origin samples. Chooses an open sampling origin if all of these have the same set or, if none is
+ * open, the first closed one. If exactly one event of this origin can get another event's id
+ * (shares_one), the sample belongs to that event. Otherwise puts a LOST record.
  */
 static void stray_take(struct recorder *recorder, struct record_sample *sample,
                        const struct intake *intake)
@@ -362,8 +363,8 @@ static void values_take(const struct id *id, const struct record *record,
                intake);
 }
 
-/* A LOST record has the id of the event that writes next after the loss. That event may be dropped
- * already; the loss is reported without an id then. */
+/* A LOST record has the id of the event that writes next after the loss. If that id was removed
+ * from the recorder, the loss is reported without an id. */
 static void loss_take(struct recorder *recorder, const struct record *record, uint64_t lost,
                       const struct intake *intake)
 {
