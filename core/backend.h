@@ -47,9 +47,9 @@ struct class_info {
     unsigned capabilities;
     struct cpus cpus; /* CPUs on which it counts in system scope; empty: every CPU */
     bool hardware;    /* uses hardware counters, which others may take */
-    /* On a hybrid processor, class `generic` counts with the PMUs of the first classes: the number
-     * of these classes. 0: the class counts with its own PMU, or there are more than PARTS_MAX. */
-    unsigned parts;
+    /* Of class `generic` on a hybrid processor: the number of core PMUs that it counts with, which
+     * are the first classes. 0: any other class, or more than PARTS_MAX core PMUs. */
+    unsigned n_core_pmus;
     /* The number of events that can use each row: the row with the fewest is chosen first. NULL if
      * the class has no rows. */
     const unsigned *row_events;
@@ -177,8 +177,8 @@ enum {
 
 /*
  * Returns the index of a part's values in the values of a set of n events. The values of the events
- * come first. If an event's class has parts, each part then has a value for each event, and its
- * time on the hardware.
+ * come first, then the parts, one for each core PMU (class_info.n_core_pmus): a value for each
+ * event, and the time on the hardware.
  */
 static inline unsigned part_values(unsigned n, unsigned part)
 {
@@ -229,7 +229,7 @@ struct backend {
     void (*cpus)(struct backend_state *state, struct cpus *possible, struct cpus *online);
 
     /*
-     * Creates an exec guard, which uses one descriptor: calls sink.dropped(tag) when the kernel
+     * Creates an exec guard, which uses one descriptor: calls sink.events_lost(tag) when the kernel
      * removes all events from the living process because it executes a privileged program. Returns
      * 0 or -errno. May be NULL.
      */

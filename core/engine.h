@@ -180,7 +180,7 @@ int show_target(struct call *call);
 int show_ctl(struct call *call);
 int show_count(struct call *call);
 int show_detail(struct call *call);
-int show_ratios(struct call *call);
+int show_metrics(struct call *call);
 int show_status(struct call *call);
 int show_error(struct call *call);
 int stream_series(struct call *call);
@@ -201,7 +201,7 @@ unsigned poll_samples(struct call *call); /* samples, samples.perf */
 
 /* files of an instance */
 int show_counts(struct call *call);
-int show_metrics(struct call *call);
+int show_metrics_prom(struct call *call);
 int show_info_version(struct call *call);
 int show_info_backend(struct call *call);
 int show_info_cpu(struct call *call);

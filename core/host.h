@@ -85,7 +85,7 @@ struct sink {
     void (*exited)(void *ctx,
                    uint64_t tag);          /* host: all threads of a watched process have exited */
     void (*gone)(void *ctx, uint64_t tag); /* backend: all tasks of a counter have exited */
-    void (*dropped)(void *ctx, uint64_t tag); /* backend: a guarded process lost its events */
+    void (*events_lost)(void *ctx, uint64_t tag); /* backend: a guarded process lost its events */
     void (*cpu)(void *ctx, unsigned cpu, bool online);
     void (*cgroup)(void *ctx, uint64_t tag); /* host: a watched cgroup was created or removed */
     void (*ready)(void *ctx, uint64_t tag);  /* backend: a recorder should be drained */

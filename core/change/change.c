@@ -46,9 +46,9 @@ static int change_begin(struct change *change)
             .cgroup_fd = -1,
             .root_fd = -1,
             /* a lost descendant needs no check here: admit() checks each one during the attach */
-            .verdict = change->cause != CAUSE_OWN || !link_dropped(pmc, link) ? VERDICT_NONE
-                       : link->loss == LOSS_DESCENDANT                        ? VERDICT_RENEW
-                                                                              : VERDICT_CHECK,
+            .verdict = change->cause != CAUSE_OWN || !link_lost_events(pmc, link) ? VERDICT_NONE
+                       : link->loss == LOSS_DESCENDANT                            ? VERDICT_RENEW
+                                                                                  : VERDICT_CHECK,
             .drops = link->drops};
     }
     if (change->cause == CAUSE_RELEASE)
@@ -235,12 +235,12 @@ static int change_run(struct call *call, struct pmc *pmc, enum cause cause, bool
     change.rc = change_begin(&change);
     if (change.rc == 0 && cause != CAUSE_RELEASE)
         run_unlocked(&change, slow, change_find);
-    quota_release(&change);
+    quota_undo(&change);
     if (change.rc == 0)
         change.rc = change_plan(&change);
     if (change.rc == 0)
         run_unlocked(&change, slow, change_open);
-    quota_release(&change);
+    quota_undo(&change);
     change_decide(&change);
     run_unlocked(&change, slow, change_close);
     rc = change.rc;
@@ -287,7 +287,7 @@ static bool cpus_differ(const struct pmc *pmc)
 static bool change_takes_long(const struct pmc *pmc)
 {
     return pmc->recording || pmc->links->n > COST_SMALL || count_cost(pmc) > COST_SMALL ||
-           any_link(pmc, link_dropped) || pmc->reattach.due || cpus_differ(pmc);
+           any_link(pmc, link_lost_events) || pmc->reattach.due || cpus_differ(pmc);
 }
 
 /* A slow part if there are links, because closing a counter waits for the kernel. */
@@ -303,7 +303,7 @@ bool change_deferred(struct call *call, struct pmc *pmc)
 {
     if (pmc_released(pmc))
         return change_release(call, pmc);
-    if (pmc->busy || !(any_link(pmc, link_dropped) || any_link(pmc, link_dead) ||
+    if (pmc->busy || !(any_link(pmc, link_lost_events) || any_link(pmc, link_dead) ||
                        pmc->reattach.due || cpus_differ(pmc)))
         return false;
     change_run(call, pmc, CAUSE_OWN, change_takes_long(pmc));
@@ -342,12 +342,12 @@ static bool engine_change_ends_links(const struct pmc *pmc)
 }
 
 struct checked {
-    struct link *link; /* no reference: check_targets_alive() holds the vector */
+    struct link *link; /* no reference: note_dead_targets() holds the vector */
     bool dead;
 };
 
-/* Checks targets that may be dead, and notes dead ones: NOTE_GONE, or reattach.due for a cgroup. */
-static int check_targets_alive(struct call *call, struct pmc *pmc)
+/* Checks targets that may be dead. Notes dead ones: NOTE_GONE, or reattach.due for a cgroup. */
+static int note_dead_targets(struct call *call, struct pmc *pmc)
 {
     struct links *links = links_ref(pmc->links);
     struct checked *checked = calloc(links->n, sizeof *checked);
@@ -389,7 +389,7 @@ int change_end_dead_links(struct call *call)
     if (rc)
         return rc;
     pmc_ref(pmc); /* it may be released without the lock */
-    rc = check_targets_alive(call, pmc);
+    rc = note_dead_targets(call, pmc);
     if (rc == CALL_DONE) {
         if (!pmc->busy && !pmc_released(pmc) && (pmc->reattach.due || any_link(pmc, link_dead)))
             change_run(call, pmc, CAUSE_OWN, change_takes_long(pmc));

@@ -257,7 +257,7 @@ static void thread_ended(struct proc *proc)
  * program. If the rights are still sufficient the link is attached again, with missing counts.
  * Otherwise, or if that has failed once, the link ends.
  */
-static int plan_dropped(struct change *change, struct move *move)
+static int plan_lost_events(struct change *change, struct move *move)
 {
     struct link *link = move->old;
     const bool ends = move->verdict == VERDICT_REFUSED || (link->noted & NOTE_FAILED);
@@ -330,8 +330,8 @@ static int plan_engine_change(struct change *change)
             rc = plan_cgroup_changed(change, move);
         else if (link_dead(pmc, move->old))
             rc = plan_death(change, move);
-        else if (move->verdict >= VERDICT_CHECK && link_dropped(pmc, move->old))
-            rc = plan_dropped(change, move);
+        else if (move->verdict >= VERDICT_CHECK && link_lost_events(pmc, move->old))
+            rc = plan_lost_events(change, move);
         else if (!pmc->cpus.refused && link_moved(pmc, move->old))
             rc = plan_moved(change, move);
     }

@@ -56,7 +56,7 @@ int quota_charge_fds(struct change *change, unsigned n)
         n, left, change->fds_limit_name);
 }
 
-void quota_release(struct change *change)
+void quota_undo(struct change *change)
 {
     change->engine->fds_used -= change->held_fds;
     user_add(change->payer, USED_FDS, -(int64_t)change->charged_fds);

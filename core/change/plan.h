@@ -210,7 +210,9 @@ int quota_charge_fds(struct change *change, unsigned n);
 unsigned long fds_free(const struct engine *engine);
 int quota_target_fd(struct change *change, bool removes); /* counts a target's pidfd: P10, P11 */
 int quota_links(struct change *change);                   /* memory of planned links: P11 */
-void quota_release(struct change *change); /* before plan and swap, which charge the PMC */
+/* Undoes the holds and charges of the change. Called before the plan, and before the swap (which
+ * charges the PMC) or discard. */
+void quota_undo(struct change *change);
 
 /* change_sampling.c: sampling parameters, and requirements of the log. */
 int check_sampling(struct change *change);

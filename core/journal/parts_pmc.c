@@ -40,7 +40,8 @@ static const struct field named_fields[] = {
 };
 static const struct part part_named = PART_OF(named, named, named_end);
 
-static bool is_plain(enum key key)
+/* The parts of events and links (parts_link.c) store `event` and `target`. */
+static bool is_stored_here(enum key key)
 {
     return key != KEY_EVENT && key != KEY_TARGET;
 }
@@ -55,7 +56,7 @@ static bool settings_io(struct io *io, void *member)
         for (enum key key = 0; key < KEYS; key++) {
             const bool is_given = settings->given & KEY_BIT(key);
 
-            if (!is_plain(key) || (!is_given && settings_standard(settings, key)))
+            if (!is_stored_here(key) || (!is_given && settings_standard(settings, key)))
                 continue;
             buf_printf(io->out, "%s=", key_table[key].name);
             settings_print(settings, key, 0, io->out);
@@ -66,7 +67,7 @@ static bool settings_io(struct io *io, void *member)
     while ((pair = strsep(&io->text, " "))) {
         const enum key key = word_split(word_of(pair), &name, &value) ? key_find(name) : KEYS;
 
-        if (key != KEYS && is_plain(key) && settings_set(settings, key, value, NULL) != 0)
+        if (key != KEYS && is_stored_here(key) && settings_set(settings, key, value, NULL) != 0)
             return false;
     }
     settings->given = 0; /* given_io() loads it */

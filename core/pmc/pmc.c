@@ -274,8 +274,8 @@ unsigned set_parts(const struct engine *engine, const struct set *set)
     unsigned parts = 0;
 
     for (unsigned i = 0; set && i < set->n; i++)
-        if (engine->classes[set->event[i].class_index].parts > parts)
-            parts = engine->classes[set->event[i].class_index].parts;
+        if (engine->classes[set->event[i].class_index].n_core_pmus > parts)
+            parts = engine->classes[set->event[i].class_index].n_core_pmus;
     return parts;
 }
 

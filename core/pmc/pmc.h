@@ -285,7 +285,7 @@ static inline unsigned pmc_events(const struct pmc *pmc)
 {
     return pmc->set ? pmc->set->n : 0;
 }
-/* Returns the largest number of parts (class_info) of the set's events. NULL: 0 */
+/* Returns the number of parts of a value: the largest n_core_pmus of the set's events. NULL: 0 */
 unsigned set_parts(const struct engine *engine, const struct set *set);
 /* Returns the number of values in a tally: of the events and their parts (part_values()). */
 static inline unsigned set_values(const struct engine *engine, const struct set *set)

@@ -436,7 +436,7 @@ bool link_target_alive(void *arg)
 }
 
 /* A thread may have exited: that is not checked here, because it needs /proc. */
-bool link_dropped(const struct pmc *pmc, const struct link *link)
+bool link_lost_events(const struct pmc *pmc, const struct link *link)
 {
     return link->loss && link->state != LINK_ENDED && link->proc && !link->proc->dead &&
            (link->kind == TARGET_THREAD || pmc->engine->host->process_alive(link->proc->process));
@@ -470,8 +470,8 @@ bool link_dead(const struct pmc *pmc, const struct link *link)
     if (link->kind == TARGET_CGROUP && pmc->settings.word[KEY_REATTACH])
         return false; /* see pmc_schedule_reattach() */
     if (link->noted &
-        NOTE_GONE) /* or its process executed a privileged program, see link_dropped() */
-        return !link_dropped(pmc, link);
+        NOTE_GONE) /* or its process executed a privileged program, see link_lost_events() */
+        return !link_lost_events(pmc, link);
     /* With descendants the children are still counted after the process has exited. */
     return link->proc && link->proc->dead && !pmc->settings.word[KEY_DESCENDANTS];
 }

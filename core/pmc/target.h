@@ -194,7 +194,7 @@ static inline bool link_spreads(const struct link *link)
 /* For backends, while the counter exists: arg is the link. Always true for CPUs. */
 bool link_target_alive(void *arg);
 /* Returns true if the kernel removed the events of a living process. At most one system call. */
-bool link_dropped(const struct pmc *pmc, const struct link *link);
+bool link_lost_events(const struct pmc *pmc, const struct link *link);
 /* Returns true if a CPU changed so that the counter must be closed or opened again. */
 bool link_moved(const struct pmc *pmc, const struct link *link);
 /* Notes that a descendant lost its events: the target is attached again if it lives. */

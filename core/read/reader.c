@@ -170,7 +170,7 @@ static void position_restore(struct log_reader *reader, const struct reader_posi
  * changes nothing if no record is left, or if the text does not fit and is not the single record of
  * the reply.
  */
-static bool reply_take(struct reply *reply, size_t max)
+static bool reply_add_records(struct reply *reply, size_t max)
 {
     struct log_reader *reader = reply->reader;
     const struct log_form *form = reader->form;
@@ -220,7 +220,7 @@ static void reply_run(struct reply *reply)
         size_t max = (size_t)(room * reader->form->batch / ROOM_OF_BATCH);
 
         many &= max >= BATCH_LEAST;
-        if (reply_take(reply, many ? max : 1))
+        if (reply_add_records(reply, many ? max : 1))
             continue;
         if (!many)
             break;

@@ -313,7 +313,7 @@ static void print_health(const struct engine *engine, struct buf *out)
     print_number(out, "pmcfs_instances", "gauge", "Instances.", engine->instances.n);
 }
 
-static int print_metrics(struct call *call, struct snapshot *snapshot)
+static int print_metrics_prom(struct call *call, struct snapshot *snapshot)
 {
     if (!call->instance)
         return refuse_gone_instance(call);
@@ -324,9 +324,9 @@ static int print_metrics(struct call *call, struct snapshot *snapshot)
     return CALL_DONE;
 }
 
-int show_metrics(struct call *call)
+int show_metrics_prom(struct call *call)
 {
-    return snapshot_all(call, print_metrics);
+    return snapshot_all(call, print_metrics_prom);
 }
 
 /* ---- upper bound ---- */

@@ -351,7 +351,7 @@ static void detail_parts(const struct call *call, const struct snapshot_item *it
     const struct class_info *classes = call->engine->classes;
     const struct tally *tally = l < item->links->n ? item->link[l] : item->total;
     const unsigned n = pmc_events(item->pmc);
-    const unsigned parts = classes[item->pmc->set->event[i].class_index].parts;
+    const unsigned parts = classes[item->pmc->set->event[i].class_index].n_core_pmus;
     uint64_t value = tally->value[i], running_ns = tally->running_ns;
 
     for (unsigned part = 0; part < parts; part++) {
@@ -427,7 +427,7 @@ int show_detail(struct call *call)
     return snapshot_take(call, &call->pmc, 1, true, true, print_detail);
 }
 
-static int print_ratios(struct call *call, struct snapshot *snapshot)
+static int print_metrics(struct call *call, struct snapshot *snapshot)
 {
     const struct snapshot_item *item = &snapshot->item[0];
     struct counted counted;
@@ -437,11 +437,11 @@ static int print_ratios(struct call *call, struct snapshot *snapshot)
     return CALL_DONE;
 }
 
-int show_ratios(struct call *call)
+int show_metrics(struct call *call)
 {
     if (!call->pmc->set)
         return refuse_no_event(call);
-    return snapshot_take(call, &call->pmc, 1, true, false, print_ratios);
+    return snapshot_take(call, &call->pmc, 1, true, false, print_metrics);
 }
 
 /*

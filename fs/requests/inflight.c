@@ -315,8 +315,8 @@ static void refuse(struct inflight *inflight, struct inflight_request *request, 
 }
 
 /* Returns true if the request needs no further processing: it was answered, or is refused now. */
-static bool settle(struct inflight *inflight, struct inflight_request *request, uint32_t opcode,
-                   uint32_t published)
+static bool is_settled_or_refused(struct inflight *inflight, struct inflight_request *request,
+                                  uint32_t opcode, uint32_t published)
 {
     if (opcode == FUSE_FORGET || opcode == FUSE_BATCH_FORGET || opcode == FUSE_INTERRUPT)
         return true;
@@ -371,7 +371,8 @@ static void slot_settle(struct inflight *inflight, unsigned i, uint32_t publishe
         has_place |= inflight->places[n].number == head->unique;
     if (request && head->opcode == FUSE_INTERRUPT)
         inflight_interrupt(inflight, ((const struct fuse_interrupt_in *)(head + 1))->unique);
-    if (request && !settle(inflight, request, head->opcode, published) && !has_place) {
+    if (request && !is_settled_or_refused(inflight, request, head->opcode, published) &&
+        !has_place) {
         struct inflight_request *place = inflight_move_to_place(inflight, request);
 
         if (place)
@@ -395,7 +396,7 @@ static void places_settle(struct inflight *inflight, uint32_t published)
         }
         place->inherited = true;
         open_change_apply(inflight, place);
-        if (settle(inflight, place, head->opcode, published)) {
+        if (is_settled_or_refused(inflight, place, head->opcode, published)) {
             place->number = place->block = 0; /* arena_free_unkept() frees its block */
             place->taken = false;
         } else {

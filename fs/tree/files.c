@@ -42,7 +42,7 @@ static const struct file_row instance_rows[] = {
     [7] = AT(DIR_ROOT, "counts", 0444, "all PMCs that the reader may read, a line per event",
              .show = show_counts, .bound = bound_counts, .flags = FILE_RIGHTS),
     [8] = AT(DIR_ROOT, "metrics.prom", 0444,
-             "all PMCs that the reader may read, as text for Prometheus", .show = show_metrics,
+             "all PMCs that the reader may read, as text for Prometheus", .show = show_metrics_prom,
              .bound = bound_counts, .flags = FILE_RIGHTS | FILE_SNAPSHOT | FILE_FRESH),
     /* only for README and the manual: an instance's directory is row 1 */
     [9] = EACH(DIR_INSTANCES, DIR_ROOT, "NAME", 01755,
@@ -109,7 +109,7 @@ static const struct file_row pmc_rows[] = {
                .begin = begin_samples_perf, .poll = poll_samples,
                .flags = FILE_STREAM | FILE_REST | FILE_RIGHTS),
     [15] = PMC("metrics", "values derived from the counts: ratios, and rates per second",
-               .show = show_ratios, .bound = bound_pmc),
+               .show = show_metrics, .bound = bound_pmc),
     [14] = PMC("samples.folded", "the sampled stacks, folded and counted, for flame graphs",
                .show = show_samples_folded, .bound = bound_log, .flags = FILE_RIGHTS),
 };

@@ -170,7 +170,7 @@ bool node_needs_catalog(const struct node *dir)
     return dir->row->is == DIR_EVENTS || dir->row->is == DIR_CLASS;
 }
 
-bool node_has(const struct node *dir, const struct file_row *row)
+bool node_shows_file(const struct node *dir, const struct file_row *row)
 {
     return dir->kind != NODE_INSTANCE || dir->object == 0 || !(row->flags & FILE_ROOT_ONLY);
 }
@@ -182,7 +182,7 @@ int node_lookup(struct tree *tree, struct call *call, const struct node *dir, co
     const struct file_row *row = file_named(dir->row->is, name, &number);
     int rc = -ENOENT;
 
-    if (row && node_has(dir, row)) {
+    if (row && node_shows_file(dir, row)) {
         *found = node_of(dir->kind, dir->object, number);
         return 0;
     }
@@ -225,7 +225,7 @@ bool node_next(struct tree *tree, const struct node *dir, uint64_t cookie, struc
     if (named)
         do
             row = file_next(dir->row->is, number, &number);
-        while (row && !node_has(dir, row));
+        while (row && !node_shows_file(dir, row));
     if (row)
         return entry_make(entry, row->name, number + 2, node_of(dir->kind, dir->object, number));
     if (!object_next(tree, dir, named ? 0 : cookie - COOKIE_DYNAMIC, entry))

@@ -75,7 +75,7 @@ bool node_next(struct tree *tree, const struct node *dir, uint64_t cookie,
                struct node_entry *entry);
 /* Returns false if the directory is in an instance and the file exists only in the root
  * (FILE_ROOT_ONLY). `row` must be a file row of this directory. */
-bool node_has(const struct node *dir, const struct file_row *row);
+bool node_shows_file(const struct node *dir, const struct file_row *row);
 /* Returns true if the directory lists events. */
 bool node_needs_catalog(const struct node *dir);
 

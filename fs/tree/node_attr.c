@@ -89,7 +89,7 @@ static nlink_t dir_links(struct tree *tree, const struct node *dir, size_t pmcs)
     unsigned number = 0;
 
     while ((below = file_next(row->is, number, &number)))
-        if (below->is && node_has(dir, below))
+        if (below->is && node_shows_file(dir, below))
             links++;
     if (row->is == DIR_ROOT)
         links += (nlink_t)pmcs;

@@ -82,7 +82,7 @@ static int failing_attach(struct backend_state *state, const struct plan *plan,
     return rc;
 }
 
-/* Guards never fire: tests call sink.dropped(). */
+/* Guards never fire: tests call sink.events_lost(). */
 static int counted_guard(struct backend_state *state, pid_t pid, uint64_t tag, struct guard **out)
 {
     (void)state, (void)pid, (void)tag;
@@ -321,7 +321,7 @@ static const struct class_info *classes_with_sum(struct backend_state *state, un
     must(*n <= 8, "too many classes");
     memcpy(classes, sim, *n * sizeof *classes);
     fx.parts = *n > 2 && strcmp(classes[2].name, "sum") == 0;
-    classes[2].parts = fx.parts ? 2 : 0;
+    classes[2].n_core_pmus = fx.parts ? 2 : 0;
     return classes;
 }
 
@@ -619,7 +619,7 @@ static const struct file {
 },
   instance_files[] = {
       {"counts", show_counts, NULL},
-      {"metrics.prom", show_metrics, NULL},
+      {"metrics.prom", show_metrics_prom, NULL},
       {"info/version", show_info_version, NULL},
       {"info/backend", show_info_backend, NULL},
       {"info/cpu", show_info_cpu, NULL},

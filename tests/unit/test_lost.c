@@ -19,7 +19,7 @@ static struct link *link_of(const char *name)
 /* The kernel has removed the events of the target. */
 static void target_dropped(const char *name)
 {
-    fx.sink.dropped(fx.sink.ctx, link_of(name)->proc->id);
+    fx.sink.events_lost(fx.sink.ctx, link_of(name)->proc->id);
 }
 
 static void one_attach_fails(void)

@@ -113,10 +113,11 @@ static int attach_refused(const struct attach *attach, int code,
  * ---- tasks of a process ----
  *
  * Tasks are listed and opened, then newcomers are decided by FORK records. A thread that may have
- * inherited events is not opened. Instead its creator is closed, which also removes the inherited
- * copies, and all of these tasks are opened one by one. If tasks are still unsure after two such
- * rounds, or the list is still undecided after two further tries, the counter is marked `raced`.
- * Without descendants the first try uses no records: enough if no task was created or exited.
+ * inherited events is not opened. Instead the task from which they came is closed, which also
+ * removes the inherited copies, and all of these tasks are opened one by one. If tasks are still
+ * unsure after two such rounds, or the list is still undecided after two further tries, the counter
+ * is marked `raced`. Without descendants the first try uses no records: enough if no task was
+ * created or exited.
  */
 
 static void close_task(struct attach *attach, struct census_task *task)
@@ -195,18 +196,18 @@ static int open_waiting(struct attach *attach, bool *opened)
     return rc;
 }
 
-/* Closes the creators of unsure tasks, so that neither these tasks nor their descendants have
- * inherited events. */
-static void close_creators_of_unsure(struct attach *attach)
+/* Closes the tasks from which unsure tasks may have inherited events, so that neither these tasks
+ * nor their descendants have inherited events. */
+static void close_sources_of_unsure(struct attach *attach)
 {
     struct census_tasks *tasks = &attach->census.tasks;
     struct census_task *task;
 
     TAILQ_FOREACH (task, tasks, along)
         if (task->state == TASK_UNSURE && !task->dead)
-            close_task(attach, task->root);
+            close_task(attach, task->events_from);
     TAILQ_FOREACH (task, tasks, along)
-        if (task->root && task->root->state == TASK_WAITING)
+        if (task->events_from && task->events_from->state == TASK_WAITING)
             task->created_ns = 0;
 }
 
@@ -308,7 +309,7 @@ static int attach_try(struct attach *attach)
     rc = open_newcomers(attach);
     for (int i = 0; i < ROUNDS_MAX && !rc && some_task_unsure(census); i++) {
         attach->raced = false;
-        close_creators_of_unsure(attach);
+        close_sources_of_unsure(attach);
         rc = census_update(census, attach->err);
         if (!rc)
             rc = open_waiting(attach, &opened);

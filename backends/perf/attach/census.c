@@ -228,7 +228,7 @@ static void newcomer_decide(struct census_task *task)
 {
     struct census_task *creator = task->creator;
 
-    task->root = NULL;
+    task->events_from = NULL;
     switch (creator->state) {
     case TASK_OPEN:
         if (task->created_ns < creator->open_begin_ns)
@@ -237,12 +237,12 @@ static void newcomer_decide(struct census_task *task)
             task->state = TASK_INHERITED;
         else
             task->state = TASK_UNSURE;
-        task->root = creator;
+        task->events_from = creator;
         break;
     case TASK_INHERITED:
     case TASK_UNSURE:
         task->state = creator->state;
-        task->root = creator->root;
+        task->events_from = creator->events_from;
         break;
     case TASK_OUT:
         task->state = TASK_OUT;

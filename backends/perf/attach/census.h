@@ -33,12 +33,12 @@ struct census_task {
     TAILQ_ENTRY(census_task) along; /* in the order found: a creator before its children */
     pid_t tid, pid;
     enum task_state state;
-    struct census_task *creator; /* NULL: from the list */
-    struct census_task *root;    /* INHERITED, UNSURE: the task that (perhaps) gave it its events */
-    uint64_t created_ns;         /* time of its FORK record */
-    bool dead;                   /* an EXIT record was seen */
-    bool admit_done;             /* admit() was called for its process, or need not be */
-    bool admit_repeated;         /* OPEN: admit() was called again after the open */
+    struct census_task *creator;         /* NULL: from the list */
+    struct census_task *events_from;     /* INHERITED, UNSURE: (perhaps) inherited from this task */
+    uint64_t created_ns;                 /* time of its FORK record */
+    bool dead;                           /* an EXIT record was seen */
+    bool admit_done;                     /* admit() was called for its process, or need not be */
+    bool admit_repeated;                 /* OPEN: admit() was called again after the open */
     uint64_t open_begin_ns, open_end_ns; /* OPEN: it was opened between these times */
     uint64_t inherits_from_ns;           /* OPEN: later children have inherited; 0: not known yet */
     uint64_t ran_ns; /* OPEN: CPU time when it was first seen running; 0: not seen yet */

@@ -160,10 +160,10 @@ void covered_record(struct covered *covered, const struct side_record *record);
 
 bool covered_has(struct covered *covered, pid_t pid);
 void covered_each(struct covered *covered, void (*fn)(void *arg, pid_t pid), void *arg);
-/* Sets *dropped if a process has lost its events since the attach. Returns 0, or -EAGAIN if
+/* Sets *lost if a process has lost its events since the attach. Returns 0, or -EAGAIN if
  * `patient` is false and this needs a read of /proc or checks of more than HURRIED_SUSPECTS
  * processes. */
-int covered_dropped(struct covered *covered, bool patient, bool *dropped);
+int covered_lost_events(struct covered *covered, bool patient, bool *lost);
 /* Returns true if the first thread of the process is alive and not exiting. Reads /proc. */
 bool process_lives(pid_t pid);
 
@@ -208,7 +208,7 @@ unsigned long follow_most(const struct counter *counter);
 
 /*
  * Watches n descriptors (stride apart, -1 allowed), which stay the caller's and stay open until
- * guard_free(). Calls sink.gone(tag), or sink.dropped(tag) for an exec guard, once, on the
+ * guard_free(). Calls sink.gone(tag), or sink.events_lost(tag) for an exec guard, once, on the
  * loop. late: nothing is reported before guards_listen(), which then also reports an end that was
  * earlier. Returns 0 or -errno.
  */
@@ -221,7 +221,7 @@ void guard_free(struct guard *guard);
  * first mmap() of a ring waits until every CPU has seen that the previous mapping is gone. */
 void guards_listen(struct backend_state *state);
 
-/* Opens an exec guard, which calls sink.dropped(tag) once. Returns 0 or -errno: then nothing is
+/* Opens an exec guard, which calls sink.events_lost(tag) once. Returns 0 or -errno: then nothing is
  * reported. Makes system calls. */
 int perf_guard(struct backend_state *state, pid_t pid, uint64_t tag, struct guard **out);
 void perf_unguard(struct guard *guard); /* closes it; NULL allowed */

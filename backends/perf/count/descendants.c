@@ -24,7 +24,7 @@ struct covered {
     uint32_t target;    /* PID; an exec guard reports the loss of its events (end_events.c) */
     bool filling;       /* fill() runs: sideband_choose() is called after it */
     bool incomplete;    /* processes may be missing */
-    bool dropped;
+    bool lost_events;
     struct ids suspects; /* processes with an EXIT of the first thread soon after an exec */
 };
 
@@ -149,11 +149,11 @@ static void covered_take(void *arg, const struct side_record *record, uint32_t a
         break;
     default:
         /* An EXIT of the first thread soon after an exec: the process exited, or lost its events. A
-         * second EXIT record proves that the first one was a loss; else covered_dropped() checks if
-         * the process is alive. */
+         * second EXIT record proves that the first one was a loss; else covered_lost_events()
+         * checks if the process is alive. */
         if (leads && record->pid != covered->target) {
             if (ids_remove(&covered->suspects, record->pid))
-                covered->dropped = true;
+                covered->lost_events = true;
             else if (process && process->value[0] && record->time_ns - process->value[0] < DROP_NS)
                 covered->incomplete |= !ids_add(&covered->suspects, record->pid, covered);
         }
@@ -208,7 +208,7 @@ bool process_lives(pid_t pid)
 
 /* Checks the suspects without the sideband's lock. covered_enter() delivers a second EXIT record of
  * a suspect before its state is used. */
-int covered_dropped(struct covered *covered, bool patient, bool *dropped)
+int covered_lost_events(struct covered *covered, bool patient, bool *lost)
 {
     enum life life = LIFE_UNKNOWN;
     unsigned n_checked = 0;
@@ -217,12 +217,12 @@ int covered_dropped(struct covered *covered, bool patient, bool *dropped)
     for (;;) {
         covered_enter(covered);
         if (life != LIFE_UNKNOWN && ids_remove(&covered->suspects, pid))
-            covered->dropped |= life == LIFE_RUNNING;
+            covered->lost_events |= life == LIFE_RUNNING;
         covered_choose(covered, (uint32_t)pid, 0);
         const bool more = ids_next(&covered->suspects, pid, &pid);
-        *dropped = covered->dropped;
+        *lost = covered->lost_events;
         covered_leave(covered);
-        if (!more || *dropped)
+        if (!more || *lost)
             return 0;
         life = life_of((pid_t)pid, patient);
         if (!patient && (life == LIFE_UNKNOWN || ++n_checked > HURRIED_SUSPECTS))

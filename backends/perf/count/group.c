@@ -120,7 +120,7 @@ static int shape_spread(struct shape *shape, const struct backend_state *state,
     for (unsigned i = 0; i < plan->n; i++)
         if (plan->events[i].event->code[CODE_FLAGS] & CODE_EVERY_CORE) {
             every_core = true;
-            shape->parts = pmus->classes[plan->events[i].event->class_index].parts;
+            shape->parts = pmus->classes[plan->events[i].event->class_index].n_core_pmus;
         }
     cpus_init(&cpus);
     if (records) {

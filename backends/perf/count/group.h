@@ -25,7 +25,7 @@ struct shape {
     unsigned together;
     unsigned stride;     /* numbers stored for a group: see GROUP_FDS() */
     unsigned spread;     /* groups of a task */
-    unsigned parts;      /* parts of a value (class_info), or 0 */
+    unsigned parts;      /* of a value: class_info.n_core_pmus */
     unsigned per_task;   /* descriptors opened for a task or a CPU */
     int watch_cpu;       /* CPU of the exit watch's event; -1: any CPU */
     unsigned long flags; /* of perf_event_open */

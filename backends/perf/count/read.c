@@ -270,7 +270,7 @@ int perf_read(struct counter *counter, struct reading *out, bool patient)
     out->dropped = counter->dropped;
     out->time_ns = monotonic_ns();
     return counter->covered && !out->dropped
-               ? covered_dropped(counter->covered, patient, &out->dropped)
+               ? covered_lost_events(counter->covered, patient, &out->dropped)
                : 0;
 }
 

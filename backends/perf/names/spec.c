@@ -343,7 +343,7 @@ static bool any_thread(const struct spec *spec)
 }
 
 /* Sets event.counts_both_modes and the rights that the event needs. */
-static void spec_finish(struct spec *spec)
+static void spec_set_rights(struct spec *spec)
 {
     struct event *event = &spec->event;
     const bool one_mode = event->user != event->kernel;
@@ -396,7 +396,7 @@ static int event_try(const struct pmus *pmus, const struct pmu *class, struct ev
 
 int spec_try(struct spec *spec)
 {
-    spec_finish(spec);
+    spec_set_rights(spec);
     return event_try(spec->state->pmus, spec->pmu, &spec->event);
 }
 
@@ -408,7 +408,7 @@ int perf_resolve(struct backend_state *state, const char *text, struct event *ou
     *out = (struct event){.needs_kernel = spec.event.needs_kernel};
     if (rc < 0)
         return rc;
-    spec_finish(&spec);
+    spec_set_rights(&spec);
     *out = spec.event;
     out->written = strdup(text);
     out->resolved = strdup(spec.resolved);

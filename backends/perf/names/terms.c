@@ -66,8 +66,9 @@ static int unknown_term(struct spec *spec, struct word name, bool has_value, str
                    has_value ? "" : "event or ", WORD_ARG(name), near_text(&near), pmu->name);
 }
 
-static int take_value(struct spec *spec, struct word name, struct word value, bool has_value,
-                      const struct pmu_format *format, struct err *err)
+/* Puts the value of a term into the config field of its format; without a value, 1. */
+static int put_field_value(struct spec *spec, struct word name, struct word value, bool has_value,
+                           const struct pmu_format *format, struct err *err)
 {
     uint64_t number = 1;
 
@@ -104,7 +105,7 @@ static int take_term(struct spec *spec, struct word term, bool alone, struct err
     if (event && !canonical)
         return take_event(spec, event, alone, err);
     if (format)
-        return take_value(spec, name, value, has_value, format, err);
+        return put_field_value(spec, name, value, has_value, format, err);
     if (!generic)
         return unknown_term(spec, name, has_value, err);
     /* perf's PMU/cycles/: the generic event on this PMU, which takes no other terms. */

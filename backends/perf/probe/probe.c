@@ -337,14 +337,14 @@ static bool pmus_add_cores(struct pmus *pmus)
 
 static void pmus_make_class(struct pmus *pmus, struct pmu *pmu)
 {
-    unsigned parts = 0;
+    unsigned n_core_pmus = 0;
     const unsigned rows = pmu->general + pmu->fixed;
 
     /* Only the order matters: a fixed counter counts one event, a general one counts many. */
     for (unsigned i = 0; i < PMU_ROWS; i++)
         pmu->row_events[i] = i < pmu->general ? UINT16_MAX : 1;
     for (unsigned i = 0; pmu->kind == PMU_CORES && i < pmus->n; i++)
-        parts += pmu_serves(pmu, &pmus->list[i]);
+        n_core_pmus += pmu_serves(pmu, &pmus->list[i]);
     pmu->class_index = pmus->n_classes++;
     pmus->classes[pmu->class_index] =
         (struct class_info){.name = pmu->name,
@@ -354,7 +354,7 @@ static void pmus_make_class(struct pmus *pmus, struct pmu *pmu)
                             .capabilities = pmu->capabilities,
                             .cpus = pmu->cpus, /* shared with the PMU, which frees it */
                             .hardware = pmu->flags & CODE_HARDWARE,
-                            .parts = parts <= PARTS_MAX ? parts : 0};
+                            .n_core_pmus = n_core_pmus <= PARTS_MAX ? n_core_pmus : 0};
 }
 
 static struct pmus *pmus_make(const char *root)

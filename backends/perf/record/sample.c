@@ -385,8 +385,9 @@ static void loss_take(struct recorder *recorder, const struct record *record, ui
     intake->put(intake->arg, &loss.head);
 }
 
-static void event_take(struct recorder *recorder, struct record *record,
-                       const struct intake *intake)
+/* Converts a record that is neither a sample nor a loss, such as FORK or THROTTLE. */
+static void task_record_convert(struct recorder *recorder, struct record *record,
+                                const struct intake *intake)
 {
     struct record_tail *tail = kernel_tail(record);
     const struct id *id = recorder_find_id(recorder, tail->id);
@@ -423,7 +424,7 @@ void kernel_record_take(struct recorder *recorder, struct record *record,
 
     if (record->type == PERF_RECORD_SWITCH &&
         record->size >= sizeof *record + sizeof(struct record_tail))
-        event_take(recorder, record, intake);
+        task_record_convert(recorder, record, intake);
     if (record->size < sizeof *record + sizeof(struct record_tail) + sizeof(uint64_t))
         return;
     switch (record->type) {
@@ -450,7 +451,7 @@ void kernel_record_take(struct recorder *recorder, struct record *record,
     case PERF_RECORD_EXIT:
     case PERF_RECORD_THROTTLE:
     case PERF_RECORD_UNTHROTTLE:
-        event_take(recorder, record, intake);
+        task_record_convert(recorder, record, intake);
         break;
     default:
         break;
