@@ -112,7 +112,7 @@ static bool ring_keep(const struct supervisor_message *message)
  * even SIGKILL does not end the wait. A worker that was killed while it waited could not exit, and
  * the request would wait for the next worker for ever.
  *
- * The process exits at end of file, when supervisor and worker have closed the socket. It is no
+ * The process exits at end of file: the worker closes its end, or calls notify_end(). It is no
  * child of the supervisor, whose only children are workers. It is started when a worker first needs
  * it, because systemd finds the main process of the unit only if the supervisor is the only process
  * without a parent at the end of the start. Returns the socket's other end, which the worker

@@ -148,7 +148,7 @@ static bool loop_unwatch(void *ctx, int fd)
     return ended;
 }
 
-/* Sends a message to the supervisor and waits for its reply. Returns it without `held` on failure.
+/* Sends a message to the supervisor and waits for its reply. Returns it without `done` on failure.
  */
 static struct supervisor_message supervisor_exchange(struct loop_state *loop,
                                                      struct supervisor_message message)

@@ -51,7 +51,8 @@ struct fs {
     void (*reread_conf)(struct fs *fs); /* rereads the configuration, without the lock */
     struct serve *serve;
     struct inflight *inflight;
-    int notify_fd; /* socket of loop_start_notifier(); used by the thread that notifies; -1: none */
+    bool is_notifying; /* a thread sends notifications about names; with the lock */
+    int notify_fd;     /* socket of loop_start_notifier(), for that thread; -1: none */
 
     atomic_bool stopping; /* requests must not wait */
     atomic_bool initialised;

@@ -41,7 +41,6 @@ struct serve {
     pthread_cond_t wake; /* there is work, or the threads shall stop */
     unsigned n_slots, n_serving;
     unsigned n_idle, n_tasks;
-    bool is_notifying;   /* a thread sends notifications */
     bool is_rereading;   /* a thread reads the configuration */
     unsigned n_called;   /* threads that were woken or started and do not run yet */
     bool wake_pending;   /* fs_unlock() wakes a thread */
@@ -236,7 +235,7 @@ static void serve_call_thread(struct serve *serve)
     if (!serve || serve->n_called > 0 || serve->ending)
         return;
     if (serve->n_serving >= serve->n_slots && TAILQ_EMPTY(&fs->queues.ready) &&
-        serve->inherited_done && (serve->is_notifying || !engine_has_name(fs->tree.engine)) &&
+        serve->inherited_done && (fs->is_notifying || !engine_has_name(fs->tree.engine)) &&
         (serve->is_rereading || !fs->conf_stale) &&
         (serve->n_tasks >= TASKS_MAX || !engine_has_task(fs->tree.engine)))
         return; /* nothing to do */
@@ -328,10 +327,10 @@ static bool server_work(struct serve *serve)
         fs_lock(fs);
         return true;
     }
-    if (!serve->is_notifying) {
-        serve->is_notifying = true;
+    if (!fs->is_notifying) {
+        fs->is_notifying = true;
         ran = notify_next(fs);
-        serve->is_notifying = false;
+        fs->is_notifying = false;
     }
     if (!ran && !serve->is_rereading && fs->conf_stale) {
         serve->is_rereading = true;

@@ -423,10 +423,19 @@ bool notify_next(struct fs *fs)
     return true;
 }
 
-void notify_end(const struct fs *fs)
+void notify_end(struct fs *fs)
 {
-    struct pollfd exits = {.fd = fs->notify_fd, .events = POLLIN};
+    struct pollfd exits = {.events = POLLIN};
+    bool waits;
 
-    if (fs->notify_fd >= 0 && shutdown(fs->notify_fd, SHUT_WR) == 0)
+    do {
+        fs_lock(fs);
+        waits = fs->is_notifying;
+        exits.fd = fs->notify_fd;
+        fs_unlock(fs);
+        if (waits)
+            poll(NULL, 0, 1);
+    } while (waits);
+    if (exits.fd >= 0 && shutdown(exits.fd, SHUT_WR) == 0)
         poll(&exits, 1, 1000);
 }

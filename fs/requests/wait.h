@@ -93,9 +93,9 @@ void wait_leave_slow(struct request *rq);
 
 #define NOTIFICATION_MAX 512 /* bytes of a notification about a name */
 
-/* Reports the next name of engine_next_name(), with the lock dropped. Returns false if there is
- * none. */
+/* Reports the next name of engine_next_name(), with the lock dropped; drops it while the mount
+ * ends. Returns false if there is none. */
 bool notify_next(struct fs *fs);
-/* Waits at most a second until the process that sends notifications has exited. Needs fs->stopping,
- * with which no more names are reported. */
-void notify_end(const struct fs *fs);
+/* Waits until no thread reports a name, and at most a second until the process that sends
+ * notifications has exited. Needs fs->stopping. */
+void notify_end(struct fs *fs);

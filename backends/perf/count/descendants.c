@@ -74,7 +74,8 @@ struct covered *covered_new(struct sideband *sideband, const struct counter *cou
         covered->sideband = sideband;
     covered->incomplete = !covered->sideband;
     covered->filling = true;
-    covered->incomplete |= !fill(covered, arg);
+    if (!fill(covered, arg))
+        covered->incomplete = true;
     covered->filling = false;
     TAILQ_FOREACH (process, &covered->tasks.by_update, by_update)
         covered_choose(covered, process->pid, 0);

@@ -106,7 +106,7 @@ void plan_limit_cpus(const struct backend_state *state, const struct plan *plan,
 
 /*
  * Sets shape->spread, ->parts and ->place. A task that writes records has a group for each possible
- * CPU on which it can be counted, also for those that are offline now. Returns 0 or -ENOMEM.
+ * CPU, also for those that are offline now; see plan_limit_cpus(). Returns 0 or -ENOMEM.
  */
 static int shape_spread(struct shape *shape, const struct backend_state *state,
                         const struct plan *plan)
