@@ -346,6 +346,19 @@ static size_t frames_answer(void *self)
     return (now.n + 1) * sizeof *frame;
 }
 
+/* Frees the members that are used in the child if this process has set them (child_here); those of
+ * a child end with it. */
+static void space_end(struct space *space)
+{
+    child_end(&space->child);
+    dwfl_end(space->dwfl);
+    for (size_t i = 0; i < space->n_found; i++) {
+        free(space->found[i].path);
+        free(space->found[i].root);
+    }
+    free(space->found);
+}
+
 /* Returns the space of these mappings; a new one replaces the least recently used. */
 static struct space *space_of(const struct maps *maps)
 {
@@ -357,7 +370,7 @@ static struct space *space_of(const struct maps *maps)
         if (spaces[i].mappings == sum || spaces[i].used < space->used)
             space = &spaces[i];
     if (space->mappings != sum) {
-        child_end(&space->child);
+        space_end(space);
         *space = (struct space){
             .mappings = sum,
             .maps = maps,
