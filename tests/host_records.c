@@ -75,7 +75,7 @@ static bool all_well_formed(uint32_t misc)
 {
     size_t left = found.len;
     for (const struct record *r = next(NULL); r; r = next(r)) {
-        if (!record_fits(r, left) || record_time(r) != time_ns || (r->misc & misc) != misc)
+        if (!record_is_valid(r, left) || record_time(r) != time_ns || (r->misc & misc) != misc)
             return false;
         left -= r->size;
     }

@@ -29,7 +29,7 @@ static void take(void *arg, const struct record *record)
 {
     struct run *run = arg;
 
-    run->malformed += !record_fits(record, record->size);
+    run->malformed += !record_is_valid(record, record->size);
 
     if (run->n + record->size > run->size) {
         run->size = 2 * (run->n + record->size);
@@ -51,8 +51,8 @@ void drain(struct run *run, bool all)
 {
     uint64_t until_ns;
 
-    perf_drain(run->recorder, all,
-               &(struct intake){.put = take, .sample = take_sample, .arg = run}, &until_ns);
+    perf_drain(run->recorder, all, &(struct intake){.put = take, .sample = take_sample, .arg = run},
+               &until_ns);
 }
 
 const struct record *first_record(const struct run *run)

@@ -13,28 +13,28 @@
 
 /* The last values of a thread. */
 struct values {
-    uint64_t source;     /* id of the event group that counted them; a new group starts at zero */
-    uint32_t cpu;        /* the thread's last CPU */
-    bool exited;         /* VALUES with RECORD_LAST were read */
-    bool complete;       /* the last VALUES were complete (RECORD_EXACT) */
-    bool lacks;          /* pending[] is incomplete: part of the step was lost */
-    VEC(uint64_t) slots; /* per CPU: its number, then the last n values on it */
-    uint64_t pending[];  /* n differences that are not in a step yet: the last ones wait for EXIT */
+    uint64_t source;      /* id of the event group that counted them; a new group starts at zero */
+    uint32_t cpu;         /* the thread's last CPU */
+    bool exited;          /* VALUES with RECORD_LAST were read */
+    bool complete;        /* the last VALUES were complete (RECORD_EXACT) */
+    bool step_incomplete; /* part of the step was lost, so pending[] is too low */
+    VEC(uint64_t) slots;  /* per CPU: its number, then the last n values on it */
+    uint64_t pending[]; /* n differences that are not in a step yet: the last ones wait for EXIT */
 };
 
 struct exits {
     struct tasks tasks;
     unsigned n;
     bool wants_switches, wants_exits;
-    struct buf *out;      /* output of the current call */
-    uint64_t id;          /* the last VALUES record's set id, for new records */
-    uint64_t *reported;   /* n totals of all SWITCH records */
-    uint64_t *credited;   /* n totals of all COUNT records */
-    uint64_t *uncredited; /* n: reported in remainders; later steps of the same threads leave this
-                             much out */
+    struct buf *out;       /* output of the current call */
+    uint64_t id;           /* the last VALUES record's set id, for new records */
+    uint64_t *in_switches; /* n totals of all SWITCH records */
+    uint64_t *in_counts;   /* n totals of all COUNT records */
+    uint64_t *to_subtract; /* n: counts reported in remainders, still to be subtracted from the
+                              next steps of the threads */
     uint64_t remainder_at, reset_at; /* value of tasks.updates at the last remainder, and at the one
                                         before the reset */
-    uint64_t totals[];               /* memory of reported, credited and uncredited */
+    uint64_t totals[];               /* memory of in_switches, in_counts and to_subtract */
 };
 
 static bool any_value(const uint64_t *value, unsigned n)
@@ -62,7 +62,7 @@ static void count_add(struct exits *exits, uint64_t time, uint32_t pid, unsigned
                                                .n = exits->n,
                                                .value = value});
     for (unsigned i = 0; i < exits->n; i++)
-        exits->credited[i] += value[i];
+        exits->in_counts[i] += value[i];
 }
 
 static void process_exited(void *arg, const struct logged_process *process, uint32_t pid,
@@ -84,7 +84,7 @@ static void switch_add(struct exits *exits, uint64_t time, const struct task *ta
     const struct values *values = task ? task->own : NULL;
 
     for (unsigned i = 0; i < exits->n; i++)
-        exits->reported[i] += value[i];
+        exits->in_switches[i] += value[i];
     if (!exits->wants_switches)
         return;
     record_add_note(exits->out, &(struct note){.type = RECORD_SWITCH,
@@ -115,14 +115,15 @@ static void step_put(struct exits *exits, struct task *task, uint64_t time, unsi
         step[i] = values->pending[i];
         if (!follows_remainder)
             continue;
-        step[i] -= step[i] < exits->uncredited[i] ? step[i] : exits->uncredited[i];
-        exits->uncredited[i] -= values->pending[i] - step[i];
+        step[i] -= step[i] < exits->to_subtract[i] ? step[i] : exits->to_subtract[i];
+        exits->to_subtract[i] -= values->pending[i] - step[i];
     }
     task->process->inexact |= spans_reset;
     task->since = exits->tasks.updates;
     if (!follows_remainder || misc & RECORD_LAST || any_value(step, exits->n))
-        switch_add(exits, time, task, misc | (values->lacks ? RECORD_LACKS : 0), step);
-    values->lacks = false;
+        switch_add(exits, time, task, misc | (values->step_incomplete ? RECORD_INCOMPLETE : 0),
+                   step);
+    values->step_incomplete = false;
     memset(values->pending, 0, exits->n * sizeof(values->pending[0]));
 }
 
@@ -131,7 +132,7 @@ static void thread_exited(void *arg, struct task *task, uint64_t time)
     struct exits *exits = arg;
     struct values *values = task->own;
 
-    task->process->inexact |= !task_is_whole(&exits->tasks, task);
+    task->process->inexact |= !task_is_complete(&exits->tasks, task);
     task->process->inexact |= exits->n && !(values && values->exited && values->complete);
     if (values && (values->exited || any_value(values->pending, exits->n)))
         step_put(exits, task, time, RECORD_LAST);
@@ -173,24 +174,24 @@ static uint64_t *slot_of(const struct exits *exits, struct values *values, uint3
 static void values_add(const struct exits *exits, struct task *task, const uint64_t *value)
 {
     struct values *values = task->own;
-    bool made, whole = task_is_whole(&exits->tasks, task);
+    bool made, complete = task_is_complete(&exits->tasks, task);
     uint64_t *slot = slot_of(exits, values, values->cpu, &made);
     bool reused = false; /* a value decreased: another thread reuses the number */
 
     for (unsigned i = 0; slot && !made && i < exits->n; i++)
         reused |= value[i] < slot[i];
     if (reused) {
-        whole = false;
+        complete = false;
         values->slots.n = 0;
         slot = slot_of(exits, values, values->cpu, &made);
     }
-    if (!slot || !whole)
+    if (!slot || !complete)
         task->losses = UINT64_MAX;
     if (!slot)
         return;
     /* after a loss, the first values on a CPU may include counts of an earlier thread */
-    values->lacks |= made && !whole;
-    for (unsigned i = 0; i < exits->n && (whole || !made); i++)
+    values->step_incomplete |= made && !complete;
+    for (unsigned i = 0; i < exits->n && (complete || !made); i++)
         values->pending[i] += value[i] - slot[i];
     memcpy(slot, value, exits->n * sizeof(*slot));
 }
@@ -253,24 +254,24 @@ static bool remainder_of(const struct exits *exits, const uint64_t *counted,
 void exits_remainder(struct exits *exits, uint64_t time, const uint64_t *counted, bool over,
                      struct buf *out)
 {
-    const unsigned lacks = exits->tasks.losses ? RECORD_LACKS : 0;
+    const unsigned incomplete = exits->tasks.losses ? RECORD_INCOMPLETE : 0;
     uint64_t remainder[SET_MAX];
     struct logged_process *process;
 
     exits->out = out;
-    if (remainder_of(exits, counted, exits->reported, remainder)) {
-        switch_add(exits, time, NULL, RECORD_LAST | lacks, remainder);
+    if (remainder_of(exits, counted, exits->in_switches, remainder)) {
+        switch_add(exits, time, NULL, RECORD_LAST | incomplete, remainder);
         for (unsigned i = 0; i < exits->n; i++)
-            exits->uncredited[i] += remainder[i];
+            exits->to_subtract[i] += remainder[i];
         exits->remainder_at = ++exits->tasks.updates;
     }
     if (!over)
         return;
-    if (remainder_of(exits, counted, exits->credited, remainder))
-        count_add(exits, time, 0, lacks, remainder);
+    if (remainder_of(exits, counted, exits->in_counts, remainder))
+        count_add(exits, time, 0, incomplete, remainder);
     TAILQ_FOREACH (process, &exits->tasks.by_update, by_update)
         tasks_leave(&exits->tasks, process);
-    memset(exits->uncredited, 0, exits->n * sizeof(exits->uncredited[0]));
+    memset(exits->to_subtract, 0, exits->n * sizeof(exits->to_subtract[0]));
     exits->remainder_at = exits->reset_at = 0;
 }
 
@@ -284,7 +285,7 @@ void exits_reset(struct exits *exits)
         if (TAILQ_EMPTY(&process->threads)) /* no thread is left, and its count is obsolete */
             tasks_drop(&exits->tasks, process);
     }
-    memset(exits->reported, 0, 3 * exits->n * sizeof(exits->reported[0]));
+    memset(exits->in_switches, 0, 3 * exits->n * sizeof(exits->in_switches[0]));
     exits->reset_at = exits->remainder_at;
 }
 
@@ -306,9 +307,9 @@ struct exits *exits_new(unsigned n, bool switches, bool exit_counts)
     exits->tasks.process_exited = process_exited;
     exits->tasks.thread_removed = thread_removed;
     exits->tasks.arg = exits;
-    exits->reported = exits->totals;
-    exits->credited = exits->reported + n;
-    exits->uncredited = exits->credited + n;
+    exits->in_switches = exits->totals;
+    exits->in_counts = exits->in_switches + n;
+    exits->to_subtract = exits->in_counts + n;
     return exits;
 }
 
@@ -334,5 +335,5 @@ void exits_restore(struct exits *exits, const uint64_t *totals)
 {
     exits->tasks.losses = 1; /* earlier counts of the tasks are unknown */
     memcpy(exits->totals, totals,
-           2 * exits->n * sizeof(exits->totals[0])); /* no uncredited is left */
+           2 * exits->n * sizeof(exits->totals[0])); /* to_subtract stays 0 */
 }

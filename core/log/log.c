@@ -62,7 +62,7 @@ static void sums_add(struct log_sums *sums, const struct record *record)
         sums->lost[LOG_KERNEL] += ((const struct record_lost *)record)->lost;
         return;
     }
-    if (record->type == RECORD_DROP && record->misc & RECORD_WITHHELD)
+    if (record->type == RECORD_DROP && record->misc & RECORD_HIDDEN)
         where = LOG_HIDDEN;
     else if (is_refused(record) && note->text_len == strlen("memory"))
         where = LOG_MEMORY;
@@ -122,7 +122,7 @@ static void overwrite(struct log *log, uint64_t bytes)
         } else {
             if (spaces_wants(record)) {
                 log->spaces_changed = log->first;
-                if (size <= ring_together(&log->ring, log->ring.tail))
+                if (size <= ring_contiguous(&log->ring, log->ring.tail))
                     log_move_to_spaces(log, record);
                 else
                     move_wrapped(log, size);
@@ -139,7 +139,7 @@ static void overwrite(struct log *log, uint64_t bytes)
 
 /* Grows the ring to hold a record of this size, and overwrites nothing. Returns false if it cannot.
  */
-static bool log_fits(struct log *log, size_t size)
+static bool log_grow_to(struct log *log, size_t size)
 {
     while (log->ring.size < size)
         if (!log_grow(log, size, size))
@@ -221,7 +221,7 @@ static uint64_t make_room(struct log *log, const char *records, size_t len)
             at += record->size;
         }
         if (largest > size)
-            log_fits(log, largest);
+            log_grow_to(log, largest);
         else if (ring_room(&log->ring) < bytes)
             log_grow(log, largest, bytes);
         if (log->ring.size > size)
@@ -274,7 +274,7 @@ static int put_batch(struct log *log, const char *records, size_t len)
             log->throttled++;
         else if (is_refused(record) && note->n)
             log->lost += note->value[0];
-        else if (record->type == RECORD_DROP && record->misc & RECORD_WITHHELD && note->n)
+        else if (record->type == RECORD_DROP && record->misc & RECORD_HIDDEN && note->n)
             log->hidden += note->value[0];
         at += record->size;
     }
@@ -328,7 +328,7 @@ int log_put_all_once(struct log *log, uint64_t request, const struct log_progres
     while (len - valid >= sizeof(struct record)) {
         const struct record *record = (const struct record *)((const char *)records + valid);
 
-        if (!record_fits(record, len - valid))
+        if (!record_is_valid(record, len - valid))
             break;
         valid += record->size;
     }
@@ -359,8 +359,8 @@ bool log_samples_begin(struct log *log, size_t size)
     if (ring->tail > log->published_tail)
         log_publish(log);
     room = ring_room(ring) < ROOM_MAX ? ring_room(ring) : ROOM_MAX;
-    if (room >= size && ring_together(ring, ring->head) < room)
-        room = ring_together(ring, ring->head);
+    if (room >= size && ring_contiguous(ring, ring->head) < room)
+        room = ring_contiguous(ring, ring->head);
     if (room < size) {
         pthread_mutex_unlock(&log->mutex);
         return false;
@@ -386,7 +386,7 @@ int log_put_once(struct log *log, uint64_t request, const struct record *record)
     if (repeat)
         rc = 0;
     else if (record->size <= log_ring_most(log) &&
-             (log_fits(log, record->size) || log->ring.size == 0))
+             (log_grow_to(log, record->size) || log->ring.size == 0))
         rc = put_batch(log, (const char *)record, record->size);
     if (!repeat && rc == 0)
         request_count_batch(log, request);

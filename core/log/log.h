@@ -36,7 +36,7 @@ struct log_stats {
     uint64_t lost;    /* overwritten unread, too large for the ring, or in RECORD_REFUSED drops */
     uint64_t kernel_lost; /* lost because a kernel buffer was full: sum of RECORD_LOST */
     uint64_t throttled;   /* number of RECORD_THROTTLE */
-    uint64_t hidden;      /* hidden kernel samples: sum of RECORD_WITHHELD drops */
+    uint64_t hidden;      /* hidden kernel samples: sum of RECORD_HIDDEN drops */
     uint64_t refused;     /* records refused because no ring could be allocated */
     int growth_error;     /* result of the last growth of the ring: 0, -EDQUOT or -ENOMEM */
 };
@@ -77,13 +77,13 @@ int log_reserve(struct log *log, uint64_t bytes);
 
 /* How far the source of the records was read, in numbers whose meaning the caller chooses. */
 struct log_progress {
-    uint64_t source, n;
+    uint64_t totals, n;
 };
 /*
  * Adds copies of records under one lock. A record with an earlier time than the last one gets the
- * last one's time. Stops at the first invalid record (record_fits()) and returns 0. A record that
- * is too large for the ring counts as lost and is replaced by a RECORD_DROP of one, "log". Returns
- * -ENOMEM if no ring could be allocated; the records count as refused then.
+ * last one's time. Stops at the first invalid record (record_is_valid()) and returns 0. A record
+ * that is too large for the ring counts as lost and is replaced by a RECORD_DROP of one, "log".
+ * Returns -ENOMEM if no ring could be allocated; the records count as refused then.
  *
  * request: the number of the request that adds them, or 0. If a new worker repeats the request,
  * batches that are in the log already are skipped. It must repeat the same batches; an empty batch

@@ -113,7 +113,7 @@ void ring_copy(const struct ring *ring, uint64_t place, void *to, size_t len)
 {
     if (!len)
         return;
-    const size_t together = ring_together(ring, place), first = len < together ? len : together;
+    const size_t together = ring_contiguous(ring, place), first = len < together ? len : together;
 
     memcpy(to, ring_at(ring, place), first);
     memcpy((char *)to + first, ring_data(ring), len - first);
@@ -334,7 +334,7 @@ static bool spaces_adopt(struct log *log)
     for (size_t at = 0; at < log->saved_spaces.used;) {
         const struct record *record = (const struct record *)(from + at);
 
-        if (!record_fits(record, log->saved_spaces.used - at))
+        if (!record_is_valid(record, log->saved_spaces.used - at))
             return false;
         tasks_take(&log->spaces, record);
         at += record->size;
@@ -363,7 +363,7 @@ static bool ring_adopt(struct log *log)
         if (size > ring->head - at || size > sizeof record || size < sizeof(struct record))
             return false;
         ring_copy(ring, at, record, size);
-        if (!record_fits((const struct record *)record, size))
+        if (!record_is_valid((const struct record *)record, size))
             return false;
         at += size;
     }

@@ -58,7 +58,7 @@ static inline char *ring_at(const struct ring *ring, uint64_t place)
 }
 
 /* Returns the number of bytes from a place to the end of the block. */
-static inline size_t ring_together(const struct ring *ring, uint64_t place)
+static inline size_t ring_contiguous(const struct ring *ring, uint64_t place)
 {
     return ring->size - ring_offset(ring, place);
 }

@@ -44,7 +44,7 @@ static size_t losses_add(const struct log_cursor *cursor, struct buf *out)
         const char *where;
         unsigned misc;
     } loss_notes[LOG_LOSSES] = {
-        [LOG_HIDDEN] = {"hidden", RECORD_WITHHELD},
+        [LOG_HIDDEN] = {"hidden", RECORD_HIDDEN},
         [LOG_MEMORY] = {"memory", RECORD_REFUSED},
         [LOG_REPLACED] = {"replaced", RECORD_REFUSED},
     };

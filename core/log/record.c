@@ -33,7 +33,7 @@ const char *note_text(const struct record_note *note)
 }
 
 /* Returns true if there is a text with a NUL between offset `from` and the tail. */
-static bool text_fits(const struct record *record, size_t from)
+static bool text_is_valid(const struct record *record, size_t from)
 {
     size_t end = record->size - sizeof(struct record_tail);
 
@@ -109,7 +109,7 @@ bool sample_parts(const struct record_sample *sample, struct sample_parts *out)
     return words.n == 0;
 }
 
-static bool sample_fits(const struct record *record)
+static bool sample_is_valid(const struct record *record)
 {
     const struct record_sample *sample = (const struct record_sample *)record;
     struct sample_parts parts;
@@ -121,7 +121,7 @@ static bool sample_fits(const struct record *record)
     return sample->n_frames == (record->size - sizeof(*sample)) / sizeof(sample->frame[0]);
 }
 
-bool record_fits(const struct record *record, size_t room)
+bool record_is_valid(const struct record *record, size_t room)
 {
     const struct record_note *note = (const struct record_note *)record;
 
@@ -130,7 +130,7 @@ bool record_fits(const struct record *record, size_t room)
         return false;
     switch ((enum record_type)record->type) {
     case RECORD_SAMPLE:
-        return sample_fits(record);
+        return sample_is_valid(record);
     case RECORD_LOST:
         return record->size == sizeof(struct record_lost);
     case RECORD_FORK:
@@ -140,9 +140,9 @@ bool record_fits(const struct record *record, size_t room)
     case RECORD_UNTHROTTLE:
         return record->size == sizeof(struct record_throttle);
     case RECORD_COMM:
-        return text_fits(record, offsetof(struct record_comm, name));
+        return text_is_valid(record, offsetof(struct record_comm, name));
     case RECORD_MAP:
-        return text_fits(record, offsetof(struct record_map, path));
+        return text_is_valid(record, offsetof(struct record_map, path));
     default:
         return record->type >= RECORD_ALLOCATE && record->type <= RECORD_VALUES &&
                record->size >= sizeof(*note) &&

@@ -45,7 +45,7 @@ enum record_type {
                        text: where ("log", "hidden", "memory", "replaced", "inventory") */
     RECORD_CLOSE,
     RECORD_RUN, /* pid, tid, cpu: a thread runs again; value[0]: ns since it left its CPU, if that
-                   is known; RECORD_PREEMPTED */
+                   is known; RECORD_WAS_PREEMPTED */
     /* Passed from a backend to a recording, never logged. value[0]: id of the event group; then the
      * thread's cumulative counts on this CPU. RECORD_LAST: the thread exited. RECORD_EXACT: the
      * counts are complete. */
@@ -64,20 +64,20 @@ enum record_type {
 /* misc of SAMPLE: its weight is the time until the next RUN record of its thread */
 #define RECORD_WEIGHED 0x40u
 /* misc of SCHED */
-#define RECORD_OFF     0x2000u
-#define RECORD_PREEMPT 0x4000u /* with RECORD_OFF: the thread could have continued */
+#define RECORD_OFF           0x2000u
+#define RECORD_OFF_PREEMPTED 0x4000u /* with RECORD_OFF: the thread could have continued */
 /* misc of notes */
 #define RECORD_LAST  1u /* of SWITCH: the thread exited, or (pid 0) counts of unknown threads */
 #define RECORD_EXACT 2u /* of COUNT, and of VALUES with RECORD_LAST: the counts are complete */
 /* of SWITCH, COUNT: counts may be missing, or include unreported counts of an earlier worker */
-#define RECORD_LACKS     8u
-#define RECORD_PREEMPTED 16u /* of RUN */
+#define RECORD_INCOMPLETE    8u
+#define RECORD_WAS_PREEMPTED 16u /* of RUN */
 /* of COMM, MAP: created by pmcfs for existing tasks and mappings, not by the kernel */
 #define RECORD_FOUND 0x8000u
 /* of DROP: replaces records, which count as lost */
 #define RECORD_REFUSED 4u
 /* of DROP: replaces hidden samples */
-#define RECORD_WITHHELD 8u
+#define RECORD_HIDDEN 8u
 
 #define RECORD_MAX 65528 /* bytes of one record */
 
@@ -143,7 +143,7 @@ uint64_t sample_frames(const struct record_sample *sample);
 
 /* The parts of a sample that is not written as a record yet. */
 struct sample {
-    const struct record_sample *head; /* valid: ip, pid, tid, time, cpu and reserved */
+    const struct record_sample *fixed; /* valid: ip, pid, tid, time, cpu and reserved */
     unsigned misc;
     uint64_t id, period;
     const void *rest; /* the fields after the period */
@@ -155,12 +155,12 @@ static inline void sample_write(const struct sample *sample, struct record_sampl
     to->head = (struct record){RECORD_SAMPLE, (uint16_t)sample->misc,
                                (uint16_t)(SAMPLE_SHORT + sample->rest_len)};
     to->id = sample->id;
-    to->ip = sample->head->ip;
-    to->pid = sample->head->pid;
-    to->tid = sample->head->tid;
-    to->time = sample->head->time;
-    to->cpu = sample->head->cpu;
-    to->reserved = sample->head->reserved;
+    to->ip = sample->fixed->ip;
+    to->pid = sample->fixed->pid;
+    to->tid = sample->fixed->tid;
+    to->time = sample->fixed->time;
+    to->cpu = sample->fixed->cpu;
+    to->reserved = sample->fixed->reserved;
     to->period = sample->period;
     if (sample->rest_len)
         memcpy((char *)to + SAMPLE_SHORT, sample->rest, sample->rest_len);
@@ -240,7 +240,7 @@ struct record_tail *record_tail(const struct record *record);
 const char *note_text(const struct record_note *note); /* not NUL-terminated; text_len bytes */
 /* Returns true if the record is valid, of a known type and not longer than `room` bytes. For
  * records from memory that may be invalid. */
-bool record_fits(const struct record *record, size_t room);
+bool record_is_valid(const struct record *record, size_t room);
 
 /* The record_add functions append one record to out, whose end must be aligned to eight bytes,
  * except for record_add_lost(). On ENOMEM they append nothing. Text is cut to fit RECORD_MAX. */

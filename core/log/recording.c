@@ -155,7 +155,7 @@ static void inventory_read(struct recording *recording, pid_t pid, uint64_t time
 
     process = tasks_process(recording->tasks, (uint32_t)pid);
     if (process)
-        recording_forget_off(process);
+        recording_forget_off_times(process);
     begun = recording->batch.len; /* records that a hold delayed */
     recording->inventory_end = begun + (records->len < max ? max - records->len : 0);
     if (plan->samples && plan->kernel && !recording->kernel_found && plan->host->kernel_maps) {
@@ -245,13 +245,13 @@ bool recording_drain(struct recording *recording, bool all, struct drain_result 
 struct log_progress recording_store(struct recording *recording)
 {
     const struct recording_plan *plan = &recording->plan;
-    const bool other = !recording->published;
+    const bool other = !recording->valid_totals;
 
     if (!plan->samples)
         memcpy(arena_at(recording->totals[other], totals_bytes(plan)),
                exits_totals(recording->exits), totals_bytes(plan));
-    recording->published = other;
-    return (struct log_progress){.source = recording->totals[0] + other, .n = recording->taken};
+    recording->valid_totals = other;
+    return (struct log_progress){.totals = recording->totals[0] + other, .n = recording->taken};
 }
 
 void recording_put_remainder(struct recording *recording, uint64_t request, uint64_t time_ns,
@@ -311,11 +311,11 @@ int recording_adopt(const struct recording_plan *plan, bool kernel_found, const 
         const struct log_progress taken = log_progress(plan->log);
 
         recording->kernel_found = kernel_found;
-        recording->published = taken.source == totals[0] + 1;
-        if (taken.source == totals[0] + recording->published)
+        recording->valid_totals = taken.totals == totals[0] + 1;
+        if (taken.totals == totals[0] + recording->valid_totals)
             recording->taken = taken.n;
         exits_restore(recording->exits,
-                      arena_at(recording->totals[recording->published], totals_bytes(plan)));
+                      arena_at(recording->totals[recording->valid_totals], totals_bytes(plan)));
         if (*end)
             rc = plan->host->view_adopt(plan->host_state, end + 2, &recording->plan.view);
     }

@@ -17,9 +17,9 @@ struct recording {
     struct recording_plan plan;
     struct recorder *recorder;
     /* Arena blocks for the totals of exits.h. The log publishes which of them is valid together
-     * with the records that it includes: log_progress.source is totals[0] + published. */
+     * with the records that it includes: log_progress.totals is totals[0] + valid_totals. */
     uint64_t totals[2];
-    bool published;
+    bool valid_totals;
     struct exits *exits; /* without counts if the PMC samples */
     struct tasks *tasks; /* of exits */
     unsigned n_execs;    /* processes with an exec whose path is still unknown */
@@ -54,4 +54,4 @@ void recording_flush(void *recording);
 /* Stores the totals of exits.h. They are valid when the log publishes the returned numbers. */
 struct log_progress recording_store(struct recording *recording);
 /* Forgets when the threads of a process left their CPUs. */
-void recording_forget_off(const struct logged_process *process);
+void recording_forget_off_times(const struct logged_process *process);

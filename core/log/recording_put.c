@@ -136,7 +136,7 @@ void recording_flush(void *arg)
     if (!recording->has_log_locked && atomic_load(&recording->held))
         return;
     if (!recording->has_log_locked) {
-        batch_drop(recording, &recording->hidden, "hidden", RECORD_WITHHELD);
+        batch_drop(recording, &recording->hidden, "hidden", RECORD_HIDDEN);
         batch_drop(recording, &recording->dropped, "memory", RECORD_REFUSED);
         batch_drop(recording, &recording->replaced, "replaced", RECORD_REFUSED);
     }
@@ -207,7 +207,7 @@ static void execs_finish(struct recording *recording)
 
 /* Passes a record to exits_take() and appends the records that result, except COUNT records without
  * counts of processes outside the reader's PID namespace. */
-static void account(struct recording *recording, const struct record *record)
+static void exits_feed(struct recording *recording, const struct record *record)
 {
     struct buf *made = &recording->scratch;
 
@@ -272,19 +272,19 @@ static struct record_sample *sample_room(struct recording *recording, size_t siz
 void recording_sample(void *arg, const struct sample *sample)
 {
     struct recording *recording = arg;
-    const struct record_sample *head = sample->head;
+    const struct record_sample *fixed = sample->fixed;
     const size_t size = SAMPLE_SHORT + sample->rest_len;
     const unsigned mode = sample->misc & RECORD_MODE;
     struct record_sample *to;
 
     if (recording->batch.len >= (recording->plan.view ? BATCH_BYTES : 1))
         recording_flush(recording);
-    recording->last_time = head->time;
+    recording->last_time = fixed->time;
     /* before the first map only kernel code runs, so no path follows a user sample */
     if (recording->n_execs && mode == RECORD_USERMODE)
-        exec_finish(recording, head->pid);
+        exec_finish(recording, fixed->pid);
     if (!recording->plan.kernel &&
-        (mode == RECORD_KERNEL || mode == MODE_HYPERVISOR || KERNEL_HALF(head->ip))) {
+        (mode == RECORD_KERNEL || mode == MODE_HYPERVISOR || KERNEL_HALF(fixed->ip))) {
         recording->hidden++;
         return;
     }
@@ -294,8 +294,8 @@ void recording_sample(void *arg, const struct sample *sample)
         return;
     }
     sample_write(sample, to);
-    to->pid = shown_pid(recording, head->pid);
-    to->tid = shown_pid(recording, head->tid);
+    to->pid = shown_pid(recording, fixed->pid);
+    to->tid = shown_pid(recording, fixed->tid);
     if (!recording->plan.kernel && sample->rest_len)
         cut_kernel_frames(to);
     recording->put++;
@@ -366,7 +366,7 @@ static void put_map(struct recording *recording, const struct record *record)
         return;
     if (map->pid != NOBODY && !data) {
         put_unmaps(recording, map);
-        account(recording, record); /* stores the mapping, for later UNMAP records */
+        exits_feed(recording, record); /* stores the mapping, for later UNMAP records */
         tasks_bound_maps(recording->tasks, MAPS_BYTES);
     }
     batch_copy(recording, record);
@@ -382,7 +382,7 @@ static void put_fork(struct recording *recording, const struct record *record)
     if (task->pid != task->ppid)
         forget_pid(recording, task->pid);
     batch_copy(recording, record);
-    account(recording, record);
+    exits_feed(recording, record);
 }
 
 /*
@@ -403,7 +403,7 @@ static void put_exit(struct recording *recording, const struct record *record)
         return;
     }
     batch_copy(recording, record);
-    account(recording, record);
+    exits_feed(recording, record);
     if (task->tid != task->pid)
         forget_pid(recording, task->tid);
     if (!tasks_process(recording->tasks, task->pid))
@@ -418,7 +418,7 @@ static void put_comm(struct recording *recording, const struct record *record)
     if (record->misc & RECORD_EXECUTED)
         exec_finish(recording, comm->pid);
     batch_copy(recording, record);
-    account(recording, record);
+    exits_feed(recording, record);
     process = record->misc & RECORD_EXECUTED ? tasks_process(recording->tasks, comm->pid) : NULL;
     if (!process)
         return;
@@ -442,11 +442,11 @@ static void put_sched(struct recording *recording, const struct record *record)
     off_ns = task->off_ns ? tail->time - task->off_ns : 0;
     if (record->misc & RECORD_OFF) {
         task->off_ns = tail->time;
-        task->preempted = record->misc & RECORD_PREEMPT;
+        task->preempted = record->misc & RECORD_OFF_PREEMPTED;
         return;
     }
     batch_note(recording, &(struct note){.type = RECORD_RUN,
-                                         .misc = task->preempted ? RECORD_PREEMPTED : 0,
+                                         .misc = task->preempted ? RECORD_WAS_PREEMPTED : 0,
                                          .time = tail->time,
                                          .pid = tail->pid,
                                          .tid = tail->tid,
@@ -457,7 +457,7 @@ static void put_sched(struct recording *recording, const struct record *record)
 }
 
 /* Called after a loss and before a start: the threads may have run since then. */
-void recording_forget_off(const struct logged_process *process)
+void recording_forget_off_times(const struct logged_process *process)
 {
     struct task *task;
 
@@ -472,7 +472,7 @@ void recording_put(void *arg, const struct record *record)
     const struct logged_process *process;
 
     if (record->type == RECORD_SAMPLE) {
-        recording_sample(recording, &(struct sample){.head = sample,
+        recording_sample(recording, &(struct sample){.fixed = sample,
                                                      .misc = record->misc,
                                                      .id = sample->id,
                                                      .period = sample->period,
@@ -502,15 +502,15 @@ void recording_put(void *arg, const struct record *record)
     case RECORD_LOST:
         execs_finish(recording);
         TAILQ_FOREACH (process, &recording->tasks->by_update, by_update)
-            recording_forget_off(process);
+            recording_forget_off_times(process);
         batch_copy(recording, record);
-        account(recording, record);
+        exits_feed(recording, record);
         break;
     case RECORD_VALUES:
-        account(recording, record);
+        exits_feed(recording, record);
         break;
     case RECORD_THROTTLE:
-        account(recording, record);
+        exits_feed(recording, record);
         batch_copy(recording, record);
         break;
     default:
@@ -527,13 +527,13 @@ void recording_put_found(void *arg, const struct record *record)
     if (record->type == RECORD_MAP && !map_is_wanted(recording, map))
         return;
     if (record->type == RECORD_COMM)
-        account(recording, record);
+        exits_feed(recording, record);
     if (recording->batch.len + record->size > recording->inventory_end) {
         recording->dropped++;
         return;
     }
     if (record->type == RECORD_MAP && map->pid != NOBODY && !(record->misc & RECORD_DATA)) {
-        account(recording, record);
+        exits_feed(recording, record);
         tasks_bound_maps(recording->tasks, MAPS_BYTES);
     }
     batch_copy(recording, record);

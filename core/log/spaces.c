@@ -26,15 +26,15 @@ void block_free(uint64_t *bytes, void *block, size_t size)
     free(block);
 }
 
-static void held_unref(uint64_t *bytes, struct held_map *held)
+static void shared_map_unref(uint64_t *bytes, struct shared_map *shared)
 {
-    if (--held->refs == 0)
-        block_free(bytes, held, sizeof(*held) + map_of(held)->head.size);
+    if (--shared->refs == 0)
+        block_free(bytes, shared, sizeof(*shared) + map_of(shared)->head.size);
 }
 
 static size_t maps_bytes(unsigned size)
 {
-    return sizeof(struct maps) + size * sizeof(struct held_map *);
+    return sizeof(struct maps) + size * sizeof(struct shared_map *);
 }
 
 void maps_drop(uint64_t *bytes, struct maps **at)
@@ -45,7 +45,7 @@ void maps_drop(uint64_t *bytes, struct maps **at)
     if (!maps || --maps->refs > 0)
         return;
     for (unsigned i = 0; i < maps->n; i++)
-        held_unref(bytes, maps->held[i]);
+        shared_map_unref(bytes, maps->shared[i]);
     block_free(bytes, maps, maps_bytes(maps->size));
 }
 
@@ -63,8 +63,8 @@ static struct maps *maps_own(uint64_t *bytes, struct maps **at)
     maps->refs = 1;
     maps->size = size;
     for (; maps->n < n; maps->n++) {
-        maps->held[maps->n] = old->held[maps->n];
-        maps->held[maps->n]->refs++;
+        maps->shared[maps->n] = old->shared[maps->n];
+        maps->shared[maps->n]->refs++;
     }
     maps_drop(bytes, at);
     return *at = maps;
@@ -78,7 +78,7 @@ static unsigned maps_search(const struct maps *maps, uint64_t address)
     while (low < high) {
         unsigned middle = (low + high) / 2;
 
-        if (map_end(map_of(maps->held[middle])) > address)
+        if (map_end(map_of(maps->shared[middle])) > address)
             high = middle;
         else
             low = middle + 1;
@@ -89,23 +89,23 @@ static unsigned maps_search(const struct maps *maps, uint64_t address)
 bool maps_add(uint64_t *bytes, struct maps **at, const struct record_map *map)
 {
     struct maps *maps = maps_own(bytes, at);
-    struct held_map *held = maps ? block_alloc(bytes, sizeof(*held) + map->head.size) : NULL;
+    struct shared_map *shared = maps ? block_alloc(bytes, sizeof(*shared) + map->head.size) : NULL;
 
-    if (!held)
+    if (!shared)
         return false;
-    held->refs = 1;
-    memcpy(held->record, map, map->head.size);
+    shared->refs = 1;
+    memcpy(shared->record, map, map->head.size);
 
     /* it replaces the mappings that it overlaps */
-    const uint64_t end = map_end(map_of(held));
-    const unsigned first = maps_search(maps, map_of(held)->start);
+    const uint64_t end = map_end(map_of(shared));
+    const unsigned first = maps_search(maps, map_of(shared)->start);
     unsigned after = first;
 
-    while (after < maps->n && map_of(maps->held[after])->start < end)
-        held_unref(bytes, maps->held[after++]);
-    memmove(&maps->held[first + 1], &maps->held[after],
-            (maps->n - after) * sizeof(struct held_map *));
-    maps->held[first] = held;
+    while (after < maps->n && map_of(maps->shared[after])->start < end)
+        shared_map_unref(bytes, maps->shared[after++]);
+    memmove(&maps->shared[first + 1], &maps->shared[after],
+            (maps->n - after) * sizeof(struct shared_map *));
+    maps->shared[first] = shared;
     maps->n = maps->n + 1 - (after - first);
     return true;
 }
@@ -158,7 +158,8 @@ const struct record_map *tasks_overlap(const struct tasks *tasks, uint32_t pid, 
     const struct maps *maps = process ? process->maps : NULL;
     unsigned i = maps_search(maps, start);
 
-    return maps && i < maps->n && map_of(maps->held[i])->start < end ? map_of(maps->held[i]) : NULL;
+    return maps && i < maps->n && map_of(maps->shared[i])->start < end ? map_of(maps->shared[i])
+                                                                       : NULL;
 }
 
 const char *spaces_name(const struct tasks *tasks, uint32_t pid, uint32_t tid)
@@ -192,8 +193,8 @@ static size_t process_print(const struct logged_process *process, uint64_t time,
         record_add_comm(out, time, pid, task->tid, name, RECORD_FOUND);
     }
     for (unsigned i = 0; maps && i < maps->n; i++, n++)
-        record_add_map_of(out, time, map_of(maps->held[i]), pid, tid,
-                          (map_of(maps->held[i])->head.misc & (RECORD_MODE | RECORD_DATA)) |
+        record_add_map_of(out, time, map_of(maps->shared[i]), pid, tid,
+                          (map_of(maps->shared[i])->head.misc & (RECORD_MODE | RECORD_DATA)) |
                               RECORD_FOUND);
     return n;
 }

@@ -33,7 +33,7 @@ struct task *tasks_find(const struct tasks *tasks, uint32_t tid)
     return task;
 }
 
-bool task_is_whole(const struct tasks *tasks, const struct task *task)
+bool task_is_complete(const struct tasks *tasks, const struct task *task)
 {
     return task->losses == tasks->losses;
 }

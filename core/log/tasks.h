@@ -28,19 +28,19 @@ void *block_alloc(uint64_t *bytes, size_t size); /* zeroed; NULL on ENOMEM */
 void block_free(uint64_t *bytes, void *block, size_t size);
 
 /* A mapping, shared by any number of processes. Its record has the PID of the first. */
-struct held_map {
+struct shared_map {
     uint64_t refs;
     uint64_t record[]; /* contains a struct record_map */
 };
 
 struct maps {
     unsigned refs, n, size;
-    struct held_map *held[];
+    struct shared_map *shared[];
 };
 
-static inline const struct record_map *map_of(const struct held_map *held)
+static inline const struct record_map *map_of(const struct shared_map *shared)
 {
-    return (const struct record_map *)held->record;
+    return (const struct record_map *)shared->record;
 }
 
 static inline uint64_t map_end(const struct record_map *map)
@@ -112,7 +112,7 @@ struct task *tasks_find(const struct tasks *tasks, uint32_t tid);              /
 /* Returns the thread that a record names, and adds it if it is unknown. NULL on ENOMEM. */
 struct task *tasks_thread(struct tasks *tasks, uint32_t pid, uint32_t tid, uint64_t time);
 /* Returns true if no record of the task was lost. */
-bool task_is_whole(const struct tasks *tasks, const struct task *task);
+bool task_is_complete(const struct tasks *tasks, const struct task *task);
 /* Returns the thread's name, or else its process's, or NULL. */
 const char *task_name(const struct logged_process *process, const struct task *task);
 

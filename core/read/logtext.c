@@ -231,7 +231,8 @@ static bool put_value(struct buf *out, const struct fields *fields, enum line_wo
         return fields->misc & RECORD_LAST;
     case WORD_EXACT: /* SWITCH, and COUNT of unknown processes: only if counts may be missing */
         buf_str(out, fields->misc & RECORD_EXACT ? "yes" : "no");
-        return fields->misc & RECORD_LACKS || (type == RECORD_COUNT && fields->n && fields->pid);
+        return fields->misc & RECORD_INCOMPLETE ||
+               (type == RECORD_COUNT && fields->n && fields->pid);
     case WORD_START:
     case WORD_END:
     case WORD_OFFSET:
@@ -254,7 +255,7 @@ static bool put_value(struct buf *out, const struct fields *fields, enum line_wo
         return true;
     case WORD_REASON:
         if (type == RECORD_RUN) {
-            buf_str(out, fields->misc & RECORD_PREEMPTED ? "preempt" : "sleep");
+            buf_str(out, fields->misc & RECORD_WAS_PREEMPTED ? "preempt" : "sleep");
             return fields->n;
         }
         if (reason)

@@ -151,7 +151,7 @@ static uint64_t mappings_sum(const struct maps *maps)
     uint64_t sum = maps->n;
 
     for (unsigned i = 0; i < maps->n; i++) {
-        const struct record_map *map = map_of(maps->held[i]);
+        const struct record_map *map = map_of(maps->shared[i]);
 
         sum = sum_add(sum_add(sum_add(sum, map->start), map->length), map->offset);
         sum = sum_add(sum, map->inode);
@@ -292,7 +292,7 @@ static bool space_fill(struct space *space)
     if (!space->dwfl)
         return false;
     for (unsigned i = 0; i < maps->n; i++)
-        module_add(space, map_of(maps->held[i]));
+        module_add(space, map_of(maps->shared[i]));
     if (dwfl_report_end(space->dwfl, NULL, NULL) != 0)
         return false;
     return (space->machine == EM_X86_64 || space->machine == EM_AARCH64) &&

@@ -24,7 +24,7 @@ static void put(void *arg, const struct record *record)
 {
     (void)arg;
     FUZZ_CHECK(record->size <= RECORD_MAX);
-    if (!record_fits(record, record->size))
+    if (!record_is_valid(record, record->size))
         return; /* the kernel never writes this */
     tasks_take(&tasks, record);
     spaces_bound(&tasks, 6000);
@@ -38,7 +38,7 @@ static void put_sample(void *arg, const struct sample *sample)
 
     FUZZ_CHECK(SAMPLE_SHORT + sample->rest_len <= RECORD_MAX);
     sample_write(sample, (void *)record);
-    FUZZ_CHECK(record_fits((const void *)record, SAMPLE_SHORT + sample->rest_len));
+    FUZZ_CHECK(record_is_valid((const void *)record, SAMPLE_SHORT + sample->rest_len));
     put(arg, (const void *)record);
 }
 
@@ -51,7 +51,7 @@ static void read_all(void)
     while (log_ready(cursor) && log_take(cursor, &out, 4096))
         ;
     for (size_t at = 0; at < out.len; at += ((const struct record *)(out.data + at))->size)
-        FUZZ_CHECK(record_fits((const void *)(out.data + at), out.len - at));
+        FUZZ_CHECK(record_is_valid((const void *)(out.data + at), out.len - at));
     buf_free(&out);
     log_close(cursor);
 }

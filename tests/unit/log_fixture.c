@@ -143,7 +143,7 @@ size_t take(struct log_cursor *cursor, size_t max, struct seen *seen)
     for (size_t at = 0; at < taken.len; n++) {
         const struct record *record = (const struct record *)(taken.data + at);
 
-        ck_true(record_fits(record, taken.len - at));
+        ck_true(record_is_valid(record, taken.len - at));
         see(seen, record);
         at += record->size;
     }

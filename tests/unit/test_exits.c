@@ -35,7 +35,7 @@ static void after(void)
 
 SUITE_SETUP(exits, before, after);
 
-/* "csw PID TID VALUE… [last] [lacks]", "exit PID VALUE… [lacks] [exact]". */
+/* "csw PID TID VALUE… [last] [incomplete]", "exit PID VALUE… [incomplete] [exact]". */
 static const char *printed(void)
 {
     buf_clear(&text);
@@ -43,15 +43,15 @@ static const char *printed(void)
         const struct record_note *note = (const struct record_note *)(out.data + at);
         bool step = note->head.type == RECORD_SWITCH;
 
-        ck_true(record_fits(&note->head, out.len - at));
+        ck_true(record_is_valid(&note->head, out.len - at));
         ck_true(step || note->head.type == RECORD_COUNT);
         buf_printf(&text, step ? "csw %u %u" : "exit %u", note->pid, note->tid);
         for (unsigned i = 0; i < note->n; i++)
             buf_printf(&text, " %" PRIu64, note->value[i]);
         if (note->head.misc & RECORD_LAST)
             buf_str(&text, " last");
-        if (note->head.misc & RECORD_LACKS)
-            buf_str(&text, " lacks");
+        if (note->head.misc & RECORD_INCOMPLETE)
+            buf_str(&text, " incomplete");
         buf_str(&text, note->head.misc & RECORD_EXACT ? " exact\n" : "\n");
         at += note->head.size;
     }
@@ -258,7 +258,7 @@ TEST(a_task_that_first_appears_after_a_loss_is_inexact)
     lose();
     step(10, 10, 5); /* may have been reported with another PID */
     last(10, 10, 2);
-    ck_printed("csw 10 10 0 lacks\ncsw 10 10 2 last\nexit 10 2\n");
+    ck_printed("csw 10 10 0 incomplete\ncsw 10 10 2 last\nexit 10 2\n");
 }
 
 TEST(a_reused_tid_ends_a_task_whose_exit_was_lost)
@@ -360,7 +360,7 @@ TEST(a_switch_after_a_remainder_is_reduced_by_it)
     ck_printed("csw 10 10 4\ncsw 10 10 1\n");
 }
 
-TEST(a_task_with_uncredited_values_exits_with_its_complete_count)
+TEST(a_task_with_counts_in_a_remainder_exits_with_its_complete_count)
 {
     step(10, 10, 5);
     add_remainders(8, false);
@@ -369,7 +369,7 @@ TEST(a_task_with_uncredited_values_exits_with_its_complete_count)
     ck_printed("csw 10 10 5\ncsw 0 0 3 last\ncsw 10 10 4 last\nexit 10 12 exact\n");
 }
 
-TEST(a_task_born_after_a_remainder_has_nothing_uncredited)
+TEST(a_task_born_after_a_remainder_has_nothing_to_subtract)
 {
     step(10, 10, 5);
     add_remainders(8, false);
@@ -458,8 +458,8 @@ TEST(a_later_worker_continues_the_sums_and_is_not_exact)
     last(21, 21, 1);
     last(10, 10, 1);
     add_remainders(14, true);
-    ck_printed("csw 10 10 0 lacks\ncsw 10 10 2\ncsw 21 21 1 last\nexit 21 1 exact\n"
-               "csw 10 10 1 last\nexit 10 3\ncsw 0 0 3 last lacks\nexit 0 8 lacks\n");
+    ck_printed("csw 10 10 0 incomplete\ncsw 10 10 2\ncsw 21 21 1 last\nexit 21 1 exact\n"
+               "csw 10 10 1 last\nexit 10 3\ncsw 0 0 3 last incomplete\nexit 0 8 incomplete\n");
 }
 
 static uint64_t sum_of(enum record_type type)

@@ -190,7 +190,7 @@ TEST(counts_losses_and_throttling_of_the_kernel)
     throttle.head.type = RECORD_UNTHROTTLE;
     log_put_once(event_log, 0, &throttle.head);
     const uint64_t n = 4;
-    struct note drop = {.type = RECORD_DROP, .misc = RECORD_WITHHELD, .n = 1, .value = &n};
+    struct note drop = {.type = RECORD_DROP, .misc = RECORD_HIDDEN, .n = 1, .value = &n};
     record_add_note(&made, &drop);
     drop.misc = RECORD_REFUSED;
     record_add_note(&made, &drop);

@@ -125,7 +125,7 @@ static void sums_take(struct log_cursor *cursor, size_t max, struct sums *sums)
         const struct record_note *note = (const void *)(taken.data + at);
 
         record = (const struct record *)note;
-        ck_true(record_fits(record, taken.len - at));
+        ck_true(record_is_valid(record, taken.len - at));
         sums->samples += record->type == RECORD_SAMPLE;
         if (record->type == RECORD_LOST)
             sums->kernel += ((const struct record_lost *)record)->lost;
@@ -183,7 +183,7 @@ TEST(losses_elsewhere_add_up_for_each_reader)
     for (unsigned i = 1; i <= 400; i++) {
         put_samples(i % 90);
         record_add_lost(&made, 10 * numbered, 0, i);
-        make_drop("hidden", RECORD_WITHHELD, 3 * i);
+        make_drop("hidden", RECORD_HIDDEN, 3 * i);
         make_drop("memory", RECORD_REFUSED, 5 * i);
         make_drop("replaced", RECORD_REFUSED, 7 * i);
         put_made();

@@ -219,7 +219,7 @@ static void ck_values_at(unsigned starts, unsigned n, const uint64_t *values, si
         NOTE(.type = RECORD_START);
         buf_str(&expected, "12.000000345 start\n");
     }
-    NOTE_ON(1, .type = RECORD_SWITCH, .misc = RECORD_LAST | RECORD_LACKS, .pid = UINT32_MAX,
+    NOTE_ON(1, .type = RECORD_SWITCH, .misc = RECORD_LAST | RECORD_INCOMPLETE, .pid = UINT32_MAX,
             .tid = UINT32_MAX, .n = n, .value = values);
     buf_str(&expected, "12.000000345 csw pid=-1 tid=-1 cpu=1 count=");
     for (unsigned i = 0; i < n; i++)

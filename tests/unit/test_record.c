@@ -101,7 +101,7 @@ TEST(registers_and_stack_follow_the_frames)
     const struct record_sample *sample = add_stack();
     struct sample_parts parts;
 
-    ck_true(record_fits(&sample->head, out.len));
+    ck_true(record_is_valid(&sample->head, out.len));
     ck_assert_uint_eq(sample_frames(sample), 1);
     ck_true(sample_parts(sample, &parts));
     ck_assert_uint_eq(parts.abi, 2);
@@ -124,13 +124,13 @@ TEST(fields_of_a_tracepoint_are_between_frames_and_stack)
     sample = (struct record_sample *)made();
     sample->head.size = (uint16_t)out.len;
     sample->head.misc |= RECORD_RAW | RECORD_STACK;
-    ck_true(record_fits(&sample->head, out.len));
+    ck_true(record_is_valid(&sample->head, out.len));
     ck_true(sample_parts(sample, &parts));
     ck_assert_uint_eq(parts.raw_bytes, 16);
     ck_assert_uint_eq(parts.raw[0] >> 32, 0x66);
     ck_assert_uint_eq(parts.stack_bytes, 8);
     *(uint32_t *)(void *)sample->frame = UINT32_MAX;
-    ck_true(!record_fits(&sample->head, out.len));
+    ck_true(!record_is_valid(&sample->head, out.len));
 }
 
 TEST(a_stack_with_wrong_sizes_is_refused)
@@ -144,19 +144,19 @@ TEST(a_stack_with_wrong_sizes_is_refused)
         if (i == 1 || i == 2 || i == 4 || i == 5)
             continue; /* any value is valid */
         word[i] = i == 0 ? REGISTERS_WORD(2, UINT32_MAX) : UINT64_MAX - 7;
-        ck_true(!record_fits(&sample->head, out.len));
+        ck_true(!record_is_valid(&sample->head, out.len));
         word[i] = was;
     }
     sample->n_frames = UINT64_MAX;
-    ck_true(!record_fits(&sample->head, out.len));
+    ck_true(!record_is_valid(&sample->head, out.len));
     sample->n_frames = 1;
     for (uint16_t size = 8; size < out.len; size = (uint16_t)(size + 8)) {
         sample->head.size = size;
-        ck_true(!record_fits(&sample->head, size));
+        ck_true(!record_is_valid(&sample->head, size));
     }
     sample->head.size = (uint16_t)out.len;
     sample->head.misc = RECORD_USERMODE; /* in user mode these are frames */
-    ck_true(!record_fits(&sample->head, out.len));
+    ck_true(!record_is_valid(&sample->head, out.len));
 }
 
 TEST(a_chain_that_is_too_long_is_cut)
@@ -166,7 +166,7 @@ TEST(a_chain_that_is_too_long_is_cut)
     add_sample(frames, 9000);
     ck_assert_uint_eq(made()->size, RECORD_MAX);
     ck_assert_uint_eq(out.len, RECORD_MAX);
-    ck_true(record_fits(made(), out.len));
+    ck_true(record_is_valid(made(), out.len));
     free(frames);
 }
 
@@ -177,11 +177,11 @@ TEST(a_text_is_cut_so_that_the_record_fits)
     memset(text, 'x', 99999);
     text[99999] = '\0';
     ck_assert_uint_eq(add_note(3, text)->head.size, RECORD_MAX);
-    ck_true(record_fits(made(), out.len));
+    ck_true(record_is_valid(made(), out.len));
     buf_clear(&out);
     record_add_comm(&out, 1, 2, 3, text, 0);
     ck_assert_uint_eq(made()->size, RECORD_MAX);
-    ck_true(record_fits(made(), out.len));
+    ck_true(record_is_valid(made(), out.len));
     free(text);
 }
 
@@ -196,7 +196,7 @@ TEST(a_name_is_padded_and_followed_by_the_tail)
     ck_assert_uint_eq(comm->head.misc, RECORD_EXECUTED);
     ck_assert_uint_eq(record_tail(made())->tid, 11);
     ck_assert_uint_eq(record_time(made()), 77);
-    ck_true(record_fits(made(), out.len));
+    ck_true(record_is_valid(made(), out.len));
 }
 
 TEST(times_can_be_set_in_every_kind)
@@ -232,9 +232,9 @@ TEST(nothing_remains_of_a_record_without_memory)
 TEST(a_record_larger_than_the_space_does_not_fit)
 {
     add_note(2, "text");
-    ck_true(record_fits(made(), out.len) && record_fits(made(), out.len + 8));
-    ck_true(!record_fits(made(), out.len - 1));
-    ck_true(!record_fits(made(), 7));
+    ck_true(record_is_valid(made(), out.len) && record_is_valid(made(), out.len + 8));
+    ck_true(!record_is_valid(made(), out.len - 1));
+    ck_true(!record_is_valid(made(), 7));
 }
 
 TEST(impossible_sizes_do_not_fit)
@@ -245,7 +245,7 @@ TEST(impossible_sizes_do_not_fit)
         buf_clear(&out);
         add_sample(NULL, 0);
         made()->size = wrong[i];
-        ck_assert_msg(!record_fits(made(), out.len), "%u", wrong[i]);
+        ck_assert_msg(!record_is_valid(made(), out.len), "%u", wrong[i]);
     }
 }
 
@@ -257,7 +257,7 @@ TEST(a_type_that_is_not_known_does_not_fit)
         buf_clear(&out);
         add_note(1, "text");
         made()->type = wrong[i];
-        ck_assert_msg(!record_fits(made(), out.len), "%u", wrong[i]);
+        ck_assert_msg(!record_is_valid(made(), out.len), "%u", wrong[i]);
     }
 }
 
@@ -266,27 +266,27 @@ TEST(lengths_inside_must_amount_to_the_size)
     const uint64_t frames[] = {1, 2};
 
     add_note(2, "text")->text_len = 9;
-    ck_true(!record_fits(made(), out.len));
+    ck_true(!record_is_valid(made(), out.len));
     buf_clear(&out);
     add_note(2, "text")->n = 3;
-    ck_true(!record_fits(made(), out.len));
+    ck_true(!record_is_valid(made(), out.len));
     buf_clear(&out);
     add_sample(frames, 2);
     ((struct record_sample *)made())->n_frames = UINT64_MAX;
-    ck_true(!record_fits(made(), out.len));
+    ck_true(!record_is_valid(made(), out.len));
 }
 
 TEST(a_name_without_an_end_does_not_fit)
 {
     record_add_comm(&out, 1, 2, 3, "1234567", 0);
     ((struct record_comm *)made())->name[7] = '8';
-    ck_true(!record_fits(made(), out.len));
+    ck_true(!record_is_valid(made(), out.len));
 }
 
 TEST(a_name_has_space_before_the_tail)
 {
     record_add_comm(&out, 1, 2, 3, "", 0);
-    ck_true(record_fits(made(), out.len));
+    ck_true(record_is_valid(made(), out.len));
     made()->size -= 8;
-    ck_true(!record_fits(made(), out.len));
+    ck_true(!record_is_valid(made(), out.len));
 }

@@ -79,7 +79,7 @@ TEST(frames_of_the_kernel_are_cut_and_those_of_the_user_stay)
     ck_assert_uint_eq(sample->frame[0], FRAME_USER);
     ck_assert_uint_eq(sample->frame[1], 0x401000);
     ck_assert_uint_eq(sample->frame[2], 0x402000);
-    ck_assert(record_fits(&sample->head, sc.taken.len));
+    ck_assert(record_is_valid(&sample->head, sc.taken.len));
     ck_assert_uint_eq(((const struct record_sample *)nth(RECORD_SAMPLE, 1))->ip, 0x403000);
 }
 

@@ -59,7 +59,7 @@ static unsigned found_types(const struct buf *found, unsigned type, uint32_t pid
     for (size_t at = 0; at < found->len;) {
         const struct record *record = (const struct record *)(found->data + at);
 
-        ck_assert(record_fits(record, found->len - at));
+        ck_assert(record_is_valid(record, found->len - at));
         /* pid is the first field after the header in both */
         n += record->type == type && *(const uint32_t *)(record + 1) == pid;
         at += record->size;

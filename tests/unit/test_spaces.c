@@ -110,7 +110,7 @@ static const char *printed(void)
         const struct record *record = (const struct record *)(all.data + at);
         const struct record_tail *tail = record_tail(record);
 
-        ck_true(record_fits(record, all.len - at) && record->misc & RECORD_FOUND);
+        ck_true(record_is_valid(record, all.len - at) && record->misc & RECORD_FOUND);
         ck_assert_uint_eq(record_time(record), 44);
         buf_printf(&text, "%s%s %d %d ", at ? "; " : "",
                    record->type == RECORD_COMM ? "name" : "map", (int)tail->pid, (int)tail->tid);

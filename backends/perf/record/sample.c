@@ -215,7 +215,7 @@ static void long_sample_take(const struct id *id, struct record_sample *sample,
     size = parts_take(id->parts, sample, size);
     if (size)
         intake->sample(intake->arg,
-                       &(struct sample){.head = sample,
+                       &(struct sample){.fixed = sample,
                                         .misc = (sample->head.misc & SAMPLE_MISC) | id->parts |
                                                 (origin->weighed ? RECORD_WEIGHED : 0),
                                         .id = log_id(id),
@@ -236,7 +236,7 @@ static void short_sample_take(const struct id *id, const struct record_sample *s
     const struct origin *origin = id->origin;
     const size_t before = id->has_period ? SAMPLE_SHORT : PERIOD_IN_SAMPLE;
     const uint64_t *const rest = (const void *)((const char *)sample + before);
-    struct sample out = {.head = sample,
+    struct sample out = {.fixed = sample,
                          .misc = (sample->head.misc & SAMPLE_MISC) |
                                  (origin->weighed ? RECORD_WEIGHED : 0),
                          .id = log_id(id),
