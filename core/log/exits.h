@@ -1,8 +1,9 @@
 /*
  * Counts per thread and process, from the values in records of context switches and thread exits:
- * SWITCH records with the step since the previous switch, COUNT records with the count of a process
- * that exited and whether it is exact, and remainders that no record gave to a thread or process.
- * Has a task table (tasks.h). Memory only. Not thread-safe: the recording's lock protects it.
+ * SWITCH records with the thread's counts since its previous switch (a step), COUNT records with
+ * the count of a process that exited and whether it is exact, and remainders: counts of the PMC
+ * that are not in a SWITCH record of a thread, or not in a COUNT record of a process. Has a task
+ * table (tasks.h). Memory only. Not thread-safe: the recording's lock protects it.
  */
 #pragma once
 
@@ -16,7 +17,7 @@ struct exits;
  */
 struct exits *exits_new(unsigned n, bool switches, bool exits);
 /* Returns 3 × n numbers for a later worker: totals of all SWITCH records, totals of all COUNT
- * records, and counts in remainders that later steps still leave out. */
+ * records, and counts reported in remainders and not yet subtracted from later steps. */
 const uint64_t *exits_totals(const struct exits *exits);
 /* Continues with the totals of an earlier worker. Counts of running processes are unknown, so their
  * COUNT records are not exact. */

@@ -9,7 +9,8 @@
 
 #define DROP_BYTES (sizeof(struct record_note) + 3 * sizeof(uint64_t)) /* 2 values and "log" */
 #define ROOM_MAX   (64u << 10) /* bytes of samples that are published at once */
-/* log_samples_begin() frees this part of a full ring, because each removal has to be published. */
+/* log_samples_begin() frees 1/OVERWRITE_PART of a full ring at once, because each removal has to be
+ * published. */
 #define OVERWRITE_PART 16
 
 /* ---- overwriting the oldest records ---- */
@@ -62,6 +63,8 @@ static void sums_add(struct log_sums *sums, const struct record *record)
         sums->lost[LOG_KERNEL] += ((const struct record_lost *)record)->lost;
         return;
     }
+    /* The text is not always copied (SUMS_WORDS). Its length suffices to distinguish "log",
+     * "memory" and "replaced". */
     if (record->type == RECORD_DROP && record->misc & RECORD_HIDDEN)
         where = LOG_HIDDEN;
     else if (is_refused(record) && note->text_len == strlen("memory"))
@@ -92,9 +95,9 @@ void log_sums_add(struct log_sums *sums, const struct ring *ring, uint64_t place
 }
 
 /*
- * Moves `first` after the oldest record, which `sums` includes. It counts as missed if it is
- * unread, unless it is `counted` as lost already, or is the first unread record of its kind of
- * loss: readers receive one record with the sum instead.
+ * Moves `first` past the oldest record. sums: removed_sums with that record. The record counts as
+ * missed if it is unread, unless it is `counted` as lost already, or is the first unread record of
+ * its kind of loss: readers receive one record with the sum instead.
  */
 static void remove_oldest(struct log *log, const struct log_sums *sums, bool counted)
 {

@@ -5,8 +5,8 @@
  * without the engine's lock, and its only callback is charge() (log_set_charge()). Reference
  * counted.
  *
- * Loss: a record counts once in log_stats.lost if it is overwritten before every open reader has
- * read it or, with no open reader, before any reader has. Each reader receives the number of
+ * Loss: a record counts once in log_stats.lost if it is overwritten while an open reader has not
+ * read it or, without open readers, if no reader ever read it. Each reader receives the number of
  * records it missed, also at its start: received plus missed records are log_stats.records. If a
  * missed record reported another loss, for example in the kernel's buffer, the reader receives one
  * record for each kind of loss, with the sum. Thus received samples plus samples in drop records
@@ -75,7 +75,8 @@ uint64_t log_set_charge(struct log *log, bool (*charge)(void *arg, int64_t bytes
  * or -ENOMEM. */
 int log_reserve(struct log *log, uint64_t bytes);
 
-/* How far the source of the records was read, in numbers whose meaning the caller chooses. */
+/* Progress of the recording, which the log stores unchanged. totals: which block of totals is valid
+ * (recording_parts.h); n: records taken from the backend. */
 struct log_progress {
     uint64_t totals, n;
 };
@@ -87,11 +88,11 @@ struct log_progress {
  *
  * request: the number of the request that adds them, or 0. If a new worker repeats the request,
  * batches that are in the log already are skipped. It must repeat the same batches; an empty batch
- * counts too. taken (may be NULL): new numbers of the source, published together with the records.
+ * counts too. taken (may be NULL): new progress, published together with the records.
  */
 int log_put_all_once(struct log *log, uint64_t request, const struct log_progress *taken,
                      const void *records, size_t len);
-/* Returns the numbers of the source that were published last, also by an earlier worker. */
+/* Returns the progress that was published last, also by an earlier worker. */
 struct log_progress log_progress(struct log *log);
 /* Adds one record of a request. Returns -E2BIG and adds nothing if it is larger than the limit, or
  * than a ring that may not grow; -ENOMEM if there is no ring. */

@@ -16,7 +16,8 @@
 
 /*
  * A ring of bytes in a block of the arena (core/base/arena.h), which survives a worker. A place is
- * the number of bytes that were ever added before it, so places remain valid when the ring grows.
+ * a position in the stream of bytes: the number of bytes ever added before it. Thus places remain
+ * valid when the ring grows. The perf backend has another struct ring, for the kernel's buffers.
  * Sizes and lengths are multiples of 8, so the end of the block never splits an aligned word.
  */
 struct ring {
@@ -104,7 +105,8 @@ struct log_request {
     uint64_t spaces_granted; /* charged bytes for the address spaces */                            \
     uint64_t spaces_changed; /* serial of the last record folded into them */                      \
     uint64_t most_read;      /* serial after the last record that was ever read */                 \
-    uint64_t lost, kernel_lost, throttled, hidden, refused; /* log_stats; lost: no `missed` */     \
+    uint64_t lost;           /* as in struct log_stats, but without `missed` */                    \
+    uint64_t kernel_lost, throttled, hidden, refused; /* as in struct log_stats */                 \
     struct log_progress taken;                                                                     \
     struct log_request request; /* the last request */                                             \
     struct ring ring;                                                                              \
@@ -147,10 +149,10 @@ struct log {
     struct tasks spaces; /* address spaces before the oldest record */
 
     LIST_HEAD(, log_cursor) cursors;
-    uint64_t unread;             /* first serial that some reader has not read; see unread_known */
+    uint64_t unread;             /* first serial that some reader has not read: see log_unread() */
     struct log_sums unread_sums; /* sums of the records before `unread` */
-    bool unread_known;
-    struct log_sums read_sums; /* sums before most_read; 0 in a new worker */
+    bool unread_known;           /* false: log_unread() computes `unread` and `unread_sums` again */
+    struct log_sums read_sums;   /* sums before most_read; 0 in a new worker */
 };
 
 /*

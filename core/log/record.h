@@ -25,8 +25,8 @@ enum record_type {
     RECORD_FORK = 7,   /* struct record_task: new thread (pid == ppid) or process */
     RECORD_SAMPLE = 9, /* struct record_sample */
     RECORD_MAP = 10,   /* struct record_map (MMAP2): executable, or RECORD_DATA; pid -1: kernel */
-    /* Passed from a backend to a recording, never logged: only the tail. A thread runs again, or
-     * with RECORD_OFF it left its CPU. */
+    /* Passed from a backend to a recording, never logged. Contains only head and struct
+     * record_tail: a thread runs again or, with RECORD_OFF, left its CPU. */
     RECORD_SCHED = 14,
     /* types of pmcfs, all struct record_note */
     RECORD_ALLOCATE = 0x100, /* text: the resolved events */
@@ -74,9 +74,9 @@ enum record_type {
 #define RECORD_WAS_PREEMPTED 16u /* of RUN */
 /* of COMM, MAP: created by pmcfs for existing tasks and mappings, not by the kernel */
 #define RECORD_FOUND 0x8000u
-/* of DROP: replaces records, which count as lost */
+/* of DROP: the records were never stored. They count as lost when the DROP is added. */
 #define RECORD_REFUSED 4u
-/* of DROP: replaces hidden samples */
+/* of DROP: counts hidden kernel samples */
 #define RECORD_HIDDEN 8u
 
 #define RECORD_MAX 65528 /* bytes of one record */
@@ -143,7 +143,7 @@ uint64_t sample_frames(const struct record_sample *sample);
 
 /* The parts of a sample that is not written as a record yet. */
 struct sample {
-    const struct record_sample *fixed; /* valid: ip, pid, tid, time, cpu and reserved */
+    const struct record_sample *fixed; /* only its ip, pid, tid, time, cpu and reserved are valid */
     unsigned misc;
     uint64_t id, period;
     const void *rest; /* the fields after the period */
@@ -216,7 +216,7 @@ struct record_note {
  * The id of an event with its settings: the set number, which increases when events or sampling
  * settings change, and the index of the event in the set.
  */
-#define LOG_ID(set, place) ((uint64_t)(set) << 8 | (place))
+#define LOG_ID(set, index) ((uint64_t)(set) << 8 | (index))
 #define LOG_ID_SET(id)     ((id) >> 8)
 #define LOG_ID_PLACE(id)   ((unsigned)((id)&0xff))
 
@@ -224,7 +224,7 @@ static inline bool record_is_note(const struct record *record)
 {
     return record->type >= RECORD_ALLOCATE;
 }
-/* Returns the offset of the time in a record. Only the head is read. */
+/* Returns the offset of the time in a record, in bytes. Reads only the head. */
 static inline unsigned record_time_place(const struct record *head)
 {
     if (head->type == RECORD_SAMPLE)
@@ -242,8 +242,9 @@ const char *note_text(const struct record_note *note); /* not NUL-terminated; te
  * records from memory that may be invalid. */
 bool record_is_valid(const struct record *record, size_t room);
 
-/* The record_add functions append one record to out, whose end must be aligned to eight bytes,
- * except for record_add_lost(). On ENOMEM they append nothing. Text is cut to fit RECORD_MAX. */
+/* The record_add functions append one record to out, whose end must be aligned to eight bytes;
+ * record_add_lost() needs no alignment. On ENOMEM they append nothing. Text is cut to fit
+ * RECORD_MAX. */
 struct note {
     enum record_type type;
     unsigned misc;

@@ -47,11 +47,11 @@ struct drain_result {
  * the recording is held, or if all is false and another thread drains.
  */
 bool recording_drain(struct recording *recording, bool all, struct drain_result *out);
-/* While held, no records go to the log: the `start` record has to be there first. */
+/* While held, drains add nothing to the log: the `start` record has to be there first. */
 void recording_hold(struct recording *recording, bool held);
-/* Appends records of the names, threads and mappings of a process (0: all) to `records`, and once
- * those of the kernel. The caller puts them into the log after `start`. Makes system calls; records
- * that arrive meanwhile go to the log with the next drain. */
+/* Appends records of the names, threads and mappings of a process (0: all) to `records`, and, the
+ * first time, those of the kernel. The caller puts them into the log after `start`. Makes system
+ * calls; records that arrive meanwhile go to the log with the next drain. */
 void recording_inventory(struct recording *recording, pid_t pid, uint64_t time_ns,
                          struct buf *records);
 /* The next drain reads the inventory of this process. Its names and mappings are in the log, but

@@ -19,7 +19,7 @@ struct recording {
     /* Arena blocks for the totals of exits.h. The log publishes which of them is valid together
      * with the records that it includes: log_progress.totals is totals[0] + valid_totals. */
     uint64_t totals[2];
-    bool valid_totals;
+    bool valid_totals;   /* index of the valid block */
     struct exits *exits; /* without counts if the PMC samples */
     struct tasks *tasks; /* of exits */
     unsigned n_execs;    /* processes with an exec whose path is still unknown */

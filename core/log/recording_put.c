@@ -69,8 +69,8 @@ static void translate(const struct recording *recording, struct record *record)
 
 /* ---- records for the log ---- */
 
-/* Ends the record that was appended at `begun`: translates its PIDs. On ENOMEM removes and counts
- * it. */
+/* Completes the record at offset `begun` of the batch: translates its PIDs. On ENOMEM removes it
+ * and counts it in `dropped`. */
 static void batch_end(struct recording *recording, size_t begun)
 {
     struct buf *batch = &recording->batch;
@@ -85,7 +85,7 @@ static void batch_end(struct recording *recording, size_t begun)
     }
 }
 
-/* Appends a copy with translated PIDs. Samples that were added before come first in the log. */
+/* Appends a copy with translated PIDs. Flushes samples first, so that they precede the copy. */
 static void batch_copy(struct recording *recording, const struct record *record)
 {
     if (recording->has_log_locked)
@@ -140,7 +140,7 @@ void recording_flush(void *arg)
         batch_drop(recording, &recording->dropped, "memory", RECORD_REFUSED);
         batch_drop(recording, &recording->replaced, "replaced", RECORD_REFUSED);
     }
-    /* losses without a DROP record yet do not count: a later worker would report them */
+    /* subtract losses without a DROP record yet, so that a later worker reports them: "replaced" */
     taken = plan->backend->taken ? plan->backend->taken(recording->recorder) : 0;
     taken -= recording->hidden + recording->dropped + recording->replaced;
     if (!recording->has_log_locked && batch->len == 0 && taken == recording->taken)
@@ -206,7 +206,7 @@ static void execs_finish(struct recording *recording)
 /* ---- steps and exit counts ---- */
 
 /* Passes a record to exits_take() and appends the records that result, except COUNT records without
- * counts of processes outside the reader's PID namespace. */
+ * counts of processes outside the attacher's PID namespace. */
 static void exits_feed(struct recording *recording, const struct record *record)
 {
     struct buf *made = &recording->scratch;
@@ -249,8 +249,9 @@ static void cut_kernel_frames(struct record_sample *sample)
     sample->head.size = (uint16_t)(sample->head.size - (all - n) * sizeof(*rest));
 }
 
-/* Returns room for a sample in the log, or else in the batch; NULL on ENOMEM. Samples of a view go
- * to the batch: a translation may read /proc, which the lock of the log forbids. */
+/* Returns room for a sample in the log, or else in the batch; NULL on ENOMEM. If PIDs are
+ * translated (plan.view), samples go to the batch: a translation may read /proc, which must not
+ * happen under the log's lock. */
 static struct record_sample *sample_room(struct recording *recording, size_t size)
 {
     struct log *log = recording->plan.log;
@@ -277,10 +278,12 @@ void recording_sample(void *arg, const struct sample *sample)
     const unsigned mode = sample->misc & RECORD_MODE;
     struct record_sample *to;
 
+    /* without a view, the sample goes directly to the log: write the batch first */
     if (recording->batch.len >= (recording->plan.view ? BATCH_BYTES : 1))
         recording_flush(recording);
     recording->last_time = fixed->time;
-    /* before the first map only kernel code runs, so no path follows a user sample */
+    /* User code runs only after the program is mapped, so the MAP record with its path will not
+     * come. */
     if (recording->n_execs && mode == RECORD_USERMODE)
         exec_finish(recording, fixed->pid);
     if (!recording->plan.kernel &&
@@ -307,8 +310,8 @@ void recording_sample(void *arg, const struct sample *sample)
 
 /* ---- maps ---- */
 
-/* Appends UNMAP records for all mappings that this one overlaps and replaces, unless it repeats
- * one. */
+/* Appends an UNMAP record for each older mapping that `map` overlaps; none if `map` repeats an
+ * older mapping. */
 static void put_unmaps(struct recording *recording, const struct record_map *map)
 {
     const uint64_t end = map->start + map->length;
