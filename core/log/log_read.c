@@ -105,7 +105,7 @@ static size_t take_missed(struct log_cursor *cursor, struct buf *out, size_t max
         if (log->first <= log->last) {
             const struct record *oldest = (const struct record *)ring_at(ring, ring->tail);
 
-            memcpy(&time, ring_at(ring, ring->tail + record_time_place(oldest)), sizeof(time));
+            memcpy(&time, ring_at(ring, ring->tail + record_time_offset(oldest)), sizeof(time));
         }
         cursor->walk = (struct spaces_walk){.time = time};
         cursor->walking = !cursor->begun || log->spaces_changed >= cursor->next;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EVENTS_MAX 256 /* LOG_ID has 8 bits for the place */
+#define EVENTS_MAX 256 /* LOG_ID has 8 bits for the index */
 
 struct log_set {
     struct log_set *before;
@@ -127,11 +127,11 @@ static const struct log_set *set_of(const struct log_sets *sets, uint64_t number
     return set;
 }
 
-const struct log_event *log_sets_event(const struct log_sets *sets, uint64_t number, unsigned place)
+const struct log_event *log_sets_event(const struct log_sets *sets, uint64_t number, unsigned index)
 {
     const struct log_set *set = set_of(sets, number);
 
-    return set && place < set->n ? &set->event[place] : NULL;
+    return set && index < set->n ? &set->event[index] : NULL;
 }
 
 unsigned log_sets_events(const struct log_sets *sets, uint64_t number)

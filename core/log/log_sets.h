@@ -43,7 +43,7 @@ uint64_t log_sets_add(struct log_sets *sets, const struct log_event *events, uns
 /* log_sets_last() returns the highest set number, or 0. log_sets_event() returns an event, valid
  * until the sets are freed, or NULL. log_sets_events() returns the number of events of a set. */
 uint64_t log_sets_last(const struct log_sets *sets);
-const struct log_event *log_sets_event(const struct log_sets *sets, uint64_t set, unsigned place);
+const struct log_event *log_sets_event(const struct log_sets *sets, uint64_t set, unsigned index);
 unsigned log_sets_events(const struct log_sets *sets, uint64_t set);
 /* log_event_format() returns the tracepoint format that a reader has stored, or NULL.
  * log_event_keep_format() stores one, which the set then owns, or frees it if another reader was

@@ -15,12 +15,12 @@ struct record_tail *record_tail(const struct record *record)
 
 uint64_t record_time(const struct record *record)
 {
-    return *(const uint64_t *)((const char *)record + record_time_place(record));
+    return *(const uint64_t *)((const char *)record + record_time_offset(record));
 }
 
 void record_set_time(struct record *record, uint64_t time_ns)
 {
-    *(uint64_t *)((char *)record + record_time_place(record)) = time_ns;
+    *(uint64_t *)((char *)record + record_time_offset(record)) = time_ns;
     if (record->type == RECORD_FORK || record->type == RECORD_EXIT)
         ((struct record_task *)record)->time = time_ns;
     else if (record->type == RECORD_THROTTLE || record->type == RECORD_UNTHROTTLE)

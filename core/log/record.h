@@ -218,14 +218,14 @@ struct record_note {
  */
 #define LOG_ID(set, index) ((uint64_t)(set) << 8 | (index))
 #define LOG_ID_SET(id)     ((id) >> 8)
-#define LOG_ID_PLACE(id)   ((unsigned)((id)&0xff))
+#define LOG_ID_INDEX(id)   ((unsigned)((id)&0xff))
 
 static inline bool record_is_note(const struct record *record)
 {
     return record->type >= RECORD_ALLOCATE;
 }
 /* Returns the offset of the time in a record, in bytes. Reads only the head. */
-static inline unsigned record_time_place(const struct record *head)
+static inline unsigned record_time_offset(const struct record *head)
 {
     if (head->type == RECORD_SAMPLE)
         return offsetof(struct record_sample, time);

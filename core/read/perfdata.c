@@ -233,8 +233,8 @@ static void perfdata_sets(struct stream *stream)
     fields = fields && !formats.failed;
     *stream->number = STATE(last, fields ? last : STATE_FIELDS(*stream->number));
     for (uint64_t set = before + 1; set <= last; set++)
-        for (unsigned place = 0; place < log_sets_events(sets, set); place++)
-            add_event(stream, log_sets_event(sets, set, place), LOG_ID(set, place));
+        for (unsigned index = 0; index < log_sets_events(sets, set); index++)
+            add_event(stream, log_sets_event(sets, set, index), LOG_ID(set, index));
     if (fields) {
         const uint32_t size = (uint32_t)formats.len;
 

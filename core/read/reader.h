@@ -42,7 +42,7 @@ struct log_facts {
 /* Returns the event of an id, or NULL if the id is unknown. */
 static inline const struct log_event *event_of(const struct log_sets *sets, uint64_t id)
 {
-    return sets ? log_sets_event(sets, LOG_ID_SET(id), LOG_ID_PLACE(id)) : NULL;
+    return sets ? log_sets_event(sets, LOG_ID_SET(id), LOG_ID_INDEX(id)) : NULL;
 }
 
 struct log_form {
