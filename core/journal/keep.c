@@ -198,7 +198,7 @@ bool engine_check(struct engine *engine, struct err *err)
 {
     struct check check = {engine, err};
 
-    /* Other records contain statistics, which are written with the next change. */
+    /* Other records contain statistics, which are written once a second or with the next change. */
     return !engine->journal ||
            (journal_each(engine->journal, JOURNAL_PROCESS, check_record, &check) &&
             journal_each(engine->journal, JOURNAL_RIGHTS, check_record, &check) &&

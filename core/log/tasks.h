@@ -63,7 +63,7 @@ struct task {
     uint32_t tid;
     uint64_t since;  /* update number of its creation, or of its last step (exits.c); 0: unknown */
     uint64_t losses; /* tasks.losses at its creation; 0: unknown; UINT64_MAX: records missing */
-    uint64_t found;  /* tasks.losses + 1 when the inventory found it; 0 after another record */
+    uint64_t found;  /* tasks.losses + 1 when the inventory found it; 0 after records except MAP */
     char *name;      /* NULL: the name of the process */
     uint64_t off_ns; /* for recording_put.c: when it left its CPU; 0: unknown, or it runs */
     bool preempted;
