@@ -3,9 +3,10 @@
  * backend does not know rows in use, PMC names, users or PMCs. The perf backend uses the kernel's
  * perf_events; the sim backend simulates a PMU.
  *
- * Locking: functions are called without the engine's lock, except functions marked (locked), and
- * while no request runs (start, load, reload). Only one caller uses a counter at a time, except for
- * read(), which may have any number of callers.
+ * Locking: functions marked (locked) may be called with or without the engine's lock and make no
+ * blocking system calls. All other functions are called without the lock, or while no request runs
+ * (start, load, reload). Only one caller uses a counter at a time, except for read() and functions
+ * marked (locked), which may have any number of callers.
  */
 #pragma once
 
@@ -50,8 +51,8 @@ struct class_info {
     /* Of class `generic` on a hybrid processor: the number of core PMUs that it counts with, which
      * are the first classes. 0: any other class, or more than PARTS_MAX core PMUs. */
     unsigned n_core_pmus;
-    /* The number of events that can use each row: the row with the fewest is chosen first. NULL if
-     * the class has no rows. */
+    /* For each row, the number of events that can use it. Only the order of these numbers matters:
+     * PMCs first get rows that few events can use (row_choose.c). NULL if the class has no rows. */
     const unsigned *row_events;
 };
 
@@ -69,7 +70,7 @@ struct target_ref {
     pid_t shown;   /* the number in the requester's namespace, for sentences; 0: pid or tid */
     unsigned cpu;  /* CPU only */
     int cgroup_fd; /* cgroup only; the counter duplicates it if needed */
-    bool (*alive)(void *arg); /* process and thread: false if the number was reused */
+    bool (*alive)(void *arg); /* process and thread: false if it has exited; or NULL */
     void *alive_arg;
 };
 
@@ -94,9 +95,10 @@ struct plan_event {
 
 /*
  * The plan of a counter: the events and the target. With descendants, admit() is called for every
- * process found below the target. It returns 1 to count the process and its descendants, 0 to skip
- * it and its descendants (another target covers them), or -EPERM to skip only the process, which
- * the backend adds to `left_out`.
+ * process found below the target, and again after its events were opened. It returns 1 to count the
+ * process and its descendants, 0 to skip it and its descendants (another target covers them, or it
+ * has exited), or -EPERM to skip only the process, which the backend adds to `left_out`. NULL: all
+ * are counted.
  */
 struct plan {
     const struct plan_event *events;
@@ -106,12 +108,12 @@ struct plan {
     bool at_exec; /* armed: each task starts to count at its next exec */
     bool multiplex;
     const char *filter;      /* for the tracepoints of the set, or NULL */
-    uint64_t deadline_ns;    /* fail with P13 after this time (CLOCK_MONOTONIC) */
-    unsigned long attach_ms; /* the tunable that limits the time, for the sentence */
-    unsigned max_covered;    /* limit of covered processes, with descendants */
-    unsigned long fds_free;  /* limit of open descriptors, including temporary ones (P10);
-                              * ULONG_MAX: no limit */
-    unsigned long fds_quota; /* limit of descriptors that stay open (P11) */
+    uint64_t deadline_ns;    /* fail with P13 after this time (CLOCK_MONOTONIC); 0: never */
+    unsigned long attach_ms; /* the limit of the attach in milliseconds, for the sentence */
+    unsigned max_covered;    /* with descendants: limit of covered processes (P11); 0: none */
+    unsigned long fds_free;  /* how many descriptors the attach may open, including temporary ones
+                              * (P10); ULONG_MAX: no limit */
+    unsigned long fds_quota; /* how many of them may stay open (P11); ULONG_MAX: no limit */
     const char *fds_limit;   /* the name of the quota of fds_quota, for the sentence */
     int (*admit)(void *arg, pid_t pid);
     void *admit_arg;
@@ -132,23 +134,25 @@ struct plan {
     uint32_t stack;
     bool raw;          /* record the fields of tracepoints */
     bool off_cpu;      /* put RECORD_SCHED, and RECORD_WEIGHED samples: see sample_limits */
-    bool steps, lasts; /* counting: records at each context switch; at each thread's exit */
+    bool steps, lasts; /* counting: RECORD_VALUES at each context switch; at each thread's exit */
 };
 
 /*
  * The plan of a recorder: the ring buffers of one PMC, one per CPU, shared by all of its counters.
  */
 struct recorder_plan {
-    uint64_t bytes; /* of each CPU's buffer; rounded down to a possible size, at least a page */
+    /* Maximum size of each CPU's buffer. The backend uses a possible size up to this, a smaller one
+     * if the kernel refuses to lock so much memory, and at least a page. */
+    uint64_t bytes;
     uint64_t tag;   /* for sink.ready() */
     bool data_maps; /* also record mappings that are not executable (RECORD_DATA) */
     unsigned long fds_free, fds_quota; /* as in struct plan */
     const char *fds_limit;
 };
 
-struct recorder_facts { /* (locked): no system calls */
+struct recorder_facts {
     unsigned descriptors;
-    uint64_t bytes; /* locked memory */
+    uint64_t bytes; /* locked memory of all buffers */
 };
 
 /* Receives records. A record is valid during the call only; its PIDs are in the daemon's namespace.
@@ -200,7 +204,7 @@ struct reading {
                                     * or CPU */
 };
 
-struct counter_facts { /* for `status` (locked): no system calls */
+struct counter_facts { /* for `status` and quotas */
     unsigned threads;  /* tasks opened individually at the attach */
     unsigned descriptors;
     unsigned left_out; /* descendants that the opener may not observe */
@@ -218,38 +222,40 @@ struct backend {
                 const struct loop *loop, const struct sink *sink, struct backend_state **state,
                 struct err *err);
     void (*close)(struct backend_state *state); /* asserts that no counter exists */
-    /* After loading the state, when requests are served: completes the adoption of counters where
-     * that waits for the kernel. May be NULL. */
+    /* Called after a state was loaded, when requests are served already: completes the adoption of
+     * counters and exec guards where that waits for the kernel. May be NULL. */
     void (*settle)(struct backend_state *state);
     const struct class_info *(*classes)(struct backend_state *state, unsigned *n);
     void (*facts)(struct backend_state *state,
-                  struct buf *out); /* prints lines of info/backend after the first */
-    void (*cpuref)(struct backend_state *state, struct buf *out);
+                  struct buf *out); /* prints the lines of info/backend after the first one */
+    void (*cpuref)(struct backend_state *state, struct buf *out); /* prints info/cpuref */
     bool simulated_cpus; /* cpus() replaces the host's CPUs */
     void (*cpus)(struct backend_state *state, struct cpus *possible, struct cpus *online);
 
     /*
-     * Creates an exec guard, which uses one descriptor: calls sink.events_lost(tag) when the kernel
-     * removes all events from the living process because it executes a privileged program. Returns
-     * 0 or -errno. May be NULL.
+     * Creates an exec guard, which uses one descriptor. Calls sink.events_lost(tag) once, when the
+     * kernel removes all events from the process because it executes a privileged program, or when
+     * its first thread exits (guard_fired() returns false). Returns 0 or -errno. May be NULL.
      */
     int (*guard)(struct backend_state *state, pid_t pid, uint64_t tag, struct guard **out);
     void (*unguard)(struct guard *guard);
-    /* Returns true if the guard has fired, even if the process has exited since. */
+    /* Returns true if the process has lost its events by executing a privileged program, even if it
+     * has exited since (locked). */
     bool (*guard_fired)(const struct guard *guard);
-    /* For a later worker: returns the descriptor; creates a guard with it again; frees the guard
-     * but keeps the descriptor open. */
+    /* For a later worker: returns the descriptor (locked); creates a guard with it again; frees the
+     * guard but keeps the descriptor open. */
     int (*guard_fd)(const struct guard *guard);
     int (*guard_adopt)(struct backend_state *state, int fd, uint64_t tag, struct guard **out);
     void (*guard_forget)(struct guard *guard);
     /*
-     * Recorders. All functions are NULL if the backend cannot sample. A recorder is freed after the
-     * counters that use it. sink.ready(tag) is called when a buffer is about half full, and again
-     * only after the next drain. Errors: P10, P11, P14 (the sentence names locked memory,
-     * CAP_IPC_LOCK and perf_event_mlock_kb if they are the reason).
+     * Recorders. All functions are NULL if the backend cannot record. A recorder is freed after the
+     * counters that use it. sink.ready(tag) is called each time about half of a buffer was written.
+     * Errors: P10, P11, P14 (the sentence names locked memory, CAP_IPC_LOCK and perf_event_mlock_kb
+     * if they are the reason), E32, P09 and others of why.c.
      */
     int (*recorder_new)(struct backend_state *state, const struct recorder_plan *plan,
                         struct recorder **out, struct err *err);
+    /* Makes no system calls (locked). */
     void (*recorder_facts)(const struct recorder *recorder, struct recorder_facts *out);
     /*
      * Passes complete records to intake, ordered by time over all CPUs, and sets *until_ns: all
@@ -266,28 +272,29 @@ struct backend {
      * does not count yet, or while no drain runs. NULL: not supported.
      */
     uint64_t (*taken)(struct recorder *recorder);
+    /* Prints the line that recorder_adopt() reads (locked). */
     void (*recorder_print)(const struct recorder *recorder, struct buf *out);
-    /* Creates a recorder with the descriptors of a forgotten one, before adopt() of its counters.
-     */
+    /* Creates a recorder from a printed line, with the same descriptors, before adopt() of its
+     * counters. Returns 0 or -errno. */
     int (*recorder_adopt)(struct backend_state *state, const struct recorder_plan *plan,
                           const char *printed, struct recorder **out);
-    void (*recorder_forget)(struct recorder *recorder);
-    void (*recorder_free)(struct recorder *recorder); /* NULL allowed */
+    void (*recorder_forget)(struct recorder *recorder); /* frees memory, keeps the descriptors */
+    void (*recorder_free)(struct recorder *recorder);   /* NULL allowed */
     void (*sample_limits)(struct backend_state *state, struct sample_limits *out);
-    /* Processes the system's reports about processes, after sink.ready(0). In any thread, one
-     * at a time, without the engine's lock. May be NULL if that is never called. */
+    /* Called after sink.ready(0): processes the kernel's records about covered processes. In any
+     * thread, one at a time. NULL if the backend never calls sink.ready(0). */
     void (*follow)(struct backend_state *state);
 
     /* Called when a CPU goes online or offline. May be NULL. */
     void (*cpu)(struct backend_state *state, unsigned cpu, bool online);
 
-    /* Returns true if the name is a qualifier (usr, cmask). May be called with or without locks. */
+    /* Returns true if the name is a qualifier (usr, cmask) (locked). */
     bool (*is_qualifier)(struct word name);
     /*
      * Resolves the spelling of one event: its meaning and the rights that it needs. Does not open
      * it; verify() does, for users with these rights. The caller frees *out with event_clear().
-     * Errors: CS01 unknown, X06 unknown class (both with near misses), CS03, CS04, P09 not
-     * available here (with the reason), P30. If out->needs_kernel is set after an error, the
+     * Errors: CS01 unknown, X06 unknown class (both with near misses), CS03, CS04, E35, P09 not
+     * available here (with the reason), E32. If out->needs_kernel is set after an error, the
      * sentence is only for users with the right to kernel mode.
      */
     int (*resolve)(struct backend_state *state, const char *text, struct event *out,
@@ -299,8 +306,8 @@ struct backend {
      * Errors: CS08, E19, P09, P10, P14, E32. */
     int (*check_set)(struct backend_state *state, const struct plan_event *events, unsigned n,
                      bool multiplex, struct err *err);
-    /* Checks that the tracepoints among the events accept the filter. P02 with the fields that they
-     * have. NULL: filters are not supported. */
+    /* Checks that the tracepoints among the events accept the filter. Errors: P02 (with their
+     * fields, or if no event is a tracepoint), E32. NULL: filters are not supported. */
     int (*check_filter)(struct backend_state *state, const struct event *events, unsigned n,
                         const char *filter, struct err *err);
     /* Returns the declarations of a tracepoint's fields as in tracefs (free it), or NULL if it is
@@ -313,7 +320,8 @@ struct backend {
     /* Returns a number that changes whenever the result of list() may change. Cheaper than list(),
      * but slow. NULL: the list never changes. */
     uint64_t (*catalog_mark)(struct backend_state *state);
-    /* Lists every event that can be counted here. The first call is slow. */
+    /* Adds every event that can be counted here to *out, tracepoints without a test. The first call
+     * is slow. Returns 0 or E32. */
     int (*list)(struct backend_state *state, struct catalog *out, struct err *err);
     /* Prints the text of events/CLASS/EVENT. Returns 0, -ENOENT if the event is gone, -ENOMEM,
      * -EMFILE or -ENFILE. */
@@ -326,29 +334,31 @@ struct backend {
                         uint64_t own);
 
     /* Opens a counter on its target, stopped. Errors: E44 and X09 the target is gone, E37 the CPU
-     * is offline, P09, P10, P13, P14, E05 no hardware counter is free. */
+     * is offline, E05 no hardware counter is free, P10, P11 and P13 limits of the plan, P09, P14,
+     * E32. */
     int (*attach)(struct backend_state *state, const struct plan *plan, struct counter **out,
                   struct err *err);
-    /* For a recorder in system scope: records forks, names, mappings and exits from now on, as
-     * start() does. May be NULL. */
+    /* For a sampling counter of a CPU or cgroup: records forks, names, mappings and exits until
+     * stop(), as start() does. Ignores errors. May be NULL. */
     void (*track)(struct counter *counter);
-    /* Continues, or arms if at_exec. Starts also tasks that are stopped in a counter that is
-     * started. */
+    /* Starts or continues counting, also of tasks that are stopped in a started counter. With
+     * at_exec it only arms, until the first task has executed a program. Errors: E32, P10, P14. */
     int (*start)(struct counter *counter, struct err *err);
-    /* 0 or -errno. -ENOMEM, -EMFILE, -ENFILE: tasks that were being born may count on. */
+    /* Returns 0, -EIO, or (some threads or new children may still count) -ENOMEM, -EMFILE or
+     * -ENFILE. */
     int (*stop)(struct counter *counter);
-    /* Reads the totals. Returns 0 or -EIO. The kernel may make a reader wait for some milliseconds:
-     * returns -EAGAIN instead unless `patient`. */
+    /* Reads the totals. Returns 0 or -EIO. If the kernel makes the reader wait for milliseconds, or
+     * /proc must be read, it does so only if `patient`; otherwise it returns -EAGAIN. */
     int (*read)(struct counter *counter, struct reading *out, bool patient);
     unsigned (*cost)(const struct counter *counter); /* number of system calls of a read (locked) */
     void (*facts_of)(const struct counter *counter, struct counter_facts *out); /* (locked) */
     /* Calls fn for every covered process that is known: the target and its descendants (locked). */
     void (*processes)(const struct counter *counter, void (*fn)(void *arg, pid_t pid), void *arg);
-    /* Returns true if pid (daemon's namespace) is the target or a covered descendant. For pid 0:
-     * returns true if it may cover processes that it does not know (locked). */
+    /* Returns true if pid (daemon's namespace) is the target or a covered descendant; for every
+     * pid, 0 included, if the counter may cover processes that it does not know (locked). */
     bool (*covers)(struct counter *counter, pid_t pid);
     void (*print)(const struct counter *counter,
-                  struct buf *out); /* prints the line that adopt() reads */
+                  struct buf *out); /* prints the line that adopt() reads (locked) */
     int (*adopt)(struct backend_state *state, const struct plan *plan, const char *printed,
                  struct counter **out);
     void (*forget)(struct counter *counter); /* frees the memory, keeps the descriptors */

@@ -1,7 +1,8 @@
 /*
- * A request in the engine. An operation returns CALL_DONE, a negative errno with a sentence in
- * call->err, or CALL_WAIT: the request waits and the operation runs again when call->wait_for is
- * woken. Parts of an operation may run without the engine's lock: see slow_begin().
+ * A request in the engine. An operation returns CALL_DONE, a negative errno, usually with a
+ * sentence in call->err, or CALL_WAIT: the request waits and the operation runs again when
+ * call->wait_for is woken. Parts of an operation may run without the engine's lock: see
+ * slow_begin().
  */
 #pragma once
 
@@ -30,8 +31,9 @@ struct pmc;
 struct user;
 
 /*
- * The state of an open file between requests. fs creates it (zeroed, then sets rights), core uses
- * it, and open_file_clear() frees it after engine_release().
+ * The state of an open file between requests. fs creates it zeroed and sets `opener` and
+ * `instance`; open_file_start_charge() sets payer and rights. open_file_clear() frees its members
+ * after engine_release().
  */
 struct open_file {
     struct rights *rights; /* the opener's rights (a reference) */
@@ -46,7 +48,7 @@ struct open_file {
     bool has_seen;        /* `seen_change` and `seen_count` are set */
     uint64_t seen_change; /* the object's change number at this descriptor's last read */
     uint64_t seen_count;  /* the count at that read (notify) */
-    uint64_t seen_resets; /* the PMC's resets at that read; otherwise seen_count is obsolete */
+    uint64_t seen_resets; /* pmc.resets at that read: if it has changed, seen_count is obsolete */
     uint64_t holds;       /* id of the PMC with lifetime=open that this file holds, or 0 */
     uint64_t instance;    /* id of the file's instance */
     struct series_cursor *series; /* owned; core/show/series.c */
@@ -59,11 +61,11 @@ struct call {
     struct instance *instance; /* NULL: removed while the lock was dropped */
     struct pmc *pmc;           /* PMC of the file, or NULL; looked up whenever the lock is taken */
     uint64_t index;   /* tunable, slot (cpu << 16 | row), catalog id, instance of a limit */
-    const char *file; /* name of the file: "event"; of a tunable or a row: "TUNABLE" */
+    const char *file; /* name of the file, or its placeholder in files.c: "event", "TUNABLE" */
     const char *text; /* stores: the written bytes, valid until the reply */
     size_t len;
     struct open_file *open; /* NULL: the open file has no state */
-    struct rights *rights;  /* the opener's rights; NULL if the file's row does not need them */
+    struct rights *rights;  /* of the opener of `open`, or else the requester; NULL: not needed */
     uid_t uid;              /* the requester's fs ids */
     gid_t gid;
     uid_t payer; /* uid whose quotas apply: of the open file, or the requester */
@@ -104,11 +106,11 @@ typedef int (*show_fn)(struct call *call); /* appends the complete text to call-
 /* Returns an upper bound of the text's length. Must be cheap: reads no counter and uses only
  * engine, pmc and instance. */
 typedef uint64_t (*bound_fn)(const struct call *call);
-typedef int (*store_fn)(struct call *call); /* one complete command in call->text */
+typedef int (*store_fn)(struct call *call); /* executes the complete command in call->text */
 /* Appends available text for one request. CALL_DONE without text is end of file. */
 typedef int (*stream_fn)(struct call *call);
-/* Appends filler text for a read that has waited for the longest time. Returns false before the
- * stream's head was sent. */
+/* Appends filler text for a read that has waited for the longest time allowed, engine.limit_ns.
+ * Returns false if the stream's head was not sent yet. */
 typedef bool (*idle_fn)(struct call *call);
 typedef void (*begin_fn)(struct call *call);    /* called when the file is opened (call->open) */
 typedef unsigned (*poll_fn)(struct call *call); /* returns EPOLLIN | EPOLLPRI | EPOLLHUP … */
@@ -122,7 +124,8 @@ typedef unsigned (*poll_fn)(struct call *call); /* returns EPOLLIN | EPOLLPRI | 
  * call->pmc and call->instance are looked up again and may be NULL.
  */
 
-/* Functions of fs that drop and retake the lock (engine->unlock). */
+/* The functions of fs that slow_admit(), slow_begin(), slow_end() and slow_interrupted() call
+ * (engine->unlock). */
 struct unlock_ops {
     int (*admit)(struct call *call);
     void (*leave)(struct call *call, bool slow);

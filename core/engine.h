@@ -18,7 +18,7 @@
 /* Creates an engine with these tunables. Returns NULL on ENOMEM. */
 struct engine *engine_new(const struct tunables *tunables);
 /* Returns the sink for host and backend, which are opened after engine_new() and before
- * engine_start(). Events go to the engine that *engine points to at that time. */
+ * engine_start(). An event goes to the engine that *engine points to when it occurs. */
 struct sink engine_sink(struct engine **engine);
 int engine_start(struct engine *engine, const struct host *host, struct host_state *host_state,
                  const struct backend *backend, struct backend_state *backend_state,
@@ -29,7 +29,8 @@ void engine_free(struct engine *engine);
 
 /* ---- objects ---- */
 
-struct instance *engine_instance(struct engine *engine, uint64_t id); /* NULL: none */
+/* Returns the instance with this id (0: the root), or NULL. */
+struct instance *engine_instance(struct engine *engine, uint64_t id);
 /* Returns the first instance below instances/ with id > after, or NULL. */
 struct instance *engine_instance_next(struct engine *engine, uint64_t after);
 
@@ -40,7 +41,7 @@ struct pmc *engine_pmc_next(struct instance *instance, uint64_t after);
 
 int engine_mkdir(struct call *call, const char *name, mode_t mode,
                  uint64_t *id);                        /* mkdir: creates a PMC without an event */
-int engine_rmdir(struct call *call, const char *name); /* hwpmc's PMCRELEASE */
+int engine_rmdir(struct call *call, const char *name); /* releases a PMC (PMCRELEASE) */
 int engine_rename(struct call *call, const char *from, const char *to);
 int engine_chmod(struct call *call, mode_t mode);          /* call->pmc */
 int engine_chown(struct call *call, uid_t uid, gid_t gid); /* (uid_t)-1, (gid_t)-1: unchanged */
@@ -57,12 +58,12 @@ void open_file_clear(struct open_file *open);
 /* Frees the state but keeps the objects that its journal record refers to. */
 void open_file_leave(struct open_file *open);
 /*
- * Charges the memory of call->open to call->payer. Shares `rights` (may be NULL) and charges them
- * too. Returns 0, or P10, P11 or E32; then the caller keeps `rights`. Reversed by engine_release(),
- * or by open_file_end_charge() before the state is loaded again.
+ * Charges the memory of call->open to call->payer. Shares `rights` (may be NULL), charges them too,
+ * and sets them in call and call->open. Returns 0, or P10, P11 or E32; on error the caller keeps
+ * `rights`. The charge ends with engine_release(), or with open_file_leave() before a reload.
  */
 int open_file_start_charge(struct call *call, struct rights *rights);
-void open_file_end_charge(struct open_file *open);
+void open_file_end_charge(struct open_file *open); /* drops `payer` too */
 /*
  * Charges the present memory of call->open and this number of bytes for texts that fs keeps for the
  * reader, instead of the earlier charge. Returns 0, or P11 without a change if a quota is exceeded.
@@ -80,16 +81,18 @@ int engine_refuse_memory(struct call *call, const struct user *user, uint64_t by
 void engine_uncharge_wait(struct user *user, uint64_t bytes);
 /* Prints the text of the journal record. */
 void open_file_print(struct open_file *open, struct buf *out);
-/* Loads an open file after all PMCs. */
+/* Loads an open file after all PMCs and charges it. Returns false if the text is invalid, or on
+ * ENOMEM. */
 bool open_file_load(struct open_file *open, const char *text, size_t len, struct engine *engine);
-/* Charges a loaded open file as before. Returns false on ENOMEM. */
+/* Charges a loaded open file without checking the quota. Returns false on ENOMEM. */
 bool open_file_recharge(struct engine *engine, struct open_file *open);
 
 /*
  * Counts an operation (info/stats: syscalls, syscall_errors) and stores the line of a failure for
- * `info/last_error`. place: path in the instance, "web/count" or "web: mkdir"; NULL for a success,
- * for requests of attributes, and for failed reads except EIO and EDQUOT. command: a write; the
- * PMC's `error` shows its result, and EIO of reads. Saves the totals at most once a second.
+ * `info/last_error`. place: path in the instance, "web/count" or "web: mkdir"; NULL: stores no
+ * line, for a success, and for failed reads and requests of attributes except EIO and EDQUOT.
+ * command: a write; the PMC's `error` shows its result, and EIO of reads. Saves the totals at most
+ * once a second.
  */
 void engine_finished(struct call *call, int rc, const char *place, bool command);
 
@@ -100,15 +103,17 @@ void engine_finished(struct call *call, int rc, const char *place, bool command)
 bool engine_next_wake(struct engine *engine, uint64_t *pmc_id);
 bool engine_next_name(struct engine *engine, struct gone_name *gone);
 bool engine_has_name(const struct engine *engine);
-/* Returns true if engine_task() has work: changes, drains, snapshots for pollers, unused links. */
+/* Returns true if engine_task() has work: changes, drains, backend.follow(), snapshots for pollers,
+ * CPUs that went online or offline, unused links. */
 bool engine_has_task(const struct engine *engine);
 /* Runs the next background task. call: only engine and instance are set. Returns false if no task
  * could run. */
 bool engine_task(struct call *call);
 /* Returns when engine_tick() must be called (CLOCK_MONOTONIC ns); UINT64_MAX: never. */
 uint64_t engine_deadline(const struct engine *engine);
-void engine_tick(struct engine *engine, uint64_t now_ns);
-/* Notes that processes sleep in poll on the PMC: changes are then detected within notify_ms. */
+void engine_tick(struct engine *engine, uint64_t now_ns); /* queues the work that is due */
+/* Notes whether processes sleep in poll on the PMC. If so, the engine takes a snapshot of it every
+ * notify_ms to detect changes. */
 void engine_set_polled(struct engine *engine, uint64_t pmc_id, bool polled);
 
 /* ---- state for a later worker ---- */
@@ -127,13 +132,13 @@ bool engine_has_changes(const struct engine *engine);
 /* Compares the records of processes, rights and PMCs with the objects. Returns false with a
  * sentence about the first difference. */
 bool engine_check(struct engine *engine, struct err *err);
-/* Before a reload (debug builds): drains all recorders into the logs, and notes lost events that
- * only this engine can detect. */
+/* Called before a reload (debug builds): drains all recorders into the logs, and notes lost events
+ * that only this engine can detect. */
 void engine_settle(struct engine *engine);
 /* Frees the engine but keeps the objects that the journal refers to. */
 void engine_forget(struct engine *engine);
 /* Loads the journal into a new engine after engine_start(). Returns 0, or -EINVAL with a sentence
- * that names the record. */
+ * that names the record or reports ENOMEM. */
 int engine_load(struct engine *engine, const struct journal *journal, struct err *err);
 /* Completes the load after the last open_file_load() and engine_set_journal(). */
 void engine_loaded(struct engine *engine);
@@ -184,7 +189,8 @@ int show_metrics(struct call *call);
 int show_status(struct call *call);
 int show_error(struct call *call);
 int stream_series(struct call *call);
-int stream_samples(struct call *call); /* also after the release, with call->pmc NULL */
+/* The streams of the log are called also after the release of the PMC, with call->pmc NULL. */
+int stream_samples(struct call *call);
 int stream_samples_perf(struct call *call);
 bool idle_lines(struct call *call); /* series, samples */
 bool idle_samples_perf(struct call *call);

@@ -1,7 +1,8 @@
 /*
  * The interface of the host: a table of functions for processes, requesters, CPUs and clocks.
- * backends/linux implements it; unit tests have a fake host. Functions are called without the
- * engine's lock, except functions marked (locked), which make no blocking system call.
+ * backends/linux implements it; unit tests have a fake host. Functions marked (locked) may be
+ * called with or without the engine's lock and make no blocking system call. All others are called
+ * without the lock, or while no request runs (open, load, reload).
  */
 #pragma once
 
@@ -18,7 +19,7 @@
 struct host_state;
 
 struct id_range {
-    uint32_t first, count; /* 0: none */
+    uint32_t first, count; /* count 0: no ids */
 };
 
 #define MAPPED_MAX 8 /* ranges that are kept; ids in further ranges count as not mapped */
@@ -29,12 +30,13 @@ struct id_range {
  */
 struct rights {
     uid_t uid;   /* fs uid, in the daemon's user namespace */
-    uid_t payer; /* the uid that is charged; see linux_caller_rights() */
+    uid_t payer; /* the uid that is charged: an ordinary user who created the outermost user
+                  * namespace of the process, below the daemon's; otherwise `uid` */
     gid_t gid;
     unsigned n_groups;
     gid_t *groups;         /* supplementary groups; owned */
     uint64_t capabilities; /* effective set */
-    bool superuser;        /* CAP_PERFMON or CAP_SYS_ADMIN in the initial user namespace */
+    bool superuser;        /* CAP_PERFMON or CAP_SYS_ADMIN in the daemon's user namespace */
     int userns_fd;         /* its user namespace; -1: the daemon's */
     uint64_t userns;       /* inode of the user namespace; 0: the daemon's */
     /* The ids that are mapped into its user namespace: its capabilities apply to these only. */
@@ -79,16 +81,21 @@ struct loop {
     pid_t supervisor; /* PID of the supervisor; 0: none */
 };
 
-/* Events that host and backend report to the engine, on the main thread with the engine's lock. */
+/* Events that host and backend report to the engine, on the main thread with the engine's lock.
+ * tag: as in the call that requested the report. */
 struct sink {
     void *ctx;
     void (*exited)(void *ctx,
-                   uint64_t tag);          /* host: all threads of a watched process have exited */
-    void (*gone)(void *ctx, uint64_t tag); /* backend: all tasks of a counter have exited */
-    void (*events_lost)(void *ctx, uint64_t tag); /* backend: a guarded process lost its events */
-    void (*cpu)(void *ctx, unsigned cpu, bool online);
-    void (*cgroup)(void *ctx, uint64_t tag); /* host: a watched cgroup was created or removed */
-    void (*ready)(void *ctx, uint64_t tag);  /* backend: a recorder should be drained */
+                   uint64_t tag); /* host: all threads of a watched process have exited */
+    /* backend: all tasks of a counter have exited or lost their events */
+    void (*gone)(void *ctx, uint64_t tag);
+    /* backend: an exec guard has fired: the process lost its events, or its first thread exited */
+    void (*events_lost)(void *ctx, uint64_t tag);
+    void (*cpu)(void *ctx, unsigned cpu, bool online); /* host: a CPU went online or offline */
+    /* host: a watched cgroup, or one above it, was created or removed, or events were missed */
+    void (*cgroup)(void *ctx, uint64_t tag);
+    /* backend: a recorder should be drained; tag 0: backend.follow() should be called */
+    void (*ready)(void *ctx, uint64_t tag);
 };
 
 #define PROCESS_NAME 16 /* bytes of a name, with its NUL */
@@ -107,7 +114,7 @@ struct host {
     uint64_t (*realtime_ns)(struct host_state *state); /* (locked) */
     uint64_t (*tsc)(struct host_state *state);         /* cycle counter; 0: none (locked) */
     uint64_t (*tsc_hz)(struct host_state *state);      /* a hint; 0 unknown (locked) */
-    void (*cpu_name)(struct host_state *state, struct buf *out); /* cpc_cciname */
+    void (*cpu_name)(struct host_state *state, struct buf *out); /* prints the processor's name */
     /* Replace the contents of *out, which must be initialised. */
     void (*cpus_possible)(struct host_state *state, struct cpus *out); /* (locked) */
     void (*cpus_online)(struct host_state *state, struct cpus *out);   /* (locked) */
@@ -119,18 +126,21 @@ struct host {
      */
     int (*rights)(struct host_state *state, pid_t tid, uid_t uid, gid_t gid, struct rights **out);
     /*
-     * Reads the capabilities and groups, of which there can be thousands in another user namespace.
-     * tid 0 (not visible to the daemon) has none. Returns 0, -ENOMEM, -EMFILE or -EIO.
+     * Completes these rights with the capabilities, the groups, of which there can be thousands in
+     * another user namespace, `superuser` and the mapped ids. tid 0 (not visible to the daemon) has
+     * none of them. Returns 0, -ENOMEM, -EMFILE or -EIO.
      */
     int (*rights_read)(struct host_state *state, pid_t tid, struct rights *rights);
-    /* Identifies the process of the requester. NULL: not supported. */
+    /* Identifies the process of the requester. If that fails, leaves *opener as it is. NULL: not
+     * supported. */
     void (*opener)(struct host_state *state, pid_t tid, struct opener *opener);
 
     /*
      * Opens the process with this number in the PID namespace of the requesting thread tid. Number
      * 0 is the requesting process ("self"). The number of a thread selects its process unless
      * `thread` is set. Errors: E27 invalid number, E44 no such process or a zombie, P15 the
-     * requester is not visible (tid 0), P16 a process of the daemon.
+     * requester is not visible (tid 0), P16 a process of the daemon, P10, P13 a read of /proc took
+     * too long, P14, E32.
      */
     int (*process_open)(struct host_state *state, pid_t tid, uint64_t number, bool thread,
                         struct process **out, struct err *err);
@@ -145,34 +155,36 @@ struct host {
     pid_t (*process_pid)(
         const struct process *process); /* PID in the daemon's namespace (locked) */
     pid_t (*process_tid)(const struct process *process); /* 0 unless opened as a thread (locked) */
-    uint64_t (*process_key)(const struct process *process); /* includes the start time: equal if
-                                                               and only if the same (locked) */
-    bool (*process_alive)(
-        const struct process *process); /* false for a zombie or a reused number */
+    /* Returns a key that differs from those of other processes, also after a reuse of the PID. A
+     * thread has the key of its process (locked). */
+    uint64_t (*process_key)(const struct process *process);
+    /* Returns false if all threads have exited (a zombie, too), or if it was opened as a thread and
+     * this thread has exited. For a process (locked); for a thread it reads /proc. */
+    bool (*process_alive)(const struct process *process);
     /* Reads the present name of the process or thread. Leaves *name as it is if it has exited.
      * NULL: not supported. */
     void (*process_name)(const struct process *process, char name[PROCESS_NAME]);
     /*
      * Checks whether the kernel would give ptrace read access to these rights. The opener (NULL:
      * unknown) may always observe itself while it has these rights and runs the same program.
-     * Returns 0, E40 or E44.
+     * Returns 0, E40 (also if the check is impossible), E44, or P13 if it took too long.
      */
     int (*may_observe)(struct host_state *state, const struct rights *rights,
                        const struct opener *opener, const struct process *process, struct err *err);
-    /* may_observe() for a PID of the daemon's namespace. Returns 0, -EPERM or -ESRCH. rights NULL:
-     * the superuser, who may observe every process except the daemon. */
+    /* may_observe() for a PID of the daemon's namespace. Returns 0, -ESRCH, or -EPERM (refused, or
+     * not checked). rights NULL: the superuser, who may observe every process except the daemon. */
     int (*may_observe_pid)(struct host_state *state, const struct rights *rights,
                            const struct opener *opener, pid_t pid);
-    /* Returns true if the first thread has exited or is exiting; others may live. NULL: not
-     * supported. */
+    /* Returns true if the first thread has exited or is exiting, but the process has not exited
+     * completely: other threads may live. NULL: not supported. */
     bool (*process_headless)(const struct process *process);
     /* Calls sink.exited(tag) when all threads have exited. One watch per process. Returns 0 or
      * -errno. */
     int (*process_watch)(struct process *process, uint64_t tag);
     void (*process_unwatch)(struct process *process); /* (locked) */
     /*
-     * Returns the number of a process in the PID namespace of the requesting thread tid (0: the
-     * daemon's namespace), or 0 if it is not certain.
+     * Returns the number of a process or thread in the PID namespace of the requesting thread tid
+     * (0: the daemon's namespace), or 0 if it has none there or if that cannot be read.
      */
     pid_t (*process_seen_by)(struct host_state *state, pid_t tid, pid_t pid);
     /* Returns the PID of the requester in the daemon's namespace, or 0. */
@@ -192,7 +204,9 @@ struct host {
     /*
      * Passes the present state of a process (0: of every process) as records with flag RECORD_FOUND
      * and this time: COMM of each thread, MAP of each executable mapping, and with `data` also MAP
-     * of other file mappings (RECORD_DATA). A process that has exited has no records.
+     * of read-only file mappings (RECORD_DATA). Skips processes that have exited, or that were
+     * created after time_ns (pid 0: after the call). If processes are missing or incomplete because
+     * of the time limit, passes a RECORD_DROP "inventory" with their number.
      */
     void (*inventory)(struct host_state *state, pid_t pid, bool data, uint64_t time_ns,
                       const struct intake *intake);
@@ -205,41 +219,45 @@ struct host {
      */
     int (*view_open)(struct host_state *state, pid_t tid, struct pid_view **view);
     void (*view_free)(struct pid_view *view); /* NULL allowed */
-    /* Returns the number of a process or thread (daemon's namespace) in the view's namespace, or 0.
-     * The view caches numbers, so that exited tasks keep theirs until view_forget(). Called by one
-     * thread at a time. */
+    /* Returns the number of a process or thread (daemon's namespace) in the view's namespace; 0: it
+     * has none, or too many were looked up in a short time. The view caches numbers, so that exited
+     * tasks usually keep theirs until view_forget(). Called by one thread at a time. */
     pid_t (*view_pid)(struct pid_view *view, pid_t pid);
     void (*view_forget)(struct pid_view *view, pid_t pid);
-    /* Prints the line that view_adopt() reads, with one descriptor. */
+    /* Prints the line that view_adopt() reads, with one descriptor (locked). */
     void (*view_print)(const struct pid_view *view, struct buf *out);
     int (*view_adopt)(struct host_state *state, const char *printed, struct pid_view **view);
     void (*view_keep)(struct pid_view *view); /* frees the memory, keeps the descriptor */
 
     /*
      * Opens a cgroup v2 directory by its path below the cgroup root of the requester tid; symbolic
-     * links are not followed. *name is the normalised path from that root (free it). Errors: P33,
-     * P09 no cgroup v2 here, P15.
+     * links are not followed. *name is the normalised path from that root (free it). Errors: P33
+     * no such cgroup, P09 no cgroup v2 here, P15 the root is not visible, P10, E32.
      */
     int (*cgroup_open)(struct host_state *state, pid_t tid, const char *path, int *fd, char **name,
                        struct err *err);
-    /* Opens the cgroup root of the requester tid, where its paths start. *name as above. */
+    /* Opens the cgroup root of the requester tid, where its paths start. `path` need not exist;
+     * *name and errors are those of cgroup_open(). */
     int (*cgroup_root)(struct host_state *state, pid_t tid, const char *path, int *root,
                        char **name, struct err *err);
-    /* Opens that root again from a cgroup with this name, which may have been removed. Returns a
-     * descriptor or -errno. */
+    /* Opens the cgroup root again from the descriptor of the cgroup with this name, which may have
+     * been removed. Returns a descriptor or -errno. */
     int (*cgroup_above)(int fd, const char *name);
     /*
      * Calls sink.cgroup(tag) after the cgroup with this name below root, or a cgroup above it, was
-     * created or removed. *fd is the cgroup, or -1: it does not exist. Errors: P14, E32.
+     * created or removed. *fd is the cgroup, or -1: it does not exist. Errors: P14, P33 the name
+     * is a file or starts with a mount point, P10, E32.
      */
     int (*cgroup_watch)(struct host_state *state, int root, const char *name, uint64_t tag,
                         struct cgroup_watch **watch, int *fd, struct err *err);
     void (*cgroup_unwatch)(struct cgroup_watch *watch); /* (locked) */
-    /* A stable identity of an open cgroup; whether the cgroup still exists. */
+    /* Return an id of an open cgroup, which no other one has until a reboot, or 0; true if the
+     * cgroup still exists (locked). */
     uint64_t (*cgroup_key)(int fd);
     bool (*cgroup_alive)(int fd);
 
-    /* For a later worker: prints the line that process_adopt() reads, with descriptor numbers. */
+    /* For a later worker: prints the line that process_adopt() reads, with descriptor numbers
+     * (locked). */
     void (*process_print)(const struct process *process, struct buf *out);
     int (*process_adopt)(struct host_state *state, const char *printed, struct process **out);
     /* Frees the memory and keeps the descriptors open, for process_adopt(). */
@@ -248,6 +266,7 @@ struct host {
 
 /* Frees the rights and closes the descriptor of the namespace. NULL is allowed. */
 void rights_free(struct rights *rights);
-/* Returns true if the capabilities override permission bits of files of this user and group. */
+/* Returns true if the capabilities override permission bits of files of this user and group. In
+ * another user namespace than the daemon's both must be mapped there. */
 bool rights_pass_bits(const struct rights *rights, uid_t uid, gid_t gid);
 bool rights_in_group(const struct rights *rights, gid_t gid);

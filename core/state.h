@@ -25,7 +25,7 @@
 
 /* Statistics in all, or of an instance. */
 struct totals {
-    uint64_t saved_ns;           /* see engine_finished() */
+    uint64_t saved_ns;           /* when engine_finished() last saved them */
     uint64_t operations, failed; /* hwpmc's syscalls and syscall_errors */
     uint64_t attaches, raced;
     uint64_t drained;          /* drains that found records: hwpmc's log_sweeps */
@@ -52,8 +52,8 @@ struct engine {
     struct ids links;                        /* by tag, for sink.gone() */
     struct ids rights;                       /* shared rights */
     struct proc *proc_by_key, *proc_by_pid;  /* tables: core/pmc/target.h */
-    LIST_HEAD(, link) spreading;             /* links whose events descendants inherit */
-    struct set *sets;                        /* hash table of shared sets */
+    LIST_HEAD(, link) spreading; /* links whose events descendants inherit; not the superuser's */
+    struct set *sets;            /* hash table of shared sets */
     struct user *users[USER_BUCKETS];
     struct instance *root;
     struct ids instances;            /* all except the root */
@@ -93,7 +93,8 @@ struct engine {
     bool forgetting;                /* descriptors stay open for a later worker */
 };
 
-/* Notes a changed object: its record is written before the lock is dropped. */
+/* Notes an object that was created, changed or freed: its record is written before the lock is
+ * dropped. */
 void engine_touch(struct engine *engine, enum journal_kind kind, uint64_t id);
 void engine_touched_clear(struct engine *engine); /* after their records were written */
 
@@ -115,5 +116,5 @@ static inline uint64_t engine_serial(struct engine *engine)
     return engine->next_serial++;
 }
 
-/* Lets refused changes (pmc->waits_for_retry) run again now. */
+/* Lets changes that wait for engine->retry_ns (pmc->waits_for_retry) run now. */
 void changes_retry(struct engine *engine);

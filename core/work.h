@@ -23,7 +23,7 @@ enum work_kind {
     WORK_CHANGE,   /* the engine's own change: by a task, once the PMC is not busy */
     PMC_WORKS,
 
-    WORK_INSTANCE = PMC_WORKS, /* the kernel forgets the name of an instance: as, and after, PMCs */
+    WORK_INSTANCE = PMC_WORKS, /* the kernel forgets the name of an instance: after WORK_NAME */
     WORK_LINK,   /* free an unused link: after the publication, without the lock, by a task */
     WORK_RIGHTS, /* free unused rights: after a successful publication, with the lock */
     ENGINE_WORKS,

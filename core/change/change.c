@@ -29,7 +29,8 @@ const struct verb_row verb_table[VERBS] = {
 
 /* ---- creation and freeing ---- */
 
-/* Starts a change. On ENOMEM only a release continues. */
+/* Sets the moves and, except for a release, the requester and a copy of the settings. Returns 0 or
+ * E32; a release continues on ENOMEM, without moves. */
 static int change_begin(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
@@ -109,7 +110,8 @@ static void change_clear(struct change *change)
 #define REATTACH_TRIES 10 /* after this many failures, wait for the next creation of the cgroup */
 
 /* After a failed change of the engine: queues another one. Except on ENOMEM or while a cgroup is
- * retried, marks the CPUs or links that failed, so that they are not tried again. */
+ * retried, it marks CPUs as refused until a CPU changes, and links that lost their events as
+ * failed, so that the next change ends them. */
 static void note_failure(struct change *change)
 {
     struct pmc *pmc = change->pmc;
@@ -130,7 +132,7 @@ static void note_failure(struct change *change)
     pmc_change_later(pmc, change->call->now_ns);
 }
 
-/* reattach: stores the reason why a cgroup that exists is not attached, for `status`. */
+/* reattach: stores, or clears, the reason why an existing cgroup is not attached, for `status`. */
 static void set_attach_error(struct change *change)
 {
     const struct err *err = &change->err;
@@ -211,8 +213,8 @@ static void run_unlocked(struct change *change, bool slow, void (*part)(struct c
     slow_end(change->call);
 }
 
-/* Runs a change of a PMC that is not busy. slow: gives up the serving slot. Returns CALL_WAIT if a
- * command finds no free slow slot. */
+/* Runs a change of a PMC that is not busy. slow: gives up the serving slot. Returns 0, -errno, or
+ * CALL_WAIT if a command finds no free slow slot. */
 static int change_run(struct call *call, struct pmc *pmc, enum cause cause, bool slow)
 {
     struct change change = {
@@ -282,8 +284,8 @@ static bool cpus_differ(const struct pmc *pmc)
     return !pmc->cpus.refused && (any_link(pmc, link_moved) || (pmc->cpus.all && pmc->cpus.stale));
 }
 
-/* Returns true if the engine's next change of the PMC is a slow part: it opens counters, drains a
- * recording, or reads many counters. */
+/* Returns true if the engine's next change of the PMC may take so long that it gives up the serving
+ * slot: it opens counters, drains a recording, or closes or reads many counters. */
 static bool change_takes_long(const struct pmc *pmc)
 {
     return pmc->recording || pmc->links->n > COST_SMALL || count_cost(pmc) > COST_SMALL ||

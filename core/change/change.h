@@ -27,10 +27,12 @@ extern const struct verb_row verb_table[VERBS];
 
 /* Refuses a PMC that another open file holds (lifetime=open). P29. */
 int change_check_held(struct call *call);
-/* WORK_CHANGE: makes the change that a PMC needs now. Returns false if it needs none. */
+/* WORK_CHANGE: makes the change that a PMC needs now (a released one: change_release()). Returns
+ * false if it needs none, or if a change is running. */
 bool change_deferred(struct call *call, struct pmc *pmc);
-/* Closes the counters, links and recording of a PMC that was removed from the tree. Returns false
- * if that is done already, or if a change is running: change_end() then queues the release. */
+/* Closes the counters, links and recording of a PMC that was removed from the tree, and releases
+ * its rows. Returns false if that is done already, or if a change is running: change_end() then
+ * queues the release. */
 bool change_release(struct call *call, struct pmc *pmc);
 /* Finds dead targets of call->pmc and ends their links. Returns CALL_DONE, an errno, or CALL_WAIT
  * if no slow slot is free or a change of the engine is ending them. */

@@ -153,7 +153,7 @@ static bool implies_scope(const struct desired *desired, bool system)
 }
 
 /* Chooses the mode from the command, targets and settings, unless it was written. Refuses to change
- * between processes and CPUs while targets are attached. */
+ * between processes and CPUs while targets are attached (P17). Another mode restarts the count. */
 static int check_mode(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
@@ -203,7 +203,8 @@ static int refuse_scope(struct change *change, const struct mode_row *mode)
     return 0;
 }
 
-/* Refuses words of a write to `target` before processes are looked up, as hwpmc does. */
+/* Refuses words of the other scope in a write to `target` before processes are looked up, as hwpmc
+ * does. */
 int check_target_scope(struct change *change)
 {
     const struct pmc *pmc = change->pmc;

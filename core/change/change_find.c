@@ -149,8 +149,8 @@ static int find_set(struct change *change)
 }
 
 /*
- * Tests the filter when it or the events are written. Skipped without the right to the events,
- * which is refused later.
+ * Tests the filter when it or the events are written. Skipped if the requester may not count one of
+ * the events: check_event_rights() refuses that later.
  */
 static int find_filter(struct change *change)
 {

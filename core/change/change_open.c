@@ -13,8 +13,9 @@ struct admission {
     const struct rights *rights; /* rights of the attach; NULL: the superuser's */
 };
 
-/* plan.admit: decides about a process below the target. It must be observable and not be a target
- * itself. If one of its threads is a target, its other threads are skipped. */
+/* plan.admit: decides about a process below the target. Returns 1 if it is counted; 0 if it is a
+ * target itself or has exited; -EPERM if one of its threads is a target, or the attacher may not
+ * observe it. */
 static int admit(void *arg, pid_t pid)
 {
     const struct admission *admission = arg;
@@ -35,7 +36,8 @@ static int admit(void *arg, pid_t pid)
     return rc == 0 ? 1 : -EPERM;
 }
 
-/* Returns the number of the process or thread for the requester; 0: not visible. */
+/* Returns the number of the process or thread for the requester; 0: not visible, a CPU or cgroup,
+ * or a change of the engine. */
 static pid_t number_shown(const struct change *change, const struct move *move)
 {
     const struct engine *engine = change->engine;

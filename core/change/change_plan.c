@@ -92,7 +92,7 @@ struct move *plan_new_target(struct change *change, enum target_kind kind, bool 
     return &diff->moves.items[diff->moves.n++];
 }
 
-/* Copies the target of an old link, and its missing counts. Returns false on ENOMEM. */
+/* Copies the target of an old link, `missed` and gap_ns. Returns false on ENOMEM. */
 static bool link_copy_target(struct link *link, const struct link *old)
 {
     link->kind = old->kind;
@@ -254,8 +254,10 @@ static void thread_ended(struct proc *proc)
 
 /*
  * Handles a link whose process, or a descendant of it, lost its events by executing a privileged
- * program. If the rights are still sufficient the link is attached again, with missing counts.
- * Otherwise, or if that has failed once, the link ends.
+ * program. If the attacher's rights are still sufficient, the link is attached again, with missing
+ * counts. If they are not, or if attaching again has failed once, the link ends. A link whose
+ * thread has exited ends with the next change; if only the first thread has exited, nothing was
+ * lost.
  */
 static int plan_lost_events(struct change *change, struct move *move)
 {
@@ -363,7 +365,8 @@ static int plan_command(struct change *change)
     return rc;
 }
 
-/* Decides whether new links start now. */
+/* Decides whether links that the change opens start now; if targets are attached with autostart=on,
+ * links that stay start too. For a verb, check_verb() has decided. */
 static void plan_start(struct change *change)
 {
     const struct pmc *pmc = change->pmc;

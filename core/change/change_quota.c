@@ -191,7 +191,8 @@ static uint64_t attached_to(const struct engine *engine, pid_t pid)
     return n;
 }
 
-/* Checks the limit for all processes, with the events of `fresh`. */
+/* Checks the limit for each process in `loads`: the sum of the events attached to it, the inherited
+ * ones, and `added`. fresh: the link that would add events. where: names the process, for P11. */
 static int check_loads(struct change *change, struct loads *loads, const struct link *fresh,
                        uint64_t added, const char *where)
 {

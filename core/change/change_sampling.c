@@ -20,7 +20,8 @@
 
 /* ---- checks ---- */
 
-/* The superuser's logs are limited by the quota of the user who pays for them. */
+/* Refuses a new logsize above the tunables' limit; for the superuser above the quota of the paying
+ * user, if that is larger. */
 static int check_logsize(struct change *change)
 {
     const uint64_t asked = settings_number(&change->desired.settings, KEY_LOGSIZE);
@@ -39,7 +40,7 @@ static int check_logsize(struct change *change)
                                 : "the tunables nbuffers × logbuffersize");
 }
 
-/* Refuses an initial count in sampling modes, which have a period instead. */
+/* Sampling modes have a period instead of an initial count: refuses a new one, drops an old one. */
 static int check_no_count(struct change *change)
 {
     struct settings *settings = &change->desired.settings;

@@ -141,7 +141,7 @@ static void swap_reset(struct change *change)
     set_initial_count(change);
 }
 
-/* Write to count: sets the shown values; times stay. */
+/* A write to `count`, or a changed count= in config: sets the shown values. Times stay. */
 static void swap_write_count(struct change *change)
 {
     struct pmc *pmc = change->pmc;
@@ -235,8 +235,8 @@ static void swap_links(struct change *change)
     struct difference *diff = &change->diff;
     struct links *old = pmc->links;
 
-    /* If a running read holds the old vector, that keeps its references, so the new one takes its
-     * own. */
+    /* If a running read holds the old vector, the old vector keeps its references to the links, so
+     * the new vector takes references too. */
     for (unsigned i = 0; old->refs > 1 && i < old->n; i++)
         old->link[i]->refs++;
     EACH_MOVE (move, change) {

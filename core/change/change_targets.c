@@ -1,6 +1,6 @@
 /*
- * Turns words of `target` into moves of links, and refuses targets that are already attached or
- * covered, not attached, or CPUs that do not exist.
+ * Turns words of `target` into moves of links. Refuses new targets that are already attached or
+ * covered, CPUs that do not exist or are offline, and a detach of a target that is not attached.
  */
 #include "core/change/plan.h"
 

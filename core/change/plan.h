@@ -7,9 +7,10 @@
  *   change_swap    lock      rows; then the desired value replaces the old one
  *   change_close   no lock   closes the old counters, or after a refusal the new ones
  *
- * No setting, link or count of the PMC changes before the swap. Only the log and the list of set
- * ids may grow earlier. Functions return 0, or -errno with a sentence in change->err, and need the
- * engine's lock unless noted.
+ * No setting, link or count of the PMC changes before the swap. Earlier only the log and the list
+ * of set ids may grow, and the plan sets notes on links (noted, loss), procs and pmc.switching.
+ * Functions return 0, or -errno with a sentence in change->err, and need the engine's lock unless
+ * noted.
  */
 #pragma once
 
@@ -64,11 +65,11 @@ struct move {
     struct link *old;  /* NULL: a new target */
     struct link *next; /* equal to `old`: stays; NULL: leaves, and the PMC's base gets its count */
     bool opens; /* `next` gets a counter; otherwise a new `next` has exited, is offline or waits */
-    bool recheck;         /* reopened: check that the writer may observe the process */
-    bool guards;          /* open an exec guard for the proc of `next` */
-    struct guard *guard;  /* the new exec guard; after the swap the replaced one, to be closed */
-    pid_t written_number; /* the number in the command; 0: self, or none */
-    const char *reason;   /* of the log's detach record of `old`; NULL: no record */
+    bool recheck;               /* reopened: check that the writer may observe the process */
+    bool guards;                /* open an exec guard for the proc of `next` */
+    struct guard *guard;        /* the new exec guard; after swap or discard the replaced one */
+    pid_t written_number;       /* the number in the command; 0: self, or none */
+    const char *reason;         /* of the log's detach record of `old`; NULL: no record */
     struct tally *old_counts;   /* reading of `old` if `was_read`; its count after swap_count() */
     int cgroup_fd, root_fd;     /* VERDICT_CGROUP_CHANGED: cgroup (-1: none), root of its path */
     struct cgroup_watch *watch; /* new, for `next`; after the swap the old one, to be freed */
@@ -126,7 +127,7 @@ enum cause {
     CAUSE_RELEASE /* close everything */
 };
 
-/* A change exists while its function runs. */
+/* A change: a local variable of change_run(). */
 struct change {
     enum cause cause;
     struct call *call; /* its rights are used by CAUSE_COMMAND only */
@@ -173,9 +174,10 @@ int change_plan(struct change *change);
 int desired_set_fill(struct change *change);
 bool change_attaches(const struct change *change); /* returns true if there are new targets */
 void plan_detach(struct move *move);
-/* opens: false if the target is waited for. Returns NULL on ENOMEM. */
+/* Adds a move with a new link. opens: the change will open it; false: it is offline, because its
+ * target does not exist yet. Returns NULL on ENOMEM. */
 struct move *plan_new_target(struct change *change, enum target_kind kind, bool opens);
-/* Plans an exec guard for the proc of a move. */
+/* Plans an exec guard for the proc of a move, if the target is a process without one. */
 void plan_guard(struct change *change, struct move *move);
 /* Replaces each attached link by a new one. For a new set also replaces offline links, and removes
  * ended ones. */
@@ -185,7 +187,7 @@ int plan_reopen(struct change *change);
 int check_target_scope(struct change *change); /* file `target`, before any look-up: E22, E26 */
 int check_event_rights(struct change *change); /* kernel mode, system scope, rights of the events */
 int check_command(struct change *change);      /* settings, mode, scope, rights, verb */
-int check_system(struct change *change);       /* system scope, once the moves are planned */
+int check_system(struct change *change);       /* rights to system scope, after plan_targets() */
 int refuse_system(struct change *change);
 int refuse_kernel(struct change *change, const char *event, const char *instead);
 
@@ -198,18 +200,26 @@ static inline bool wanted_is_system(const struct wanted *wanted)
     return wanted->word.kind == TARGET_CPU || wanted->word.kind == TARGET_CGROUP;
 }
 
-/* change_quota.c: limit of events on one process by all PMCs. P11. */
+/* change_quota.c: limit of events on one process by all PMCs. P11, E32. */
 int quota_target_events(struct change *change); /* once all moves are planned: sets NOTE_REPLACED */
 int quota_descendant_events(struct change *change); /* after the attach */
 
-/* change_quota.c: descriptors and links. All except the last two may be called without the lock. */
-unsigned long quota_fds_left(const struct change *change); /* ULONG_MAX: no limit */
-/* Counts n descriptors of pmcfs. quota_charge_fds() charges the user too, or returns P11. */
+/* change_quota.c: descriptors and links. All except quota_links() and quota_undo() may be called
+ * without the lock. */
+/* Returns the descriptors that the payer's quota leaves, including those of counters and recording
+ * that the swap replaces. ULONG_MAX: no limit. */
+unsigned long quota_fds_left(const struct change *change);
+/* Count n descriptors that the change has opened, for all of pmcfs. quota_charge_fds() also charges
+ * them to the payer, and returns P11 if that exceeds the quota; they stay charged until
+ * quota_undo(). */
 void quota_hold_fds(struct change *change, unsigned n);
 int quota_charge_fds(struct change *change, unsigned n);
+/* Returns how many descriptors pmcfs may still open, without the reserve FDS_KEPT. */
 unsigned long fds_free(const struct engine *engine);
-int quota_target_fd(struct change *change, bool removes); /* counts a target's pidfd: P10, P11 */
-int quota_links(struct change *change);                   /* memory of planned links: P11 */
+/* Counts the descriptor of a target that was found: P10, P11. removes: a detach, which may use half
+ * of the reserve. */
+int quota_target_fd(struct change *change, bool removes);
+int quota_links(struct change *change); /* charges the memory of planned links: P11 */
 /* Undoes the holds and charges of the change. Called before the plan, and before the swap (which
  * charges the PMC) or discard. */
 void quota_undo(struct change *change);
@@ -244,4 +254,5 @@ int change_rows(struct change *change);
 
 /* change_swap.c */
 void change_swap(struct change *change);
-void change_discard(struct change *change); /* after a refusal: frees the planned links */
+/* After a refusal: frees the planned links, and gives new exec guards to their procs. */
+void change_discard(struct change *change);

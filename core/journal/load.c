@@ -268,11 +268,11 @@ int engine_load(struct engine *engine, const struct journal *journal, struct err
 
 /*
  * If the earlier worker died during a change that starts or stops counters: starts the counters of
- * a PMC that runs, and stops the others. Otherwise they would keep the wrong state if the change
- * does not run again, or is refused before it starts or stops them itself.
+ * a PMC that runs, and stops the others. Without that they could stay in the wrong state, because
+ * the change may not run again, or be refused before it starts or stops them itself.
  *
- * Lets the next drain read the present state of the recorded processes from the system again. Not
- * in system scope, where it would read all processes.
+ * Of a running PMC, lets the next drain read the present state of the recorded processes from the
+ * system again. Not in system scope, where it would read all processes.
  */
 static void counters_settle(struct pmc *pmc)
 {

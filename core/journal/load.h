@@ -1,8 +1,8 @@
 /*
  * The text of journal records, and the state while they are loaded. A record has one or more parts;
  * a part is a line with its name and a line "name=value" for each field. A field that is 0, false
- * or empty is not printed, and a missing field is 0. Unknown fields, of other versions of the
- * program, are skipped.
+ * or empty (or field.omitted) is not printed, and a missing field gets that value. Unknown fields,
+ * of other versions of the program, are skipped.
  */
 #pragma once
 
@@ -22,10 +22,10 @@ struct loading;
 
 /* A field that is printed to `out`, or read from `text` if `out` is NULL. */
 struct io {
-    struct engine *engine;
-    struct buf *out; /* if nothing is printed, the field is left out */
-    char *text;      /* the value, NUL-terminated; may be modified */
-    struct loading *load;
+    struct engine *engine; /* NULL: part `file` or `series` is printed, which does not need it */
+    struct buf *out;       /* if nothing is printed, the field is left out */
+    char *text;            /* reading: the value, NUL-terminated; may be modified */
+    struct loading *load;  /* reading */
 };
 
 enum field_kind {
@@ -42,8 +42,8 @@ struct field {
     unsigned n; /* maximum count of numbers, separated by commas; missing ones at the end are 0 */
     uint64_t limit;   /* numbers must be lower; 0: no limit */
     uint64_t omitted; /* the number that is not printed, instead of 0 */
-    /* Prints or reads a text that differs from the member at the offset. Returns false if the text
-     * is invalid, or on ENOMEM. */
+    /* If not NULL, prints or reads the field, and `kind`, size, n and limit do not apply. member:
+     * object + offset. Returns false if the text is invalid, or on ENOMEM. */
     bool (*io)(struct io *io, void *member);
 };
 
@@ -52,8 +52,11 @@ struct part {
     const struct field *fields;
     unsigned n;
     size_t object; /* without begin(): offset in struct loading of the pointer to the object */
-    void *(*begin)(struct loading *load);         /* returns a new object; NULL: not valid here */
-    bool (*end)(struct loading *load, bool fine); /* called after the last field, or NULL */
+    /* Returns the object, often a new one, or NULL if the part is not valid here, or on ENOMEM. */
+    void *(*begin)(struct loading *load);
+    /* Called after the last field, also if a field was invalid (fine false). Returns false if the
+     * part is invalid, or on ENOMEM. May be NULL. */
+    bool (*end)(struct loading *load, bool fine);
 };
 
 #define FIELD_AS(type, member, width, count, bound, unprinted)                                     \
@@ -74,7 +77,7 @@ struct part {
         .limit = bound                                                                             \
     }
 #define OR_NONE(type, member) FIELD_AS(type, member, SIZE_OF(type, member), 1, 0, UINT32_MAX)
-/* A range of members of the same size. */
+/* The members from `member` to `last`, which follow each other and have the same size. */
 #define SPAN(type, member, last)                                                                   \
     FIELD_AS(type, member, SIZE_OF(type, last),                                                    \
              (offsetof(type, last) - offsetof(type, member)) / SIZE_OF(type, last) + 1, 0, 0)
@@ -113,10 +116,12 @@ struct part {
     }
 
 void part_print(const struct part *part, struct engine *engine, void *object, struct buf *out);
-/* Reads one field; unknown names are skipped. */
+/* Reads the field `name` from io->text. Returns true also for an unknown name; false if the text is
+ * invalid, or on ENOMEM. */
 bool part_scan(const struct part *part, struct io *io, void *object, const char *name);
 
-/* For io(): n numbers of `size` bytes as "1,2,3", without zeroes at the end. */
+/* For io(): prints or reads n numbers of `size` bytes as "1,2,3", without zeroes at the end.
+ * Returns false if the text is invalid. */
 bool numbers_io(struct io *io, void *value, unsigned size, unsigned n);
 
 /* ---- loading ---- */
@@ -128,7 +133,7 @@ struct loading {
     uint64_t id;             /* id of the record and of its object */
     const struct part *part; /* current part; NULL: unknown, skipped */
     void *object;            /* of the current part */
-    bool begun;
+    bool begun;              /* the first part of the record was found */
 
     struct named { /* arguments for creating an instance or a PMC */
         uint64_t instance;
@@ -138,8 +143,8 @@ struct loading {
     } * named;
     struct instance *instance;
     struct pmc *pmc;
-    bool events_complete;
-    uint64_t log; /* block of the log; 0: none */
+    bool events_complete; /* part `counts` is loaded: no further event, now rows and links */
+    uint64_t log;         /* block of the log; 0: none */
     struct link *link;
     struct proc *proc;
     struct last_error *error;
@@ -150,25 +155,28 @@ struct loading {
         uint64_t log; /* block of the log; 0: none yet */
         struct log_mark mark;
     } place;
-    struct sampled {
-        bool first; /* first event of a set */
+    struct sampled { /* events of the set that is being read */
+        bool first;  /* first event of a set */
         struct log_event event;
     } sampled[SET_MAX];
     unsigned n_sampled;
-    struct log_sets *sets; /* sets read before */
+    struct log_sets *sets; /* the complete sets that were read before */
 };
 
 struct kind {
-    /* A record starts with the first one, which occurs once. Ends with NULL. */
+    /* The parts, in any order, except that a record starts with the first one, which occurs only
+     * once. The list ends with NULL. */
     const struct part *const *parts;
     void (*print)(struct engine *engine, uint64_t id,
-                  struct buf *out);                /* prints nothing if the object is gone */
-    bool (*done)(struct loading *load, bool fine); /* called after the last part, or NULL */
+                  struct buf *out); /* prints nothing if the object is gone */
+    /* Called after the last part, also if a part was invalid (fine false); returns false if the
+     * record is invalid. May be NULL. */
+    bool (*done)(struct loading *load, bool fine);
 };
 extern const struct kind kind_engine, kind_process, kind_instance, kind_rights, kind_pmc,
     kind_error;
 
-/* Loads all parts of a text. Returns false if it is invalid. */
+/* Loads all parts of a text. Returns false if it is invalid, or on ENOMEM. */
 bool load_text(struct loading *load, const struct kind *kind, const char *text, size_t len);
 
 /* Notes the serial of a loaded object, so that new objects get later ones. Returns false if it is
@@ -181,8 +189,8 @@ static inline bool load_serial(struct engine *engine, uint64_t id)
         engine->next_serial = id + 1;
     return true;
 }
-/* Takes a reference to the log of this block, which is shared by all its users. *out is NULL if the
- * block no longer has a log. Returns false on ENOMEM. */
+/* Returns in *out a reference to the log of this block, which all its users share; NULL if block is
+ * 0 or no longer has a log. Returns false on ENOMEM. */
 bool load_log(struct engine *engine, uint64_t block, struct log **out);
 
 /* Prints the text of an object's record, or nothing if the object is gone. */
@@ -192,7 +200,8 @@ void object_print(struct engine *engine, enum journal_kind kind, uint64_t id, st
 
 extern const struct part part_event, part_sampled, part_link, part_counter;
 void sampled_print(struct engine *engine, const struct log_sets *sets, struct buf *out);
-/* Hands over the sets that were read (NULL: none). Returns false on ENOMEM. */
+/* Passes the sets that were read to the caller (NULL: none). Returns false on ENOMEM; the caller
+ * owns the sets also then. */
 bool load_sets_end(struct loading *load, struct log_sets **sets);
 bool tally_io(struct io *io, struct tally *tally, unsigned n);
 void link_record_print(struct engine *engine, struct link *link, struct buf *out);

@@ -15,7 +15,7 @@ static bool engine_end(struct loading *load, bool fine)
 {
     struct engine *engine = load->engine;
 
-    /* The kernel may still use node ids below events/. */
+    /* List the events again: the kernel may still use node ids below events/. */
     if (engine->has_catalog)
         engine->has_catalog =
             events_list_all(engine->backend, engine->backend_state, &engine->catalog, NULL) == 0;

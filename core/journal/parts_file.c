@@ -34,7 +34,7 @@ static bool groups_io(struct io *io, void *object)
                           : io->out != NULL;
 }
 
-/* The charged user, as uid + 1 and instance. */
+/* Prints or loads the charged user, as uid + 1 and instance. Not charged: nothing is printed. */
 static bool user_io(struct io *io, void *object)
 {
     struct rights *rights = object;
@@ -55,7 +55,7 @@ static void *rights_begin(struct loading *load)
     return load->rights = calloc(1, sizeof *load->rights);
 }
 
-/* Groups that are all 0 were not printed, so that the array may be missing. */
+/* groups_io() prints nothing if all groups are 0, so the array may be missing here. */
 static bool rights_end(struct loading *load, bool fine)
 {
     struct rights *rights = load->rights;

@@ -74,7 +74,8 @@ static bool settings_io(struct io *io, void *member)
     return true;
 }
 
-/* Prints or loads the settings that were written. By name: numbers differ between versions. */
+/* Prints or loads settings.given, as the names of keys, because their numbers differ between
+ * versions. */
 static bool given_io(struct io *io, void *member)
 {
     struct settings *settings = member;
@@ -267,7 +268,8 @@ static bool got_io(struct io *io, void *object)
     return fine;
 }
 
-/* Creates the claim. Other members follow from the PMC; record_done() books the rows. */
+/* Creates the claim. Its fields are the CPUs and the rows; all other members follow from the PMC.
+ * record_done() books the rows. */
 static void *claim_begin(struct loading *load)
 {
     struct pmc *pmc = load->pmc;

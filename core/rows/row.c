@@ -1,6 +1,6 @@
 /*
  * Rows: the signed numbers, the slots of each CPU, administration and queries. row_choose.c chooses
- * the rows of a PMC and moves PMCs. (R numbers: rules of hwpmc, in tests/reference-ids.)
+ * the rows of a PMC, row_arrange.c moves PMCs. (R numbers: rules of hwpmc, in tests/reference-ids.)
  *
  *   event                        number   condition                                   rule
  *   process PMC created, freed   +1, -1   number >= 0                                 R01 R02
@@ -70,7 +70,8 @@ unsigned claim_needed(const struct claim *claim)
     return n;
 }
 
-/* Changes a slot and updates `closed`. All changes of slots are made here. */
+/* Sets the slots of a CPU and updates `closed`. Every change of taken, disabled or foreign slots is
+ * made here. */
 static void slots_write(struct row_class *class, unsigned cpu, struct cpu_slots next)
 {
     const uint64_t before = slots_closed(&class->slots[cpu]), after = slots_closed(&next);

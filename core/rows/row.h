@@ -41,12 +41,12 @@ struct claim {
 enum slot_state {
     SLOT_ENABLED,
     SLOT_DISABLED,
-    SLOT_FOREIGN
+    SLOT_FOREIGN /* another program holds it */
 };
 enum disposition {
     ROW_FREE,
-    ROW_THREAD,
-    ROW_STANDALONE
+    ROW_THREAD,    /* process PMCs hold the row */
+    ROW_STANDALONE /* a slot of the row is held by a system PMC, disabled or foreign */
 };
 
 /* `classes` is not copied and must live as long as the rows. possible: the CPUs that exist. Returns
@@ -76,7 +76,7 @@ int rows_arrange(struct rows *rows, struct claim *claim,
                  bool (*conflict)(void *ctx, uint64_t a, uint64_t b), void *ctx, struct err *err);
 
 /* Disables or enables a slot (hwpmc's PMCADMIN), with the order of checks of hwpmc. The caller has
- * checked privilege and CPU state. */
+ * checked privilege and CPU state. Errors: E21, E19 no such slot; E03, E04 PMCs use it. */
 int rows_disable(struct rows *rows, unsigned cpu, unsigned class_index, unsigned row, bool disabled,
                  struct err *err);
 /* Sets the rows that other programs hold on this CPU. */
@@ -84,7 +84,7 @@ void rows_set_foreign(struct rows *rows, unsigned cpu, unsigned class_index, uin
 
 /* Queries for info/rows, info/classes and the journal. */
 int rows_number(const struct rows *rows, unsigned class_index,
-                unsigned row); /* the signed number */
+                unsigned row); /* process PMCs on the row, or minus its closed slots */
 enum slot_state rows_slot(const struct rows *rows, unsigned cpu, unsigned class_index,
                           unsigned row);
 /*
@@ -101,8 +101,9 @@ void rows_view(const struct rows *rows, uint64_t instance, unsigned cpu, unsigne
                unsigned row, struct slot_view *view);
 /* Returns true if a PMC uses a slot that other programs hold. */
 bool rows_overcommitted(const struct rows *rows, unsigned class_index);
-/* While a state is loaded: books exactly claim->member[].got. Returns false if a row is invalid,
- * taken or disabled, or on ENOMEM. */
+/* Books exactly claim->member[].got: while a state is loaded, or after a rows_release(). Returns
+ * false if a row does not fit the claim, is taken or disabled on one of its CPUs (process scope: on
+ * any CPU), or is a THREAD row for a system PMC, or on ENOMEM. */
 bool rows_retake(struct rows *rows, struct claim *claim);
 const char *disposition_name(enum disposition d); /* "FREE" "THREAD" "STANDALONE" */
 const char *slot_name(enum slot_state s);         /* "enabled" "disabled" "foreign" */

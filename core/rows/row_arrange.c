@@ -71,7 +71,8 @@ static bool claims_conflict(struct search *s, unsigned a, unsigned b)
     return *answer == YES;
 }
 
-/* Finds the rows that claim `a` may not take (blocked) or that displace another claim (busy). */
+/* Finds the rows that claim `a` may not take (blocked), and the rows that it can take only by
+ * displacing another claim (busy). */
 static void find_taken_rows(struct search *s, unsigned a, uint64_t *blocked, uint64_t *busy)
 {
     const uint64_t fits = claim_fits(s->class->claims.items[a]) & s->allowed;
@@ -106,7 +107,8 @@ struct choice {
 
 static bool place_displaced(struct search *s);
 
-/* Takes a complete set, displaces the claims in conflict and places these. */
+/* Gives the complete set of rows to the claim, displaces the claims in conflict, and places all
+ * displaced claims. If that fails, the claims in conflict are no longer displaced. */
 static bool place_and_displace(struct search *s, struct choice *choice)
 {
     struct claim *claim = s->class->claims.items[choice->claim];

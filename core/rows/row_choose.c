@@ -246,7 +246,8 @@ static void rows_reasons(const struct rows *rows, const struct claim *claim,
     }
 }
 
-/* Refuses a row= that cannot count the event, free or not. */
+/* Refuses a row= that does not exist, cannot count the event, or is set for several events (E19).
+ * Does not check whether the row is free. */
 static int claim_check_wanted(const struct row_class *class, const struct claim *claim,
                               const char *what, struct err *err)
 {
@@ -273,7 +274,8 @@ static int claim_check_wanted(const struct row_class *class, const struct claim 
     return 0;
 }
 
-/* Prints why no rows could be chosen. disabled: disabled slots would fit. */
+/* Sets the error why no rows could be chosen: X08 if `disabled` (disabled slots would fit), else
+ * E19. */
 static int claim_refuse(const struct rows *rows, const struct claim *claim, const struct cpus *cpus,
                         const char *what, bool disabled, struct err *err)
 {

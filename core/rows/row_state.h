@@ -68,8 +68,8 @@ void claim_unbook(struct rows *rows, const struct claim *claim);
 void foreign_settle(struct rows *rows, struct row_class *class);
 
 bool claim_same_owner(const struct claim *a, const struct claim *b);
-/* Lists the rows that each member can have within `allowed`. Returns the number of wants, or 0 if
- * there are more than MATCH_ROWS. */
+/* Lists a want for each row that a member needs, with the rows of `allowed` that it can get.
+ * Returns the number of wants, or 0 if there are more than MATCH_ROWS. */
 unsigned claim_wants(const struct claim *claim, uint64_t allowed, struct want wants[MATCH_ROWS]);
 /* Copies the matched rows to the members. */
 void claim_set_rows(struct claim *claim, const struct want *wants);

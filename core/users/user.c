@@ -11,7 +11,7 @@
 
 #define NO_UID ((uid_t)-1) /* the account of an instance */
 
-/* Extra allowance of USED_TEXTS. An instance also has a quarter of its limit. */
+/* Extra allowance of USED_TEXTS. An instance has INSTANCE_EXTRA and a quarter of its limit. */
 #define USER_EXTRA     (UINT64_C(16) << 20)
 #define INSTANCE_EXTRA (UINT64_C(64) << 10)
 
@@ -81,7 +81,7 @@ struct user *user_ref(struct user *user)
     return user;
 }
 
-/* Frees accounts without references and logs. */
+/* Frees the accounts of a bucket that have neither references nor charged bytes. */
 static void users_sweep(struct engine *engine, unsigned bucket)
 {
     struct user **at = &engine->users[bucket], *user;
@@ -132,7 +132,7 @@ void user_add(struct user *user, enum resource what, int64_t n)
         (uint64_t)n; /* must be last: the user may be freed when the count reaches 0 */
 }
 
-/* Returns the limit of a user or an instance. */
+/* Returns the limit of one account, of a user or an instance; UINT64_MAX: no limit. */
 static uint64_t limit_of(const struct user *user, enum resource what)
 {
     const struct engine *engine = user->engine;

@@ -44,32 +44,35 @@ void users_free(struct engine *engine); /* keeps accounts with references or cha
 
 /* Adds n (may be negative) without a check. */
 void user_add(struct user *user, enum resource what, int64_t n);
-/* Adds n unless that exceeds a limit; atomic against other threads. */
+/* Adds n and returns true, or returns false if that exceeds a limit (never if n <= 0). Atomic
+ * against other threads. */
 bool user_charge(struct user *user, enum resource what, int64_t n);
 bool user_charge_log(void *user, int64_t bytes); /* for log_set_charge() */
 /* Returns how much was left before the caller added `own`, 0 if the limit was exceeded. */
 uint64_t user_left(const struct user *user, enum resource what, uint64_t own);
-/* Returns the limit with the least left. user_limit_name() returns its name, such as "max_fds". */
+/* Returns the limit of the user or of the instance, whichever has less left; UINT64_MAX: no limit.
+ * user_limit_name() returns its name, such as "max_fds". */
 uint64_t user_limit(const struct user *user, enum resource what);
 const char *user_limit_name(const struct user *user, enum resource what);
-/* Returns that limit for a sentence: "this instance's max_fds (50 descriptors)". The next call in
- * the same thread overwrites it. */
+/* Returns the same limit for a sentence: "this instance's max_fds (50 descriptors)". The next call
+ * in the same thread overwrites it. */
 const char *user_limit_shown(const struct user *user, enum resource what);
 
 /*
  * ---- rights ----
  *
- * Equal rights share one object with a reference count, which is charged to the first user.
+ * Equal rights that are charged to the same account share one object with a reference count.
  */
 
 /*
- * Replaces *at by a reference to a shared object. Returns 0, or P10, P11 or E32, and then the
- * caller keeps the rights. user NULL: not charged.
+ * Replaces *at by a reference to a shared object: to *at itself, or to equal rights, and then *at
+ * is freed. Returns 0. On P10, P11 or E32 the caller keeps the rights. user NULL: not charged.
  */
 int rights_share(struct engine *engine, struct user *user, struct rights **at, struct err *err);
 struct rights *rights_ref(struct rights *rights); /* NULL allowed */
 void rights_unref(struct rights *rights);         /* NULL allowed */
-/* Adds loaded rights with their id and user, without a reference. Returns false on ENOMEM. */
+/* Makes new or loaded rights, with their id and user, a shared object without a reference, and
+ * charges them. Returns false on ENOMEM. */
 bool rights_add(struct engine *engine, struct rights *rights);
 /* Frees loaded rights that nothing refers to. */
 void rights_sweep(struct engine *engine);
