@@ -25,10 +25,11 @@ enum {
 #define FILE_BYTES (UINT64_C(1) << FILE_BITS)
 #define FILE_UNITS (FILE_BYTES >> UNIT_BITS)
 
-/* A block's number is its offset in units of the smallest size; 0: none. */
+/* Indices and values of next[] count units, the smallest blocks: a block's number >> UNIT_BITS.
+ * 0: none. */
 struct tables {
     uint32_t next[FILE_UNITS];             /* next block in the list of free blocks */
-    uint8_t free_units[FILE_BYTES / PAGE]; /* one bit each, of pages with smaller blocks */
+    uint8_t free_units[FILE_BYTES / PAGE]; /* per page with smaller blocks: a bit per free unit */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* a leaf */
@@ -47,8 +48,8 @@ static void *map_sparse(int file, uint64_t bytes)
     return map == MAP_FAILED ? NULL : map;
 }
 
-/* Blocks of an earlier process that are kept. All of its blocks are below `inherited_end`, or
- * `inherited_end` is 0. */
+/* Blocks of an earlier process that are kept. All of its blocks are below `inherited_end`. 0: no
+ * earlier process, or all of its blocks are kept because of ENOMEM. */
 struct span {
     uint64_t begin, end;
 };
@@ -104,7 +105,8 @@ static uint8_t units_of(uint64_t block, unsigned bits)
     return (uint8_t)(((1U << n) - 1) << first);
 }
 
-/* Takes a free block of this size, or else space between the used part of the file and `end`. */
+/* Takes a free block of this size, or else space between the used part of the file and `end`.
+ * Returns 0 if there is none. */
 static uint64_t block_take(size_t bytes, uint64_t end)
 {
     const unsigned bits = bits_of(bytes);

@@ -24,7 +24,7 @@ struct buf {
 void buf_init(struct buf *buf, char *storage, size_t size);
 /* Frees the memory of the text; the struct may be initialised again. */
 void buf_free(struct buf *buf);
-void buf_clear(struct buf *buf);
+void buf_clear(struct buf *buf); /* empties the text and resets `failed`; keeps the memory */
 
 char *buf_grow(struct buf *buf, size_t need); /* for buf_reserve() */
 /* Returns the end of the text, with room for need more bytes. NULL if the buffer has failed. */
@@ -126,8 +126,8 @@ static inline void buf_seconds(struct buf *buf, uint64_t ns)
 void buf_i64(struct buf *buf, int64_t value);
 void buf_printf(struct buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /*
- * Text that came from a program or a caller: blanks, control bytes, '\', '=', quotes and bytes that
- * are not valid UTF-8 become \ooo (octal), so that it stays one word of one line.
+ * Adds a text that came from a program or a caller as one word of one line: blanks, control
+ * characters, '\', '=', quotes and bytes that are not valid UTF-8 become \ooo (octal).
  */
 void buf_word(struct buf *buf, const char *text, size_t len);
 /* Escapes like buf_word(), except '=' and quotes: for values of settings. */

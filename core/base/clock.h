@@ -1,6 +1,6 @@
 /*
- * Time: CLOCK_MONOTONIC in nanoseconds. The engine uses its host's clock instead, which a test may
- * replace.
+ * Clocks in nanoseconds; monotonic_ns() is CLOCK_MONOTONIC. The engine uses its host's clock
+ * instead, which a test may replace.
  */
 #pragma once
 

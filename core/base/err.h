@@ -10,7 +10,8 @@
 
 /*
  * X(id, errno, where, condition). Ids of the reference systems keep their names (E: hwpmc's ERRORS,
- * X: hwpmc's code, CS: cpc subcodes, PM: perfmon); P ids are pmcfs's. EDOOFUS is EDESTADDRREQ.
+ * X: hwpmc's code, CS: cpc subcodes, PM: perfmon); P ids are pmcfs's. hwpmc's EDOOFUS is
+ * EDESTADDRREQ here.
  */
 #define ERR_LIST(X)                                                                                \
     X(E03, EBUSY, "admin", "PMCs in process scope use the row")                                    \

@@ -25,7 +25,7 @@ enum event_modifier {
     MODIFIER_NONE,
     MODIFIER_OFF,
     MODIFIER_ON
-}; /* a modifier of the spelling */
+}; /* whether the spelling's modifiers (:u, :k) switch a mode on or off */
 
 struct event {
     char *written;          /* as written; owned */
@@ -54,7 +54,8 @@ static inline void event_clear(struct event *event)
     *event = (struct event){0};
 }
 
-/* Prints the lines that the texts of all events start with: `event` (the spelling) to `rows`. */
+/* Prints the first lines of an event's text: event (the spelling), description (about), scope,
+ * sampling, unit, scale and rows. */
 void event_print(const struct event *event, const char *spelling, const char *about,
                  struct buf *out);
 
@@ -85,9 +86,9 @@ struct catalog {
 
 void catalog_init(struct catalog *catalog);
 void catalog_free(struct catalog *catalog);
-/* Adds an event and copies both names. catalog_finish() drops duplicates. */
+/* Adds an event with copies of both names. On ENOMEM sets `failed`. Duplicates are allowed. */
 void catalog_add(struct catalog *catalog, const char *class_name, const char *event);
-/* Sorts, drops duplicates and sets the ids. Returns 0 or -ENOMEM. */
+/* Sorts, drops duplicates and sets the ids. Returns 0, or -ENOMEM, also if catalog_add() failed. */
 int catalog_finish(struct catalog *catalog);
 const struct catalog_class *catalog_class(const struct catalog *catalog, const char *name);
 const struct catalog_class *catalog_class_by_id(const struct catalog *catalog, uint64_t id);

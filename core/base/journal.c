@@ -1,7 +1,7 @@
 /*
- * The memfd has two halves, one of which is valid. When the valid half has grown by a quarter since
- * the last switch, or is full, the last record of each object is copied to the other half, and the
- * publishing store switches halves.
+ * The memfd has two halves, one of which is valid. When the valid half has grown by a quarter and
+ * GROWTH_MIN since the last switch (less if records are obsolete), or is full, the last record of
+ * each object is copied to the other half, and the publishing store switches halves.
  */
 #include "core/base/journal.h"
 
@@ -247,8 +247,9 @@ void journal_start_snapshot(struct journal *journal)
     journal->end = 0;
 }
 
-/* Copies the last records, unpublished ones included. Returns false, and stays in the present half,
- * on ENOMEM or if it has switched since the last publication. */
+/* Copies the last record of each object, unpublished ones included, to the other half, which is
+ * written from now on. Returns false, and stays in the present half, on ENOMEM or if it has
+ * switched since the last publication. */
 static bool half_switch(struct journal *journal)
 {
     const struct journal before = *journal;

@@ -33,16 +33,18 @@ struct journal;
 
 struct journal *journal_new(void); /* NULL on ENOMEM */
 /* Opens the journal of another process and takes over the descriptor. Returns NULL if it is not a
- * journal. */
+ * journal, or on ENOMEM; then the descriptor stays the caller's. */
 struct journal *journal_open(int fd);
-bool journal_clear(int fd); /* empties a journal that no process uses */
+bool journal_clear(int fd); /* empties a journal that no process uses; false on error */
 int journal_fd(const struct journal *journal);
 void journal_free(struct journal *journal); /* NULL allowed */
 
-/* Puts a record. Returns false, and puts nothing, if the journal is full or on ENOMEM. */
+/* Puts a record; journal_drop() puts the deletion of an object. They return false, and put
+ * nothing, if the journal is full or on ENOMEM. */
 bool journal_put(struct journal *journal, uint32_t kind, uint64_t id, const char *text, size_t len);
 bool journal_drop(struct journal *journal, uint32_t kind, uint64_t id);
-/* Notes that this many bytes of records are obsolete, so that the halves switch sooner. */
+/* Notes that this many bytes of records are obsolete: the journal then drops obsolete records
+ * sooner. */
 void journal_note_obsolete(struct journal *journal, uint64_t bytes);
 /* Starts a full snapshot: drops unpublished records; the next publication replaces everything. */
 void journal_start_snapshot(struct journal *journal);
@@ -52,13 +54,14 @@ bool journal_has_more(const struct journal *journal); /* there are unpublished r
 /* Returns the number of publications, modulo 2^32. */
 uint32_t journal_published(const struct journal *journal);
 
-/* Calls fn for each object of this kind (0: of all kinds), roughly in the order in which they were
- * first put. Returns false on ENOMEM, or if fn() returned false. */
+/* Calls fn with the last published record of each object of this kind (0: of all kinds), roughly in
+ * the order in which the objects were first put. Stops if fn() returns false. Returns false then,
+ * and on ENOMEM, without a call. */
 bool journal_each(const struct journal *journal, uint32_t kind,
                   bool (*fn)(void *arg, const struct journal_record *record), void *arg);
 static inline size_t journal_text_len(const struct journal_record *record)
 {
     return record->bytes - sizeof *record;
 }
-/* Returns the published bytes of the valid half. */
+/* Returns the bytes of the published records, obsolete records included until they are dropped. */
 uint64_t journal_used(const struct journal *journal);

@@ -37,13 +37,15 @@ bool scan_word(struct scan *scan, struct word *word);
  * more. */
 int scan_only(const char *text, size_t len, enum err_id several, struct word *word,
               struct err *err);
-/* Takes the next word of `config`, where '#' starts a comment until the end of the line. */
+/* Takes the next word of `config`. A word that starts with '#' starts a comment until the end of
+ * the line. Returns false at the end. */
 bool scan_setting(struct scan *scan, struct word *word);
-/* Returns the text before the first `c`, and the text after it (empty if there is none). */
+/* Returns the text before the first `c` and sets *rest to the text after it. Without a `c`: returns
+ * all of the text, and *rest is empty. */
 struct word word_until(struct word text, char c, struct word *rest);
 /* Returns the text from offset `at`; empty if that is after the end. */
 struct word word_from(struct word text, size_t at);
-/* Returns the text before the first character of `ends`. */
+/* Returns the text before the first character that is one of `ends`, or all of the text. */
 struct word word_part(struct word text, const char *ends);
 /* Splits key=value at the first '='. Returns false if there is none or the key is empty. */
 bool word_split(struct word word, struct word *key, struct word *value);
@@ -59,15 +61,17 @@ const char *word_shown(struct word word);
 const char *text_shown(const char *text);
 /* Returns a NUL-terminated copy (free it), or NULL on ENOMEM. */
 char *word_dup(struct word word);
-/* Reverses buf_word() in place: \040 becomes a blank. \000 and incomplete escapes stay. */
+/* Reverses buf_word() in place: \040 becomes a blank. \000 and invalid escapes stay. */
 void text_unescape(char *text);
 
 /*
- * Reads an unsigned decimal number, or 0x… if hex, in [min, max]. Returns false if it is not a
- * number or out of range; the caller reports the error, because it knows the meaning of the number.
+ * Reads an unsigned decimal number, or if `hex` also 0x…, in [min, max]. Returns false if it is not
+ * a number or out of range; the caller reports the error, because it knows the meaning of the
+ * number.
  */
 bool word_u64(struct word word, bool hex, uint64_t min, uint64_t max, uint64_t *value);
-/* Takes the next word as a decimal number of at most max. */
+/* Takes the next word as a decimal number of at most max. Returns false at the end, or for
+ * other words, which are taken too. */
 bool scan_u64(struct scan *scan, uint64_t max, uint64_t *value);
 /* Reads on/off/yes/no/1/0/true/false. Returns false for other words. */
 bool word_bool(struct word word, bool *value);

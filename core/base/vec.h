@@ -29,7 +29,8 @@
         size_t n, cap;                                                                             \
     }
 
-/* Makes sure that n items of `size` bytes fit; grows by half. Returns 0 or -ENOMEM. */
+/* Makes sure that n items of `size` bytes fit; grows by half. items: address of the pointer to the
+ * items. Returns 0, or -ENOMEM without a change. */
 static inline int vec_grow(void *items, size_t *cap, size_t n, size_t size)
 {
     size_t bigger = n < 4 ? 4 : n + n / 2;
