@@ -16,7 +16,7 @@ enum {
     PASSES_MAX = 8,      /* then a count that changes each time is left out */
     SNAPSHOT_ROOM = 1024 /* bytes on the stack, enough for one PMC with few links */
 };
-#define NAMES_NS UINT64_C(1000000000) /* names of processes are read at most so often */
+#define NAMES_NS UINT64_C(1000000000) /* minimum time between two reads of a PMC's names */
 
 bool tally_partial(const struct tally *tally)
 {
@@ -185,9 +185,10 @@ static void item_sum(struct snapshot_item *item)
 }
 
 /*
- * Prepares another pass over PMCs whose bases changed, or that need more time. Only these are read
- * again, so that a user who writes a count all the time does not delay others. Returns true if
- * there are any.
+ * Prepares another pass over PMCs whose bases changed, or whose counters the kernel makes the
+ * reader wait for. Only these are read again, so that a user who writes a count all the time does
+ * not delay others. Returns true if there are any. last: marks them as failed instead and returns
+ * false. Sets *failed on ENOMEM.
  */
 static bool snapshot_repeat(struct snapshot *snapshot, bool last, bool *failed)
 {

@@ -9,12 +9,18 @@
 
 #define COST_SMALL 8 /* system calls that count as cheap */
 
-unsigned count_cost(const struct pmc *pmc);    /* system calls of a snapshot, up to a limit */
-bool tally_partial(const struct tally *tally); /* over 1 ms and 0.1 % of the time is lost */
+/* Returns the number of system calls of a snapshot. Stops adding when it is more than 100. */
+unsigned count_cost(const struct pmc *pmc);
+/* Returns true if more than 1 ms and more than 0.1 % of covered_ns was not counted. */
+bool tally_partial(const struct tally *tally);
 /* Returns the value of event i that `count` shows: raw, or the estimate with multiplex=on. */
 uint64_t count_shown(const struct pmc *pmc, const struct tally *tally, unsigned i);
 
-/* Counts for metrics, since the initial values or since `last` (a value for each event). */
+/*
+ * Counts for metrics. count_for_metrics() subtracts the initial values from the counts that `count`
+ * shows, or last[] (a value for each event) if it is not NULL. reading.elapsed_ns is the time of
+ * all runs, also with `last`. `reading` points into the struct.
+ */
 struct counted {
     struct metric_reading reading;
     struct plan_event events[SET_MAX];
@@ -28,17 +34,17 @@ struct snapshot_item {
     struct links *links; /* a reference */
     struct set *set;     /* a reference, or NULL */
     uint64_t epoch;
-    uint64_t change_number;     /* the PMC's change number: a reading cannot change a later state */
+    uint64_t change_number;     /* pmc.change_number; if it has changed, item_sum() sets no state */
     struct tally *total;        /* the PMC's base; at the end the total */
     struct tally **link;        /* per link: its reading; at the end the reading minus its base */
     pid_t *shown;               /* per link: PID in the reader's namespace */
     char (*name)[PROCESS_NAME]; /* per link: name of a living process; "": not read */
     void *own_block;            /* memory of an item that was read again; NULL: in the snapshot's */
     bool reads_names;           /* read the names of processes */
-    bool partial, off;
-    bool was_read;      /* in an earlier pass */
-    bool failed;        /* a counter could not be read; there is no total */
-    bool kept_changing; /* failed because its bases changed in each pass */
+    bool partial, off;          /* some counts are missing; no counter is on the hardware now */
+    bool was_read;              /* item_read() has read it, in this pass or an earlier one */
+    bool failed;                /* a counter could not be read; there is no total */
+    bool kept_changing; /* failed after the last pass, because its bases changed in each pass */
     bool needs_wait;    /* failed because the kernel would have made the reader wait */
 };
 
@@ -55,9 +61,10 @@ struct snapshot {
 };
 
 /*
- * Takes a snapshot of n PMCs, which may be without events. Drops the lock while it reads, then
- * calls print with the lock and returns its result, or CALL_WAIT, or an errno. For a file of one
- * PMC print is not called after its release.
+ * Takes a snapshot of n PMCs, which may be without events. counts, pids: see struct snapshot. Drops
+ * the lock while it reads, then calls print() with the lock and returns its result. Without calling
+ * print() returns CALL_WAIT (no slow slot is free), E32, -EINTR, and if call->pmc is set: P26 if it
+ * was released, P14 if a counter could not be read. Otherwise print() has to skip such items.
  */
 int snapshot_take(struct call *call, struct pmc *const *pmcs, unsigned n, bool counts, bool pids,
                   int (*print)(struct call *call, struct snapshot *snapshot));

@@ -176,6 +176,8 @@ struct result {
     double value;
 };
 
+/* Returns false if the set lacks the metric's events in this mode. A metric that is the same for
+ * all modes is computed only for modes[0]. */
 static bool compute(const struct metric *metric, const struct metric_reading *reading,
                     const char *mode, struct result *out)
 {

@@ -451,7 +451,7 @@ void pmc_change_later(struct pmc *pmc, uint64_t now_ns)
         pmc->engine->retry_ns = now_ns + pause_ns;
 }
 
-#define REATTACHES_MAX 20 /* per second; later ones wait for the next retry */
+#define REATTACHES_MAX 20 /* changes queued at once, per second; later ones wait for the retry */
 
 void pmc_schedule_reattach(struct pmc *pmc)
 {

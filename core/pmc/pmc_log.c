@@ -44,7 +44,8 @@ uint64_t log_size(const struct engine *engine, const struct settings *settings)
 #define NOTE_OUT    "%x,%" PRIx64 ",%x,%x,%s%x,%" PRIx64 ",%zx,"
 #define NOTE_IN     "%x,%" SCNx64 ",%x,%x,%x,%" SCNx64 ",%zx,%n"
 
-/* Reads the next note. Returns the text after it. */
+/* Reads the next note and returns the text after it. If the text is not valid, sets type to 0 and
+ * returns the end of the text. */
 static const char *note_next(const struct pmc *pmc, const char *at, struct note *note)
 {
     unsigned type;
@@ -61,7 +62,8 @@ static const char *note_next(const struct pmc *pmc, const char *at, struct note 
     return note->text + note->text_len;
 }
 
-/* Returns false if the records need a log. */
+/* Adds the records to the notes. Returns false, without a change, if the records need a log, or on
+ * ENOMEM. */
 static bool notes_add(struct pmc *pmc, const struct buf *records)
 {
     char room[NOTES_BYTES], *notes;
@@ -151,7 +153,7 @@ void pmc_note(struct pmc *pmc, struct note note)
     buf_free(&record);
 }
 
-/* A CPU that went online has a buffer too, which must be in the record. */
+/* A CPU that went online has a buffer too, and the journal record must contain its descriptor. */
 void pmc_charge_recording(struct pmc *pmc)
 {
     struct recorder_facts facts = {0};

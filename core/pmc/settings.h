@@ -136,7 +136,8 @@ static inline uint64_t settings_number(const struct settings *settings, enum key
 
 void settings_init(struct settings *settings);
 void settings_clear(struct settings *settings);
-bool settings_copy(struct settings *to, const struct settings *from); /* false on ENOMEM */
+/* Overwrites *to without freeing it. On ENOMEM returns false, and *to has the defaults. */
+bool settings_copy(struct settings *to, const struct settings *from);
 
 /* Kinds of words that other tools use instead of those of pmcfs. */
 enum foreign {
@@ -144,26 +145,27 @@ enum foreign {
     FOREIGN_VERB = 2,
     FOREIGN_EVENT = 4
 };
-/* Returns what to write instead of a word of another tool, or NULL if the word is unknown. */
+/* Returns a sentence with the word to write instead, or NULL if no other tool uses this word. */
 const char *foreign_find(struct word word, enum foreign where);
 
 /* Finds a key; '-' and '_' are equal. Returns KEYS if there is none. */
 enum key key_find(struct word word);
 /*
- * Parses a value of a plain key (neither event nor target) and sets its `given` bit. P02 with the
- * valid values, P09 for kgmon and force, E20 for a bad mode.
+ * Parses a value of a plain key (neither event nor target) and sets its `given` bit. Returns 0, P02
+ * with the valid values, P09 for kgmon=on and force=on, E20 for a bad mode, or E32.
  */
 int settings_set(struct settings *settings, enum key key, struct word value, struct err *err);
-/* Returns true if kernel mode was switched off by a setting, not because of missing rights. */
+/* Returns true if kernel=off was written; false if only missing rights exclude kernel mode. */
 bool settings_skip_kernel(const struct settings *settings);
 /* Returns true if the key has the same value in both. */
 bool settings_same(const struct settings *a, const struct settings *b, enum key key);
 /* Returns true if the key has its default. Not for KEY_MODE. */
 bool settings_standard(const struct settings *settings, enum key key);
-/* Prints the value of a plain key in its written form. */
+/* Prints the value of a plain key in its written form. n_events: count= has at least as many
+ * numbers. */
 void settings_print(const struct settings *settings, enum key key, unsigned n_events,
                     struct buf *out);
-/* Refuses an unknown key with near misses (E24). */
+/* Refuses an unknown key (E24), with foreign_find()'s sentence or near misses. */
 int key_unknown(struct word word, struct err *err);
 /* Refuses a setting without a value (P02), with values to write. */
 int key_empty(enum key key, struct err *err);

@@ -435,7 +435,7 @@ bool link_target_alive(void *arg)
     return !link->proc || host->process_alive(link->proc->process);
 }
 
-/* A thread may have exited: that is not checked here, because it needs /proc. */
+/* Does not check whether a thread has exited, because that needs /proc. */
 bool link_lost_events(const struct pmc *pmc, const struct link *link)
 {
     return link->loss && link->state != LINK_ENDED && link->proc && !link->proc->dead &&

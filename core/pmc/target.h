@@ -26,18 +26,19 @@ struct target_word {
     size_t path_len;
 };
 
-/* Parses a word. E27 for an invalid word or number, E21 for an impossible CPU number. */
+/* Parses a word. Returns 0, E27 for an invalid word or number, E21 for an impossible CPU number, or
+ * E32. */
 int target_parse(struct target_word *out, struct word word, struct err *err);
 /* Takes the first target of a list with commas from *list. The word is empty between two commas.
  * The commas of cpu0,2-3 and of a cgroup's path belong to the word. */
 struct word target_next(struct word *list);
 
 struct proc_key {
-    uint64_t key;
-    pid_t tid; /* 0, or the thread of a tid: target, which has a separate proc */
+    uint64_t key; /* host.process_key(): of the process */
+    pid_t tid;    /* 0, or the thread of a tid: target, which has a separate proc */
 };
 
-/* A watched process, shared by all links on it, so that it uses one descriptor. */
+/* A watched process, or the thread of a tid: target. All links on it share the proc. */
 struct proc {
     struct engine *engine;
     uint64_t id; /* tag of the watch */
@@ -46,13 +47,13 @@ struct proc {
     UT_hash_handle hh;     /* in engine->proc_by_key while alive */
     pid_t pid;             /* PID in the daemon's namespace */
     UT_hash_handle of_pid; /* in engine->proc_by_pid while alive: the first proc of the process */
-    struct proc *peer;     /* the other procs of the process: its threads */
+    struct proc *peer;     /* next proc of the same process, or NULL */
     unsigned refs;         /* held by links, and by PMCs and instances that end with it */
     bool dead;
     struct guard *guard; /* exec guard, or NULL */
     int guard_fd;        /* descriptor of the guard for a later worker; 0: none */
     bool guarded;        /* the exec guard is open and has not fired, or a change is opening it */
-    bool lost_events;    /* the last guard fired before a reload; see proc_lost_events() */
+    bool lost_events;    /* set before a reload: the guard has fired; see proc_lost_events() */
     bool watched;        /* the host reports its exit */
     LIST_HEAD(, link) links;
     struct work work;           /* WORK_PROC, after the last reference */
@@ -70,6 +71,8 @@ struct tally {
 };
 #define TALLY_SIZE(n) (sizeof(struct tally) + 2 * (size_t)(n) * sizeof(uint64_t))
 struct tally *tally_new(unsigned n); /* zeroed; NULL on ENOMEM */
+/* tally_take() copies a reading. The others add or subtract times, values and estimates; only
+ * tally_add() merges never_ran and off. */
 void tally_take(struct tally *tally, const struct reading *reading, unsigned n);
 void tally_add(struct tally *to, const struct tally *from, unsigned n);
 void tally_subtract(struct tally *to, const struct tally *from, unsigned n);
@@ -91,7 +94,7 @@ enum link_loss {
 /* Events that the next change handles, and the progress of changes. */
 enum link_note {
     NOTE_GONE = 1,    /* the backend reports that all tasks have exited */
-    NOTE_MOVED = 2,   /* its CPU changed since it was planned; cgroup: a CPU came online */
+    NOTE_MOVED = 2,   /* its CPU went online or offline; of a cgroup: a CPU came online */
     NOTE_FAILED = 4,  /* attaching again has failed: the next change ends the link */
     NOTE_REPLACED = 8 /* a running change detaches or reopens it */
 };
@@ -142,12 +145,13 @@ struct links {
 
 struct links *links_new(unsigned n); /* link[] is NULL; returns NULL on ENOMEM */
 struct links *links_ref(struct links *links);
-/* Drop a reference. Unused links and their procs are added to the queue: that of a change, or the
- * engine's WORK_LINK. */
+/* Drop a reference (links may be NULL). Links and procs without references are added to `unused`,
+ * the queue of a change or the engine's WORK_LINK, for targets_destroy(). */
 void links_unref(struct links *links, struct work_queue *unused);
 void link_unref(struct link *link, struct work_queue *unused);
 struct link *link_new(const struct engine *engine, const struct set *set); /* set: or NULL */
-/* Frees links and procs with their counters and descriptors. Call without the lock. */
+/* Frees the queued links and procs with their counters and descriptors; if engine->forgetting, the
+ * descriptors stay open. Call without the lock. */
 void targets_destroy(const struct engine *engine, struct work_queue *unused);
 /* Drops a reference; forgetting: descriptors stay open. Call without the lock. NULL is allowed. */
 void recording_leave(struct recording *recording, bool forgetting);
@@ -169,35 +173,40 @@ const struct tally *link_last_counts(const struct link *link);
  * lock. Returns NULL on ENOMEM.
  */
 struct proc *proc_get(struct engine *engine, struct process *process, bool *taken);
-/* Adds a loaded proc to the tables and counts its descriptors. The caller watches it. */
+/* Adds a loaded proc to the tables, counts its descriptors and sets `watched`: the caller then
+ * calls the host's process_watch(). */
 void proc_adopted(struct proc *proc);
-int proc_watch(struct proc *proc, struct err *err); /* requests a report of its exit; P14 */
-void proc_unindex(struct proc *proc);               /* removes an exited or unused proc from them */
+/* Requests a report of its exit, unless it is watched. Returns 0 or P14. */
+int proc_watch(struct proc *proc, struct err *err);
+void proc_unindex(struct proc *proc); /* removes an exited or unused proc from the tables */
 /* Returns the living procs of a process and its threads, linked by `peer`, or NULL. */
 const struct proc *procs_of(const struct engine *engine, pid_t pid);
 void proc_ref(struct proc *proc);
 /* Returns true if the process lost its events by executing a privileged program, even if it has
  * exited since. */
 bool proc_lost_events(const struct proc *proc);
-/* Drops a reference. An unused proc is added to the queue. */
+/* Drops a reference. The last one adds the proc to `unused`, for targets_destroy(). */
 void proc_unref(struct proc *proc, struct work_queue *unused);
 void link_set_proc(struct link *link, struct proc *proc); /* takes a reference */
 void link_leave_lists(struct link *link); /* removes it from all lists; the proc reference stays */
-/* Adds a link to engine->spreading if descendants inherit its events and it is not the superuser's.
- */
+/* Adds a link whose events descendants inherit to engine->spreading, unless it is the superuser's
+ * or on the list already. */
 void link_spread(struct link *link);
 static inline bool link_spreads(const struct link *link)
 {
     return link->of_spreading.le_prev != NULL;
 }
 
-/* For backends, while the counter exists: arg is the link. Always true for CPUs. */
+/* Returns true if the target still exists. For backends, while the counter exists; arg is the link.
+ * Always true for CPUs. */
 bool link_target_alive(void *arg);
-/* Returns true if the kernel removed the events of a living process. At most one system call. */
+/* Returns true if the target process lives, and it or a descendant lost its events (link.loss).
+ * Does not detect that a thread has exited. At most one system call. */
 bool link_lost_events(const struct pmc *pmc, const struct link *link);
 /* Returns true if a CPU changed so that the counter must be closed or opened again. */
 bool link_moved(const struct pmc *pmc, const struct link *link);
-/* Notes that a descendant lost its events: the target is attached again if it lives. */
+/* Notes that a descendant lost its events and queues a change, which attaches again if the target
+ * lives. Does nothing if a loss is noted already. */
 void link_lost_descendant(struct link *link);
 /* Returns true if the target is known to be dead and the link is not ended. See also
  * change_end_dead_links(). */

@@ -59,8 +59,8 @@ struct tunable_row {
 struct tunables {
     struct tunable_value {
         uint64_t number; /* numbers, bools (0, 1) and modes */
-        uint64_t max;
-        char text[64]; /* groups; "": none */
+        uint64_t max;    /* the table's, unless tunable_limit() has lowered it */
+        char text[64];   /* groups; "": none */
     } value[TUNABLE_COUNT];
 };
 
@@ -70,16 +70,16 @@ int tunable_find(struct word name);
 const struct tunable_row *tunable_row(enum tunable which);
 
 /*
- * Lowers the maximum, for example of callchaindepth to the kernel's limit, and the value if it is
- * higher. Stays within the table's range.
+ * Sets the maximum, for example of callchaindepth to the kernel's limit, within the table's range.
+ * Lowers the value if it is higher.
  */
 void tunable_limit(struct tunables *tunables, enum tunable which, uint64_t max);
 
 /*
- * Sets a tunable from text. P27 for an invalid value, with the valid ones. After the mount
- * (at_start false) P32 for tunables that cannot change, and a refusal changes nothing. At the start
- * an invalid value is replaced by the default (callchaindepth: the maximum), and the sentence names
- * it for the caller to log: no tunable prevents the mount.
+ * Sets a tunable from text. Returns 0, or P27 for an invalid value, with the valid ones. After the
+ * mount (at_start false) P32 for tunables that cannot change, and a refusal changes nothing. At the
+ * start an invalid value is replaced by the default (callchaindepth: the maximum), and the sentence
+ * names it for the caller to log: no tunable prevents the mount.
  */
 int tunable_set(struct tunables *tunables, enum tunable which, struct word value, bool at_start,
                 struct err *err);
