@@ -15,7 +15,8 @@
 
 /* ---- overwriting the oldest records ---- */
 
-/* Folds a record that continues at the start of the block. Not inlined: 64 KiB of stack. */
+/* Applies the oldest record, which continues at the start of the block, to the address spaces.
+ * Copies it first. Not inlined: 64 KiB of stack. */
 static __attribute__((noinline)) void move_wrapped(struct log *log, size_t size)
 {
     uint64_t record[RECORD_MAX / sizeof(uint64_t)];
@@ -162,8 +163,8 @@ static __attribute__((noinline)) void append_late(struct log *log, const struct 
     ring_put(&log->ring, copy, record->size);
 }
 
-/* Gives the record a serial without storing it, as if it were overwritten at once. Readers count it
- * as missed. */
+/* Counts a record that has a serial but is not stored, as if it were overwritten at once. Readers
+ * count it as missed. */
 static void count_as_overwritten(struct log *log, const struct record *record)
 {
     struct log_sums sums = log->removed_sums;

@@ -66,9 +66,10 @@ void log_set_max(struct log *log, uint64_t max_bytes);
 uint64_t log_max_bytes(struct log *log);
 /*
  * Sets the callback that accounts memory: it is called with a positive number before an allocation,
- * which it can refuse, and with a negative number after a free. NULL: no accounting. It is called
- * under the log's mutex in any thread, and must not make system calls. Returns the memory in use,
- * which the caller charges itself.
+ * which it can refuse, and with a negative number after a free. NULL: no accounting. The callback
+ * runs under the log's mutex in any thread, and must not make system calls. log_set_charge() first
+ * gives back all charges to the old callback. Returns the memory in use, which the caller charges
+ * to the new user itself.
  */
 uint64_t log_set_charge(struct log *log, bool (*charge)(void *arg, int64_t bytes), void *arg);
 /* Allocates the ring and charges the address spaces for this much of max_bytes. Returns 0, -EDQUOT

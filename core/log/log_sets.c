@@ -21,8 +21,9 @@ struct log_sets {
     struct log_set *last; /* stored with release, loaded with acquire */
 };
 
-/* The initial user namespace's superuser may read everything. Other readers need the same user,
- * group and user namespace as the observer, and at least its capabilities. */
+/* The initial user namespace's superuser may read everything. Other readers may not read memory
+ * that a superuser observed; they need the same user, group and user namespace as the observer, and
+ * at least its capabilities. */
 bool memory_right_covers(const struct memory_right *reader, const struct memory_right *observer)
 {
     if (!reader->known || !observer->known)

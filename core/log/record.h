@@ -67,7 +67,8 @@ enum record_type {
 #define RECORD_OFF           0x2000u
 #define RECORD_OFF_PREEMPTED 0x4000u /* with RECORD_OFF: the thread could have continued */
 /* misc of notes */
-#define RECORD_LAST  1u /* of SWITCH: the thread exited, or (pid 0) counts of unknown threads */
+/* of SWITCH and VALUES: the thread exited; of SWITCH with pid 0: counts of unknown threads */
+#define RECORD_LAST  1u
 #define RECORD_EXACT 2u /* of COUNT, and of VALUES with RECORD_LAST: the counts are complete */
 /* of SWITCH, COUNT: counts may be missing, or include unreported counts of an earlier worker */
 #define RECORD_INCOMPLETE    8u
@@ -136,7 +137,7 @@ struct sample_parts {
 #define REGISTERS_WORD(abi, n) ((abi) | (uint64_t)(n) << 32)
 #define REGISTERS_ABI(word)    ((word)&0xffffffff)
 #define REGISTERS_N(word)      ((word) >> 32)
-/* Finds the optional parts. Returns false if the sample is invalid. */
+/* Finds the optional parts. Returns false if the sample is invalid or has size SAMPLE_SHORT. */
 bool sample_parts(const struct record_sample *sample, struct sample_parts *out);
 /* Returns the number of frames, limited to the size of the record. */
 uint64_t sample_frames(const struct record_sample *sample);

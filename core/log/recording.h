@@ -47,27 +47,29 @@ struct drain_result {
  * the recording is held, or if all is false and another thread drains.
  */
 bool recording_drain(struct recording *recording, bool all, struct drain_result *out);
-/* While held, drains add nothing to the log: the `start` record has to be there first. */
+/* While held, drains that start later add nothing to the log: the `start` record must come first.
+ * To wait for a drain in another thread, call recording_drain() with `all` after the hold. */
 void recording_hold(struct recording *recording, bool held);
 /* Appends records of the names, threads and mappings of a process (0: all) to `records`, and, the
  * first time, those of the kernel. The caller puts them into the log after `start`. Makes system
  * calls; records that arrive meanwhile go to the log with the next drain. */
 void recording_inventory(struct recording *recording, pid_t pid, uint64_t time_ns,
                          struct buf *records);
-/* The next drain reads the inventory of this process. Its names and mappings are in the log, but
- * not in this recording, which an earlier worker created. */
+/* Lets the next drain read the inventory of this process: its names and mappings are in the log,
+ * but not in this recording of an earlier worker. On ENOMEM the process stays unknown. */
 void recording_queue_inventory(void *recording, pid_t pid);
 /* Puts the remainders of steps and exit counts into the log: see exits_remainder(), and
- * log_put_all_once() for `request`. Needs a hold. */
+ * log_put_all_once() for `request`. Needs a hold, and no running drain. */
 void recording_put_remainder(struct recording *recording, uint64_t request, uint64_t time_ns,
                              const uint64_t *counted, bool over);
-/* Zeroes the totals: see exits_reset(). Needs a hold. */
+/* Zeroes the totals: see exits_reset(). Needs a hold, and no running drain. */
 void recording_reset(struct recording *recording, uint64_t request);
 
 /*
  * Moves a recording to a new worker: the old one prints it, the new one adopts it. The caller
  * calls recording_queue_inventory(), because processes are unknown; COUNT records of running
  * processes are not exact. kernel_found: the kernel's mappings are in the log already.
+ * recording_adopt() returns 0, -EINVAL (also on ENOMEM), or the error of the backend or the host.
  */
 void recording_print(const struct recording *recording, struct buf *out);
 int recording_adopt(const struct recording_plan *plan, bool kernel_found, const char *printed,

@@ -26,7 +26,7 @@ static uint32_t shown_pid(const struct recording *recording, uint32_t pid)
     return plan->view ? (uint32_t)plan->host->view_pid(plan->view, (pid_t)pid) : pid;
 }
 
-/* The task has exited, so its PID can be reused. */
+/* Forgets the translation of the PID of a task that has exited: the PID can be reused. */
 static void forget_pid(const struct recording *recording, uint32_t pid)
 {
     const struct recording_plan *plan = &recording->plan;

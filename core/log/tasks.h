@@ -66,8 +66,8 @@ struct task {
     uint64_t found;  /* tasks.losses + 1 when the inventory found it; 0 after records except MAP */
     char *name;      /* NULL: the name of the process */
     uint64_t off_ns; /* for recording_put.c: when it left its CPU; 0: unknown, or it runs */
-    bool preempted;
-    void *own; /* data of the module that uses the table */
+    bool preempted;  /* with off_ns: the thread could have continued when it left its CPU */
+    void *own;       /* data of the module that uses the table */
 };
 
 struct logged_process {
@@ -76,7 +76,7 @@ struct logged_process {
     TAILQ_HEAD(task_list, task) threads; /* in order of creation, or of their first records */
     uint32_t pid;
     bool inexact;      /* value[] may be incomplete */
-    bool leader_ended; /* another thread may get its number, by an exec */
+    bool leader_ended; /* the main thread has exited: an exec may give its number to another */
     bool executed;     /* the path of its last exec is still unknown */
     uint64_t update;   /* update number of its last record: see tasks.updates */
     char *name;
@@ -118,8 +118,8 @@ const char *task_name(const struct logged_process *process, const struct task *t
 
 /* Removes a process without calling thread_exited() and process_exited(). */
 void tasks_drop(struct tasks *tasks, struct logged_process *process);
-/* Removes the threads of a process that still runs but is not observed. The process stays, inexact
- * in case it is observed again. */
+/* Removes the threads of a process that still runs but is not observed, and zeroes its values. The
+ * process stays, inexact in case it is observed again. */
 void tasks_leave(struct tasks *tasks, struct logged_process *process);
 /* Returns the memory of the table in bytes, including its hash tables. */
 uint64_t tasks_bytes(const struct tasks *tasks);
@@ -145,7 +145,8 @@ static inline bool spaces_wants(const struct record *record)
         return false;
     }
 }
-/* Removes processes until the table uses at most max_bytes. */
+/* Removes the least recently updated processes until the table uses at most max_bytes. The last one
+ * and the kernel first lose their mappings. */
 void spaces_bound(struct tasks *tasks, uint64_t max_bytes);
 /* Removes mappings, those of the least recently updated processes first and never those of the
  * latest, until the table without its hash tables uses at most max_bytes. */
