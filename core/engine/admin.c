@@ -133,8 +133,8 @@ int store_probe(struct call *call)
 
 /* ---- slots ---- */
 
-/* Finds the slot of the file by its number, which counts through all classes with rows. Refuses if
- * the CPU is offline. */
+/* Finds the slot of the file from call->index: CPU << 16 and a row number that counts through all
+ * classes. Returns 0, E34 if the CPU is offline, or -ENOENT. */
 static int slot_find(struct call *call, unsigned *cpu, unsigned *class_index, unsigned *row)
 {
     const struct engine *engine = call->engine;

@@ -119,7 +119,8 @@ void engine_free(struct engine *engine)
     free(engine);
 }
 
-/* Reads counters with descendants, because only this engine detects that these lost events. */
+/* Drains the recordings. Notes for the journal: statistics, fired exec guards, and the losses of
+ * descendants. For those it reads their counters, because only this engine can detect them. */
 void engine_settle(struct engine *engine)
 {
     struct reading reading;

@@ -70,9 +70,10 @@ static int check_new(struct call *call, const char *name)
 }
 
 /*
- * lifetime=namespace: finds the first process of the requester's PID namespace without the lock
- * (NULL: the daemon's namespace). Then watches it and binds the instance to it, unless another
- * request has bound the instance already.
+ * lifetime=namespace: finds the first process of the requester's container, without the lock. Then
+ * watches it and binds the instance to it, unless another request has bound the instance already.
+ * Binds nothing if the requester is in the daemon's PID namespace. Returns 0, P15 if the namespace
+ * is not visible, P14, E32, or another error of process_first().
  */
 static int instance_bind(struct call *call)
 {

@@ -5,13 +5,14 @@
 
 #include "core/state.h"
 
-/* Requests a drain of the PMC. Does nothing if the PMC does not record. */
+/* Requests a drain of the PMC. Does nothing if the PMC does not record or a task drains it now. */
 void drain_schedule(struct pmc *pmc);
 /* Returns the time for the next drain_tick(), or UINT64_MAX. */
 uint64_t drain_deadline(const struct engine *engine);
+/* Requests a drain of every PMC on engine->recorders, if drain_deadline() has passed. */
 void drain_tick(struct engine *engine, uint64_t now_ns);
 /* Returns true if drain_task() has work now. */
 bool drain_wanted(const struct engine *engine);
-/* Drains the requested PMCs of one user, or has the backend follow processes. Returns false if
- * there was no work. */
+/* Drains requested PMCs of one user, up to a limit, or has the backend follow processes. Returns
+ * false if there was no work. */
 bool drain_task(struct call *call);

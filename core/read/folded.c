@@ -21,7 +21,7 @@
 
 struct stack {
     UT_hash_handle hh;
-    uint64_t count;
+    uint64_t count; /* samples, or nanoseconds of weighed samples */
     char text[];
 };
 
@@ -233,8 +233,8 @@ static void off_cpu_begin(struct folder *folder, const struct record_sample *sam
     free(off);
 }
 
-/* A wait lasts until the thread runs again, or the PMC stops. It has no weight if the thread exits
- * or records are lost. */
+/* A wait lasts until the thread runs again, or the PMC stops or is detached from the process. It
+ * has no weight if the thread exits or records are lost. */
 static void off_cpu_take(struct folder *folder, const struct record *record)
 {
     const struct record_task *end = (const void *)record;

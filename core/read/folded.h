@@ -1,6 +1,7 @@
 /*
  * samples.folded: counted stacks of the samples in a log, as lines "comm;frame;frame N", root
- * first. A frame is [path+0xoffset] in a file, [PID:0xaddress] in code without a file, or
+ * first. N is the number of samples, or the sum in ns of the weights of samples that have one. A
+ * frame is [path+0xoffset] in a file, [PID:0xaddress] in code without a file, or
  * [kernel+0xaddress]. Readers convert frames to function names with a tool (pmc-names).
  */
 #pragma once
@@ -11,10 +12,10 @@
 
 /*
  * Prints the samples that are in the log now as sorted lines. A last line "[too-many-stacks] N"
- * counts samples beyond the memory limits, so that the counts add up to all samples. Slow: call it
- * without the engine's lock. charge(arg, bytes) is called for each MiB of memory in use, and
- * returns false if a quota refuses it; the caller returns the charges. Returns 0, -ENOMEM, or
- * -EDQUOT after a refusal.
+ * counts samples beyond the memory limits, so that without weights the counts add up to all
+ * samples. Slow: call it without the engine's lock. charge(arg, bytes) is called for each MiB of
+ * memory in use, and returns false if a quota refuses it; the caller returns the charges. Returns
+ * 0, -ENOMEM, or -EDQUOT after a refusal.
  */
 int folded_text(struct log *log, struct buf *out, bool (*charge)(void *arg, uint64_t bytes),
                 void *arg);

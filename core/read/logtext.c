@@ -93,7 +93,8 @@ static void put_frames(struct buf *out, const struct record_sample *sample, uint
         buf_char(out, '-');
 }
 
-/* A format is read when it is first needed, and in a later worker again. */
+/* Prints the tracepoint fields of a sample, if the reader may see them. The backend reads the
+ * format when it is first needed, and in a later worker again. */
 static void put_raw(struct buf *out, const struct log_facts *facts, const struct log_event *event,
                     const struct record_sample *sample)
 {

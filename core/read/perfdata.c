@@ -137,7 +137,8 @@ static bool type_is_plain(const struct log_event *event)
     return event->type < TYPE_BREAKPOINT && event->type != TYPE_TRACEPOINT;
 }
 
-/* Returns true for events of this mode: perf needs kernel symbols only for kernel events. */
+/* Returns true if the event counts only in this mode, ":u" or ":k". perf needs kernel symbols only
+ * for events that count the kernel. */
 static bool counts_only(const struct log_event *event, const char *mode)
 {
     size_t len = strlen(event->resolved);

@@ -167,8 +167,8 @@ static void position_restore(struct log_reader *reader, const struct reader_posi
 
 /*
  * Adds about max bytes of records to the reply, or one record if max is 1. Returns false and
- * changes nothing if no record is left, or if the text does not fit and is not the single record of
- * the reply.
+ * changes nothing if no record is left, if the text does not fit and is not the single record of
+ * the reply, or on ENOMEM (sets reply->failed).
  */
 static bool reply_add_records(struct reply *reply, size_t max)
 {

@@ -26,9 +26,9 @@ struct pmc;
 /* Facts about the PMC for the first line and for the forms. Filled in under the engine's lock. */
 struct log_facts {
     const char *processor; /* name of the processor */
-    char *class;           /* NULL without an event; the reader frees class and event */
-    char *event;           /* the events as written, separated by spaces, or "" */
-    /* A time before the first record, in three clocks. tsc is 0 without a TSC. */
+    char *class;           /* of the first event, or "-"; owned. NULL: facts are not set yet */
+    char *event;           /* the events as written, separated by spaces, or ""; owned */
+    /* The time when the PMC was created, in three clocks. tsc is 0 without a TSC. */
     uint64_t monotonic_ns, realtime_ns, tsc;
     struct log_sets *sets; /* the events of ids: a reference, or NULL */
     struct memory_right reader;
@@ -70,9 +70,9 @@ struct log_reader {
     const struct log_form *form;
     struct engine *engine;
     uint64_t pmc;              /* id of the PMC */
-    uid_t uid;                 /* user who pays for the PMC */
+    uid_t uid;                 /* user whose quotas the PMC uses (pmc.payer) */
     struct log_cursor *cursor; /* NULL: the PMC has had no log yet */
-    struct log_facts facts;    /* facts about the PMC when the first line was sent */
+    struct log_facts facts;    /* about the PMC; after the first line was sent: as at that time */
     uint64_t form_state;       /* see struct log_form */
     bool headed;               /* the start of the stream was sent */
     bool busy;                 /* a thread converts a batch without the lock */
@@ -80,7 +80,8 @@ struct log_reader {
     uint64_t give_up_ns;       /* after a release: stop waiting for the last record at this time */
 };
 
-/* Creates a reader at the start of the log. Returns NULL on ENOMEM. */
+/* Creates a reader without a cursor; the file operations open the log at its start. Returns NULL on
+ * ENOMEM. */
 struct log_reader *log_reader_new(struct engine *engine, const struct log_form *form, uint64_t pmc);
 /* Updates the facts about the PMC until the first line is sent. Returns false on ENOMEM. */
 bool log_reader_update_facts(struct log_reader *reader, const struct pmc *pmc);

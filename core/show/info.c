@@ -238,7 +238,7 @@ static int maker_compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Prints the cells of a line from `users`. The PMC is the oldest one on the row. */
+/* Prints the cells of a line from the column `users` on. They describe the row's oldest PMC. */
 static void print_row_users(const struct call *call, const struct makers *makers,
                             const struct slot_view *view)
 {

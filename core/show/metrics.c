@@ -30,8 +30,9 @@ static int snapshot_all(struct call *call,
     return rc;
 }
 
-/* Returns false if the values cannot be read. Such a PMC is omitted, because an error would hide
- * all others. */
+/* Returns false if the PMC has no values: it has no event, a counter could not be read, or it was
+ * released or got another set during the snapshot. Its values are omitted, because an error would
+ * hide all other PMCs. */
 static bool item_valid(const struct snapshot_item *item)
 {
     return item->set && !item->failed && !pmc_released(item->pmc) && item->pmc->set == item->set;

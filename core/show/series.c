@@ -120,8 +120,8 @@ static void print_line(struct call *call, const struct snapshot *snapshot)
     buf_char(call->out, '\n');
 }
 
-/* Starts a sequence of lines. It continues from the reader's last sequence, or else starts at the
- * present count. */
+/* Starts a sequence of lines. It continues from the reader's last sequence, or after a reset from
+ * the initial values. A reader's first sequence starts at the present count. */
 static void sequence_begin(struct call *call, const struct snapshot *snapshot)
 {
     struct series_cursor *cursor = call->open->series;
@@ -238,8 +238,9 @@ unsigned poll_series(struct call *call)
 /*
  * ---- poll ----
  *
- * A tick requests snapshots at most every notify_ms, and the pollers are notified when they are
- * done. A poll of a PMC that is cheap to read also takes a snapshot.
+ * A tick requests snapshots at most every notify_ms. After a snapshot the pollers are woken if the
+ * PMC has notify= and its count changed, or if poll.notify is set. A poll of a PMC with notify=
+ * that is cheap to read also takes a snapshot.
  */
 
 static uint64_t notify_ns(const struct engine *engine)

@@ -25,9 +25,11 @@ struct series_cursor {
 
 /* ---- pollers; poll_count() and the others are in engine.h ---- */
 
-/* Takes a snapshot of the polled PMCs. Returns false if none is requested. */
+/* Takes the requested snapshot of PMCs with pollers. Returns false if none was requested, or on
+ * ENOMEM. */
 bool poll_task(struct call *call);
-bool poll_wanted(const struct engine *engine);
+bool poll_wanted(const struct engine *engine); /* true if poll_task() has work now */
 /* Returns when poll_tick() must be called; UINT64_MAX: never. */
 uint64_t poll_deadline(const struct engine *engine);
+/* Requests a snapshot of PMCs with pollers, if poll_deadline() has passed. */
 void poll_tick(struct engine *engine, uint64_t now_ns);

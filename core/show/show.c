@@ -59,7 +59,8 @@ int show_error(struct call *call)
     return CALL_DONE;
 }
 
-/* nameless: also prints targets without a number in the reader's PID namespace, and which wait. */
+/* nameless: also prints targets without a number in the reader's PID namespace, and marks cgroups
+ * that do not exist now. */
 static void print_targets(const struct snapshot_item *item, const char *before, bool nameless,
                           struct buf *out)
 {
@@ -89,7 +90,8 @@ static int print_target(struct call *call, struct snapshot *snapshot)
     return CALL_DONE;
 }
 
-/* Prints settings with their defaults, so that a copy sets all of them. */
+/* Prints the events, all settings except lifetime and force, and the targets. Settings with their
+ * default are printed too, so that a copy sets all of them. */
 static int print_config(struct call *call, struct snapshot *snapshot)
 {
     const struct pmc *pmc = snapshot->item[0].pmc;
@@ -320,8 +322,8 @@ int show_count(struct call *call)
     return snapshot_take(call, &call->pmc, 1, true, false, print_count);
 }
 
-/* Prints the first two cells of a line: the event, and the target of a link or `all`. In all of
- * these functions the link number l is the number of links for the sum. */
+/* Prints the first two cells of a line: the event, and the target of a link or `all`. In all
+ * functions for `detail`, l is the index of the link, or the number of links for the sum. */
 static void detail_line_begin(struct buf *out, const struct snapshot_item *item, unsigned l,
                               unsigned i)
 {
