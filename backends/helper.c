@@ -1,6 +1,7 @@
 /*
- * A helper process shares memory and descriptors with the daemon: clone() with CLONE_VM and
- * CLONE_FILES. SIGKILL stops a process even in the kernel; in a thread it would stop all threads.
+ * A process of helper_call() shares memory and descriptors with the daemon: clone() with CLONE_VM
+ * and CLONE_FILES. Helpers are processes, because SIGKILL stops a process even while it blocks in
+ * the kernel; sent to a thread, it would kill the daemon.
  */
 #include "backends/helper.h"
 
@@ -71,9 +72,9 @@ static int helper_main(void *arg)
 }
 
 /*
- * Waits for a helper, which is not reaped yet, so its PID is not reused. The time in which it is
- * runnable but has no CPU (state R, on a busy host) does not count as waiting. Returns its
- * status, or -ETIME after SIGKILL.
+ * Waits for a helper, reaps it and closes pidfd. Its PID is not reused before. A check that finds
+ * state R does not count: on a busy host the helper may have no CPU. Returns its status, or -ETIME
+ * after SIGKILL: after POLLS checks in another state, or POLLS_MAX checks.
  */
 static int helper_collect(pid_t pid, int pidfd)
 {
@@ -184,7 +185,7 @@ static void marked_close(int mark)
 /* The arguments of a helper. */
 struct file_args {
     int fd;     /* the file, or with `path` a directory */
-    int opened; /* the opened file, which the waiting thread closes; -1: none */
+    int opened; /* the file that is open, for the caller of the helper; -1: none */
     const char *path;
     int flags;
     char *text;

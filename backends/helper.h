@@ -17,28 +17,31 @@
 
 /*
  * Runs fn(arg) in a helper process with this thread's credentials, which fn may change. fn only
- * makes system calls: it must not allocate memory, take locks, or open descriptors that arg does
- * not name. Returns the result of fn; -ETIME after HELPER_MS; -ENOMEM, -EMFILE, -ENFILE or -EAGAIN
- * without a process.
+ * makes system calls: it must not allocate memory or take locks, and must store in arg each
+ * descriptor that it leaves open. Returns the result of fn; -ETIME if the helper was killed,
+ * because it blocked for HELPER_MS (time without a CPU does not count); -ENOMEM, -EMFILE, -ENFILE
+ * or -EAGAIN if no process could be created.
  */
 long helper_call(long (*fn)(void *arg), void *arg);
-/* In a helper process: makes it exit when the waiting thread exits. parent: the daemon's PID. Call
- * again after a change of credentials, which reverts it. Returns false if the parent has exited. */
+/* In a helper process: makes the kernel kill the helper when the waiting thread exits. parent: the
+ * daemon's PID. Call again after a change of credentials, which reverts this setting. Returns false
+ * on failure, or if the parent has exited. */
 bool helper_bind(pid_t parent);
 /*
- * Runs fn(arg) in a process created by clone(2) with these flags, without SIGCHLD. Returns its
- * status as of wait(2); -ETIME if it was killed after HELPER_MS; -ENOMEM, -EMFILE, -ENFILE or
- * -EAGAIN without a process.
+ * Runs fn(arg) in a process created by clone(2) with these flags, which sends no SIGCHLD, and waits
+ * for it. Returns the process's status as of wait(2); errors as helper_call().
  */
 int helper_process(int flags, int (*fn)(void *arg), void *arg);
 
-/* Opens for reading, with CLOEXEC, in a helper process. Returns a descriptor or -errno. */
+/* Opens a file for reading, with CLOEXEC, in a helper process. Returns a descriptor or -errno
+ * (-ETIME as helper_call()). */
 int helper_open(int dir, const char *path);
 /*
- * Reads a file until its end, until the buffer is full, or until until_ns (CLOCK_MONOTONIC). Opens
- * it first if *fd is -1; the caller closes *fd. Returns the number of bytes, or -errno; after
- * -ETIME the data is lost.
+ * Reads a file until its end, until the buffer is full, or, after at least one read(2), until
+ * until_ns (CLOCK_MONOTONIC). If *fd is -1, first opens path and sets *fd; the caller closes *fd,
+ * also after an error. Returns the number of bytes, or -errno; after -ETIME the data is lost.
  */
 ssize_t helper_read(int dir, const char *path, int *fd, char *text, size_t size, uint64_t until_ns);
-/* Reads a file of /proc up to size - 1 bytes and adds a NUL. Returns its length, or -errno. */
+/* Reads up to size - 1 bytes of a file and adds a NUL. Returns the length of the text, or -errno;
+ * then the text is empty. */
 ssize_t helper_read_file(int dir, const char *path, char *text, size_t size);

@@ -31,12 +31,13 @@ char *proc_text_at(int dir, const char *path);
 char *proc_task_text(pid_t tid, const char *name);
 /* Reads /proc/self/fdinfo/FD like proc_text(). */
 char *proc_fd_text(int fd);
-/* Returns the number in a file, or `otherwise` if it cannot be read. */
+/* Returns the number at the start of a file (0: there is none), or `otherwise` if the file cannot
+ * be read. */
 uint64_t proc_number(const char *path, uint64_t otherwise);
 /* Returns the text after "key:" and blanks in a text of "key: value" lines, or NULL. */
 const char *proc_field(const char *text, const char *key);
 
-/* Returns true if this text of status is of an exited thread. */
+/* Returns true if this text of status is of an exited thread, or has no State line. */
 bool proc_status_dead(const char *status);
 /* Returns the PID of a thread's process, or 0 and errno. */
 pid_t proc_tgid(pid_t tid);
@@ -49,9 +50,11 @@ bool proc_stat_dead(const struct proc_stat *stat);
 /* Reads the stat file of a thread; tid 0: the first thread. Returns 0 or -errno; -ETIME: the
  * process is executing a program (helper.h). */
 int proc_stat(pid_t pid, pid_t tid, struct proc_stat *out);
-/* Reads the stat file of a requester, which waits and therefore executes nothing. */
+/* Reads /proc/PID/stat without a helper process: only for processes that cannot execute a program
+ * at the moment (requesters, which wait, and helpers). Returns 0 or -errno. */
 int proc_caller_stat(pid_t pid, struct proc_stat *out);
-/* Returns true if a thread of the process is neither dead nor exiting. */
+/* Returns true if a thread of the process is neither dead nor exiting; false also if its threads
+ * cannot be read. */
 bool proc_alive(pid_t pid);
 /* Lists the numbers in a directory (/proc, task) as an array (free it). Returns 0, or -errno with
  * NULL and 0. */
@@ -59,10 +62,10 @@ int proc_numbers(int dirfd, const char *path, pid_t **out, size_t *n);
 /* Lists the threads of a process like proc_numbers(). */
 int proc_threads(pid_t pid, pid_t **tids, size_t *n);
 
-/* Identifies a namespace ("pid", "user", "cgroup") of a requester. Returns 0 or -errno. */
+/* Identifies the namespace `which` ("pid", "user" or "cgroup") of a thread. Returns 0 or -errno. */
 int ns_identify(pid_t tid, const char *which, struct ns_id *out);
-/* Identifies the namespace of a descriptor. */
+/* Identifies the namespace of a descriptor. Returns 0 or -errno. */
 int ns_of(int fd, struct ns_id *out);
-/* Opens a namespace. Returns a descriptor or -errno. */
+/* Opens the namespace `which` of a thread. Returns a descriptor or -errno. */
 int ns_open(pid_t tid, const char *which);
 bool ns_same(const struct ns_id *a, const struct ns_id *b);

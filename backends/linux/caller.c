@@ -35,7 +35,7 @@ static void ranges_read(pid_t tid, const char *map, struct id_range ranges[MAPPE
     free(text);
 }
 
-/* Compares the fourth id of a line, the fs id, with the request's. */
+/* Returns true if the fs id, which is the fourth id of the line `key`, is `id`. */
 static bool fs_id_is(const char *status, const char *key, unsigned id)
 {
     unsigned fs;
@@ -69,7 +69,8 @@ static void rights_drop(struct rights *rights)
 
 /*
  * Limits the rights of an io_uring worker. It has old credentials and works for any thread of the
- * process, so it gets the rights that all threads have now. With very many threads it gets none.
+ * process, so it gets the rights that all threads have now; none if there are more than SHARERS_MAX
+ * threads, or if one cannot be read.
  */
 static void rights_limit_to_threads(pid_t tgid, struct rights *rights)
 {
@@ -101,9 +102,10 @@ static void rights_limit_to_threads(pid_t tgid, struct rights *rights)
 }
 
 /*
- * Limits the rights of threads that act for others: kernel threads, which have all rights and no
- * memory; threads whose fs ids differ from the request's, which use credentials that /proc does not
- * show (a stacked file system, a personality of io_uring); and io_uring workers.
+ * Removes capabilities and groups of threads that act for others: kernel threads, which have all
+ * rights and no memory; and threads whose fs ids differ from the request's, which use credentials
+ * that /proc does not show (a stacked file system, a personality of io_uring). Limits those of
+ * io_uring workers.
  */
 static void rights_limit(pid_t tid, const char *status, struct rights *rights)
 {
@@ -123,8 +125,8 @@ static void rights_limit(pid_t tid, const char *status, struct rights *rights)
 
 /*
  * Finds the payer. All ids of a user namespace that an ordinary user created belong to that user,
- * so the payer is the owner of the outermost one. In a namespace that root created (a container)
- * each id pays for itself.
+ * so the payer is the owner of the outermost one below the daemon's. In a namespace that root
+ * created (a container), or if the owner cannot be found, each id pays for itself.
  */
 static uid_t userns_payer(const struct host_state *state, int userns_fd, uid_t uid)
 {

@@ -43,7 +43,8 @@ struct cgroup_watch {
     char name[];
 };
 
-/* Converts "//a/./b/" to "/a/b". Returns false for a path with "..". *out: NULL on ENOMEM. */
+/* Converts "//a/./b/" to "/a/b". Returns false for a path with "..". *out: NULL on ENOMEM;
+ * otherwise the caller frees it, also after false. */
 static bool path_normalise(const char *path, char **out)
 {
     char *to = malloc(strlen(path) + 2);
@@ -98,7 +99,7 @@ static int hierarchy_open(void)
 /*
  * Opens the root of another cgroup namespace: moves this thread there, mounts the hierarchy, which
  * starts at that root, and moves back. Not for the initial namespace, where a mount would change
- * the options of all mounts.
+ * the options of all mounts. Returns a descriptor or -errno; -EXDEV if the root cannot be mounted.
  */
 static int root_mount(int ns)
 {
@@ -158,7 +159,8 @@ static const char *path_below_cgroup_mount(const char *path)
     return NULL;
 }
 
-/* Sets the sentence for a failed cgroup_beneath() and returns its -errno. */
+/* Sets the error for a result rc of root_open(), cgroup_beneath() or watch_walk(), or for -ENOMEM.
+ * Returns the -errno of its id. */
 static int cgroup_failed(struct err *err, int rc, const char *path)
 {
     const char *shown = text_shown(path), *below = path_below_cgroup_mount(path);

@@ -16,7 +16,8 @@
 
 #define MESSAGES_MAX 64 /* per call from the loop; the rest causes another call */
 
-/* Reads a list of CPUs. Returns false if the file is absent or not valid (errno 0). */
+/* Reads a list of CPUs. Returns false if the file cannot be read (errno) or is not a valid list
+ * (errno 0). */
 static bool list_read(const char *name, struct cpus *out)
 {
     char path[64];
@@ -54,8 +55,8 @@ static int socket_open(void)
     return rc;
 }
 
-/* Reads all messages. Returns true if CPUs may have changed. Adds the CPUs that were offline, even
- * if they are online again. */
+/* Reads up to MESSAGES_MAX messages. Returns true if CPUs may have changed. Adds each CPU that went
+ * offline to *went_offline, even if it is online again. */
 static bool uevents_read(const struct host_cpus *cpus, struct cpus *went_offline)
 {
     char text[4096], rest;

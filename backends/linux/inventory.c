@@ -31,7 +31,7 @@
 struct survey {
     pid_t pid;
     int dir;   /* of /proc/PID */
-    bool data; /* also mappings of files that are not executable */
+    bool data; /* also read-only private mappings of files */
     uint64_t time_ns;
     uint64_t born_ns; /* processes created after that are not read */
     const struct intake *intake;
@@ -57,7 +57,8 @@ static bool survey_is_late(const struct survey *survey)
 /*
  * Returns true if the process existed at born_ns (or was created in the same tick of 10 ms). The
  * kernel records later ones. Start times are CLOCK_BOOTTIME, which includes suspends, so a process
- * from before the last suspend can look older, never younger.
+ * from before the last suspend can look older, never younger. Returns false if stat cannot be read,
+ * and after -ETIME counts the process as incomplete.
  */
 static bool process_existed(struct survey *survey)
 {
@@ -143,7 +144,8 @@ struct lines {
 
 /*
  * Takes all complete lines and moves the rest to the front. Adds executable mappings, and with
- * `data` read-only files, which may contain unwind tables. Returns false at the limit.
+ * `data` read-only files, which may contain unwind tables. Returns false if there are too many
+ * lines or mappings, or a line is too long.
  */
 static bool lines_put(struct survey *survey, struct lines *lines)
 {
@@ -224,8 +226,8 @@ static void survey_process(struct survey *survey)
 void linux_inventory(struct host_state *state, pid_t pid, bool data, uint64_t time_ns,
                      const struct intake *intake)
 {
-    /* In system scope the kernel starts to record new processes just before this call; the time of
-     * the records is earlier. */
+    /* In system scope (pid 0) the kernel has just started to record new processes; time_ns is
+     * earlier. */
     struct survey survey = {.pid = pid,
                             .data = data,
                             .time_ns = time_ns,

@@ -71,13 +71,15 @@ void linux_process_forget(struct process *process);
 /* ---- pidns.c: numbers of processes in PID namespaces ---- */
 
 /*
- * Translates a number of thread tid's namespace to the daemon's. In the same namespace the thread
- * need not exist. Returns 0, -ESRCH, -EPERM if tid cannot be inspected, -EMFILE or -ENOMEM.
+ * Translates the number of a thread in thread tid's PID namespace to its number in the daemon's. If
+ * both namespaces are the same, sets *out to `number` without a check that such a thread exists.
+ * Returns 0, -ESRCH, -EPERM if tid cannot be inspected, or another -errno (memory, descriptors).
  */
 int pidns_to_host(const struct host_state *state, pid_t tid, pid_t number, pid_t *out);
 /*
- * Finds the first process of the outermost PID namespace between the daemon's and thread tid's; 0
- * if both are the same. Returns 0 or -errno; -EPERM if tid cannot be inspected.
+ * Finds the first process of the outermost PID namespace below the daemon's that contains thread
+ * tid. *out is 0 if tid is in the daemon's namespace. Returns 0 or -errno; -EPERM if tid cannot be
+ * inspected, or is outside the daemon's namespace.
  */
 int pidns_first(const struct host_state *state, pid_t tid, pid_t *out);
 pid_t linux_process_seen_by(struct host_state *state, pid_t tid, pid_t pid);
@@ -96,9 +98,10 @@ int linux_caller_rights(struct host_state *state, pid_t tid, uid_t uid, gid_t gi
 int linux_caller_rights_read(struct host_state *state, pid_t tid, struct rights *rights);
 void linux_caller_opener(struct host_state *state, pid_t tid, struct opener *opener);
 pid_t linux_caller_pid(struct host_state *state, pid_t tid);
-/* Returns true if pid is the process of the opener and still executes the same program. */
+/* Returns true if pid is the process of the opener and still executes the same program; false also
+ * if that is not known (opener may be NULL). */
 bool caller_is_opener(struct host_state *state, const struct opener *opener, pid_t pid);
-/* Returns the thread whose cgroup namespace applies; 0: unknown. */
+/* Returns the thread whose cgroup namespace applies to requests of thread tid; 0: unknown. */
 pid_t caller_thread(pid_t tid);
 
 /* ---- observe.c: may this opener observe that process? ---- */
@@ -107,24 +110,26 @@ pid_t caller_thread(pid_t tid);
  * Runs fn with fs ids, groups and effective capabilities of the opener, in its user namespace. Uses
  * a helper process of helper_call(), in which `first` (or NULL) runs before as the daemon. With
  * `apart`, or in another user namespace, uses a forked process without `first`, which also takes
- * the opener's effective uid.
+ * the opener's effective uid and gid.
  *
  * fn may use the descriptor fd, which is all that the forked process keeps, and raw system calls
  * only: no heap, locks or stdio. Returns the result of fn (0 or -errno), or of `first` if it is
- * negative; -ENOTSUP if the daemon may not take these credentials; or an error of helper_call().
+ * negative; -ENOTSUP if the daemon may not take these credentials; -ETIME as helper_call(); -EAGAIN
+ * if the forked process failed; or another error of helper_call().
  */
 int run_as_opener(const struct rights *rights, bool apart, int fd, long (*first)(void *arg),
                   long (*fn)(void *arg), void *arg);
 /*
  * Makes the kernel's ptrace read check as the opener, for every living thread of the process, or
- * only for thread tid if it is not 0. Always refuses processes of pmcfs; always allows the opener's
- * own process. Returns 0, -EPERM or -ESRCH. After any other -errno the check was not made, and the
- * caller must refuse.
+ * only for thread tid if it is not 0. Always refuses processes of pmcfs. Allows the opener's own
+ * process even if the kernel refuses, unless it has other ids or more capabilities than `rights`.
+ * Returns 0, -EPERM or -ESRCH. After any other -errno the check was not made, and the caller must
+ * refuse.
  */
 int observe_check(struct host_state *state, const struct rights *rights,
                   const struct opener *opener, pid_t pid, pid_t tid);
-/* Returns the reason of a refusal as the end of a sentence ("it runs as another user"). Static
- * storage. */
+/* Returns the reason for a result rc of observe_check() as the end of a sentence ("it runs as
+ * another user"). Static storage. */
 const char *observe_reason(const struct host_state *state, const struct rights *rights, pid_t pid,
                            int rc);
 

@@ -96,8 +96,9 @@ static long run_with_rights(void *arg)
 }
 
 /*
- * Runs in the forked process. Also sets the effective uid, because the owner of a user namespace
- * has all capabilities in it: with the daemon's uid every user would own root's containers.
+ * Runs in the forked process: takes the opener's groups, effective ids, user namespace and
+ * capabilities. Also the effective uid, because the owner of a user namespace has all capabilities
+ * in it: with the daemon's uid every user would own root's containers. Returns 0 or -ENOTSUP.
  */
 static int credentials_take(const struct rights *rights)
 {
@@ -169,7 +170,7 @@ struct check {
     char (*paths)[32]; /* task/TID/ns/pid */
     size_t n;
     size_t leader;       /* index of the first thread's path; SIZE_MAX: none */
-    struct ns_id userns; /* read by the daemon */
+    struct ns_id userns; /* of the process, read with the daemon's credentials; 0: unknown */
 };
 
 /*
@@ -208,7 +209,8 @@ static long userns_read(void *arg)
     return 0;
 }
 
-/* Raw system calls, with the opener's credentials. Returns 0, -EPERM, -ESRCH or a value above. */
+/* Makes raw system calls with the opener's credentials. Returns 0, -EPERM, -ESRCH,
+ * ONLY_LEADER_PASSED or ONLY_LEADER_REFUSED. */
 static long check_run(void *arg)
 {
     const struct check *check = arg;
@@ -254,7 +256,8 @@ static int check_init(struct check *check, pid_t pid, pid_t tid)
     return check->n > 0 ? 0 : -ESRCH;
 }
 
-/* Compares the real, effective and saved ids of a status line with id. */
+/* Returns true if real, effective and saved id of the status line `key` are all `id`. Sets *mixed
+ * if these three differ. */
 static bool ids_are(const char *status, const char *key, unsigned id, bool *mixed)
 {
     unsigned real, effective, saved;
@@ -316,8 +319,9 @@ int observe_check(struct host_state *state, const struct rights *rights,
         const int fd = check.dirfd;
 
         rc = run_as_opener(rights, apart, fd, apart ? NULL : userns_read, check_run, &check);
-        /* A helper of helper_call() keeps the daemon's real uid, which has rights in other user
-         * namespaces. So a process in one is checked from a forked process. */
+        /* A helper of helper_call() keeps the daemon's effective uid, which owns the user
+         * namespaces that root created. So a process in another user namespace is checked again
+         * from a forked process. */
         if (!apart && rc != -ETIME && !ns_same(&check.userns, &state->userns))
             rc = run_as_opener(rights, true, fd, NULL, check_run, &check);
         rc = leader_decides(&check, rc);

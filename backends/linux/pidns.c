@@ -26,8 +26,9 @@
 
 #define SLOTS 8192 /* size of the cache of a view; direct-mapped */
 
-/* Limits reads of /proc per interval, because the users of the namespace determine the number of
- * tasks. */
+/* Limits a view's reads of /proc per interval, because the users of the namespace determine the
+ * number of tasks. Until the interval is over, linux_view_pid() returns 0 for other uncached
+ * PIDs. */
 #define READS_MAX 256
 #define READS_NS  50000000
 
@@ -48,9 +49,9 @@ struct pid_view {
 };
 
 /*
- * Reads the NSpid columns and returns their number; 0: none (the process was reaped). Uses the
- * fdinfo of a pidfd, because status takes 3 ms with 65,536 groups; uses status if there is no pidfd
- * (threads before Linux 6.9) or no such line (before 5.5).
+ * Reads the NSpid columns and returns their number; 0: the process was reaped, or the file could
+ * not be read. Uses the fdinfo of a pidfd, because status takes 3 ms with 65,536 groups; uses
+ * status if there is no pidfd (threads before Linux 6.9) or no such line (before 5.5).
  */
 static unsigned columns_of(pid_t tid, pid_t columns[DEPTH_MAX])
 {
@@ -97,8 +98,8 @@ static int ancestor_find(pid_t tid, unsigned up, struct ns_id *out)
     return rc;
 }
 
-/* Returns the number of tid in the namespace, or 0: not in it, or not the wanted number (0: any).
- */
+/* Returns the number of tid in the namespace; 0 if tid is not in it or cannot be read, or if the
+ * number is not `wanted` (0: any number). */
 static pid_t number_in(const struct pidns *ns, pid_t tid, pid_t wanted)
 {
     pid_t columns[DEPTH_MAX];

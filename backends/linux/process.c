@@ -36,7 +36,8 @@ struct process {
     atomic_bool watched;
 };
 
-/* Opens a pidfd of the process of a thread; *pid is the process. Returns the pidfd or -errno. */
+/* Opens a pidfd of the process of a thread and sets *pid to that process. Returns the pidfd or
+ * -errno; -ESRCH: gone; -EDEADLK: a process of pmcfs. */
 static int task_hold(const struct host_state *state, pid_t task, pid_t *pid)
 {
     int fd = (int)syscall(SYS_pidfd_open, task, 0);
@@ -58,8 +59,8 @@ static int task_hold(const struct host_state *state, pid_t task, pid_t *pid)
 }
 
 /*
- * Opens a pidfd. Tries again if the number has another meaning once the pidfd is open: the process
- * had exited and its number was reused. Returns 0 or -errno.
+ * Sets pid, pidfd and tid from the number. Tries again if the number has another meaning once the
+ * pidfd is open: the process had exited and its number was reused. Returns 0 or -errno.
  */
 static int process_hold(struct process *process, pid_t requester, bool thread)
 {
@@ -127,8 +128,9 @@ static uint64_t key_of(pid_t pid, uint64_t start)
 }
 
 /*
- * Reads the key and the start time of a living process or thread. Since Linux 6.9 the key is the
- * inode of the pidfd, which no other process has until a reboot. Returns -ESRCH if it has exited.
+ * Reads the key and, for a thread, the thread's start time. Since Linux 6.9 the key is the inode of
+ * the pidfd, which no other process has until a reboot. Returns 0, -ESRCH if the process or thread
+ * has exited, or another -errno.
  */
 static int process_inspect(struct process *process)
 {

@@ -1,8 +1,8 @@
 /*
  * A counter as one line of text for a reload, and its restoration from that line: "perf EVENTS
- * GROUPS raced left_out on begun follows GROUP…". The descriptors stay open with the same numbers.
- * State that changes with each record or read is not in the text but is collected again: covered
- * processes, followed threads, groups that lost their hardware counters.
+ * GROUPS raced left_out on begun MOST_FDS GROUP…" (follow_most()). The descriptors stay open with
+ * the same numbers. State that changes with each record or read is not in the text but is collected
+ * again: covered processes, followed threads, groups that lost their hardware counters.
  */
 #include "backends/perf/attach/census.h"
 #include "backends/proc.h"
@@ -36,7 +36,7 @@ static bool number_scan(const char **text, int *number)
 
 /*
  * Reads the numbers of all groups. Version 0.2 opened the groups of a cgroup without a clock event,
- * and printed four times after each group, which are ignored. Returns false if the number of
+ * and printed four time values after each group, which are ignored. Returns false if the number of
  * numbers is wrong, or on ENOMEM.
  */
 static bool groups_scan(struct counter *counter, unsigned n_groups, const char *text)

@@ -199,8 +199,8 @@ static int qualifier_parse(struct spelling *spelling, struct word word, struct e
     return 0;
 }
 
-/* Splits a spelling. CS01 no name, CS03 unknown modifier or qualifier, CS04 value of a qualifier.
- */
+/* Splits a spelling. CS01 no name, CS03 unknown modifier or qualifier, CS04 value of a qualifier,
+ * P09 precise samples. */
 static int spelling_parse(struct spelling *spelling, const char *text, struct err *err)
 {
     struct word rest = word_of(text), first = word_part(rest, ":/,");
@@ -278,8 +278,8 @@ static bool name_is(const struct sim_event *event, struct word name, struct near
             (word_alike(name, generic, true) || word_alike(name, generic + strlen(PREFIX), true)));
 }
 
-/* Finds the first class that can count the event. P09 if there is only a class whose rows do not
- * fit, X06, CS01. */
+/* Finds the event and the first class that can count it. P09 if the rows of no class fit, X06
+ * unknown class, CS01 unknown event. */
 static int event_find(const struct shape *shape, const struct spelling *spelling,
                       struct found *found, struct err *err)
 {
@@ -410,7 +410,8 @@ int events_check_set(struct backend_state *state, const struct plan_event *event
     uint8_t order[MATCH_ROWS];
     unsigned needed = 0, filled = 0, class_index = 0;
 
-    (void)multiplex; /* sets share time, the events of a set do not */
+    (void)multiplex; /* multiplexing is between sets: the events of one set need rows at the same
+                        time */
     for (unsigned i = 0; i < n; i++)
         for (unsigned k = 0; k < events[i].event->rows_needed; k++) {
             class_index = events[i].event->class_index;

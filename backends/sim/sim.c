@@ -4,8 +4,8 @@
  *   sim_cpus=4                       CPUs 0-3; a list ("0-1,3", "5-5") gives sparse numbers
  *   sim_offline=LIST                 CPUs of sim_cpus that are always offline
  *   sim_rows=4                       rows of the one hardware class "sim"
- *   sim_class=NAME:ROWS:WIDTH[:LIST] other classes, repeatable, with their CPUs
- *   sim_fixed=1                      adds a last row to each class that counts only
+ *   sim_class=NAME:ROWS:WIDTH[:LIST] a class that replaces "sim"; repeatable; LIST: its CPUs
+ *   sim_fixed=1                      adds a last row to each hardware class; it counts only
  *                                    instructions
  *   sim_lose_after_ms=N              hardware counters are lost after N ms, until started again
  */

@@ -65,10 +65,10 @@ int events_describe(struct backend_state *state, const char *class_name, const c
 struct counter {
     struct backend_state *state;
     struct plan plan; /* of its pointers only recorder and target.alive are used */
-    bool hardware;    /* can be lost */
+    bool hardware;    /* an event is of a hardware class: can be lost, unless multiplexed */
     uint64_t number;
     LIST_ENTRY(counter) of_state;
-    bool forgotten; /* left for a later worker; counts until it is adopted */
+    bool forgotten; /* left for a later worker, which adopts it; continues to count */
 
     bool on, dead, execed;
     uint64_t exec_at_ns; /* if at_exec and not yet execed: the time of the exec */
@@ -77,7 +77,7 @@ struct counter {
     uint64_t covered_ns, running_ns;
     struct tally {
         uint64_t rate, divisor; /* rate / divisor events per millisecond */
-        bool user, kernel;      /* 3/4 of them in user mode, the rest in kernel mode */
+        bool user, kernel;      /* modes that are counted: 3/4 of the events are in user mode */
         uint64_t sampled;       /* samples taken */
     } tally[SET_MAX];
 };
@@ -96,7 +96,8 @@ int counter_adopt(struct backend_state *state, const struct plan *plan, const ch
 void counter_processes(const struct counter *counter, void (*fn)(void *arg, pid_t pid), void *arg);
 /* Updates the counts up to now. Needs the lock of the state. */
 void counter_update(struct counter *counter, uint64_t now);
-/* Refuses with P10 or P11 if there are not enough descriptors; the sentence starts with `what`. */
+/* Returns 0, P10 or P11 (there are not enough descriptors). limit: the name of the quota. The
+ * sentence starts with `what`, which has a blank at its end. */
 int descriptors_check(unsigned need, unsigned long fds_free, unsigned long fds_quota,
                       const char *limit, const char *what, struct err *err);
 /* Returns the count of one event. Needs the lock of the state. */

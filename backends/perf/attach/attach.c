@@ -196,8 +196,9 @@ static int open_waiting(struct attach *attach, bool *opened)
     return rc;
 }
 
-/* Closes the tasks from which unsure tasks may have inherited events, so that neither these tasks
- * nor their descendants have inherited events. */
+/* Closes the tasks from which unsure tasks may have inherited events, which also removes the
+ * inherited copies. Sets created_ns of all tasks with copies from there to 0 (before the open), so
+ * that they count as not inherited and are opened. */
 static void close_sources_of_unsure(struct attach *attach)
 {
     struct census_tasks *tasks = &attach->census.tasks;
@@ -237,7 +238,8 @@ static bool await_forks(struct attach *attach)
 
 /*
  * Calls admit() again: a descendant may have executed a privileged program between the first call
- * and the open. (After the open the kernel detaches the events at such an exec.)
+ * and the open. (After the open the kernel detaches the events at such an exec.) If admit()
+ * refuses, leaves the process out and closes its tasks.
  */
 static void admit_descendants_again(struct attach *attach)
 {
@@ -264,7 +266,8 @@ static void admit_descendants_again(struct attach *attach)
     }
 }
 
-/* Opens newcomers until no more are found. */
+/* Opens newcomers until no more are found, or marks the attach as raced after NEWCOMERS_MAX
+ * rounds. */
 static int open_newcomers(struct attach *attach)
 {
     bool opened = true;

@@ -121,7 +121,8 @@ static struct census_task *census_find(const struct census *census, pid_t tid)
     return task;
 }
 
-/* Returns NULL, with `failed` set, on ENOMEM. */
+/* Adds a copy of *like as the newest task with its TID. Sets `failed` on ENOMEM, and may return
+ * NULL. */
 static struct census_task *census_add(struct census *census, const struct census_task *like)
 {
     struct census_task *task = malloc(sizeof *task), *before = census_find(census, like->tid);
@@ -257,8 +258,8 @@ static void newcomer_decide(struct census_task *task)
     }
 }
 
-/* Sets the states that a later record may still change: all except opened, gone, and left out by
- * admit(). */
+/* Sets the states of newcomers, except of those opened, gone, or left out by admit(). Calls admit()
+ * for new processes. Returns 0 or P11. */
 static int census_decide(struct census *census, struct err *err)
 {
     struct census_task *task;

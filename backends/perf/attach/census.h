@@ -40,9 +40,10 @@ struct census_task {
     bool admit_done;                     /* admit() was called for its process, or need not be */
     bool admit_repeated;                 /* OPEN: admit() was called again after the open */
     uint64_t open_begin_ns, open_end_ns; /* OPEN: it was opened between these times */
-    uint64_t inherits_from_ns;           /* OPEN: later children have inherited; 0: not known yet */
-    uint64_t ran_ns; /* OPEN: CPU time when it was first seen running; 0: not seen yet */
-    int *groups;     /* OPEN: see struct shape */
+    uint64_t inherits_from_ns; /* OPEN: children created after this time have inherited; 0: not
+                                  known yet */
+    uint64_t ran_ns;           /* OPEN: CPU time when it was first seen running; 0: not seen yet */
+    int *groups;               /* OPEN: see struct shape */
 };
 
 TAILQ_HEAD(census_tasks, census_task);
@@ -61,8 +62,8 @@ struct census {
     VEC(struct side_record) incoming; /* needs the sideband's lock */
     VEC(struct side_record) records;  /* records that could not be applied yet */
     bool lost;                        /* needs the sideband's lock */
-    bool undecided;                   /* an event was seen that the records do not explain */
-    int failed; /* -errno if a task may be missing for lack of memory or descriptors, else 0 */
+    bool undecided; /* the list may be wrong (an exec, lost records, an unknown task): try again */
+    int failed;     /* -errno if a task may be missing for lack of memory or descriptors, else 0 */
 };
 
 /* Returns 0, P10 or E32; call census_close() in every case. With descendants it also listens. */
@@ -82,9 +83,10 @@ void census_clear(struct census *census);
 
 /* Adds a listed task if it is not known. */
 void census_listed(struct census *census, pid_t tid, pid_t pid, enum task_state state);
-/* Lists the target and its descendants, before anything is opened. Returns 0, P11 or E32. */
+/* Lists the target and its descendants, before anything is opened. Returns 0, P10, P11 or E32. */
 int census_list(struct census *census, struct err *err);
-/* Applies the records that came: adds newcomers and decides their states. Returns 0, P11 or E32. */
+/* Applies the records that came: adds newcomers and decides their states. Returns 0, P10, P11 or
+ * E32. */
 int census_update(struct census *census, struct err *err);
 /*
  * Lists again. An unknown task makes the census undecided, unless its record comes within a moment.

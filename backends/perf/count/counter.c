@@ -82,8 +82,8 @@ int group_output(const struct origin *origin, const struct shape *shape, const i
 {
     const unsigned cpu = (unsigned)GROUP_CPU(group);
     const struct ring *ring = recorder_ring(origin->recorder, cpu);
-    /* An adopted ring still has its redirections. Each redirection takes the kernel 20 ms (it waits
-     * for all CPUs), so none is repeated. */
+    /* An adopted ring that was always mapped still has its redirections. Each redirection takes the
+     * kernel 20 ms (it waits for all CPUs), so none is repeated. */
     const bool redirected = adopted && ring && ring->outlived;
     int rc = 0;
 
@@ -146,8 +146,9 @@ static struct origin *origin_make(struct counter *counter, const struct plan *pl
             (uint8_t)sampling_parts(&counter->shape.attr[counter->shape.n_extras + i]);
         origin->shared = (uint8_t)shape_place(&counter->shape, i);
     }
-    /* A thread's last sample is exact if its events count nothing between its exit in the kernel,
-     * where it is taken, and its end: faults, switches, and events that count only in user mode. */
+    /* The kernel takes the last values of a thread during its exit. They are exact if the events
+     * count nothing after that: software events except clocks, and events that count only in user
+     * mode. */
     origin->exact_last = true;
     for (unsigned i = 0; i < plan->n; i++) {
         const uint64_t *code = plan->events[i].event->code;
@@ -237,8 +238,8 @@ void output_cpu(const struct origin *origin, unsigned cpu)
  * counter_switch() switches, opens and closes a dummy event on every task, and switches again.
  */
 
-/* Starts the time_check event after its group and stops it before, so that it never shows a loss
- * that did not happen. */
+/* Enables or disables all groups once. Starts the time_check event after its group and stops it
+ * before, so that it never shows a loss that did not happen. Returns 0 or -EIO. */
 static int groups_switch(const struct counter *counter, bool on)
 {
     unsigned long request = on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE;
@@ -302,8 +303,9 @@ void counter_tids(const struct counter *counter, struct tids *tids)
 }
 
 /*
- * Waits until no task that is in `now` and not in `before` is copying events to a child. Returns 1,
- * 0 if there is no such task, or -ENOMEM, -EMFILE or -ENFILE.
+ * Waits until no task that is in `now` and not in `before` is copying events to a child. Stops at a
+ * task that is blocked in an exec. Returns 1; 0 if all tasks in `now` are in `before`; or -ENOMEM,
+ * -EMFILE or -ENFILE.
  */
 static int tids_settle(const struct tids *now, const struct tids *before)
 {
@@ -332,8 +334,8 @@ static int tids_settle(const struct tids *now, const struct tids *before)
     return rc ? rc : any;
 }
 
-/* Enables or disables all groups. Returns 0, -EIO, or (some threads or children may have been
- * missed) -ENOMEM, -EMFILE or -ENFILE. */
+/* Enables or disables all groups, also in children that are being created. Returns 0, -EIO, or
+ * (some threads or children may have been missed) -ENOMEM, -EMFILE or -ENFILE. */
 static int counter_switch(struct counter *counter, bool on)
 {
     struct tids lists[2] = {{.list = {.n = 0}}, {.list = {.n = 0}}};

@@ -19,7 +19,7 @@ struct group_last {
     uint64_t gap_ns; /* covered minus running time at the last attempt to revive the group */
     uint64_t judged_covered_ns, judged_running_ns; /* both times when `off` was last computed */
     uint64_t off;                                  /* 1: the target ran, but the group did not */
-    uint64_t words[];                              /* time enabled, time running, the members */
+    uint64_t words[]; /* time enabled, time running, values of the members */
 };
 
 struct covered; /* descendants.c */
@@ -67,7 +67,7 @@ static inline size_t counter_last_bytes(const struct counter *counter)
 {
     return sizeof(struct group_last) + (2 + counter->shape.members) * sizeof(uint64_t);
 }
-/* Needs hardware events. */
+/* Returns the last readings of a group. Needs shape.hardware. */
 static inline struct group_last *counter_last(const struct counter *counter, unsigned group)
 {
     return (void *)(counter->last + group * counter_last_bytes(counter));
@@ -81,9 +81,11 @@ static inline bool counter_is_of_task(const struct counter *counter)
 {
     return counter->target.kind == TARGET_PROCESS || counter->target.kind == TARGET_THREAD;
 }
-/* Returns true if the counter still waits for the exec of its target. Makes system calls. */
+/* Returns true if the counter still waits for the exec of its target, or if that cannot be read.
+ * Makes system calls. */
 bool counter_is_armed(struct counter *counter);
-/* Opens the exit watch (end_events.c) if the shape has one. Returns 0 or -errno. */
+/* Creates the exit watch (end_events.c) if the shape has one. late: as for guard_new(). Returns 0
+ * or -errno. */
 int counter_watch_exit(struct counter *counter, bool late);
 
 int perf_attach(struct backend_state *state, const struct plan *plan, struct counter **out,
@@ -116,23 +118,25 @@ struct tids {
     int failed;      /* -errno if threads are missing for lack of memory or descriptors, else 0 */
 };
 
-/* Lists the threads of the target and of its known descendants. Makes system calls. The caller
- * frees tids->list.items. */
+/* Lists the target thread, or the threads of the target process and of its known descendants. *tids
+ * is zeroed or from an earlier call. Makes system calls. The caller frees tids->list.items. */
 void counter_tids(const struct counter *counter, struct tids *tids);
 
 /* ---- output to the rings of a recorder; without a recorder these do nothing ---- */
 
 /* Redirects all events that write records to the rings and registers their ids. Call before the
- * start, while the shape still has its attrs, and after an adoption. Returns 0 or -errno. */
+ * start, while the shape still has its attrs, and after an adoption (adopted: rings that stayed
+ * mapped still have their redirections). Takes the recorder's lock. Returns 0 or -errno. */
 int output_begin(struct counter *counter, const struct plan *plan, bool adopted);
 /* Like output_begin() for one group; needs the recorder's lock. *root: 0 for the first group of a
  * task, which sets it to the kernel's id of its first event. */
 int group_output(const struct origin *origin, const struct shape *shape, const int *group,
                  bool adopted, uint64_t *root);
 /* Starts to record processes and mappings on every CPU, if the target needs that (a CPU or cgroup
- * that is sampled). Call before the start. Returns 0 or -errno. */
+ * that is sampled). Call before the start. Takes the setup lock. Returns 0 or -errno. */
 int output_track(struct counter *counter);
-/* Redirects events of this CPU after its ring was created. Needs the recorder's locks. */
+/* Redirects the events of an origin's counter on this CPU to its new ring. Needs setup and the
+ * recorder's lock. */
 void output_cpu(const struct origin *origin, unsigned cpu);
 
 /*
@@ -144,9 +148,10 @@ void output_cpu(const struct origin *origin, unsigned cpu);
  */
 
 /*
- * Starts to follow records. fill() adds the processes that are covered already, and returns false
- * if some may be missing: covered_has() then returns true for every process. It runs with the
- * sideband's lock, so that no record is delivered during that time. Returns NULL on ENOMEM.
+ * Starts to follow records; not with the engine's lock. fill() adds the processes that are covered
+ * already, and returns false if some may be missing. If they may, or if there is no sideband (NULL,
+ * or its rings cannot be opened), covered_has() returns true for every process. fill() runs with
+ * the sideband's lock, so no record is delivered at the same time. Returns NULL on ENOMEM.
  */
 struct covered *covered_new(struct sideband *sideband, const struct counter *counter,
                             bool (*fill)(struct covered *covered, const void *arg),
@@ -164,7 +169,8 @@ void covered_each(struct covered *covered, void (*fn)(void *arg, pid_t pid), voi
  * `patient` is false and this needs a read of /proc or checks of more than HURRIED_SUSPECTS
  * processes. */
 int covered_lost_events(struct covered *covered, bool patient, bool *lost);
-/* Returns true if the first thread of the process is alive and not exiting. Reads /proc. */
+/* Returns true if the first thread of the process is alive and not exiting; false also if that
+ * cannot be read. Reads /proc. */
 bool process_lives(pid_t pid);
 
 /*
@@ -172,9 +178,9 @@ bool process_lives(pid_t pid);
  *
  * Before that version the kernel refuses PERF_SAMPLE_READ with inherit. The counting groups stay as
  * they are. In addition each known thread gets one group per CPU that counts the same events and is
- * not inherited: its leader is PERF_COUNT_SW_CONTEXT_SWITCHES with period 1, its output goes to the
- * recorder's rings, and it is flexible (it uses only free hardware counters). The values are a
- * lower bound: new threads are found by their FORK records, when these are drained.
+ * not inherited: its leader is EXTRA_SWITCH (sampling.h), its output goes to the recorder's rings,
+ * and it is flexible (it uses only free hardware counters). The values are a lower bound: new
+ * threads are found by their FORK records, when these are drained.
  */
 
 /*
@@ -190,7 +196,7 @@ void follow_switch(const struct counter *counter, bool on, bool armed);
 void follow_free(struct follow *follow);
 /* Returns the number of descriptors that are open now. Makes no system calls. */
 unsigned follow_fds(const struct counter *counter);
-/* Returns most_fds of follow_begin(), or 0 if no thread is followed. */
+/* Returns most_fds of follow_begin(), or 0 if the counter does not follow threads. */
 unsigned long follow_most(const struct counter *counter);
 
 /*
@@ -208,9 +214,9 @@ unsigned long follow_most(const struct counter *counter);
 
 /*
  * Watches n descriptors (stride apart, -1 allowed), which stay the caller's and stay open until
- * guard_free(). Calls sink.gone(tag), or sink.events_lost(tag) for an exec guard, once, on the
- * loop. late: nothing is reported before guards_listen(), which then also reports an end that was
- * earlier. Returns 0 or -errno.
+ * guard_free(). When all have reported POLLHUP, calls sink.gone(tag), or sink.events_lost(tag) for
+ * an exec guard, once, on the loop. late: nothing is reported before guards_listen(), which then
+ * also reports an end that was earlier. Returns 0 or -errno.
  */
 int guard_new(struct backend_state *state, const int *fds, unsigned stride, unsigned n,
               bool is_exec_guard, uint64_t tag, bool late, struct guard **out);
@@ -221,12 +227,13 @@ void guard_free(struct guard *guard);
  * first mmap() of a ring waits until every CPU has seen that the previous mapping is gone. */
 void guards_listen(struct backend_state *state);
 
-/* Opens an exec guard, which calls sink.events_lost(tag) once. Returns 0 or -errno: then nothing is
- * reported. Makes system calls. */
+/* Opens an exec guard. It calls sink.events_lost(tag) once: after such an exec, but also when the
+ * process or its first thread exits: see perf_guard_fired(). Returns 0 or -errno. Makes system
+ * calls. */
 int perf_guard(struct backend_state *state, pid_t pid, uint64_t tag, struct guard **out);
 void perf_unguard(struct guard *guard); /* closes it; NULL allowed */
-/* Returns true if an exec detached the events; false if the process or its first thread ended in
- * another way, or nothing ended. */
+/* Returns true if an exec detached the events; false if the process or its first thread exited in
+ * another way or lives on, and before guards_listen() for a late guard. */
 bool perf_guard_fired(const struct guard *guard);
 int perf_guard_fd(const struct guard *guard);
 /* Restores a guard from its descriptor, late. An end during the reload is reported too, because

@@ -13,7 +13,8 @@
 #include <stdlib.h>
 
 enum {
-    DROP_NS = 100000000, /* longest time from an exec to its EXIT; the task may lose its CPU */
+    DROP_NS = 100000000, /* longest time from the COMM record of an exec to the EXIT record of the
+                            removed events; the task may lose its CPU */
     HURRIED_SUSPECTS = 8 /* suspects that a read without patience checks */
 };
 
@@ -121,7 +122,7 @@ void covered_each(struct covered *covered, void (*fn)(void *arg, pid_t pid), voi
 
 /* ---- records ---- */
 
-/* Applies a record about process `about`: its task's process, or the parent of a new process. */
+/* take() of the listener: applies a record about process `about` (see struct side_listener). */
 static void covered_take(void *arg, const struct side_record *record, uint32_t about)
 {
     struct covered *covered = arg;

@@ -109,7 +109,7 @@ int guard_new(struct backend_state *state, const int *fds, unsigned stride, unsi
     return rc;
 }
 
-/* Errors (ENOMEM) are ignored: the engine has other checks for processes. */
+/* Errors are ignored: the engine has other checks for processes. */
 void guards_listen(struct backend_state *state)
 {
     struct guard *guard;

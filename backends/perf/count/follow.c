@@ -74,7 +74,9 @@ static void followed_switch(const struct follow *follow, struct followed *thread
               on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE, 0);
 }
 
-/* Opens the groups of a task (NULL: unknown). A thread that cannot be opened is not followed. */
+/* Opens the groups of a task, and starts them if the PMC is on and `begun`. Does nothing if task is
+ * NULL or has groups. Without free descriptors or memory, for HELD_UP_NS after a blocked open, and
+ * after any error the thread is not followed. */
 static void followed_open(struct follow *follow, struct task *task, bool begun)
 {
     const size_t bytes = (size_t)follow->shape.spread * follow->shape.stride * sizeof(int);
@@ -110,7 +112,8 @@ struct group_values {
     uint64_t value[EXTRAS_MAX + SET_MAX];
 };
 
-/* A thread exited: puts a LAST record with the final values of each CPU's group. */
+/* A thread exited: puts one RECORD_VALUES with RECORD_LAST for each CPU's group, with its final
+ * values. */
 static void followed_end(void *arg, struct task *task, uint64_t time)
 {
     const struct follow *follow = arg;
@@ -140,7 +143,8 @@ static void followed_end(void *arg, struct task *task, uint64_t time)
     }
 }
 
-/* Handles every FORK, EXIT and COMM record of the counter, before it is put. */
+/* Called before a record of the counter is put, except samples and losses. Uses FORK, EXIT and, if
+ * it is of an exec, COMM. */
 static void follow_take(struct follow *follow, const struct record *record,
                         const struct intake *intake)
 {
@@ -197,8 +201,8 @@ void follow_switch(const struct counter *counter, bool on, bool armed)
     pthread_mutex_unlock(&counter->recorder->lock);
 }
 
-/* The shape of a single thread: the events of the plan, flexible, after a context switch event that
- * writes their values. */
+/* Makes the shape of a single thread: the events of the plan, flexible, after EXTRA_SWITCH, which
+ * writes their values. Then opens the groups of the present threads. */
 void follow_begin(struct counter *counter, const struct plan *plan, unsigned long most_fds)
 {
     struct tids tids = {.list = {.n = 0}};

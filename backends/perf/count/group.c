@@ -272,9 +272,10 @@ static bool has_part_in_child(const struct shape *shape, int leader)
 }
 
 /*
- * Opens a group, and tries again if a member failed because of its leader. EINVAL: the leader is in
- * a child at the moment. ENODEV (newer kernels): the leader's task has exited; the next try to open
- * the leader then fails with ESRCH.
+ * Opens a group; again if a child has inherited a part of it (-ETIME after PARTED_TRIES), or if a
+ * member failed because of its leader. EINVAL: the leader is in a child at the moment. ENODEV
+ * (newer kernels): the leader's task has exited; the next try to open the leader then fails with
+ * ESRCH.
  */
 static int group_open_at(const struct shape *shape, pid_t pid, struct place place, bool first,
                          int *group, const struct perf_event_attr **failed)

@@ -78,9 +78,9 @@ static inline bool shape_is_clock(const struct shape *shape, unsigned at)
 #define FD_EXIT_WATCH(members) ((members) + 1)
 
 /*
- * Opens the group of a CPU (with the shape's flags), not started. group has space for shape->stride
- * numbers; after a failure all its descriptors are closed. Stores the refused attr in *failed.
- * Returns 0 or -errno.
+ * Opens the group of a CPU (with the shape's flags), not started. pid: -1, or the descriptor of a
+ * cgroup. group has space for shape->stride numbers; after a failure all its descriptors are
+ * closed. Stores the refused attr in *failed. Returns 0 or -errno.
  */
 int group_open(const struct shape *shape, pid_t pid, int cpu, int *group,
                const struct perf_event_attr **failed);

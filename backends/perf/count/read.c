@@ -88,8 +88,8 @@ static int group_values(const struct counter *counter, unsigned group, struct gr
     return rc;
 }
 
-/* Returns the time during which a task's groups should have counted, in ns. group: its first one.
- */
+/* Returns the time during which a task's groups should have counted, in ns; 0 if it cannot be read.
+ * group: the first group of the task. */
 static uint64_t time_check_read(const struct counter *counter, unsigned group)
 {
     struct {
@@ -156,11 +156,11 @@ static void part_add(const struct counter *counter, unsigned group,
 }
 
 /*
- * Adds up all groups of a task, and adds the parts to *out; first is the index of its first one.
- * The groups of all CPUs have the same time enabled as long as no copy has ended (see
- * task_add()), so the sum has their maximum. A pinned group may have lost its hardware
- * counters: enables it and reads once more, and uses the last known values if that did not help.
- * Returns 1, 0 if none of the groups has a hardware counter, -EIO or -EAGAIN.
+ * Adds up all groups of a task, and adds the parts to *out; first is the index of the task's first
+ * group. The groups of all CPUs have the same time enabled as long as no copy has ended (see
+ * task_add()), so the sum has their maximum. A pinned group may have lost its hardware counters:
+ * enables it and reads once more, and uses the last known values if that did not help. Returns 1, 0
+ * if none of the groups has a hardware counter, -EIO or -EAGAIN.
  */
 static int task_sum(struct counter *counter, unsigned first, struct group_counts *sum,
                     struct reading *out, bool patient)
@@ -202,7 +202,8 @@ static int task_sum(struct counter *counter, unsigned first, struct group_counts
 
 /*
  * Reads a task (or CPU) and adds it to *out, with the estimates: values scaled to the time enabled.
- * Returns 1, 0 if no group has a hardware counter, -EIO or -EAGAIN.
+ * Returns 1, 0 if no group has a hardware counter or the inherited copies have lost theirs, -EIO or
+ * -EAGAIN.
  *
  * The kernel's times of a cgroup's group are replaced. They are wrong if a task of the cgroup runs
  * at ENABLE: the kernel did not start the cgroup's clock there, so the next context switch adds the

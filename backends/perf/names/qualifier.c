@@ -97,7 +97,7 @@ bool qualifier_precise(struct word word, uint64_t *level)
 }
 
 /* Replaces the kernel's number of a generic event, which cannot be qualified, by the processor's
- * code from a kernel event file. */
+ * code from a kernel event file. Returns false if there is no such file. */
 static bool use_raw_code(struct spec *spec)
 {
     uint64_t *type = &spec->event.code[CODE_TYPE];

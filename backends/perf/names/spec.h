@@ -42,15 +42,15 @@ struct spec {
 
 /* A generic name, also after "generic/". CS01, P09. */
 int generic_parse(struct spec *spec, struct word *text, struct err *err);
-/* A breakpoint: mem:0xADDRESS[/LENGTH][:rwx]. CS01 address, CS03 access, CS04 length. */
+/* A breakpoint: mem:0xADDRESS[/LENGTH][:rwx]. CS01 address, CS03 access, CS04 length, P09. */
 int breakpoint_parse(struct spec *spec, struct word *text, struct err *err);
 /* pmu/term=value,…/. X06 PMU, CS01 event, CS03 term, CS04 value, P09. */
 int terms_parse(struct spec *spec, struct word *text, struct err *err);
-/* A raw code, rNNN. CS04. */
+/* A raw code, rNNN in hexadecimal. CS04, P09. */
 int raw_parse(struct spec *spec, struct word *text, struct err *err);
 /* SYSTEM:NAME, if tracefs has SYSTEM. CS01, P09. */
 int tracepoint_parse(struct spec *spec, struct word *text, struct err *err);
-/* The name of a kernel event file of a core PMU or of msr. */
+/* The name of a kernel event file of a core PMU or of msr. CS03: it needs a value. */
 int terms_parse_bare(struct spec *spec, struct word *text, struct err *err);
 /* An event of this processor in libpfm4's tables, with its modifiers. CS03, CS04, P09. */
 int pfm_parse(struct spec *spec, struct word *text, struct err *err);
@@ -74,7 +74,8 @@ int spec_refuse(struct word what, const char *why, struct err *err);
 int spec_use(struct spec *spec, struct pmu *pmu, struct word what, struct err *err);
 /* Sets the core PMU. P09 with the reason if there is none. */
 int spec_use_core(struct spec *spec, struct word what, struct err *err);
-/* Applies modifiers: "u", "k", "uk", "up", "ppp", "P", also separated by ':'. May be empty. */
+/* Applies modifiers: "u", "k", "uk", "up", "ppp", "P", also separated by ':'. May be empty. what:
+ * the event, for the sentence. CS03. */
 int spec_modifiers(struct spec *spec, struct word text, struct word what, struct err *err);
 /* Returns true if all letters of the part are modifiers. */
 bool spec_is_modifier(struct word part);
@@ -83,7 +84,8 @@ void spec_disable_other_mode(struct spec *spec);
 /* Refuses, with CS03, a term or modifier of other tools that is a setting or target of pmcfs
  * (period, cpu) or that pmcfs does not offer (G). Returns -ENOENT for other words. */
 int spec_refuse_setting(struct word part, struct err *err);
-/* Resolves a spelling without its rows. Returns 0 if this host has the event. */
+/* Resolves a spelling, without its rows and rights. Returns 0, or an error of perf_resolve(). Does
+ * not check that the kernel can open the event, except for presets of PAPI. */
 int spec_parse(struct backend_state *state, const char *text, struct spec *spec, struct err *err);
 /* Sets the rights that the event needs, then opens it, disabled, on a thread of the daemon or on a
  * CPU of the PMU; for class `generic`, on each core PMU. Returns 0 or -errno. */
@@ -98,14 +100,15 @@ bool terms_put_event(struct spec *spec, const struct pmu_event *event);
 /* ---- qualifier.c: hwpmc's qualifiers: ,usr ,os ,edge ,inv ,any ,cmask=N ,umask=N ,rsp=N ,precise
  */
 
-/* Splits text at the first comma that does not separate terms between slashes. */
+/* Splits text at the first comma that does not separate terms between slashes. Returns the text
+ * before it; *qualifiers: the text after it, or "". */
 struct word qualifiers_split(struct word text, struct word *qualifiers);
-/* Returns true for "precise" and "precise=LEVEL" with a valid level. */
+/* Returns true and sets *level for "precise" (1) and "precise=LEVEL" with a valid level. */
 bool qualifier_precise(struct word word, uint64_t *level);
 /* Returns the unit mask names of umask=a+b or rsp=a+b, which belong to the event name, or "". */
 struct word qualifiers_masks(struct word text);
-/* Applies all other qualifiers to a parsed spec. CS03 unknown or out of place, CS04 value, E35 the
- * PMU lacks it. */
+/* Applies all qualifiers except unit mask names to a parsed spec. CS03 unknown, CS04 value, E35 the
+ * PMU lacks it or the event cannot have it. */
 int qualifiers_apply(struct spec *spec, struct word text, struct err *err);
 
 /* ---- generic.c: names that are the same on every host ---- */

@@ -34,8 +34,8 @@ static int is_directory(const struct dirent *entry)
     return entry->d_name[0] != '.' && (entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN);
 }
 
-/* Reads the names of the directories in events/PATH, in alphabetical order. Returns their number;
- * the caller frees each of them, and the list. */
+/* Reads the names of the directories in events/PATH, in alphabetical order. Returns their number,
+ * or -1; the caller frees each of them, and the list. */
 static int directories(int events, const char *path, struct dirent ***names)
 {
     *names = NULL;

@@ -72,7 +72,8 @@ static int refuse_other_processor(struct spec *spec, struct word text, struct wo
                    WORD_ARG(text));
 }
 
-/* Offers the listed events in the form in which they must be written (PMU/EVENT/). */
+/* Offers the listed tracepoints, or all other listed events, as they must be written: EVENT for
+ * generic events and PMUs before PMU_MSR, otherwise PMU/EVENT/. */
 static void offer_listed(const struct catalog *catalog, struct pmus *pmus, bool tracepoints,
                          struct near *near)
 {

@@ -39,8 +39,8 @@ static inline bool event_is_hardware(const struct event *event)
 {
     return event->code[CODE_FLAGS] & CODE_HARDWARE;
 }
-/* Sets size, type, config words, breakpoint fields and exclude_user/kernel/hv/guest; clears all
- * other fields. */
+/* Sets size, type, config words, breakpoint fields, precise_ip and exclude_user/kernel/hv/guest;
+ * clears all other fields. With CODE_NO_EXCLUDE user and kernel have no effect. */
 void code_to_attr(const struct event *event, bool user, bool kernel, struct perf_event_attr *attr);
 
 /*
@@ -49,8 +49,8 @@ void code_to_attr(const struct event *event, bool user, bool kernel, struct perf
  */
 void attr_bind(struct perf_event_attr *attr, uint32_t type);
 
-/* Sets the time until which event_open() of this thread waits while the target executes a program.
- * 0: each call waits 200 ms. */
+/* Sets the time (CLOCK_MONOTONIC) until which calls of event_open() in this thread wait while the
+ * target executes a program; each waits at least 10 ms. 0: each call waits up to 200 ms. */
 void event_set_deadline(uint64_t until_ns);
 /* Call before each event_open() of a loop, and event_set_deadline(0) after the loop: each call
  * waits 200 to 400 ms, and the timer is not set for each call. */

@@ -112,7 +112,8 @@ bool pmus_scan(struct pmus *pmus);
  * pmus_new() (probe.c) reads. */
 int pmus_note_shortage(int rc);
 extern atomic_bool pmus_shortage;
-/* Returns true if the PMU still has its type number, which another driver may have now. */
+/* Returns false if the PMU's type number is gone or has changed, because its driver was unloaded.
+ * Always true for kinds before PMU_MSR. */
 bool pmu_still_exists(const struct pmus *pmus, const struct pmu *pmu);
 /* Returns true if the PMU can count here. */
 static inline bool pmu_is_here(const struct pmu *pmu)
@@ -140,7 +141,8 @@ const struct pmu_event *pmu_event(const struct pmu *pmu, struct word name);
 unsigned format_bits(const struct pmu_format *format);
 /* Replaces the bits of the format in config[] by value. Returns false if the value is too large. */
 bool format_put(const struct pmu_format *format, uint64_t value, uint64_t config[CONFIG_WORDS]);
-/* Reads a small file without its trailing newline. Returns the length, or -errno. */
+/* Reads a small file without its trailing newline and adds a NUL. Returns the length, or -errno;
+ * then the text is empty. */
 int file_read(int dir, const char *path, char *text, size_t size);
 /* Reads a small file below pmus->root like file_read(). */
 int pmus_read(const struct pmus *pmus, char *text, size_t size, const char *path, ...)
@@ -150,7 +152,7 @@ int pmus_read(const struct pmus *pmus, char *text, size_t size, const char *path
 
 struct backend_state;
 /* Creates a private mount of tracefs. Only the program's start has the right to do so. Returns a
- * descriptor, or -errno. */
+ * descriptor, or -errno; -ENOENT if root is not "" (tests). */
 int tracefs_mount(const char *root);
 /* Opens the directory "events". The caller closes it. Returns a descriptor, or -errno. */
 int tracefs_events(const struct backend_state *state);

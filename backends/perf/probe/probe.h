@@ -11,8 +11,9 @@ struct perf_event_attr;
 
 /* ---- probe.c ---- */
 
-/* Finds all PMUs below root and probes the core PMUs. Returns NULL on ENOMEM. If memory or
- * descriptors are short, everything is read a second time; PMUs that fail again are left out. */
+/* Finds all PMUs below root and probes the core PMUs. Returns NULL on ENOMEM, or if the directory
+ * cannot be read or the idle thread cannot be created. If memory or descriptors are short,
+ * everything is read a second time; PMUs that fail again are left out. */
 struct pmus *pmus_new(const char *root);
 void pmus_free(struct pmus *pmus);
 /* Returns the reason why a code of the processor's own events would open but never count, or NULL.
@@ -48,17 +49,17 @@ int why_paranoid(void);
 /* The idle thread. idle_thread_start() returns false if no thread could be created. */
 bool idle_thread_start(struct idle_thread *idle);
 void idle_thread_stop(struct idle_thread *idle);
-/* Counts the general and fixed counters of a PMU that counts. */
+/* Sets general, fixed and fixed_event of a core PMU that can count. */
 void probe_counters(const struct pmus *pmus, struct pmu *pmu);
 /* Finds the rows of the PMU that can count attr (0: none) and how many of them it needs. */
 void probe_rows(const struct pmus *pmus, const struct pmu *pmu, const struct perf_event_attr *attr,
                 uint64_t *rows, unsigned *needed);
 
 /*
- * Member of struct backend: checks that the events can be counted together. Used for sets of
- * several events and for events that need hardware counters. Errors: CS08 the members do not go
- * together, E19 not enough counters, P09 the kernel does not have an event, and P10, P14 and E32
- * (why.c).
+ * Member of struct backend: checks that the events can be counted together. Returns 0 without a
+ * check for a single event that needs no hardware counter, and for a set with an event that only
+ * counts on CPUs. Errors: CS08 the members do not go together, E19 not enough counters, P09 the
+ * kernel does not have an event, and P10, P14 and E32 (why.c).
  */
 int perf_check_set(struct backend_state *state, const struct plan_event *events, unsigned n,
                    bool multiplex, struct err *err);

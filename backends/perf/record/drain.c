@@ -45,7 +45,8 @@ static void ring_find_next(struct ring *ring)
     ring->next_ns = kernel_record_time(ring, ring->tail);
 }
 
-/* Lets the kernel overwrite the records that were taken. */
+/* Lets the kernel overwrite the records that were taken. Stores their number for the next worker,
+ * and notes if records may have been lost before. */
 static void ring_release(const struct recorder *recorder, struct ring *ring)
 {
     uint64_t head;
@@ -159,8 +160,8 @@ uint64_t perf_taken(struct recorder *recorder)
 
 /* ---- losses without a LOST record ---- */
 
-/* Makes the kernel write one record, by a clock event that writes into the ring. Returns true if it
- * did, false on timeout. */
+/* Makes the kernel write one record, by a clock event that writes into the ring. Returns false if
+ * the event cannot be opened, or on timeout. */
 static bool ring_provoke(struct ring *ring)
 {
     const uint64_t begin = monotonic_ns();

@@ -49,7 +49,7 @@ struct origin {
 };
 
 enum id_kind {
-    ID_EVENT,  /* samples of the event `place` of the plan */
+    ID_EVENT,  /* samples of the event `place` of the plan, or other records of any event */
     ID_SWITCH, /* samples with the values of a group at the moment its thread left the CPU */
     ID_END     /* samples with the values of a group at the exit of its thread */
 };
@@ -89,7 +89,7 @@ struct ring {
     uint64_t loss_head; /* loss_possible ends when head is greater than this */
     uint64_t clock_id;  /* id of the last clock event of drain.c */
     uint64_t n;         /* records taken */
-    struct ring_taken *taken; /* NULL: the sideband's */
+    struct ring_taken *taken; /* NULL: the sideband's, or no arena memory */
 };
 
 #define RECENT_IDS 16
@@ -101,7 +101,8 @@ struct recorder {
     bool data_maps;        /* as in struct recorder_plan, for the events of the rings */
     bool is_sideband;      /* only FORK, EXIT and COMM records, of every CPU */
     uint64_t ring_bytes;   /* for records; a power of two */
-    pthread_mutex_t lock;  /* redirections and records; held for memory accesses and few ioctls */
+    pthread_mutex_t lock;  /* redirections and records. Held during some waits: drain.c, up to 1 s
+                              for each ring; follow.c, to open groups */
     struct ring *rings;    /* n_cpus allocated; changed with setup and lock, read with either */
     uint64_t taken_block;  /* arena block of n_cpus struct ring_taken; 0: none */
     size_t largest_record; /* upper bound of the size of the kernel's records */
@@ -166,10 +167,10 @@ void recorder_purge(struct recorder *recorder, uint64_t time_ns);
 
 /* Passes the records of all rings up to this time, in order of time. Needs the recorder's lock. */
 void recorder_take(struct recorder *recorder, uint64_t until_ns, const struct intake *intake);
-/* Returns the time of the record at position `at` of the ring, or 0 if it is malformed. */
+/* Returns the time of the record at position `at` of the ring, or 0 if it is too short. */
 uint64_t kernel_record_time(const struct ring *ring, uint64_t at);
-/* Passes a sample that has no other parts after its frames. Returns false if it is not such a
- * sample. */
+/* Passes a sample of a known event that has no other parts after its frames. Returns false for all
+ * other records, which kernel_record_take() handles. */
 bool kernel_sample_take(struct recorder *recorder, const struct record *record,
                         const struct intake *intake);
 /* Converts any other record of the kernel and passes the result, if there is one. Changes the

@@ -87,8 +87,8 @@ void recorder_purge(struct recorder *recorder, uint64_t time_ns)
 
 /* ---- records ---- */
 
-/* Returns the place of an aligned 8-byte word, which is never split at the end of the ring. Longer
- * data can be. */
+/* Returns the address of an aligned 8-byte word, which is never split at the end of the ring.
+ * Longer data can be. */
 static const void *ring_at(const struct ring *ring, uint64_t at)
 {
     return ring->data + (at & (ring->size - 1));
@@ -334,7 +334,8 @@ void values_put(const struct note *note, const struct intake *intake)
     buf_free(&record);
 }
 
-/* The values of a group follow the CPU field, in the group's order. */
+/* Converts a sample with the values of a group, which follow the CPU field in the group's order, to
+ * a RECORD_VALUES. Skips it if it is malformed. */
 static void values_take(const struct id *id, const struct record *record,
                         const struct intake *intake)
 {
@@ -385,7 +386,8 @@ static void loss_take(struct recorder *recorder, const struct record *record, ui
     intake->put(intake->arg, &loss.head);
 }
 
-/* Converts a record that is neither a sample nor a loss, such as FORK or THROTTLE. */
+/* Converts a record that is neither a sample nor a loss, such as FORK or THROTTLE. Skips it if its
+ * id is unknown, and a FORK if the child is not covered. */
 static void task_record_convert(struct recorder *recorder, struct record *record,
                                 const struct intake *intake)
 {

@@ -18,7 +18,8 @@ enum extra {
 };
 #define EXTRAS_MAX 3
 
-/* Stores the internal events that the plan needs, in order. Returns their number. */
+/* Stores the internal events that the plan needs, in order, except EXTRA_CLOCK (see shape_make()).
+ * Returns their number; 0 unless the plan records without sampling. */
 unsigned sampling_extras(struct backend_state *state, const struct plan *plan,
                          uint8_t extra[EXTRAS_MAX]);
 void sampling_extra_attr(struct backend_state *state, enum extra extra,
@@ -27,8 +28,8 @@ void sampling_extra_attr(struct backend_state *state, enum extra extra,
 void sampling_attr(const struct plan *plan, struct perf_event_attr *attr);
 /* Sets the clock of the rings, which all events of a group must have. */
 void sampling_clock(struct perf_event_attr *attr);
-/* Makes an event write FORK, EXIT, COMM and MMAP2 records. Exactly one event of a group has this.
- */
+/* Makes an event write FORK, EXIT, COMM and MMAP2 records. At most one event of a group has
+ * this. */
 void sampling_sideband(struct perf_event_attr *attr);
 /* Sets the attributes of a dummy event, disabled; the caller adds to them. */
 void sampling_dummy_attr(struct perf_event_attr *attr);

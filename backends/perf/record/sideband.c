@@ -161,7 +161,8 @@ static void latest_put(struct sideband *sideband, const struct side_record *reco
     chain->newest = number;
 }
 
-/* Delivers stored records about a process to a listener that has just chosen it. */
+/* Delivers stored records about a process to a listener that has just chosen it; a LOST record
+ * instead if calls are nested too deep. */
 static void choice_catch_up(struct sideband *sideband, struct side_listener *listener, uint32_t pid,
                             uint64_t since_ns)
 {

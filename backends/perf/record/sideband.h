@@ -29,10 +29,11 @@ struct side_record {
 /*
  * take() is called in order of time, by any thread that drains the rings, with the sideband's lock:
  * it must make no system calls. `about` is the process that the record is about. EXIT, COMM: the
- * task's. FORK: two calls, for a new process (whose PID is in use again), then for its creator.
- * LOST: 0.
+ * task's. FORK: the creator's. LOST: 0.
  *
- * A listener with `chooses` only gets LOST and records about processes that it has chosen.
+ * A listener with `chooses` only gets LOST and records about processes that it has chosen. The FORK
+ * record of a new process is about two: first about the new process (whose PID is in use again),
+ * then about the creator's.
  */
 struct side_listener {
     void (*take)(void *arg, const struct side_record *record, uint32_t about);
@@ -94,5 +95,6 @@ void track_end(struct recorder *recorder);
 /* Like track_end(), but leaves the events on: their descriptors are closed or used by another
  * process. */
 void track_forget(struct recorder *recorder);
-/* The CPU of this ring came online. back: it was online before. */
+/* Call when the CPU of this ring came online. back: the ring is from before the CPU went offline,
+ * so its event is dead and is replaced. */
 void track_cpu(struct recorder *recorder, struct ring *ring, bool back);
