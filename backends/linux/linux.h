@@ -108,9 +108,9 @@ pid_t caller_thread(pid_t tid);
 
 /*
  * Runs fn with fs ids, groups and effective capabilities of the opener, in its user namespace. Uses
- * a helper process of helper_call(), in which `first` (or NULL) runs before as the daemon. With
- * `apart`, or in another user namespace, uses a forked process without `first`, which also takes
- * the opener's effective uid and gid.
+ * a helper process of helper_call(), in which `first` (or NULL) runs before fn, with the daemon's
+ * credentials. With `apart`, or in another user namespace, uses a forked process without `first`,
+ * which also takes the opener's effective uid and gid.
  *
  * fn may use the descriptor fd, which is all that the forked process keeps, and raw system calls
  * only: no heap, locks or stdio. Returns the result of fn (0 or -errno), or of `first` if it is

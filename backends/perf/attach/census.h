@@ -5,9 +5,9 @@
  *
  * A thread creates its children one after the other, and the kernel copies the events to a child
  * before it writes the FORK record. So a child with a record before the open of its creator has
- * inherited nothing. A child has inherited all events if its creation started after its creator was
- * seen asleep, or after the FORK record of another child later than the open. Between these moments
- * it is unknown.
+ * inherited nothing. A child has inherited all events if it was created after its creator was seen
+ * outside a fork (census_check_fork()), or after the FORK record of another child later than the
+ * open. Between these moments it is unknown.
  */
 #pragma once
 

@@ -142,16 +142,17 @@ void output_cpu(const struct origin *origin, unsigned cpu);
 /*
  * ---- descendants.c: the processes that a counter with descendants covers ----
  *
- * These are the processes found at attach, and later those that FORK and EXIT records add and
- * remove. Also finds out if one of them lost its events because it executed a privileged program:
- * records show which processes may have, /proc whether they live.
+ * The processes found at attach, to which FORK records add and from which EXIT records remove. Also
+ * finds out if a process lost its events because it executed a privileged program: records show
+ * which processes may have, /proc whether they live.
  */
 
 /*
  * Starts to follow records; not with the engine's lock. fill() adds the processes that are covered
- * already, and returns false if some may be missing. If they may, or if there is no sideband (NULL,
- * or its rings cannot be opened), covered_has() returns true for every process. fill() runs with
- * the sideband's lock, so no record is delivered at the same time. Returns NULL on ENOMEM.
+ * already, and returns false if some may be missing. If they may, if there is no sideband (NULL, or
+ * its rings cannot be opened), or after lost records, covered_has() returns true for every process.
+ * fill() runs with the sideband's lock, so no record is delivered at the same time. Returns NULL on
+ * ENOMEM.
  */
 struct covered *covered_new(struct sideband *sideband, const struct counter *counter,
                             bool (*fill)(struct covered *covered, const void *arg),

@@ -1,6 +1,6 @@
 /*
- * The loop may be calling guard_hup() while guard_free() runs (without the engine's lock), so
- * each watched descriptor holds a reference.
+ * Exit watches and exec guards (counter.h). The loop may be calling guard_hup() while guard_free()
+ * runs (without the engine's lock), so each watched descriptor holds a reference.
  *
  * The event of an exec guard also gets POLLHUP when the process dies or another thread executes a
  * program. The engine checks if the process lives; if it has died since, the ring shows the cause.

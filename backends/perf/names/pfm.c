@@ -114,7 +114,7 @@ static bool is_named(const pfm_pmu_info_t *pmu, struct word name)
     return name.len == 0 || word_alike(name, pmu->name, false);
 }
 
-/* Finds an event of a PMU of this host and removes its name from *text. */
+/* Finds an event of a PMU of this host and removes the names of PMU and event from *text. */
 static bool find_event(struct word *text, struct found *found)
 {
     struct word body, pmu_name = split_pmu(*text, &body);

@@ -22,7 +22,7 @@ static int (*const parsers[])(struct spec *spec, struct word *text, struct err *
     tracepoint_parse, /* sched:sched_switch */
     terms_parse_bare, /* event files of the kernel; tsc */
     pfm_parse,        /* INST_RETIRED:ANY_P */
-    unknown_event,    /* always refuses, and names the wrong part */
+    unknown_event,    /* always refuses, with the reason */
 };
 
 /* Refuses modifiers of a mode that the event cannot count separately. */

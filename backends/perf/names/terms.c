@@ -98,8 +98,8 @@ static int take_term(struct spec *spec, struct word term, bool alone, struct err
 
     if (generic && !generic_is_hardware(generic))
         generic = NULL;
-    /* On hybrid processors generic_use() prints PMU/cycles/: read it back as the generic event, not
-     * as the event file of the same name. */
+    /* On hybrid processors generic_narrow() prints PMU/cycles/: read it back as the generic event,
+     * not as the event file of the same name. */
     const bool canonical =
         generic && alone && pmu->extended && word_alike(name, generic->name, true);
     if (event && !canonical)

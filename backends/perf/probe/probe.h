@@ -35,8 +35,8 @@ struct why {
     int code;                           /* positive errno */
     const struct perf_event_attr *attr; /* the refused event */
     const char *event;                  /* as written, or a description of an internal event */
-    const struct target_ref *target;    /* NULL: a check on an idle thread */
-    bool member;                        /* the event was to join a group */
+    const struct target_ref *target; /* NULL: a check before the attach, or the event of a ring */
+    bool member;                     /* the event was to join a group */
 };
 
 /* Sets the sentence and returns the negative errno of its id. */

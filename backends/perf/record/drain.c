@@ -20,7 +20,7 @@
 
 enum {
     YOUNG_NS = 10000000,   /* younger records stay: another CPU may still be writing earlier ones */
-    HASTY_NS = 200000,     /* used instead of YOUNG_NS if a ring fills fast */
+    HASTY_NS = 200000,     /* used instead of YOUNG_NS if a ring is more than half full */
     RELEASE_BYTES = 16384, /* bytes taken before data_tail is set */
     CLOCK_NS = 10000,      /* the shortest period of a clock event */
     CLOCK_SPIN_NS = 100000, /* nearly always enough; then sleeps, as the clock may need the CPU */

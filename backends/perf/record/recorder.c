@@ -364,7 +364,8 @@ void perf_recorder_print(const struct recorder *recorder, struct buf *out)
     }
 }
 
-/* Rings whose mappings were left by perf_recorder_forget(). Needs the engine's lock. */
+/* Rings whose mappings were left by perf_recorder_forget(). No lock: used only while no request
+ * runs. */
 static VEC(struct ring) forgotten;
 
 void perf_recorder_forget(struct recorder *recorder)
