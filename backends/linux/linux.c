@@ -116,7 +116,8 @@ static uint64_t host_callchain_max(void)
     return proc_number("/proc/sys/kernel/perf_event_max_stack", UINT64_MAX);
 }
 
-/* Returns the lowest limit of a control group and its parents. Shortens the path. */
+/* Returns the lowest limit of a control group and its parents; UINT64_MAX: none. Shortens the
+ * path. */
 static uint64_t group_memory_max(const char *root, char *group, const char *file)
 {
     uint64_t least = UINT64_MAX;

@@ -464,7 +464,8 @@ int events_describe(struct backend_state *state, const char *class_name, const c
     char text[128];
     int rc = event_find(&state->shape, &spelling, &found, NULL);
 
-    /* The bare name is the event of the first class that has it. */
+    /* A bare name means the event of the first class that has it. Other classes need
+     * CLASS/NAME/. */
     if (!generic && rc == 0 &&
         (found.class_index == 0 || state->shape.classes[found.class_index].rows == 0))
         snprintf(text, sizeof text, "%s", name);

@@ -113,7 +113,7 @@ static int attach_refused(const struct attach *attach, int code,
  * ---- tasks of a process ----
  *
  * Tasks are listed and opened, then newcomers are decided by FORK records. A thread that may have
- * inherited events is not opened. Instead the task from which they came is closed, which also
+ * inherited events is not opened. Instead the task from which the events came is closed, which also
  * removes the inherited copies, and all of these tasks are opened one by one. If tasks are still
  * unsure after two such rounds, or the list is still undecided after two further tries, the counter
  * is marked `raced`. Without descendants the first try uses no records: enough if no task was
@@ -197,8 +197,8 @@ static int open_waiting(struct attach *attach, bool *opened)
 }
 
 /* Closes the tasks from which unsure tasks may have inherited events, which also removes the
- * inherited copies. Sets created_ns of all tasks with copies from there to 0 (before the open), so
- * that they count as not inherited and are opened. */
+ * inherited copies. For all tasks with copies of a closed task's events, sets created_ns to 0
+ * (before any open): their states become TASK_WAITING. */
 static void close_sources_of_unsure(struct attach *attach)
 {
     struct census_tasks *tasks = &attach->census.tasks;
@@ -406,7 +406,8 @@ static int attach_tasks(struct attach *attach, struct counter *counter)
     return rc;
 }
 
-/* Attaches to a CPU, or to a cgroup with one group per CPU. */
+/* Attaches to a CPU, or to a cgroup with one group for each online CPU that can count the
+ * events. */
 static int attach_cpus(struct attach *attach, struct counter *counter)
 {
     const struct target_ref *target = &attach->plan->target;

@@ -70,8 +70,8 @@ struct census {
 int census_open(struct census *census, struct backend_state *state, const struct plan *plan,
                 struct err *err);
 /*
- * Starts to use FORK records, if the sideband can be opened. It costs a ring for each CPU, and is
- * not needed if the list of threads is the same before and after the open.
+ * Starts to use FORK records, if the sideband can be opened. The sideband costs a ring for each
+ * CPU, and is not needed if the list of threads is the same before and after the open.
  */
 void census_listen(struct census *census);
 /* Returns 0, or P10 or E32 if a task may be missing for lack of descriptors or memory. */

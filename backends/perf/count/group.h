@@ -15,7 +15,7 @@
  */
 struct shape {
     unsigned n;        /* events of the set */
-    unsigned n_extras; /* internal events that precede them, see extras[] */
+    unsigned n_extras; /* internal events before those of the set: see extras[] */
     unsigned members;  /* n_extras + n */
     /*
      * The number of members, from the first on, in one perf event group; each further member is a

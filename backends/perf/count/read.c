@@ -275,8 +275,8 @@ int perf_read(struct counter *counter, struct reading *out, bool patient)
                : 0;
 }
 
-/* With hardware events, time_check is read twice at most once per millisecond of the target's
- * time. */
+/* Leaves out the second read of time_check, which happens at most once per millisecond of the
+ * target's time. */
 unsigned perf_cost(const struct counter *counter)
 {
     return counter->n_groups * (1 + counter->shape.members - counter->shape.together) +

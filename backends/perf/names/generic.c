@@ -50,8 +50,8 @@
     }
 
 /*
- * The kernel opens these events on every processor but raises them only on some: x86 hardware
- * handles unaligned accesses itself, and emulated instructions are not counted.
+ * The kernel opens alignment-faults and emulation-faults on every processor but raises them only on
+ * some: x86 hardware handles unaligned accesses itself, and emulated instructions are not counted.
  */
 #if defined(__x86_64__) || defined(__i386__)
 #define NEVER_HERE "on x86 the kernel never raises it, so it would always read 0"

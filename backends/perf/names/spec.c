@@ -364,7 +364,8 @@ static void attr_of(const struct event *event, struct perf_event_attr *attr)
 }
 
 /* Opens the event, disabled, on a thread of the daemon or on a CPU of the PMU; for PMU_CORES on
- * each core PMU. Clears exclude_guest if the kernel refuses it. Returns 0 or -errno. */
+ * each core PMU. Clears CODE_EXCLUDE_GUEST if the kernel refuses exclude_guest. Returns 0, also
+ * after -ENOSPC, or -errno. */
 static int event_try(const struct pmus *pmus, const struct pmu *class, struct event *event)
 {
     uint64_t *flags = &event->code[CODE_FLAGS];

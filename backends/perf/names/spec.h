@@ -77,7 +77,7 @@ int spec_use_core(struct spec *spec, struct word what, struct err *err);
 /* Applies modifiers: "u", "k", "uk", "up", "ppp", "P", also separated by ':'. May be empty. what:
  * the event, for the sentence. CS03. */
 int spec_modifiers(struct spec *spec, struct word text, struct word what, struct err *err);
-/* Returns true if all letters of the part are modifiers. */
+/* Returns true if all letters of the part are u, k, p or P. */
 bool spec_is_modifier(struct word part);
 /* If only one of user and kernel mode was written, switches the other off. */
 void spec_disable_other_mode(struct spec *spec);
@@ -103,7 +103,7 @@ bool terms_put_event(struct spec *spec, const struct pmu_event *event);
 /* Splits text at the first comma that does not separate terms between slashes. Returns the text
  * before it; *qualifiers: the text after it, or "". */
 struct word qualifiers_split(struct word text, struct word *qualifiers);
-/* Returns true and sets *level for "precise" (1) and "precise=LEVEL" with a valid level. */
+/* Returns true and sets *level for "precise" (level 1) and "precise=LEVEL" with a valid level. */
 bool qualifier_precise(struct word word, uint64_t *level);
 /* Returns the unit mask names of umask=a+b or rsp=a+b, which belong to the event name, or "". */
 struct word qualifiers_masks(struct word text);

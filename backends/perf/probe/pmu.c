@@ -304,7 +304,7 @@ static int pmu_read(const struct pmus *pmus, struct pmu *pmu, const char *name)
 
 /*
  * Core PMUs first, then software, tracepoint, breakpoint, others; by name within a kind. The kernel
- * uses the core PMU with type PERF_TYPE_RAW for events without a PMU, so it comes first.
+ * uses the core PMU with type PERF_TYPE_RAW for events without a PMU, so that PMU comes first.
  */
 static int pmu_order(const void *a, const void *b)
 {

@@ -68,7 +68,7 @@ struct pmu {
     char why[256];
     unsigned capabilities;
 
-    /* Core PMUs only; set by probe_core() and probe_counters(). */
+    /* Only of core PMUs and PMU_CORES; set in probe.c and trial.c. */
     unsigned precise; /* the highest level of precise samples; 0: none */
     bool extended;    /* generic events carry the type in the upper half of config (hybrid) */
     unsigned general; /* counters that count any event: rows 0…general-1 */
@@ -135,7 +135,8 @@ struct pmu *pmus_of_class(struct pmus *pmus, unsigned class_index);
 struct pmu *pmus_find(struct pmus *pmus, struct word name);
 /* Reads the formats and events of a PMU. */
 void pmu_load(const struct pmus *pmus, struct pmu *pmu);
-/* Find a format, or an event file, by name. Return NULL if the PMU has none. */
+/* Find a format (also config, config1…, which every PMU has), or an event file, by name. Return
+ * NULL if the PMU has none. */
 const struct pmu_format *pmu_format(const struct pmu *pmu, struct word name);
 const struct pmu_event *pmu_event(const struct pmu *pmu, struct word name);
 unsigned format_bits(const struct pmu_format *format);

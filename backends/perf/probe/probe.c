@@ -98,9 +98,9 @@ static void print_refusal(const struct perf_event_attr *attr, int code, char *te
                             : err.text);
 }
 
-/* Tests if a core PMU counts and raises interrupts: sets `why`, or the capability and
- * vendor_counts; clears `extended` if the kernel refuses it. Runs on a separate thread, because it
- * moves to the CPUs of the PMU: on hybrid processors the PMU counts only there. */
+/* Tests if a core PMU counts and raises interrupts: sets `why`, or CAP_INTERRUPT and vendor_counts;
+ * clears `extended` if the kernel refuses it. Runs on a separate thread, because it moves to the
+ * CPUs of the PMU: on hybrid processors the PMU counts only there. */
 static void *core_test(void *arg)
 {
     /* Loads, stores and arithmetic by Arm's numbers. The arm64 kernel opens every code, and a loop
