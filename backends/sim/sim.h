@@ -64,7 +64,7 @@ int events_describe(struct backend_state *state, const char *class_name, const c
 
 struct counter {
     struct backend_state *state;
-    struct plan plan; /* of its pointers only recorder and target.alive are used */
+    struct plan plan; /* of its pointers only recorder, target.alive and its argument are used */
     bool hardware;    /* an event is of a hardware class: can be lost, unless multiplexed */
     uint64_t number;
     LIST_ENTRY(counter) of_state;

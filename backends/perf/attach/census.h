@@ -23,8 +23,8 @@ enum task_state {
     TASK_OPEN,
     TASK_INHERITED,
     TASK_UNSURE,    /* may have inherited its creator's events */
-    TASK_OUT,       /* left out with its descendants */
-    TASK_OUT_ALONE, /* left out, without its descendants */
+    TASK_OUT,       /* admit() returned 0: left out with its descendants */
+    TASK_OUT_ALONE, /* admit() refused: left out, but not its descendants */
     TASK_GONE       /* died before it could be opened */
 };
 
@@ -66,7 +66,8 @@ struct census {
     int failed;     /* -errno if a task may be missing for lack of memory or descriptors, else 0 */
 };
 
-/* Returns 0, P10 or E32; call census_close() in every case. With descendants it also listens. */
+/* Initialises the census and opens task_dir. With descendants also calls census_listen(). Returns
+ * 0, P10 or E32; call census_close() in every case. */
 int census_open(struct census *census, struct backend_state *state, const struct plan *plan,
                 struct err *err);
 /*
@@ -90,7 +91,8 @@ int census_list(struct census *census, struct err *err);
 int census_update(struct census *census, struct err *err);
 /*
  * Lists again. An unknown task makes the census undecided, unless its record comes within a moment.
- * Without records a task that is gone does so too: another task may have its TID after an exec.
+ * Without records a task that is gone also makes the census undecided: another task may have its
+ * TID after an exec.
  */
 void census_complete(struct census *census);
 /* fill() of covered_new(): adds the tasks that are covered now. */

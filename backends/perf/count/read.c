@@ -18,7 +18,7 @@
 enum {
     CHILD_TRIES = 12,
     CHILD_SPINS = 4,        /* tries without a pause */
-    CHILD_PAUSE_NS = 50000, /* the first pause; each is twice as long, 13 ms in all */
+    CHILD_PAUSE_NS = 50000, /* the first pause; each further one is twice as long; 13 ms in all */
     GAP_NS = 1000000,
     ALONE_BYTES = 3 * sizeof(uint64_t)
 };

@@ -152,7 +152,7 @@ void pfm_list(struct backend_state *state, struct catalog *out);
 
 /* ---- pfm.c: libpfm4's tables of processors' own events ---- */
 
-/* Returns true if the event belongs to another processor. */
+/* Returns true if libpfm4 has this event for a PMU that this host does not have. */
 bool pfm_other_processor_has(struct word text);
 /* Returns true if libpfm4 has a PMU of this name. Offers the names of all PMUs. */
 bool pfm_has_pmu(struct word name, struct near *near);

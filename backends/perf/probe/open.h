@@ -1,6 +1,6 @@
 /*
  * The code words of a struct event, which hold the part of a perf_event_attr that selects what is
- * counted, and perf_event_open(2). The target and the modes are added by the caller.
+ * counted, and perf_event_open(2). The caller passes the target and the modes.
  */
 #pragma once
 

@@ -46,7 +46,8 @@ int why_paranoid(void);
 
 /* ---- trial.c ---- */
 
-/* The idle thread. idle_thread_start() returns false if no thread could be created. */
+/* Start and stop the thread on which trials are opened. idle_thread_start() returns false if no
+ * thread could be created. */
 bool idle_thread_start(struct idle_thread *idle);
 void idle_thread_stop(struct idle_thread *idle);
 /* Sets general, fixed and fixed_event of a core PMU that can count. */

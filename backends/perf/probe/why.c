@@ -82,7 +82,7 @@ enum fact {
     SOFTWARE = 1 << 6,
     TRACEPOINT = 1 << 7,
     BREAKPOINT = 1 << 8,
-    DEVICE = 1 << 9, /* an event of another PMU than the processor's */
+    DEVICE = 1 << 9, /* the type is the number of a PMU in sysfs, usually not of a core PMU */
     IN_KERNEL = 1 << 10,
     AT_CODE = 1 << 11,
     USER_ONLY = 1 << 12,

@@ -173,8 +173,8 @@ uint64_t kernel_record_time(const struct ring *ring, uint64_t at);
  * other records, which kernel_record_take() handles. */
 bool kernel_sample_take(struct recorder *recorder, const struct record *record,
                         const struct intake *intake);
-/* Converts any other record of the kernel and passes the result, if there is one. Changes the
- * record, which must be in a buffer of RECORD_SPACE bytes. */
+/* Converts a record for which kernel_sample_take() returned false, and passes the result, if there
+ * is one. Changes the record, which must be in a buffer of RECORD_SPACE bytes. */
 void kernel_record_take(struct recorder *recorder, struct record *record,
                         const struct intake *intake);
 /* Puts a RECORD_VALUES. */

@@ -17,8 +17,8 @@ struct ring; /* recorder.h */
 
 /*
  * Starts with the fields of struct record_task (core/log/record.h), so that struct tasks accepts
- * it. FORK; EXIT; COMM: an exec; LOST: records are missing here. PIDs are those of the daemon's PID
- * namespace.
+ * it. Types: FORK, EXIT, COMM (only of an exec), LOST (records are missing here). PIDs are those of
+ * the daemon's PID namespace.
  */
 struct side_record {
     struct record head;
