@@ -91,7 +91,8 @@ static int instance_create(struct call *call, const struct creation *creation)
     return rc;
 }
 
-/* Called by fs_run() with the lock, which slow parts drop. Always returns true. */
+/* Creates the object of a section unless it exists; creation->rc has the result. Called by fs_run()
+ * with the lock, which slow parts drop. Always returns true. */
 static bool section_create(struct call *call, void *arg)
 {
     struct creation *creation = arg;

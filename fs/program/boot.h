@@ -22,7 +22,7 @@ struct section {
         SECTION_INSTANCE,
         SECTION_UNKNOWN
     } kind;
-    const char *file;    /* not owned: lives as long as the options */
+    const char *file;    /* not owned: one of options->files */
     unsigned line;       /* of its header */
     char *title;         /* "pmc web"; owned */
     const char *name;    /* "web", part of title */
@@ -36,8 +36,8 @@ typedef VEC(struct section) sections_t;
 
 /* Marks the section as refused and logs the reason, with this line of its file. */
 void section_refuse(struct section *section, unsigned line, const struct err *err);
-/* Reads USER, USER:, USER:GROUP or :GROUP, as chown(1) does. Returns 0 or -errno with a sentence.
- */
+/* Reads USER, USER:, USER:GROUP or :GROUP, as chown(1) does. *uid or *gid is -1 if it is not given.
+ * Returns 0 or -errno with a sentence. May block. */
 int owner_find(const char *text, uid_t *uid, gid_t *gid, struct err *err);
 /*
  * Creates the PMCs and instances that do not exist. A refused one is logged and removed again; the

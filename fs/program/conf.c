@@ -395,8 +395,8 @@ static int conf_key(void *user, const char *number, const char *name, const char
     return 1;
 }
 
-/* Reads one file and adds its path to options->files. path NULL: no memory. Returns 0, or after a
- * message an exit status. */
+/* Reads one file and adds its path to options->files, which owns it. Returns 0, or after a message
+ * an exit status. ENOMEM, or path NULL: sets no_memory and returns 0. */
 static int conf_file_read(struct options *options, char *path, bool must_exist)
 {
     struct conf_stream stream = {options, NULL, NULL, 0};

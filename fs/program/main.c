@@ -232,7 +232,8 @@ static bool tables_print(const char *what, struct buf *out)
 
 static struct worker worker = {.options = &options, .host = &linux_host};
 
-/* Mounts the tree, and reads FUSE_INIT, the kernel's first request, for every worker. */
+/* Mounts the tree, and reads FUSE_INIT, the kernel's first request, for every worker. Returns the
+ * memory for requests, with its descriptor *fd, or NULL after a message. */
 static struct inflight *tree_mount(int *fd)
 {
     static struct journal *journal; /* mapped only to create it; workers map it again */

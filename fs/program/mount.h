@@ -28,8 +28,8 @@ int mount_make(const struct mount_settings *settings);
 /* In an upgrade: notes the identity of the existing mount, whose descriptor is fd. Returns false if
  * the mount cannot be identified. */
 bool mount_adopt(const struct mount_settings *settings, int fd);
-/* Returns the minor device number of a mountpoint without a request to its daemon. Returns false
- * and sets errno on failure; ENODEV: nothing is mounted there. */
+/* Sets *minor to the minor device number of a mountpoint, without a request to its daemon. Returns
+ * false and sets errno on failure; ENODEV: nothing is mounted there. */
 bool mount_device(const char *mountpoint, unsigned *minor);
 /* Unmounts lazily, if the mount of mount_make() or mount_adopt() is still the topmost one. */
 void mount_end(const struct mount_settings *settings);

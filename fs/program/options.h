@@ -55,14 +55,15 @@ int options_read(struct options *options, const struct host *host, int argc, cha
 void options_free(struct options *options);
 /* Replaces *to by a copy of the text. Sets no_memory on ENOMEM. Always returns true. */
 bool options_replace(struct options *options, char **to, const char *text, size_t len);
-/* Applies backend=…, sim_…=… or a tunable. Returns false if there is no such key. */
+/* Applies backend=…, sim_…=… or a tunable; a bad value is logged and not used. Returns false if
+ * there is no such key. */
 bool option_set(struct options *options, const char *where, struct word key, struct word value);
 /* Logs that an option at this place, and at options->at.line, is not accepted as it is. */
 void option_complain(struct options *options, const char *where, const char *sentence);
 /* Returns the names that are similar to an unknown key, for a sentence. */
 const char *option_near(struct near *near, struct word key);
-/* For SIGHUP: reads file and -o again and returns the tunables that they give. Returns false after
- * a message if the file cannot be read. */
+/* For SIGHUP: reads file and -o again, with the sections, and sets *tunables. Returns false after a
+ * message if the file cannot be read or on ENOMEM; the tunables then stay as before. */
 bool options_reread(struct options *options, struct tunables *tunables);
 
 /* ---- conf.c ---- */

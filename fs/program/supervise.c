@@ -153,7 +153,8 @@ static int notifier_start(void)
 
 /* ---- workers ---- */
 
-/* In the worker's process the C library still has the supervisor's thread id for its thread. */
+/* Returns false if there is no process for the worker. In that process the C library still has the
+ * supervisor's thread id for its thread. */
 static bool worker_start(void)
 {
     const pid_t supervisor = getpid();
@@ -186,8 +187,9 @@ static bool worker_start(void)
     return me.worker_pid > 0;
 }
 
-/* Returns the pause before the next worker: none after SIGKILL, if the worker ran for more than a
- * second, or before the third crash in a row. */
+/* Counts the death of a worker and returns the pause before the next one in ms. None after SIGKILL,
+ * after a worker that ran for more than a second, or before the third crash in a row; but a worker
+ * that exited before it served is always followed by a pause. */
 static unsigned restart_pause(int status)
 {
     struct timespec now;
@@ -355,7 +357,8 @@ static void worker_take_over(void)
 
 /* ---- the loop ---- */
 
-/* Returns false if the worker has exited and the mount shall end. */
+/* Handles a signal. Returns false if the worker has exited and the mount shall end; *status is that
+ * of the last child. */
 static bool signal_take(const struct signalfd_siginfo *info, int *status)
 {
     const int number = (int)info->ssi_signo;
@@ -421,7 +424,7 @@ static void offer_upgrades(void)
     fd_exempt(me.lock_fd);
 }
 
-/* Takes over from the previous program. */
+/* Takes over the worker, after an upgrade or after a new program that could not start. */
 static void resume(void)
 {
     const char *failed = upgrade_failure(me.options);

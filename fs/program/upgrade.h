@@ -1,7 +1,8 @@
 /*
- * pmcfs --upgrade MOUNTPOINT: replaces the program of a running mount. The command finds the
- * supervisor by a lock that it holds on a file in /run/pmcfs and signals it; the supervisor tests
- * the new program and executes it; a program that cannot start executes the old one again.
+ * pmcfs --upgrade MOUNTPOINT: replaces the program of a running mount. The command signals the
+ * supervisor, which it finds because the supervisor holds a lock on a file in /run/pmcfs. The
+ * supervisor tests the new program and executes it; a program that cannot start executes the old
+ * one again.
  */
 #pragma once
 
@@ -18,10 +19,12 @@ struct options;
 
 /* ---- in the supervisor ---- */
 
-/* Takes the lock until this process exits. Returns the file's descriptor, or -1 after a message. */
+/* Creates the lock file and locks it until this process exits. Returns its descriptor, or -1 after
+ * a message. */
 int upgrade_offer(const char *mountpoint);
-/* Opens the program that the requesting process executes (the file itself, not its path). Returns a
- * descriptor, or -1 with the reason in `why`. */
+/* Opens the program that the requesting process executes (the file itself, not its path), if that
+ * process has the rights to replace this one. Returns its descriptor, or -1 with a reason in `why`.
+ */
 int upgrade_open_program(pid_t requester, char *why, size_t size);
 /* Runs the new program with --check and the arguments of the mount: does it start, accept the
  * options and understand the shared state? Returns false with the reason in `why`. */

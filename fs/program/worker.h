@@ -26,8 +26,8 @@ int worker_run(struct worker *worker, struct inflight *inflight, int supervisor_
 
 /* ---- the supervisor ---- */
 
-/* Runs workers, each in its own process, until one exits with 0, because the mount is gone or a
- * signal stops it. Returns the exit status. */
+/* Runs workers, each in its own process, until one exits with 0 (the mount is gone, or a signal
+ * stops it) or, before any worker has served, with an error. Returns the exit status. */
 int supervise(struct worker *worker, struct inflight *inflight, int inflight_fd);
 /* --resume: the program was executed by the supervisor of a mount, in an upgrade. Performs every
  * step that can fail. Returns NULL after a message if nothing was taken over. */

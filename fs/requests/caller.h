@@ -13,10 +13,10 @@ struct fs;
 struct request;
 
 /*
- * Reads the caller's rights into rq->rights, as far as mkdir, rmdir and chown need them: user,
- * payer, user namespace, and whether the caller is the superuser. A caller in another user
- * namespace is never the superuser, so its groups and capabilities (65,536 groups take 20 ms) are
- * not read. Reads /proc: call without the lock. Returns 0, or a negative errno with a sentence.
+ * Reads the caller's rights into rq->rights. Reads of a caller in another user namespace only what
+ * mkdir, rmdir and chown need: user, payer and user namespace. Such a caller is never the
+ * superuser, so its groups and capabilities (65,536 groups take 20 ms) are not read. Reads /proc:
+ * call without the lock. Returns 0, or a negative errno with a sentence.
  */
 int caller_read_user(struct request *rq);
 /* Reads the other rights of a caller in another user namespace, and clears rq->rights_incomplete.

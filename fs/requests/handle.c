@@ -118,7 +118,7 @@ static const struct field given_fields[] = {
 /* The last part of a record, which the engine skips. */
 static const struct part part_given = PART(given, NULL, NULL);
 
-/* Reads the lines after the part's name, and modifies them. */
+/* Reads the lines after the part's name, and modifies them. Keeps the memory of the texts. */
 static bool place_scan(char *lines, struct text_place *place)
 {
     struct io io = {.text = NULL};

@@ -26,7 +26,7 @@ struct handle {
     unsigned refs;     /* one of the table, and one per request that runs or waits */
     UT_hash_handle hh; /* by fh */
     struct open_file open;
-    /* The journal has a record of the handle; it has open.old_count, open.has_seen. */
+    /* The journal has a record of the handle; with open.old_count; with the `seen` values. */
     bool recorded, recorded_old_count, recorded_seen;
     struct text_place {
         bool has_text; /* a text was read from its start; members below are valid */
@@ -46,7 +46,7 @@ struct handle {
         size_t short_by;
         uint64_t poll_number; /* the kernel's number of the newest poller; 0: none */
     } place, recorded_place;
-    struct handle *next_touched; /* list kept.touched */
+    struct handle *next_touched; /* list unpublished.touched */
     bool touched;
 
     struct {             /* poll_add(): the newest poller */
@@ -64,7 +64,7 @@ struct handle *handle_find(struct handle *handles, uint64_t fh); /* NULL: none *
 struct handle *handle_ref(struct handle *handle);
 /* Drops a reference. The last one frees the handle after the next publication. NULL is allowed. */
 void handle_unref(struct unpublished *unpublished, struct handle *handle);
-/* Frees closed files and texts after their records were deleted. Needs no lock. */
+/* Frees the closed files and texts of this queue; their records must be deleted. Needs no lock. */
 void handles_free(struct work_queue *unused);
 
 /* Changed and dropped handles, until the next publication. */

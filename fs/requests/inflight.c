@@ -314,7 +314,8 @@ static void refuse(struct inflight *inflight, struct inflight_request *request, 
         inflight_count(inflight, request, 0);
 }
 
-/* Returns true if the request needs no further processing: it was answered, or is refused now. */
+/* Returns true if the request needs no further processing: it is a FORGET or INTERRUPT, was
+ * answered, or is refused now. */
 static bool is_settled_or_refused(struct inflight *inflight, struct inflight_request *request,
                                   uint32_t opcode, uint32_t published)
 {
@@ -360,7 +361,8 @@ static void slot_clear(struct inflight *inflight, unsigned i)
     inflight->slots[i].request.number = 0;
 }
 
-/* Moves the request of a slot to a place, unless it is finished. */
+/* Moves the request of a slot to a place, unless it is finished or a place has it already. Clears
+ * the slot. */
 static void slot_settle(struct inflight *inflight, unsigned i, uint32_t published)
 {
     const struct fuse_in_header *head = buffer_of(inflight, i);

@@ -1,8 +1,9 @@
 /*
  * Requests in flight, in memory that survives the worker: the bytes of each request from its read
- * to its reply, and answers that become valid with a publication of the journal. Each serving
- * thread has a slot, into which it reads requests; a request that waits moves to a place. The next
- * worker sends published answers again and processes the requests without one.
+ * to its reply, and answers that become valid with a publication of the journal. Each thread of
+ * serve.c has a slot of this memory (not a serving slot), into which it reads requests; a request
+ * that waits moves to a place. The next worker sends published answers again and processes the
+ * requests without one.
  */
 #pragma once
 
@@ -35,11 +36,11 @@ struct inflight_request {
     atomic_bool taken;       /* place: in use */
     _Atomic uint64_t number; /* the kernel's number; 0: finished, or not complete yet */
     uint64_t block; /* place: arena block of the bytes; slot: 0, the bytes are in its buffer */
-    uint32_t bytes;
+    uint32_t bytes; /* length of the kernel's message */
     _Atomic uint32_t crashes;     /* number of workers that crashed with it */
-    _Atomic uint64_t interrupted; /* number of a request that the kernel interrupted */
-    _Atomic int32_t opens;        /* change of the number of open files by it */
-    bool inherited;               /* place: an earlier worker read it; inflight_next() returns it */
+    _Atomic uint64_t interrupted; /* equals `number` if the kernel interrupted the request */
+    _Atomic int32_t opens;        /* how it has changed the number of open files: 1, -1 or 0 */
+    bool inherited;               /* place: read by an earlier worker; inflight_next() clears it */
     uint64_t since_ns;            /* time of the read (CLOCK_MONOTONIC); 0: unknown */
     uint64_t spare[1];
 };
@@ -67,7 +68,7 @@ struct inflight {
     pid_t last_worker; /* its exit status is last_status, as of wait(2) */
     int last_status;
 
-    _Atomic uint64_t last_fh, n_open; /* last number and count of open files */
+    _Atomic uint64_t last_fh, n_open; /* last handle number (fh); number of open files */
     _Atomic uint64_t restarts;
     atomic_bool has_served; /* a worker has served since the mount */
     atomic_bool ready;      /* the current worker serves */
@@ -83,7 +84,7 @@ struct inflight {
         _Atomic int32_t opens;
     } open_change;
     uint32_t timeout_s; /* the kernel aborts the mount after a request takes longer; 0: no limit */
-    bool timeout_known; /* read at mount time; otherwise serve.c reads the present sysctls */
+    bool timeout_known; /* timeout_s is set; false after an upgrade from an old version */
     uint64_t spare[28];
 
     _Atomic uint32_t n_places; /* places from here on were never used */
@@ -104,13 +105,14 @@ struct inflight *inflight_open(int fd);
 /* Takes the slot for this thread, populates its memory, and sets a signal stack. Returns false if
  * there is no such slot. */
 bool inflight_take_slot(struct inflight *inflight, unsigned slot);
-/* Returns the buffer for the next request; the earlier one must be finished. NULL: no slot. */
+/* Returns the buffer for the next request; the earlier one must be finished or in a place. NULL:
+ * the thread has no slot. */
 void *inflight_buffer(void);
-/* Starts the request that was read into this thread's slot (NULL), or a request in a place, and
- * makes it the thread's current one. */
+/* Starts the request that was read into this thread's slot (NULL), or a request in a place. Makes
+ * it the thread's current one and returns it; NULL: the thread has no slot. */
 struct inflight_request *inflight_begin(struct inflight_request *request);
 /* Moves a request from its slot to a place, so that it can wait; a request in a place stays there.
- * Returns its new address, or NULL on ENOMEM. */
+ * Returns its new address, or NULL if no memory or no place is left. */
 struct inflight_request *inflight_move_to_place(struct inflight *inflight,
                                                 struct inflight_request *request);
 /* Sets the request on which this thread works; NULL: none. */
@@ -146,7 +148,8 @@ bool inflight_answer_send(int fd);
 
 /* ---- the next worker ---- */
 
-/* Sends valid answers, refuses requests that crashed three workers, moves the others to places. */
+/* Sends valid answers. Moves requests without one to places, or refuses them: with EIO after three
+ * crashes, with ENOMEM if no memory or place is left. published: as of journal_published(). */
 void inflight_recover(struct inflight *inflight, uint32_t published);
 /* Returns the next request of an earlier worker, or NULL. *at is the position, 0 at first. */
 struct inflight_request *inflight_next(struct inflight *inflight, uint32_t *at);

@@ -72,7 +72,8 @@ static bool text_continue(struct request *rq)
 
 /*
  * Replies with a part of the new text. Keeps the text unless the reply contains all of it; a
- * FILE_SNAPSHOT is always kept. Returns P11 if the text to keep exceeds the user's quota.
+ * FILE_SNAPSHOT is always kept. Returns 0, E32, or P11 if the rest of the text would exceed the
+ * user's quota.
  */
 static int text_done(struct request *rq)
 {
@@ -255,8 +256,9 @@ void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse
 /* ---- lseek ---- */
 
 /*
- * Makes the text to find its end; later reads at higher offsets continue the same text. The text of
- * a file that is open for writing only is not made.
+ * Makes a text that may be longer than a page to find its end; later reads at higher offsets
+ * continue the same text. Does not make it for an opener without the right to read (open for
+ * writing only).
  */
 static int file_attr_run(struct request *rq)
 {
@@ -351,8 +353,8 @@ static int command_check(struct request *rq)
     return CALL_DONE;
 }
 
-/* Refuses an unknown group for `readers`. If the user may not write at all, the store function
- * refuses that instead. */
+/* Checks and executes the command. Refuses an unknown group for `readers`; users who may not write
+ * the tunable at all are refused by the store function. */
 static int write_run(struct request *rq)
 {
     struct call *call = &rq->call;

@@ -148,8 +148,7 @@ static bool loop_unwatch(void *ctx, int fd)
     return ended;
 }
 
-/* Sends a message to the supervisor and waits for its reply. Returns it without `done` on failure.
- */
+/* Sends a message to the supervisor and returns its reply. On failure `done` is false. */
 static struct supervisor_message supervisor_exchange(struct loop_state *loop,
                                                      struct supervisor_message message)
 {
@@ -170,7 +169,7 @@ static struct supervisor_message supervisor_exchange(struct loop_state *loop,
     return answer;
 }
 
-/* The caller may close the descriptor after that. */
+/* Waits for the reply, so that the caller may close the descriptor after it. */
 static bool loop_hold(void *ctx, int fd, size_t bytes)
 {
     return supervisor_exchange(ctx, (struct supervisor_message){.fd = fd, .bytes = bytes}).done;
@@ -289,7 +288,7 @@ static void attributes_forget_all(struct fs *fs)
     }
 }
 
-/* Does all work of the main thread without waiting. */
+/* Does all due work of the main thread and sets the timer for the next; does not wait. */
 static void loop_turn(struct loop_state *loop)
 {
     struct fs *fs = loop->fs;

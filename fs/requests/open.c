@@ -21,7 +21,7 @@
 
 /* ---- open and release ---- */
 
-/* Changes the number of open files. Needs the lock. */
+/* Sets how the request changes the number of open files: see inflight_count(). Needs the lock. */
 static void open_count(struct fs *fs, struct inflight_request *request, int opens)
 {
     inflight_count(fs->inflight, request, opens);

@@ -109,9 +109,10 @@ static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 #define SET_OWNER (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID)
 
 /*
- * The kernel has checked the permission. Times are accepted and ignored. Modes and owners can be
- * set on directories of PMCs and instances only, but editors set the present mode after writing a
- * file. A truncation means that the next write through this open file starts a new set.
+ * The kernel has checked the permission. Times are accepted and ignored. The mode can be set on
+ * directories of PMCs and instances only, except that editors set the present mode after writing a
+ * file. The owner can be set on these directories, and on files of a PMC, whose PMC it changes. A
+ * truncation means that the next write through this open file starts a new set.
  */
 static int setattr_run(struct request *rq)
 {

@@ -169,8 +169,9 @@ static int request_run(struct request *rq)
 }
 
 /*
- * Returns CALL_WAIT if the request may wait, otherwise its result. If it has waited for the longest
- * time, the reader of a stream gets filler text and reads again; other requests get P37.
+ * Returns CALL_WAIT if the request may wait, otherwise its result. After the longest time, the
+ * reader of a stream gets filler text (if the head of the stream was sent) and reads again; other
+ * requests get P37.
  */
 static int request_may_wait(struct request *rq)
 {
@@ -263,8 +264,8 @@ static bool request_send(struct request *rq, int rc)
 }
 
 /*
- * Stores the answer, which becomes valid with the same publication as the changes. A later worker
- * sends it, so that nothing is done twice.
+ * Stores the answer, which becomes valid with the same publication as the changes. If this worker
+ * is killed, the next one sends it, so that nothing is done twice.
  */
 static void request_answer(struct request *rq, int rc)
 {
@@ -278,8 +279,8 @@ static void request_answer(struct request *rq, int rc)
 }
 
 /*
- * Updates statistics and last error, before the reply. A failed mkdir, mv or open is recorded with
- * the path of the name and the verb: "web: mkdir".
+ * Updates statistics and last error, before the reply. A failure of an operation with a verb is
+ * recorded with the path of the name, if there is one, and the verb: "web: mkdir".
  */
 static void request_count(struct request *rq, int rc)
 {
@@ -353,8 +354,8 @@ static bool unlock_interrupted(struct call *call)
 const struct unlock_ops fs_unlock_ops = {wait_enter_slow, unlock_leave, unlock_take,
                                          unlock_interrupted};
 
-/* Frees the slow slot of a request that is finished or waits, so that a reload may replace the
- * engine's objects. */
+/* Frees the slow slot of a request that is finished or waits, and removes it from fs->n_unlocked,
+ * so that a reload may run. */
 static void request_end_slow(struct request *rq)
 {
     struct fs *fs = rq->fs;

@@ -1,6 +1,6 @@
 /*
- * The mount (struct fs), and a request: from the FUSE operation through the engine to its reply. A
- * request runs in one thread, except if it waits in between.
+ * The mount (struct fs), and a request: from the FUSE operation through the engine to its reply.
+ * One thread runs a request until the reply; after a wait another thread may run it again.
  */
 #pragma once
 
@@ -29,9 +29,9 @@ struct fs {
     pthread_mutex_t lock;   /* the engine's lock; protects all members unless noted */
     pthread_cond_t changed; /* `n_unlocked` became 0, or `reloading` false */
     struct tree tree;
-    unsigned n_unlocked;   /* unfinished requests that have dropped the lock */
-    bool reloading;        /* no request may start */
-    atomic_uint n_freeing; /* threads in fs_unlock() that free closed files */
+    unsigned n_unlocked;   /* requests that have dropped the lock, until they finish or wait */
+    bool reloading;        /* a reload is running: fs_lock() waits */
+    atomic_uint n_freeing; /* threads in fs_unlock() that free closed files and texts */
     struct handle *handles;
     struct unpublished unpublished;
     bool answered; /* the next publication validates an answer */
@@ -51,22 +51,23 @@ struct fs {
     void (*reread_conf)(struct fs *fs); /* rereads the configuration, without the lock */
     struct serve *serve;
     struct inflight *inflight;
-    bool is_notifying; /* a thread sends notifications about names; with the lock */
-    int notify_fd;     /* socket of loop_start_notifier(), for that thread; -1: none */
+    bool is_notifying; /* a thread sends notifications about names; changes with the lock */
+    int notify_fd;     /* socket of loop_start_notifier(), used while is_notifying; -1: none */
 
-    atomic_bool stopping; /* requests must not wait */
+    atomic_bool stopping; /* the mount ends: requests must not wait */
     atomic_bool initialised;
-    atomic_bool had_readers; /* the kernel may have cached mode bits for readers */
+    atomic_bool had_readers; /* there was a group `readers`: the kernel may have cached its bits */
 };
 
 /* Takes the lock. Waits while a reload is running. */
 void fs_lock(struct fs *fs);
-/* Drops the lock. Changes are published for a later worker before any process sees them. */
+/* Publishes changes for a later worker, then drops the lock and frees closed files and texts. */
 void fs_unlock(struct fs *fs);
-/* Writes and publishes all changes. Returns false if something did not fit into the journal. */
+/* Writes and publishes all changes. Returns false if something did not fit into the journal. Needs
+ * the lock. */
 bool fs_publish(struct fs *fs);
 /* Needs the lock. Wakes the requests and pollers of woken PMCs, a thread if there is work for it,
- * and the main loop if its deadline changed or attributes are stale. */
+ * and the main loop if its deadline is earlier now or attributes are stale. */
 void fs_wake(struct fs *fs);
 /*
  * Runs `task` in the root, without a request of the kernel. Called with the lock. Returns true
@@ -103,7 +104,9 @@ struct op {
      * so it must leave nothing half done.
      */
     int (*run)(struct request *rq);
-    int (*done)(struct request *rq);  /* with the lock, after run returned CALL_DONE */
+    /* With the lock: after run returned CALL_DONE, or when run drops it with call->committed set.
+     * Returns the result. */
+    int (*done)(struct request *rq);
     void (*undo)(struct request *rq); /* without the lock: the caller did not wait for the reply */
 };
 
@@ -115,7 +118,7 @@ struct request {
     bool counted;                      /* op->counted, except for some opens and setattrs */
     struct node node;                  /* its PMC is looked up before each run */
     const char *verb;       /* "mkdir" …, for info/last_error; NULL: a file's operation */
-    bool gone;              /* its PMC or instance is gone; set before each run */
+    bool gone;              /* its PMC or instance is gone; set whenever the lock is taken */
     uint64_t fh;            /* of the open file; 0: none */
     struct handle *handle;  /* its handle (a reference), or NULL */
     struct rights *rights;  /* rights read for this request; owned */
@@ -134,7 +137,7 @@ struct request {
     union {
         struct {
             int flags;            /* of fuse_file_info */
-            bool makes_handle;    /* it has state before its first read */
+            bool makes_handle;    /* the open creates a handle, not the first read */
             bool may_be_open;     /* an earlier worker may have answered it */
             struct opener opener; /* if it is open for writing */
         } open;
@@ -153,7 +156,7 @@ struct request {
 
     /* the life of the request */
     bool answered;     /* the answer is stored with the change and sent at the end */
-    bool was_unlocked; /* has dropped the lock and is not finished: fs->n_unlocked */
+    bool was_unlocked; /* is counted in fs->n_unlocked */
     struct {           /* wait_charge(): while it waits, or has waited */
         bool counted;  /* among the waiting requests of the user */
         uid_t uid;
@@ -181,7 +184,8 @@ struct request *request_of(struct call *call);
 /* Frees the thread's kept request before the thread exits. */
 void request_thread_end(void);
 
-/* Processes a request until the reply, or until it waits. rc < 0: replies with this error. */
+/* Processes a request until the reply, or until it waits. rc < 0: replies with this error. Takes
+ * the lock. */
 void request_dispatch(struct request *rq, int rc);
 /* Returns a copy of the command from the kernel's message, which stays in memory while the request
  * waits, with room for a NUL; NULL on ENOMEM. */
@@ -189,7 +193,7 @@ char *request_command(const struct request *rq);
 /* Refuses a request whose PMC or instance is gone (P26). */
 int request_refuse_gone(struct request *rq);
 /* Needs the lock. Creates a handle for the open file of rq if it has none, which then owns
- * rq->rights. Returns 0, P11 or E32. */
+ * rq->rights. Returns 0, P10, P11 or E32. */
 int request_make_handle(struct request *rq);
 /* For threads without a slot: runs a ready request. Called with the lock and returns without it; if
  * there is none, returns false and keeps the lock. */
@@ -207,12 +211,14 @@ extern const struct fuse_lowlevel_ops fs_ops;
 struct request *op_begin(const struct op *op, fuse_req_t req, fuse_ino_t ino);
 
 void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
-/* Handles RELEASE without libfuse, which drops it on ENOMEM. */
+/* Closes an open file and replies to its RELEASE. Not by libfuse, which drops the request on
+ * ENOMEM. */
 void file_release(struct fs *fs, struct inflight_request *request, uint64_t fh);
 void op_poll(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
              struct fuse_pollhandle *poll);
 void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi);
-/* getattr of an open file. The size is the end of its text, for lseek(2) with SEEK_END. */
+/* getattr of an open file. For texts that may be longer than a page the size is the end of the
+ * text, for lseek(2) with SEEK_END. */
 extern const struct op file_attr_op;
 void op_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size, off_t off,
               struct fuse_file_info *fi);

@@ -178,8 +178,8 @@ static void serve_process(struct fs *fs, struct inflight_request *inherited, str
  * Reads and processes one request. Returns > 0, 0 at the end of the mount, or a negative errno.
  *
  * INTERRUPT finishes a waiting request, and a slow one checks for it. If another thread is just
- * reading the request, the kernel repeats the interrupt (EAGAIN). The mark is set without the lock,
- * because a reload holds it while it waits for slow requests.
+ * reading the request, the kernel repeats the interrupt (EAGAIN). The mark is set before the lock
+ * is taken, because fs_lock() waits while a reload waits for slow requests.
  */
 static int serve_one(struct fs *fs)
 {

@@ -1,7 +1,7 @@
 /*
- * The threads of the mount: the main loop (loop.c), which waits for every descriptor except FUSE's,
- * one timer and signals; and the threads that read requests from the kernel, answer them, and run
- * the engine's tasks (serve.c).
+ * The threads of the mount: the main loop (loop.c), which waits for signals, one timer, and every
+ * descriptor except FUSE's; and the threads that read requests from the kernel, answer them, and
+ * run the engine's tasks (serve.c).
  */
 #pragma once
 
@@ -21,14 +21,14 @@ struct serve;
 
 #define START_NOTIFIER (-2)
 
-/* Message to the supervisor: map this memory of a ring as well, or unmap it if `bytes` is 0. With
- * START_NOTIFIER: start the process that sends notifications about names. The reply is the same
- * message with `done` set. */
+/* Message to the supervisor, which maps this memory of a ring as well, or unmaps it if `bytes` is
+ * 0. With fd START_NOTIFIER it starts the process that sends notifications about names. It replies
+ * with the same message, and sets `done`. */
 struct supervisor_message {
-    int fd; /* -1: unmap the memory of closed descriptors. Reply to START_NOTIFIER: its socket */
+    int fd; /* -1: unmap memory of closed descriptors. Reply to START_NOTIFIER: its socket, or -1 */
     size_t bytes;
-    bool done; /* reply: it was already mapped; the process was started */
-    uint32_t number;
+    bool done;       /* reply: the memory was mapped before; the process was started */
+    uint32_t number; /* the reply has the same */
 };
 
 /* Creates the loop and blocks its signals in this thread and all later ones. supervisor_fd: socket
@@ -63,7 +63,7 @@ bool device_use(struct fuse_session *session, struct inflight *inflight);
 /* ---- serving threads ---- */
 
 /* Sets fs->serve and starts the threads; n_slots threads serve at a time. Returns false on ENOMEM
- * or if no thread could be created. Stops the main loop when the mount is gone. */
+ * or if no thread could be created. When the mount is gone, a thread stops the main loop. */
 bool serve_start(struct fs *fs, unsigned n_slots);
 /* Stops and joins all serving threads after their requests, and frees fs->serve. Needs
  * fs->stopping, so that no request waits. */
@@ -71,7 +71,7 @@ void serve_stop(struct fs *fs);
 
 /* Needs the lock. Gives up this thread's serving slot, if it has one, before a slow operation. */
 void serve_leave_slot(struct serve *serve);
-/* Needs the lock. Wakes a thread if there is work and this thread will not do it. */
+/* Needs the lock. Wakes or starts a thread if there is work and this thread will not do it. */
 void serve_wake_thread(struct serve *serve);
 /* Needs the lock. Returns the condition to signal after the lock is dropped, or NULL. */
 pthread_cond_t *serve_take_wake(struct serve *serve);

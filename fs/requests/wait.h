@@ -76,8 +76,9 @@ void poll_announce(struct wait_queues *queues);
 
 /*
  * Takes a slow slot for the request. Returns 0, or CALL_WAIT if the user's slots or the shared ones
- * are in use: the request then waits until wait_leave_slow() gives it a slot. A free slot goes to
- * the waiting user with the fewest slow requests.
+ * are in use or the mount ends: the request then waits until wait_leave_slow() gives it a slot. A
+ * free slot goes to the waiting user with the fewest slow requests. The engine's tasks need no
+ * slot.
  *
  * A request that the kernel sends with a directory's lock held (op.locks_directory) must never call
  * this, because all users of that directory would wait with it: builds with -Ddebug_reload abort.
@@ -93,9 +94,9 @@ void wait_leave_slow(struct request *rq);
 
 #define NOTIFICATION_MAX 512 /* bytes of a notification about a name */
 
-/* Reports the next name of engine_next_name(), with the lock dropped; drops it while the mount
- * ends. Returns false if there is none. */
+/* Takes the next name of engine_next_name() and reports it with the lock dropped; while the mount
+ * ends, discards it. Returns false if there is no name. */
 bool notify_next(struct fs *fs);
-/* Waits until no thread reports a name, and at most a second until the process that sends
- * notifications has exited. Needs fs->stopping. */
+/* Takes the lock. Waits until no thread reports a name, and at most a second until the process that
+ * sends notifications has exited. Needs fs->stopping. */
 void notify_end(struct fs *fs);

@@ -14,8 +14,8 @@
 static int readme_show(struct call *call);
 static uint64_t readme_bound(const struct call *call);
 
-/* A file, a directory, or a row for each object of a kind. The arguments after the mode start with
- * the help text. */
+/* Rows for a file, for a directory, and for all objects of a kind. The arguments after the mode
+ * start with the help text. */
 #define AT(IN, NAME, MODE, ...)                                                                    \
     {                                                                                              \
         .in = IN, .name = NAME, .mode = MODE, .help = __VA_ARGS__                                  \
@@ -27,7 +27,8 @@ static uint64_t readme_bound(const struct call *call);
 /* A file with a limit of an instance. */
 #define LIMIT(NAME, HELP) AT(DIR_LIMIT, NAME, 0644, HELP, .show = show_limit, .store = store_limit)
 
-/* The index is part of node ids: append, never renumber. Row 1 is the directory itself. */
+/* The index is the number of the row in node ids: never renumber or reuse it. Row 1 is the
+ * directory of an object; tunables have none. */
 static const struct file_row instance_rows[] = {
     [1] = DIR(DIR_NONE, DIR_ROOT, "", 01777, "mkdir creates a PMC, rmdir releases it"),
     [2] = AT(DIR_ROOT, "README", 0444, "examples, and this list", .show = readme_show,
@@ -265,7 +266,7 @@ void readme_set_mountpoint(const char *mountpoint)
     readme_mountpoint = mountpoint;
 }
 
-/* '@' is replaced by the mountpoint. */
+/* '@' is replaced by the mountpoint, or in an instance by /pmc. */
 static const char page[] =
     "pmcfs " PMCFS_VERSION ": performance counters as files.\n"
     "A directory is a counter (a PMC): mkdir creates it, rmdir releases it. Write to its\n"

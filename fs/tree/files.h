@@ -1,6 +1,6 @@
 /*
- * The table of files and directories: each has one file row. Lookup, listing, permissions,
- * README and FILES in pmcfs.5 are made from it.
+ * The table of files and directories. Each has a file row; all objects of a kind, such as all PMCs,
+ * share theirs. Lookup, listing, permissions, README and FILES in pmcfs.5 are made from the table.
  */
 #pragma once
 
@@ -11,7 +11,8 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Kinds of nodes; each kind has separate numbers in node ids. */
+/* Kinds of nodes. The file rows of each kind are numbered separately. NODE_INSTANCE has all files
+ * of the root, and those of instances. */
 enum node_kind {
     NODE_INSTANCE,
     NODE_PMC,
@@ -39,22 +40,22 @@ enum dir_kind {
 };
 
 enum file_flag {
-    FILE_RIGHTS = 1,    /* reading depends on the opener */
+    FILE_RIGHTS = 1,    /* reads use the opener's rights, which are read at open */
     FILE_PLAIN = 2,     /* an open for reading has no state before the first read */
     FILE_ROOT_ONLY = 4, /* not in instances */
     FILE_STREAM = 8,    /* no seek except within the last reply; no open for reading and writing */
     FILE_SNAPSHOT = 16, /* all reads of one open file return parts of the same text */
     FILE_READERS = 32,  /* the group `readers` may read it */
-    FILE_FRESH = 64,    /* its mtime is the time of the last open */
-    FILE_REST = 128     /* a stream that can be read after the release, with call->pmc NULL */
+    FILE_FRESH = 64,    /* its times show the last open of such a file, in any instance */
+    FILE_REST = 128     /* a stream that also runs after the PMC's release, with call->pmc NULL */
 };
 
 struct file_row {
-    enum dir_kind in;        /* the parent directory */
-    enum dir_kind is;        /* kind of the directory; DIR_NONE: a file */
+    enum dir_kind in;        /* kind of the parent directory; DIR_NONE: none, it is the root */
+    enum dir_kind is;        /* its own kind, if it is a directory; DIR_NONE: a file */
     const char *name;        /* NULL: the file row of all objects of a kind, see placeholder */
     const char *placeholder; /* "CLASS", "ROW", … for help */
-    mode_t mode;             /* permission bits; a PMC's files use those of its directory */
+    mode_t mode;             /* permission bits; unused for the root, instances, and all of a PMC */
     unsigned flags;
     show_fn show;
     bound_fn bound; /* for texts that may be longer than a page; or NULL */
@@ -75,12 +76,14 @@ unsigned file_rows(enum node_kind kind);
 const struct file_row *file_named(enum dir_kind dir, const char *name, unsigned *number);
 /* Returns the first named file row of a directory with a number > after, or NULL. */
 const struct file_row *file_next(enum dir_kind dir, unsigned after, unsigned *number);
-/* Returns the file row of the parent directory, or NULL if that is the root. */
+/* Returns the file row of the parent directory. NULL for the root and for entries of the root. */
 const struct file_row *file_above(const struct file_row *row);
-/* Returns true for names that no PMC may have. */
+/* Returns true for names that pmcfs uses: those of files in the root, "self", and "metrics." with
+ * any suffix. No PMC may have them. */
 bool file_reserved(const char *name);
 /* Prints path, access (r, w) and help of each file row, as a page or separated by tabs. inside:
  * only file rows that instances have. */
 void files_print(bool inside, bool as_page, struct buf *out);
-/* Sets the path in the examples of README; kept by reference. */
+/* Sets the path of the mount in the examples of README; kept by reference. README of an instance
+ * has /pmc instead. */
 void readme_set_mountpoint(const char *mountpoint);

@@ -234,7 +234,8 @@ bool node_next(struct tree *tree, const struct node *dir, uint64_t cookie, struc
     return true;
 }
 
-/* Prints the name of the node's object in this row, or of the directory above the object. */
+/* Prints the name for a row without a fixed name: of the node's object, or of the class or CPU
+ * above it. */
 static void object_name(struct tree *tree, const struct node *node, const struct file_row *row,
                         struct buf *out)
 {

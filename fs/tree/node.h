@@ -27,26 +27,30 @@ struct tree {
     struct fuse_session *session;
 };
 
-#define NODE_DIR       1  /* number of a directory itself in its node id */
-#define NODE_LEAF      2  /* number of an event, slot or tunable */
-#define NODE_EVENTS    4  /* the root's events/ */
+/* Numbers of file rows (struct node). */
+#define NODE_DIR       1  /* an object's own directory (instance, PMC, class, CPU, limits) */
+#define NODE_LEAF      2  /* the file of an event, slot or tunable */
+#define NODE_EVENTS    4  /* events/ of the root or an instance */
 #define NODE_ADMIN     5  /* the root's admin/ */
 #define NODE_INSTANCES 6  /* the root's instances/ */
 #define NODE_LIMITS    35 /* admin/instances/ */
 
 struct node {
     enum node_kind kind;
-    uint64_t object; /* a serial, instance << 28 | catalog id, cpu << 16 | row, or a tunable */
+    /* By kind: serial (instance, PMC); instance << 28 | catalog id; cpu << 16 | row; tunable. */
+    uint64_t object;
     unsigned number; /* number of its file row */
     const struct file_row *row;
 };
 
-/* Returns the instance in the node id; 0: the root, or none (a PMC's node). Needs no lock. */
+/* Returns the id of the instance that contains the node; 0: the root. Also 0 for nodes of PMCs,
+ * which do not contain the instance. Needs no lock. */
 uint64_t node_instance(const struct node *node);
 uint64_t node_index(const struct node *node); /* for call->index; needs no lock */
-/* Needs no lock. */
+/* Returns the node id. Needs no lock. */
 fuse_ino_t node_id(enum node_kind kind, uint64_t object, unsigned number);
-/* Returns false if no node has such an id. Needs no lock. */
+/* Sets *node. Returns false if the kind or the number does not exist; does not check whether the
+ * object does. Needs no lock. */
 bool node_decode(fuse_ino_t ino, struct node *node);
 /* Looks up a name. Returns 0, -ENOENT, or an error of the catalog. May drop the lock. */
 int node_lookup(struct tree *tree, struct call *call, const struct node *dir, const char *name,
@@ -55,6 +59,7 @@ int node_lookup(struct tree *tree, struct call *call, const struct node *dir, co
  * attributes; directories return -ESTALE, after which the kernel looks the name up again; other
  * files return -ENODEV. */
 int node_attr(struct tree *tree, const struct node *node, struct stat *attr);
+/* Returns the cache time of the attributes in seconds; 0 if the size varies. Needs no lock. */
 double node_attr_timeout(const struct node *node);
 /* Prints the path of a file row in its instance, with the names of the node's objects: "web/count",
  * "admin/cpu0/3". `row` is the node's, or one above it. */
@@ -62,8 +67,9 @@ void node_path(struct tree *tree, const struct node *node, const struct file_row
                struct buf *out);
 
 /*
- * An entry of a directory. node_next() returns the entry after a cookie (0: the first), or false at
- * the end. `name` is valid until the lock is dropped or `scratch` is used again.
+ * An entry of a directory. node_next() sets it to the entry after a cookie (0: the first) and
+ * returns true, or returns false at the end. `name` is valid until the lock is dropped or the entry
+ * is set again.
  */
 struct node_entry {
     uint64_t cookie;
@@ -76,7 +82,8 @@ bool node_next(struct tree *tree, const struct node *dir, uint64_t cookie,
 /* Returns false if the directory is in an instance and the file exists only in the root
  * (FILE_ROOT_ONLY). `row` must be a file row of this directory. */
 bool node_shows_file(const struct node *dir, const struct file_row *row);
-/* Returns true if the directory lists events. */
+/* Returns true for events/ and directories of classes: engine_catalog_load() must precede
+ * node_next(). */
 bool node_needs_catalog(const struct node *dir);
 
 /* Invalidates the kernel's attributes of all nodes of this kind and object. Needs no lock. */

@@ -68,9 +68,10 @@ static int pmc_node_attr(struct tree *tree, const struct node *node, struct stat
     }
     if (tree->readers == (gid_t)-1)
         return 0;
-    /* A few files are readable for the group `readers`. If the PMC grants nothing to its group and
-     * others, or its group is `readers`, these files show the group `readers`. Otherwise they look
-     * readable by all users, and open checks the opener. */
+    /* The directory and a few files (FILE_READERS) are accessible to the group `readers`. If the
+     * PMC grants nothing to its group and others, or its group is `readers`, they show the group
+     * `readers`. Otherwise they look accessible to all users, and open checks the opener. Files
+     * lose the bits of others if these could not search the directory before. */
     const bool as_others = (pmc->mode & 077) && attr->st_gid != tree->readers;
     if (as_others && !row->is && !(pmc->mode & 01))
         attr->st_mode &= ~(mode_t)07;
@@ -81,7 +82,8 @@ static int pmc_node_attr(struct tree *tree, const struct node *node, struct stat
     return 0;
 }
 
-/* Returns the number of links. 1 for admin/instances, where they are not counted. */
+/* Returns the number of links: 2, and one for each subdirectory. 1 for admin/instances, whose
+ * subdirectories are not counted. */
 static nlink_t dir_links(struct tree *tree, const struct node *dir, size_t pmcs)
 {
     const struct file_row *row = dir->row, *below;
@@ -139,7 +141,8 @@ double node_attr_timeout(const struct node *node)
     return node->row->bound ? 0 : TIMEOUT_S;
 }
 
-/* Takes no lock in the kernel, unlike invalidating names, so it may precede the reply to chmod. */
+/* The kernel takes no lock of a directory for this, unlike for names, so it may precede the reply
+ * to chmod. */
 void attributes_forget(struct tree *tree, enum node_kind kind, uint64_t object)
 {
     for (unsigned number = NODE_DIR; number < file_rows(kind); number++)
