@@ -13,7 +13,8 @@ enum {
     PAGES = 4 /* touched by each thread for one piece of work */
 };
 
-/* attach_target.c: for a line with a letter and numbers it answers the number of page faults. */
+/* attach_target.c: ask() sends the target a line with a letter and numbers, and returns the answer,
+ * a number of page faults. */
 int target_main(void);
 struct target target_begin(void);
 long ask(struct target *target, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -24,10 +25,11 @@ extern struct plan_event plan_events[];
 struct plan plan_for(struct target *target);
 struct counter *attach_started(const struct plan *plan);
 long value(struct counter *counter);
-/* Returns whether the counter counted what the target answers; *off is the difference. */
+/* Sends the target `what`. Returns whether the counter counted as many page faults as the target
+ * answers, at least one; *off is the difference. */
 bool agrees(struct counter *counter, struct target *target, const char *what, long *off);
 
-/* attach_race.c; without a recorder it only counts */
+/* attach_race.c; recorder NULL: counts without sampling */
 void test_race(unsigned us, unsigned races, bool processes, struct recorder *recorder);
 void test_switch_race(void);
 void test_raced(void);

@@ -131,7 +131,7 @@ void frame_add(struct buf *out, const char *frame, bool caller)
         escaped_add(out, frame, strlen(frame));
         return;
     }
-    /* the first byte tells callers from others */
+    /* the first byte is 'c' for callers, otherwise '[' */
     if (cache[slot].frame && cache[slot].frame[0] == (caller ? 'c' : '[') &&
         strcmp(cache[slot].frame + 1, frame + 1) == 0) {
         buf_str(out, cache[slot].name);

@@ -15,7 +15,7 @@
 #define MAP_BYTES   (INT64_C(256) << 20)  /* read of a map: its end, which has the newest lines */
 #define READ_BYTES  (INT64_C(2) << 30)    /* read of all maps together */
 #define TABLE_BYTES (UINT64_C(768) << 20) /* memory of all tables */
-#define LINES_MAX   (1u << 21) /* of a table; beyond it, lines without an address are dropped */
+#define LINES_MAX   (1u << 21) /* of a table; beyond it lines_shrink() drops unused and old lines */
 #define LINE_BYTES  600u       /* longer lines are cut */
 #define TABLES_MAX  64         /* processes */
 #define READS_MAX   3          /* of a map that becomes shorter while it is read */

@@ -262,7 +262,7 @@ int main(int argc, char **argv)
     buf_init(&events, NULL, 0);
     if (argc > 0) {
         if (argc == 1)
-            until_ns = monotonic_ns(); /* of a log that grows only its present content */
+            until_ns = monotonic_ns(); /* not more than the present content of a growing log */
         in = stacks_open(argv[0], argv[1]);
         if (!in)
             return 1;

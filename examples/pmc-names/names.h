@@ -36,8 +36,9 @@ size_t child_ask(struct child *child, size_t n);
 void child_end(struct child *child);
 
 /*
- * place.c: finding files. The PMC's log has the processes that mapped a path. For a process in
- * another mount namespace the path is looked up below /proc/PID/root.
+ * place.c: finding files. The PMC's log has the processes that mapped a path. The path is looked up
+ * below /proc/PID/root of these, because they may be in other mount namespaces; then below the
+ * roots of the targets, then below the own root.
  */
 /* Opens a file of the PMC for reading without waiting: a growing log ends at its present end.
  * Returns NULL if it cannot be read. */
@@ -51,8 +52,9 @@ struct losses {
     uint64_t throttled;    /* how often sampling was paused */
 };
 extern struct losses losses;
-/* Opens a regular file for reading; returns -1 for any other file. *name is the path that was
- * opened and *root the root directory above it ("" for the own); the caller frees both. */
+/* Opens a regular file for reading; returns -1 for any other file, and for an empty one. *name is
+ * the path that was opened and *root the root directory above it ("" for the own); the caller frees
+ * both, also after -1. */
 int place_open(const char *path, char **name, char **root);
 /* Like place_open() below one root ("": the own), which symbolic links cannot leave. */
 int place_open_below(const char *root, const char *path);
@@ -74,8 +76,9 @@ void debug_found(Dwfl_Module *module, struct found *found);
  * their sizes. Valid until the next call. Returns NULL if the function is unknown. */
 const char *file_names(const char *path, uint64_t offset, size_t *bytes);
 
-/* frame.c: appends a name to a line "comm;frame;frame N". ';', '\\' and unprintable bytes become
- * \ooo. escaped_add() takes a text that has such escapes already. */
+/* frame.c: appends a name to a line "comm;frame;frame N". ';', '\\', unprintable bytes, and a blank
+ * before a number at the end become \ooo. escaped_add() takes a text that has such escapes already.
+ */
 void text_add(struct buf *out, const char *text);
 void escaped_add(struct buf *out, const char *text, size_t len);
 /* Appends the name of a frame, or several names if functions were inlined. caller: the address is a
@@ -111,7 +114,8 @@ struct stream_facts {
     uint64_t first, last;           /* times of samples, by the clock of the records */
     uint64_t realtime_ns, clock_ns; /* the same moment in both clocks; 0: unknown */
 };
-/* Returns false, without reading anything, if it is not perf.data. */
+/* Returns false, without reading anything, if it is not perf.data; otherwise reads the magic, which
+ * stream_convert() needs. */
 bool stream_begins(FILE *in);
 /* Passes each sample up to this time to give(). Returns false on ENOMEM, if give() returned false,
  * or if it is not a perf.data stream. */
@@ -123,8 +127,9 @@ bool profile_take(const struct stack *stack);
 bool profile_print(const struct stream_facts *facts, const char *comment);
 
 /*
- * unwind.c: finds the frames of a user stack, the innermost first. Returns their number, or 0 if
- * the process is unknown. frame has space for UNWIND_MAX.
+ * unwind.c: finds the frames of a user stack, the innermost first. Returns their number; 0 if the
+ * process or its mappings are unknown, it has not 64 bits, or the child failed. frame has space for
+ * UNWIND_MAX.
  */
 #define UNWIND_MAX 512
 #define USER_64    2 /* abi: 64 bits */

@@ -54,7 +54,7 @@ struct file_header {
 };
 
 struct event {
-    const char *attr; /* these point into converted.kept */
+    const char *attr; /* these point into records of converted.kept */
     const uint64_t *ids;
     uint32_t n_ids;
     const char *name; /* "": not known */

@@ -178,7 +178,8 @@ static void lines_add(struct buf *location, char *names)
     }
 }
 
-/* [path+0xoffset]: the file is a mapping from 0 on. Addresses without a file have none. */
+/* Sets *address. Returns the number of the mapping of the file of [path+0xoffset], which starts at
+ * address 0; 0 for addresses without a file. */
 static uint32_t mapping_of(const char *frame, uint64_t *address)
 {
     const char *at = strrchr(frame, 'x');

@@ -45,7 +45,7 @@ static bool lines_print(struct model *model)
     return written;
 }
 
-/* Waits until `interval` seconds after the last reading, including the time of the reading. */
+/* Waits until `interval` seconds after this time, the start of the last reading. */
 static void wait_after(uint64_t at_ns, double interval)
 {
     const uint64_t until_ns = at_ns + (uint64_t)(interval * 1e9);

@@ -1,6 +1,6 @@
 /*
- * Live mode: the tree is read again after each interval; keys only change the filter, the order
- * and the page of the present reading.
+ * Live mode: `counts` is read again after each interval; keys change how the present reading is
+ * shown.
  */
 #include "core/base/clock.h"
 #include "examples/pmctop/top.h"
@@ -45,7 +45,7 @@ static void prompt_begin(struct live *live, enum prompt prompt, const char *text
     snprintf(live->typed, sizeof live->typed, "%s", text);
 }
 
-/* Called at Enter: applies the input of the prompt. */
+/* Called at Enter: applies a new interval. A filter applies while it is typed. */
 static void prompt_end(struct live *live)
 {
     if (live->prompt == PROMPT_INTERVAL && *live->typed &&
@@ -223,7 +223,8 @@ enum waited {
     WAITED_END
 };
 
-/* Waits for a key or for this time. Also returns when the terminal disappears. */
+/* Waits for a key, and unless paused at most until this time (CLOCK_MONOTONIC). Returns WAITED_END
+ * if the terminal has disappeared. */
 static enum waited wait_key(const struct live *live, uint64_t until_ns, int *key)
 {
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};

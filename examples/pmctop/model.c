@@ -80,7 +80,8 @@ static bool reading_parse(struct reading *reading)
 
 /* ---- rates ---- */
 
-/* Finds a PMC in the previous reading. It usually follows the PMC of the last call. */
+/* Finds a PMC in the previous reading, from index *next on, because it usually follows the PMC of
+ * the last call. */
 static const struct pmc *pmc_before(const struct reading *before, const char *name, size_t *next)
 {
     for (size_t i = 0; i < before->pmcs.n; i++) {
@@ -94,8 +95,8 @@ static const struct pmc *pmc_before(const struct reading *before, const char *na
     return NULL;
 }
 
-/* Returns the rate, or a negative value if the count or time decreased: a reset, or a new PMC with
- * the same name. */
+/* Returns the rate, or -1 if it is unknown: another event, or a lower count or time (a reset, or a
+ * new PMC with the same name). */
 static double rate_of(const struct line *now, const struct line *before, double seconds)
 {
     if (strcmp(now->event, before->event) != 0 || now->count < before->count ||

@@ -37,7 +37,8 @@ static const char *const help[] = {
     "is a lower bound. Rows are hardware counters: see pmcfs(8).",
 };
 
-/* Prints a text in one line. It has at least as many bytes as columns, so it never wraps. */
+/* Prints a text in one line. At most COLS bytes are printed, and each column needs at least one
+ * byte, so the line never wraps. */
 static void put_line(int y, attr_t attributes, const char *text)
 {
     attrset((int)attributes);

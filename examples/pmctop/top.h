@@ -25,14 +25,16 @@ struct tree {
     char trouble[512]; /* the reason, as a sentence, after a function returned false */
 };
 
-/* Opens $PMC, or else /pmc, or else the first mount of pmcfs. Returns false with the reason in
- * trouble. */
+/* Finds the tree: $PMC; or else /pmc if it is a mount that this user can read; or else the first
+ * such mount; or else the first mount. Returns false with the reason in trouble if its `counts`
+ * cannot be read. */
 bool tree_open(struct tree *tree);
 void tree_close(struct tree *tree);
 bool tree_no_memory(struct tree *tree); /* sets trouble to ENOMEM and returns false */
-/* Reads `counts` at one moment. Returns false if it cannot be read or pmcfs was unmounted. */
+/* Reads `counts`; all values are of one moment. Returns false with the reason in trouble if it
+ * cannot be read or pmcfs was unmounted. */
 bool tree_counts(struct tree *tree, struct text *text);
-/* Reads another file below the root. Returns false if it does not exist, without setting trouble.
+/* Reads another file below the root. Returns false if it cannot be read, without setting trouble.
  */
 bool tree_file(const struct tree *tree, const char *name, struct text *text);
 
@@ -72,7 +74,7 @@ struct pmc {
 
 struct reading {
     struct text text;
-    VEC(struct line) lines; /* in the order of the tree */
+    VEC(struct line) lines; /* in the order of `counts` */
     VEC(struct pmc) pmcs;
     uint64_t at_ns; /* CLOCK_MONOTONIC */
 };
@@ -89,17 +91,18 @@ bool model_read(struct model *model);
 /* Filters and sorts again, after a change of the choice. Returns false like model_read(). */
 bool model_arrange(struct model *model);
 void model_free(struct model *model);
-/* Returns the PMC of a line, with metrics read at most once per model_read(). */
+/* Returns the PMC of a line, with its metrics (and targets, if shown), which are read at most once
+ * per model_read(). */
 const struct pmc *model_pmc(struct model *model, const struct line *line);
 /* Prints all metrics of a PMC except rates of events: "ipc=2.000000,cpi=0.500000", or brief for
  * people, "ipc 2.000 cpi 0.500". */
 void metrics_print(const struct pmc *pmc, bool brief, struct buf *out);
-/* Prints the targets of a PMC, with the names of processes: "1234 make, cpu0", or for programs
- * "1234:make,cpu0". */
+/* Prints the targets of a PMC, with the names of processes: "1234:make,cpu0", or brief for people,
+ * "1234 make, cpu0". */
 void targets_print(const struct pmc *pmc, bool brief, struct buf *out);
 /* Prints a number with at most six characters, as "1.234k"; "-" if negative. */
 void number_print(double value, struct buf *out);
-/* Returns whether one of these words matches the filter. */
+/* Returns whether one of these words contains the filter, in upper or lower case. */
 bool choice_takes(const struct choice *choice, const char *const words[], size_t n);
 
 /* ---- rows.c: info/rows ---- */
@@ -115,7 +118,8 @@ struct rows {
     VEC(const struct row *) shown;
 };
 
-/* Returns false on ENOMEM. */
+/* Read info/rows again, or only filter again. If info/rows cannot be read, `rows` is empty. Return
+ * false on ENOMEM. */
 bool rows_read(struct rows *rows, const struct tree *tree, const struct choice *choice);
 bool rows_arrange(struct rows *rows, const struct choice *choice);
 void rows_free(struct rows *rows);

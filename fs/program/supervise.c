@@ -153,8 +153,8 @@ static int notifier_start(void)
 
 /* ---- workers ---- */
 
-/* Returns false if there is no process for the worker. In that process the C library still has the
- * supervisor's thread id for its thread. */
+/* Returns false if the process cannot be created. In it the C library still has the supervisor's
+ * thread id for its thread. */
 static bool worker_start(void)
 {
     const pid_t supervisor = getpid();

@@ -111,7 +111,7 @@ static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 /*
  * The kernel has checked the permission. Times are accepted and ignored. The mode can be set on
  * directories of PMCs and instances only, except that editors set the present mode after writing a
- * file. The owner can be set on these directories, and on files of a PMC, whose PMC it changes. A
+ * file. The owner can be set on these directories, and on files of a PMC, for the PMC. A
  * truncation means that the next write through this open file starts a new set.
  */
 static int setattr_run(struct request *rq)

@@ -54,7 +54,7 @@ struct fs {
     bool is_notifying; /* a thread sends notifications about names; changes with the lock */
     int notify_fd;     /* socket of loop_start_notifier(), used while is_notifying; -1: none */
 
-    atomic_bool stopping; /* the mount ends: requests must not wait */
+    atomic_bool stopping; /* the mount stops: requests must not wait */
     atomic_bool initialised;
     atomic_bool had_readers; /* there was a group `readers`: the kernel may have cached its bits */
 };

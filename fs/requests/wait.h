@@ -76,7 +76,7 @@ void poll_announce(struct wait_queues *queues);
 
 /*
  * Takes a slow slot for the request. Returns 0, or CALL_WAIT if the user's slots or the shared ones
- * are in use or the mount ends: the request then waits until wait_leave_slow() gives it a slot. A
+ * are in use or the mount stops: the request then waits until wait_leave_slow() gives it a slot. A
  * free slot goes to the waiting user with the fewest slow requests. The engine's tasks need no
  * slot.
  *
@@ -88,14 +88,14 @@ int wait_enter_slow(struct call *call);
 void wait_leave_slow(struct request *rq);
 
 /* ---- notifications ----
- * Names that are gone are reported to the kernel by a process of its own (notifier_start()),
+ * Names that are gone are reported to the kernel by a separate process (notifier_start()),
  * because the kernel waits for the directory's lock, and SIGKILL does not end that wait.
  */
 
 #define NOTIFICATION_MAX 512 /* bytes of a notification about a name */
 
 /* Takes the next name of engine_next_name() and reports it with the lock dropped; while the mount
- * ends, discards it. Returns false if there is no name. */
+ * stops, discards it. Returns false if no name is left. */
 bool notify_next(struct fs *fs);
 /* Takes the lock. Waits until no thread reports a name, and at most a second until the process that
  * sends notifications has exited. Needs fs->stopping. */

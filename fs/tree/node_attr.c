@@ -82,7 +82,7 @@ static int pmc_node_attr(struct tree *tree, const struct node *node, struct stat
     return 0;
 }
 
-/* Returns the number of links: 2, and one for each subdirectory. 1 for admin/instances, whose
+/* Returns the number of links: 2, and one for each subdirectory. 1 for admin/instances, because its
  * subdirectories are not counted. */
 static nlink_t dir_links(struct tree *tree, const struct node *dir, size_t pmcs)
 {

@@ -1,8 +1,8 @@
 # shellcheck shell=bash disable=SC2034
 # The helpers of tests on a real mount. one.sh sources this file and then the file of the test.
 #
-# Given: BIN (pmcfs), HELPERS (io, target), T (the directory of this test), VARIANT (plain, asan, tsan). Every test runs
-# in a new mount and PID namespace, so its mounts and processes disappear with it.
+# Given: BIN (pmcfs), HELPERS (the directory of io, target and other programs), T (the directory of this test), VARIANT
+# (plain, asan, tsan). Every test runs in a new mount and PID namespace, so its mounts and processes disappear with it.
 
 ALICE=1000
 BOB=1001
@@ -11,7 +11,7 @@ declare -A DAEMON_OF=() IN=() OUT=() PID_OF=()
 
 # ---- assertions ----
 
-# Fails at the calling line of the test or of its helpers.
+# die SENTENCE: fails the test, and prints the line outside of this file that led here.
 die() {
     local at=1
     while [[ ${BASH_SOURCE[at]-} == "${BASH_SOURCE[0]}" ]]; do
@@ -57,8 +57,8 @@ between() {
     ((10#$1 >= $2 && 10#$1 <= $3)) || die "${4:-value}: $1 is not in $2…$3"
 }
 
-# eventually SECONDS 'SHELL CONDITION': SECONDS are enough where nothing else runs; on a busy host it may take four times
-# as long.
+# eventually SECONDS 'SHELL CONDITION': waits for the condition. SECONDS are enough where nothing else runs; fails after
+# four times as long, for busy hosts.
 eventually() {
     local until=$((SECONDS + 4 * $1 + 1))
     while ! eval "$2"; do
@@ -120,7 +120,7 @@ refused() {
     [[ $line =~ ^$1\ ($2)\ ${3##*/}:\ .+[^.]$ ]] || die "writing '$4': error is '$line', expected '$1 $2 ${3##*/}: …'"
 }
 
-# unchanged DIRECTORY 'SHELL TEXT': config, state and count are the same before and after.
+# unchanged DIRECTORY 'SHELL TEXT': settings, targets and state of the PMC are the same before and after.
 unchanged() {
     local before after
     before=$(cat "$1"/{config,event,mode,target,ctl} 2>&1)
@@ -153,7 +153,7 @@ mount_pmcfs() {
     RELOAD_FROM=$(reloads)
 }
 
-# Mounts with a simulated PMU of 4 CPUs and 4 rows, unless options change that.
+# mount_sim [SIM_OPTIONS [OPTION…]]: mounts with a simulated PMU; SIM_OPTIONS instead of 4 CPUs and 4 rows.
 mount_sim() {
     mount_pmcfs -o "backend=sim,${1:-sim_cpus=4,sim_rows=4}" "${@:2}"
 }
@@ -250,7 +250,7 @@ tell() {
     read -r -t 60 -u "${OUT[$1]}" ANSWER || die "no answer from target $1 to '${*:2}'"
 }
 
-# target_end NAME: lets it exit, and reaps it.
+# target_end NAME: lets the target program exit, and reaps it.
 target_end() {
     local in=${IN[$1]} out=${OUT[$1]}
     echo quit >&"$in"
@@ -279,7 +279,7 @@ faults_of() {
     echo $((${8} + ${10}))
 }
 
-# as USER COMMAND…: runs it without root's rights and groups.
+# as USER COMMAND…: runs the command with this uid and gid, without root's rights and groups.
 as() {
     setpriv --reuid "$1" --regid "$1" --clear-groups -- "${@:2}"
 }
@@ -288,7 +288,7 @@ as() {
 # shellcheck disable=SC2034
 POWERLESS=(setpriv --bounding-set=-all --inh-caps=-all)
 
-# set_id NAME PROGRAM [MODE]: copies it to $T/NAME with the set-user-ID bit, or with MODE.
+# set_id NAME PROGRAM [MODE]: copies PROGRAM to $T/NAME with the set-user-ID bit, or with MODE.
 set_id() {
     cp "$2" "$T/$1"
     chmod "${3:-4755}" "$T/$1"
@@ -348,7 +348,7 @@ reloads() {
     done
 }
 
-# Before every simple command of a test: makes the daemon drop its state and load its journal.
+# Before every simple command of a test, in the variant asan: makes the daemon drop its state and load its journal.
 reload_before_step() {
     [[ $VARIANT == asan && ${BASH_SOURCE[1]} == "$TEST_FILE" && $DAEMON != 0 ]] || return 0
     kill -USR2 "$DAEMON" 2>/dev/null || :

@@ -82,7 +82,7 @@ static int failing_attach(struct backend_state *state, const struct plan *plan,
     return rc;
 }
 
-/* Guards never fire: tests call sink.events_lost(). */
+/* Guards do not fire by themselves: tests call sink.events_lost() or set fx.guard_fired. */
 static int counted_guard(struct backend_state *state, pid_t pid, uint64_t tag, struct guard **out)
 {
     (void)state, (void)pid, (void)tag;
@@ -696,7 +696,7 @@ static void *held_main(void *arg)
     return NULL;
 }
 
-/* Waits until the thread stops at a held point. */
+/* Waits until the thread drops or takes the lock, or has finished. */
 static void held_wait(struct held *held)
 {
     while (sem_wait(&held->stopped) < 0)
@@ -744,7 +744,8 @@ void held_task(struct held *held)
     held_start(held, task_operation);
 }
 
-/* Runs the engine's tasks and returns the result of the request. */
+/* Sets fx.rc and fx.err, and runs the engine's tasks unless fx.lazy is set. Returns a positive
+ * errno or 0, or CALL_WAIT. */
 static int held_end(struct held *held)
 {
     struct call *call = &held->call;

@@ -49,7 +49,7 @@ struct fixture {
     void (*on_attach)(void); /* called after a counter was opened */
     unsigned n_guards;       /* existing exec guards */
     unsigned guards_opened;  /* exec guards opened so far */
-    bool guard_fired;        /* all guards: the process executed a privileged program */
+    bool guard_fired;        /* what guard_fired() of the backend returns for each guard */
     struct buf pending;      /* records that the next drain delivers (recorders_on) */
     unsigned n_recorders;    /* existing recorders */
     unsigned n_drains;
@@ -58,7 +58,7 @@ struct fixture {
     uint64_t ring_bytes;    /* size of each ring buffer of the last recorder */
     struct plan plan;       /* the plan of the last attach */
     void (*on_start)(void); /* called after a counter was started */
-    bool parts;             /* the simulated host has a class `sum` */
+    bool parts;             /* the third class is `sum`: see fixture_open() */
 };
 extern struct fixture fx;
 
@@ -80,8 +80,8 @@ struct held {
 /*
  * Processes 100-109 belong to uid 1000, 200-209 to uid 2000, 50 to root; 109 has threads 1091,
  * 1092. The caller is process 50, the superuser. options are those of sim; NULL is "sim_cpus=4
- * sim_rows=4". A class `sum` counts with the two classes before it: a quarter of each value is
- * counted by the first one.
+ * sim_rows=4". If the third class is named `sum`, it counts with the two classes before it: a
+ * quarter of each value is counted by the first one.
  */
 void fixture_open(const char *options);
 void fixture_close(void); /* asserts that nothing is leaked */
