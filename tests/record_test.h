@@ -49,13 +49,15 @@ struct run {
 
 /* Plans page faults of this target with a sample for each. */
 void run_plan(struct run *run, struct target *target);
-/* Report a failed check if they return false. */
+/* Create the recorder with ring buffers of this size; attach and start the counter. Report a failed
+ * check if they return false. */
 bool recorder_begin_with(struct run *run, uint64_t bytes);
 bool run_attach(struct run *run);
 /* Frees everything, and checks that every record was well-formed. */
 void run_end(struct run *run);
 
 void drain(struct run *run, bool all);
+/* Returns the value of the event at this index, or UINT64_MAX if the read fails. */
 uint64_t value_at(const struct run *run, unsigned place);
 
 const struct record *first_record(const struct run *run);

@@ -1,7 +1,7 @@
 /*
  * pmcfs: the order of start and stop, and the program's tables (--print-tables, --help), from which
- * documents are generated and against which tests check them. The only file here that names a
- * backend.
+ * documents are generated and against which tests check them. The only file of fs/ that refers to
+ * perf_backend, sim_backend and linux_host.
  */
 #include "backends/backends.h"
 #include "core/base/arena.h"

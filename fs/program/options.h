@@ -24,14 +24,14 @@ struct options {
     const char *print_tables; /* name of a table to print, or NULL */
     char *conf;               /* the configuration file, or NULL; owned */
     bool conf_given;          /* by -c: the file must exist */
-    char *source;             /* owned, as are all below */
+    char *source;             /* owned, as are mountpoint and backend */
     char *mountpoint;         /* absolute */
     char *backend;            /* NULL: the default */
     struct buf backend_words; /* "sim_cpus=4 …" */
     unsigned long mount_flags;
     struct buf labels; /* SELinux options of the mount: ",context=…" */
     struct tunables tunables;
-    unsigned complaints;     /* number of messages about the configuration */
+    unsigned complaints;     /* number of messages about -o and the configuration */
     bool is_unknown_backend; /* a backend was named that does not exist */
     bool no_memory;          /* ENOMEM: the options are incomplete */
     sections_t sections;     /* of all files of the configuration */

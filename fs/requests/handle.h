@@ -29,7 +29,7 @@ struct handle {
     /* The journal has a record of the handle; with open.old_count; with the `seen` values. */
     bool recorded, recorded_old_count, recorded_seen;
     struct text_place {
-        bool has_text; /* a text was read from its start; members below are valid */
+        bool has_text; /* a text was made: `base` and `len` are of it; not for streams */
         bool written;  /* the file was written after the text was made: the next read makes a
                         * new text, which starts at the offset of that read */
         bool by_uring; /* the next read is by io_uring */

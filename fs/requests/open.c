@@ -113,7 +113,7 @@ void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
     else if ((row->flags & FILE_STREAM) && mode == O_RDWR)
         rc = -EINVAL; /* a waiting read holds the file position, which blocks writes */
     else if ((writes && !row->store) || (mode != O_WRONLY && !row->show && !row->stream))
-        rc = -EACCES; /* the superuser overrides permission bits */
+        rc = -EACCES; /* the kernel lets the superuser pass the permission bits */
     else if (writes || (row->flags & FILE_RIGHTS) ||
              ((row->flags & FILE_READERS) && fs->had_readers))
         rc = caller_read_user(rq);

@@ -54,10 +54,11 @@ struct serve {
 static __thread struct server *self; /* NULL: the main thread */
 
 /* ---- the FUSE descriptor ----
- * Adds two flags to the INIT reply that libfuse 3.14 does not know. NO_EXPORT: no file can be
- * opened by a file handle, by which the root would be reached from the mount of an instance.
- * REQUEST_TIMEOUT: the longest timeout, so that the sysctl fs.fuse.default_request_timeout does not
- * apply. If a request takes longer than the timeout the kernel ends the mount.
+ * device_write() adds two flags that libfuse 3.14 does not know to the INIT reply. NO_EXPORT: no
+ * file can be opened by a file handle, by which the root would be reached from the mount of an
+ * instance. REQUEST_TIMEOUT: the longest timeout, so that the sysctl
+ * fs.fuse.default_request_timeout does not apply. If a request takes longer than the timeout the
+ * kernel ends the mount.
  */
 
 #define NO_EXPORT_FLAG2       (1U << 6) /* FUSE_NO_EXPORT_SUPPORT, from Linux 6.9; ignored before */

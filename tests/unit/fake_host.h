@@ -1,6 +1,7 @@
 /*
  * A fake host: a clock that a test moves, processes, callers, CPUs and cgroups. Callers with
- * `outside` set are in another PID namespace: they see each PID 10000 higher, and FAKE_FIRST as 1.
+ * `outside` set are in another PID namespace: they see each PID 10000 higher. FAKE_FIRST is the
+ * first process of that namespace.
  */
 #pragma once
 
@@ -10,7 +11,7 @@
 #define FAKE_CGROUPS   8
 #define FAKE_SELF      1 /* the PID of pmcfs */
 #define FAKE_OUTSIDE   10000
-#define FAKE_FIRST     200 /* PID 1 of the other PID namespace */
+#define FAKE_FIRST     200 /* the first process of the other PID namespace */
 
 struct fake_process {
     pid_t pid;
@@ -40,7 +41,7 @@ struct host_state {
     unsigned n_watches;
     bool watch_fails;
     bool headless;     /* the first thread of every process has exited */
-    pid_t unseen;      /* a process without a PID in any namespace */
+    pid_t unseen;      /* a process that has no PID for callers and views */
     unsigned n_opened; /* number of objects of struct process created so far */
     unsigned observed; /* number of rights checks of may_observe() and may_observe_pid() */
     uint64_t next_key;

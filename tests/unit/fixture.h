@@ -37,7 +37,7 @@ struct fixture {
     uint64_t instance; /* the instance of requests; 0: the root */
     struct rights *rights;
     bool lazy;      /* the engine's tasks run only in works_run() */
-    int rc;         /* result of the last operation, a negative errno or 0 */
+    int rc;         /* result of the last operation: a negative errno, 0, or CALL_WAIT */
     struct err err; /* the error of the last operation */
     unsigned fail[FAIL_KINDS];
     bool restricted;         /* every event needs the superuser */
@@ -96,7 +96,8 @@ void pending_note(enum record_type type, uint64_t time_ns, pid_t pid, uint64_t v
 void pending_sample(uint64_t time_ns, pid_t pid, uint64_t ip);
 /*
  * Returns the PMC's log from its start, one word for each record: "allocate:cycles attach:100 start
- * sample:7 csw:5 …". Notes have their text (blanks as "/"), samples the ip, counts the value.
+ * sample:7 csw:5 …". Notes have their text (blanks as "/"), samples the ip in hexadecimal, counts
+ * the value; COMM and MAP records in a row are one word "maps". Valid during the next three calls.
  */
 const char *log_words(const char *name);
 
@@ -105,7 +106,7 @@ void as_user(pid_t tid, uid_t uid);
 void pass_ms(uint64_t ms);
 void tune(enum tunable which, const char *value);
 
-/* All return a positive errno or 0; the sentence is in fx.err. */
+/* An int result is a positive errno, 0, or CALL_WAIT; the sentence is in fx.err. */
 int pmc_make(const char *name);
 int pmc_remove(const char *name);
 int pmc_rename(const char *from, const char *to);
@@ -114,10 +115,12 @@ struct pmc *pmc_of(const char *name);
 int write_file(const char *name, const char *file, const char *text);
 int write_open(struct open_file *open, const char *name, const char *file, const char *text);
 int write_slot(unsigned cpu, unsigned row, const char *text);
-/* Returns the text, or the name of the errno ("ENODATA"). Valid during the next eight calls. */
+/* Returns the text, or the name of the errno ("ENODATA"), or "WAIT". Valid during the next seven
+ * calls. */
 const char *read_file(const char *name, const char *file);
 const char *read_open(struct open_file *open, const char *name, const char *file);
-/* Returns the value of a key in a text of "name value" or "name=value" lines (status, config). */
+/* Returns the value of a key in a text of "name value" or "name=value" lines (status, config), or
+ * "none". Valid during the next seven calls. */
 const char *value_of(const char *name, const char *file, const char *key);
 uint64_t count_of(const char *name);
 /* Creates a PMC with this event, attached to targets ("": none). */

@@ -14,7 +14,7 @@ struct scripted {
     struct sink sink;
     struct buf script; /* the records of the next drain */
     int drain_result;
-    bool kill; /* the worker is killed before the log has the records of the drain */
+    bool kill; /* as if the worker were killed before the log has the records */
     struct log *log;
     struct log_cursor *cursor;
     struct recording *recording;
