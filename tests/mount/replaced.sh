@@ -87,10 +87,10 @@ t_a_held_file_a_bind_mount_and_a_sandbox_outlive_the_worker() {
 }
 
 t_totals_lack_at_most_the_last_second() {
-    local count before
+    local before
     SUPERVISED=1 mount_pmcfs
     mkdir "$M/instances/web"
-    for count in {1..300}; do
+    for _ in {1..300}; do
         cat "$M/instances/web/info/backend" >/dev/null
     done
     sleep 1.1
