@@ -406,8 +406,8 @@ int events_resolve(struct backend_state *state, const char *text, struct event *
 int events_check_set(struct backend_state *state, const struct plan_event *events, unsigned n,
                      bool multiplex, struct err *err)
 {
-    struct want wants[MATCH_ROWS];
-    uint8_t order[MATCH_ROWS];
+    struct want wants[ROWS_MAX];
+    uint8_t order[ROWS_MAX];
     unsigned needed = 0, filled = 0, class_index = 0;
 
     (void)multiplex; /* multiplexing is between sets: the events of one set need rows at the same
@@ -415,13 +415,13 @@ int events_check_set(struct backend_state *state, const struct plan_event *event
     for (unsigned i = 0; i < n; i++)
         for (unsigned k = 0; k < events[i].event->rows_needed; k++) {
             class_index = events[i].event->class_index;
-            if (needed++ < MATCH_ROWS)
+            if (needed++ < ROWS_MAX)
                 wants[needed - 1] = (struct want){.rows = events[i].event->rows};
         }
-    for (unsigned row = 0; row < MATCH_ROWS; row++)
+    for (unsigned row = 0; row < ROWS_MAX; row++)
         order[row] = (uint8_t)row;
-    if (needed <= MATCH_ROWS)
-        filled = match_rows(wants, needed, order, MATCH_ROWS);
+    if (needed <= ROWS_MAX)
+        filled = match_rows(wants, needed, order, ROWS_MAX);
     if (filled == needed)
         return 0;
     return err_set(err, E19,

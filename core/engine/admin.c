@@ -179,9 +179,9 @@ int store_slot(struct call *call)
         return rc;
     engine_touch(call->engine, JOURNAL_ENGINE, 0);
     if (word_is(word, "disabled"))
-        return rows_disable(call->engine->rows, cpu, class_index, row, true, &call->err);
+        return rows_set_disabled(call->engine->rows, cpu, class_index, row, true, &call->err);
     if (word_is(word, "enabled"))
-        return rows_disable(call->engine->rows, cpu, class_index, row, false, &call->err);
+        return rows_set_disabled(call->engine->rows, cpu, class_index, row, false, &call->err);
     return err_set(&call->err, E17,
                    "\"" WORD_FMT "\" is not a valid state: write enabled or disabled",
                    WORD_ARG(word));

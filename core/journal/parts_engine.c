@@ -71,7 +71,7 @@ static bool disabled_io(struct io *io, void *object)
             return false;
         for (unsigned i = 0; i < engine->n_classes; i++)
             if (word_is(class, engine->classes[i].name) && row < engine->classes[i].rows)
-                rows_disable(engine->rows, (unsigned)cpu, i, (unsigned)row, true, NULL);
+                rows_set_disabled(engine->rows, (unsigned)cpu, i, (unsigned)row, true, NULL);
     }
     return true;
 }

@@ -4,13 +4,14 @@
  *
  *   event                        number   condition                                   rule
  *   process PMC created, freed   +1, -1   number >= 0                                 R01 R02
- *   system PMC created, freed    -1, +1   number <= 0, the slot free                  R03 R04
- *     (on each of its CPUs)
+ *   system PMC gets, loses a CPU -1, +1   number <= 0, the slot free                  R03 R04
  *   slot disabled                -1       not THREAD (E03), not taken (E04)           R05
  *   slot enabled                 +1       not taken (E04)                             R06
- *   disabled again, enabled too   0       the same checks                             R07
+ *   disabled while disabled,      0       the same checks                             R07
+ *     enabled while enabled
  *   slot found foreign           -1       not THREAD, not taken; else overcommitted
- *   attach, detach, start, stop   0                                                   R08
+ *   attach, detach of a process   0                                                   R08
+ *     PMC; start, stop
  *
  * A slot that is disabled and foreign counts once, and shows as disabled.
  */
@@ -30,14 +31,14 @@ static struct row_class *claim_class(const struct rows *rows, const struct claim
 
 uint64_t class_all(const struct row_class *class)
 {
-    return class->n == 0 ? 0 : UINT64_MAX >> (MATCH_ROWS - class->n);
+    return class->n == 0 ? 0 : UINT64_MAX >> (ROWS_MAX - class->n);
 }
 
-uint64_t rows_above_zero(const unsigned counts[MATCH_ROWS])
+uint64_t rows_above_zero(const unsigned counts[ROWS_MAX])
 {
     uint64_t set = 0;
 
-    for (unsigned row = 0; row < MATCH_ROWS; row++)
+    for (unsigned row = 0; row < ROWS_MAX; row++)
         if (counts[row] > 0)
             set |= row_bit(row);
     return set;
@@ -198,13 +199,14 @@ struct rows *rows_new(const struct class_info *classes, unsigned n_classes,
     cpus_init(&rows->possible);
     for (int c = cpus_next(possible, 0); c >= 0; c = cpus_next(possible, c + 1))
         rows->n_cpus = (unsigned)c + 1;
+    /* + 1: calloc(0) may return NULL */
     rows->classes = calloc(n_classes + 1, sizeof *rows->classes);
     fine = rows->classes != NULL && cpus_copy(&rows->possible, possible);
     for (; fine && rows->n_classes < n_classes; rows->n_classes++) {
         struct row_class *class = &rows->classes[rows->n_classes];
 
         class->info = &classes[rows->n_classes];
-        class->n = class->info->rows < MATCH_ROWS ? class->info->rows : MATCH_ROWS;
+        class->n = class->info->rows < ROWS_MAX ? class->info->rows : ROWS_MAX;
         class->slots = calloc(rows->n_cpus + 1, sizeof class->slots[0]);
         fine = class->slots != NULL;
     }
@@ -235,8 +237,8 @@ void rows_set_strict(struct rows *rows, bool strict)
 
 /* ---- administration: order of checks as in hwpmc ---- */
 
-int rows_disable(struct rows *rows, unsigned cpu, unsigned class_index, unsigned row, bool disabled,
-                 struct err *err)
+int rows_set_disabled(struct rows *rows, unsigned cpu, unsigned class_index, unsigned row,
+                      bool disabled, struct err *err)
 {
     struct row_class *class = class_index < rows->n_classes ? &rows->classes[class_index] : NULL;
     struct cpu_slots next;
@@ -281,6 +283,7 @@ void rows_set_foreign(struct rows *rows, unsigned cpu, unsigned class_index, uin
 
 /* ---- queries ---- */
 
+/* Returns NULL if the class or the row does not exist. */
 static const struct row_class *class_of(const struct rows *rows, unsigned class_index, unsigned row)
 {
     if (class_index >= rows->n_classes || row >= rows->classes[class_index].n)

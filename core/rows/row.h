@@ -2,6 +2,9 @@
  * Rows and their dispositions: which PMCs hold each hardware counter, with the rules of hwpmc. Pure
  * bookkeeping: no callbacks except conflict(), no clock, no locks. The rules are in pmcfs.5,
  * COUNTER ALLOCATION.
+ *
+ * A class is a PMU. A row is a counter that every CPU of the class has, a slot is this counter on
+ * one CPU. A slot is closed if it is disabled, foreign, or taken (held by a system PMC).
  */
 #pragma once
 
@@ -12,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define MATCH_ROWS 64 /* rows are bits of a uint64_t */
+#define ROWS_MAX 64 /* of a class: rows are bits of a uint64_t */
 
 struct rows; /* all classes, all CPUs */
 
@@ -20,10 +23,11 @@ struct rows; /* all classes, all CPUs */
 
 /*
  * The rows of one PMC in one class (the hardware events of a set are all of one class). The caller
- * fills in everything except `got`, which rows_reserve() sets. Events without rows are not members.
+ * fills in everything, except `got` for rows_reserve(), which sets it. Events without rows are not
+ * members.
  */
 struct claim {
-    uint64_t pmc;      /* serial; 0: an unused claim */
+    uint64_t pmc;      /* its id; 0: the claim holds no rows */
     uint64_t instance; /* the owner is the pair of uid and instance */
     uid_t uid;
     unsigned class_index;
@@ -46,7 +50,7 @@ enum slot_state {
 enum disposition {
     ROW_FREE,
     ROW_THREAD,    /* process PMCs hold the row */
-    ROW_STANDALONE /* a slot of the row is held by a system PMC, disabled or foreign */
+    ROW_STANDALONE /* a slot of the row is disabled, foreign, or held by a system PMC */
 };
 
 /* `classes` is not copied and must live as long as the rows. possible: the CPUs that exist. Returns
@@ -60,25 +64,27 @@ void rows_set_strict(struct rows *rows, bool strict);
 
 /*
  * Chooses rows for every member, or for none on failure. Keeps a pointer to the claim until
- * rows_release(). E19 no row; X08 only disabled slots would fit; E32. `what` names the events in
- * the sentence.
+ * rows_release(). Returns 0, or sets err: E19 no row; X08 only disabled slots would fit; E32 no
+ * memory. `what` names the events in the sentence.
  */
 int rows_reserve(struct rows *rows, struct claim *claim, const char *what, struct err *err);
-void rows_release(struct rows *rows, struct claim *claim); /* ignores a claim with pmc == 0 */
+/* Frees the rows of the claim, and sets its pmc and got to 0. Ignores a claim with pmc == 0. */
+void rows_release(struct rows *rows, struct claim *claim);
 
 /*
  * Moves `claim`, and other claims without row= if needed, so that PMCs that cover the same process
  * do not share a row. Called before an attach. conflict(ctx, a, b) returns true if PMCs a and b
- * cover, or will cover, the same process. Changes nothing and returns E05 if the bounded search
- * finds no arrangement, or E32.
+ * cover, or will cover, the same process. Does nothing for a system PMC. Returns 0; or changes
+ * nothing and sets err: E05 the bounded search finds no arrangement; E32 no memory.
  */
 int rows_arrange(struct rows *rows, struct claim *claim,
                  bool (*conflict)(void *ctx, uint64_t a, uint64_t b), void *ctx, struct err *err);
 
 /* Disables or enables a slot (hwpmc's PMCADMIN), with the order of checks of hwpmc. The caller has
- * checked privilege and CPU state. Errors: E21, E19 no such slot; E03, E04 PMCs use it. */
-int rows_disable(struct rows *rows, unsigned cpu, unsigned class_index, unsigned row, bool disabled,
-                 struct err *err);
+ * checked privilege and CPU state. Returns 0, or sets err: E21, E19 no such slot; E03, E04 PMCs use
+ * it. */
+int rows_set_disabled(struct rows *rows, unsigned cpu, unsigned class_index, unsigned row,
+                      bool disabled, struct err *err);
 /* Sets the rows that other programs hold on this CPU. */
 void rows_set_foreign(struct rows *rows, unsigned cpu, unsigned class_index, uint64_t mask);
 
@@ -95,15 +101,16 @@ struct slot_view {
     enum disposition disposition;
     enum slot_state state;
     unsigned users;  /* number of PMCs on it */
-    uint64_t oldest; /* serial of the oldest of these PMCs; 0: none */
+    uint64_t oldest; /* id of the oldest of these PMCs; 0: none */
 };
 void rows_view(const struct rows *rows, uint64_t instance, unsigned cpu, unsigned class_index,
                unsigned row, struct slot_view *view);
 /* Returns true if a PMC uses a slot that other programs hold. */
 bool rows_overcommitted(const struct rows *rows, unsigned class_index);
-/* Books exactly claim->member[].got: while a state is loaded, or after a rows_release(). Returns
- * false if a row does not fit the claim, is taken or disabled on one of its CPUs (process scope: on
- * any CPU), or is a THREAD row for a system PMC, or on ENOMEM. */
+/* Gives the claim exactly the rows in claim->member[].got: while a state is loaded, or to undo a
+ * rows_release() (the caller restores pmc and got). Returns false if a row does not fit the claim,
+ * is taken or disabled on one of its CPUs (process scope: on any CPU), or is a THREAD row for a
+ * system PMC, or on ENOMEM. */
 bool rows_retake(struct rows *rows, struct claim *claim);
 const char *disposition_name(enum disposition d); /* "FREE" "THREAD" "STANDALONE" */
 const char *slot_name(enum slot_state s);         /* "enabled" "disabled" "foreign" */
@@ -119,6 +126,6 @@ struct want {
 
 /*
  * Fills as many wants as possible with the rows of order[], which is sorted by cost, and uses the
- * cheapest rows that can do so. Returns the number of filled wants; 0 if n > MATCH_ROWS.
+ * cheapest rows that can do so. Returns the number of filled wants; 0 if n > ROWS_MAX.
  */
 unsigned match_rows(struct want *wants, unsigned n, const uint8_t *order, unsigned n_order);

@@ -55,7 +55,8 @@ static bool claim_movable(const struct claim *claim)
     return true;
 }
 
-static bool claims_conflict(struct search *s, unsigned a, unsigned b)
+/* Returns true if claim `b` may not be on a row of claim `a`, which is placed. */
+static bool claim_excludes(struct search *s, unsigned a, unsigned b)
 {
     const struct claim *one = s->class->claims.items[a], *two = s->class->claims.items[b];
     enum answer *answer = &s->nodes[a].conflicts[b];
@@ -73,7 +74,7 @@ static bool claims_conflict(struct search *s, unsigned a, unsigned b)
 
 /* Finds the rows that claim `a` may not take (blocked), and the rows that it can take only by
  * displacing another claim (busy). */
-static void find_taken_rows(struct search *s, unsigned a, uint64_t *blocked, uint64_t *busy)
+static void find_held_rows(struct search *s, unsigned a, uint64_t *blocked, uint64_t *busy)
 {
     const uint64_t fits = claim_fits(s->class->claims.items[a]) & s->allowed;
 
@@ -82,7 +83,7 @@ static void find_taken_rows(struct search *s, unsigned a, uint64_t *blocked, uin
         const struct claim *other = s->class->claims.items[b];
         const uint64_t got = claim_rows(other) & fits;
 
-        if (b == a || got == 0 || s->nodes[b].state == DISPLACED || !claims_conflict(s, a, b))
+        if (b == a || got == 0 || s->nodes[b].state == DISPLACED || !claim_excludes(s, a, b))
             continue;
         if (s->nodes[b].state == PLACED || !claim_movable(other))
             *blocked |= got;
@@ -98,11 +99,11 @@ struct choice {
     unsigned claim; /* index */
     uint64_t busy;
     bool may_displace; /* second pass */
-    uint8_t order[MATCH_ROWS];
+    uint8_t order[ROWS_MAX];
     unsigned n_order, needed;
-    struct want wants[MATCH_ROWS];
-    uint8_t taken[MATCH_ROWS];
-    unsigned n_taken;
+    struct want wants[ROWS_MAX];
+    uint8_t picked[ROWS_MAX]; /* the set so far */
+    unsigned n_picked;
 };
 
 static bool place_displaced(struct search *s);
@@ -112,14 +113,13 @@ static bool place_displaced(struct search *s);
 static bool place_and_displace(struct search *s, struct choice *choice)
 {
     struct claim *claim = s->class->claims.items[choice->claim];
-    const uint64_t fits = claim_fits(claim);
     bool done;
 
     claim_set_rows(claim, choice->wants);
     for (unsigned b = 0; b < s->class->claims.n; b++) {
-        if (s->nodes[b].state != AT_REST || (claim_rows(s->class->claims.items[b]) & fits) == 0 ||
+        if (s->nodes[b].state != AT_REST ||
             (claim_rows(s->class->claims.items[b]) & claim_rows(claim)) == 0 ||
-            !claims_conflict(s, choice->claim, b))
+            !claim_excludes(s, choice->claim, b))
             continue;
         s->nodes[b].state = DISPLACED;
         s->nodes[b].displaced_by = choice->claim;
@@ -137,24 +137,24 @@ static bool try_rows(struct search *s, struct choice *choice, unsigned at)
     if (s->steps == 0 || s->no_memory)
         return false;
     s->steps--;
-    if (choice->n_taken == choice->needed) {
+    if (choice->n_picked == choice->needed) {
         bool displaces = false;
 
-        for (unsigned i = 0; i < choice->n_taken; i++)
-            displaces |= (choice->busy & row_bit(choice->taken[i])) != 0;
+        for (unsigned i = 0; i < choice->n_picked; i++)
+            displaces |= (choice->busy & row_bit(choice->picked[i])) != 0;
         if (displaces != choice->may_displace)
             return false; /* the first pass has tried the sets that displace no claim */
-        match_rows(choice->wants, choice->needed, choice->taken, choice->n_taken);
+        match_rows(choice->wants, choice->needed, choice->picked, choice->n_picked);
         return place_and_displace(s, choice);
     }
-    if (choice->n_order - at < choice->needed - choice->n_taken)
+    if (choice->n_order - at < choice->needed - choice->n_picked)
         return false;
-    choice->taken[choice->n_taken++] = choice->order[at];
-    if (match_rows(choice->wants, choice->needed, choice->taken, choice->n_taken) ==
-            choice->n_taken &&
+    choice->picked[choice->n_picked++] = choice->order[at];
+    if (match_rows(choice->wants, choice->needed, choice->picked, choice->n_picked) ==
+            choice->n_picked &&
         try_rows(s, choice, at + 1))
         return true;
-    choice->n_taken--;
+    choice->n_picked--;
     return try_rows(s, choice, at + 1);
 }
 
@@ -164,18 +164,19 @@ static bool place_claim(struct search *s, unsigned index, bool may_displace)
     struct choice choice = {.claim = index, .may_displace = may_displace};
     uint64_t blocked, rows;
 
-    find_taken_rows(s, index, &blocked, &choice.busy);
+    find_held_rows(s, index, &blocked, &choice.busy);
     if (may_displace && choice.busy == 0)
         return false;
     rows = s->allowed & ~blocked;
     if (!may_displace)
         rows &= ~choice.busy;
-    choice.needed = claim_wants(claim, rows, choice.wants);
+    choice.needed = claim_wants(claim, rows, choice.wants); /* not 0: rows_reserve() accepted it */
     choice.n_order = rows_order(s->rows, claim, rows & claim_fits(claim), choice.order);
     return try_rows(s, &choice, 0);
 }
 
-/* Places the first displaced claim, then the next. Returns true when all are placed. */
+/* Places the first displaced claim and, through place_and_displace(), which calls this again, the
+ * others. Returns true if all are placed. */
 static bool place_displaced(struct search *s)
 {
     struct claim *claim;
@@ -212,7 +213,8 @@ static bool place_displaced(struct search *s)
 
 /* ---- the operation ---- */
 
-/* Returns true if a PMC of the same process is on the present rows of the claim. */
+/* Returns true if a PMC of the same process is on the present rows of the claim. Rows that an
+ * owner's PMCs share since before strict_rows was set are no conflict. */
 static bool claim_has_conflict(const struct rows *rows, const struct claim *claim,
                                bool (*conflict)(void *ctx, uint64_t a, uint64_t b), void *ctx)
 {
@@ -249,6 +251,7 @@ int rows_arrange(struct rows *rows, struct claim *claim,
         for (unsigned i = 0; i < class->claims.n; i++) {
             if (class->claims.items[i] == claim)
                 search.nodes[i].state = DISPLACED;
+            /* the search changes only `got`; the numbers of the rows follow when it has ended */
             if (!class->claims.items[i]->system)
                 claim_unbook(rows, class->claims.items[i]);
         }

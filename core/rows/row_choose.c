@@ -4,14 +4,15 @@
  *   scope     a row may be chosen if                               otherwise
  *   process   FREE or THREAD (strict: and the owner has no PMC     E19
  *             on it)
- *   system    FREE or STANDALONE, and its slot is free on every    E19; X08: only disabled slots
- *             CPU                                                  prevent it
+ *   system    FREE or STANDALONE, and its slot is free on each     E19; X08: only disabled slots
+ *             CPU of the claim                                     prevent it
  *
  * Order of choice, lowest first: number of process PMCs that the owner has on the row (process
  * scope), number of events that can use the row (row_events of the class), number of the row. A set
  * gets the cheapest rows that fill all members (match_rows()).
  *
- * A system PMC that is not attached has no CPUs: its rows are chosen, but it holds no slots.
+ * A system claim without CPUs gets rows and holds no slots. (The engine makes none: a system PMC
+ * without targets has no claim.)
  */
 #include "core/rows/row_state.h"
 
@@ -28,7 +29,7 @@
 /* Finds a want for the row, moving filled wants to other rows. *seen: wants that were tried. */
 static bool row_offer(struct want *wants, unsigned n, unsigned row, uint64_t *seen)
 {
-    const uint64_t bit = UINT64_C(1) << row;
+    const uint64_t bit = row_bit(row);
 
     for (unsigned i = 0; i < n; i++) {
         if ((wants[i].rows & bit) != 0 && wants[i].got < 0) {
@@ -54,7 +55,7 @@ unsigned match_rows(struct want *wants, unsigned n, const uint8_t *order, unsign
 
     for (unsigned i = 0; i < n; i++)
         wants[i].got = -1;
-    if (n > MATCH_ROWS)
+    if (n > ROWS_MAX)
         return 0;
     for (unsigned i = 0; i < n_order && filled < n; i++) {
         uint64_t seen = 0;
@@ -72,23 +73,23 @@ bool claim_same_owner(const struct claim *a, const struct claim *b)
     return a->uid == b->uid && a->instance == b->instance;
 }
 
-unsigned claim_wants(const struct claim *claim, uint64_t allowed, struct want wants[MATCH_ROWS])
+unsigned claim_wants(const struct claim *claim, uint64_t allowed, struct want wants[ROWS_MAX])
 {
     unsigned n = 0;
 
-    if (claim_needed(claim) > MATCH_ROWS)
+    if (claim_needed(claim) > ROWS_MAX)
         return 0;
     for (unsigned i = 0; i < claim->n; i++) {
         const struct claim_member *member = &claim->member[i];
-        const uint64_t wanted = member->wanted < 0 || member->wanted >= MATCH_ROWS
-                                    ? 0
-                                    : row_bit((unsigned)member->wanted);
+        const uint64_t wanted_bit = member->wanted < 0 || member->wanted >= ROWS_MAX
+                                        ? 0
+                                        : row_bit((unsigned)member->wanted);
 
         /* row= is the first row; an event of two rows may take any second one */
         for (unsigned k = 0; k < member->needed; k++) {
             const uint64_t rows = member->wanted < 0 ? member->fits
-                                  : k == 0           ? member->fits & wanted
-                                                     : member->fits & ~wanted;
+                                  : k == 0           ? member->fits & wanted_bit
+                                                     : member->fits & ~wanted_bit;
 
             wants[n++] = (struct want){.rows = rows & allowed, .got = -1};
         }
@@ -110,7 +111,8 @@ void claim_set_rows(struct claim *claim, const struct want *wants)
 /* ---- order of choice ---- */
 
 /* Counts the other process PMCs of the claim's owner on the row. */
-static unsigned row_owned(const struct row_class *class, const struct claim *claim, unsigned row)
+static unsigned owners_pmcs_on(const struct row_class *class, const struct claim *claim,
+                               unsigned row)
 {
     unsigned n = 0;
 
@@ -124,15 +126,15 @@ static unsigned row_owned(const struct row_class *class, const struct claim *cla
 }
 
 unsigned rows_order(const struct rows *rows, const struct claim *claim, uint64_t allowed,
-                    uint8_t order[MATCH_ROWS])
+                    uint8_t order[ROWS_MAX])
 {
     const struct row_class *class = &rows->classes[claim->class_index];
-    uint64_t cost[MATCH_ROWS];
+    uint64_t cost[ROWS_MAX];
     unsigned n = 0;
 
     while (allowed != 0) {
         const unsigned row = row_take(&allowed);
-        const uint64_t owned = claim->system ? 0 : row_owned(class, claim, row);
+        const uint64_t owned = claim->system ? 0 : owners_pmcs_on(class, claim, row);
         const uint64_t price = owned << 32 | class->info->row_events[row];
         unsigned at = n++;
 
@@ -154,7 +156,7 @@ static uint64_t allowed_process(const struct rows *rows, const struct claim *cla
     uint64_t allowed = class_all(class) & ~rows_above_zero(class->closed);
 
     for (unsigned row = 0; rows->strict && row < class->n; row++)
-        if (row_owned(class, claim, row) > 0)
+        if (owners_pmcs_on(class, claim, row) > 0)
             allowed &= ~row_bit(row);
     return allowed;
 }
@@ -179,12 +181,12 @@ static uint64_t allowed_system(const struct rows *rows, const struct row_class *
 
 static bool claim_choose(const struct rows *rows, struct claim *claim, uint64_t allowed)
 {
-    struct want wants[MATCH_ROWS];
-    uint8_t order[MATCH_ROWS];
+    struct want wants[ROWS_MAX];
+    uint8_t order[ROWS_MAX];
     const unsigned n = claim_wants(claim, allowed, wants);
+    const unsigned n_order = rows_order(rows, claim, allowed, order);
 
-    if (n != claim_needed(claim) ||
-        match_rows(wants, n, order, rows_order(rows, claim, allowed, order)) != n)
+    if (n != claim_needed(claim) || match_rows(wants, n, order, n_order) != n)
         return false;
     claim_set_rows(claim, wants);
     return true;
@@ -227,7 +229,7 @@ static void row_reason(const struct rows *rows, const struct claim *claim, const
         slot_reason(rows, class, row, &rows->possible, out);
         buf_char(out, ')');
     } else {
-        buf_str(out, rows->strict && row_owned(class, claim, row) > 0
+        buf_str(out, rows->strict && owners_pmcs_on(class, claim, row) > 0
                          ? "held by a PMC of the same owner (strict_rows=1)"
                          : "free");
     }
@@ -300,11 +302,12 @@ static int claim_refuse(const struct rows *rows, const struct claim *claim, cons
     return rc;
 }
 
-/* Chooses claim->member[].got for these CPUs. The claim must not be booked. */
-static int claim_fill(const struct rows *rows, struct claim *claim, const struct cpus *cpus,
-                      const char *what, struct err *err)
+/* Chooses claim->member[].got, if possible. The claim must not be booked. */
+static int claim_fill(const struct rows *rows, struct claim *claim, const char *what,
+                      struct err *err)
 {
     const struct row_class *class = &rows->classes[claim->class_index];
+    const struct cpus *cpus = &claim->cpus;
     struct claim trial = *claim;
     int rc = claim_check_wanted(class, claim, what, err);
 
@@ -324,7 +327,7 @@ static int claim_fill(const struct rows *rows, struct claim *claim, const struct
 int rows_reserve(struct rows *rows, struct claim *claim, const char *what, struct err *err)
 {
     struct row_class *class = &rows->classes[claim->class_index];
-    int rc = claim_fill(rows, claim, &claim->cpus, what, err);
+    int rc = claim_fill(rows, claim, what, err);
 
     if (rc != 0)
         return rc;

@@ -21,10 +21,10 @@ struct cpu_slots {
 
 struct row_class {
     const struct class_info *info;
-    unsigned n;              /* rows; 0: no limit */
+    unsigned n;              /* rows; 0: its events need none, and it has no claims */
     struct cpu_slots *slots; /* by CPU number */
-    unsigned threads[MATCH_ROWS];
-    unsigned closed[MATCH_ROWS];
+    unsigned threads[ROWS_MAX];
+    unsigned closed[ROWS_MAX];
     VEC(struct claim *) claims; /* in order of creation */
 };
 
@@ -57,11 +57,12 @@ static inline uint64_t slots_closed(const struct cpu_slots *slots)
 
 uint64_t class_all(const struct row_class *class); /* every row */
 /* Returns the THREAD rows for class->threads, the STANDALONE rows for class->closed. */
-uint64_t rows_above_zero(const unsigned counts[MATCH_ROWS]);
+uint64_t rows_above_zero(const unsigned counts[ROWS_MAX]);
 uint64_t claim_rows(const struct claim *claim);
 uint64_t claim_fits(const struct claim *claim);
 unsigned claim_needed(const struct claim *claim);
-/* Book or unbook the rows of the claim. Then call foreign_settle(), unless no row is probed. */
+/* Book or unbook the rows of the claim. Then call foreign_settle(), except after booking rows that
+ * rows_reserve() has chosen, which are not foreign. */
 void claim_book(struct rows *rows, const struct claim *claim);
 void claim_unbook(struct rows *rows, const struct claim *claim);
 /* Books exactly the probed slots that are neither taken nor on a THREAD row. */
@@ -69,10 +70,10 @@ void foreign_settle(struct rows *rows, struct row_class *class);
 
 bool claim_same_owner(const struct claim *a, const struct claim *b);
 /* Lists a want for each row that a member needs, with the rows of `allowed` that it can get.
- * Returns the number of wants, or 0 if there are more than MATCH_ROWS. */
-unsigned claim_wants(const struct claim *claim, uint64_t allowed, struct want wants[MATCH_ROWS]);
+ * Returns the number of wants, or 0 if there are more than ROWS_MAX. */
+unsigned claim_wants(const struct claim *claim, uint64_t allowed, struct want wants[ROWS_MAX]);
 /* Copies the matched rows to the members. */
 void claim_set_rows(struct claim *claim, const struct want *wants);
 /* Sorts the rows of `allowed` by the order of choice for this claim. Returns their number. */
 unsigned rows_order(const struct rows *rows, const struct claim *claim, uint64_t allowed,
-                    uint8_t order[MATCH_ROWS]);
+                    uint8_t order[ROWS_MAX]);

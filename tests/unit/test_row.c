@@ -154,7 +154,7 @@ TEST(set_is_reserved_completely_or_not_at_all)
 
 TEST(disabled_slots_are_skipped_and_named_when_nothing_else_fits)
 {
-    rows_disable(rows, 1, 0, 0, true, &err);
+    rows_set_disabled(rows, 1, 0, 0, true, &err);
     takes_row(claim_on("0-1", 3), 1);
     refused(reserve(claim_on("1", 3)), EPERM, X08);
     ck_err_has(err, "row 0 is disabled on cpu1");
@@ -205,9 +205,9 @@ TEST(retake_needs_enabled_rows_and_one_for_each_event)
     struct claim *a = claim_on("0-1", ALL4), *b = claim_make(1, ALL4);
 
     a->member[0].got = 1;
-    rows_disable(rows, 1, 0, 0, true, &err);
+    rows_set_disabled(rows, 1, 0, 0, true, &err);
     ck_true(!rows_retake(rows, a));
-    rows_disable(rows, 1, 0, 0, false, &err);
+    rows_set_disabled(rows, 1, 0, 0, false, &err);
     ck_true(rows_retake(rows, a));
     member_add(b, ALL4, 1);
     b->member[0].got = b->member[1].got = 2;

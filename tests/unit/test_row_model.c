@@ -170,8 +170,7 @@ static void model_release(unsigned i)
 static void model_administer(unsigned cpu, unsigned row, bool disable)
 {
     const bool busy = model_taken(cpu, row) || (disable && model_threads(row) > 0);
-    const int rc =
-        rows_disable(rows, cpu, 0, row, disable, &err);
+    const int rc = rows_set_disabled(rows, cpu, 0, row, disable, &err);
 
     ck_assert_int_eq(rc, busy ? -EBUSY : 0);
     if (!busy)
