@@ -127,8 +127,8 @@ bool engine_write_records(struct engine *engine);
  * publish even without changes, to validate an answer. Returns false if a record did not fit: the
  * last publication stays valid until the next full snapshot. */
 bool engine_publish(struct engine *engine, bool fine, bool answered);
-/* Returns true if there are changes to write. */
-bool engine_has_changes(const struct engine *engine);
+/* Returns true if there are records to write. */
+bool engine_has_unwritten(const struct engine *engine);
 /* Compares the records of processes, rights and PMCs with the objects. Returns false with a
  * sentence about the first difference. */
 bool engine_check(struct engine *engine, struct err *err);

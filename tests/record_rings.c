@@ -13,8 +13,9 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
-/* A ring of one page overflows: the number of lost records is exact. */
-void test_losses(bool later)
+/* A ring of one page overflows: the number of lost records is exact. goes_on: so it is after
+ * further samples, and no loss is counted twice. */
+void test_losses(bool goes_on)
 {
     struct target target = target_begin();
     struct run run = {.n = 0};
@@ -28,7 +29,7 @@ void test_losses(bool later)
         check(lost_of(&run) > 800 && samples_of(&run, 0) + lost_of(&run) == value_at(&run, 0),
               "lost samples are counted exactly", ": %lu + %lu of %lu", samples_of(&run, 0),
               lost_of(&run), (unsigned long)value_at(&run, 0));
-        if (later) {
+        if (goes_on) {
             perf_start(run.counter, &err);
             ask(&target, 'p', 30);
             perf_stop(run.counter);

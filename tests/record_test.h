@@ -72,7 +72,7 @@ unsigned long lost_of(const struct run *run);
 bool in_order(const struct run *run);
 
 /* record_rings.c */
-void test_losses(bool later);
+void test_losses(bool goes_on);
 void test_around(void);
 void test_young(void);
 void test_ready(void);

@@ -235,7 +235,7 @@ bool caller_is_opener(struct host_state *state, const struct opener *opener, pid
            now.ino == opener->program_ino;
 }
 
-/* An io_uring worker has old namespaces too: uses those of the first thread. */
+/* Returns the first thread for an io_uring worker, whose own namespaces may be old. */
 pid_t caller_thread(pid_t tid)
 {
     struct proc_stat stat;

@@ -113,7 +113,7 @@ size_t utf8_cut(const char *text, size_t len, size_t most)
     return most;
 }
 
-void utf8_octal(char to[4], char byte)
+void octal_escape(char to[4], char byte)
 {
     unsigned char c = (unsigned char)byte;
 
@@ -134,7 +134,7 @@ static void add_escaped(struct buf *buf, const char *text, size_t len, const cha
         step = shown ? shown : 1;
         if (shown && !(shown == 1 && strchr(also, text[i])))
             continue;
-        utf8_octal(octal, text[i]);
+        octal_escape(octal, text[i]);
         buf_add(buf, text + plain, i - plain);
         buf_add(buf, octal, sizeof(octal));
         plain = i + 1;
@@ -152,7 +152,7 @@ void buf_value(struct buf *buf, const char *text, size_t len)
     add_escaped(buf, text, len, " \\");
 }
 
-void buf_quoted(struct buf *buf, const char *text, size_t len)
+void buf_in_quotes(struct buf *buf, const char *text, size_t len)
 {
     add_escaped(buf, text, len, "\\\"");
 }

@@ -133,7 +133,7 @@ void buf_word(struct buf *buf, const char *text, size_t len);
 /* Escapes like buf_word(), except '=' and quotes: for values of settings. */
 void buf_value(struct buf *buf, const char *text, size_t len);
 /* Escapes like buf_word(), except blanks, '=' and "'": for text within '"' in a sentence. */
-void buf_quoted(struct buf *buf, const char *text, size_t len);
+void buf_in_quotes(struct buf *buf, const char *text, size_t len);
 /* Returns the text with a NUL, valid until the next call; "" on ENOMEM. */
 const char *buf_text(struct buf *buf);
 
@@ -147,4 +147,4 @@ size_t utf8_printable(const char *text, size_t left);
  * not cut a UTF-8 character. */
 size_t utf8_cut(const char *text, size_t len, size_t most);
 /* Writes the byte as \ooo: four characters without a NUL. */
-void utf8_octal(char to[4], char byte);
+void octal_escape(char to[4], char byte);

@@ -42,7 +42,7 @@ static void text_copy(char *text, size_t size, const char *raw, size_t len)
             return;
         }
         if (!shown)
-            utf8_octal(octal, raw[i]);
+            octal_escape(octal, raw[i]);
         memcpy(text + n, shown ? raw + i : octal, need);
         n += need;
     }

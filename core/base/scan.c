@@ -131,7 +131,7 @@ const char *word_shown(struct word word)
 
     buf_init(&shown, texts[next], sizeof texts[next]);
     next = (next + 1) % SHOWN_AT_ONCE;
-    buf_quoted(&shown, word.p, utf8_cut(word.p, word.len, SHOWN_MAX));
+    buf_in_quotes(&shown, word.p, utf8_cut(word.p, word.len, SHOWN_MAX));
     if (word.len > SHOWN_MAX)
         buf_str(&shown, CUT);
     return buf_text(&shown); /* a byte becomes at most four, so the text fits */

@@ -167,9 +167,9 @@ static bool is_setting(struct word word)
     return word_split(word, &key, &value) && key_find(key) != KEYS;
 }
 
-/* Returns true if the word from begin to the next comma qualifies the event before it. A key=value
- * that is not a setting counts as a misspelt qualifier. */
-static bool is_qualifier(const struct change *change, const char *begin, const char *end)
+/* Returns true if the word from begin to the next comma belongs to the event before it: it is a
+ * qualifier, is empty, or is a key=value that is not a setting (a misspelt qualifier). */
+static bool continues_event(const struct change *change, const char *begin, const char *end)
 {
     const char *comma = find_char(begin, end, ',');
     struct word word = {begin, (size_t)((comma ? comma : end) - begin)};
@@ -187,7 +187,7 @@ static struct word first_event(const struct change *change, struct word text)
     const char *end = text.p + text.len;
     const char *comma = find_char(skip_terms(text.p, end), end, ',');
 
-    while (comma && is_qualifier(change, comma + 1, end))
+    while (comma && continues_event(change, comma + 1, end))
         comma = find_char(comma + 1, end, ',');
     return comma ? (struct word){text.p, (size_t)(comma - text.p)} : text;
 }

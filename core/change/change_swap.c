@@ -376,8 +376,8 @@ static void swap_settings(struct change *change, bool links_change)
 
 /* ---- the swap ---- */
 
-/* Release: removes everything from the PMC. */
-static void swap_release(struct change *change)
+/* The swap of a release: removes everything from the PMC. */
+static void swap_out_all(struct change *change)
 {
     struct pmc *pmc = change->pmc;
     struct links *old = pmc->links;
@@ -414,7 +414,7 @@ void change_swap(struct change *change)
 
     pmc_touch(pmc);
     if (change->cause == CAUSE_RELEASE) {
-        swap_release(change);
+        swap_out_all(change);
         return;
     }
     links->n = 0;

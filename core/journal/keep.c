@@ -157,7 +157,7 @@ bool engine_publish(struct engine *engine, bool fine, bool answered)
     return true;
 }
 
-bool engine_has_changes(const struct engine *engine)
+bool engine_has_unwritten(const struct engine *engine)
 {
     return engine->journal &&
            (engine->touched.n || engine->touch_failed || journal_has_more(engine->journal));

@@ -49,9 +49,11 @@ static unsigned type_bytes(struct word type)
     return 1;
 }
 
-/* Splits "TYPE name", "TYPE name[N]" or "__data_loc TYPE[] name". */
-static void declaration_parse(struct word type, struct trace_field *field)
+/* Sets name, kind and unit of the field from its declaration: "TYPE name", "TYPE name[N]",
+ * "__data_loc TYPE[] name" or the same with __rel_loc. Needs field->size. */
+static void declaration_parse(struct word declaration, struct trace_field *field)
 {
+    struct word type = declaration; /* in the end only its type */
     unsigned n = 0;
     size_t at = type.len;
 

@@ -80,8 +80,9 @@ static void process_prepare(void)
 }
 
 /*
- * Goes into the background. The parent waits until the child writes a byte (the tree is usable) or
- * exits, and does not return. Returns the child's end of the pipe.
+ * Goes into the background; exits with 1 if that fails. The parent does not return: it exits with 0
+ * when the child writes 'r' (the tree is usable), or with 1 when the child exits. Returns the
+ * child's end of the pipe.
  */
 static int background_begin(void)
 {

@@ -15,7 +15,7 @@ struct inflight;
 struct worker {
     struct options *options;
     struct mount_settings mount;
-    int ready_fd; /* the process that started pmcfs waits for a byte from it; -1: none */
+    int ready_fd; /* the process that started pmcfs waits for 'r' from it; -1: none */
     const struct host *host;
     const struct backend *backend;
 };

@@ -382,7 +382,7 @@ static void request_finish(struct request *rq, int rc)
     wait_uncharge(&fs->queues, rq);
     handle_note(rq);
     if (rq->inflight && !rq->answered &&
-        (fs->unpublished.touched || engine_has_changes(fs->tree.engine)))
+        (fs->unpublished.touched || engine_has_unwritten(fs->tree.engine)))
         request_answer(rq, rc);
     handle_unref(&fs->unpublished, rq->handle); /* with the lock, because it frees charges */
     request_end_slow(rq);

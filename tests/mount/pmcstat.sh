@@ -269,7 +269,7 @@ t_p21_pmcstat_prints_sampled_addresses_with_their_functions() {
 }
 
 #@ slow
-t_p23_pmcstat_finds_names_in_the_given_directory() {
+t_p23_pmcstat_r_finds_symbols_in_the_given_directory() {
     mount_pmcfs
     copy_tools
     mkdir -p "$T/root$T"
@@ -282,7 +282,7 @@ t_p23_pmcstat_finds_names_in_the_given_directory() {
 }
 
 #@ slow
-t_p23_pmcstat_takes_the_kernels_names_from_a_list() {
+t_p23_pmcstat_k_takes_kernel_symbols_from_a_system_map() {
     [[ $(head -n 1 /proc/kallsyms) != 0000000000000000* ]] || skip 'the kernel hides its addresses'
     mount_pmcfs
     copy_tools

@@ -402,7 +402,7 @@ TEST(a_binding_is_shared_with_targets_and_survives_them)
     ck_assert_uint_eq(fx.host.n_handles, 0);
 }
 
-TEST(an_instance_is_not_bound_to_the_namespace_of_pmcfs)
+TEST(lifetime_namespace_never_binds_to_the_namespace_of_pmcfs)
 {
     uint64_t a = made("a");
 
@@ -410,6 +410,14 @@ TEST(an_instance_is_not_bound_to_the_namespace_of_pmcfs)
     enter(a, 100, 1000);
     ck_assert_int_eq(pmc_make("x"), 0);
     ck_assert_ptr_null(engine_instance(fx.engine, a)->holder);
+    leave();
+}
+
+TEST(with_lifetime_namespace_a_caller_of_unknown_namespace_is_refused)
+{
+    uint64_t a = made("a");
+
+    ck_assert_int_eq(limit(a, "lifetime", "namespace"), 0);
     enter(a, 0, 1000);
     ck_assert_int_eq(pmc_make("y"), EPERM);
     ck_assert_int_eq(fx.err.id, P15);

@@ -155,7 +155,7 @@ static void make_drop(const char *where, unsigned misc, uint64_t n)
 
 /* The record of a loss elsewhere is the first that the reader reads, and is overwritten before the
  * reader reads it again. The reader receives the sum of such losses instead of that record. */
-TEST(a_loss_elsewhere_that_is_read_again_is_no_missed_record)
+TEST(an_overwritten_loss_elsewhere_is_not_counted_as_a_lost_record)
 {
     struct log_cursor *cursor = log_open(event_log);
     const struct log_cursor copy = log_cursor_save(cursor);

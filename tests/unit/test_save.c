@@ -479,8 +479,8 @@ TEST(the_rights_of_a_target_survive_a_reload)
     ck_assert_ptr_null(user_find(fx.engine, 1000));
 }
 
-/* tests/fixtures/journal-2 was written by the first version with a journal, and must not be written
- * again: each later version can replace that one. */
+/* tests/fixtures/journal-2 was written by the first version with a journal. Do not generate it
+ * again: it shows that this version can take over from that one (pmcfs --upgrade). */
 TEST(a_journal_of_interface_2_is_read_by_every_later_program)
 {
     static char text[16384];

@@ -259,7 +259,7 @@ static void number_add(struct buf *out, uint32_t number)
     buf_add(out, &number, sizeof number);
 }
 
-static void text_add(struct buf *out, const char *text)
+static void sized_text_add(struct buf *out, const char *text)
 {
     const uint64_t bytes = strlen(text);
 
@@ -311,7 +311,7 @@ bool perf_formats(struct backend_state *state, const struct log_event *const *ev
         buf_add(out, headers[i], strlen(headers[i]) + 1);
         fine = text;
         if (fine)
-            text_add(out, text);
+            sized_text_add(out, text);
         free(text);
     }
     number_add(out, 0); /* number of formats of the tracers' own records */
@@ -324,7 +324,7 @@ bool perf_formats(struct backend_state *state, const struct log_event *const *ev
         number_add(out, 1);
         fine = text;
         if (fine)
-            text_add(out, text);
+            sized_text_add(out, text);
         free(text);
     }
     number_add(out, 0);              /* bytes of kernel symbols */
