@@ -224,7 +224,7 @@ struct backend {
     void (*close)(struct backend_state *state); /* asserts that no counter exists */
     /* Called after a state was loaded, when requests are served already: completes the adoption of
      * counters and exec guards where that waits for the kernel. May be NULL. */
-    void (*settle)(struct backend_state *state);
+    void (*finish_adoption)(struct backend_state *state);
     const struct class_info *(*classes)(struct backend_state *state, unsigned *n);
     void (*facts)(struct backend_state *state,
                   struct buf *out); /* prints the lines of info/backend after the first one */

@@ -134,7 +134,7 @@ bool engine_has_unwritten(const struct engine *engine);
 bool engine_check(struct engine *engine, struct err *err);
 /* Called before a reload (debug builds): drains all recorders into the logs, and notes lost events
  * that only this engine can detect. */
-void engine_settle(struct engine *engine);
+void engine_prepare_reload(struct engine *engine);
 /* Frees the engine but keeps the objects that the journal refers to. */
 void engine_forget(struct engine *engine);
 /* Loads the journal into a new engine after engine_start(). Returns 0, or -EINVAL with a sentence

@@ -283,7 +283,7 @@ bool fd_exempt(int fd)
     return fine;
 }
 
-bool fds_begin(void)
+bool fds_mark_old(void)
 {
     DIR *dir = opendir("/proc/self/fd");
     bool fine = dir != NULL;
@@ -309,7 +309,7 @@ bool fd_keep(int fd)
     return fcntl(fd, F_GETFD) >= 0;
 }
 
-void fds_settle(void)
+void fds_close_unkept(void)
 {
     for (int fd = 0; fd < n_fds; fd++)
         if (fds[fd] == FD_OPEN)

@@ -36,12 +36,13 @@ extern char *arena_base;
 
 /* ---- descriptors ---- */
 
-/* Exempts a descriptor: the next fds_settle() of this process, and of children created until then,
- * does not close it. Returns false on ENOMEM or for -1. */
+/* Exempts a descriptor: the next fds_close_unkept() of this process, and of children created until
+ * then, does not close it. Returns false on ENOMEM or for -1. */
 bool fd_exempt(int fd);
-/* Marks all open descriptors that are not exempt as an earlier worker's. fds_settle() closes those
- * of them that fd_keep() did not name. Returns false on ENOMEM, or if /proc is not readable. */
-bool fds_begin(void);
-void fds_settle(void);
+/* Marks all open descriptors that are not exempt as an earlier worker's. fds_close_unkept() closes
+ * those of them that fd_keep() did not name. Returns false on ENOMEM, or if /proc is not readable.
+ */
+bool fds_mark_old(void);
+void fds_close_unkept(void);
 /* Keeps a descriptor that a record refers to. Returns false if it is not open. */
 bool fd_keep(int fd);

@@ -280,7 +280,7 @@ void change_open(struct change *change)
 /* ---- after the swap ---- */
 
 /* After a refusal: starts the counters that the change stopped, and stops counters that it started.
- * If the worker died before that, the next one does it (counters_settle()). */
+ * If the worker died before that, the next one does it (counters_start_or_stop()). */
 static void undo_starts_and_stops(struct change *change)
 {
     const struct backend *backend = change->engine->backend;

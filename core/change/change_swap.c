@@ -19,7 +19,7 @@ static void remove_link(struct change *change, struct link *link)
 }
 
 /* Gives new exec guards to the procs. Old ones are freed with the change. */
-static void settle_guards(struct change *change)
+static void give_guards(struct change *change)
 {
     EACH_MOVE (move, change) {
         if (!move->guards)
@@ -431,7 +431,7 @@ void change_swap(struct change *change)
     if (change->rc)
         return;
     pmc->switching = false;
-    settle_guards(change);
+    give_guards(change);
     const bool was_waiting = pmc->state == PMC_WAITING;
     swap_counts(change);
     swap_links(change);
@@ -456,7 +456,7 @@ void change_swap(struct change *change)
 
 void change_discard(struct change *change)
 {
-    settle_guards(change);
+    give_guards(change);
     if (change->pmc->log)
         log_set_max(change->pmc->log, log_size(change->engine, &change->pmc->settings));
     EACH_MOVE (move, change) {

@@ -121,7 +121,7 @@ void engine_free(struct engine *engine)
 
 /* Drains the recordings. Notes for the journal: statistics, fired exec guards, and the losses of
  * descendants. For those it reads their counters, because only this engine can detect them. */
-void engine_settle(struct engine *engine)
+void engine_prepare_reload(struct engine *engine)
 {
     struct reading reading;
     uint64_t id = 0;

@@ -274,7 +274,7 @@ int engine_load(struct engine *engine, const struct journal *journal, struct err
  * Of a running PMC, lets the next drain read the present state of the recorded processes from the
  * system again. Not in system scope, where it would read all processes.
  */
-static void counters_settle(struct pmc *pmc)
+static void counters_start_or_stop(struct pmc *pmc)
 {
     const struct backend *backend = pmc->engine->backend;
     const bool runs = !state_table[pmc->state].settable;
@@ -297,7 +297,7 @@ void engine_loaded(struct engine *engine)
     uint64_t id = 0;
 
     for (struct pmc *pmc; (pmc = ids_next(&engine->pmcs, id, &id));) {
-        counters_settle(pmc);
+        counters_start_or_stop(pmc);
         if (pmc->settings.word[KEY_REATTACH])
             pmc_schedule_reattach(pmc); /* the journal has no cgroup watches: create them again */
     }

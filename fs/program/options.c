@@ -289,7 +289,7 @@ static int settings_read(struct options *options)
         message_log(LOG_ERR, "no memory for the options and the configuration");
         return EXIT_LOGGED;
     }
-    if (tunables_settle(&options->tunables, &err) < 0) {
+    if (tunables_check_log_size(&options->tunables, &err) < 0) {
         options->at.line = options->log_at.line; /* the later one of logbuffersize and nbuffers */
         option_complain(options, options->log_at.where, err.text);
         options->at.line = 0;

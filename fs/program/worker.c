@@ -138,7 +138,7 @@ static void fs_reload(struct fs *fs)
     fs_wake(fs);
 
     tunables = fs->tree.engine->tunables;
-    engine_settle(fs->tree.engine);
+    engine_prepare_reload(fs->tree.engine);
     if (fs_publish(fs))
         handles_free(&fs->unpublished.unused);
     fine = engine_check(fs->tree.engine, &err);
@@ -164,8 +164,8 @@ static void fs_reload(struct fs *fs)
     fs->reloading = false;
     pthread_cond_broadcast(&fs->changed);
     fs_unlock(fs);
-    if (fs->backend->settle)
-        fs->backend->settle(fs->backend_state);
+    if (fs->backend->finish_adoption)
+        fs->backend->finish_adoption(fs->backend_state);
 }
 
 /* ---- host, backend, engine ---- */
@@ -327,8 +327,8 @@ static void fs_serve(struct fs *fs, struct worker *worker)
         fs->inflight->was_usable = true;
     }
     crash_report(fs->inflight);
-    if (fs->backend->settle)
-        fs->backend->settle(fs->backend_state);
+    if (fs->backend->finish_adoption)
+        fs->backend->finish_adoption(fs->backend_state);
     loop_run(fs->loop, on_signal);
     fs->stopping = true;
     loop_answer_all(fs->loop);
@@ -378,7 +378,7 @@ int worker_run(struct worker *worker, struct inflight *inflight, int supervisor_
     backtrace(&frame, 1); /* the first call loads a library, which on_crash() must not do */
     for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++)
         sigaction(crashes[i], &action, NULL);
-    if ((supervisor_fd >= 0 && !fds_begin()) || !fs_init(&fs, worker, supervisor_fd)) {
+    if ((supervisor_fd >= 0 && !fds_mark_old()) || !fs_init(&fs, worker, supervisor_fd)) {
         message_log(LOG_ERR, "cannot start: %s", strerror(errno));
     } else if (!state_open(&fs, worker, &err)) {
         message_log(LOG_ERR, "cannot start the %s backend: %s", fs.backend->name, err.text);
@@ -386,7 +386,7 @@ int worker_run(struct worker *worker, struct inflight *inflight, int supervisor_
         inflight_recover(inflight, journal_published(fs.unpublished.journal));
         /* Free memory and close descriptors of an earlier worker that no record refers to. */
         arena_free_unkept();
-        fds_settle();
+        fds_close_unkept();
         fs.tree.engine->stats[STAT_OPEN_FILES] = inflight->n_open;
         fs.tree.engine->stats[STAT_PARKED] = 0;
         fs.tree.engine->stats[STAT_RESTARTS] = inflight->restarts;

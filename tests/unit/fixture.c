@@ -506,7 +506,7 @@ void engine_recreate(void)
 void engine_reload(void)
 {
     works_run();
-    engine_settle(fx.engine);
+    engine_prepare_reload(fx.engine);
     engine_write_records(fx.engine);
     engine_publish(fx.engine, true, false);
     if (!engine_check(fx.engine, &fx.err))
