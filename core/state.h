@@ -78,8 +78,8 @@ struct engine {
             enum journal_kind kind;
             uint64_t id;
         } * items;
-        uint32_t *slots; /* hash table: index of the item plus 1; 0: empty */
-        size_t n, n_slots;
+        uint32_t *table; /* hash table: index of the item plus 1; 0: empty */
+        size_t n, table_size;
     } touched;
     bool touch_failed;              /* a record is missing: write a full snapshot */
     struct ids loaded;              /* logs by block, while a state is loaded */

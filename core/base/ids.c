@@ -17,29 +17,29 @@ void ids_init(struct ids *ids)
 void ids_free(struct ids *ids)
 {
     assert(ids->n == 0);
-    free(ids->slots);
+    free(ids->entries);
     ids_init(ids);
 }
 
-static bool slot_is(const struct ids *ids, size_t at, uint64_t id)
+static bool entry_is(const struct ids *ids, size_t at, uint64_t id)
 {
-    return at < ids->n && ids->slots[at].id == id;
+    return at < ids->n && ids->entries[at].id == id;
 }
 
-/* Returns the first slot with an id >= id. If no object was removed in between, its distance from
- * the first slot is the difference of the ids. */
-static size_t slot_search(const struct ids *ids, uint64_t id)
+/* Returns the first entry with an id >= id. If no object was removed in between, its distance from
+ * the first entry is the difference of the ids. */
+static size_t entry_search(const struct ids *ids, uint64_t id)
 {
     size_t low = 0, high = ids->n;
 
-    if (high > 0 && ids->slots[high - 1].id <= id)
-        return ids->slots[high - 1].id == id ? high - 1 : high;
-    if (high > 0 && id > ids->slots[0].id && slot_is(ids, id - ids->slots[0].id, id))
-        return id - ids->slots[0].id;
+    if (high > 0 && ids->entries[high - 1].id <= id)
+        return ids->entries[high - 1].id == id ? high - 1 : high;
+    if (high > 0 && id > ids->entries[0].id && entry_is(ids, id - ids->entries[0].id, id))
+        return id - ids->entries[0].id;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
 
-        if (ids->slots[middle].id < id)
+        if (ids->entries[middle].id < id)
             low = middle + 1;
         else
             high = middle;
@@ -49,47 +49,47 @@ static size_t slot_search(const struct ids *ids, uint64_t id)
 
 bool ids_add(struct ids *ids, uint64_t id, void *object)
 {
-    size_t at = slot_search(ids, id);
+    size_t at = entry_search(ids, id);
 
-    assert(object && !slot_is(ids, at, id));
-    if (vec_grow(&ids->slots, &ids->size, ids->n + 1, sizeof(*ids->slots)))
+    assert(object && !entry_is(ids, at, id));
+    if (vec_grow(&ids->entries, &ids->size, ids->n + 1, sizeof(*ids->entries)))
         return false;
-    memmove(&ids->slots[at + 1], &ids->slots[at], (ids->n - at) * sizeof(*ids->slots));
-    ids->slots[at] = (struct ids_slot){.id = id, .object = object};
+    memmove(&ids->entries[at + 1], &ids->entries[at], (ids->n - at) * sizeof(*ids->entries));
+    ids->entries[at] = (struct ids_entry){.id = id, .object = object};
     ids->n++;
     return true;
 }
 
 void *ids_find(const struct ids *ids, uint64_t id)
 {
-    size_t at = slot_search(ids, id);
+    size_t at = entry_search(ids, id);
 
-    return slot_is(ids, at, id) ? ids->slots[at].object : NULL;
+    return entry_is(ids, at, id) ? ids->entries[at].object : NULL;
 }
 
 void *ids_remove(struct ids *ids, uint64_t id)
 {
-    size_t at = slot_search(ids, id);
-    void *object = slot_is(ids, at, id) ? ids->slots[at].object : NULL;
+    size_t at = entry_search(ids, id);
+    void *object = entry_is(ids, at, id) ? ids->entries[at].object : NULL;
 
     if (!object)
         return NULL;
     ids->n--;
-    memmove(&ids->slots[at], &ids->slots[at + 1], (ids->n - at) * sizeof(*ids->slots));
+    memmove(&ids->entries[at], &ids->entries[at + 1], (ids->n - at) * sizeof(*ids->entries));
     return object;
 }
 
 void *ids_next(struct ids *ids, uint64_t after, uint64_t *id)
 {
-    size_t at = after == UINT64_MAX                ? ids->n
-                : slot_is(ids, ids->walked, after) ? ids->walked + 1
-                                                   : slot_search(ids, after + 1);
+    size_t at = after == UINT64_MAX                 ? ids->n
+                : entry_is(ids, ids->walked, after) ? ids->walked + 1
+                                                    : entry_search(ids, after + 1);
 
     if (at >= ids->n)
         return NULL;
     ids->walked = at;
     if (ids->n - at > AHEAD)
-        __builtin_prefetch(ids->slots[at + AHEAD].object);
-    *id = ids->slots[at].id;
-    return ids->slots[at].object;
+        __builtin_prefetch(ids->entries[at + AHEAD].object);
+    *id = ids->entries[at].id;
+    return ids->entries[at].object;
 }

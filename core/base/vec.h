@@ -71,10 +71,10 @@ static inline int vec_grow(void *items, size_t *cap, size_t n, size_t size)
  */
 
 struct ids {
-    struct ids_slot {
+    struct ids_entry {
         uint64_t id;
         void *object;
-    } * slots;
+    } * entries;
     size_t n, size;
     size_t walked; /* position of the last ids_next() */
 };

@@ -100,7 +100,7 @@ void engine_free(struct engine *engine)
     engine_loaded_free(engine);
     rights_sweep(engine); /* left by a load that failed */
     free(engine->touched.items);
-    free(engine->touched.slots);
+    free(engine->touched.table);
     rows_free(engine->rows);
     ids_free(&engine->pmcs);
     ids_free(&engine->procs);

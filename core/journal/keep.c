@@ -14,59 +14,59 @@
  */
 
 enum {
-    SLOTS_MIN = 64 /* a power of two */
+    TABLE_MIN = 64 /* a power of two */
 };
 
-/* Returns the slot of the object, or the empty slot for it. The table is never full. */
-static uint32_t *slot_of(const struct touches *touches, enum journal_kind kind, uint64_t id)
+/* Returns the entry of the object, or the empty entry for it. The table is never full. */
+static uint32_t *table_entry(const struct touches *touches, enum journal_kind kind, uint64_t id)
 {
-    const size_t mask = touches->n_slots - 1;
+    const size_t mask = touches->table_size - 1;
     size_t at = (size_t)((id * 8 + kind) * UINT64_C(0x9e3779b97f4a7c15) >> 32) & mask;
 
     for (;; at = (at + 1) & mask) {
-        const uint32_t used = touches->slots[at];
+        const uint32_t used = touches->table[at];
 
         if (!used || (touches->items[used - 1].kind == kind && touches->items[used - 1].id == id))
-            return &touches->slots[at];
+            return &touches->table[at];
     }
 }
 
 /* Doubles the table. Returns false on ENOMEM without a change. */
 static bool touches_grow(struct touches *touches)
 {
-    const size_t n = touches->n_slots ? 2 * touches->n_slots : SLOTS_MIN;
+    const size_t n = touches->table_size ? 2 * touches->table_size : TABLE_MIN;
     struct touched *items = realloc(touches->items, n / 2 * sizeof *items);
-    uint32_t *slots = items ? calloc(n, sizeof *slots) : NULL;
+    uint32_t *table = items ? calloc(n, sizeof *table) : NULL;
 
     if (items)
         touches->items = items;
-    if (!slots)
+    if (!table)
         return false;
-    free(touches->slots);
-    touches->slots = slots;
-    touches->n_slots = n;
+    free(touches->table);
+    touches->table = table;
+    touches->table_size = n;
     for (size_t i = 0; i < touches->n; i++)
-        *slot_of(touches, items[i].kind, items[i].id) = (uint32_t)(i + 1);
+        *table_entry(touches, items[i].kind, items[i].id) = (uint32_t)(i + 1);
     return true;
 }
 
 void engine_touch(struct engine *engine, enum journal_kind kind, uint64_t id)
 {
     struct touches *touches = &engine->touched;
-    uint32_t *slot;
+    uint32_t *entry;
 
     engine->tree_changes += kind == JOURNAL_PMC || kind == JOURNAL_INSTANCE;
     if (!engine->journal || engine->touch_failed)
         return; /* a full snapshot follows */
-    if (2 * touches->n == touches->n_slots && !touches_grow(touches)) {
+    if (2 * touches->n == touches->table_size && !touches_grow(touches)) {
         engine->touch_failed = true;
         return;
     }
-    slot = slot_of(touches, kind, id);
-    if (*slot)
+    entry = table_entry(touches, kind, id);
+    if (*entry)
         return;
     touches->items[touches->n++] = (struct touched){kind, id};
-    *slot = (uint32_t)touches->n;
+    *entry = (uint32_t)touches->n;
 }
 
 void engine_touched_clear(struct engine *engine)
@@ -75,8 +75,8 @@ void engine_touched_clear(struct engine *engine)
 
     /* In reverse order, because a later item never displaced an earlier one. */
     for (; touches->n; touches->n--)
-        *slot_of(touches, touches->items[touches->n - 1].kind, touches->items[touches->n - 1].id) =
-            0;
+        *table_entry(touches, touches->items[touches->n - 1].kind,
+                     touches->items[touches->n - 1].id) = 0;
 }
 
 /* ---- writing ---- */

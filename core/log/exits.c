@@ -18,7 +18,7 @@ struct values {
     bool exited;          /* VALUES with RECORD_LAST were read */
     bool complete;        /* the last VALUES were complete (RECORD_EXACT) */
     bool step_incomplete; /* part of the step was lost, so pending[] is too low */
-    VEC(uint64_t) slots;  /* per CPU: its number, then the last n values on it */
+    VEC(uint64_t) by_cpu; /* per CPU: its number, then the last n values on it */
     uint64_t pending[]; /* n differences that are not in a step yet: the last ones wait for EXIT */
 };
 
@@ -144,7 +144,7 @@ static void thread_removed(void *arg, struct task *task)
 
     (void)arg;
     if (values)
-        free(values->slots.items);
+        free(values->by_cpu.items);
     free(values);
     task->own = NULL;
 }
@@ -152,48 +152,49 @@ static void thread_removed(void *arg, struct task *task)
 /* ---- values ---- */
 
 /* Returns the last values on this CPU, or NULL on ENOMEM. Sets *made if they are new, thus zero. */
-static uint64_t *slot_of(const struct exits *exits, struct values *values, uint32_t cpu, bool *made)
+static uint64_t *values_on_cpu(const struct exits *exits, struct values *values, uint32_t cpu,
+                               bool *made)
 {
     const size_t stride = 1 + (size_t)exits->n;
-    uint64_t *slot;
+    uint64_t *last;
 
     *made = false;
-    for (size_t at = 0; at < values->slots.n; at += stride)
-        if (values->slots.items[at] == cpu)
-            return &values->slots.items[at + 1];
-    if (vec_room(&values->slots, stride))
+    for (size_t at = 0; at < values->by_cpu.n; at += stride)
+        if (values->by_cpu.items[at] == cpu)
+            return &values->by_cpu.items[at + 1];
+    if (vec_room(&values->by_cpu, stride))
         return NULL;
-    slot = &values->slots.items[values->slots.n];
-    values->slots.n += stride;
-    memset(slot, 0, stride * sizeof(*slot));
-    *slot = cpu;
+    last = &values->by_cpu.items[values->by_cpu.n];
+    values->by_cpu.n += stride;
+    memset(last, 0, stride * sizeof(*last));
+    *last = cpu;
     *made = true;
-    return slot + 1;
+    return last + 1;
 }
 
 static void values_add(const struct exits *exits, struct task *task, const uint64_t *value)
 {
     struct values *values = task->own;
     bool made, complete = task_is_complete(&exits->tasks, task);
-    uint64_t *slot = slot_of(exits, values, values->cpu, &made);
+    uint64_t *last = values_on_cpu(exits, values, values->cpu, &made);
     bool reused = false; /* a value decreased: another thread reuses the number */
 
-    for (unsigned i = 0; slot && !made && i < exits->n; i++)
-        reused |= value[i] < slot[i];
+    for (unsigned i = 0; last && !made && i < exits->n; i++)
+        reused |= value[i] < last[i];
     if (reused) {
         complete = false;
-        values->slots.n = 0;
-        slot = slot_of(exits, values, values->cpu, &made);
+        values->by_cpu.n = 0;
+        last = values_on_cpu(exits, values, values->cpu, &made);
     }
-    if (!slot || !complete)
+    if (!last || !complete)
         task->losses = UINT64_MAX;
-    if (!slot)
+    if (!last)
         return;
     /* after a loss, the first values on a CPU may include counts of an earlier thread */
     values->step_incomplete |= made && !complete;
     for (unsigned i = 0; i < exits->n && (complete || !made); i++)
-        values->pending[i] += value[i] - slot[i];
-    memcpy(slot, value, exits->n * sizeof(*slot));
+        values->pending[i] += value[i] - last[i];
+    memcpy(last, value, exits->n * sizeof(*last));
 }
 
 static void take_values(struct exits *exits, const struct record_note *note)
@@ -210,7 +211,7 @@ static void take_values(struct exits *exits, const struct record_note *note)
         return;
     }
     if (values->source != note->value[0]) {
-        values->slots.n = 0;
+        values->by_cpu.n = 0;
         values->exited = false;
     }
     values->source = note->value[0];

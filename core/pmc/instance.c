@@ -219,7 +219,7 @@ struct instance *engine_instance(struct engine *engine, uint64_t id)
 
 /* ---- last errors ---- */
 
-static struct last_error *error_slot(struct instance *instance, uid_t uid)
+static struct last_error *error_entry(struct instance *instance, uid_t uid)
 {
     struct last_error *oldest = NULL;
 
@@ -241,18 +241,18 @@ static struct last_error *error_slot(struct instance *instance, uid_t uid)
 
 void instance_set_error(struct instance *instance, uid_t uid, uint64_t now_ns, const char *line)
 {
-    struct last_error *slot = error_slot(instance, uid);
+    struct last_error *entry = error_entry(instance, uid);
     char *copy = strdup(line);
 
-    if (!slot || !copy) {
+    if (!entry || !copy) {
         free(copy);
         return;
     }
-    if (slot->uid != uid)
-        error_touch(instance, slot->uid); /* the oldest one, of another user, is replaced */
+    if (entry->uid != uid)
+        error_touch(instance, entry->uid); /* the oldest one, of another user, is replaced */
     error_touch(instance, uid);
-    free(slot->line);
-    *slot = (struct last_error){.uid = uid, .when = now_ns, .line = copy};
+    free(entry->line);
+    *entry = (struct last_error){.uid = uid, .when = now_ns, .line = copy};
 }
 
 const char *instance_error(const struct instance *instance, uid_t uid)

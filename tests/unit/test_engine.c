@@ -53,8 +53,8 @@ TEST(each_touched_object_is_remembered_once)
             ck_assert_uint_eq(touched->items[i].kind, i % 2 ? JOURNAL_PROCESS : JOURNAL_PMC);
         }
         engine_touched_clear(fx.engine);
-        for (size_t i = 0; i < touched->n_slots; i++)
-            ck_assert_uint_eq(touched->slots[i], 0);
+        for (size_t i = 0; i < touched->table_size; i++)
+            ck_assert_uint_eq(touched->table[i], 0);
     }
 }
 

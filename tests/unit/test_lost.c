@@ -315,8 +315,8 @@ TEST(objects_of_two_kinds_with_one_id_are_two_objects)
             ck_assert_uint_eq(touched(id & 256 ? JOURNAL_ERROR : JOURNAL_INSTANCE, id), n + 2);
         }
         engine_touched_clear(fx.engine);
-        for (size_t i = 0; i < touches->n_slots; i++)
-            ck_assert_uint_eq(touches->slots[i], 0);
+        for (size_t i = 0; i < touches->table_size; i++)
+            ck_assert_uint_eq(touches->table[i], 0);
     }
 }
 

@@ -93,7 +93,7 @@ void covered_free(struct covered *covered)
     if (covered->sideband)
         sideband_ignore(covered->sideband, &covered->listener);
     tasks_free(&covered->tasks);
-    free(covered->suspects.slots); /* the set may not be empty */
+    free(covered->suspects.entries); /* the set may not be empty */
     free(covered);
 }
 
