@@ -271,7 +271,7 @@ struct backend {
      * one takes them again. Called from the functions of intake, where the record that is passed
      * does not count yet, or while no drain runs. NULL: not supported.
      */
-    uint64_t (*taken)(struct recorder *recorder);
+    uint64_t (*commit_taken)(struct recorder *recorder);
     /* Prints the line that recorder_adopt() reads (locked). */
     void (*recorder_print)(const struct recorder *recorder, struct buf *out);
     /* Creates a recorder from a printed line, with the same descriptors, before adopt() of its

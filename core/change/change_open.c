@@ -200,7 +200,7 @@ static int stop_and_read(struct change *change)
             continue;
         move->was_read = backend->read(counter, &reading, true) == 0;
         if (move->was_read)
-            tally_take(move->old_counts, &reading, n);
+            tally_set(move->old_counts, &reading, n);
         else if (kept && change->cause != CAUSE_RELEASE)
             return err_set(&change->err, P14,
                            "a counter of %s could not be read, so nothing was changed: try again",

@@ -152,7 +152,7 @@ struct sink engine_sink(struct engine **engine)
 
 bool engine_next_wake(struct engine *engine, uint64_t *pmc_id)
 {
-    struct pmc *pmc = pmc_deferred(engine, WORK_WAKE);
+    struct pmc *pmc = pmc_deferred_take(engine, WORK_WAKE);
 
     if (!pmc)
         return false;
@@ -163,7 +163,7 @@ bool engine_next_wake(struct engine *engine, uint64_t *pmc_id)
 
 bool engine_next_name(struct engine *engine, struct gone_name *gone)
 {
-    struct pmc *pmc = pmc_deferred(engine, WORK_NAME);
+    struct pmc *pmc = pmc_deferred_take(engine, WORK_NAME);
     struct work *work = pmc ? NULL : work_take(&engine->deferred[WORK_INSTANCE], NULL);
 
     if (pmc) {

@@ -197,7 +197,7 @@ static void values_add(const struct exits *exits, struct task *task, const uint6
     memcpy(last, value, exits->n * sizeof(*last));
 }
 
-static void take_values(struct exits *exits, const struct record_note *note)
+static void apply_values(struct exits *exits, const struct record_note *note)
 {
     struct task *task = tasks_thread(&exits->tasks, note->pid, note->tid, note->time);
     struct values *values = task ? task->own : NULL;
@@ -224,11 +224,11 @@ static void take_values(struct exits *exits, const struct record_note *note)
         step_put(exits, task, note->time, 0);
 }
 
-void exits_take(struct exits *exits, const struct record *record, struct buf *out)
+void exits_apply(struct exits *exits, const struct record *record, struct buf *out)
 {
     exits->out = out;
     if (record->type == RECORD_VALUES) {
-        take_values(exits, (const struct record_note *)record);
+        apply_values(exits, (const struct record_note *)record);
     } else if (record->type == RECORD_THROTTLE) {
         struct task *task = tasks_find(&exits->tasks, record_tail(record)->tid);
 
@@ -236,7 +236,7 @@ void exits_take(struct exits *exits, const struct record *record, struct buf *ou
         if (task)
             task->losses = UINT64_MAX;
     } else {
-        tasks_take(&exits->tasks, record);
+        tasks_apply(&exits->tasks, record);
     }
 }
 

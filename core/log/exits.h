@@ -32,7 +32,7 @@ struct tasks *exits_tasks(struct exits *exits);
  * process exits. RECORD_EXACT in a COUNT: the last values of all its threads were complete, and no
  * record was lost.
  */
-void exits_take(struct exits *exits, const struct record *record, struct buf *out);
+void exits_apply(struct exits *exits, const struct record *record, struct buf *out);
 /*
  * Writes remainders. counted: the n counts of the PMC since the last reset, read after a complete
  * drain. Appends a SWITCH (pid 0, RECORD_LAST) with counted minus all steps so far, unless it is 0.

@@ -288,12 +288,12 @@ static int put_batch(struct log *log, const char *records, size_t len)
 
 struct log_progress log_progress(struct log *log)
 {
-    struct log_progress taken;
+    struct log_progress progress;
 
     pthread_mutex_lock(&log->mutex);
-    taken = log->taken;
+    progress = log->progress;
     pthread_mutex_unlock(&log->mutex);
-    return taken;
+    return progress;
 }
 
 /* Returns true if an earlier worker has added this batch of the request, and counts it off. */
@@ -323,7 +323,7 @@ static void request_count_batch(struct log *log, uint64_t request)
     log->request.batches++;
 }
 
-int log_put_all_once(struct log *log, uint64_t request, const struct log_progress *taken,
+int log_put_all_once(struct log *log, uint64_t request, const struct log_progress *progress,
                      const void *records, size_t len)
 {
     size_t valid = 0;
@@ -341,8 +341,8 @@ int log_put_all_once(struct log *log, uint64_t request, const struct log_progres
         rc = put_batch(log, records, valid);
         request_count_batch(log, request);
     }
-    if (taken)
-        log->taken = *taken;
+    if (progress)
+        log->progress = *progress;
     batch_publish(log);
     pthread_mutex_unlock(&log->mutex);
     return rc;
@@ -374,9 +374,9 @@ bool log_samples_begin(struct log *log, size_t size)
     return true;
 }
 
-void log_samples_end(struct log *log, const struct log_progress *taken)
+void log_samples_end(struct log *log, const struct log_progress *progress)
 {
-    log->taken = *taken;
+    log->progress = *progress;
     batch_publish(log);
     pthread_mutex_unlock(&log->mutex);
 }

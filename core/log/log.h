@@ -77,9 +77,9 @@ uint64_t log_set_charge(struct log *log, bool (*charge)(void *arg, int64_t bytes
 int log_reserve(struct log *log, uint64_t bytes);
 
 /* Progress of the recording, which the log stores unchanged. totals: which block of totals is valid
- * (recording_parts.h); n: records taken from the backend. */
+ * (recording_parts.h); n_taken: records taken from the backend. */
 struct log_progress {
-    uint64_t totals, n;
+    uint64_t totals, n_taken;
 };
 /*
  * Adds copies of records under one lock. A record with an earlier time than the last one gets the
@@ -89,9 +89,9 @@ struct log_progress {
  *
  * request: the number of the request that adds them, or 0. If a new worker repeats the request,
  * batches that are in the log already are skipped. It must repeat the same batches; an empty batch
- * counts too. taken (may be NULL): new progress, published together with the records.
+ * counts too. progress (may be NULL): new progress, published together with the records.
  */
-int log_put_all_once(struct log *log, uint64_t request, const struct log_progress *taken,
+int log_put_all_once(struct log *log, uint64_t request, const struct log_progress *progress,
                      const void *records, size_t len);
 /* Returns the progress that was published last, also by an earlier worker. */
 struct log_progress log_progress(struct log *log);
@@ -110,7 +110,7 @@ struct log_cursor {
     uint64_t next;          /* serial of the next record to read; the first ever is 1 */
     uint64_t place;         /* bytes ever added before that record, while it is stored */
     struct log_sums before; /* sums of the records before `next` */
-    uint32_t last_type;     /* type of the last record that log_take() appended */
+    uint32_t last_type;     /* type of the last record that log_read() appended */
     bool begun;             /* the reader has received its first records */
     bool walking;           /* a walk through the address spaces is in progress */
     struct spaces_walk walk;
@@ -130,7 +130,7 @@ void log_close(struct log_cursor *cursor);    /* cursor may be NULL */
  * other kind of loss. This may take several calls. All have the time of the record that was the
  * oldest when it started. Returns the number of appended records, 0 also on ENOMEM.
  */
-size_t log_take(struct log_cursor *cursor, struct buf *out, size_t max);
+size_t log_read(struct log_cursor *cursor, struct buf *out, size_t max);
 /* Returns a copy of the cursor for log_cursor_restore(). */
 struct log_cursor log_cursor_save(const struct log_cursor *cursor);
 /*
@@ -138,7 +138,7 @@ struct log_cursor log_cursor_save(const struct log_cursor *cursor);
  * overwritten since then count as missed.
  */
 void log_cursor_restore(struct log_cursor *cursor, const struct log_cursor *copy);
-/* Returns true if log_take() would return records. */
+/* Returns true if log_read() would return records. */
 bool log_ready(const struct log_cursor *cursor);
 
 /* ---- move to a new worker ---- */

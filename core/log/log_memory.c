@@ -284,7 +284,7 @@ void log_move_to_spaces(struct log *log, const struct record *record)
     const uint64_t max = log->max_bytes / 4;
     uint64_t want = log->spaces_granted ? log->spaces_granted : FIRST_BYTES;
 
-    tasks_take(&log->spaces, record);
+    tasks_apply(&log->spaces, record);
     while (want < tasks_bytes(&log->spaces) && want < max)
         want *= 2;
     want = want < max ? want : max;
@@ -336,7 +336,7 @@ static bool spaces_adopt(struct log *log)
 
         if (!record_is_valid(record, log->saved_spaces.used - at))
             return false;
-        tasks_take(&log->spaces, record);
+        tasks_apply(&log->spaces, record);
         at += record->size;
     }
     if (log->spaces_granted < tasks_bytes(&log->spaces))

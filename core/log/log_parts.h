@@ -107,7 +107,7 @@ struct log_request {
     uint64_t most_read;      /* serial after the last record that was ever read */                 \
     uint64_t lost;           /* as in struct log_stats, but without `missed` */                    \
     uint64_t kernel_lost, throttled, hidden, refused; /* as in struct log_stats */                 \
-    struct log_progress taken;                                                                     \
+    struct log_progress progress;                                                                  \
     struct log_request request; /* the last request */                                             \
     struct ring ring;                                                                              \
     struct saved_spaces saved_spaces;                                                              \
@@ -163,7 +163,7 @@ struct log {
  */
 bool log_samples_begin(struct log *log, size_t size);
 /* Publishes all samples since log_samples_begin(), and unlocks the log. */
-void log_samples_end(struct log *log, const struct log_progress *taken);
+void log_samples_end(struct log *log, const struct log_progress *progress);
 /* Returns the room for a sample of at most this size, or NULL: call log_samples_end(). */
 static inline void *log_samples_room(const struct log *log, size_t size)
 {

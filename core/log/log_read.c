@@ -93,7 +93,7 @@ static size_t losses_add(const struct log_cursor *cursor, struct buf *out)
  * the losses. All have the time of the record that was the oldest when the walk started. Returns
  * the number of records.
  */
-static size_t take_missed(struct log_cursor *cursor, struct buf *out, size_t max)
+static size_t append_missed(struct log_cursor *cursor, struct buf *out, size_t max)
 {
     const struct log *log = cursor->log;
     const struct ring *ring = &log->ring;
@@ -119,8 +119,8 @@ static size_t take_missed(struct log_cursor *cursor, struct buf *out, size_t max
 
 /* Appends the records from a place on that fit in max bytes, but at least one if any is left.
  * `serial` is the first one's. Returns their number, 0 on ENOMEM. */
-static size_t take_records(struct log_cursor *cursor, uint64_t serial, uint64_t place, size_t max,
-                           struct buf *out)
+static size_t append_records(struct log_cursor *cursor, uint64_t serial, uint64_t place, size_t max,
+                             struct buf *out)
 {
     struct log *log = cursor->log;
     struct log_sums sums = cursor->next < log->first ? log->removed_sums : cursor->before;
@@ -159,7 +159,7 @@ static size_t take_records(struct log_cursor *cursor, uint64_t serial, uint64_t 
     return n;
 }
 
-size_t log_take(struct log_cursor *cursor, struct buf *out, size_t max)
+size_t log_read(struct log_cursor *cursor, struct buf *out, size_t max)
 {
     struct log *log = cursor->log;
 
@@ -172,10 +172,10 @@ size_t log_take(struct log_cursor *cursor, struct buf *out, size_t max)
 
     cursor->last_type = 0;
     if (missed)
-        n = take_missed(cursor, out, max);
+        n = append_missed(cursor, out, max);
     used = out->len - begun;
     if (!cursor->walking)
-        n += take_records(cursor, serial, place, used < max ? max - used : 0, out);
+        n += append_records(cursor, serial, place, used < max ? max - used : 0, out);
     if (out->failed) {
         out->len = begun;
         cursor->walking = walking;

@@ -251,30 +251,31 @@ struct log_progress recording_store(struct recording *recording)
         memcpy(arena_at(recording->totals[other], totals_bytes(plan)),
                exits_totals(recording->exits), totals_bytes(plan));
     recording->valid_totals = other;
-    return (struct log_progress){.totals = recording->totals[0] + other, .n = recording->taken};
+    return (struct log_progress){.totals = recording->totals[0] + other,
+                                 .n_taken = recording->taken};
 }
 
 void recording_put_remainder(struct recording *recording, uint64_t request, uint64_t time_ns,
                              const uint64_t *counted, bool over)
 {
-    struct log_progress taken;
+    struct log_progress progress;
     struct buf records;
 
     buf_init(&records, NULL, 0);
     exits_remainder(recording->exits, time_ns, counted, over, &records);
     recording->dropped += records.failed;
-    taken = recording_store(recording);
-    log_put_all_once(recording->plan.log, request, &taken, records.data, records.len);
+    progress = recording_store(recording);
+    log_put_all_once(recording->plan.log, request, &progress, records.data, records.len);
     buf_free(&records);
 }
 
 void recording_reset(struct recording *recording, uint64_t request)
 {
-    struct log_progress taken;
+    struct log_progress progress;
 
     exits_reset(recording->exits);
-    taken = recording_store(recording);
-    log_put_all_once(recording->plan.log, request, &taken, NULL, 0);
+    progress = recording_store(recording);
+    log_put_all_once(recording->plan.log, request, &progress, NULL, 0);
 }
 
 /* ---- move to a new worker ---- */
@@ -308,12 +309,12 @@ int recording_adopt(const struct recording_plan *plan, bool kernel_found, const 
     int rc = recording && recorder ? 0 : -EINVAL;
 
     if (rc == 0) {
-        const struct log_progress taken = log_progress(plan->log);
+        const struct log_progress progress = log_progress(plan->log);
 
         recording->kernel_found = kernel_found;
-        recording->valid_totals = taken.totals == totals[0] + 1;
-        if (taken.totals == totals[0] + recording->valid_totals)
-            recording->taken = taken.n;
+        recording->valid_totals = progress.totals == totals[0] + 1;
+        if (progress.totals == totals[0] + recording->valid_totals)
+            recording->taken = progress.n_taken;
         exits_restore(recording->exits,
                       arena_at(recording->totals[recording->valid_totals], totals_bytes(plan)));
         if (*end)
@@ -323,8 +324,8 @@ int recording_adopt(const struct recording_plan *plan, bool kernel_found, const 
         rc = plan->backend->recorder_adopt(plan->backend_state, &plan->recorder, recorder,
                                            &recording->recorder);
     free(recorder);
-    if (rc == 0 && plan->backend->taken) {
-        const uint64_t taken = plan->backend->taken(recording->recorder);
+    if (rc == 0 && plan->backend->commit_taken) {
+        const uint64_t taken = plan->backend->commit_taken(recording->recorder);
 
         recording->replaced = taken > recording->taken ? taken - recording->taken : 0;
     }

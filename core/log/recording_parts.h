@@ -31,7 +31,7 @@ struct recording {
     bool has_log_locked;        /* the log is locked for samples: log_samples_begin() was called */
     struct buf batch;           /* other records for the log; empty while `has_log_locked` */
     size_t inventory_end;       /* limit of the batch length during an inventory */
-    struct buf scratch;         /* output of exits_take() */
+    struct buf scratch;         /* output of exits_apply() */
     uint64_t put;               /* records added to log or batch, never reset */
     uint64_t taken;             /* records read from the recorder, as stored in the log */
     uint64_t replaced;          /* read by an earlier worker but not logged; no DROP record yet */
@@ -43,7 +43,7 @@ struct recording {
 };
 
 /* Callbacks of the backend's drain: process a record or a sample. They flush before they process
- * the record, if at all, because backend.taken() does not include it yet. */
+ * the record, if at all, because backend.commit_taken() does not include it yet. */
 void recording_put(void *arg, const struct record *record);
 void recording_sample(void *arg, const struct sample *sample);
 /* Callback of the host's inventory: appends a record to the batch without any derived records. */

@@ -141,7 +141,7 @@ void recording_flush(void *arg)
         batch_drop(recording, &recording->replaced, "replaced", RECORD_REFUSED);
     }
     /* subtract losses without a DROP record yet, so that a later worker reports them: "replaced" */
-    taken = plan->backend->taken ? plan->backend->taken(recording->recorder) : 0;
+    taken = plan->backend->commit_taken ? plan->backend->commit_taken(recording->recorder) : 0;
     taken -= recording->hidden + recording->dropped + recording->replaced;
     if (!recording->has_log_locked && batch->len == 0 && taken == recording->taken)
         return;
@@ -205,13 +205,13 @@ static void execs_finish(struct recording *recording)
 
 /* ---- steps and exit counts ---- */
 
-/* Passes a record to exits_take() and appends the records that result, except COUNT records without
- * counts of processes outside the attacher's PID namespace. */
+/* Passes a record to exits_apply() and appends the records that result, except COUNT records
+ * without counts of processes outside the attacher's PID namespace. */
 static void exits_feed(struct recording *recording, const struct record *record)
 {
     struct buf *made = &recording->scratch;
 
-    exits_take(recording->exits, record, made);
+    exits_apply(recording->exits, record, made);
     for (size_t at = 0; at < made->len;) {
         const struct record_note *note = (const struct record_note *)(made->data + at);
 

@@ -248,7 +248,7 @@ struct task *tasks_thread(struct tasks *tasks, uint32_t pid, uint32_t tid, uint6
 
 /* The inventory may have found the new task: it is read while FORK records wait in the rings. Other
  * records of the new task follow its FORK. */
-static bool take_fork(struct tasks *tasks, const struct record_task *fork)
+static bool apply_fork(struct tasks *tasks, const struct record_task *fork)
 {
     struct task *creator = thread_get(tasks, fork->ppid, fork->ptid, false, fork->time);
     struct task *task = fork->tid != fork->ptid ? tasks_find(tasks, fork->tid) : NULL;
@@ -282,7 +282,7 @@ static bool take_fork(struct tasks *tasks, const struct record_task *fork)
     return !name || name_set(tasks, &task->process->name, name, NAME_BYTES);
 }
 
-static bool take_exit(struct tasks *tasks, const struct record_task *end)
+static bool apply_exit(struct tasks *tasks, const struct record_task *end)
 {
     struct task *task = tasks_find(tasks, end->tid);
     struct logged_process *process;
@@ -312,7 +312,7 @@ static bool take_exit(struct tasks *tasks, const struct record_task *end)
     return true;
 }
 
-static bool take_name(struct tasks *tasks, struct task *task, const char *text, size_t len)
+static bool apply_name(struct tasks *tasks, struct task *task, const char *text, size_t len)
 {
     struct logged_process *process = task ? task->process : NULL;
 
@@ -320,7 +320,7 @@ static bool take_name(struct tasks *tasks, struct task *task, const char *text, 
            name_set(tasks, task->tid == process->pid ? &process->name : &task->name, text, len);
 }
 
-static bool take_comm(struct tasks *tasks, const struct record_comm *comm)
+static bool apply_comm(struct tasks *tasks, const struct record_comm *comm)
 {
     struct logged_process *process = tasks_process(tasks, comm->pid);
     bool found = comm->head.misc & RECORD_FOUND;
@@ -342,10 +342,10 @@ static bool take_comm(struct tasks *tasks, const struct record_comm *comm)
     }
     if (task && !task->since)
         task->found = found ? tasks->losses + 1 : 0;
-    return take_name(tasks, task, comm->name, strlen(comm->name));
+    return apply_name(tasks, task, comm->name, strlen(comm->name));
 }
 
-static bool take_map(struct tasks *tasks, const struct record_map *map)
+static bool apply_map(struct tasks *tasks, const struct record_map *map)
 {
     struct task *task;
 
@@ -356,25 +356,25 @@ static bool take_map(struct tasks *tasks, const struct record_map *map)
     return task && maps_add(&tasks->bytes, &task->process->maps, map);
 }
 
-bool tasks_take(struct tasks *tasks, const struct record *record)
+bool tasks_apply(struct tasks *tasks, const struct record *record)
 {
     const struct record_note *note = (const struct record_note *)record;
     uint32_t tid;
 
     switch ((enum record_type)record->type) {
     case RECORD_COMM:
-        return take_comm(tasks, (const struct record_comm *)record);
+        return apply_comm(tasks, (const struct record_comm *)record);
     case RECORD_MAP:
-        return take_map(tasks, (const struct record_map *)record);
+        return apply_map(tasks, (const struct record_map *)record);
     case RECORD_FORK:
-        return take_fork(tasks, (const struct record_task *)record);
+        return apply_fork(tasks, (const struct record_task *)record);
     case RECORD_EXIT:
-        return take_exit(tasks, (const struct record_task *)record);
+        return apply_exit(tasks, (const struct record_task *)record);
     case RECORD_PROCESS:
     case RECORD_THREAD:
         tid = record->type == RECORD_PROCESS || !note->tid ? note->pid : note->tid;
-        return take_name(tasks, thread_get(tasks, note->pid, tid, true, note->time),
-                         note_text(note), note->text_len);
+        return apply_name(tasks, thread_get(tasks, note->pid, tid, true, note->time),
+                          note_text(note), note->text_len);
     case RECORD_LOST:
         tasks->losses += ((const struct record_lost *)record)->lost > 0;
         return true;

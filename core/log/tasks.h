@@ -105,7 +105,7 @@ void tasks_free(struct tasks *tasks); /* calls only thread_removed() */
 /* Applies a COMM, FORK, EXIT, MAP, LOST, PROCESS or THREAD record; other types are ignored. Returns
  * false if ENOMEM left the task, its name or its mapping out. A FORK without its parent succeeds.
  */
-bool tasks_take(struct tasks *tasks, const struct record *record);
+bool tasks_apply(struct tasks *tasks, const struct record *record);
 
 struct logged_process *tasks_process(const struct tasks *tasks, uint32_t pid); /* or NULL */
 struct task *tasks_find(const struct tasks *tasks, uint32_t tid);              /* or NULL */

@@ -139,7 +139,7 @@ static void item_read(const struct snapshot *snapshot, struct snapshot_item *ite
         item->failed = rc != 0;
         item->needs_wait = rc == -EAGAIN;
         if (rc == 0)
-            tally_take(item->link[i], &reading, n);
+            tally_set(item->link[i], &reading, n);
     }
     item->was_read = true;
 }

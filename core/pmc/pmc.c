@@ -196,7 +196,7 @@ void pmc_defer(struct pmc *pmc, enum work_kind kind)
         pmc_ref(pmc);
 }
 
-struct pmc *pmc_deferred(struct engine *engine, enum work_kind kind)
+struct pmc *pmc_deferred_take(struct engine *engine, enum work_kind kind)
 {
     struct work *work = work_take(&engine->deferred[kind], NULL);
 

@@ -341,7 +341,7 @@ static inline struct pmc *work_pmc(struct work *work, enum work_kind kind)
 /* Queues work of the PMC, with a reference, unless it is queued already. */
 void pmc_defer(struct pmc *pmc, enum work_kind kind);
 /* Removes the first PMC with work of this kind and returns it with the reference, or NULL. */
-struct pmc *pmc_deferred(struct engine *engine, enum work_kind kind);
+struct pmc *pmc_deferred_take(struct engine *engine, enum work_kind kind);
 /* Wakes requests and pollers that wait for the PMC. */
 static inline void pmc_wake(struct pmc *pmc)
 {

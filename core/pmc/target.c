@@ -124,7 +124,7 @@ struct tally *tally_new(unsigned n)
     return calloc(1, TALLY_SIZE(n));
 }
 
-void tally_take(struct tally *tally, const struct reading *reading, unsigned n)
+void tally_set(struct tally *tally, const struct reading *reading, unsigned n)
 {
     tally->covered_ns = reading->covered_ns;
     tally->enabled_ns = reading->enabled_ns;

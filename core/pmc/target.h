@@ -71,9 +71,9 @@ struct tally {
 };
 #define TALLY_SIZE(n) (sizeof(struct tally) + 2 * (size_t)(n) * sizeof(uint64_t))
 struct tally *tally_new(unsigned n); /* zeroed; NULL on ENOMEM */
-/* tally_take() copies a reading. The others add or subtract times, values and estimates; only
+/* tally_set() copies a reading. The others add or subtract times, values and estimates; only
  * tally_add() merges never_ran and off. */
-void tally_take(struct tally *tally, const struct reading *reading, unsigned n);
+void tally_set(struct tally *tally, const struct reading *reading, unsigned n);
 void tally_add(struct tally *to, const struct tally *from, unsigned n);
 void tally_subtract(struct tally *to, const struct tally *from, unsigned n);
 

@@ -66,7 +66,7 @@ static void drain_take(struct engine *engine, struct drain *drain)
                       others = STAILQ_HEAD_INITIALIZER(others);
     struct pmc *pmc;
 
-    while (drain->n < BATCH && (pmc = pmc_deferred(engine, WORK_DRAIN))) {
+    while (drain->n < BATCH && (pmc = pmc_deferred_take(engine, WORK_DRAIN))) {
         if (drain_must_wait(pmc) || (pmc->recording && drain->user && pmc->user != drain->user)) {
             work_add(&others, pmc_work(pmc, WORK_DRAIN), WORK_DRAIN);
         } else if (!pmc->recording) {

@@ -35,7 +35,7 @@ struct off_cpu {
 
 struct folder {
     struct tasks spaces;
-    struct record_task late[EXITS_LATE]; /* see records_take(), oldest first */
+    struct record_task late[EXITS_LATE]; /* see records_apply(), oldest first */
     unsigned n_late;
     uint16_t late_numbers[LATE_NUMBERS]; /* how often a PID or TID, modulo the size, is in `late` */
     struct off_cpu *off_cpu;             /* by thread */
@@ -235,7 +235,7 @@ static void off_cpu_begin(struct folder *folder, const struct record_sample *sam
 
 /* A wait lasts until the thread runs again, or the PMC stops or is detached from the process. It
  * has no weight if the thread exits or records are lost. */
-static void off_cpu_take(struct folder *folder, const struct record *record)
+static void off_cpu_apply(struct folder *folder, const struct record *record)
 {
     const struct record_task *end = (const void *)record;
     const struct record_note *note = (const void *)record;
@@ -262,7 +262,7 @@ static void off_cpu_take(struct folder *folder, const struct record *record)
     }
 }
 
-static void sample_take(struct folder *folder, const struct record_sample *sample)
+static void sample_apply(struct folder *folder, const struct record_sample *sample)
 {
     struct stack *stack;
 
@@ -288,7 +288,7 @@ static void late_count(struct folder *folder, const struct record_task *end, int
 }
 
 /* Applies the exits of earlier tasks with these numbers. */
-static void exits_apply(struct folder *folder, uint32_t pid, uint32_t tid)
+static void late_exits_apply(struct folder *folder, uint32_t pid, uint32_t tid)
 {
     unsigned kept = 0;
 
@@ -298,7 +298,7 @@ static void exits_apply(struct folder *folder, uint32_t pid, uint32_t tid)
         const struct record_task *end = &folder->late[i];
 
         if (end->pid == pid || end->tid == tid) {
-            tasks_take(&folder->spaces, &end->head);
+            tasks_apply(&folder->spaces, &end->head);
             late_count(folder, end, -1);
         } else {
             folder->late[kept++] = *end;
@@ -307,40 +307,40 @@ static void exits_apply(struct folder *folder, uint32_t pid, uint32_t tid)
     folder->n_late = kept;
 }
 
-static void task_take(struct folder *folder, const struct record *record)
+static void task_apply(struct folder *folder, const struct record *record)
 {
     const struct record_comm *comm = (const void *)record; /* MAP starts in the same way */
     const struct record_task *fork = (const void *)record;
     const struct record_note *note = (const void *)record;
 
     if (record->type == RECORD_COMM || record->type == RECORD_MAP)
-        exits_apply(folder, comm->pid, comm->tid);
+        late_exits_apply(folder, comm->pid, comm->tid);
     else if (record->type == RECORD_FORK)
-        exits_apply(folder, fork->pid == fork->ppid ? fork->tid : fork->pid, fork->tid);
+        late_exits_apply(folder, fork->pid == fork->ppid ? fork->tid : fork->pid, fork->tid);
     else if (record->type == RECORD_PROCESS || record->type == RECORD_THREAD)
-        exits_apply(folder, note->pid, note->tid);
-    tasks_take(&folder->spaces, record);
+        late_exits_apply(folder, note->pid, note->tid);
+    tasks_apply(&folder->spaces, record);
 }
 
 /* An EXIT record is applied later: a task has samples after it, until its last switch, and they
  * need its name. */
-static void records_take(struct folder *folder, const struct buf *batch)
+static void records_apply(struct folder *folder, const struct buf *batch)
 {
     const struct record *record;
 
     for (size_t at = 0; at < batch->len && folder_charge(folder, 0); at += record->size) {
         record = (const void *)(batch->data + at);
         folder->time_ns = record_time(record);
-        off_cpu_take(folder, record);
+        off_cpu_apply(folder, record);
         if (record->type == RECORD_SAMPLE) {
-            sample_take(folder, (const void *)record);
+            sample_apply(folder, (const void *)record);
         } else if (record->type == RECORD_EXIT) {
             if (folder->n_late == EXITS_LATE)
-                exits_apply(folder, folder->late[0].pid, folder->late[0].tid);
+                late_exits_apply(folder, folder->late[0].pid, folder->late[0].tid);
             folder->late[folder->n_late++] = *(const struct record_task *)record;
             late_count(folder, (const struct record_task *)record, 1);
         } else {
-            task_take(folder, record);
+            task_apply(folder, record);
         }
         spaces_bound(&folder->spaces, SPACES_BYTES);
     }
@@ -357,9 +357,9 @@ static int folder_fill(struct folder *folder, struct log *log)
     if (!cursor)
         return -ENOMEM;
     buf_init(&batch, NULL, 0);
-    while (!folder->refused && cursor->next <= last && log_take(cursor, &batch, BATCH_BYTES) > 0 &&
+    while (!folder->refused && cursor->next <= last && log_read(cursor, &batch, BATCH_BYTES) > 0 &&
            !batch.failed) {
-        records_take(folder, &batch);
+        records_apply(folder, &batch);
         buf_clear(&batch);
     }
     failed = batch.failed || folder->failed || folder->line.failed;

@@ -181,7 +181,7 @@ static bool reply_add_records(struct reply *reply, size_t max)
     struct buf *records = direct ? &reply->text : &reply->records;
 
     buf_clear(&reply->records);
-    if (!log_take(reader->cursor, records, max)) {
+    if (!log_read(reader->cursor, records, max)) {
         reply->failed |= records->failed;
         return false;
     }

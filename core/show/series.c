@@ -287,7 +287,7 @@ bool poll_task(struct call *call)
     struct pmc *pmc;
     unsigned n = 0;
 
-    while (pmcs && (pmc = pmc_deferred(engine, WORK_SNAPSHOT))) {
+    while (pmcs && (pmc = pmc_deferred_take(engine, WORK_SNAPSHOT))) {
         if (!pmc_released(pmc) && pmc->set)
             pmcs[n++] = pmc; /* the tree has a reference too */
         pmc_unref(pmc);

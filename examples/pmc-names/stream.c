@@ -22,7 +22,7 @@
 #define STREAM_TRACING      66u /* followed by bytes that are not records */
 #define STREAM_UPDATE       78u
 #define STREAM_FEATURE      80u
-#define MAP_DATA       0x2000u
+#define MAP_DATA            0x2000u
 
 /* Bits of sample_type, in the order of the fields in a sample, except the last. */
 #define HAS_IP         (1u << 0)
@@ -336,7 +336,7 @@ static bool made_take(void)
     bool done = !stream.made.failed;
 
     if (done && stream.made.len)
-        done = tasks_take(&stream.spaces, (const void *)stream.made.data);
+        done = tasks_apply(&stream.spaces, (const void *)stream.made.data);
     spaces_bound(&stream.spaces, SPACES_BYTES);
     return done;
 }
@@ -415,7 +415,8 @@ static void pass(FILE *in, uint64_t bytes)
     }
 }
 
-/* Reads the clock: a layout, then the same moment in CLOCK_REALTIME and in the clock of the records. */
+/* Reads the clock: a layout, then the same moment in CLOCK_REALTIME and in the clock of the
+ * records. */
 static bool feature_take(struct words words)
 {
     const uint64_t *field = take(&words, 4);
@@ -427,8 +428,7 @@ static bool feature_take(struct words words)
     return true;
 }
 
-static bool record_take(FILE *in, const struct record *record, struct words words,
-                        stack_fn *give)
+static bool record_take(FILE *in, const struct record *record, struct words words, stack_fn *give)
 {
     buf_clear(&stream.made);
     switch (record->type) {

@@ -26,7 +26,7 @@ static void put(void *arg, const struct record *record)
     FUZZ_CHECK(record->size <= RECORD_MAX);
     if (!record_is_valid(record, record->size))
         return; /* the kernel never writes this */
-    tasks_take(&tasks, record);
+    tasks_apply(&tasks, record);
     spaces_bound(&tasks, 6000);
     log_put_once(log_of, 0, record);
     n_put++;
@@ -48,7 +48,7 @@ static void read_all(void)
     struct buf out;
 
     buf_init(&out, NULL, 0);
-    while (log_ready(cursor) && log_take(cursor, &out, 4096))
+    while (log_ready(cursor) && log_read(cursor, &out, 4096))
         ;
     for (size_t at = 0; at < out.len; at += ((const struct record *)(out.data + at))->size)
         FUZZ_CHECK(record_is_valid((const void *)(out.data + at), out.len - at));

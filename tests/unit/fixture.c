@@ -267,7 +267,7 @@ const char *log_words(const char *name)
 
     buf_init(&records, NULL, 0);
     buf_init(&words, NULL, 0);
-    while (cursor && log_take(cursor, &records, 1 << 20))
+    while (cursor && log_read(cursor, &records, 1 << 20))
         ;
     for (size_t i = 0; i < records.len;) {
         const struct record *record = (const struct record *)(records.data + i);

@@ -138,7 +138,7 @@ size_t take(struct log_cursor *cursor, size_t max, struct seen *seen)
     size_t n, taken_n;
 
     buf_clear(&taken);
-    taken_n = log_take(cursor, &taken, max);
+    taken_n = log_read(cursor, &taken, max);
     n = 0;
     for (size_t at = 0; at < taken.len; n++) {
         const struct record *record = (const struct record *)(taken.data + at);

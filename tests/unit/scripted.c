@@ -213,7 +213,7 @@ void drain(void)
 
     ck_assert(recording_drain(sc.recording, true, &drained));
     buf_clear(&sc.taken);
-    while (log_take(sc.cursor, &sc.taken, 1 << 20) > 0)
+    while (log_read(sc.cursor, &sc.taken, 1 << 20) > 0)
         ;
 }
 

@@ -63,7 +63,7 @@ static const char *printed(void)
 
 static void take(struct buf *records)
 {
-    exits_take(exits, (const struct record *)records->data, &out);
+    exits_apply(exits, (const struct record *)records->data, &out);
     buf_free(records);
 }
 

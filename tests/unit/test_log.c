@@ -20,10 +20,10 @@ TEST(gives_records_back_as_they_were_put)
     record_add_task(&made, RECORD_FORK, 30, 1, 2, 3, 4);
     buf_add(&same, made.data, made.len);
     ck_assert_int_eq(put_made(), 0);
-    ck_assert_uint_eq(log_take(cursor, &taken, 4096), 3);
+    ck_assert_uint_eq(log_read(cursor, &taken, 4096), 3);
     ck_assert_uint_eq(taken.len, same.len);
     ck_assert_int_eq(memcmp(taken.data, same.data, same.len), 0);
-    ck_assert_uint_eq(log_take(cursor, &taken, 4096), 0);
+    ck_assert_uint_eq(log_read(cursor, &taken, 4096), 0);
     buf_free(&same);
     log_close(cursor);
 }
@@ -50,7 +50,7 @@ TEST(times_never_go_back)
     record_add_task(&made, RECORD_FORK, 7, 1, 2, 3, 4);
     log_put_once(event_log, 0, (const struct record *)made.data);
     ck_assert_uint_eq(record_time((const struct record *)made.data), 7);
-    ck_assert_uint_eq(log_take(cursor, &taken, 4096), 6);
+    ck_assert_uint_eq(log_read(cursor, &taken, 4096), 6);
     task = (const struct record_task *)(taken.data + 5 * SAMPLE_SHORT);
     ck_assert_uint_eq(task->time, 50);
     ck_assert_uint_eq(task->tail.time, 50);

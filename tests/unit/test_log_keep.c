@@ -120,7 +120,7 @@ static void sums_take(struct log_cursor *cursor, size_t max, struct sums *sums)
     const struct record *record;
 
     buf_clear(&taken);
-    log_take(cursor, &taken, max);
+    log_read(cursor, &taken, max);
     for (size_t at = 0; at < taken.len; at += record->size) {
         const struct record_note *note = (const void *)(taken.data + at);
 

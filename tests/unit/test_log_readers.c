@@ -210,7 +210,7 @@ TEST(a_take_without_memory_takes_nothing)
 
     put_samples(MUCH);
     memory_fail_at(1);
-    ck_assert_uint_eq(log_take(cursor, &taken, 1000), 0);
+    ck_assert_uint_eq(log_read(cursor, &taken, 1000), 0);
     memory_fail_at(0);
     ck_true(taken.failed && taken.len == 0);
     take_all(cursor, &seen);
@@ -256,7 +256,7 @@ static void *race_read(void *arg)
     for (size_t n = 1; !over || n > 0;) {
         over = __atomic_load_n(&race_over, __ATOMIC_ACQUIRE);
         buf_clear(&out);
-        n = log_take(racer->cursor, &out, racer->max);
+        n = log_read(racer->cursor, &out, racer->max);
         for (size_t at = 0; at < out.len; at += ((struct record *)(out.data + at))->size)
             see(&racer->seen, (struct record *)(out.data + at));
         log_last(event_log);

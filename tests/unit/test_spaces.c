@@ -44,7 +44,7 @@ SUITE_SETUP(spaces, before, after);
 /* Processes the records made so far and frees them, so that no pointer to them may remain. */
 static void take(void)
 {
-    tasks_take(spaces, (const struct record *)records.data);
+    tasks_apply(spaces, (const struct record *)records.data);
     spaces_bound(spaces, max_bytes);
     memset(records.data, 0xee, records.len);
     buf_clear(&records);
@@ -288,7 +288,7 @@ TEST(a_printed_state_loads_as_the_same)
     exit_of(10, 10);
     spaces_print(spaces, 1, &all);
     for (size_t at = 0; at < all.len; at += ((const struct record *)(all.data + at))->size)
-        tasks_take(again, (const struct record *)(all.data + at));
+        tasks_apply(again, (const struct record *)(all.data + at));
     buf_str(&text, printed());
     spaces = again;
     ck_buf(&text, printed());
@@ -373,12 +373,12 @@ TEST(a_mapping_without_memory_is_lost)
                    0);
     for (unsigned n = 1; n <= 4; n++) {
         memory_fail_at(n);
-        tasks_take(spaces, (const struct record *)record.data);
+        tasks_apply(spaces, (const struct record *)record.data);
         memory_fail_at(0);
         exit_of(10, 10);
         ck_assert_uint_eq(tasks_bytes(spaces), 0);
     }
-    tasks_take(spaces, (const struct record *)record.data);
+    tasks_apply(spaces, (const struct record *)record.data);
     ck_assert_str_eq(path_at(10, 1), "/");
     buf_free(&record);
 }

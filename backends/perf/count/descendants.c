@@ -146,7 +146,7 @@ static void covered_take(void *arg, const struct side_record *record, uint32_t a
             if (process)
                 tasks_drop(&covered->tasks, process);
         } else if (tasks_process(&covered->tasks, record->ppid)) {
-            covered->incomplete |= !tasks_take(&covered->tasks, &record->head);
+            covered->incomplete |= !tasks_apply(&covered->tasks, &record->head);
         }
         break;
     default:
@@ -160,7 +160,7 @@ static void covered_take(void *arg, const struct side_record *record, uint32_t a
                 covered->incomplete |= !ids_add(&covered->suspects, record->pid, covered);
         }
         if (process)
-            covered->incomplete |= !tasks_take(&covered->tasks, &record->head);
+            covered->incomplete |= !tasks_apply(&covered->tasks, &record->head);
     }
     if (leads)
         covered_choose(covered, record->pid, record->time_ns);

@@ -161,12 +161,12 @@ static void follow_take(struct follow *follow, const struct record *record,
         task = tasks_find(tasks, fork->ptid);
         const struct followed *parent = task ? task->own : NULL;
         const bool begun = parent ? parent->begun : !follow->armed;
-        tasks_take(tasks, record);
+        tasks_apply(tasks, record);
         followed_open(follow, tasks_find(tasks, fork->tid), begun);
     } else if (record->type == RECORD_EXIT) {
-        tasks_take(tasks, record);
+        tasks_apply(tasks, record);
     } else if (record->type == RECORD_COMM && record->misc & RECORD_EXECUTED) {
-        tasks_take(tasks, record);
+        tasks_apply(tasks, record);
         task = tasks_find(tasks, ((const struct record_comm *)record)->tid);
         if (task && task->own)
             ((struct followed *)task->own)->begun = true;

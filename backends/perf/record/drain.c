@@ -147,7 +147,7 @@ static void rings_take(struct recorder *recorder, uint64_t until_ns, const struc
     recorder->taking = false;
 }
 
-uint64_t perf_taken(struct recorder *recorder)
+uint64_t perf_commit_taken(struct recorder *recorder)
 {
     uint64_t n = 0;
 

@@ -128,7 +128,7 @@ int perf_recorder_new(struct backend_state *state, const struct recorder_plan *p
 void perf_recorder_facts(const struct recorder *recorder, struct recorder_facts *out);
 int perf_drain(struct recorder *recorder, bool all, const struct intake *intake,
                uint64_t *until_ns);
-uint64_t perf_taken(struct recorder *recorder);
+uint64_t perf_commit_taken(struct recorder *recorder);
 void perf_recorder_print(const struct recorder *recorder, struct buf *out);
 int perf_recorder_adopt(struct backend_state *state, const struct recorder_plan *plan,
                         const char *printed, struct recorder **out);
