@@ -166,7 +166,7 @@ const struct file_row *file_row(enum node_kind kind, unsigned number)
     return &tables[kind].rows[number];
 }
 
-unsigned file_rows(enum node_kind kind)
+unsigned file_row_end(enum node_kind kind)
 {
     return tables[kind].n;
 }

@@ -71,7 +71,7 @@ struct file_row {
  * reused. */
 const struct file_row *file_row(enum node_kind kind, unsigned number);
 /* Returns one more than the last number of a kind. */
-unsigned file_rows(enum node_kind kind);
+unsigned file_row_end(enum node_kind kind);
 /* Finds a file row of a directory by name, and its number. Returns NULL if there is none. */
 const struct file_row *file_named(enum dir_kind dir, const char *name, unsigned *number);
 /* Returns the first named file row of a directory with a number > after, or NULL. */

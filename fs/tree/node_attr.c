@@ -145,7 +145,7 @@ double node_attr_timeout(const struct node *node)
  * to chmod. */
 void attributes_forget(struct tree *tree, enum node_kind kind, uint64_t object)
 {
-    for (unsigned number = NODE_DIR; number < file_rows(kind); number++)
+    for (unsigned number = NODE_DIR; number < file_row_end(kind); number++)
         if (file_row(kind, number))
             fuse_lowlevel_notify_inval_inode(tree->session, node_id(kind, object, number), -1, 0);
 }
