@@ -59,7 +59,7 @@ static int entry_fill(struct request *rq)
     entry->entry_timeout = found->kind == NODE_EVENT ? EVENT_TIMEOUT_S : TIMEOUT_S;
     /* Names of an instance are not cached: it is released by a write to another file, and the
      * kernel is notified after that write has returned. */
-    if (found->number == NODE_DIR &&
+    if (found->number == NUMBER_OWN_DIR &&
         (found->kind == NODE_LIMIT || (found->kind == NODE_INSTANCE && found->object)))
         entry->entry_timeout = 0;
     return node_attr(&rq->fs->tree, found, &entry->attr);
@@ -119,7 +119,8 @@ static int setattr_run(struct request *rq)
     struct call *call = &rq->call;
     const struct node *node = &rq->node;
     const struct stat *attr = &rq->entry.attr;
-    const bool instance = node->kind == NODE_INSTANCE && node->object && node->number == NODE_DIR;
+    const bool instance =
+        node->kind == NODE_INSTANCE && node->object && node->number == NUMBER_OWN_DIR;
     const mode_t mode = attr->st_mode & 07777;
     int to_set = rq->to_set & (SET_MODE | SET_OWNER);
     struct stat is;
@@ -188,7 +189,7 @@ static int mkdir_run(struct request *rq)
         return err_set(&call->err, P25,
                        "create PMCs with mkdir in the top directory, and instances in instances/");
     if (rc == CALL_DONE)
-        node_decode(node_id(instance ? NODE_INSTANCE : NODE_PMC, id, NODE_DIR), &rq->found);
+        node_decode(node_id(instance ? NODE_INSTANCE : NODE_PMC, id, NUMBER_OWN_DIR), &rq->found);
     return rc;
 }
 

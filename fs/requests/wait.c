@@ -414,11 +414,11 @@ bool notify_next(struct fs *fs)
         return true;
     fs_unlock(fs);
     if (!gone.is_instance)
-        entry_forget(fs, gone.instance, NODE_DIR, gone.name);
+        entry_forget(fs, gone.instance, NUMBER_OWN_DIR, gone.name);
     if (gone.is_instance && gone.vanished)
-        entry_forget(fs, 0, NODE_INSTANCES, gone.name);
+        entry_forget(fs, 0, NUMBER_INSTANCES, gone.name);
     if (gone.is_instance)
-        entry_forget(fs, 0, NODE_LIMITS, gone.name);
+        entry_forget(fs, 0, NUMBER_LIMITS, gone.name);
     fs_lock(fs);
     return true;
 }

@@ -84,22 +84,25 @@ static bool object_next(struct tree *tree, const struct node *dir, uint64_t afte
     switch (dir->row->is) {
     case DIR_ROOT:
         pmc = engine_pmc_next(engine_instance(engine, dir->object), after);
-        return pmc && entry_make(entry, pmc->name, pmc->id, node_of(NODE_PMC, pmc->id, NODE_DIR));
+        return pmc &&
+               entry_make(entry, pmc->name, pmc->id, node_of(NODE_PMC, pmc->id, NUMBER_OWN_DIR));
     case DIR_EVENTS:
         class = &catalog->classes[after];
         return after < catalog->n_classes &&
-               entry_make(entry, class->name, after + 1, node_of_event(dir, class->id, NODE_DIR));
+               entry_make(entry, class->name, after + 1,
+                          node_of_event(dir, class->id, NUMBER_OWN_DIR));
     case DIR_CLASS:
         class = catalog_class_by_id(catalog, node_index(dir));
         if (!class || after >= class->n)
             return false;
         event = &catalog->entries[class->first + after];
-        return entry_make(entry, event->event, after + 1, node_of_event(dir, event->id, NODE_LEAF));
+        return entry_make(entry, event->event, after + 1,
+                          node_of_event(dir, event->id, NUMBER_OWN_FILE));
     case DIR_ADMIN:
         cpu = cpus_next(&engine->possible, (int)after);
         snprintf(entry->scratch, sizeof entry->scratch, "cpu%d", cpu);
         return cpu >= 0 && entry_make(entry, entry->scratch, (uint64_t)cpu + 1,
-                                      node_of(NODE_SLOT, (uint64_t)cpu << 16, NODE_DIR));
+                                      node_of(NODE_SLOT, (uint64_t)cpu << 16, NUMBER_OWN_DIR));
     case DIR_CPU:
         while (row < engine_rows(engine) &&
                !engine_row_is_on(engine, (unsigned)(dir->object >> 16), row))
@@ -107,18 +110,18 @@ static bool object_next(struct tree *tree, const struct node *dir, uint64_t afte
         snprintf(entry->scratch, sizeof entry->scratch, "%u", row);
         return row < engine_rows(engine) &&
                entry_make(entry, entry->scratch, row + 1,
-                          node_of(NODE_SLOT, dir->object | row, NODE_LEAF));
+                          node_of(NODE_SLOT, dir->object | row, NUMBER_OWN_FILE));
     case DIR_TUNABLES:
         return after < TUNABLE_COUNT &&
                entry_make(entry, tunable_row((enum tunable)after)->name, after + 1,
-                          node_of(NODE_TUNABLE, after, NODE_LEAF));
+                          node_of(NODE_TUNABLE, after, NUMBER_OWN_FILE));
     case DIR_INSTANCES:
     case DIR_LIMITS:
         instance = engine_instance_next(engine, after);
         return instance &&
                entry_make(entry, instance->name, instance->id,
                           node_of(dir->row->is == DIR_LIMITS ? NODE_LIMIT : NODE_INSTANCE,
-                                  instance->id, NODE_DIR));
+                                  instance->id, NUMBER_OWN_DIR));
     default:
         return false;
     }
@@ -140,20 +143,20 @@ static int object_find(struct tree *tree, const struct node *dir, const char *na
     case DIR_ROOT:
         pmc = instance_find(engine_instance(tree->engine, dir->object), name);
         if (pmc)
-            *found = node_of(NODE_PMC, pmc->id, NODE_DIR);
+            *found = node_of(NODE_PMC, pmc->id, NUMBER_OWN_DIR);
         return pmc ? 0 : -ENOENT;
     case DIR_CLASS:
         class = catalog_class_by_id(catalog, node_index(dir));
         event = class ? catalog_event(catalog, class, name) : NULL;
         if (event)
-            *found = node_of_event(dir, event->id, NODE_LEAF);
+            *found = node_of_event(dir, event->id, NUMBER_OWN_FILE);
         return event ? 0 : -ENOENT;
     case DIR_INSTANCES:
     case DIR_LIMITS:
         instance = instance_by_name(tree->engine, name);
         if (instance)
             *found = node_of(dir->row->is == DIR_LIMITS ? NODE_LIMIT : NODE_INSTANCE, instance->id,
-                             NODE_DIR);
+                             NUMBER_OWN_DIR);
         return instance ? 0 : -ENOENT;
     default:
         while (object_next(tree, dir, entry.cookie, &entry))
@@ -200,17 +203,17 @@ int node_lookup(struct tree *tree, struct call *call, const struct node *dir, co
 static struct node node_parent(struct tree *tree, const struct node *dir)
 {
     static const unsigned above[DIR_KINDS] = {
-        [DIR_CLASS] = NODE_EVENTS, [DIR_CPU] = NODE_ADMIN,    [DIR_TUNABLES] = NODE_ADMIN,
-        [DIR_LIMITS] = NODE_ADMIN, [DIR_LIMIT] = NODE_LIMITS,
+        [DIR_CLASS] = NUMBER_EVENTS, [DIR_CPU] = NUMBER_ADMIN,    [DIR_TUNABLES] = NUMBER_ADMIN,
+        [DIR_LIMITS] = NUMBER_ADMIN, [DIR_LIMIT] = NUMBER_LIMITS,
     };
     unsigned number = above[dir->row->is];
     struct pmc *pmc = dir->kind == NODE_PMC ? ids_find(&tree->engine->pmcs, dir->object) : NULL;
 
     if (pmc)
-        return node_of(NODE_INSTANCE, pmc->instance->id, NODE_DIR);
+        return node_of(NODE_INSTANCE, pmc->instance->id, NUMBER_OWN_DIR);
     if (dir->row->is == DIR_ROOT && dir->object)
-        return node_of(NODE_INSTANCE, 0, NODE_INSTANCES);
-    return node_of(NODE_INSTANCE, node_instance(dir), number ? number : NODE_DIR);
+        return node_of(NODE_INSTANCE, 0, NUMBER_INSTANCES);
+    return node_of(NODE_INSTANCE, node_instance(dir), number ? number : NUMBER_OWN_DIR);
 }
 
 bool node_next(struct tree *tree, const struct node *dir, uint64_t cookie, struct node_entry *entry)
@@ -256,7 +259,7 @@ static void object_name(struct tree *tree, const struct node *node, const struct
         text = instance ? instance->name : "(removed)";
         break;
     case NODE_EVENT:
-        if (node->number == NODE_DIR)
+        if (node->number == NUMBER_OWN_DIR)
             class = catalog_class_by_id(catalog, node_index(node));
         else
             event = catalog_event_by_id(catalog, node_index(node));

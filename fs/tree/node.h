@@ -27,13 +27,13 @@ struct tree {
     struct fuse_session *session;
 };
 
-/* Numbers of file rows (struct node). */
-#define NODE_DIR       1  /* an object's own directory (instance, PMC, class, CPU, limits) */
-#define NODE_LEAF      2  /* the file of an event, slot or tunable */
-#define NODE_EVENTS    4  /* events/ of the root or an instance */
-#define NODE_ADMIN     5  /* the root's admin/ */
-#define NODE_INSTANCES 6  /* the root's instances/ */
-#define NODE_LIMITS    35 /* admin/instances/ */
+/* Values of node.number: numbers of file rows. */
+#define NUMBER_OWN_DIR   1  /* an object's own directory (instance, PMC, class, CPU, limits) */
+#define NUMBER_OWN_FILE  2  /* the file of an event, slot or tunable */
+#define NUMBER_EVENTS    4  /* events/ of the root or an instance */
+#define NUMBER_ADMIN     5  /* the root's admin/ */
+#define NUMBER_INSTANCES 6  /* the root's instances/ */
+#define NUMBER_LIMITS    35 /* admin/instances/ */
 
 struct node {
     enum node_kind kind;

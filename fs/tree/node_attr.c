@@ -126,7 +126,7 @@ int node_attr(struct tree *tree, const struct node *node, struct stat *attr)
     if (row->is == DIR_ROOT)
         attr->st_mode = S_IFDIR | (mode_t)tunable_u64(tunables, TUNABLE_ROOTMODE);
     attr_times(attr, row->flags & FILE_FRESH ? tree->metrics_opened_ns : tree->started_ns);
-    if (node->kind == NODE_INSTANCE && node->object && node->number == NODE_DIR) {
+    if (node->kind == NODE_INSTANCE && node->object && node->number == NUMBER_OWN_DIR) {
         attr->st_mode = S_IFDIR | instance->mode; /* the files in it belong to root */
         attr->st_uid = instance->uid;
         attr->st_gid = instance->gid;
@@ -145,7 +145,7 @@ double node_attr_timeout(const struct node *node)
  * to chmod. */
 void attributes_forget(struct tree *tree, enum node_kind kind, uint64_t object)
 {
-    for (unsigned number = NODE_DIR; number < file_row_end(kind); number++)
+    for (unsigned number = NUMBER_OWN_DIR; number < file_row_end(kind); number++)
         if (file_row(kind, number))
             fuse_lowlevel_notify_inval_inode(tree->session, node_id(kind, object, number), -1, 0);
 }

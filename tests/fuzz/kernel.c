@@ -290,10 +290,10 @@ static void empty(uint64_t node)
 
 static void entry_remove(uint64_t node, const struct fuse_dirent *entry)
 {
-    const bool is_instance = node == node_id(NODE_INSTANCE, 0, NODE_INSTANCES);
+    const bool is_instance = node == node_id(NODE_INSTANCE, 0, NUMBER_INSTANCES);
     char name[256] = "";
 
-    if (is_instance || entry->ino == node_id(NODE_INSTANCE, 0, NODE_INSTANCES))
+    if (is_instance || entry->ino == node_id(NODE_INSTANCE, 0, NUMBER_INSTANCES))
         empty(entry->ino);
     memcpy(name, entry->name, entry->namelen);
     if (is_instance || entry->ino >> 60 == NODE_PMC)
