@@ -218,10 +218,10 @@ bool fs_publish(struct fs *fs)
 {
     const bool all = engine_write_records(fs->tree.engine);
     const bool fine = handles_record(&fs->unpublished, all ? fs->handles : NULL);
-    const bool answered = fs->answered;
+    const bool with_answer = fs->publishes_answer;
 
-    fs->answered = false;
-    return engine_publish(fs->tree.engine, fine, answered);
+    fs->publishes_answer = false;
+    return engine_publish(fs->tree.engine, fine, with_answer);
 }
 
 void fs_unlock(struct fs *fs)

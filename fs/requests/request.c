@@ -275,7 +275,7 @@ static void request_answer(struct request *rq, int rc)
         return;
     request_send(rq, rc);
     inflight_answer_end(journal_published(fs->unpublished.journal) + 1);
-    rq->answered = fs->answered = true;
+    rq->answer_stored = fs->publishes_answer = true;
 }
 
 /*
@@ -318,7 +318,7 @@ static void unlock_leave(struct call *call, bool slow)
     struct request *rq = request_of(call);
     struct fs *fs = rq->fs;
 
-    if (call->committed && rq->inflight && !rq->answered) { /* must not run again */
+    if (call->committed && rq->inflight && !rq->answer_stored) { /* must not run again */
         const int rc = rq->op->done ? rq->op->done(rq) : CALL_DONE;
 
         request_count(rq, rc);
@@ -348,7 +348,7 @@ static bool unlock_interrupted(struct call *call)
 {
     const struct request *rq = request_of(call);
 
-    return rq->inflight && !rq->answered && inflight_interrupted(rq->inflight);
+    return rq->inflight && !rq->answer_stored && inflight_interrupted(rq->inflight);
 }
 
 const struct unlock_ops fs_unlock_ops = {wait_enter_slow, unlock_leave, unlock_take,
@@ -372,16 +372,16 @@ static void request_finish(struct request *rq, int rc)
     struct fs *fs = rq->fs;
     bool wanted = true;
 
-    if (rc == CALL_DONE && rq->op->done && !rq->answered)
+    if (rc == CALL_DONE && rq->op->done && !rq->answer_stored)
         rc = rq->op->done(rq);
-    if (!rq->answered)
+    if (!rq->answer_stored)
         request_count(rq, rc);
     if (fs->trim_ns == UINT64_MAX &&
         (rq->counted ? !rq->op->is_quiet || rq->out.len > TRIM_BYTES : !rq->req))
         fs->trim_ns = rq->call.now_ns + TRIM_AFTER_NS;
     wait_uncharge(&fs->queues, rq);
     handle_note(rq);
-    if (rq->inflight && !rq->answered &&
+    if (rq->inflight && !rq->answer_stored &&
         (fs->unpublished.touched || engine_has_unwritten(fs->tree.engine)))
         request_answer(rq, rc);
     handle_unref(&fs->unpublished, rq->handle); /* with the lock, because it frees charges */
@@ -389,7 +389,7 @@ static void request_finish(struct request *rq, int rc)
     fs_wake(fs);
     fs_unlock(fs);
 
-    if (rq->answered)
+    if (rq->answer_stored)
         wanted = inflight_answer_send(fuse_session_fd(fs->tree.session));
     else if (rq->req)
         wanted = request_send(rq, rc);

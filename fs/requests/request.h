@@ -34,7 +34,7 @@ struct fs {
     atomic_uint n_freeing; /* threads in fs_unlock() that free closed files and texts */
     struct handle *handles;
     struct unpublished unpublished;
-    bool answered; /* the next publication validates an answer */
+    bool publishes_answer; /* the next publication validates an answer */
     struct wait_queues queues;
     uint64_t armed_ns; /* next time at which the main loop wakes */
     uint64_t trim_ns;  /* when the main loop returns free memory to the kernel; UINT64_MAX: never */
@@ -155,10 +155,10 @@ struct request {
     };
 
     /* the life of the request */
-    bool answered;     /* the answer is stored with the change and sent at the end */
-    bool was_unlocked; /* is counted in fs->n_unlocked */
-    struct {           /* wait_charge(): while it waits, or has waited */
-        bool counted;  /* among the waiting requests of the user */
+    bool answer_stored; /* the answer is stored with the change and sent at the end */
+    bool was_unlocked;  /* is counted in fs->n_unlocked */
+    struct {            /* wait_charge(): while it waits, or has waited */
+        bool counted;   /* among the waiting requests of the user */
         uid_t uid;
         struct user *charged; /* user charged for the bytes, or NULL */
         uint64_t bytes;
