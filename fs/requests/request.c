@@ -1,7 +1,7 @@
 /*
- * The life of a request: request_dispatch() runs it and request_settle() lets it wait or finishes
- * it. The lock is held for the engine's bookkeeping only; slow parts run without the lock and
- * without a serving slot.
+ * The life of a request: request_dispatch() runs it and request_wait_or_finish() lets it wait or
+ * finishes it. The lock is held for the engine's bookkeeping only; slow parts run without the lock
+ * and without a serving slot.
  */
 #include "fs/requests/request.h"
 
@@ -400,7 +400,7 @@ static void request_finish(struct request *rq, int rc)
 
 /* Lets the request wait, so that the thread takes another one, or finishes it. Called with the
  * lock, returns without it. */
-static void request_settle(struct request *rq, int rc)
+static void request_wait_or_finish(struct request *rq, int rc)
 {
     struct fs *fs = rq->fs;
     struct inflight_request *place;
@@ -433,17 +433,17 @@ void request_dispatch(struct request *rq, int rc)
 {
     fs_lock(rq->fs);
     if (rc < 0) {
-        request_end(rq, rc);
+        request_fail(rq, rc);
         return;
     }
     rq->fs->tree.engine->stats[STAT_REQUESTS]++;
-    request_settle(rq, request_run(rq));
+    request_wait_or_finish(rq, request_run(rq));
 }
 
-void request_end(struct request *rq, int rc)
+void request_fail(struct request *rq, int rc)
 {
     request_refresh(rq);
-    request_settle(rq, rc);
+    request_wait_or_finish(rq, rc);
 }
 
 bool fs_run_ready(struct fs *fs)
@@ -453,7 +453,7 @@ bool fs_run_ready(struct fs *fs)
     if (!rq)
         return false;
     TAILQ_REMOVE(&fs->queues.ready, rq, wait_entry);
-    request_settle(rq, request_run(rq));
+    request_wait_or_finish(rq, request_run(rq));
     return true;
 }
 

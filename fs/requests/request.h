@@ -200,8 +200,9 @@ int request_make_handle(struct request *rq);
 bool fs_run_ready(struct fs *fs);
 /* Closes an open file of fs->handles and removes its poller. Needs the lock. */
 void file_close(struct fs *fs, struct handle *handle);
-/* Finishes a request that is in no queue. Called with the lock, returns without it. */
-void request_end(struct request *rq, int rc);
+/* Finishes a request that is in no queue with this error. Called with the lock, returns without it.
+ */
+void request_fail(struct request *rq, int rc);
 
 /* ---- operations: on the tree in ops.c, on open files in open.c and io.c ---- */
 

@@ -202,7 +202,7 @@ static int serve_one(struct fs *fs)
     fs_lock(fs);
     rq = wait_take(&fs->queues, interrupt->unique);
     if (rq)
-        request_end(rq, -EINTR);
+        request_fail(rq, -EINTR);
     else
         fs_unlock(fs);
     return n;
