@@ -131,7 +131,7 @@ struct inflight_request *inflight_begin(struct inflight_request *request)
         request = &slot->request;
         request->bytes = buffer->len;
         request->crashes = 0;
-        request->opens = 0;
+        request->open_change = 0;
         request->since_ns = 0;
         request->number = buffer->unique;
     }
@@ -197,7 +197,7 @@ struct inflight_request *inflight_move_to_place(struct inflight *inflight,
     place->inherited = false;
     place->bytes = request->bytes;
     place->crashes = request->crashes;
-    place->opens = request->opens;
+    place->open_change = request->open_change;
     place->since_ns = request->since_ns;
     place->number = request->number;
     place->interrupted = request->interrupted; /* later interrupts also mark the place */
@@ -224,25 +224,26 @@ void inflight_done(struct inflight_request *request)
 
 /* ---- open files ---- */
 
-/* Applies the last change of inflight_count(), if it is of this request. A later worker repeats it
- * if this one was killed after setting the number. */
+/* Applies the last change of inflight_set_open_change(), if it is of this request. A later worker
+ * repeats it if this one was killed after setting the number. */
 static void open_change_apply(struct inflight *inflight, struct inflight_request *request)
 {
-    if (inflight->open_change.number != request->number)
+    if (inflight->last_open_change.number != request->number)
         return;
-    request->opens = inflight->open_change.opens;
-    inflight->n_open = inflight->open_change.n_open;
+    request->open_change = inflight->last_open_change.change;
+    inflight->n_open = inflight->last_open_change.n_open;
 }
 
-void inflight_count(struct inflight *inflight, struct inflight_request *request, int opens)
+void inflight_set_open_change(struct inflight *inflight, struct inflight_request *request,
+                              int change)
 {
-    const int more = opens - request->opens;
+    const int more = change - request->open_change;
 
-    inflight->open_change.number = 0;
-    inflight->open_change.opens = opens;
-    inflight->open_change.n_open =
+    inflight->last_open_change.number = 0;
+    inflight->last_open_change.change = change;
+    inflight->last_open_change.n_open =
         more > 0 || inflight->n_open > 0 ? inflight->n_open + (uint64_t)more : 0;
-    inflight->open_change.number = request->number;
+    inflight->last_open_change.number = request->number;
     open_change_apply(inflight, request);
 }
 
@@ -310,8 +311,8 @@ bool inflight_reply(const struct inflight *inflight, uint64_t number, int code)
 /* Refuses a request. An open that was counted but not answered is no longer counted. */
 static void refuse(struct inflight *inflight, struct inflight_request *request, int code)
 {
-    if (inflight_reply(inflight, request->number, code) && request->opens > 0)
-        inflight_count(inflight, request, 0);
+    if (inflight_reply(inflight, request->number, code) && request->open_change > 0)
+        inflight_set_open_change(inflight, request, 0);
 }
 
 /* Returns true if the request needs no further processing: it is a FORGET or INTERRUPT, was
@@ -343,7 +344,7 @@ static struct inflight_request *slot_request(struct inflight *inflight, unsigned
         return NULL;
     if (request->number != head->unique) {
         request->crashes = 0;
-        request->opens = 0;
+        request->open_change = 0;
         request->since_ns = 0;
     }
     request->number = head->unique;

@@ -39,7 +39,7 @@ struct inflight_request {
     uint32_t bytes; /* length of the kernel's message */
     _Atomic uint32_t crashes;     /* number of workers that crashed with it */
     _Atomic uint64_t interrupted; /* equals `number` if the kernel interrupted the request */
-    _Atomic int32_t opens;        /* how it has changed the number of open files: 1, -1 or 0 */
+    _Atomic int32_t open_change;  /* how it has changed the number of open files: 1, -1 or 0 */
     bool inherited;               /* place: read by an earlier worker; inflight_next() clears it */
     uint64_t since_ns;            /* time of the read (CLOCK_MONOTONIC); 0: unknown */
     uint64_t spare[1];
@@ -79,10 +79,10 @@ struct inflight {
         int n;
         void *frame[INFLIGHT_FRAMES];
     } crash;
-    struct { /* the last change of n_open and of a request's `opens`, for replay */
+    struct { /* the last change of n_open and of a request's open_change, for replay */
         _Atomic uint64_t number, n_open;
-        _Atomic int32_t opens;
-    } open_change;
+        _Atomic int32_t change;
+    } last_open_change;
     uint32_t timeout_s; /* the kernel aborts the mount after a request takes longer; 0: no limit */
     bool timeout_known; /* timeout_s is set; false after an upgrade from an old version */
     uint64_t spare[28];
@@ -132,7 +132,8 @@ bool inflight_reply(const struct inflight *inflight, uint64_t number, int code);
  * Sets how this request changes the number of open files: 1 (open), -1 (release) or 0. Repeated
  * calls, also by later workers, have no further effect. Needs the engine's lock.
  */
-void inflight_count(struct inflight *inflight, struct inflight_request *request, int opens);
+void inflight_set_open_change(struct inflight *inflight, struct inflight_request *request,
+                              int change);
 
 /* ---- answers ---- */
 

@@ -21,10 +21,11 @@
 
 /* ---- open and release ---- */
 
-/* Sets how the request changes the number of open files: see inflight_count(). Needs the lock. */
-static void open_count(struct fs *fs, struct inflight_request *request, int opens)
+/* Sets how the request changes the number of open files: see inflight_set_open_change(). Needs the
+ * lock. */
+static void set_open_change(struct fs *fs, struct inflight_request *request, int change)
 {
-    inflight_count(fs->inflight, request, opens);
+    inflight_set_open_change(fs->inflight, request, change);
     fs->tree.engine->stats[STAT_OPEN_FILES] = fs->inflight->n_open;
 }
 
@@ -57,7 +58,7 @@ static int open_run(struct request *rq)
     }
     if (rc == CALL_DONE && !may_be_open && (row->flags & FILE_FRESH))
         fs->tree.metrics_opened_ns = fs->host->realtime_ns(fs->host_state);
-    open_count(fs, rq->inflight, rc == CALL_DONE);
+    set_open_change(fs, rq->inflight, rc == CALL_DONE);
     return rc;
 }
 
@@ -70,11 +71,11 @@ void file_close(struct fs *fs, struct handle *handle)
 
 /* Closes an open file, which may have no handle. Needs no memory. Called with the lock, returns
  * without it. */
-static void open_end(struct fs *fs, struct inflight_request *request, uint64_t fh, int opens)
+static void open_end(struct fs *fs, struct inflight_request *request, uint64_t fh, int change)
 {
     struct handle *handle = handle_find(fs->handles, fh);
 
-    open_count(fs, request, opens);
+    set_open_change(fs, request, change);
     if (handle)
         file_close(fs, handle);
     fs_wake(fs);
@@ -106,7 +107,7 @@ void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 
     rq->fh = ++fs->inflight->last_fh;
     rq->open.flags = fi->flags;
-    rq->open.may_be_open = plain && rq->inflight->opens > 0;
+    rq->open.may_be_open = plain && rq->inflight->open_change > 0;
     rq->open.makes_handle = !plain || fs->inflight->n_open >= MANY_OPEN;
     if (rq->open.may_be_open)
         rq->open.makes_handle = false; /* an earlier worker may have replied success */

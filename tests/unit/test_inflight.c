@@ -55,33 +55,34 @@ static struct inflight_request *request_read(uint64_t number, uint32_t opcode)
     return inflight_begin(NULL);
 }
 
-/* Starts a process that stops itself and, when continued, calls inflight_count() and exits. */
-static pid_t counter_start(struct inflight_request *request, int opens)
+/* Starts a process that stops itself and, when continued, calls inflight_set_open_change() and
+ * exits. */
+static pid_t counter_start(struct inflight_request *request, int change)
 {
     const pid_t pid = fork(), self = pid ? 0 : getpid();
 
     if (pid == 0) {
         ptrace(PTRACE_TRACEME, 0, NULL, NULL);
         syscall(SYS_kill, self, SIGSTOP);
-        inflight_count(inflight, request, opens);
+        inflight_set_open_change(inflight, request, change);
         syscall(SYS_exit_group, 0);
     }
     return pid;
 }
 
-static void next_takes_over(int opens)
+static void next_takes_over(int change)
 {
     struct inflight_request *request;
     uint32_t at = 0;
 
     next->n_open = inflight->n_open;
-    memcpy(&next->open_change, &inflight->open_change, sizeof next->open_change);
+    memcpy(&next->last_open_change, &inflight->last_open_change, sizeof next->last_open_change);
     memcpy(&next->slots[0].request, &inflight->slots[0].request, sizeof next->slots[0].request);
     *next_head = *head;
     inflight_recover(next, 0);
     request = inflight_next(next, &at);
     ck_assert_ptr_nonnull(request);
-    inflight_count(next, request, opens);
+    inflight_set_open_change(next, request, change);
     inflight_done(request);
 }
 
@@ -89,9 +90,9 @@ static void next_takes_over(int opens)
  * Lets the next worker take over after each instruction, as if the process had been killed there.
  * Returns how often the count changed.
  */
-static unsigned counted_wherever_killed(uint32_t opcode, int opens)
+static unsigned counted_wherever_killed(uint32_t opcode, int change)
 {
-    const pid_t pid = counter_start(request_read(opcode, opcode), opens);
+    const pid_t pid = counter_start(request_read(opcode, opcode), change);
     unsigned changes = 0;
     int status;
 
@@ -100,9 +101,9 @@ static unsigned counted_wherever_killed(uint32_t opcode, int opens)
     for (unsigned i = 0; WIFSTOPPED(status); i++) {
         const uint64_t before = inflight->n_open;
 
-        next_takes_over(opens);
-        ck_assert_msg(next->n_open == (uint64_t)(5 + opens), "killed after %u instructions: %ju", i,
-                      (uintmax_t)next->n_open);
+        next_takes_over(change);
+        ck_assert_msg(next->n_open == (uint64_t)(5 + change), "killed after %u instructions: %ju",
+                      i, (uintmax_t)next->n_open);
         ck_assert_int_eq(ptrace(PTRACE_SINGLESTEP, pid, NULL, NULL), 0);
         ck_assert_int_eq(waitpid(pid, &status, 0), pid);
         changes += inflight->n_open != before;
@@ -121,12 +122,12 @@ TEST(a_counted_open_that_is_refused_is_not_counted)
     struct inflight_request *request = request_read(2, FUSE_OPEN);
 
     inflight->n_open = 5;
-    inflight_count(inflight, request, 1);
+    inflight_set_open_change(inflight, request, 1);
     request->crashes = 3;
     inflight_recover(inflight, 0);
     ck_assert_uint_eq(inflight->n_open, 5);
     request = request_read(4, FUSE_OPEN);
-    inflight_count(inflight, request, 1);
+    inflight_set_open_change(inflight, request, 1);
     inflight_give_up(inflight);
     ck_assert_uint_eq(inflight->n_open, 5);
 }
