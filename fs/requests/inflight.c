@@ -153,7 +153,7 @@ struct inflight_request *inflight_current(void)
     return current;
 }
 
-const void *inflight_bytes(const struct inflight_request *request)
+const void *inflight_message(const struct inflight_request *request)
 {
     return request->block ? arena_at(request->block, request->bytes) : buffer;
 }

@@ -119,7 +119,7 @@ struct inflight_request *inflight_move_to_place(struct inflight *inflight,
 void inflight_set_current(struct inflight_request *request);
 struct inflight_request *inflight_current(void);
 /* Returns the kernel's message with its header, of a request in a place or of this thread. */
-const void *inflight_bytes(const struct inflight_request *request);
+const void *inflight_message(const struct inflight_request *request);
 /* Marks a request as interrupted. Returns false if no request in flight has this number.
  * Thread-safe. */
 bool inflight_interrupt(struct inflight *inflight, uint64_t number);

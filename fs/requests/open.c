@@ -171,7 +171,7 @@ void op_poll(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
     struct fuse_poll_in in = {0};
 
     if (rq && poll) {
-        const struct fuse_in_header *head = inflight_bytes(rq->inflight);
+        const struct fuse_in_header *head = inflight_message(rq->inflight);
 
         if (head->len >= sizeof *head + sizeof in)
             memcpy(&in, head + 1, sizeof in);

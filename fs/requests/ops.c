@@ -300,7 +300,7 @@ static size_t readdir_add(struct request *rq, const struct node_entry *entry, si
 {
     char *to = rq->text + rq->slice_len;
     const struct node *node = &entry->node;
-    const struct fuse_in_header *head = inflight_bytes(rq->inflight);
+    const struct fuse_in_header *head = inflight_message(rq->inflight);
 
     if (head->opcode == FUSE_READDIR) { /* name, number and type: the object is not needed */
         struct stat attr = {

@@ -136,7 +136,7 @@ int request_refuse_gone(struct request *rq)
 
 char *request_command(const struct request *rq)
 {
-    const char *message = inflight_bytes(rq->inflight);
+    const char *message = inflight_message(rq->inflight);
     char *text = malloc(rq->size + 1);
 
     if (text)
