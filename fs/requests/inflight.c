@@ -260,7 +260,7 @@ bool inflight_answer_begin(uint64_t number)
     return answering;
 }
 
-bool inflight_answer_take(const struct iovec *iov, int count)
+bool inflight_answer_store(const struct iovec *iov, int count)
 {
     struct answer *answer;
 
@@ -278,13 +278,13 @@ bool inflight_answer_take(const struct iovec *iov, int count)
     return true;
 }
 
-void inflight_answer_end(uint32_t published)
+void inflight_answer_end(uint32_t publication)
 {
     struct fuse_out_header head;
 
     answering = false;
     memcpy(&head, answer_bytes, sizeof head);
-    slot->answer.published = published;
+    slot->answer.publication = publication;
     if (slot->answer.bytes && !slot->answer.cut)
         slot->answer.number = head.unique;
 }
@@ -324,7 +324,7 @@ static bool is_settled_or_refused(struct inflight *inflight, struct inflight_req
         return true;
     for (unsigned i = 0; i < INFLIGHT_SLOTS; i++)
         if (inflight->slots[i].answer.number == request->number &&
-            (int32_t)(published - inflight->slots[i].answer.published) >= 0)
+            (int32_t)(published - inflight->slots[i].answer.publication) >= 0)
             return true;
     if (request->crashes < CRASHES_MAX)
         return false;
@@ -414,7 +414,7 @@ void inflight_recover(struct inflight *inflight, uint32_t published)
         const struct answer *answer = &inflight->slots[i].answer;
 
         if (answer->number && answer->bytes <= INFLIGHT_BYTES &&
-            (int32_t)(published - answer->published) >= 0)
+            (int32_t)(published - answer->publication) >= 0)
             reply(inflight->fuse_fd, (char *)buffer_of(inflight, i) + INFLIGHT_BYTES,
                   answer->bytes);
     }

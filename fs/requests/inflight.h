@@ -47,7 +47,7 @@ struct inflight_request {
 
 struct answer {
     _Atomic uint64_t number;
-    uint32_t published; /* valid once the journal has this number of publications */
+    uint32_t publication; /* valid once the journal has this number of publications */
     uint32_t bytes;
     bool cut; /* too long for the buffer */
     uint64_t spare;
@@ -138,12 +138,12 @@ void inflight_set_open_change(struct inflight *inflight, struct inflight_request
 /* ---- answers ---- */
 
 /* inflight_answer_begin() stores the reply that libfuse writes next, instead of sending it. Returns
- * false if number is 0 or the thread has no slot. inflight_answer_take() is called for each write,
+ * false if number is 0 or the thread has no slot. inflight_answer_store() is called for each write,
  * and returns true if it stored the bytes. inflight_answer_end() sets the publication that makes
  * the answer valid. */
 bool inflight_answer_begin(uint64_t number);
-bool inflight_answer_take(const struct iovec *iov, int count);
-void inflight_answer_end(uint32_t published);
+bool inflight_answer_store(const struct iovec *iov, int count);
+void inflight_answer_end(uint32_t publication);
 /* Sends this thread's stored answer. Returns false if the kernel no longer waits for it. */
 bool inflight_answer_send(int fd);
 

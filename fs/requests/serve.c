@@ -118,7 +118,7 @@ static ssize_t device_write(int fd, struct iovec *iov, int count, void *userdata
     struct iovec changed[2];
 
     (void)userdata;
-    if (inflight_answer_take(iov, count)) {
+    if (inflight_answer_store(iov, count)) {
         ssize_t n = 0;
 
         for (int i = 0; i < count; i++)
