@@ -317,8 +317,8 @@ static void refuse(struct inflight *inflight, struct inflight_request *request, 
 
 /* Returns true if the request needs no further processing: it is a FORGET or INTERRUPT, was
  * answered, or is refused now. */
-static bool is_settled_or_refused(struct inflight *inflight, struct inflight_request *request,
-                                  uint32_t opcode, uint32_t published)
+static bool is_over_or_refused(struct inflight *inflight, struct inflight_request *request,
+                               uint32_t opcode, uint32_t published)
 {
     if (opcode == FUSE_FORGET || opcode == FUSE_BATCH_FORGET || opcode == FUSE_INTERRUPT)
         return true;
@@ -364,7 +364,7 @@ static void slot_clear(struct inflight *inflight, unsigned i)
 
 /* Moves the request of a slot to a place, unless it is finished or a place has it already. Clears
  * the slot. */
-static void slot_settle(struct inflight *inflight, unsigned i, uint32_t published)
+static void slot_recover(struct inflight *inflight, unsigned i, uint32_t published)
 {
     const struct fuse_in_header *head = buffer_of(inflight, i);
     struct inflight_request *request = slot_request(inflight, i);
@@ -374,8 +374,7 @@ static void slot_settle(struct inflight *inflight, unsigned i, uint32_t publishe
         has_place |= inflight->places[n].number == head->unique;
     if (request && head->opcode == FUSE_INTERRUPT)
         inflight_interrupt(inflight, ((const struct fuse_interrupt_in *)(head + 1))->unique);
-    if (request && !is_settled_or_refused(inflight, request, head->opcode, published) &&
-        !has_place) {
+    if (request && !is_over_or_refused(inflight, request, head->opcode, published) && !has_place) {
         struct inflight_request *place = inflight_move_to_place(inflight, request);
 
         if (place)
@@ -386,7 +385,7 @@ static void slot_settle(struct inflight *inflight, unsigned i, uint32_t publishe
     slot_clear(inflight, i);
 }
 
-static void places_settle(struct inflight *inflight, uint32_t published)
+static void places_recover(struct inflight *inflight, uint32_t published)
 {
     for (unsigned i = 0; i < inflight->n_places; i++) {
         struct inflight_request *place = &inflight->places[i];
@@ -399,7 +398,7 @@ static void places_settle(struct inflight *inflight, uint32_t published)
         }
         place->inherited = true;
         open_change_apply(inflight, place);
-        if (is_settled_or_refused(inflight, place, head->opcode, published)) {
+        if (is_over_or_refused(inflight, place, head->opcode, published)) {
             place->number = place->block = 0; /* arena_free_unkept() frees its block */
             place->taken = false;
         } else {
@@ -418,11 +417,11 @@ void inflight_recover(struct inflight *inflight, uint32_t published)
             reply(inflight->fuse_fd, (char *)buffer_of(inflight, i) + INFLIGHT_BYTES,
                   answer->bytes);
     }
-    places_settle(inflight, published);
+    places_recover(inflight, published);
     for (unsigned i = 0; i < INFLIGHT_SLOTS; i++)
         slot_request(inflight, i); /* so that an interrupt in another slot finds it */
     for (unsigned i = 0; i < INFLIGHT_SLOTS; i++)
-        slot_settle(inflight, i, published);
+        slot_recover(inflight, i, published);
     for (unsigned i = 0; i < INFLIGHT_SLOTS; i++)
         inflight->slots[i].answer.number = 0;
 }
