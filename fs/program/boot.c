@@ -91,8 +91,8 @@ static int instance_create(struct call *call, const struct creation *creation)
     return rc;
 }
 
-/* Creates the object of a section unless it exists; creation->rc has the result. Called by fs_run()
- * with the lock, which slow parts drop. Always returns true. */
+/* Creates the object of a section unless it exists; creation->rc has the result. Called by
+ * fs_run_task() with the lock, which slow parts drop. Always returns true. */
 static bool section_create(struct call *call, void *arg)
 {
     struct creation *creation = arg;
@@ -135,7 +135,7 @@ void sections_create(struct fs *fs, sections_t *sections)
         if (creation.rc == 0) {
             creation.rights->superuser = true; /* this process's rights */
             fs_lock(fs);
-            if (!fs_run(fs, section_create, &creation)) {
+            if (!fs_run_task(fs, section_create, &creation)) {
                 fs_unlock(fs);
                 creation.rc = err_nomem(&creation.err);
             }

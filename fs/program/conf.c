@@ -431,7 +431,7 @@ static int conf_file_read(struct options *options, char *path, bool must_exist)
     return why ? EXIT_LOGGED : 0;
 }
 
-void conf_forget(struct options *options)
+void conf_free(struct options *options)
 {
     sections_t *sections = &options->sections;
 
@@ -460,7 +460,7 @@ int conf_read(struct options *options)
     char *directory = NULL, *path;
     int rc, n;
 
-    conf_forget(options);
+    conf_free(options);
     if (!options->conf)
         return 0;
     rc = conf_file_read(options, strdup(options->conf), options->conf_given);

@@ -354,7 +354,7 @@ bool options_reread(struct options *options, struct tunables *tunables)
 
 void options_free(struct options *options)
 {
-    conf_forget(options);
+    conf_free(options);
     buf_free(&options->words);
     buf_free(&options->backend_words);
     buf_free(&options->labels);

@@ -72,4 +72,4 @@ bool options_reread(struct options *options, struct tunables *tunables);
  * message an exit status. */
 int conf_read(struct options *options);
 /* Frees the sections and the paths of the files. */
-void conf_forget(struct options *options);
+void conf_free(struct options *options);

@@ -407,7 +407,7 @@ void op_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size, off
         return;
     rq->fh = fi->fh;
     rq->size = size;
-    rq->text = request_command(rq);
+    rq->text = request_copy_command(rq);
     rq->call.nonblock = (fi->flags & O_NONBLOCK) != 0;
     rq->call.append = (fi->flags & O_APPEND) != 0;
     if (rq->text && is_tunable(rq, TUNABLE_READERS))

@@ -134,7 +134,7 @@ int request_refuse_gone(struct request *rq)
                    pmc ? "released" : "removed");
 }
 
-char *request_command(const struct request *rq)
+char *request_copy_command(const struct request *rq)
 {
     const char *message = inflight_message(rq->inflight);
     char *text = malloc(rq->size + 1);
@@ -162,7 +162,7 @@ static int request_run(struct request *rq)
     if (rq->gone && !rq->op->runs_if_gone)
         return request_refuse_gone(rq);
     if (rq->op->is_command && !rq->text)
-        rq->text = request_command(rq);
+        rq->text = request_copy_command(rq);
     if (rq->op->has_text && !rq->text)
         return err_nomem(&call->err);
     return rq->op->run(rq);
@@ -457,7 +457,7 @@ bool fs_run_ready(struct fs *fs)
     return true;
 }
 
-bool fs_run(struct fs *fs, bool (*task)(struct call *call, void *arg), void *arg)
+bool fs_run_task(struct fs *fs, bool (*task)(struct call *call, void *arg), void *arg)
 {
     static const struct op op = {.run = NULL};
     struct request *rq = request_new(fs, &op, NULL);

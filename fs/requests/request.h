@@ -73,7 +73,7 @@ void fs_wake(struct fs *fs);
  * Runs `task` in the root, without a request of the kernel. Called with the lock. Returns true
  * without the lock; or false with it, if task returned false or on ENOMEM.
  */
-bool fs_run(struct fs *fs, bool (*task)(struct call *call, void *arg), void *arg);
+bool fs_run_task(struct fs *fs, bool (*task)(struct call *call, void *arg), void *arg);
 /* The functions by which the engine drops and retakes the lock. */
 extern const struct unlock_ops fs_unlock_ops;
 
@@ -164,7 +164,7 @@ struct request {
         uint64_t bytes;
     } waiting;
     struct {            /* wait_enter_slow() */
-        bool has;       /* a slow slot */
+        bool has_slot;  /* a slow slot */
         bool superuser; /* uses, or waits for, the superuser's slot */
         uid_t uid;      /* user who uses, or waits for, a slot */
         LIST_ENTRY(request) entry;
@@ -189,7 +189,7 @@ void request_thread_end(void);
 void request_dispatch(struct request *rq, int rc);
 /* Returns a copy of the command from the kernel's message, which stays in memory while the request
  * waits, with room for a NUL; NULL on ENOMEM. */
-char *request_command(const struct request *rq);
+char *request_copy_command(const struct request *rq);
 /* Refuses a request whose PMC or instance is gone (P26). */
 int request_refuse_gone(struct request *rq);
 /* Needs the lock. Creates a handle for the open file of rq if it has none, which then owns

@@ -344,7 +344,7 @@ static bool server_work(struct serve *serve)
     }
     if (!ran && serve->n_tasks < TASKS_MAX && engine_has_task(fs->tree.engine)) {
         serve->n_tasks++;
-        ran = fs_run(fs, run_engine_task, NULL);
+        ran = fs_run_task(fs, run_engine_task, NULL);
         if (ran)
             fs_lock(fs);
         serve->n_tasks--;

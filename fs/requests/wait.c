@@ -314,7 +314,7 @@ static int slow_of_user(const struct request *rq)
 static void slow_take_slot(struct request *rq)
 {
     LIST_INSERT_HEAD(&rq->fs->queues.slow, rq, slow.entry);
-    rq->slow.has = true;
+    rq->slow.has_slot = true;
 }
 
 /* Uid 0 in an instance is an ordinary user. Nothing gets a slot while the mount stops. */
@@ -326,7 +326,7 @@ int wait_enter_slow(struct call *call)
     if (rq->op->locks_directory)
         abort(); /* even if a slot is free */
 #endif
-    if (rq->slow.has || !rq->req)
+    if (rq->slow.has_slot || !rq->req)
         return CALL_DONE;
     rq->slow.superuser = call->rights
                              ? call->rights->superuser
@@ -351,10 +351,10 @@ void wait_leave_slow(struct request *rq)
     struct request *other, *next = NULL;
     int fewest = SLOW_MAX;
 
-    if (!rq->slow.has)
+    if (!rq->slow.has_slot)
         return;
     LIST_REMOVE(rq, slow.entry);
-    rq->slow.has = false;
+    rq->slow.has_slot = false;
     TAILQ_FOREACH (other, &queues->waiting[bucket_of(SLOW_ID)], wait_entry) {
         const int of_user = other->call.wait_for == SLOW_ID ? slow_of_user(other) : -1;
 
