@@ -131,7 +131,7 @@ static int stream_run(struct request *rq)
             text_forget(rq);
         return CALL_DONE;
     }
-    if (!rq->call.pmc && !(row->flags & FILE_REST)) /* released: end of the stream */
+    if (!rq->call.pmc && !(row->flags & FILE_AFTER_RELEASE)) /* released: end of the stream */
         return CALL_DONE;
     return row->stream(&rq->call);
 }

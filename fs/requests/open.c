@@ -56,7 +56,7 @@ static int open_run(struct request *rq)
             rq->counted = true;
         }
     }
-    if (rc == CALL_DONE && !may_be_open && (row->flags & FILE_FRESH))
+    if (rc == CALL_DONE && !may_be_open && (row->flags & FILE_OPEN_TIME))
         fs->tree.metrics_opened_ns = fs->host->realtime_ns(fs->host_state);
     set_open_change(fs, rq->inflight, rc == CALL_DONE);
     return rc;
@@ -102,7 +102,7 @@ void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
     struct fs *fs = rq->fs;
     const struct file_row *row = rq->node.row;
     const int mode = fi->flags & O_ACCMODE;
-    const bool writes = mode != O_RDONLY, plain = row->flags & FILE_PLAIN && !writes;
+    const bool writes = mode != O_RDONLY, plain = row->flags & FILE_LATE_HANDLE && !writes;
     int rc = 0;
 
     rq->fh = ++fs->inflight->last_fh;

@@ -40,14 +40,15 @@ enum dir_kind {
 };
 
 enum file_flag {
-    FILE_RIGHTS = 1,    /* reads use the opener's rights, which are read at open */
-    FILE_PLAIN = 2,     /* an open for reading has no state before the first read */
-    FILE_ROOT_ONLY = 4, /* not in instances */
-    FILE_STREAM = 8,    /* no seek except within the last reply; no open for reading and writing */
-    FILE_SNAPSHOT = 16, /* all reads of one open file return parts of the same text */
-    FILE_READERS = 32,  /* the group `readers` may read it */
-    FILE_FRESH = 64,    /* its times show the last open of such a file, in any instance */
-    FILE_REST = 128     /* a stream that also runs after the PMC's release, with call->pmc NULL */
+    FILE_RIGHTS = 1,      /* reads use the opener's rights, which are read at open */
+    FILE_LATE_HANDLE = 2, /* an open for reading needs no handle before the first read */
+    FILE_ROOT_ONLY = 4,   /* not in instances */
+    FILE_STREAM = 8,     /* no seek except within the last reply; no open for reading and writing */
+    FILE_SNAPSHOT = 16,  /* all reads of one open file return parts of the same text */
+    FILE_READERS = 32,   /* the group `readers` may read it */
+    FILE_OPEN_TIME = 64, /* its times show the last open of such a file, in any instance */
+    FILE_AFTER_RELEASE =
+        128 /* a stream that also runs after the PMC's release, with call->pmc NULL */
 };
 
 struct file_row {

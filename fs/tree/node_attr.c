@@ -125,7 +125,7 @@ int node_attr(struct tree *tree, const struct node *node, struct stat *attr)
         attr_size(tree, node, NULL, instance, attr);
     if (row->is == DIR_ROOT)
         attr->st_mode = S_IFDIR | (mode_t)tunable_u64(tunables, TUNABLE_ROOTMODE);
-    attr_times(attr, row->flags & FILE_FRESH ? tree->metrics_opened_ns : tree->started_ns);
+    attr_times(attr, row->flags & FILE_OPEN_TIME ? tree->metrics_opened_ns : tree->started_ns);
     if (node->kind == NODE_INSTANCE && node->object && node->number == NUMBER_OWN_DIR) {
         attr->st_mode = S_IFDIR | instance->mode; /* the files in it belong to root */
         attr->st_uid = instance->uid;
