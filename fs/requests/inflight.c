@@ -16,17 +16,17 @@
 #define MAGIC       UINT64_C(0x33646e6168636d70)
 #define CRASHES_MAX 3
 
-/* The buffers of each slot (request, answer) follow the struct. */
+/* The bytes of all buffers, of the request and then of the answer, follow the struct. */
 #define HEAD_BYTES  ((sizeof(struct inflight) + 4095) / 4096 * 4096)
-#define TOTAL_BYTES (HEAD_BYTES + INFLIGHT_SLOTS * 2 * INFLIGHT_BYTES)
+#define TOTAL_BYTES (HEAD_BYTES + INFLIGHT_BUFFERS * 2 * INFLIGHT_BYTES)
 
-static __thread struct inflight_slot *slot;
+static __thread struct inflight_buffer *own;
 static __thread struct fuse_in_header *buffer; /* the request, with its header */
 static __thread char *answer_bytes;
 static __thread struct inflight_request *current;
 static __thread bool answering; /* replies are stored, not sent */
 
-/* Returns the buffer of the request in a slot. The buffer of its answer follows. */
+/* Returns the bytes of the request in a buffer. The bytes of its answer follow. */
 static void *buffer_of(struct inflight *inflight, unsigned i)
 {
     return (char *)inflight + HEAD_BYTES + i * 2 * INFLIGHT_BYTES;
@@ -72,18 +72,18 @@ struct inflight *inflight_open(int fd)
 
 /* ---- in a serving thread ---- */
 
-bool inflight_take_slot(struct inflight *inflight, unsigned i)
+bool inflight_take_buffer(struct inflight *inflight, unsigned i)
 {
-    static char stacks[INFLIGHT_SLOTS][64 << 10];
+    static char stacks[INFLIGHT_BUFFERS][64 << 10];
     stack_t stack, there;
 
-    if (i >= INFLIGHT_SLOTS)
+    if (i >= INFLIGHT_BUFFERS)
         return false;
     /* A signal stack, so that a stack overflow is recorded too. Sanitizers set their own. */
     stack = (stack_t){.ss_sp = stacks[i], .ss_size = sizeof stacks[i]};
     if (sigaltstack(NULL, &there) == 0 && there.ss_flags & SS_DISABLE)
         sigaltstack(&stack, NULL);
-    slot = &inflight->slots[i];
+    own = &inflight->buffers[i];
     buffer = buffer_of(inflight, i);
     /* Populate: a worker killed in a page fault of read(2) loses its request, which gives EIO. */
     if (madvise(buffer, INFLIGHT_BYTES, MADV_POPULATE_WRITE) < 0) /* from Linux 5.14 */
@@ -105,10 +105,10 @@ bool inflight_interrupt(struct inflight *inflight, uint64_t number)
 {
     bool found = false;
 
-    for (unsigned i = 0; i < INFLIGHT_SLOTS + inflight->n_places; i++) {
-        struct inflight_request *request = i < INFLIGHT_SLOTS
-                                               ? &inflight->slots[i].request
-                                               : &inflight->places[i - INFLIGHT_SLOTS];
+    for (unsigned i = 0; i < INFLIGHT_BUFFERS + inflight->n_places; i++) {
+        struct inflight_request *request = i < INFLIGHT_BUFFERS
+                                               ? &inflight->buffers[i].request
+                                               : &inflight->places[i - INFLIGHT_BUFFERS];
 
         if (request->number != number)
             continue;
@@ -128,7 +128,7 @@ struct inflight_request *inflight_begin(struct inflight_request *request)
     struct timespec now;
 
     if (!request && buffer) {
-        request = &slot->request;
+        request = &own->request;
         request->bytes = buffer->len;
         request->crashes = 0;
         request->open_change = 0;
@@ -190,9 +190,9 @@ struct inflight_request *inflight_move_to_place(struct inflight *inflight,
             place->taken = false;
         return NULL;
     }
-    const struct inflight_slot *from = (const struct inflight_slot *)(const void *)request;
-    memcpy(arena_at(block, request->bytes), buffer_of(inflight, (unsigned)(from - inflight->slots)),
-           request->bytes);
+    const struct inflight_buffer *from = (const struct inflight_buffer *)(const void *)request;
+    memcpy(arena_at(block, request->bytes),
+           buffer_of(inflight, (unsigned)(from - inflight->buffers)), request->bytes);
     place->block = block;
     place->inherited = false;
     place->bytes = request->bytes;
@@ -212,8 +212,8 @@ void inflight_done(struct inflight_request *request)
     request->number = 0;
     if (request == current)
         current = NULL;
-    if (!block) { /* in the slot */
-        if (slot && request == &slot->request)
+    if (!block) { /* in the buffer */
+        if (own && request == &own->request)
             buffer->unique = 0;
         return;
     }
@@ -251,11 +251,11 @@ void inflight_set_open_change(struct inflight *inflight, struct inflight_request
 
 bool inflight_answer_begin(uint64_t number)
 {
-    if (!slot)
+    if (!own)
         return false;
-    slot->answer.number = 0;
-    slot->answer.bytes = 0;
-    slot->answer.cut = false;
+    own->answer.number = 0;
+    own->answer.bytes = 0;
+    own->answer.cut = false;
     answering = number != 0;
     return answering;
 }
@@ -266,7 +266,7 @@ bool inflight_answer_store(const struct iovec *iov, int count)
 
     if (!answering || ((const struct fuse_out_header *)iov[0].iov_base)->unique == 0)
         return false; /* unique 0: a notification */
-    answer = &slot->answer;
+    answer = &own->answer;
     for (int i = 0; i < count; i++) {
         if (iov[i].iov_len > INFLIGHT_BYTES - answer->bytes) {
             answer->cut = true;
@@ -284,9 +284,9 @@ void inflight_answer_end(uint32_t publication)
 
     answering = false;
     memcpy(&head, answer_bytes, sizeof head);
-    slot->answer.publication = publication;
-    if (slot->answer.bytes && !slot->answer.cut)
-        slot->answer.number = head.unique;
+    own->answer.publication = publication;
+    if (own->answer.bytes && !own->answer.cut)
+        own->answer.number = head.unique;
 }
 
 static bool reply(int fd, const void *bytes, size_t n)
@@ -296,7 +296,7 @@ static bool reply(int fd, const void *bytes, size_t n)
 
 bool inflight_answer_send(int fd)
 {
-    return reply(fd, answer_bytes, slot->answer.bytes);
+    return reply(fd, answer_bytes, own->answer.bytes);
 }
 
 /* ---- the next worker ---- */
@@ -322,9 +322,9 @@ static bool is_over_or_refused(struct inflight *inflight, struct inflight_reques
 {
     if (opcode == FUSE_FORGET || opcode == FUSE_BATCH_FORGET || opcode == FUSE_INTERRUPT)
         return true;
-    for (unsigned i = 0; i < INFLIGHT_SLOTS; i++)
-        if (inflight->slots[i].answer.number == request->number &&
-            (int32_t)(published - inflight->slots[i].answer.publication) >= 0)
+    for (unsigned i = 0; i < INFLIGHT_BUFFERS; i++)
+        if (inflight->buffers[i].answer.number == request->number &&
+            (int32_t)(published - inflight->buffers[i].answer.publication) >= 0)
             return true;
     if (request->crashes < CRASHES_MAX)
         return false;
@@ -334,11 +334,11 @@ static bool is_over_or_refused(struct inflight *inflight, struct inflight_reques
     return true;
 }
 
-/* Returns the request in a slot, which was read but may not have been started, or NULL. */
-static struct inflight_request *slot_request(struct inflight *inflight, unsigned i)
+/* Returns the request in a buffer, which was read but may not have been started, or NULL. */
+static struct inflight_request *buffer_request(struct inflight *inflight, unsigned i)
 {
     const struct fuse_in_header *head = buffer_of(inflight, i);
-    struct inflight_request *request = &inflight->slots[i].request;
+    struct inflight_request *request = &inflight->buffers[i].request;
 
     if (!head->unique || head->len > INFLIGHT_BYTES)
         return NULL;
@@ -354,20 +354,20 @@ static struct inflight_request *slot_request(struct inflight *inflight, unsigned
     return request;
 }
 
-static void slot_clear(struct inflight *inflight, unsigned i)
+static void buffer_clear(struct inflight *inflight, unsigned i)
 {
     struct fuse_in_header *head = buffer_of(inflight, i);
 
     head->unique = 0;
-    inflight->slots[i].request.number = 0;
+    inflight->buffers[i].request.number = 0;
 }
 
-/* Moves the request of a slot to a place, unless it is finished or a place has it already. Clears
- * the slot. */
-static void slot_recover(struct inflight *inflight, unsigned i, uint32_t published)
+/* Moves the request of a buffer to a place, unless it is finished or a place has it already. Clears
+ * the buffer. */
+static void buffer_recover(struct inflight *inflight, unsigned i, uint32_t published)
 {
     const struct fuse_in_header *head = buffer_of(inflight, i);
-    struct inflight_request *request = slot_request(inflight, i);
+    struct inflight_request *request = buffer_request(inflight, i);
     bool has_place = false;
 
     for (unsigned n = 0; n < inflight->n_places; n++)
@@ -382,7 +382,7 @@ static void slot_recover(struct inflight *inflight, unsigned i, uint32_t publish
         else
             refuse(inflight, request, ENOMEM);
     }
-    slot_clear(inflight, i);
+    buffer_clear(inflight, i);
 }
 
 static void places_recover(struct inflight *inflight, uint32_t published)
@@ -409,8 +409,8 @@ static void places_recover(struct inflight *inflight, uint32_t published)
 
 void inflight_recover(struct inflight *inflight, uint32_t published)
 {
-    for (unsigned i = 0; i < INFLIGHT_SLOTS; i++) {
-        const struct answer *answer = &inflight->slots[i].answer;
+    for (unsigned i = 0; i < INFLIGHT_BUFFERS; i++) {
+        const struct answer *answer = &inflight->buffers[i].answer;
 
         if (answer->number && answer->bytes <= INFLIGHT_BYTES &&
             (int32_t)(published - answer->publication) >= 0)
@@ -418,12 +418,12 @@ void inflight_recover(struct inflight *inflight, uint32_t published)
                   answer->bytes);
     }
     places_recover(inflight, published);
-    for (unsigned i = 0; i < INFLIGHT_SLOTS; i++)
-        slot_request(inflight, i); /* so that an interrupt in another slot finds it */
-    for (unsigned i = 0; i < INFLIGHT_SLOTS; i++)
-        slot_recover(inflight, i, published);
-    for (unsigned i = 0; i < INFLIGHT_SLOTS; i++)
-        inflight->slots[i].answer.number = 0;
+    for (unsigned i = 0; i < INFLIGHT_BUFFERS; i++)
+        buffer_request(inflight, i); /* so that an interrupt in another buffer finds it */
+    for (unsigned i = 0; i < INFLIGHT_BUFFERS; i++)
+        buffer_recover(inflight, i, published);
+    for (unsigned i = 0; i < INFLIGHT_BUFFERS; i++)
+        inflight->buffers[i].answer.number = 0;
 }
 
 struct inflight_request *inflight_next(struct inflight *inflight, uint32_t *at)
@@ -441,12 +441,12 @@ struct inflight_request *inflight_next(struct inflight *inflight, uint32_t *at)
 
 void inflight_give_up(struct inflight *inflight)
 {
-    for (unsigned i = 0; i < INFLIGHT_SLOTS; i++) {
-        struct inflight_request *request = slot_request(inflight, i);
+    for (unsigned i = 0; i < INFLIGHT_BUFFERS; i++) {
+        struct inflight_request *request = buffer_request(inflight, i);
 
         if (request)
             refuse(inflight, request, EIO);
-        slot_clear(inflight, i);
+        buffer_clear(inflight, i);
     }
     for (unsigned i = 0; i < inflight->n_places; i++) {
         if (inflight->places[i].number) {
@@ -455,6 +455,6 @@ void inflight_give_up(struct inflight *inflight)
         }
         memset(&inflight->places[i], 0, sizeof inflight->places[i]);
     }
-    for (unsigned i = 0; i < INFLIGHT_SLOTS; i++)
-        inflight->slots[i].answer.number = 0;
+    for (unsigned i = 0; i < INFLIGHT_BUFFERS; i++)
+        inflight->buffers[i].answer.number = 0;
 }

@@ -1,9 +1,8 @@
 /*
  * Requests in flight, in memory that survives the worker: the bytes of each request from its read
  * to its reply, and answers that become valid with a publication of the journal. Each thread of
- * serve.c has a slot of this memory (not a serving slot), into which it reads requests; a request
- * that waits moves to a place. The next worker sends published answers again and processes the
- * requests without one.
+ * serve.c has a buffer in this memory, into which it reads requests; a request that waits moves to
+ * a place. The next worker sends published answers again and processes the requests without one.
  */
 #pragma once
 
@@ -17,10 +16,10 @@
 struct fuse_session;
 struct journal;
 
-#define INFLIGHT_SLOTS  96
-#define INFLIGHT_PLACES (1u << 16)
-#define INFLIGHT_FRAMES 32
-#define INFLIGHT_RINGS  8192
+#define INFLIGHT_BUFFERS 96
+#define INFLIGHT_PLACES  (1u << 16)
+#define INFLIGHT_FRAMES  32
+#define INFLIGHT_RINGS   8192
 /* Size of the buffer of a request, and of an answer. */
 #define INFLIGHT_BYTES ((size_t)320 << 10)
 
@@ -31,13 +30,13 @@ struct journal;
  * for the numbers of a log (core/log/log_parts.h).
  */
 
-/* A request in flight, in a slot or a place. */
+/* A request in flight, in the buffer of a thread or in a place. */
 struct inflight_request {
-    atomic_bool taken;       /* place: in use */
-    _Atomic uint64_t number; /* the kernel's number; 0: finished, or not complete yet */
-    uint64_t block; /* place: arena block of the bytes; slot: 0, the bytes are in its buffer */
-    uint32_t bytes; /* length of the kernel's message */
-    _Atomic uint32_t crashes;     /* number of workers that crashed with it */
+    atomic_bool taken;        /* place: in use */
+    _Atomic uint64_t number;  /* the kernel's number; 0: finished, or not complete yet */
+    uint64_t block;           /* place: arena block of the bytes; 0: the bytes are in a buffer */
+    uint32_t bytes;           /* length of the kernel's message */
+    _Atomic uint32_t crashes; /* number of workers that crashed with it */
     _Atomic uint64_t interrupted; /* equals `number` if the kernel interrupted the request */
     _Atomic int32_t open_change;  /* how it has changed the number of open files: 1, -1 or 0 */
     bool inherited;               /* place: read by an earlier worker; inflight_next() clears it */
@@ -88,10 +87,10 @@ struct inflight {
     uint64_t spare[28];
 
     _Atomic uint32_t n_places; /* places from here on were never used */
-    struct inflight_slot {
+    struct inflight_buffer {
         struct inflight_request request;
         struct answer answer;
-    } slots[INFLIGHT_SLOTS];
+    } buffers[INFLIGHT_BUFFERS];
     struct inflight_request places[INFLIGHT_PLACES];
 };
 
@@ -102,17 +101,17 @@ struct inflight *inflight_open(int fd);
 
 /* ---- in a serving thread ---- */
 
-/* Takes the slot for this thread, populates its memory, and sets a signal stack. Returns false if
- * there is no such slot. */
-bool inflight_take_slot(struct inflight *inflight, unsigned slot);
+/* Takes buffer i for this thread, populates its memory, and sets a signal stack. Returns false if
+ * there is no such buffer. */
+bool inflight_take_buffer(struct inflight *inflight, unsigned i);
 /* Returns the buffer for the next request; the earlier one must be finished or in a place. NULL:
- * the thread has no slot. */
+ * the thread has no buffer. */
 void *inflight_buffer(void);
-/* Starts the request that was read into this thread's slot (NULL), or a request in a place. Makes
- * it the thread's current one and returns it; NULL: the thread has no slot. */
+/* Starts the request that was read into this thread's buffer (NULL), or a request in a place. Makes
+ * it the thread's current one and returns it; NULL: the thread has no buffer. */
 struct inflight_request *inflight_begin(struct inflight_request *request);
-/* Moves a request from its slot to a place, so that it can wait; a request in a place stays there.
- * Returns its new address, or NULL if no memory or no place is left. */
+/* Moves a request from its buffer to a place, so that it can wait; a request in a place stays
+ * there. Returns its new address, or NULL if no memory or no place is left. */
 struct inflight_request *inflight_move_to_place(struct inflight *inflight,
                                                 struct inflight_request *request);
 /* Sets the request on which this thread works; NULL: none. */
@@ -124,7 +123,7 @@ const void *inflight_message(const struct inflight_request *request);
  * Thread-safe. */
 bool inflight_interrupt(struct inflight *inflight, uint64_t number);
 bool inflight_interrupted(const struct inflight_request *request);
-/* Frees the slot or place of a finished request. */
+/* Frees the buffer or place of a finished request. */
 void inflight_done(struct inflight_request *request);
 /* Replies with -code (0: success). Returns false if the kernel no longer waits for it (ENOENT). */
 bool inflight_reply(const struct inflight *inflight, uint64_t number, int code);
@@ -138,9 +137,9 @@ void inflight_set_open_change(struct inflight *inflight, struct inflight_request
 /* ---- answers ---- */
 
 /* inflight_answer_begin() stores the reply that libfuse writes next, instead of sending it. Returns
- * false if number is 0 or the thread has no slot. inflight_answer_store() is called for each write,
- * and returns true if it stored the bytes. inflight_answer_end() sets the publication that makes
- * the answer valid. */
+ * false if number is 0 or the thread has no buffer. inflight_answer_store() is called for each
+ * write, and returns true if it stored the bytes. inflight_answer_end() sets the publication that
+ * makes the answer valid. */
 bool inflight_answer_begin(uint64_t number);
 bool inflight_answer_store(const struct iovec *iov, int count);
 void inflight_answer_end(uint32_t publication);
@@ -154,5 +153,5 @@ bool inflight_answer_send(int fd);
 void inflight_recover(struct inflight *inflight, uint32_t published);
 /* Returns the next request of an earlier worker, or NULL. *at is the position, 0 at first. */
 struct inflight_request *inflight_next(struct inflight *inflight, uint32_t *at);
-/* Replies EIO to all requests and clears all slots and places. */
+/* Replies EIO to all requests and clears all buffers and places. */
 void inflight_give_up(struct inflight *inflight);

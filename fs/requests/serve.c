@@ -363,10 +363,10 @@ static void *serve_main(void *arg)
     /* If the supervisor exits, the first thread gets SIGTERM. A stopped process only sees it after
      * SIGCONT, so the other threads get that. */
     prctl(PR_SET_PDEATHSIG, SIGCONT);
-    const bool has_slot = inflight_take_slot(fs->inflight, (unsigned)(server - serve->servers));
+    const bool has_buffer = inflight_take_buffer(fs->inflight, (unsigned)(server - serve->servers));
     fs_lock(fs);
     serve->n_called--;
-    while (has_slot && !serve->ending) {
+    while (has_buffer && !serve->ending) {
         const bool served = serve->n_serving > 0 || serve->n_slots == 0;
 
         if (served && server_work(serve))

@@ -29,7 +29,7 @@ static void inflight_make(struct inflight **made, int *fd, struct fuse_in_header
     *made = inflight_new(fd);
     ck_assert_ptr_nonnull(*made);
     (*made)->fuse_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
-    ck_assert(inflight_take_slot(*made, 0));
+    ck_assert(inflight_take_buffer(*made, 0));
     *buffer = inflight_buffer();
 }
 
@@ -77,7 +77,8 @@ static void next_takes_over(int change)
 
     next->n_open = inflight->n_open;
     memcpy(&next->last_open_change, &inflight->last_open_change, sizeof next->last_open_change);
-    memcpy(&next->slots[0].request, &inflight->slots[0].request, sizeof next->slots[0].request);
+    memcpy(&next->buffers[0].request, &inflight->buffers[0].request,
+           sizeof next->buffers[0].request);
     *next_head = *head;
     inflight_recover(next, 0);
     request = inflight_next(next, &at);
