@@ -385,7 +385,7 @@ static int write_done(struct request *rq)
         fs_set_readers(rq->fs, rq->write.group);
         rq->fs->attributes_stale = true;
     }
-    rq->found = (struct node){.kind = NODE_INSTANCE, .object = 0};
+    rq->stale = (struct node){.kind = NODE_INSTANCE, .object = 0};
     rq->invalidates = is_tunable(rq, TUNABLE_ROOTMODE);
     return CALL_DONE;
 }

@@ -146,7 +146,7 @@ static int setattr_run(struct request *rq)
         rc = (instance ? engine_chown_instance
                        : engine_chown)(call, to_set & FUSE_SET_ATTR_UID ? attr->st_uid : (uid_t)-1,
                                        to_set & FUSE_SET_ATTR_GID ? attr->st_gid : (gid_t)-1);
-    rq->found = *node;
+    rq->stale = *node;
     rq->invalidates = node->kind == NODE_PMC; /* the files have the mode and owner too */
     return rc;
 }
@@ -252,12 +252,12 @@ static int rename_run(struct request *rq)
     if (rq->node.row->is == DIR_INSTANCES)
         return err_set(&rq->call.err, P25, "an instance cannot be renamed: create another one");
     if (rq->node.row->is == DIR_ROOT &&
-        (rq->found.row->is == DIR_INSTANCES ||
-         (rq->found.row->is == DIR_ROOT && rq->found.object != rq->node.object)))
+        (rq->new_parent.row->is == DIR_INSTANCES ||
+         (rq->new_parent.row->is == DIR_ROOT && rq->new_parent.object != rq->node.object)))
         return err_set(&rq->call.err, P25,
                        "a PMC cannot be moved between instances: create it there");
-    if (rq->node.row->is != DIR_ROOT || rq->found.row->is != DIR_ROOT ||
-        rq->found.object != rq->node.object || file_named(DIR_ROOT, rq->text, &number))
+    if (rq->node.row->is != DIR_ROOT || rq->new_parent.row->is != DIR_ROOT ||
+        rq->new_parent.object != rq->node.object || file_named(DIR_ROOT, rq->text, &number))
         return refuse(rq);
     return engine_rename(&rq->call, rq->text, rq->new_name);
 }
@@ -283,8 +283,8 @@ static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_
         memcpy(rq->text, name, len);
         rq->new_name = strcpy(rq->text + len, newname);
     }
-    if (!node_decode(newparent, &rq->found))
-        rq->found = rq->node;
+    if (!node_decode(newparent, &rq->new_parent))
+        rq->new_parent = rq->node;
     request_dispatch(rq, 0);
 }
 

@@ -236,7 +236,7 @@ static bool request_send(struct request *rq, int rc)
     int sent = 0;
 
     if (rc >= 0 && rq->invalidates)
-        attributes_forget(&rq->fs->tree, rq->found.kind, rq->found.object);
+        attributes_forget(&rq->fs->tree, rq->stale.kind, rq->stale.object);
     switch (reply) {
     case REPLY_CODE:
         sent = fuse_reply_err(rq->req, -rc);

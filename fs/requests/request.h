@@ -130,9 +130,12 @@ struct request {
     off_t off;
     const char *slice; /* data of the reply */
     size_t slice_len;
-    /* lookup, mkdir, listing: the entry; rename: the new parent; with `invalidates`: the node whose
-     * attributes the kernel must forget before a successful reply */
-    struct node found;
+    union {
+        struct node found;      /* lookup, mkdir, listing: the entry */
+        struct node new_parent; /* rename */
+        struct node stale;      /* with `invalidates`: the kernel must forget its attributes before
+                                 * a successful reply */
+    };
     bool invalidates;
     union {
         struct {
