@@ -61,12 +61,12 @@ static void process_prepare(void)
         unsetenv(name); /* moves later entries down */
     }
     /* Close all descriptors, except the FUSE device if the mountpoint is /dev/fd/N. */
-    if (!options.resume && sscanf(options.mountpoint, "/dev/fd/%u", &mount) == 1 && mount >= 3) {
+    if (!options.resume_fd && sscanf(options.mountpoint, "/dev/fd/%u", &mount) == 1 && mount >= 3) {
         if (mount > 3)
             close_range(3, mount - 1, 0);
         close_range(mount + 1, ~0U, 0);
         fcntl((int)mount, F_SETFD, FD_CLOEXEC);
-    } else if (!options.resume) {
+    } else if (!options.resume_fd) {
         close_range(3, ~0U, 0);
     }
     /* Each event of each target's thread needs a descriptor. */
@@ -278,10 +278,10 @@ static char **argv;
  * exit status. */
 static int mount_run(void)
 {
-    const bool foreground = options.foreground || options.resume;
+    const bool foreground = options.foreground || options.resume_fd;
     struct inflight *inflight;
     char *end, *kept = NULL;
-    int fd = options.resume;
+    int fd = options.resume_fd;
 
     worker.ready_fd = foreground ? -1 : background_begin();
     if (worker.ready_fd >= 0 && !fd_exempt(worker.ready_fd)) {
@@ -290,16 +290,16 @@ static int mount_run(void)
     }
     if (chdir("/") < 0)
         message_log(LOG_WARNING, "cannot change to /: %s", strerror(errno));
-    inflight = options.resume ? supervisor_resume(&worker) : tree_mount(&fd);
+    inflight = options.resume_fd ? supervisor_resume(&worker) : tree_mount(&fd);
     if (!inflight)
         return 1;
     messages_keep(NULL, 0);
     mount_taken = true;
     /* Remove --resume from the arguments that ps(1) shows. They are contiguous in memory. */
-    if (options.resume && argc > 2 && options.resume_words == argv[1] + strlen("--resume="))
-        kept = strdup(options.resume_words);
+    if (options.resume_fd && argc > 2 && options.resume_argument == argv[1] + strlen("--resume="))
+        kept = strdup(options.resume_argument);
     if (kept) {
-        options.resume_words = kept;
+        options.resume_argument = kept;
         end = argv[argc - 1] + strlen(argv[argc - 1]) + 1;
         memmove(argv[1], argv[2], (size_t)(end - argv[2]));
         memset(end - (argv[2] - argv[1]), 0, (size_t)(argv[2] - argv[1]));
@@ -330,9 +330,9 @@ static int run_query_options(void)
     } else if (!options.check) {
         return -1;
     } else { /* in an upgrade, can this program read the shared state? */
-        if (options.complaints || !options.resume)
+        if (options.complaints || !options.resume_fd)
             return options.complaints > 0;
-        if (inflight_open(options.resume)) {
+        if (inflight_open(options.resume_fd)) {
             message_log(LOG_INFO, UPGRADE_READY);
             return 0;
         }
@@ -375,12 +375,12 @@ static int run(void)
     if (geteuid() != 0) {
         message_log(LOG_ERR, "cannot mount on \"%s\": start pmcfs as root", options.mountpoint);
         status = 1;
-    } else if (!options.resume && !mount_prepare(&worker.mount)) {
+    } else if (!options.resume_fd && !mount_prepare(&worker.mount)) {
         status = 1;
     } else {
         readme_set_mountpoint(options.mountpoint);
         process_prepare();
-        if (!options.resume)
+        if (!options.resume_fd)
             capabilities_report();
         if (worker.backend->prepare)
             worker.backend->prepare();

@@ -99,8 +99,9 @@ bool option_set(struct options *options, const char *where, struct word key, str
         return options->is_unknown_backend = true;
     }
     if (key.len > 4 && strncmp(key.p, "sim_", 4) == 0) {
-        buf_printf(&options->backend_words, "%s%.*s=%.*s", options->backend_words.len ? " " : "",
-                   (int)key.len, key.p, (int)value.len, value.p);
+        buf_printf(&options->backend_options, "%s%.*s=%.*s",
+                   options->backend_options.len ? " " : "", (int)key.len, key.p, (int)value.len,
+                   value.p);
         return true;
     }
     which = tunable_find(key);
@@ -111,7 +112,7 @@ bool option_set(struct options *options, const char *where, struct word key, str
     } else if (which == TUNABLE_LOGBUFFERSIZE || which == TUNABLE_NBUFFERS) {
         options->log_at.where = where;
         options->log_at.line = options->at.line;
-    } else if (which == TUNABLE_READERS && (!options->resume || options->check) &&
+    } else if (which == TUNABLE_READERS && (!options->resume_fd || options->check) &&
                group_find(tunable_text(&options->tunables, TUNABLE_READERS), &gid) == -ENOENT) {
         /* Use no group if this one does not exist. In an upgrade --check has reported it. */
         snprintf(sentence, sizeof sentence, "readers: there is no group \"%s\"; using none",
@@ -154,9 +155,9 @@ static bool mount_word(struct options *options, struct word key, struct word val
 }
 
 /* Words end at a comma that is neither written "\," nor within ="…". */
-static int words_apply(struct options *options)
+static int mount_options_apply(struct options *options)
 {
-    const char *text = buf_text(&options->words);
+    const char *text = buf_text(&options->mount_options);
     struct near near;
     struct buf word;
     int rc = 0;
@@ -225,7 +226,7 @@ static int flag_read(struct options *options, int c, int argc, char **argv)
     options->help |= c == 'h';
     switch (c) {
     case 'o':
-        buf_printf(&options->words, "%s%s", options->words.len ? "," : "", optarg);
+        buf_printf(&options->mount_options, "%s%s", options->mount_options.len ? "," : "", optarg);
         return 0;
     case 'c':
         options->conf_given = options_replace(options, &options->conf, optarg, strlen(optarg));
@@ -234,8 +235,8 @@ static int flag_read(struct options *options, int c, int argc, char **argv)
         options->print_tables = optarg;
         return 0;
     case 'R':
-        options->resume = atoi(optarg);
-        options->resume_words = optarg;
+        options->resume_fd = atoi(optarg);
+        options->resume_argument = optarg;
         return 0;
     case ':':
         return usage("a value is missing after ", argv[optind - 1]);
@@ -253,14 +254,14 @@ static int places_read(struct options *options, int n, char **places)
 
     if (n > (options->upgrade ? 1 : 2))
         return usage("unexpected argument: ", places[n - 1]);
-    if (options->upgrade && options->words.len)
+    if (options->upgrade && options->mount_options.len)
         return usage("--upgrade keeps the options of the mount: remove -o ",
-                     buf_text(&options->words));
+                     buf_text(&options->mount_options));
     if (n == 0)
         return wanted ? usage("give a mount point, such as /pmc", "") : 0;
     options_replace(options, &options->source, n == 2 ? places[0] : "pmcfs",
                     n == 2 ? strlen(places[0]) : 5);
-    if (strncmp(places[n - 1], "/dev/fd/", 8) == 0 || options->resume)
+    if (strncmp(places[n - 1], "/dev/fd/", 8) == 0 || options->resume_fd)
         options->mountpoint = strdup(places[n - 1]);
     else
         options->mountpoint = realpath(places[n - 1], NULL);
@@ -281,10 +282,10 @@ static int settings_read(struct options *options)
     struct err err = {0};
     int rc = conf_read(options);
 
-    rc = rc ? rc : words_apply(options);
+    rc = rc ? rc : mount_options_apply(options);
     if (rc)
         return rc;
-    if (options->no_memory || options->words.failed || options->backend_words.failed ||
+    if (options->no_memory || options->mount_options.failed || options->backend_options.failed ||
         options->labels.failed) {
         message_log(LOG_ERR, "no memory for the options and the configuration");
         return EXIT_LOGGED;
@@ -303,8 +304,8 @@ int options_read(struct options *options, const struct host *host, int argc, cha
     int c, rc = 0;
 
     *options = (struct options){0};
-    buf_init(&options->words, NULL, 0);
-    buf_init(&options->backend_words, NULL, 0);
+    buf_init(&options->mount_options, NULL, 0);
+    buf_init(&options->backend_options, NULL, 0);
     buf_init(&options->labels, NULL, 0);
     tunables_init(&options->tunables);
     tunable_limit(&options->tunables, TUNABLE_CALLCHAINDEPTH, host->callchain_max());
@@ -342,7 +343,7 @@ bool options_reread(struct options *options, struct tunables *tunables)
     tunables_init(&options->tunables);
     for (int i = 0; i < TUNABLE_COUNT; i++)
         tunable_limit(&options->tunables, (enum tunable)i, before.value[i].max);
-    buf_clear(&options->backend_words);
+    buf_clear(&options->backend_options);
     buf_clear(&options->labels);
     options->no_memory = false;
     done = settings_read(options) == 0;
@@ -355,8 +356,8 @@ bool options_reread(struct options *options, struct tunables *tunables)
 void options_free(struct options *options)
 {
     conf_free(options);
-    buf_free(&options->words);
-    buf_free(&options->backend_words);
+    buf_free(&options->mount_options);
+    buf_free(&options->backend_options);
     buf_free(&options->labels);
     free(options->conf);
     free(options->source);

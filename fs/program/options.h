@@ -17,27 +17,27 @@ enum {
 
 struct options {
     bool foreground, check, help, version;
-    bool single;              /* one process without a supervisor */
-    bool upgrade;             /* replace the program of a running mount by this one */
-    int resume;               /* in an upgrade: descriptor of the shared state; else 0 */
-    const char *resume_words; /* the full argument of --resume, for upgrade.c */
-    const char *print_tables; /* name of a table to print, or NULL */
-    char *conf;               /* the configuration file, or NULL; owned */
-    bool conf_given;          /* by -c: the file must exist */
-    char *source;             /* owned, as are mountpoint and backend */
-    char *mountpoint;         /* absolute */
-    char *backend;            /* NULL: the default */
-    struct buf backend_words; /* "sim_cpus=4 …" */
+    bool single;                 /* one process without a supervisor */
+    bool upgrade;                /* replace the program of a running mount by this one */
+    int resume_fd;               /* in an upgrade: descriptor of the shared state; else 0 */
+    const char *resume_argument; /* the full argument of --resume, for upgrade.c */
+    const char *print_tables;    /* name of a table to print, or NULL */
+    char *conf;                  /* the configuration file, or NULL; owned */
+    bool conf_given;             /* by -c: the file must exist */
+    char *source;                /* owned, as are mountpoint and backend */
+    char *mountpoint;            /* absolute */
+    char *backend;               /* NULL: the default */
+    struct buf backend_options;  /* "sim_cpus=4 …" */
     unsigned long mount_flags;
     struct buf labels; /* SELinux options of the mount: ",context=…" */
     struct tunables tunables;
-    unsigned complaints;     /* number of messages about -o and the configuration */
-    bool is_unknown_backend; /* a backend was named that does not exist */
-    bool no_memory;          /* ENOMEM: the options are incomplete */
-    sections_t sections;     /* of all files of the configuration */
-    VEC(char *) files;       /* their paths; owned, as are the paths */
-    struct buf words;        /* arguments of -o, joined by commas */
-    struct {                 /* position in the configuration; line 0 while -o is read */
+    unsigned complaints;      /* number of messages about -o and the configuration */
+    bool is_unknown_backend;  /* a backend was named that does not exist */
+    bool no_memory;           /* ENOMEM: the options are incomplete */
+    sections_t sections;      /* of all files of the configuration */
+    VEC(char *) files;        /* their paths; owned, as are the paths */
+    struct buf mount_options; /* arguments of -o, joined by commas */
+    struct {                  /* position in the configuration; line 0 while -o is read */
         const char *file;
         unsigned line;
     } at;

@@ -53,11 +53,11 @@ static struct {
     int own_end, worker_end; /* of the socket between supervisor and worker */
     int lock_fd;             /* see upgrade.h */
     pid_t worker_pid;
-    pid_t requester;           /* process that requests an upgrade; 0: none */
-    bool trial_passed;         /* the new program passed its trial (--check) */
-    bool took_over;            /* this program replaced another one, and the process that requested
-                                * the upgrade waits for the result */
-    char *argv[UPGRADE_WORDS]; /* arguments of the new program */
+    pid_t requester;          /* process that requests an upgrade; 0: none */
+    bool trial_passed;        /* the new program passed its trial (--check) */
+    bool took_over;           /* this program replaced another one, and the process that requested
+                               * the upgrade waits for the result */
+    char *argv[UPGRADE_ARGS]; /* arguments of the new program */
     bool ending;
     bool mlock_unlimited; /* CAP_IPC_LOCK: locked memory is not limited */
     unsigned crashes;     /* consecutive crashes of workers */
@@ -251,8 +251,8 @@ static bool arguments_make(void)
         *argv++ = (char *)"-f";
     if (options->conf_given && asprintf(argv++, "--config=%s", options->conf) < 0)
         return false;
-    if (options->words.len &&
-        asprintf(argv++, "-o%.*s", (int)options->words.len, options->words.data) < 0)
+    if (options->mount_options.len && asprintf(argv++, "-o%.*s", (int)options->mount_options.len,
+                                               options->mount_options.data) < 0)
         return false;
     *argv++ = options->source;
     *argv = options->mountpoint;
@@ -326,10 +326,10 @@ static bool supervisor_init(struct worker *worker, struct inflight *inflight, in
 
 struct inflight *supervisor_resume(struct worker *worker)
 {
-    struct inflight *inflight = inflight_open(worker->options->resume);
+    struct inflight *inflight = inflight_open(worker->options->resume_fd);
 
     if (inflight && mount_adopt(&worker->mount, inflight->fuse_fd) &&
-        supervisor_init(worker, inflight, worker->options->resume))
+        supervisor_init(worker, inflight, worker->options->resume_fd))
         return inflight;
     message_log(LOG_ERR, "cannot start the new program: %s", strerror(errno));
     return NULL;
@@ -449,7 +449,7 @@ int supervise(struct worker *worker, struct inflight *inflight, int inflight_fd)
 {
     int status;
 
-    if (worker->options->resume) {
+    if (worker->options->resume_fd) {
         resume();
     } else {
         if (!supervisor_init(worker, inflight, inflight_fd))

@@ -188,11 +188,11 @@ bool upgrade_try(int program, int inflight_fd, char **argv, char *why, size_t si
 {
     const int output = memfd_create("pmcfs --check", MFD_CLOEXEC);
     const pid_t pid = output < 0 ? -1 : fork();
-    char *words[UPGRADE_WORDS + 1] = {argv[0], (char *)"--check"};
+    char *words[UPGRADE_ARGS + 1] = {argv[0], (char *)"--check"};
     siginfo_t info = {.si_pid = 0};
 
     if (pid == 0) {
-        memcpy(words + 2, argv + 1, (UPGRADE_WORDS - 1) * sizeof *words);
+        memcpy(words + 2, argv + 1, (UPGRADE_ARGS - 1) * sizeof *words);
         setrlimit(RLIMIT_FSIZE, &(struct rlimit){TRIAL_BYTES, TRIAL_BYTES});
         fcntl(inflight_fd, F_SETFD, 0);
         dup2(output, STDERR_FILENO);
@@ -257,7 +257,7 @@ static bool fds_inherit(int except)
 /* Executes the new program and passes it a descriptor of this one. Returns only on failure. */
 static void program_execute(int program, pid_t worker, int lock_fd, char **argv)
 {
-    char resume[64], *words[UPGRADE_WORDS];
+    char resume[64], *words[UPGRADE_ARGS];
     const int back = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
     const pid_t guard = back < 0 ? -1 : guard_start(worker);
 
@@ -296,19 +296,19 @@ int upgrade_execute(int program, pid_t worker, int lock_fd, char **argv)
 
 void upgrade_roll_back(const struct options *options, char **argv, const char *why)
 {
-    const char *back = options->resume ? strchr(options->resume_words, ',') : NULL;
+    const char *back = options->resume_fd ? strchr(options->resume_argument, ',') : NULL;
     static char resume[600];
 
     if (!back)
         return;
-    snprintf(resume, sizeof resume, "--resume=%d:%s", options->resume, why);
+    snprintf(resume, sizeof resume, "--resume=%d:%s", options->resume_fd, why);
     argv[1] = resume;
     execveat(atoi(back + 1), "", argv, environ, AT_EMPTY_PATH);
 }
 
 const char *upgrade_failure(const struct options *options)
 {
-    const char *why = options->resume ? strchr(options->resume_words, ':') : NULL;
+    const char *why = options->resume_fd ? strchr(options->resume_argument, ':') : NULL;
 
     return why ? why + 1 : NULL;
 }

@@ -13,7 +13,7 @@
 
 struct options;
 
-#define UPGRADE_WORDS 8 /* length of the program's argv with its NULL */
+#define UPGRADE_ARGS 8 /* length of the program's argv with its NULL */
 /* Printed by --check with --resume, so that any other program that exits with 0 is refused. */
 #define UPGRADE_READY "this version can continue the mount"
 

@@ -195,7 +195,7 @@ static struct loop loop; /* fs->loop, as host and backend see it */
 
 static bool state_open(struct fs *fs, const struct worker *worker, struct err *err)
 {
-    const char *words = buf_text(&worker->options->backend_words);
+    const char *words = buf_text(&worker->options->backend_options);
 
     loop = loop_interface(fs->loop);
     fs->sink = engine_sink(&fs->tree.engine);
