@@ -420,7 +420,7 @@ static int give_up(const struct worker *worker, const char *what)
 
 static void offer_upgrades(void)
 {
-    me.lock_fd = upgrade_offer(me.options->mountpoint);
+    me.lock_fd = upgrade_lock(me.options->mountpoint);
     fd_exempt(me.lock_fd);
 }
 

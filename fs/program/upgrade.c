@@ -54,7 +54,7 @@ static int lock_open(const char *mountpoint, int flags)
     return fd;
 }
 
-int upgrade_offer(const char *mountpoint)
+int upgrade_lock(const char *mountpoint)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     int fd = -1;

@@ -21,7 +21,7 @@ struct options;
 
 /* Creates the lock file and locks it until this process exits. Returns its descriptor, or -1 after
  * a message. */
-int upgrade_offer(const char *mountpoint);
+int upgrade_lock(const char *mountpoint);
 /* Opens the program that the requesting process executes (the file itself, not its path), if that
  * process has the rights to replace this one. Returns its descriptor, or -1 with a reason in `why`.
  */
