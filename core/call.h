@@ -111,7 +111,7 @@ typedef int (*store_fn)(struct call *call); /* executes the complete command in 
 typedef int (*stream_fn)(struct call *call);
 /* Appends filler text for a read that has waited for the longest time allowed, engine.limit_ns.
  * Returns false if the stream's head was not sent yet. */
-typedef bool (*idle_fn)(struct call *call);
+typedef bool (*filler_fn)(struct call *call);
 typedef void (*begin_fn)(struct call *call);    /* called when the file is opened (call->open) */
 typedef unsigned (*poll_fn)(struct call *call); /* returns EPOLLIN | EPOLLPRI | EPOLLHUP … */
 

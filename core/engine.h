@@ -192,8 +192,8 @@ int stream_series(struct call *call);
 /* The streams of the log are called also after the release of the PMC, with call->pmc NULL. */
 int stream_samples(struct call *call);
 int stream_samples_perf(struct call *call);
-bool idle_lines(struct call *call); /* series, samples */
-bool idle_samples_perf(struct call *call);
+bool filler_lines(struct call *call); /* series, samples */
+bool filler_samples_perf(struct call *call);
 void begin_samples(struct call *call);
 void begin_samples_perf(struct call *call);
 void begin_state(struct call *call); /* ctl, status, target */

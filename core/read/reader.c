@@ -344,14 +344,14 @@ int stream_samples_perf(struct call *call)
     return stream_log(call, &form_perf);
 }
 
-bool idle_lines(struct call *call)
+bool filler_lines(struct call *call)
 {
     buf_str(call->out, "# waiting\n");
     return true;
 }
 
 /* Sends an empty round, which perf ignores: all earlier records are shown already. */
-bool idle_samples_perf(struct call *call)
+bool filler_samples_perf(struct call *call)
 {
     const struct log_reader *reader = call->open ? call->open->reader : NULL;
 

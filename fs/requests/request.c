@@ -196,7 +196,7 @@ static int request_may_wait(struct request *rq)
         return -EINTR;
     if (call->now_ns >= until_ns) {
         buf_clear(&rq->out);
-        if (stream && rq->node.row->idle(call))
+        if (stream && rq->node.row->filler(call))
             return CALL_DONE;
         return err_set(&call->err, P37,
                        "waited %u s for other requests (a third of fs.fuse.max_request_timeout, "

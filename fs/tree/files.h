@@ -62,8 +62,8 @@ struct file_row {
     bound_fn bound; /* for texts that may be longer than a page; or NULL */
     store_fn store;
     stream_fn stream;
-    idle_fn idle;   /* for streams */
-    begin_fn begin; /* called by an open for reading, or NULL */
+    filler_fn filler; /* for streams */
+    begin_fn begin;   /* called by an open for reading, or NULL */
     poll_fn poll;
     const char *help;
 };
