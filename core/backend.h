@@ -233,15 +233,15 @@ struct backend {
     void (*cpus)(struct backend_state *state, struct cpus *possible, struct cpus *online);
 
     /*
-     * Creates an exec guard, which uses one descriptor. Calls sink.events_lost(tag) once, when the
+     * Creates an exec guard, which uses one descriptor. Calls sink.guard_fired(tag) once, when the
      * kernel removes all events from the process because it executes a privileged program, or when
-     * its first thread exits (guard_fired() returns false). Returns 0 or -errno. May be NULL.
+     * its first thread exits (guard_lost_events() returns false). Returns 0 or -errno. May be NULL.
      */
     int (*guard)(struct backend_state *state, pid_t pid, uint64_t tag, struct guard **out);
     void (*unguard)(struct guard *guard);
     /* Returns true if the process has lost its events by executing a privileged program, even if it
      * has exited since (locked). */
-    bool (*guard_fired)(const struct guard *guard);
+    bool (*guard_lost_events)(const struct guard *guard);
     /* For a later worker: returns the descriptor (locked); creates a guard with it again; frees the
      * guard but keeps the descriptor open. */
     int (*guard_fd)(const struct guard *guard);

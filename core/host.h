@@ -90,7 +90,7 @@ struct sink {
     /* backend: all tasks of a counter have exited or lost their events */
     void (*gone)(void *ctx, uint64_t tag);
     /* backend: an exec guard has fired: the process lost its events, or its first thread exited */
-    void (*events_lost)(void *ctx, uint64_t tag);
+    void (*guard_fired)(void *ctx, uint64_t tag);
     void (*cpu)(void *ctx, unsigned cpu, bool online); /* host: a CPU went online or offline */
     /* host: a watched cgroup, or one above it, was created or removed, or events were missed */
     void (*cgroup)(void *ctx, uint64_t tag);

@@ -72,7 +72,7 @@ static void sink_gone(void *ctx, uint64_t tag)
     pmc_defer(link->pmc, WORK_CHANGE);
 }
 
-static void sink_events_lost(void *ctx, uint64_t tag)
+static void sink_guard_fired(void *ctx, uint64_t tag)
 {
     struct engine *engine = *(struct engine **)ctx;
     struct proc *proc = ids_find(&engine->procs, tag);
@@ -142,7 +142,7 @@ struct sink engine_sink(struct engine **engine)
     return (struct sink){.ctx = engine,
                          .exited = sink_exited,
                          .gone = sink_gone,
-                         .events_lost = sink_events_lost,
+                         .guard_fired = sink_guard_fired,
                          .cpu = sink_cpu,
                          .cgroup = sink_cgroup,
                          .ready = sink_ready};

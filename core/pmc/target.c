@@ -374,7 +374,7 @@ bool proc_lost_events(const struct proc *proc)
 {
     const struct engine *engine = proc->engine;
 
-    return proc->lost_events || (proc->guard && engine->backend->guard_fired(proc->guard));
+    return proc->lost_events || (proc->guard && engine->backend->guard_lost_events(proc->guard));
 }
 
 void proc_ref(struct proc *proc)

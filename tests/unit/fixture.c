@@ -82,7 +82,7 @@ static int failing_attach(struct backend_state *state, const struct plan *plan,
     return rc;
 }
 
-/* Guards do not fire by themselves: tests call sink.events_lost() or set fx.guard_fired. */
+/* Guards do not fire by themselves: tests call sink.guard_fired() or set fx.guard_lost_events. */
 static int counted_guard(struct backend_state *state, pid_t pid, uint64_t tag, struct guard **out)
 {
     (void)state, (void)pid, (void)tag;
@@ -289,17 +289,17 @@ static int no_fd(const struct guard *guard)
     return 0;
 }
 
-static bool guard_has_fired(const struct guard *guard)
+static bool guard_returns_lost(const struct guard *guard)
 {
     (void)guard;
-    return fx.guard_fired;
+    return fx.guard_lost_events;
 }
 
 void guards_on(void)
 {
     backend.guard = counted_guard;
     backend.unguard = counted_unguard;
-    backend.guard_fired = guard_has_fired;
+    backend.guard_lost_events = guard_returns_lost;
     backend.guard_fd = no_fd;
 }
 

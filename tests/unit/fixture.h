@@ -49,7 +49,7 @@ struct fixture {
     void (*on_attach)(void); /* called after a counter was opened */
     unsigned n_guards;       /* existing exec guards */
     unsigned guards_opened;  /* exec guards opened so far */
-    bool guard_fired;        /* what guard_fired() of the backend returns for each guard */
+    bool guard_lost_events;  /* what guard_lost_events() of the backend returns for each guard */
     struct buf pending;      /* records that the next drain delivers (recorders_on) */
     unsigned n_recorders;    /* existing recorders */
     unsigned n_drains;

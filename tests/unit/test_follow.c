@@ -286,12 +286,12 @@ TEST(a_process_that_lost_its_events_is_attached_again_in_all_pmcs)
     uint64_t id = pmc_of("a")->links->link[0]->id;
     uint64_t tag = pmc_of("a")->links->link[0]->proc->id;
     fx.host.headless = true;
-    fx.sink.events_lost(fx.sink.ctx, tag);
+    fx.sink.guard_fired(fx.sink.ctx, tag);
     works_run();
     ck_assert_uint_eq(pmc_of("a")->links->link[0]->id, id); /* the link is the same */
     fx.host.headless = false;
     fake_find(&fx.host, 100)->uid = 0;
-    fx.sink.events_lost(fx.sink.ctx, tag);
+    fx.sink.guard_fired(fx.sink.ctx, tag);
     works_run();
     ck_assert_uint_ne(pmc_of("a")->links->link[0]->id, id);
     pass_ms(1);

@@ -19,7 +19,7 @@ static struct link *link_of(const char *name)
 /* The kernel has removed the events of the target. */
 static void target_dropped(const char *name)
 {
-    fx.sink.events_lost(fx.sink.ctx, link_of(name)->proc->id);
+    fx.sink.guard_fired(fx.sink.ctx, link_of(name)->proc->id);
 }
 
 static void one_attach_fails(void)
@@ -231,7 +231,7 @@ TEST(the_exit_of_a_privileged_program_has_missed_counts)
     fake_kill(&fx.host, 101, true);
     works_run();
     ck_assert_str_eq(value_of("b", "status", "partial"), "no");
-    fx.guard_fired = true; /* and the exit is noticed before it */
+    fx.guard_lost_events = true; /* and the exit is noticed before it */
     fake_kill(&fx.host, 100, true);
     works_run();
     ck_assert_int_eq(pmc_of("a")->state, PMC_EXITED);

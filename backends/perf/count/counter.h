@@ -215,7 +215,7 @@ unsigned long follow_most(const struct counter *counter);
 
 /*
  * Watches n descriptors (stride apart, -1 allowed), which stay the caller's and stay open until
- * guard_free(). When all have reported POLLHUP, calls sink.gone(tag), or sink.events_lost(tag) for
+ * guard_free(). When all have reported POLLHUP, calls sink.gone(tag), or sink.guard_fired(tag) for
  * an exec guard, once, on the loop. late: nothing is reported before guards_listen(), which then
  * also reports an end that was earlier. Returns 0 or -errno.
  */
@@ -228,14 +228,14 @@ void guard_free(struct guard *guard);
  * first mmap() of a ring waits until every CPU has seen that the previous mapping is gone. */
 void guards_listen(struct backend_state *state);
 
-/* Opens an exec guard. It calls sink.events_lost(tag) once: after such an exec, but also when the
- * process or its first thread exits: see perf_guard_fired(). Returns 0 or -errno. Makes system
- * calls. */
+/* Opens an exec guard. It calls sink.guard_fired(tag) once: after such an exec, but also when the
+ * process or its first thread exits: see perf_guard_lost_events(). Returns 0 or -errno. Makes
+ * system calls. */
 int perf_guard(struct backend_state *state, pid_t pid, uint64_t tag, struct guard **out);
 void perf_unguard(struct guard *guard); /* closes it; NULL allowed */
 /* Returns true if an exec detached the events; false if the process or its first thread exited in
  * another way or lives on, and before guards_listen() for a late guard. */
-bool perf_guard_fired(const struct guard *guard);
+bool perf_guard_lost_events(const struct guard *guard);
 int perf_guard_fd(const struct guard *guard);
 /* Restores a guard from its descriptor, late. An end during the reload is reported too, because
  * the descriptor still has POLLHUP. */

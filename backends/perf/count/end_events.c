@@ -45,7 +45,7 @@ static void guard_hup(void *arg, uint64_t tag)
     const struct sink *sink = guard->state->sink;
 
     if (__atomic_sub_fetch(&guard->open, 1, __ATOMIC_ACQ_REL) == 0)
-        (guard->is_exec_guard ? sink->events_lost : sink->gone)(sink->ctx, tag);
+        (guard->is_exec_guard ? sink->guard_fired : sink->gone)(sink->ctx, tag);
     guard_unref(guard);
 }
 
@@ -64,7 +64,7 @@ static int guard_listen(struct guard *guard)
     if (map == MAP_FAILED)
         return -errno;
     guard->bytes = 2 * page;
-    __atomic_store_n(&guard->map, map, __ATOMIC_RELEASE); /* perf_guard_fired() may read it */
+    __atomic_store_n(&guard->map, map, __ATOMIC_RELEASE); /* perf_guard_lost_events() may read it */
     for (unsigned i = 1; i < guard->n; i++)
         if (ioctl(guard->fds[i], PERF_EVENT_IOC_SET_OUTPUT, (long)guard->fds[0]))
             return -errno;
@@ -181,7 +181,7 @@ int perf_guard(struct backend_state *state, pid_t pid, uint64_t tag, struct guar
 }
 
 /* If an exec detached the events, the newest record is that exec, or an EXIT record after it. */
-bool perf_guard_fired(const struct guard *guard)
+bool perf_guard_lost_events(const struct guard *guard)
 {
     const struct perf_event_mmap_page *page = __atomic_load_n(&guard->map, __ATOMIC_ACQUIRE);
     struct pollfd poll_fd = {.fd = perf_guard_fd(guard)};
