@@ -117,7 +117,7 @@ struct plan {
     const char *fds_limit;   /* the name of the quota of fds_quota, for the sentence */
     int (*admit)(void *arg, pid_t pid);
     void *admit_arg;
-    uint64_t tag; /* for sink.gone() */
+    uint64_t tag; /* for sink.counter_gone() */
 
     /* Receives the records; NULL: only counting. Must outlive the counter. */
     struct recorder *recorder;
@@ -144,7 +144,7 @@ struct recorder_plan {
     /* Maximum size of each CPU's buffer. The backend uses a possible size up to this, a smaller one
      * if the kernel refuses to lock so much memory, and at least a page. */
     uint64_t bytes;
-    uint64_t tag;   /* for sink.ready() */
+    uint64_t tag;   /* for sink.drain_due() */
     bool data_maps; /* also record mappings that are not executable (RECORD_DATA) */
     unsigned long fds_free, fds_quota; /* as in struct plan */
     const char *fds_limit;
@@ -249,9 +249,9 @@ struct backend {
     void (*guard_forget)(struct guard *guard);
     /*
      * Recorders. All functions are NULL if the backend cannot record. A recorder is freed after the
-     * counters that use it. sink.ready(tag) is called each time about half of a buffer was written.
-     * Errors: P10, P11, P14 (the sentence names locked memory, CAP_IPC_LOCK and perf_event_mlock_kb
-     * if they are the reason), E32, P09 and others of why.c.
+     * counters that use it. sink.drain_due(tag) is called each time about half of a buffer was
+     * written. Errors: P10, P11, P14 (the sentence names locked memory, CAP_IPC_LOCK and
+     * perf_event_mlock_kb if they are the reason), E32, P09 and others of why.c.
      */
     int (*recorder_new)(struct backend_state *state, const struct recorder_plan *plan,
                         struct recorder **out, struct err *err);
@@ -281,8 +281,8 @@ struct backend {
     void (*recorder_forget)(struct recorder *recorder); /* frees memory, keeps the descriptors */
     void (*recorder_free)(struct recorder *recorder);   /* NULL allowed */
     void (*sample_limits)(struct backend_state *state, struct sample_limits *out);
-    /* Called after sink.ready(0): processes the kernel's records about covered processes. In any
-     * thread, one at a time. NULL if the backend never calls sink.ready(0). */
+    /* Called after sink.drain_due(0): processes the kernel's records about covered processes. In
+     * any thread, one at a time. NULL if the backend never calls sink.drain_due(0). */
     void (*follow)(struct backend_state *state);
 
     /* Called when a CPU goes online or offline. May be NULL. */

@@ -85,17 +85,18 @@ struct loop {
  * tag: as in the call that requested the report. */
 struct sink {
     void *ctx;
-    void (*exited)(void *ctx,
-                   uint64_t tag); /* host: all threads of a watched process have exited */
+    void (*process_exited)(void *ctx,
+                           uint64_t tag); /* host: all threads of a watched process have exited */
     /* backend: all tasks of a counter have exited or lost their events */
-    void (*gone)(void *ctx, uint64_t tag);
+    void (*counter_gone)(void *ctx, uint64_t tag);
     /* backend: an exec guard has fired: the process lost its events, or its first thread exited */
     void (*guard_fired)(void *ctx, uint64_t tag);
-    void (*cpu)(void *ctx, unsigned cpu, bool online); /* host: a CPU went online or offline */
+    void (*cpu_changed)(void *ctx, unsigned cpu,
+                        bool online); /* host: a CPU went online or offline */
     /* host: a watched cgroup, or one above it, was created or removed, or events were missed */
-    void (*cgroup)(void *ctx, uint64_t tag);
+    void (*cgroup_changed)(void *ctx, uint64_t tag);
     /* backend: a recorder should be drained; tag 0: backend.follow() should be called */
-    void (*ready)(void *ctx, uint64_t tag);
+    void (*drain_due)(void *ctx, uint64_t tag);
 };
 
 #define PROCESS_NAME 16 /* bytes of a name, with its NUL */
@@ -178,8 +179,8 @@ struct host {
     /* Returns true if the first thread has exited or is exiting, but the process has not exited
      * completely: other threads may live. NULL: not supported. */
     bool (*process_headless)(const struct process *process);
-    /* Calls sink.exited(tag) when all threads have exited. One watch per process. Returns 0 or
-     * -errno. */
+    /* Calls sink.process_exited(tag) when all threads have exited. One watch per process. Returns 0
+     * or -errno. */
     int (*process_watch)(struct process *process, uint64_t tag);
     void (*process_unwatch)(struct process *process); /* (locked) */
     /*
@@ -244,9 +245,9 @@ struct host {
      * been removed. Returns a descriptor or -errno. */
     int (*cgroup_above)(int fd, const char *name);
     /*
-     * Calls sink.cgroup(tag) after the cgroup with this name below root, or a cgroup above it, was
-     * created or removed. *fd is the cgroup, or -1: it does not exist. Errors: P14, P33 the name
-     * is a file or starts with a mount point, P10, E32.
+     * Calls sink.cgroup_changed(tag) after the cgroup with this name below root, or a cgroup above
+     * it, was created or removed. *fd is the cgroup, or -1: it does not exist. Errors: P14, P33 the
+     * name is a file or starts with a mount point, P10, E32.
      */
     int (*cgroup_watch)(struct host_state *state, int root, const char *name, uint64_t tag,
                         struct cgroup_watch **watch, int *fd, struct err *err);

@@ -49,7 +49,7 @@ struct engine {
     uint64_t next_serial, kept_serial;       /* a later worker starts with kept_serial */
     struct ids pmcs;                         /* of all instances */
     struct ids procs;                        /* watched processes */
-    struct ids links;                        /* by tag, for sink.gone() */
+    struct ids links;                        /* by tag, for sink.counter_gone() */
     struct ids rights;                       /* shared rights */
     struct proc *proc_by_key, *proc_by_pid;  /* tables: core/pmc/target.h */
     LIST_HEAD(, link) spreading; /* links whose events descendants inherit; not the superuser's */

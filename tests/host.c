@@ -101,7 +101,7 @@ static void sink_cpu(void *ctx, unsigned cpu, bool online)
 }
 
 static const struct loop loop = {.watch = loop_watch, .unwatch = loop_unwatch};
-const struct sink sink = {.exited = sink_exited, .cpu = sink_cpu};
+const struct sink sink = {.process_exited = sink_exited, .cpu_changed = sink_cpu};
 const struct host *const host = &linux_host;
 struct host_state *state;
 struct err err;

@@ -125,7 +125,7 @@ static void fake_gone(void *ctx, uint64_t tag)
 }
 
 static const struct loop fake_loop = {.watch = fake_watch, .unwatch = fake_unwatch};
-static const struct sink fake_sink = {.ready = fake_ready, .gone = fake_gone};
+static const struct sink fake_sink = {.drain_due = fake_ready, .counter_gone = fake_gone};
 struct backend_state state = {.host = &fake_host, .loop = &fake_loop, .sink = &fake_sink};
 
 bool loop_make(void)

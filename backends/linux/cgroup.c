@@ -317,7 +317,7 @@ static void host_cgroups_take_events(void *arg, uint64_t unused)
             event = (const struct inotify_event *)(const void *)p;
             LIST_FOREACH (watch, &cgroups->watches, entry)
                 if (watch_has(watch, event))
-                    state->sink->cgroup(state->sink->ctx, watch->tag);
+                    state->sink->cgroup_changed(state->sink->ctx, watch->tag);
         }
         pthread_mutex_unlock(&cgroups->lock);
     }

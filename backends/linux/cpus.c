@@ -95,9 +95,9 @@ static void host_cpus_take_events(void *arg, uint64_t tag)
         const bool was_away =
             online && before && cpus_has(&went_offline, c); /* offline and online again */
         if (was_away)
-            state->sink->cpu(state->sink->ctx, c, false);
+            state->sink->cpu_changed(state->sink->ctx, c, false);
         if (was_away || online != before)
-            state->sink->cpu(state->sink->ctx, c, online);
+            state->sink->cpu_changed(state->sink->ctx, c, online);
     }
     cpus_free(&now);
     cpus_free(&went_offline);

@@ -13,8 +13,8 @@
 /* cpus.c */
 struct host_cpus {
     struct cpus possible; /* fixed */
-    /* Written by the main thread. A concurrent reader may see a part of a change; sink.cpu()
-     * follows. */
+    /* Written by the main thread. A concurrent reader may see a part of a change;
+     * sink.cpu_changed() follows. */
     atomic_bool online[CPUS_MAX];
     int fd; /* watched netlink socket; -1 without a loop */
 };

@@ -298,7 +298,7 @@ int linux_process_may_observe_pid(struct host_state *state, const struct rights 
     return rc == 0 || rc == -ESRCH ? rc : -EPERM;
 }
 
-/* sink->exited() may free the process. */
+/* sink->process_exited() may free the process. */
 static void process_exited(void *arg, uint64_t tag)
 {
     struct process *process = arg;
@@ -306,7 +306,7 @@ static void process_exited(void *arg, uint64_t tag)
     if (!atomic_load(&process->watched))
         return;
     linux_process_unwatch(process);
-    sink->exited(sink->ctx, tag);
+    sink->process_exited(sink->ctx, tag);
 }
 
 int linux_process_watch(struct process *process, uint64_t tag)

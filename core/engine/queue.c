@@ -39,7 +39,7 @@ bool slow_interrupted(struct call *call)
 
 /* ---- events from host and backend ---- */
 
-static void sink_exited(void *ctx, uint64_t tag)
+static void sink_process_exited(void *ctx, uint64_t tag)
 {
     struct engine *engine = *(struct engine **)ctx;
     struct proc *proc = ids_find(&engine->procs, tag);
@@ -60,7 +60,7 @@ static void sink_exited(void *ctx, uint64_t tag)
         instance_release(LIST_FIRST(&proc->held), true);
 }
 
-static void sink_gone(void *ctx, uint64_t tag)
+static void sink_counter_gone(void *ctx, uint64_t tag)
 {
     struct engine *engine = *(struct engine **)ctx;
     struct link *link = ids_find(&engine->links, tag);
@@ -92,7 +92,7 @@ static void sink_guard_fired(void *ctx, uint64_t tag)
 }
 
 /* Also covers links that a running change has planned or opened. */
-static void sink_cpu(void *ctx, unsigned cpu, bool online)
+static void sink_cpu_changed(void *ctx, unsigned cpu, bool online)
 {
     struct engine *engine = *(struct engine **)ctx;
     uint64_t id = 0;
@@ -119,7 +119,7 @@ static void sink_cpu(void *ctx, unsigned cpu, bool online)
     }
 }
 
-static void sink_cgroup(void *ctx, uint64_t tag)
+static void sink_cgroup_changed(void *ctx, uint64_t tag)
 {
     struct pmc *pmc = ids_find(&(*(struct engine **)ctx)->pmcs, tag);
 
@@ -127,7 +127,7 @@ static void sink_cgroup(void *ctx, uint64_t tag)
         pmc_schedule_reattach(pmc);
 }
 
-static void sink_ready(void *ctx, uint64_t tag)
+static void sink_drain_due(void *ctx, uint64_t tag)
 {
     struct engine *engine = *(struct engine **)ctx;
     struct pmc *pmc = tag ? ids_find(&engine->pmcs, tag) : NULL;
@@ -140,12 +140,12 @@ static void sink_ready(void *ctx, uint64_t tag)
 struct sink engine_sink(struct engine **engine)
 {
     return (struct sink){.ctx = engine,
-                         .exited = sink_exited,
-                         .gone = sink_gone,
+                         .process_exited = sink_process_exited,
+                         .counter_gone = sink_counter_gone,
                          .guard_fired = sink_guard_fired,
-                         .cpu = sink_cpu,
-                         .cgroup = sink_cgroup,
-                         .ready = sink_ready};
+                         .cpu_changed = sink_cpu_changed,
+                         .cgroup_changed = sink_cgroup_changed,
+                         .drain_due = sink_drain_due};
 }
 
 /* ---- wakes and names ---- */

@@ -103,7 +103,7 @@ enum link_note {
 struct link {
     unsigned refs;
     enum target_kind kind;
-    uint64_t id;       /* tag for sink.gone() */
+    uint64_t id;       /* tag for sink.counter_gone() */
     struct pmc *pmc;   /* no reference */
     struct proc *proc; /* process and thread; NULL after the end */
     LIST_ENTRY(link) of_proc;

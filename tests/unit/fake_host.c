@@ -88,7 +88,7 @@ void fake_kill(struct host_state *state, pid_t pid, bool notify)
     for (struct process *p = watched, *next; notify && p; p = next) {
         next = p->next_watched;
         if (p->pid == pid && p->key == process->key)
-            state->sink->exited(state->sink->ctx, p->tag);
+            state->sink->process_exited(state->sink->ctx, p->tag);
     }
 }
 
@@ -107,7 +107,7 @@ void fake_cpu(struct host_state *state, unsigned cpu, bool online)
         cpus_add(&state->online, cpu);
     else
         cpus_remove(&state->online, cpu);
-    state->sink->cpu(state->sink->ctx, cpu, online);
+    state->sink->cpu_changed(state->sink->ctx, cpu, online);
 }
 
 struct rights *fake_rights(uid_t uid, bool superuser)

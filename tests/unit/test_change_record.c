@@ -267,7 +267,7 @@ TEST(a_cpu_that_goes_offline_and_online_is_logged)
 static void tell_at_start(void)
 {
     pending_sample(now(), 100, 0x55);
-    fx.sink.ready(fx.sink.ctx, pmc_of("i")->id);
+    fx.sink.drain_due(fx.sink.ctx, pmc_of("i")->id);
     works_run(); /* a drain in the middle of the attach */
 }
 

@@ -70,7 +70,7 @@ TEST(a_full_buffer_is_drained_at_once)
 {
     sampler("i", "event=cycles freq=99 target=100");
     pending_sample(now(), 100, 0x77);
-    fx.sink.ready(fx.sink.ctx, pmc_of("i")->id);
+    fx.sink.drain_due(fx.sink.ctx, pmc_of("i")->id);
     works_run();
     ck_assert_ptr_nonnull(strstr(log_words("i"), "sample:77"));
 }
@@ -148,9 +148,9 @@ TEST(one_task_at_a_time_drains_for_a_user)
     sampler("i", "event=task-clock freq=99 target=100");
     sampler("j", "event=task-clock freq=99 target=100");
     works_run();
-    fx.sink.ready(fx.sink.ctx, pmc_of("i")->id);
+    fx.sink.drain_due(fx.sink.ctx, pmc_of("i")->id);
     drain_of(&first, "i");
-    fx.sink.ready(fx.sink.ctx, pmc_of("j")->id);
+    fx.sink.drain_due(fx.sink.ctx, pmc_of("j")->id);
     ck_true(!engine_has_task(fx.engine) && !task());
     drain_end(&first);
     drain_of(&second, "j");

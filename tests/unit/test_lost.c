@@ -151,7 +151,7 @@ TEST(an_absent_cgroup_is_tried_ten_times)
     accepted("a", "config", "event=cycles reattach=on target=cgroup:/a");
     ck_assert_str_eq(read_file("a", "ctl"), "waiting\n");
     fx.host.cgroup[0].alive = true;
-    fx.sink.cgroup(fx.sink.ctx, pmc_of("a")->id);
+    fx.sink.cgroup_changed(fx.sink.ctx, pmc_of("a")->id);
     for (fx.fail[FAIL_ATTACH] = 1; tries < 30; tries++) {
         pass_ms(1000);
         engine_tick(fx.engine, fx.host.now_ns);
@@ -162,7 +162,7 @@ TEST(an_absent_cgroup_is_tried_ten_times)
     }
     ck_assert_uint_eq(tries, 11); /* the first one and ten more */
     fx.fail[FAIL_ATTACH] = 0;
-    fx.sink.cgroup(fx.sink.ctx, pmc_of("a")->id);
+    fx.sink.cgroup_changed(fx.sink.ctx, pmc_of("a")->id);
     retries_run();
     ck_assert_str_eq(read_file("a", "ctl"), "running\n");
 }
@@ -185,7 +185,7 @@ TEST(a_target_without_tasks_has_exited_after_a_reload)
     pmc_with("a", "task-clock", "100");
     fx.lazy = true;
     fake_kill(&fx.host, 100, false);
-    fx.sink.gone(fx.sink.ctx, link_of("a")->id);
+    fx.sink.counter_gone(fx.sink.ctx, link_of("a")->id);
     engine_reload(); /* checks that the note was saved */
     works_run();
     ck_assert_int_eq(pmc_of("a")->state, PMC_EXITED);
@@ -195,7 +195,7 @@ TEST(a_target_without_tasks_has_exited_without_a_reader)
 {
     pmc_with("a", "task-clock", "100");
     fake_kill(&fx.host, 100, false);
-    fx.sink.gone(fx.sink.ctx, link_of("a")->id);
+    fx.sink.counter_gone(fx.sink.ctx, link_of("a")->id);
     works_run();
     ck_assert_int_eq(pmc_of("a")->state, PMC_EXITED);
 }

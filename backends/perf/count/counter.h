@@ -215,9 +215,9 @@ unsigned long follow_most(const struct counter *counter);
 
 /*
  * Watches n descriptors (stride apart, -1 allowed), which stay the caller's and stay open until
- * guard_free(). When all have reported POLLHUP, calls sink.gone(tag), or sink.guard_fired(tag) for
- * an exec guard, once, on the loop. late: nothing is reported before guards_listen(), which then
- * also reports an end that was earlier. Returns 0 or -errno.
+ * guard_free(). When all have reported POLLHUP, calls sink.counter_gone(tag), or
+ * sink.guard_fired(tag) for an exec guard, once, on the loop. late: nothing is reported before
+ * guards_listen(), which then also reports an end that was earlier. Returns 0 or -errno.
  */
 int guard_new(struct backend_state *state, const int *fds, unsigned stride, unsigned n,
               bool is_exec_guard, uint64_t tag, bool late, struct guard **out);

@@ -45,7 +45,7 @@ static void guard_hup(void *arg, uint64_t tag)
     const struct sink *sink = guard->state->sink;
 
     if (__atomic_sub_fetch(&guard->open, 1, __ATOMIC_ACQ_REL) == 0)
-        (guard->is_exec_guard ? sink->guard_fired : sink->gone)(sink->ctx, tag);
+        (guard->is_exec_guard ? sink->guard_fired : sink->counter_gone)(sink->ctx, tag);
     guard_unref(guard);
 }
 

@@ -32,8 +32,8 @@ static void ring_ready(void *arg, uint64_t tag)
 {
     const struct backend_state *state = arg;
 
-    if (state->sink->ready)
-        state->sink->ready(state->sink->ctx, tag);
+    if (state->sink->drain_due)
+        state->sink->drain_due(state->sink->ctx, tag);
 }
 
 /* Errors are ignored: the engine also drains recorders from time to time. */

@@ -77,7 +77,7 @@ void sideband_ignore(struct sideband *sideband, struct side_listener *listener);
 /* Delivers all records of the rings, then none until sideband_leave(). Makes no system calls. */
 void sideband_enter(struct sideband *sideband);
 void sideband_leave(struct sideband *sideband);
-/* Delivers all records of the rings; called after sink.ready(0). Not with the engine's lock. */
+/* Delivers all records of the rings; called after sink.drain_due(0). Not with the engine's lock. */
 void perf_follow(struct backend_state *state);
 /* Delivers a LOST record: records of a CPU are missing until its event was opened again. */
 void sideband_lose(struct sideband *sideband);
