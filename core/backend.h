@@ -283,7 +283,7 @@ struct backend {
     void (*sample_limits)(struct backend_state *state, struct sample_limits *out);
     /* Called after sink.drain_due(0): processes the kernel's records about covered processes. In
      * any thread, one at a time. NULL if the backend never calls sink.drain_due(0). */
-    void (*follow)(struct backend_state *state);
+    void (*drain_sideband)(struct backend_state *state);
 
     /* Called when a CPU goes online or offline. May be NULL. */
     void (*cpu)(struct backend_state *state, unsigned cpu, bool online);

@@ -103,8 +103,8 @@ void engine_finished(struct call *call, int rc, const char *place, bool command)
 bool engine_next_wake(struct engine *engine, uint64_t *pmc_id);
 bool engine_next_name(struct engine *engine, struct gone_name *gone);
 bool engine_has_name(const struct engine *engine);
-/* Returns true if engine_task() has work: changes, drains, backend.follow(), snapshots for pollers,
- * CPUs that went online or offline, unused links. */
+/* Returns true if engine_task() has work: changes, drains, backend.drain_sideband(), snapshots for
+ * pollers, CPUs that went online or offline, unused links. */
 bool engine_has_task(const struct engine *engine);
 /* Runs the next background task. call: only engine and instance are set. Returns false if no task
  * could run. */

@@ -95,7 +95,7 @@ struct sink {
                         bool online); /* host: a CPU went online or offline */
     /* host: a watched cgroup, or one above it, was created or removed, or events were missed */
     void (*cgroup_changed)(void *ctx, uint64_t tag);
-    /* backend: a recorder should be drained; tag 0: backend.follow() should be called */
+    /* backend: a recorder should be drained; tag 0: backend.drain_sideband() should be called */
     void (*drain_due)(void *ctx, uint64_t tag);
 };
 

@@ -69,8 +69,9 @@ struct engine {
     struct work_queue deferred[ENGINE_WORKS]; /* by kind; PMCs are references */
     uint64_t retry_ns;                        /* time to retry refused changes; 0: none */
     LIST_HEAD(, pmc) recorders;               /* running PMCs that record */
-    bool follow_asked, following;             /* backend.follow() must run; a task runs it now */
-    uint64_t drain_due_ns;                    /* next drain of all recorders */
+    bool sideband_due,
+        draining_sideband;   /* backend.drain_sideband() must run; a task runs it now */
+    uint64_t drain_due_ns;   /* next drain of all recorders */
     uint64_t request;        /* number of the running request; 0: none, or not repeatable */
     struct journal *journal; /* NULL: nothing is written, as during a load */
     struct touches {         /* objects whose records must be written (core/journal/keep.c) */

@@ -132,7 +132,7 @@ static void sink_drain_due(void *ctx, uint64_t tag)
     struct engine *engine = *(struct engine **)ctx;
     struct pmc *pmc = tag ? ids_find(&engine->pmcs, tag) : NULL;
 
-    engine->follow_asked |= !tag;
+    engine->sideband_due |= !tag;
     if (pmc)
         drain_schedule(pmc);
 }

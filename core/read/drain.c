@@ -56,7 +56,7 @@ bool drain_wanted(const struct engine *engine)
     STAILQ_FOREACH (work, &engine->deferred[WORK_DRAIN], entry)
         if (!drain_must_wait(work_pmc(work, WORK_DRAIN)))
             break;
-    return work || (engine->follow_asked && !engine->following);
+    return work || (engine->sideband_due && !engine->draining_sideband);
 }
 
 /* Takes the PMCs of one user: the first user in the queue without a running drain. */
@@ -88,13 +88,13 @@ bool drain_task(struct call *call)
     struct engine *engine = call->engine;
     struct drain drain = {0};
 
-    if (engine->follow_asked && !engine->following) { /* the backend follows processes */
-        engine->follow_asked = false;
-        engine->following = true;
+    if (engine->sideband_due && !engine->draining_sideband) {
+        engine->sideband_due = false;
+        engine->draining_sideband = true;
         slow_begin(call, true);
-        engine->backend->follow(engine->backend_state);
+        engine->backend->drain_sideband(engine->backend_state);
         slow_end(call);
-        engine->following = false;
+        engine->draining_sideband = false;
         return true;
     }
     drain_take(engine, &drain);

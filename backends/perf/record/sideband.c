@@ -61,7 +61,7 @@ struct sideband {
     struct latest_chain chain[LATEST];
 };
 
-void perf_follow(struct backend_state *state)
+void perf_drain_sideband(struct backend_state *state)
 {
     sideband_enter(state->sideband);
     sideband_leave(state->sideband);

@@ -78,7 +78,7 @@ void sideband_ignore(struct sideband *sideband, struct side_listener *listener);
 void sideband_enter(struct sideband *sideband);
 void sideband_leave(struct sideband *sideband);
 /* Delivers all records of the rings; called after sink.drain_due(0). Not with the engine's lock. */
-void perf_follow(struct backend_state *state);
+void perf_drain_sideband(struct backend_state *state);
 /* Delivers a LOST record: records of a CPU are missing until its event was opened again. */
 void sideband_lose(struct sideband *sideband);
 
