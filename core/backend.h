@@ -226,9 +226,9 @@ struct backend {
      * counters and exec guards where that waits for the kernel. May be NULL. */
     void (*finish_adoption)(struct backend_state *state);
     const struct class_info *(*classes)(struct backend_state *state, unsigned *n);
-    void (*facts)(struct backend_state *state,
-                  struct buf *out); /* prints the lines of info/backend after the first one */
-    void (*cpuref)(struct backend_state *state, struct buf *out); /* prints info/cpuref */
+    void (*print_facts)(struct backend_state *state,
+                        struct buf *out); /* prints the lines of info/backend after the first one */
+    void (*print_cpuref)(struct backend_state *state, struct buf *out); /* prints info/cpuref */
     bool simulated_cpus; /* cpus() replaces the host's CPUs */
     void (*cpus)(struct backend_state *state, struct cpus *possible, struct cpus *online);
 
@@ -351,7 +351,7 @@ struct backend {
      * /proc must be read, it does so only if `patient`; otherwise it returns -EAGAIN. */
     int (*read)(struct counter *counter, struct reading *out, bool patient);
     unsigned (*cost)(const struct counter *counter); /* number of system calls of a read (locked) */
-    void (*facts_of)(const struct counter *counter, struct counter_facts *out); /* (locked) */
+    void (*counter_facts)(const struct counter *counter, struct counter_facts *out); /* (locked) */
     /* Calls fn for every covered process that is known: the target and its descendants (locked). */
     void (*processes)(const struct counter *counter, void (*fn)(void *arg, pid_t pid), void *arg);
     /* Returns true if pid (daemon's namespace) is the target or a covered descendant; for every

@@ -28,7 +28,7 @@ void test_threads(void)
     own = ask(&target, "w\n");
     off = ask(&target, "x 4\n") + own;
     off = value(counter) - before - off;
-    perf_facts_of(counter, &facts);
+    perf_counter_facts(counter, &facts);
     check(off == 0 && own == 17 * PAGES && facts.threads == 9 && !facts.raced,
           "threads at attach, later and ended", ": %ld of %ld, off by %ld", own, 17L * PAGES, off);
     check(perf_cost(counter) == 9 && perf_covers(counter, target.pid) && !perf_covers(counter, 1),
@@ -79,7 +79,7 @@ void test_descendants(void)
     agrees(counter, &target, "w\n", &off);
     check(off == 0, "descendants, present and later", ": off by %ld", off);
     pid_t child = child_of(target.pid);
-    perf_facts_of(counter, &facts);
+    perf_counter_facts(counter, &facts);
     check(facts.covered == 6 && perf_covers(counter, child) && !perf_covers(counter, getpid()),
           "covered processes", ": %u", facts.covered);
     pump(0);
@@ -88,7 +88,7 @@ void test_descendants(void)
     waitpid(target.pid, NULL, 0);
     for (int i = 0; i < 20 && !gone; i++)
         pump(50);
-    perf_facts_of(counter, &facts);
+    perf_counter_facts(counter, &facts);
     check(gone == 1 && facts.covered == 0, "gone when the last one is dead", ": %u, %u covered",
           gone, facts.covered);
     gone = 0;
@@ -106,7 +106,7 @@ void test_descendants(void)
     counter = attach_started(&plan);
     ask(&target, "w\n");
     agrees(counter, &target, "w\n", &off);
-    perf_facts_of(counter, &facts);
+    perf_counter_facts(counter, &facts);
     check(off == -PAGES && facts.left_out == 1, "a descendant left out", ": off by %ld", off);
     perf_free(counter);
     plan.max_covered = 2;
@@ -141,7 +141,7 @@ void test_admitted_once(void)
     struct counter *counter = attach_started(&plan);
     ask(&target, "w\n");
     agrees(counter, &target, "w\n", &off);
-    perf_facts_of(counter, &facts);
+    perf_counter_facts(counter, &facts);
     check(off == -PAGES && facts.left_out == 1 && facts.covered == 3 &&
               !perf_covers(counter, child),
           "a descendant that was opened too late is left out", ": off by %ld, %u left out", off,
@@ -283,7 +283,7 @@ void test_dropped(mode_t mode, bool drops)
         usleep(5000);
         perf_read(counter, &reading, true);
     }
-    perf_facts_of(counter, &facts);
+    perf_counter_facts(counter, &facts);
     check(reading.dropped == drops && facts.covered == (drops ? 1 : 2),
           drops ? "a child whose events were removed is reported" : "a usual exec is not",
           ": %u covered", facts.covered);

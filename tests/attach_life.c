@@ -82,7 +82,7 @@ void test_blind(void)
     counter = attach_started(&plan);
     ask(&target, "t 2\n");
     agrees(counter, &target, "w\n", &off);
-    perf_facts_of(counter, &facts);
+    perf_counter_facts(counter, &facts);
     check(off == 0 && !facts.raced, "without a sideband", "");
     perf_free(counter);
     plan.deadline_ns = 1;
@@ -114,7 +114,7 @@ void test_adopt(void)
     before = value(counter);
     counter->raced = true;
     counter->left_out = 3;
-    perf_facts_of(counter, &old);
+    perf_counter_facts(counter, &old);
     buf_init(&text, NULL, 0);
     buf_init(&second, NULL, 0);
     perf_print(counter, &text);
@@ -125,7 +125,7 @@ void test_adopt(void)
     if (again) {
         guards_listen(&state);
         perf_print(again, &second);
-        perf_facts_of(again, &new);
+        perf_counter_facts(again, &new);
         check(!strcmp(buf_text(&text), buf_text(&second)), "prints the same again", "");
         check(new.raced &&new.left_out == 3, "keeps raced and left_out", "");
         off = value(again) - before;
@@ -134,7 +134,7 @@ void test_adopt(void)
         check(off == 0 && old.covered == new.covered &&old.descriptors == new.descriptors,
               "goes on with the same numbers", ": off by %ld", off);
         ask(&target, "f 1\n");
-        perf_facts_of(again, &new);
+        perf_counter_facts(again, &new);
         check(new.covered == old.covered + 1, "and follows new children", ": %u", new.covered);
         kill(target.pid, SIGKILL);
         waitpid(target.pid, NULL, 0);

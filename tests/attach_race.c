@@ -78,7 +78,7 @@ void test_race(unsigned us, unsigned races, bool processes, struct recorder *rec
             if (processes) /* page faults of a new process, which copies pages at its start */
                 ask(&target, "w\n");
             bool right = agrees(counter, &target, "w\n", &off);
-            perf_facts_of(counter, &facts);
+            perf_counter_facts(counter, &facts);
             raced += facts.raced;
             exact += right && !facts.raced;
             wrong += !right && !facts.raced;
@@ -171,7 +171,7 @@ static struct counter_facts facts_of_making(unsigned makes, unsigned *calls)
     counter = attach_started(&plan);
     state.sideband = sideband;
     if (counter) {
-        perf_facts_of(counter, &facts);
+        perf_counter_facts(counter, &facts);
         perf_free(counter);
     }
     target_end(&maker.target);
@@ -218,7 +218,7 @@ void test_raced(void)
     struct counter *counter = attach_started(&plan);
     const pid_t child = child_of(target.pid);
     if (counter)
-        perf_facts_of(counter, &facts);
+        perf_counter_facts(counter, &facts);
     check(counter && facts.raced && facts.threads == 1,
           "a thread that may still be creating a child: raced", "");
     if (counter)

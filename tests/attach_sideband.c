@@ -188,14 +188,14 @@ void test_reused_number(void)
     struct counter *counter = covering(&target);
     const pid_t child = child_of(target.pid);
     struct counter_facts before, after;
-    perf_facts_of(counter, &before);
+    perf_counter_facts(counter, &before);
     check(child && perf_covers(counter, child), "a child is covered", "");
     birth.pid = birth.tid = (uint32_t)child;
     birth.time_ns = monotonic_ns();
     sideband_enter(state.sideband);
     covered_record(counter->covered, &birth);
     sideband_leave(state.sideband);
-    perf_facts_of(counter, &after);
+    perf_counter_facts(counter, &after);
     check(!perf_covers(counter, child) && after.covered == before.covered - 1,
           "a number that is used again is not the descendant's", ": %u, %u covered", before.covered,
           after.covered);
@@ -230,7 +230,7 @@ void test_lost_records(void)
 
     check(!perf_covers(counter, getpid()), "a stranger is not covered", "");
     children_everywhere(3000); /* without reading any ring */
-    perf_facts_of(counter, &facts);
+    perf_counter_facts(counter, &facts);
     check(facts.covered == 1, "the target is", ": %u", facts.covered);
     children_everywhere(1);
     check(perf_covers(counter, getpid()), "after a loss of records any process may be a descendant",

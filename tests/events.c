@@ -499,14 +499,14 @@ static void has_facts(void)
     struct buf text;
 
     buf_init(&text, NULL, 0);
-    perf_backend.facts(state, &text);
+    perf_backend.print_facts(state, &text);
     check(strstr(buf_text(&text), "hardware_pmu ") &&
               strstr(buf_text(&text), "perf_event_paranoid ") &&
               strstr(buf_text(&text), "tracefs ") && strstr(buf_text(&text), "libpfm4 "),
           "the facts are printed:\n# %s", buf_text(&text));
     has_tracefs = !strstr(buf_text(&text), "tracefs no");
     buf_clear(&text);
-    perf_backend.cpuref(state, &text);
+    perf_backend.print_cpuref(state, &text);
     check(text.len > 0, "the documents are named");
     buf_free(&text);
 }

@@ -275,7 +275,7 @@ static const struct class_info *sim_classes(struct backend_state *state, unsigne
     return state->shape.classes;
 }
 
-static void sim_facts(struct backend_state *state, struct buf *out)
+static void sim_print_facts(struct backend_state *state, struct buf *out)
 {
     if (state->shape.fixed)
         buf_str(out, "fixed the last row of each hardware class counts only instructions\n");
@@ -283,7 +283,7 @@ static void sim_facts(struct backend_state *state, struct buf *out)
         buf_printf(out, "lose_after_ms %" PRIu64 "\n", state->shape.lose_after_ms);
 }
 
-static void sim_cpuref(struct backend_state *state, struct buf *out)
+static void sim_print_cpuref(struct backend_state *state, struct buf *out)
 {
     (void)state;
     buf_str(out, "simulated PMU: its events are described in events/\n");
@@ -300,8 +300,8 @@ const struct backend sim_backend = {
     .open = sim_open,
     .close = sim_close,
     .classes = sim_classes,
-    .facts = sim_facts,
-    .cpuref = sim_cpuref,
+    .print_facts = sim_print_facts,
+    .print_cpuref = sim_print_cpuref,
     .simulated_cpus = true,
     .cpus = sim_cpus,
     .recorder_new = sim_recorder_new,
@@ -322,7 +322,7 @@ const struct backend sim_backend = {
     .stop = counter_stop,
     .read = counter_read,
     .cost = counter_cost,
-    .facts_of = counter_facts,
+    .counter_facts = counter_facts,
     .processes = counter_processes,
     .covers = counter_covers,
     .print = counter_print,

@@ -107,7 +107,7 @@ static int attach(struct change *change, const struct move *move)
         rc = open_counter(change, move);
     if (rc)
         return rc;
-    engine->backend->facts_of(link->counter, &link->facts);
+    engine->backend->counter_facts(link->counter, &link->facts);
     rc = quota_charge_fds(change, link->facts.descriptors);
     if (rc == 0 && link->rights && link->proc)
         rc = host->may_observe(engine->host_state, link->rights, change->requester.opener,

@@ -347,7 +347,7 @@ static bool counter_end(struct loading *load, bool fine)
         return false;
     if (load->pmc->recording)
         link->recording = recording_ref(load->pmc->recording);
-    load->engine->backend->facts_of(link->counter, &link->facts);
+    load->engine->backend->counter_facts(link->counter, &link->facts);
     pmc_charge_link_fds(load->pmc, link, true);
     if (load->pmc->settings.word[KEY_DESCENDANTS])
         link_spread(link);

@@ -47,12 +47,12 @@ int show_info_backend(struct call *call)
     char head[64];
 
     snprintf(head, sizeof head, "%s\n", call->engine->backend->name);
-    return print_unlocked(call, head, call->engine->backend->facts);
+    return print_unlocked(call, head, call->engine->backend->print_facts);
 }
 
 int show_info_cpuref(struct call *call)
 {
-    return print_unlocked(call, "", call->engine->backend->cpuref);
+    return print_unlocked(call, "", call->engine->backend->print_cpuref);
 }
 
 int show_info_cpu(struct call *call)

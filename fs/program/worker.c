@@ -183,7 +183,7 @@ static void hardware_report(const struct fs *fs)
         if (classes[i].rows > 0)
             return;
     buf_init(&facts, NULL, 0);
-    fs->backend->facts(fs->backend_state, &facts);
+    fs->backend->print_facts(fs->backend_state, &facts);
     const char *why = strstr(buf_text(&facts), key);
     why = why ? why + strlen(key) : "";
     message_log(LOG_NOTICE, "no usable PMU%s%.*s (see info/backend)", *why ? ": " : "",

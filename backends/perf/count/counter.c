@@ -431,7 +431,7 @@ static void count_process(void *arg, pid_t pid)
     ++*n;
 }
 
-void perf_facts_of(const struct counter *counter, struct counter_facts *out)
+void perf_counter_facts(const struct counter *counter, struct counter_facts *out)
 {
     const unsigned tasks = counter->n_groups / counter->shape.spread;
     unsigned covered = 0;

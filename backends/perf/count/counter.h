@@ -97,7 +97,7 @@ int perf_read(struct counter *counter, struct reading *out, bool patient); /* re
 unsigned perf_cost(const struct counter *counter);                         /* read.c */
 /* Calls fn for every process that is known to be covered. Makes no system calls. */
 void perf_processes(const struct counter *counter, void (*fn)(void *arg, pid_t pid), void *arg);
-void perf_facts_of(const struct counter *counter, struct counter_facts *out);
+void perf_counter_facts(const struct counter *counter, struct counter_facts *out);
 bool perf_covers(struct counter *counter, pid_t pid);
 void perf_print(const struct counter *counter, struct buf *out); /* adopt.c, as perf_adopt() */
 int perf_adopt(struct backend_state *state, const struct plan *plan, const char *printed,

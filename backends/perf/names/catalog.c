@@ -146,7 +146,7 @@ int perf_describe(struct backend_state *state, const char *class_name, const cha
     return rc == 0 || rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE ? rc : -ENOENT;
 }
 
-void perf_facts(struct backend_state *state, struct buf *out)
+void perf_print_facts(struct backend_state *state, struct buf *out)
 {
     struct pmus *pmus = state->pmus;
     struct utsname name;
@@ -186,7 +186,7 @@ void perf_facts(struct backend_state *state, struct buf *out)
                PFM_MIN_VERSION(pfm_get_version()));
 }
 
-void perf_cpuref(struct backend_state *state, struct buf *out)
+void perf_print_cpuref(struct backend_state *state, struct buf *out)
 {
     const struct pmu *core = pmus_core(state->pmus);
 

@@ -18,8 +18,8 @@ bool perf_formats(struct backend_state *state, const struct log_event *const *ev
                   struct buf *out);
 int perf_describe(struct backend_state *state, const char *class_name, const char *event,
                   struct buf *out);
-void perf_facts(struct backend_state *state, struct buf *out);
-void perf_cpuref(struct backend_state *state, struct buf *out);
+void perf_print_facts(struct backend_state *state, struct buf *out);
+void perf_print_cpuref(struct backend_state *state, struct buf *out);
 
 /*
  * Reads libpfm4's tables. Call it before starting threads and after removing LIBPFM_* variables
