@@ -312,11 +312,11 @@ struct backend {
                         const char *filter, struct err *err);
     /* Returns the declarations of a tracepoint's fields as in tracefs (free it), or NULL if it is
      * gone or its format cannot be read. In any thread. NULL: not supported. */
-    char *(*format)(struct backend_state *state, const struct log_event *event);
-    /* Writes perf's tracing data, which perf needs to print the fields of these tracepoints.
+    char *(*tracepoint_format)(struct backend_state *state, const struct log_event *event);
+    /* Prints perf's tracing data, which perf needs to print the fields of these tracepoints.
      * Returns false if a tracepoint is gone or its format cannot be read. NULL: not supported. */
-    bool (*formats)(struct backend_state *state, const struct log_event *const *events, unsigned n,
-                    struct buf *out);
+    bool (*print_tracing_data)(struct backend_state *state, const struct log_event *const *events,
+                               unsigned n, struct buf *out);
     /* Returns a number that changes whenever the result of list() may change. Cheaper than list(),
      * but slow. NULL: the list never changes. */
     uint64_t (*catalog_mark)(struct backend_state *state);

@@ -105,8 +105,8 @@ static void put_raw(struct buf *out, const struct log_facts *facts, const struct
     if (!memory_right_covers(&facts->reader, &event->observer) || !sample_parts(sample, &parts) ||
         !parts.raw)
         return;
-    if (!format && facts->format) {
-        char *text = facts->format(facts->backend_state, event);
+    if (!format && facts->tracepoint_format) {
+        char *text = facts->tracepoint_format(facts->backend_state, event);
 
         format = text ? log_event_keep_format(event, text) : NULL;
     }

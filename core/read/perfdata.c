@@ -226,9 +226,9 @@ static void perfdata_sets(struct stream *stream)
     if (before >= last)
         return;
     buf_init(&formats, NULL, 0);
-    if (!STATE_FIELDS(*stream->number) && facts->formats)
+    if (!STATE_FIELDS(*stream->number) && facts->print_tracing_data)
         n = fields_find(stream, before + 1, last, events);
-    bool fields = n && facts->formats(facts->backend_state, events, n, &formats);
+    bool fields = n && facts->print_tracing_data(facts->backend_state, events, n, &formats);
     while (fields && formats.len % 8 && !formats.failed)
         buf_char(&formats, '\0');
     fields = fields && !formats.failed;

@@ -35,8 +35,8 @@ struct log_reader *log_reader_new(struct engine *engine, const struct log_form *
     reader->form = form;
     reader->pmc = pmc;
     reader->facts.processor = engine->processor;
-    reader->facts.format = engine->backend->format;
-    reader->facts.formats = engine->backend->formats;
+    reader->facts.tracepoint_format = engine->backend->tracepoint_format;
+    reader->facts.print_tracing_data = engine->backend->print_tracing_data;
     reader->facts.backend_state = engine->backend_state;
     return reader;
 }

@@ -33,9 +33,9 @@ struct log_facts {
     struct log_sets *sets; /* the events of ids: a reference, or NULL */
     struct memory_right reader;
     /* Formats of tracepoints (see struct backend), or NULL. */
-    char *(*format)(struct backend_state *state, const struct log_event *event);
-    bool (*formats)(struct backend_state *state, const struct log_event *const *events, unsigned n,
-                    struct buf *out);
+    char *(*tracepoint_format)(struct backend_state *state, const struct log_event *event);
+    bool (*print_tracing_data)(struct backend_state *state, const struct log_event *const *events,
+                               unsigned n, struct buf *out);
     struct backend_state *backend_state;
 };
 

@@ -380,7 +380,7 @@ TEST(formats_are_written_once_before_their_fields)
 {
     n_formats = 0;
     formats_are_there = true;
-    facts.formats = formats;
+    facts.print_tracing_data = formats;
     facts.reader = (struct memory_right){.superuser = true, .known = true};
     add_fields_set(7);
     add_fields_set(7);
@@ -399,7 +399,7 @@ TEST(without_their_format_or_the_right_no_fields_are_announced)
 {
     n_formats = 0;
     formats_are_there = false;
-    facts.formats = formats;
+    facts.print_tracing_data = formats;
     facts.reader = (struct memory_right){.superuser = true, .known = true};
     add_fields_set(7);
     read_head_of_pipe();

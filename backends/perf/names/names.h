@@ -13,9 +13,9 @@ uint64_t perf_catalog_mark(struct backend_state *state);
 int perf_list(struct backend_state *state, struct catalog *out, struct err *err);
 int perf_check_filter(struct backend_state *state, const struct event *events, unsigned n,
                       const char *filter, struct err *err);
-char *perf_format(struct backend_state *state, const struct log_event *event);
-bool perf_formats(struct backend_state *state, const struct log_event *const *events, unsigned n,
-                  struct buf *out);
+char *perf_tracepoint_format(struct backend_state *state, const struct log_event *event);
+bool perf_print_tracing_data(struct backend_state *state, const struct log_event *const *events,
+                             unsigned n, struct buf *out);
 int perf_describe(struct backend_state *state, const char *class_name, const char *event,
                   struct buf *out);
 void perf_print_facts(struct backend_state *state, struct buf *out);

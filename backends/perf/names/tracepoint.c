@@ -279,7 +279,7 @@ static char *format_of(int events, const struct log_event *event)
     return NULL;
 }
 
-char *perf_format(struct backend_state *state, const struct log_event *event)
+char *perf_tracepoint_format(struct backend_state *state, const struct log_event *event)
 {
     const int dir = tracefs_events(state);
     char *text = dir < 0 ? NULL : format_of(dir, event), *end;
@@ -292,8 +292,8 @@ char *perf_format(struct backend_state *state, const struct log_event *event)
     return text;
 }
 
-bool perf_formats(struct backend_state *state, const struct log_event *const *events, unsigned n,
-                  struct buf *out)
+bool perf_print_tracing_data(struct backend_state *state, const struct log_event *const *events,
+                             unsigned n, struct buf *out)
 {
     static const char *const headers[] = {"header_page", "header_event"};
     const int dir = tracefs_events(state);
