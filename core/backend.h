@@ -330,8 +330,8 @@ struct backend {
 
     /* Returns the rows of the class on this CPU that other programs hold now, without rows in
      * `own`. Does not disturb any counter. NULL: no other program uses the counters. */
-    uint64_t (*foreign)(struct backend_state *state, unsigned class_index, unsigned cpu,
-                        uint64_t own);
+    uint64_t (*foreign_rows)(struct backend_state *state, unsigned class_index, unsigned cpu,
+                             uint64_t own);
 
     /* Opens a counter on its target, stopped. Errors: E44 and X09 the target is gone, E37 the CPU
      * is offline, E05 no hardware counter is free, P10, P11 and P13 limits of the plan, P09, P14,
@@ -350,10 +350,12 @@ struct backend {
     /* Reads the totals. Returns 0 or -EIO. If the kernel makes the reader wait for milliseconds, or
      * /proc must be read, it does so only if `patient`; otherwise it returns -EAGAIN. */
     int (*read)(struct counter *counter, struct reading *out, bool patient);
-    unsigned (*cost)(const struct counter *counter); /* number of system calls of a read (locked) */
+    unsigned (*read_cost)(
+        const struct counter *counter); /* number of system calls of a read (locked) */
     void (*counter_facts)(const struct counter *counter, struct counter_facts *out); /* (locked) */
     /* Calls fn for every covered process that is known: the target and its descendants (locked). */
-    void (*processes)(const struct counter *counter, void (*fn)(void *arg, pid_t pid), void *arg);
+    void (*each_process)(const struct counter *counter, void (*fn)(void *arg, pid_t pid),
+                         void *arg);
     /* Returns true if pid (daemon's namespace) is the target or a covered descendant; for every
      * pid, 0 included, if the counter may cover processes that it does not know (locked). */
     bool (*covers)(struct counter *counter, pid_t pid);

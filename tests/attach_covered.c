@@ -31,7 +31,8 @@ void test_threads(void)
     perf_counter_facts(counter, &facts);
     check(off == 0 && own == 17 * PAGES && facts.threads == 9 && !facts.raced,
           "threads at attach, later and ended", ": %ld of %ld, off by %ld", own, 17L * PAGES, off);
-    check(perf_cost(counter) == 9 && perf_covers(counter, target.pid) && !perf_covers(counter, 1),
+    check(perf_read_cost(counter) == 9 && perf_covers(counter, target.pid) &&
+              !perf_covers(counter, 1),
           "cost and covers", "");
     before = value(counter);
     kill(target.pid, SIGKILL);

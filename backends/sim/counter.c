@@ -203,13 +203,14 @@ void counter_free(struct counter *counter)
 
 /* ---- facts and state ---- */
 
-void counter_processes(const struct counter *counter, void (*fn)(void *arg, pid_t pid), void *arg)
+void counter_each_process(const struct counter *counter, void (*fn)(void *arg, pid_t pid),
+                          void *arg)
 {
     if (target_is_task(&counter->plan.target))
         fn(arg, counter->plan.target.pid);
 }
 
-unsigned counter_cost(const struct counter *counter)
+unsigned counter_read_cost(const struct counter *counter)
 {
     (void)counter;
     return 1;

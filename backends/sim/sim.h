@@ -87,13 +87,14 @@ int counter_attach(struct backend_state *state, const struct plan *plan, struct 
 int counter_start(struct counter *counter, struct err *err);
 int counter_stop(struct counter *counter);
 int counter_read(struct counter *counter, struct reading *out, bool patient);
-unsigned counter_cost(const struct counter *counter);
+unsigned counter_read_cost(const struct counter *counter);
 void counter_facts(const struct counter *counter, struct counter_facts *out);
 bool counter_covers(struct counter *counter, pid_t pid);
 void counter_print(const struct counter *counter, struct buf *out);
 int counter_adopt(struct backend_state *state, const struct plan *plan, const char *printed,
                   struct counter **out);
-void counter_processes(const struct counter *counter, void (*fn)(void *arg, pid_t pid), void *arg);
+void counter_each_process(const struct counter *counter, void (*fn)(void *arg, pid_t pid),
+                          void *arg);
 /* Updates the counts up to now. Needs the lock of the state. */
 void counter_update(struct counter *counter, uint64_t now);
 /* Returns 0, P10 or P11 (there are not enough descriptors). limit: the name of the quota. The

@@ -175,7 +175,7 @@ static void add_inherited(struct loads *loads, const struct engine *engine,
         else if (loads->of.n == 1 && backend->covers(link->counter, loads->of.items[0].pid))
             loads->of.items[0].events += link->n_events;
         else if (loads->of.n > 1)
-            backend->processes(link->counter, load_add, loads);
+            backend->each_process(link->counter, load_add, loads);
     }
 }
 
@@ -248,7 +248,7 @@ int quota_descendant_events(struct change *change)
 
         if (rc || !link || !link->counter || !link->proc)
             continue;
-        change->engine->backend->processes(link->counter, load_collect, &loads);
+        change->engine->backend->each_process(link->counter, load_collect, &loads);
         for (size_t i = 0; i < loads.of.n; i++)
             if (loads.of.items[i].pid == link->pid) {
                 vec_remove(&loads.of, i); /* quota_target_events() has checked it */

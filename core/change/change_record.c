@@ -164,8 +164,8 @@ static void link_inventory(struct change *change, const struct link *link)
      * too young for the inventory. */
     if (link->proc && engine->host->process_alive(link->proc->process))
         process_inventory(change, link->rights, link->pid);
-    if (engine->backend->processes && change->desired.settings.word[KEY_DESCENDANTS])
-        engine->backend->processes(link->counter, process_add, &processes);
+    if (engine->backend->each_process && change->desired.settings.word[KEY_DESCENDANTS])
+        engine->backend->each_process(link->counter, process_add, &processes);
     for (size_t i = 0; i < processes.list.n; i++)
         if (processes.list.items[i] != link->pid)
             process_inventory(change, link->rights, processes.list.items[i]);

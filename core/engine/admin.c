@@ -73,9 +73,9 @@ static uint64_t own_rows(const struct engine *engine, unsigned cpu, unsigned cla
 static int foreign_probe(struct call *call)
 {
     const struct engine *engine = call->engine;
-    int rc = engine->backend->foreign ? slow_admit(call) : CALL_DONE;
+    int rc = engine->backend->foreign_rows ? slow_admit(call) : CALL_DONE;
 
-    if (rc || !engine->backend->foreign)
+    if (rc || !engine->backend->foreign_rows)
         return rc;
     for (int c = cpus_next(&engine->online, 0); c >= 0; c = cpus_next(&engine->online, c + 1))
         for (unsigned i = 0; i < engine->n_classes; i++) {
@@ -85,7 +85,7 @@ static int foreign_probe(struct call *call)
             if (!engine->classes[i].rows)
                 continue;
             slow_begin(call, true);
-            foreign = engine->backend->foreign(engine->backend_state, i, (unsigned)c, own);
+            foreign = engine->backend->foreign_rows(engine->backend_state, i, (unsigned)c, own);
             slow_end(call);
             if (own_rows(engine, (unsigned)c, i) == own)
                 rows_set_foreign(engine->rows, (unsigned)c, i, foreign);

@@ -286,8 +286,8 @@ static void counters_start_or_stop(struct pmc *pmc)
             backend->start(link->counter, &(struct err){.id = ERR_NONE});
         else if (pmc->switching && link->counter)
             backend->stop(link->counter);
-        if (pmc->recording && pmc->state == PMC_RUNNING && link_live(link) && backend->processes)
-            backend->processes(link->counter, recording_queue_inventory, pmc->recording);
+        if (pmc->recording && pmc->state == PMC_RUNNING && link_live(link) && backend->each_process)
+            backend->each_process(link->counter, recording_queue_inventory, pmc->recording);
     }
     pmc->switching = false;
 }

@@ -56,7 +56,7 @@ unsigned count_cost(const struct pmc *pmc)
         const struct link *link = pmc->links->link[i];
 
         if (link->counter && link->state != LINK_ENDED)
-            cost += pmc->engine->backend->cost(link->counter);
+            cost += pmc->engine->backend->read_cost(link->counter);
     }
     return cost;
 }

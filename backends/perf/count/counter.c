@@ -283,7 +283,7 @@ void counter_tids(const struct counter *counter, struct tids *tids)
     if (counter->target.kind == TARGET_THREAD)
         add_process(tids, counter->target.tid);
     else
-        perf_processes(counter, add_process, &pids);
+        perf_each_process(counter, add_process, &pids);
     if (pids.failed)
         tids->failed = pids.failed;
     for (size_t i = 0; i < pids.list.n; i++) {
@@ -409,7 +409,7 @@ int perf_stop(struct counter *counter)
     return rc;
 }
 
-void perf_processes(const struct counter *counter, void (*fn)(void *arg, pid_t pid), void *arg)
+void perf_each_process(const struct counter *counter, void (*fn)(void *arg, pid_t pid), void *arg)
 {
     if (counter->covered)
         covered_each(counter->covered, fn, arg);
@@ -436,7 +436,7 @@ void perf_counter_facts(const struct counter *counter, struct counter_facts *out
     const unsigned tasks = counter->n_groups / counter->shape.spread;
     unsigned covered = 0;
 
-    perf_processes(counter, count_process, &covered);
+    perf_each_process(counter, count_process, &covered);
     *out = (struct counter_facts){
         .threads = counter_is_of_task(counter) ? tasks : 0,
         .descriptors = tasks * counter->shape.per_task + follow_fds(counter),

@@ -94,9 +94,9 @@ void perf_track(struct counter *counter);
 int perf_start(struct counter *counter, struct err *err);
 int perf_stop(struct counter *counter);
 int perf_read(struct counter *counter, struct reading *out, bool patient); /* read.c */
-unsigned perf_cost(const struct counter *counter);                         /* read.c */
+unsigned perf_read_cost(const struct counter *counter);                    /* read.c */
 /* Calls fn for every process that is known to be covered. Makes no system calls. */
-void perf_processes(const struct counter *counter, void (*fn)(void *arg, pid_t pid), void *arg);
+void perf_each_process(const struct counter *counter, void (*fn)(void *arg, pid_t pid), void *arg);
 void perf_counter_facts(const struct counter *counter, struct counter_facts *out);
 bool perf_covers(struct counter *counter, pid_t pid);
 void perf_print(const struct counter *counter, struct buf *out); /* adopt.c, as perf_adopt() */

@@ -277,7 +277,7 @@ int perf_read(struct counter *counter, struct reading *out, bool patient)
 
 /* Leaves out the second read of time_check, which happens at most once per millisecond of the
  * target's time. */
-unsigned perf_cost(const struct counter *counter)
+unsigned perf_read_cost(const struct counter *counter)
 {
     return counter->n_groups * (1 + counter->shape.members - counter->shape.together) +
            (counter->shape.hardware ? counter->n_groups / counter->shape.spread : 0);

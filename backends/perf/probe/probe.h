@@ -69,5 +69,5 @@ int perf_check_set(struct backend_state *state, const struct plan_event *events,
  * are not in `own` (rows of pmcfs's counters) and are not free. Returns 0 if that cannot be found
  * out: the class has no single core PMU, or the CPU is offline.
  */
-uint64_t perf_foreign(struct backend_state *state, unsigned class_index, unsigned cpu,
-                      uint64_t own);
+uint64_t perf_foreign_rows(struct backend_state *state, unsigned class_index, unsigned cpu,
+                           uint64_t own);

@@ -287,7 +287,8 @@ static int group_runs(const struct pmu *pmu, unsigned cpu, unsigned n, int fixed
     return open ? seen.running_ns > 0 : -1;
 }
 
-uint64_t perf_foreign(struct backend_state *state, unsigned class_index, unsigned cpu, uint64_t own)
+uint64_t perf_foreign_rows(struct backend_state *state, unsigned class_index, unsigned cpu,
+                           uint64_t own)
 {
     const struct pmu *pmu = pmus_of_class(state->pmus, class_index);
     const unsigned general = pmu->general;
