@@ -191,14 +191,14 @@ static inline unsigned part_values(unsigned n, unsigned part)
 
 /* Totals of a counter over all of its tasks and CPUs since the attach. */
 struct reading {
-    uint64_t time_ns;    /* time of the reading (CLOCK_MONOTONIC) */
-    uint64_t covered_ns; /* time in which it should have counted: tasks running while it was on */
-    uint64_t enabled_ns; /* time enabled, from the kernel */
-    uint64_t running_ns; /* time on the hardware; covered_ns - running_ns is lost */
-    bool never_ran;      /* enabled, but never on the hardware: there is no estimate */
-    bool off;            /* lost: no part of it is on the hardware now */
-    bool dropped;        /* a descendant lost its events by executing a privileged program
-                          * since the attach; stays true */
+    uint64_t time_ns;     /* time of the reading (CLOCK_MONOTONIC) */
+    uint64_t covered_ns;  /* time in which it should have counted: tasks running while it was on */
+    uint64_t enabled_ns;  /* time enabled, from the kernel */
+    uint64_t running_ns;  /* time on the hardware; covered_ns - running_ns is lost */
+    bool never_ran;       /* enabled, but never on the hardware: there is no estimate */
+    bool off;             /* lost: no part of it is on the hardware now */
+    bool descendant_lost; /* a descendant lost its events by executing a privileged program
+                           * since the attach; stays true */
     uint64_t value[VALUES_MAX];    /* of the events, and of their parts: see part_values() */
     uint64_t estimate[VALUES_MAX]; /* of the events: sum of value × enabled / running of each task
                                     * or CPU */

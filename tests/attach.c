@@ -90,8 +90,8 @@ static void test_tasks(unsigned races)
     test_threads();
     test_descendants();
     test_admitted_once();
-    test_dropped(0711, true);
-    test_dropped(0755, false);
+    test_lost_events(0711, true);
+    test_lost_events(0755, false);
     test_suspect();
     test_choices();
     test_choices_late();

@@ -202,7 +202,7 @@ static bool read_returns(struct counter *counter, int rc)
 
     for (int i = 0; i < 1000; i++) {
         if (perf_read(counter, &reading, false) == rc)
-            return rc || !reading.dropped;
+            return rc || !reading.descendant_lost;
         usleep(5000);
     }
     return false;
@@ -229,12 +229,12 @@ void test_suspect(void)
     check(write(go[1], "x", 1) == 1 && read_returns(counter, -EAGAIN),
           "the next zombie is suspected, too", "");
     for (int i = 0; i < 1000 && perf_read(counter, &reading, false); i++) {
-        check(!perf_read(counter, &reading, true) && !reading.dropped,
+        check(!perf_read(counter, &reading, true) && !reading.descendant_lost,
               "a read that may wait reads /proc", "");
         usleep(1000);
     }
-    check(!perf_read(counter, &reading, false) && !reading.dropped, "and then the exit is known",
-          "");
+    check(!perf_read(counter, &reading, false) && !reading.descendant_lost,
+          "and then the exit is known", "");
     perf_free(counter);
     kill(target.pid, SIGKILL);
     waitpid(target.pid, NULL, 0);
@@ -258,7 +258,7 @@ static bool copy_program(const char *path, mode_t mode)
     return ok;
 }
 
-void test_dropped(mode_t mode, bool drops)
+void test_lost_events(mode_t mode, bool loses)
 {
     char dir[] = "/tmp/attach-XXXXXX", path[64];
     struct target target = {.pid = 0};
@@ -277,19 +277,19 @@ void test_dropped(mode_t mode, bool drops)
     plan.descendants = true;
     struct counter *counter = attach_started(&plan);
     perf_read(counter, &reading, true);
-    check(!reading.dropped, "not dropped yet", "");
+    check(!reading.descendant_lost, "nothing is lost yet", "");
     if (write(go[1], "x", 1) != 1)
         exit(2);
-    for (int i = 0; i < (drops ? 2000 : 40) && !reading.dropped; i++) {
+    for (int i = 0; i < (loses ? 2000 : 40) && !reading.descendant_lost; i++) {
         usleep(5000);
         perf_read(counter, &reading, true);
     }
     perf_counter_facts(counter, &facts);
-    check(reading.dropped == drops && facts.covered == (drops ? 1 : 2),
-          drops ? "a child whose events were removed is reported" : "a usual exec is not",
+    check(reading.descendant_lost == loses && facts.covered == (loses ? 1 : 2),
+          loses ? "a child whose events were removed is reported" : "a usual exec is not",
           ": %u covered", facts.covered);
     perf_read(counter, &reading, true);
-    check(reading.dropped == drops, "and again", "");
+    check(reading.descendant_lost == loses, "and again", "");
     perf_free(counter);
     kill(target.pid, SIGKILL);
     waitpid(target.pid, NULL, 0);

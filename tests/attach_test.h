@@ -39,7 +39,7 @@ void test_threads(void);
 void test_descendants(void);
 void test_admitted_once(void);
 void test_suspect(void);
-void test_dropped(mode_t mode, bool drops);
+void test_lost_events(mode_t mode, bool loses);
 pid_t child_of(pid_t pid); /* returns the first child, or 0 */
 
 /* attach_sideband.c */

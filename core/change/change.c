@@ -50,7 +50,7 @@ static int change_begin(struct change *change)
             .verdict = change->cause != CAUSE_OWN || !link_lost_events(pmc, link) ? VERDICT_NONE
                        : link->loss == LOSS_DESCENDANT                            ? VERDICT_RENEW
                                                                                   : VERDICT_CHECK,
-            .drops = link->drops};
+            .n_losses = link->n_losses};
     }
     if (change->cause == CAUSE_RELEASE)
         return 0;
@@ -125,7 +125,7 @@ static void note_failure(struct change *change)
         pmc->cpus.refused = mode_table[pmc->mode_in_use].system &&
                             change->cpus_serial == change->engine->cpus_serial;
         EACH_MOVE (move, change)
-            if (move->verdict >= VERDICT_CHECK && move->drops == move->old->drops)
+            if (move->verdict >= VERDICT_CHECK && move->n_losses == move->old->n_losses)
                 move->old->noted |= NOTE_FAILED;
     }
     pmc_touch(pmc);

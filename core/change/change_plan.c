@@ -264,7 +264,7 @@ static int plan_lost_events(struct change *change, struct move *move)
     struct link *link = move->old;
     const bool ends = move->verdict == VERDICT_REFUSED || (link->noted & NOTE_FAILED);
 
-    if (link->drops != move->drops)
+    if (link->n_losses != move->n_losses)
         return 0; /* changed since the check: decided next time */
     if (move->verdict == VERDICT_DEAD) {
         thread_ended(link->proc);

@@ -84,7 +84,7 @@ static void swap_count(struct change *change, struct move *move)
     memcpy(last, link->counter ? reading_of(move) : link->base, TALLY_SIZE(n));
     if (link->counter)
         tally_subtract(last, link->base, n);
-    bool missed = link->missed || unread || last->dropped;
+    bool missed = link->missed || unread || last->descendant_lost;
     if (!next || (move->opens && !next->counter)) {
         pmc->missed |= missed;
         tally_add(pmc->base, last, n);

@@ -76,7 +76,7 @@ struct move {
     bool was_read;
     bool stopped, tracked, started; /* by this change */
     enum verdict verdict;
-    unsigned drops; /* old->drops when the change started */
+    unsigned n_losses; /* old->n_losses when the change started */
 };
 
 /* The difference between present and desired value. */

@@ -135,7 +135,7 @@ void engine_prepare_reload(struct engine *engine)
             struct link *link = pmc->links->link[i];
 
             if (link_live(link) && engine->backend->read(link->counter, &reading, true) == 0 &&
-                reading.dropped)
+                reading.descendant_lost)
                 link_lost_descendant(link);
         }
     }

@@ -86,7 +86,7 @@ static void sink_guard_fired(void *ctx, uint64_t tag)
         link->loss = LOSS_TARGET;
         pmc_touch(link->pmc);
         link->noted &= ~(unsigned)NOTE_FAILED;
-        link->drops++;
+        link->n_losses++;
         pmc_defer(link->pmc, WORK_CHANGE);
     }
 }

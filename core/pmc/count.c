@@ -155,7 +155,7 @@ static void item_sum(struct snapshot_item *item)
     for (unsigned i = 0; i < item->links->n; i++) {
         struct link *link = item->links->link[i];
 
-        if (link_live(link) && item->link[i]->dropped)
+        if (link_live(link) && item->link[i]->descendant_lost)
             link_lost_descendant(link);
         item->partial |= link->missed;
         if (link_live(link)) {

@@ -131,7 +131,7 @@ void tally_set(struct tally *tally, const struct reading *reading, unsigned n)
     tally->running_ns = reading->running_ns;
     tally->never_ran = reading->never_ran;
     tally->off = reading->off;
-    tally->dropped = reading->dropped;
+    tally->descendant_lost = reading->descendant_lost;
     memcpy(tally->value, reading->value, n * sizeof tally->value[0]);
     memcpy(tally->value + n, reading->estimate, n * sizeof tally->value[0]);
 }
@@ -459,7 +459,7 @@ void link_lost_descendant(struct link *link)
     link->missed = true;
     link->loss = LOSS_DESCENDANT;
     link->noted &= ~(unsigned)NOTE_FAILED;
-    link->drops++;
+    link->n_losses++;
     pmc_defer(link->pmc, WORK_CHANGE);
 }
 

@@ -66,7 +66,7 @@ struct tally {
     uint64_t covered_ns, enabled_ns, running_ns;
     bool never_ran;
     bool off;
-    bool dropped; /* in a reading: a descendant lost its events */
+    bool descendant_lost; /* in a reading: a descendant lost its events */
     uint64_t value[];
 };
 #define TALLY_SIZE(n) (sizeof(struct tally) + 2 * (size_t)(n) * sizeof(uint64_t))
@@ -127,7 +127,7 @@ struct link {
     struct counter_facts facts;
     unsigned n_events;
     LIST_ENTRY(link) of_spreading; /* in engine->spreading, or not in a list */
-    unsigned drops;                /* how often it lost its events */
+    unsigned n_losses;             /* how often it lost its events */
     pid_t shown_pid, shown_tid; /* in the namespace of the user that attached it; 0: not visible */
     /* Allocated with the link: */
     struct tally *base;     /* live: subtracted from readings; ended: the final count */

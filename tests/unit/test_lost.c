@@ -17,7 +17,7 @@ static struct link *link_of(const char *name)
 }
 
 /* The kernel has removed the events of the target. */
-static void target_dropped(const char *name)
+static void target_loses_events(const char *name)
 {
     fx.sink.guard_fired(fx.sink.ctx, link_of(name)->proc->id);
 }
@@ -35,7 +35,7 @@ TEST(a_target_that_cannot_be_reattached_has_exited_after_the_next_try)
 {
     pmc_with("a", "task-clock", "100");
     pass_ms(1);
-    target_dropped("a");
+    target_loses_events("a");
     one_attach_fails();
     ck_true(link_of("a")->state != LINK_ENDED);
     retries_run();
@@ -47,7 +47,7 @@ TEST(a_target_that_cannot_be_reattached_has_exited_after_the_next_try)
 TEST(a_failed_reattach_survives_a_reload)
 {
     pmc_with("a", "task-clock", "100");
-    target_dropped("a");
+    target_loses_events("a");
     one_attach_fails();
     engine_reload();
     retries_run();
@@ -57,9 +57,9 @@ TEST(a_failed_reattach_survives_a_reload)
 TEST(losing_events_again_allows_another_reattach)
 {
     pmc_with("a", "task-clock", "100");
-    target_dropped("a");
+    target_loses_events("a");
     one_attach_fails();
-    target_dropped("a");
+    target_loses_events("a");
     retries_run();
     ck_assert_str_eq(read_file("a", "ctl"), "running\n");
     const uint64_t before = count_of("a");
@@ -70,7 +70,7 @@ TEST(losing_events_again_allows_another_reattach)
 TEST(a_loss_of_a_descendant_allows_another_reattach)
 {
     pmc_with("a", "task-clock", "100");
-    target_dropped("a");
+    target_loses_events("a");
     one_attach_fails();
     ck_true(link_of("a")->noted & NOTE_FAILED);
     link_of("a")->loss = LOSS_NONE;
@@ -85,7 +85,7 @@ TEST(a_failed_reattach_does_not_count_for_a_loss_during_it)
     struct held held;
 
     pmc_with("a", "task-clock", "100");
-    target_dropped("a");
+    target_loses_events("a");
     fx.fail[FAIL_ATTACH] = 1;
     held_task(&held);
     while (fx.fail[FAIL_ATTACH] && held.rc == HELD) {
@@ -94,7 +94,7 @@ TEST(a_failed_reattach_does_not_count_for_a_loss_during_it)
             held_step(&held);
     }
     ck_assert_int_eq(held.rc, HELD);
-    target_dropped("a");
+    target_loses_events("a");
     held_finish(&held);
     ck_true(!(link_of("a")->noted & NOTE_FAILED));
     retries_run();
@@ -107,7 +107,7 @@ TEST(a_loss_of_the_target_is_checked_after_a_loss_of_a_descendant)
     pmc_with("a", "task-clock", "100");
     link_lost_descendant(link_of("a"));
     fake_find(&fx.host, 100)->uid = 0; /* a set-user-ID program */
-    target_dropped("a");
+    target_loses_events("a");
     works_run();
     ck_assert_str_eq(read_file("a", "ctl"), "exited\n");
 }
@@ -119,11 +119,11 @@ TEST(a_refusal_does_not_count_for_events_removed_after_it)
     as_user(101, 1000);
     pmc_with("a", "task-clock", "100");
     fake_find(&fx.host, 100)->uid = 0;
-    target_dropped("a");
+    target_loses_events("a");
     held_task(&held);
     held_run(&held); /* the check: refused */
     fake_find(&fx.host, 100)->uid = 1000;
-    target_dropped("a");
+    target_loses_events("a");
     held_finish(&held);
     works_run();
     ck_assert_str_eq(read_file("a", "ctl"), "running\n");
@@ -133,7 +133,7 @@ TEST(a_process_without_its_first_thread_has_lost_nothing)
 {
     pmc_with("a", "task-clock", "100");
     fx.host.headless = true;
-    target_dropped("a");
+    target_loses_events("a");
     works_run();
     ck_true(link_of("a")->loss == LOSS_NONE);
     fx.host.headless = false;
@@ -172,7 +172,7 @@ TEST(a_guard_that_has_fired_is_replaced)
     guards_on();
     pmc_with("a", "task-clock", "100");
     ck_assert_uint_eq(fx.guards_opened, 1);
-    target_dropped("a");
+    target_loses_events("a");
     works_run();
     ck_assert_uint_eq(fx.guards_opened, 2);
     ck_assert_uint_eq(fx.n_guards, 1);
@@ -205,7 +205,7 @@ TEST(the_exit_of_a_thread_without_events_reaches_all_its_pmcs)
 {
     pmc_with("a", "task-clock", "tid:1091");
     pmc_with("b", "task-clock", "tid:1091");
-    target_dropped("a");
+    target_loses_events("a");
     fake_kill(&fx.host, 109, false);
     works_run();
     ck_assert_int_eq(pmc_of("a")->state, PMC_EXITED);
@@ -215,7 +215,7 @@ TEST(the_exit_of_a_thread_without_events_reaches_all_its_pmcs)
 TEST(a_thread_that_exits_after_losing_its_events_has_missed_counts)
 {
     pmc_with("a", "task-clock", "tid:1091");
-    target_dropped("a");
+    target_loses_events("a");
     works_run();
     ck_assert_str_eq(value_of("a", "status", "partial"), "yes");
     fake_kill(&fx.host, 109, false);

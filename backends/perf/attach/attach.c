@@ -333,9 +333,10 @@ static int attach_cover(struct attach *attach, struct counter *counter)
 
     /* A descendant that lives after its EXIT record has lost its events since they were opened. */
     TAILQ_FOREACH (task, &attach->census.tasks, along)
-        counter->dropped |= !counter->dropped && task->state == TASK_OPEN && task->dead &&
-                            task->tid == task->pid && task->pid != attach->plan->target.pid &&
-                            process_lives(task->pid);
+        counter->descendant_lost |= !counter->descendant_lost && task->state == TASK_OPEN &&
+                                    task->dead && task->tid == task->pid &&
+                                    task->pid != attach->plan->target.pid &&
+                                    process_lives(task->pid);
     counter->covered = covered_new(attach->state->sideband, counter, census_cover, &attach->census);
     return counter->covered
                ? 0

@@ -38,10 +38,10 @@ struct counter {
     bool on;    /* atomic: started, not stopped */
     bool begun; /* started at least once */
     bool sampling;
-    bool tracks;        /* uses the system-wide tracking events of the recorder (track_begin()) */
-    bool raced;         /* a thread created during the attach may be missing */
-    bool dropped;       /* a descendant lost its events during the attach */
-    struct shape shape; /* its attrs are freed once all groups are open */
+    bool tracks;          /* uses the system-wide tracking events of the recorder (track_begin()) */
+    bool raced;           /* a thread created during the attach may be missing */
+    bool descendant_lost; /* a descendant lost its events during the attach */
+    struct shape shape;   /* its attrs are freed once all groups are open */
     struct recorder *recorder; /* NULL: no records, only counts */
     struct origin *origin;
     int *groups;              /* n_groups × stride */

@@ -268,10 +268,10 @@ int perf_read(struct counter *counter, struct reading *out, bool patient)
     }
     out->off = off && off == counter->n_groups / counter->shape.spread && counter_is_on(counter);
     out->never_ran = out->enabled_ns && !out->running_ns;
-    out->dropped = counter->dropped;
+    out->descendant_lost = counter->descendant_lost;
     out->time_ns = monotonic_ns();
-    return counter->covered && !out->dropped
-               ? covered_lost_events(counter->covered, patient, &out->dropped)
+    return counter->covered && !out->descendant_lost
+               ? covered_lost_events(counter->covered, patient, &out->descendant_lost)
                : 0;
 }
 
