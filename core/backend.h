@@ -317,12 +317,12 @@ struct backend {
      * Returns false if a tracepoint is gone or its format cannot be read. NULL: not supported. */
     bool (*print_tracing_data)(struct backend_state *state, const struct log_event *const *events,
                                unsigned n, struct buf *out);
-    /* Returns a number that changes whenever the result of list() may change. Cheaper than list(),
-     * but slow. NULL: the list never changes. */
+    /* Returns a number that changes whenever the result of catalog_add_all() may change. Cheaper
+     * than that, but slow. NULL: the catalog never changes. */
     uint64_t (*catalog_mark)(struct backend_state *state);
     /* Adds every event that can be counted here to *out, tracepoints without a test. The first call
      * is slow. Returns 0 or E32. */
-    int (*list)(struct backend_state *state, struct catalog *out, struct err *err);
+    int (*catalog_add_all)(struct backend_state *state, struct catalog *out, struct err *err);
     /* Prints the text of events/CLASS/EVENT. Returns 0, -ENOENT if the event is gone, -ENOMEM,
      * -EMFILE or -ENFILE. */
     int (*describe)(struct backend_state *state, const char *class_name, const char *event,

@@ -432,7 +432,7 @@ int events_check_set(struct backend_state *state, const struct plan_event *event
 
 /* ---- lists ---- */
 
-int events_list(struct backend_state *state, struct catalog *out, struct err *err)
+int events_catalog_add_all(struct backend_state *state, struct catalog *out, struct err *err)
 {
     const struct shape *shape = &state->shape;
     int rc;

@@ -56,7 +56,7 @@ int events_resolve(struct backend_state *state, const char *text, struct event *
                    struct err *err);
 int events_check_set(struct backend_state *state, const struct plan_event *events, unsigned n,
                      bool multiplex, struct err *err);
-int events_list(struct backend_state *state, struct catalog *out, struct err *err);
+int events_catalog_add_all(struct backend_state *state, struct catalog *out, struct err *err);
 int events_describe(struct backend_state *state, const char *class_name, const char *event,
                     struct buf *out);
 

@@ -217,7 +217,7 @@ int engine_catalog_load(struct call *call, bool refresh)
     slow_begin(call, true);
     mark = backend->catalog_mark ? backend->catalog_mark(engine->backend_state) : 1;
     if (mark != known)
-        rc = events_list_all(backend, engine->backend_state, &catalog, &call->err);
+        rc = catalog_fill(backend, engine->backend_state, &catalog, &call->err);
     slow_end(call);
     engine->loads_catalog = false;
     if (rc || mark == known || (engine->has_catalog && engine->catalog_mark == mark)) {

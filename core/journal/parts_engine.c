@@ -18,7 +18,7 @@ static bool engine_end(struct loading *load, bool fine)
     /* List the events again: the kernel may still use node ids below events/. */
     if (engine->has_catalog)
         engine->has_catalog =
-            events_list_all(engine->backend, engine->backend_state, &engine->catalog, NULL) == 0;
+            catalog_fill(engine->backend, engine->backend_state, &engine->catalog, NULL) == 0;
     if (engine->next_serial < engine->kept_serial)
         engine->next_serial = engine->kept_serial;
     return fine;

@@ -311,7 +311,8 @@ static int counts_here(void *arg, const char *name, struct err *err)
     return 0;
 }
 
-void metrics_list(const struct backend *backend, struct backend_state *state, struct catalog *out)
+void metrics_add_all(const struct backend *backend, struct backend_state *state,
+                     struct catalog *out)
 {
     for (unsigned i = 0; i < METRICS; i++) {
         struct here here = {backend, state, NULL};
@@ -324,13 +325,13 @@ void metrics_list(const struct backend *backend, struct backend_state *state, st
     }
 }
 
-int events_list_all(const struct backend *backend, struct backend_state *state, struct catalog *out,
-                    struct err *err)
+int catalog_fill(const struct backend *backend, struct backend_state *state, struct catalog *out,
+                 struct err *err)
 {
-    int rc = backend->list(state, out, err);
+    int rc = backend->catalog_add_all(state, out, err);
 
     if (rc == 0)
-        metrics_list(backend, state, out);
+        metrics_add_all(backend, state, out);
     return rc ? rc : catalog_finish(out);
 }
 

@@ -43,12 +43,13 @@ void metrics_print(const struct metric_reading *reading, bool partial, struct bu
 /* Prints "0.813000", or "-" if not known. */
 void metric_print(bool known, double value, struct buf *out);
 
-/* Lists metrics for events/metric, if this host can count their events. */
-void metrics_list(const struct backend *backend, struct backend_state *state, struct catalog *out);
+/* Adds metrics for events/metric, if this host can count their events. */
+void metrics_add_all(const struct backend *backend, struct backend_state *state,
+                     struct catalog *out);
 /*
- * Lists all of events/, the backend's events and the metrics, and calls catalog_finish(). Returns
+ * Adds all of events/, the backend's events and the metrics, and calls catalog_finish(). Returns
  * 0, a negative errno with a sentence, or -ENOMEM without one (err may be NULL).
  */
-int events_list_all(const struct backend *backend, struct backend_state *state, struct catalog *out,
-                    struct err *err);
+int catalog_fill(const struct backend *backend, struct backend_state *state, struct catalog *out,
+                 struct err *err);
 int metric_describe(const char *name, struct buf *out); /* the text of its file; 0 or -ENOENT */

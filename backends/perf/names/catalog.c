@@ -24,7 +24,7 @@ static void add_if_opens(struct backend_state *state, const char *spelling, cons
         catalog_add(out, class_name, event);
 }
 
-int perf_list(struct backend_state *state, struct catalog *out, struct err *err)
+int perf_catalog_add_all(struct backend_state *state, struct catalog *out, struct err *err)
 {
     char text[SPELLING_MAX];
 
@@ -36,7 +36,7 @@ int perf_list(struct backend_state *state, struct catalog *out, struct err *err)
                 if (generic->type == PERF_TYPE_SOFTWARE)
                     add_if_opens(state, generic->name, pmu->name, generic->name, out);
         } else if (pmu->kind == PMU_TRACEPOINT) {
-            tracepoint_list(state, out);
+            tracepoint_add_all(state, out);
         } else { /* event files that leave a field open do not resolve */
             for (unsigned i = 0; i < pmu->events.n; i++) {
                 const char *name = pmu->events.items[i].name;
@@ -45,8 +45,8 @@ int perf_list(struct backend_state *state, struct catalog *out, struct err *err)
             }
         }
     }
-    pfm_list(state, out);
-    generic_list(state, out);
+    pfm_add_all(state, out);
+    generic_add_all(state, out);
     return out->failed ? err_nomem(err) : 0;
 }
 

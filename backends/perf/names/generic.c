@@ -331,7 +331,7 @@ int generic_parse(struct spec *spec, struct word *text, struct err *err)
                    WORD_ARG(name), near_text(&near));
 }
 
-void generic_list(struct backend_state *state, struct catalog *out)
+void generic_add_all(struct backend_state *state, struct catalog *out)
 {
     struct spec spec;
 

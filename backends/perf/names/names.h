@@ -10,7 +10,7 @@ bool qualifier_is(struct word name);
 int perf_resolve(struct backend_state *state, const char *text, struct event *out, struct err *err);
 int perf_verify(struct backend_state *state, struct event *event, struct err *err);
 uint64_t perf_catalog_mark(struct backend_state *state);
-int perf_list(struct backend_state *state, struct catalog *out, struct err *err);
+int perf_catalog_add_all(struct backend_state *state, struct catalog *out, struct err *err);
 int perf_check_filter(struct backend_state *state, const struct event *events, unsigned n,
                       const char *filter, struct err *err);
 char *perf_tracepoint_format(struct backend_state *state, const struct log_event *event);

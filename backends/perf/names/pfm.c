@@ -347,7 +347,7 @@ static struct pmu *find_counting_pmu(struct backend_state *state, const char *pm
 }
 
 /* Leaves out events with a kernel event file of the same name. */
-void pfm_list(struct backend_state *state, struct catalog *out)
+void pfm_add_all(struct backend_state *state, struct catalog *out)
 {
     char name[NAME_BYTES];
     pfm_event_info_t event;

@@ -146,9 +146,9 @@ int generic_use(struct spec *spec, const struct generic *generic, struct err *er
 
 /* ---- lists for events/: each adds the events that this host can count ---- */
 
-void generic_list(struct backend_state *state, struct catalog *out);
-void tracepoint_list(struct backend_state *state, struct catalog *out);
-void pfm_list(struct backend_state *state, struct catalog *out);
+void generic_add_all(struct backend_state *state, struct catalog *out);
+void tracepoint_add_all(struct backend_state *state, struct catalog *out);
+void pfm_add_all(struct backend_state *state, struct catalog *out);
 
 /* ---- pfm.c: libpfm4's tables of processors' own events ---- */
 

@@ -120,7 +120,7 @@ int tracepoint_parse(struct spec *spec, struct word *text, struct err *err)
     return rc;
 }
 
-void tracepoint_list(struct backend_state *state, struct catalog *out)
+void tracepoint_add_all(struct backend_state *state, struct catalog *out)
 {
     const int events = tracefs_events(state);
     struct dirent **systems, **names = NULL;

@@ -128,7 +128,7 @@ int unknown_event(struct spec *spec, struct word *whole, struct err *err)
     if (rc != -ENOENT)
         return rc;
     catalog_init(&catalog);
-    perf_list(spec->state, &catalog, NULL);
+    perf_catalog_add_all(spec->state, &catalog, NULL);
     near_init(&near, name);
     if (name.len >= NEAR_LEAST)
         generic_offer_names(&near);
