@@ -541,8 +541,8 @@ int main(void)
         return 77;
     }
     event_clear(&event);
-    has_core = pmus_core(state->pmus) != NULL;
-    has_msr = pmus_kind(state->pmus, PMU_MSR) != NULL;
+    has_core = pmus_first_core(state->pmus) != NULL;
+    has_msr = pmus_first_of(state->pmus, PMU_MSR) != NULL;
     has_facts();
     classes_make_sense();
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)

@@ -188,7 +188,7 @@ void perf_print_facts(struct backend_state *state, struct buf *out)
 
 void perf_print_cpuref(struct backend_state *state, struct buf *out)
 {
-    const struct pmu *core = pmus_core(state->pmus);
+    const struct pmu *core = pmus_first_core(state->pmus);
 
 #if defined(__x86_64__) || defined(__i386__)
     if (__builtin_cpu_is("intel"))

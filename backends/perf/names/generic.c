@@ -289,10 +289,11 @@ int generic_use(struct spec *spec, const struct generic *generic, struct err *er
                        why[0] ? why : "this processor has no single event with this meaning");
     }
     const bool hardware = generic_is_hardware(generic);
-    struct pmu *cores = hardware ? pmus_kind(state->pmus, PMU_CORES) : NULL;
-    int rc = hardware && !cores
-                 ? spec_use_core(spec, what, err)
-                 : spec_use(spec, cores ? cores : pmus_kind(state->pmus, PMU_SOFTWARE), what, err);
+    struct pmu *cores = hardware ? pmus_first_of(state->pmus, PMU_CORES) : NULL;
+    int rc =
+        hardware && !cores
+            ? spec_use_core(spec, what, err)
+            : spec_use(spec, cores ? cores : pmus_first_of(state->pmus, PMU_SOFTWARE), what, err);
     if (rc == 0 && generic->never)
         rc = spec_refuse(what, generic->never, err);
     if (rc < 0)
@@ -307,7 +308,7 @@ int generic_use(struct spec *spec, const struct generic *generic, struct err *er
 
 int generic_parse(struct spec *spec, struct word *text, struct err *err)
 {
-    const bool meant = spec_prefix(text, "generic/");
+    const bool meant = prefix_remove(text, "generic/");
     const bool slash = meant && memchr(text->p, '/', text->len);
     struct word name = word_until(*text, slash ? '/' : ':', text), suffix = name;
     const struct generic *generic = generic_find(name);
@@ -315,7 +316,7 @@ int generic_parse(struct spec *spec, struct word *text, struct err *err)
 
     if (generic)
         return generic_use(spec, generic, err);
-    spec_prefix(&suffix, PREFIX);
+    prefix_remove(&suffix, PREFIX);
     if (name_is_among(suffix, unserved))
         return spec_refuse(name,
                            "no single event of any processor is known to serve this preset of "

@@ -6,7 +6,7 @@
 
 #include "backends/perf/state.h"
 
-bool qualifier_is(struct word name);
+bool perf_is_qualifier(struct word name);
 int perf_resolve(struct backend_state *state, const char *text, struct event *out, struct err *err);
 int perf_verify(struct backend_state *state, struct event *event, struct err *err);
 uint64_t perf_catalog_mark(struct backend_state *state);

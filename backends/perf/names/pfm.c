@@ -76,7 +76,7 @@ static size_t begins_with(struct word text, const char *name, const char *stops)
 {
     struct word rest = text;
 
-    return spec_prefix(&rest, name) && (rest.len == 0 || strchr(stops, rest.p[0]))
+    return prefix_remove(&rest, name) && (rest.len == 0 || strchr(stops, rest.p[0]))
                ? text.len - rest.len
                : 0;
 }
@@ -213,7 +213,7 @@ static int take_parts(struct spec *spec, const struct found *found, struct word 
                 "\"%s:\" ends with ':': write a unit mask or modifier after it, or leave it out",
                 name);
         bool has_level = qualifier_precise(part, precise); /* also a libpfm4 modifier */
-        if (has_level || spec_is_modifier(part)) {
+        if (has_level || is_modifier(part)) {
             rc = has_level ? 0 : spec_modifiers(spec, part, part, err);
             rest = word_from(rest, part.len);
         } else {

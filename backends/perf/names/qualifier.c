@@ -47,7 +47,7 @@ static const struct qualifier *qualifier_find(struct word name)
     return NULL;
 }
 
-bool qualifier_is(struct word name)
+bool perf_is_qualifier(struct word name)
 {
     return qualifier_find(name);
 }

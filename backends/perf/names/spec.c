@@ -113,8 +113,8 @@ int spec_parse(struct backend_state *state, const char *text, struct spec *spec,
             name[i] = ':';
     struct word spelling = {name, (size_t)len}, rest;
     /* libpfm4 writes the kernel's names and tracepoints as perf::NAME, raw codes as perf_raw::. */
-    if (!spec_prefix(&spelling, "perf_raw::"))
-        spec_prefix(&spelling, "perf::");
+    if (!prefix_remove(&spelling, "perf_raw::"))
+        prefix_remove(&spelling, "perf::");
     rc = -ENOENT;
     for (size_t i = 0; rc == -ENOENT; i++) {
         rest = spelling;
@@ -129,7 +129,7 @@ int spec_parse(struct backend_state *state, const char *text, struct spec *spec,
     return rc < 0 ? rc : check_split(spec, head, err);
 }
 
-bool spec_prefix(struct word *text, const char *prefix)
+bool prefix_remove(struct word *text, const char *prefix)
 {
     size_t len = strlen(prefix);
 
@@ -174,7 +174,7 @@ int spec_use(struct spec *spec, struct pmu *pmu, struct word what, struct err *e
 
 int spec_use_core(struct spec *spec, struct word what, struct err *err)
 {
-    struct pmu *core = pmus_core(spec->state->pmus);
+    struct pmu *core = pmus_first_core(spec->state->pmus);
 
     return core ? spec_use(spec, core, what, err)
                 : spec_refuse(what, spec->state->pmus->no_core, err);
@@ -232,7 +232,7 @@ int spec_refuse_setting(struct word part, struct err *err)
     return -ENOENT;
 }
 
-bool spec_is_modifier(struct word part)
+bool is_modifier(struct word part)
 {
     return strspn(part.p, "ukpP") >= part.len;
 }

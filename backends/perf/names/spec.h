@@ -65,7 +65,7 @@ int unknown_perf_own(struct word name, struct err *err);
 
 /* Removes the prefix from *text and returns true if *text starts with it (in any case, '-' = '_').
  */
-bool spec_prefix(struct word *text, const char *prefix);
+bool prefix_remove(struct word *text, const char *prefix);
 /* Appends to the canonical form. */
 void spec_append(struct spec *spec, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Refuses with P09: the event exists but cannot be counted here, for this reason. */
@@ -78,7 +78,7 @@ int spec_use_core(struct spec *spec, struct word what, struct err *err);
  * the event, for the sentence. CS03. */
 int spec_modifiers(struct spec *spec, struct word text, struct word what, struct err *err);
 /* Returns true if all letters of the part are u, k, p or P. */
-bool spec_is_modifier(struct word part);
+bool is_modifier(struct word part);
 /* If only one of user and kernel mode was written, switches the other off. */
 void spec_disable_other_mode(struct spec *spec);
 /* Refuses, with CS03, a term or modifier of other tools that is a setting or target of pmcfs

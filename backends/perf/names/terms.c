@@ -141,7 +141,7 @@ static int unknown_pmu(struct pmus *pmus, struct word name, struct word text, st
 {
     struct word value, terms, rest, head = word_until(name, ':', &rest);
     const struct generic *generic = generic_find(head);
-    const enum pmu_kind known = pmu_kind_known(name);
+    const enum pmu_kind known = pmu_kind_of_name(name);
     struct near near;
 
     word_until(text, '/', &terms);
@@ -311,7 +311,7 @@ int breakpoint_parse(struct spec *spec, struct word *text, struct err *err)
                        "a breakpoint on execution has length %zu, not " WORD_FMT
                        ": leave out the length",
                        sizeof(long), WORD_ARG(length));
-    int rc = spec_use(spec, pmus_kind(spec->state->pmus, PMU_BREAKPOINT), whole, err);
+    int rc = spec_use(spec, pmus_first_of(spec->state->pmus, PMU_BREAKPOINT), whole, err);
     if (rc < 0)
         return rc;
     code[CODE_BP_TYPE] = access->type;

@@ -107,7 +107,7 @@ int tracepoint_parse(struct spec *spec, struct word *text, struct err *err)
             rc = err_set(err, CS01, "no tracepoint \"" WORD_FMT "\" in group \"" WORD_FMT "\"%s",
                          WORD_ARG(name.wanted), WORD_ARG(system.wanted), near_text(&name.near));
         else
-            rc = spec_use(spec, pmus_kind(spec->state->pmus, PMU_TRACEPOINT), whole, err);
+            rc = spec_use(spec, pmus_first_of(spec->state->pmus, PMU_TRACEPOINT), whole, err);
     }
     if (rc == 0 && read_id(events, system.found, name.found, &spec->event.code[CODE_CONFIG]) < 0)
         rc = spec_refuse(whole, "this tracepoint has no number in tracefs", err);

@@ -117,7 +117,7 @@ int unknown_event(struct spec *spec, struct word *whole, struct err *err)
     struct word rest, text = *whole, head = word_until(text, ':', &rest);
     struct pmus *pmus = spec->state->pmus;
     const bool has_pmu = rest.len > 1 && rest.p[0] == ':';
-    const bool tracepoint = !has_pmu && !spec_is_modifier(word_part(rest, ":"));
+    const bool tracepoint = !has_pmu && !is_modifier(word_part(rest, ":"));
     struct word name = has_pmu ? word_part(word_from(rest, 1), ":") : head;
     struct catalog catalog;
     struct near near;

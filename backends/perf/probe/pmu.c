@@ -261,7 +261,7 @@ static const struct known_name *known_find(struct word name)
     return NULL;
 }
 
-enum pmu_kind pmu_kind_known(struct word name)
+enum pmu_kind pmu_kind_of_name(struct word name)
 {
     const struct known_name *known = known_find(name);
 
@@ -350,7 +350,7 @@ bool pmu_still_exists(const struct pmus *pmus, const struct pmu *pmu)
             strtoul(text, NULL, 10) == pmu->type);
 }
 
-struct pmu *pmus_core(struct pmus *pmus)
+struct pmu *pmus_first_core(struct pmus *pmus)
 {
     for (unsigned i = 0; i < pmus->n; i++)
         if (pmus->list[i].kind == PMU_CORE && !pmus->list[i].why[0])
@@ -358,7 +358,7 @@ struct pmu *pmus_core(struct pmus *pmus)
     return NULL;
 }
 
-struct pmu *pmus_kind(struct pmus *pmus, enum pmu_kind kind)
+struct pmu *pmus_first_of(struct pmus *pmus, enum pmu_kind kind)
 {
     for (unsigned i = 0; i < pmus->n; i++)
         if (pmus->list[i].kind == kind)

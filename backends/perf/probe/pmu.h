@@ -104,7 +104,7 @@ struct pmus {
 
 /* Returns the kind of the PMUs of this name on any host; PMU_OTHER if the name is known but its
  * kind depends on the host, PMU_UNKNOWN if no host has such a PMU. */
-enum pmu_kind pmu_kind_known(struct word name);
+enum pmu_kind pmu_kind_of_name(struct word name);
 /* Adds the PMUs of sysfs, none in a kernel without perf_events. Returns false on ENOMEM, or if the
  * directory cannot be read. */
 bool pmus_scan(struct pmus *pmus);
@@ -126,8 +126,8 @@ static inline bool pmu_serves(const struct pmu *class, const struct pmu *pmu)
     return class->kind == PMU_CORES ? pmu->kind == PMU_CORE && pmu_is_here(pmu) : class == pmu;
 }
 /* Returns the first core PMU that counts, or NULL. */
-struct pmu *pmus_core(struct pmus *pmus);
-struct pmu *pmus_kind(struct pmus *pmus, enum pmu_kind kind);
+struct pmu *pmus_first_core(struct pmus *pmus);
+struct pmu *pmus_first_of(struct pmus *pmus, enum pmu_kind kind);
 struct pmu *pmus_by_type(struct pmus *pmus, uint32_t type);
 /* Returns the PMU of a class, which must exist. */
 struct pmu *pmus_of_class(struct pmus *pmus, unsigned class_index);

@@ -373,7 +373,7 @@ static struct pmus *pmus_make(const char *root)
     for (unsigned i = 0; ok && i < pmus->n; i++)
         pmu_complete(pmus, &pmus->list[i], cores > 1);
     ok = ok && pmus_add_cores(pmus);
-    if (ok && !pmus_core(pmus))
+    if (ok && !pmus_first_core(pmus))
         probe_print_no_core(pmus, pmus->no_core, sizeof(pmus->no_core));
     pmus->classes = calloc(pmus->n + 1, sizeof(*pmus->classes));
     if (!ok || !pmus->classes) {
