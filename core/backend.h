@@ -114,27 +114,28 @@ struct plan {
     unsigned long fds_free;  /* how many descriptors the attach may open, including temporary ones
                               * (P10); ULONG_MAX: no limit */
     unsigned long fds_quota; /* how many of them may stay open (P11); ULONG_MAX: no limit */
-    const char *fds_limit;   /* the name of the quota of fds_quota, for the sentence */
+    const char *fds_limit_name; /* the name of the quota of fds_quota, for the sentence */
     int (*admit)(void *arg, pid_t pid);
     void *admit_arg;
     uint64_t tag; /* for sink.counter_gone() */
 
     /* Receives the records; NULL: only counting. Must outlive the counter. */
     struct recorder *recorder;
-    uint64_t set;    /* id of the set: records of events[i] have LOG_ID(set, i) */
-    bool sampling;   /* every event samples, with `period` or `freq` (the other is 0) */
-    uint64_t period; /* events per sample */
-    uint64_t freq;   /* samples per second, within sample_limits() */
+    uint64_t set_number; /* records of events[i] have LOG_ID(set_number, i) */
+    bool sampling;       /* every event samples, with `period` or `freq` (the other is 0) */
+    uint64_t period;     /* events per sample */
+    uint64_t freq;       /* samples per second, within sample_limits() */
     /* Clock events count both modes in one value, but samples of one mode can be skipped. */
     bool skip_user, skip_kernel;
     bool chain_user, chain_kernel; /* modes of call chains */
-    unsigned depth;                /* maximum number of frames */
-    /* Bytes of the user stack to copy with the registers; 0: none. Needs the recorder's data_maps.
-     */
-    uint32_t stack;
-    bool raw;          /* record the fields of tracepoints */
-    bool off_cpu;      /* put RECORD_SCHED, and RECORD_WEIGHED samples: see sample_limits */
-    bool steps, lasts; /* counting: RECORD_VALUES at each context switch; at each thread's exit */
+    unsigned max_frames;           /* of call chains */
+    /* Size of the part of the user stack to copy with the registers; 0: none. Needs the recorder's
+     * data_maps. */
+    uint32_t stack_bytes;
+    bool raw;     /* record the fields of tracepoints */
+    bool off_cpu; /* put RECORD_SCHED, and RECORD_WEIGHED samples: see sample_limits */
+    /* counting: RECORD_VALUES at each context switch, at the exit of each thread */
+    bool values_at_switch, values_at_exit;
 };
 
 /*
@@ -147,7 +148,7 @@ struct recorder_plan {
     uint64_t tag;   /* for sink.drain_due() */
     bool data_maps; /* also record mappings that are not executable (RECORD_DATA) */
     unsigned long fds_free, fds_quota; /* as in struct plan */
-    const char *fds_limit;
+    const char *fds_limit_name;
 };
 
 struct recorder_facts {

@@ -51,7 +51,7 @@ void test_around(void)
 
     run_plan(&run, &target);
     run.plan.chain_user = true;
-    run.plan.depth = 3;
+    run.plan.max_frames = 3;
     if (recorder_begin_with(&run, 8 * page) && run_attach(&run)) {
         for (int i = 0; i < 60; i++) {
             ask(&target, 'c', (unsigned long)i % 2);
@@ -129,7 +129,7 @@ void test_freed(void)
         first = value_at(&run, 0);
         perf_free(run.counter);
         run.counter = NULL;
-        run.plan.set = SET + 1;
+        run.plan.set_number = SET + 1;
         if (run_attach(&run)) {
             ask(&target, 'p', 30);
             perf_stop(run.counter);
@@ -173,7 +173,7 @@ void test_concurrent(void)
     if (recorder_begin_with(&run, RING)) {
         pthread_create(&thread, NULL, drain_thread, &run);
         for (unsigned i = 0; i < 40; i++) {
-            run.plan.set = SET + i;
+            run.plan.set_number = SET + i;
             run.plan.deadline_ns = monotonic_ns() + 5000000000u;
             if (perf_attach(&state, &run.plan, &run.counter, &err))
                 break;

@@ -127,7 +127,7 @@ void run_plan(struct run *run, struct target *target)
         .tag = 7,
         .deadline_ns = monotonic_ns() + 5000000000u,
         .target = {.kind = TARGET_PROCESS, .pid = target ? target->pid : 0, .cgroup_fd = -1},
-        .set = SET,
+        .set_number = SET,
         .sampling = true,
         .period = 1,
     };

@@ -163,7 +163,7 @@ int counter_attach(struct backend_state *state, const struct plan *plan, struct 
     if (target->alive && !target->alive(target->alive_arg))
         return err_set(err, E44, "no process %d", (int)target_number(target));
     rc = descriptors_check(plan_descriptors(state, plan), plan->fds_free, plan->fds_quota,
-                           plan->fds_limit, "", err);
+                           plan->fds_limit_name, "", err);
     if (rc != 0)
         return rc;
     counter = *out = calloc(1, sizeof *counter);

@@ -40,7 +40,7 @@ static void sample_put(const struct counter *counter, unsigned event, uint64_t t
     const bool kernel = tally->kernel && (!tally->user || tally->sampled % 4 == 3);
     const uint64_t place = tally->sampled % 16 * 4096 + 4;
     const struct record_sample sample = {
-        .id = LOG_ID(plan->set, event),
+        .id = LOG_ID(plan->set_number, event),
         .ip = place + (kernel ? KERNEL_TEXT : USER_TEXT),
         .pid = task ? (uint32_t)target->pid : 0,
         .tid = task ? (uint32_t)(target->tid ? target->tid : target->pid) : 0,
@@ -49,7 +49,7 @@ static void sample_put(const struct counter *counter, unsigned event, uint64_t t
                                           : (unsigned)cpus_next(&counter->state->shape.online, 0),
         .period =
             plan->period ? plan->period : counter_value(counter, event) / (tally->sampled + 1)};
-    unsigned n = 0, left = plan->depth;
+    unsigned n = 0, left = plan->max_frames;
     uint64_t frame[6];
 
     if (kernel && plan->chain_kernel && left > 0) {
@@ -82,7 +82,7 @@ static void samples_step(struct counter *counter, unsigned step, uint64_t time, 
             tally->sampled;
 
         if (step == 0 && due > MAX_DUE) {
-            record_add_lost(out, time, LOG_ID(counter->plan.set, i), due - MAX_DUE);
+            record_add_lost(out, time, LOG_ID(counter->plan.set_number, i), due - MAX_DUE);
             tally->sampled += due - MAX_DUE;
         }
         for (uint64_t n = step == 0 ? 0 : due / (STEPS - step + 1); n > 0; n--) {
@@ -137,7 +137,7 @@ int sim_recorder_new(struct backend_state *state, const struct recorder_plan *pl
 {
     const unsigned cpus = cpus_count(&state->shape.online);
     struct recorder *recorder;
-    int rc = descriptors_check(cpus, plan->fds_free, plan->fds_quota, plan->fds_limit,
+    int rc = descriptors_check(cpus, plan->fds_free, plan->fds_quota, plan->fds_limit_name,
                                "a buffer for each CPU ", err);
 
     if (rc != 0)

@@ -82,7 +82,7 @@ static int open_counter(struct change *change, const struct move *move)
     plan.attach_ms = change->attach_ns / 1000000;
     plan.fds_free = fds_free(engine);
     plan.fds_quota = quota_fds_left(change);
-    plan.fds_limit = change->fds_limit_name;
+    plan.fds_limit_name = change->fds_limit_name;
     plan.admit = admit;
     plan.admit_arg = &admission;
     rc = engine->backend->attach(engine->backend_state, &plan, &link->counter, &change->err);

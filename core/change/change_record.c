@@ -38,7 +38,7 @@ struct opening change_opening(const struct change *change)
         .n = change->desired.set->n,
         .settings = &change->desired.settings,
         .sampling = &recording->sampling,
-        .set = recording->set_number,
+        .set_number = recording->set_number,
         .recording = !recording->kinds ? NULL
                      : recording->made ? recording->made
                                        : change->pmc->recording,
@@ -71,7 +71,7 @@ static int make_recording(struct change *change)
     plan.view = recording->view;
     plan.recorder.fds_free = fds_free(engine);
     plan.recorder.fds_quota = quota_fds_left(change);
-    plan.recorder.fds_limit = change->fds_limit_name;
+    plan.recorder.fds_limit_name = change->fds_limit_name;
     int rc = recording_new(&plan, &recording->made, &change->err);
     if (rc)
         return rc;

@@ -312,7 +312,7 @@ static bool opened_io(struct io *io, void *object)
         .n = pmc->set->n,
         .settings = &pmc->settings,
         .sampling = &pmc->sampling,
-        .set = pmc->set_number,
+        .set_number = pmc->set_number,
         .recording = pmc->recording,
         .recorded = pmc->recording ? pmc->recorded.kinds : 0,
     };

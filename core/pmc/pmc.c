@@ -422,7 +422,7 @@ struct plan link_plan(struct link *link, const struct opening *opening)
             (unsigned)tunable_u64(&link->pmc->engine->tunables, TUNABLE_MAX_COVERED_PER_PMC),
         .tag = link->id,
         .recorder = opening->recording ? recording_recorder(opening->recording) : NULL,
-        .set = opening->set,
+        .set_number = opening->set_number,
         .sampling = !counts,
         .period = sampling->period,
         .freq = sampling->freq,
@@ -430,12 +430,12 @@ struct plan link_plan(struct link *link, const struct opening *opening)
         .skip_kernel = settings_skip_kernel(settings),
         .chain_user = sampling->chain_user,
         .chain_kernel = sampling->chain_kernel,
-        .depth = sampling->depth,
-        .stack = sampling->stack,
+        .max_frames = sampling->depth,
+        .stack_bytes = sampling->stack,
         .raw = sampling->raw,
         .off_cpu = !counts && settings->word[KEY_OFFCPU],
-        .steps = counts && (opening->recorded & RECORDED_SWITCHES),
-        .lasts = counts && opening->recorded,
+        .values_at_switch = counts && (opening->recorded & RECORDED_SWITCHES),
+        .values_at_exit = counts && opening->recorded,
     };
 }
 

@@ -374,7 +374,7 @@ struct opening {
     unsigned n;
     const struct settings *settings;
     const struct sampling *sampling;
-    uint64_t set;                /* set number of the ids in the log */
+    uint64_t set_number;         /* of the ids in the log */
     struct recording *recording; /* NULL: counting only */
     unsigned recorded;           /* mask of enum recorded */
 };

@@ -64,7 +64,7 @@ static void take(const uint8_t *data, size_t size)
     struct ring ring = {.page = &page, .data = (char *)bytes, .size = RING_BYTES};
     struct recorder recorder = {.rings = &ring, .n_rings = 1, .scratch = (char *)scratch};
     struct origin origin = {.recorder = &recorder,
-                            .set = 1,
+                            .set_number = 1,
                             .period = data[0] % 2,
                             .n = 1 + data[1] % 3,
                             .order = {0, 1, 2},

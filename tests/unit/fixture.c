@@ -63,7 +63,7 @@ static struct plan plan_counting(const struct plan *plan)
     struct plan counting = *plan;
 
     counting.recorder = NULL;
-    counting.sampling = counting.steps = counting.lasts = false;
+    counting.sampling = counting.values_at_switch = counting.values_at_exit = false;
     return counting;
 }
 
@@ -220,7 +220,7 @@ void pending_note(enum record_type type, uint64_t time_ns, pid_t pid, uint64_t v
 
 void pending_sample(uint64_t time_ns, pid_t pid, uint64_t ip)
 {
-    struct record_sample sample = {.id = fx.plan.set << 8,
+    struct record_sample sample = {.id = fx.plan.set_number << 8,
                                    .ip = ip,
                                    .pid = (uint32_t)pid,
                                    .tid = (uint32_t)pid,

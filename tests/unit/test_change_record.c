@@ -70,13 +70,13 @@ TEST(the_counter_is_opened_with_the_settings)
 {
     sampler("i", "event=cycles period=7000 callchain=user depth=9 target=100");
     ck_assert_ptr_nonnull(fx.plan.recorder);
-    ck_true(fx.plan.sampling && !fx.plan.steps && !fx.plan.lasts);
+    ck_true(fx.plan.sampling && !fx.plan.values_at_switch && !fx.plan.values_at_exit);
     ck_assert_uint_eq(fx.plan.period, 7000);
     ck_assert_uint_eq(fx.plan.freq, 0);
     ck_true(fx.plan.chain_user && !fx.plan.chain_kernel);
-    ck_assert_uint_eq(fx.plan.depth, 9);
-    ck_assert_uint_eq(fx.plan.set, pmc_of("i")->set_number);
-    const struct log_event *event = log_sets_event(pmc_of("i")->sets, fx.plan.set, 0);
+    ck_assert_uint_eq(fx.plan.max_frames, 9);
+    ck_assert_uint_eq(fx.plan.set_number, pmc_of("i")->set_number);
+    const struct log_event *event = log_sets_event(pmc_of("i")->sets, fx.plan.set_number, 0);
     ck_assert_str_eq(event->name, "cycles");
     ck_assert_uint_eq(event->period, 7000);
     ck_true(event->chains);
@@ -98,11 +98,13 @@ TEST(pmcs_that_count_the_same_share_their_events)
 TEST(switch_and_exit_records_are_requested_when_counting)
 {
     sampler("i", "event=cycles log-csw=on target=100");
-    ck_true(fx.plan.recorder && !fx.plan.sampling && fx.plan.steps && fx.plan.lasts);
+    ck_true(fx.plan.recorder && !fx.plan.sampling && fx.plan.values_at_switch &&
+            fx.plan.values_at_exit);
     sampler("j", "event=cycles log-exit=on target=100");
-    ck_true(fx.plan.recorder && !fx.plan.sampling && !fx.plan.steps && fx.plan.lasts);
+    ck_true(fx.plan.recorder && !fx.plan.sampling && !fx.plan.values_at_switch &&
+            fx.plan.values_at_exit);
     sampler("k", "event=cycles target=100");
-    ck_true(!fx.plan.recorder && !fx.plan.steps && !fx.plan.lasts);
+    ck_true(!fx.plan.recorder && !fx.plan.values_at_switch && !fx.plan.values_at_exit);
 }
 
 TEST(a_user_without_the_right_gets_no_kernel_frames)
@@ -348,15 +350,15 @@ TEST(settings_reopen_the_counters_on_a_new_recording)
 {
     sampler("i", "event=cycles freq=99 target=100");
     accepted("i", "ctl", "stop");
-    uint64_t set = fx.plan.set;
+    uint64_t set = fx.plan.set_number;
     struct recorder *recorder = fx.plan.recorder;
     accepted("i", "config", "freq=199");
     ck_assert_ptr_ne(fx.plan.recorder, recorder);
     ck_assert_uint_eq(fx.n_recorders, 1);
     ck_assert_uint_eq(fx.plan.freq, 199);
-    ck_assert_uint_ne(fx.plan.set, set);
+    ck_assert_uint_ne(fx.plan.set_number, set);
     accepted("i", "config", "freq=99");
-    ck_assert_uint_eq(fx.plan.set, set); /* the id of the same set is reused */
+    ck_assert_uint_eq(fx.plan.set_number, set); /* the id of the same set is reused */
     ck_assert_str_eq(log_words("i"), "allocate:sim::cycles attach:100 start maps stop");
 }
 

@@ -73,7 +73,7 @@ static int attach_fits(const struct attach *attach, size_t groups, size_t others
         return err_set(attach->err, P11,
                        "the target needs %lu file descriptors, and the quota has %lu left (%s): "
                        "detach targets or use fewer events",
-                       stay, attach->plan->fds_quota, attach->plan->fds_limit);
+                       stay, attach->plan->fds_quota, attach->plan->fds_limit_name);
     if (need <= attach->plan->fds_free)
         return 0;
     if (others)

@@ -127,7 +127,7 @@ static struct origin *origin_make(struct counter *counter, const struct plan *pl
         return NULL;
     origin->recorder = counter->recorder;
     origin->counter = counter;
-    origin->set = plan->set;
+    origin->set_number = plan->set_number;
     origin->period = plan->freq ? 0 : plan->period;
     origin->n = counter->shape.n;
     origin->n_extras = counter->shape.n_extras;
@@ -177,8 +177,8 @@ int output_begin(struct counter *counter, const struct plan *plan, bool adopted)
     if (!counter->origin)
         return -ENOMEM;
     pthread_mutex_lock(&recorder->lock);
-    if (counter->sampling && recorder->largest_record < RECORD_USUAL + plan->stack)
-        recorder->largest_record = RECORD_USUAL + plan->stack;
+    if (counter->sampling && recorder->largest_record < RECORD_USUAL + plan->stack_bytes)
+        recorder->largest_record = RECORD_USUAL + plan->stack_bytes;
     counter->origin->next = recorder->origins;
     recorder->origins = counter->origin;
     for (unsigned i = 0; i < counter->n_groups && !rc; i++) {
@@ -198,7 +198,7 @@ int output_track(struct counter *counter)
     if (counter->tracks || !counter->sampling || counter_is_of_task(counter))
         return 0;
     pthread_mutex_lock(&counter->state->setup);
-    rc = track_begin(counter->recorder, counter->origin->set);
+    rc = track_begin(counter->recorder, counter->origin->set_number);
     counter->tracks = !rc;
     pthread_mutex_unlock(&counter->state->setup);
     return rc;

@@ -136,7 +136,7 @@ static void followed_end(void *arg, struct task *task, uint64_t time)
                                   .pid = task->process->pid,
                                   .tid = task->tid,
                                   .cpu = (uint32_t)GROUP_CPU(group),
-                                  .id = LOG_ID(follow->origin->set, 0),
+                                  .id = LOG_ID(follow->origin->set_number, 0),
                                   .n = 1 + shape->n,
                                   .value = value},
                    follow->intake);
@@ -210,8 +210,8 @@ void follow_begin(struct counter *counter, const struct plan *plan, unsigned lon
     struct follow *follow;
 
     if (!counter->recorder || counter->sampling || !counter_is_of_task(counter) ||
-        counter->shape.extras[0] != EXTRA_DUMMY || (!plan->steps && !plan->lasts) ||
-        !(follow = calloc(1, sizeof *follow)))
+        counter->shape.extras[0] != EXTRA_DUMMY ||
+        (!plan->values_at_switch && !plan->values_at_exit) || !(follow = calloc(1, sizeof *follow)))
         return;
     single.target.kind = TARGET_THREAD;
     single.multiplex = true;

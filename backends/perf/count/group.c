@@ -80,7 +80,7 @@ static void shape_attrs(struct shape *shape, struct backend_state *state, const 
     }
     if (plan->recorder && task) { /* for CPUs and cgroups see track_begin() */
         sampling_sideband(&shape->attr[0]);
-        shape->attr[0].mmap_data = plan->stack > 0;
+        shape->attr[0].mmap_data = plan->stack_bytes > 0;
         shape->attr[0].context_switch = plan->off_cpu;
     }
     SHAPE_TIME_CHECK(shape)->read_format = times;

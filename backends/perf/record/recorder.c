@@ -284,7 +284,7 @@ int perf_recorder_new(struct backend_state *state, const struct recorder_plan *p
         rc = err_set(err, P11,
                      "the record buffers need %lu file descriptors, and the quota has %lu left "
                      "(%s): detach targets or use fewer events",
-                     need, plan->fds_quota, plan->fds_limit);
+                     need, plan->fds_quota, plan->fds_limit_name);
     } else if (need > plan->fds_free) {
         rc = err_set(err, P10,
                      "the record buffers need %lu file descriptors, and %lu are left: raise "

@@ -32,7 +32,7 @@ struct origin {
     void (*follow_take)(struct follow *follow, const struct record *record,
                         const struct intake *intake);
     uint64_t closed_ns; /* no record was written after this time; 0: the counter is open */
-    uint64_t set;
+    uint64_t set_number;
     uint64_t period;        /* of samples without a period field */
     unsigned n;             /* events of the set */
     unsigned n_extras;      /* members of a group before the events of the set */

@@ -116,7 +116,7 @@ static struct record_tail *kernel_tail(struct record *record)
 
 static uint64_t log_id(const struct id *id)
 {
-    return LOG_ID(id->origin->set, id->place);
+    return LOG_ID(id->origin->set_number, id->place);
 }
 
 static void sample_lose(const struct record_sample *sample, const struct intake *intake)
@@ -304,7 +304,7 @@ static void stray_take(struct recorder *recorder, struct record_sample *sample,
     for (const struct origin *origin = recorder->origins; origin; origin = origin->next) {
         if (!origin->samples || (found && origin->closed_ns))
             continue;
-        if (found && !found->closed_ns && found->set != origin->set)
+        if (found && !found->closed_ns && found->set_number != origin->set_number)
             certain = false;
         found = origin;
     }
@@ -358,7 +358,7 @@ static void values_take(const struct id *id, const struct record *record,
                               .pid = sample->pid,
                               .tid = sample->tid,
                               .cpu = id->cpu,
-                              .id = LOG_ID(origin->set, 0),
+                              .id = LOG_ID(origin->set_number, 0),
                               .n = 1 + origin->n,
                               .value = value},
                intake);

@@ -133,9 +133,10 @@ void sampling_attr(const struct plan *plan, struct perf_event_attr *attr)
     attr->sample_type |= PERF_SAMPLE_CALLCHAIN;
     attr->exclude_callchain_user = !plan->chain_user;
     attr->exclude_callchain_kernel = !plan->chain_kernel;
-    attr->sample_max_stack = (uint16_t)(plan->depth > UINT16_MAX ? UINT16_MAX : plan->depth);
-    if (plan->stack)
-        stack_attr(plan->stack, attr);
+    attr->sample_max_stack =
+        (uint16_t)(plan->max_frames > UINT16_MAX ? UINT16_MAX : plan->max_frames);
+    if (plan->stack_bytes)
+        stack_attr(plan->stack_bytes, attr);
 }
 
 unsigned sampling_parts(const struct perf_event_attr *attr)
@@ -175,7 +176,7 @@ unsigned sampling_extras(struct backend_state *state, const struct plan *plan,
     if (!plan->recorder || plan->sampling)
         return 0;
     extra[0] = EXTRA_DUMMY;
-    if (!plan->steps && !plan->lasts)
+    if (!plan->values_at_switch && !plan->values_at_exit)
         return 1;
     if (!values_inherit) {
         sampling_dummy_attr(&attr);

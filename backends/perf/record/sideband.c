@@ -378,7 +378,7 @@ int track_begin(struct recorder *recorder, uint64_t set)
 
     if (!recorder->n_tracks) {
         pthread_mutex_lock(&recorder->lock);
-        recorder->ring_origin.set = set;
+        recorder->ring_origin.set_number = set;
         pthread_mutex_unlock(&recorder->lock);
         for (unsigned i = 0; i < recorder->n_rings && !rc; i++)
             rc = ring_track(recorder, &recorder->rings[i]);
