@@ -197,7 +197,7 @@ struct reading {
     uint64_t enabled_ns;  /* time enabled, from the kernel */
     uint64_t running_ns;  /* time on the hardware; covered_ns - running_ns is lost */
     bool never_ran;       /* enabled, but never on the hardware: there is no estimate */
-    bool off;             /* lost: no part of it is on the hardware now */
+    bool off_hardware;    /* lost: no part of it is on the hardware now */
     bool descendant_lost; /* a descendant lost its events by executing a privileged program
                            * since the attach; stays true */
     uint64_t value[VALUES_MAX];    /* of the events, and of their parts: see part_values() */

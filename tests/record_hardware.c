@@ -163,17 +163,17 @@ static void test_lost_hardware(void)
         counters_take(fds, 0);
         ask(&target, 'i', 1000000);
         perf_read(run.counter, &lost, true);
-        check(lost.off && lost.covered_ns > lost.running_ns + lost.covered_ns / 4 &&
+        check(lost.off_hardware && lost.covered_ns > lost.running_ns + lost.covered_ns / 4 &&
                   lost.value[0] < found.value[0] * 5 / 4,
-              "hardware lost on one CPU is noticed", ": off %d, %lu of %lu ns", lost.off,
+              "hardware lost on one CPU is noticed", ": off %d, %lu of %lu ns", lost.off_hardware,
               (unsigned long)lost.running_ns, (unsigned long)lost.covered_ns);
         for (unsigned i = 0; i < 6; i++)
             event_close(&fds[i]);
         perf_read(run.counter, &lost, true);
         ask(&target, 'i', 2000000);
         perf_read(run.counter, &found, true);
-        check(!found.off && found.value[0] > lost.value[0] + 4000000,
-              "and comes back with the next read", ": off %d, %lu more", found.off,
+        check(!found.off_hardware && found.value[0] > lost.value[0] + 4000000,
+              "and comes back with the next read", ": off %d, %lu more", found.off_hardware,
               (unsigned long)(found.value[0] - lost.value[0]));
     }
     run_end(&run);

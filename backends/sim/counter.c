@@ -115,7 +115,7 @@ int counter_read(struct counter *counter, struct reading *out, bool patient)
     if (counter->hardware)
         out->running_ns = counter_running_ns(counter);
     lost = out->time_ns >= counter->lose_at_ns;
-    out->off = counter->on && !counter->dead && lost;
+    out->off_hardware = counter->on && !counter->dead && lost;
     pthread_mutex_unlock(&counter->state->lock);
 
     out->never_ran = out->enabled_ns > 0 && out->running_ns == 0;

@@ -159,7 +159,7 @@ static void item_sum(struct snapshot_item *item)
             link_lost_descendant(link);
         item->partial |= link->missed;
         if (link_live(link)) {
-            off += item->link[i]->off;
+            off += item->link[i]->off_hardware;
             live++;
             ran |= item->link[i]->enabled_ns > 0;
             if (item->link[i]->covered_ns >= link->seen->covered_ns)
@@ -171,15 +171,15 @@ static void item_sum(struct snapshot_item *item)
         tally_add(item->total, item->link[i], n);
     }
     item->partial |= tally_partial(item->total);
-    item->off = live > 0 && off == live;
+    item->off_hardware = live > 0 && off == live;
     if (pmc_released(pmc) || item->epoch != pmc->epoch ||
         item->change_number != pmc->change_number || pmc->busy)
         return;
     if (pmc->state == PMC_ARMED && ran)
         pmc_set_state(pmc, PMC_RUNNING);
-    if (pmc->state == PMC_RUNNING && item->off)
+    if (pmc->state == PMC_RUNNING && item->off_hardware)
         pmc_set_state(pmc, PMC_LOST);
-    else if (pmc->state == PMC_LOST && !item->off)
+    else if (pmc->state == PMC_LOST && !item->off_hardware)
         pmc_set_state(pmc, PMC_RUNNING);
     item->change_number = pmc->change_number;
 }

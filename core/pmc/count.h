@@ -41,7 +41,7 @@ struct snapshot_item {
     char (*name)[PROCESS_NAME]; /* per link: name of a living process; "": not read */
     void *own_block;            /* memory of an item that was read again; NULL: in the snapshot's */
     bool reads_names;           /* read the names of processes */
-    bool partial, off;          /* some counts are missing; no counter is on the hardware now */
+    bool partial, off_hardware; /* some counts are missing; no counter is on the hardware now */
     bool was_read;              /* item_read() has read it, in this pass or an earlier one */
     bool failed;                /* a counter could not be read; there is no total */
     bool kept_changing; /* failed after the last pass, because its bases changed in each pass */

@@ -130,7 +130,7 @@ void tally_set(struct tally *tally, const struct reading *reading, unsigned n)
     tally->enabled_ns = reading->enabled_ns;
     tally->running_ns = reading->running_ns;
     tally->never_ran = reading->never_ran;
-    tally->off = reading->off;
+    tally->off_hardware = reading->off_hardware;
     tally->descendant_lost = reading->descendant_lost;
     memcpy(tally->value, reading->value, n * sizeof tally->value[0]);
     memcpy(tally->value + n, reading->estimate, n * sizeof tally->value[0]);
@@ -142,7 +142,7 @@ void tally_add(struct tally *to, const struct tally *from, unsigned n)
     to->enabled_ns += from->enabled_ns;
     to->running_ns += from->running_ns;
     to->never_ran |= from->never_ran;
-    to->off |= from->off;
+    to->off_hardware |= from->off_hardware;
     for (unsigned i = 0; i < 2 * n; i++)
         to->value[i] += from->value[i];
 }

@@ -65,14 +65,14 @@ struct proc {
 struct tally {
     uint64_t covered_ns, enabled_ns, running_ns;
     bool never_ran;
-    bool off;
+    bool off_hardware;
     bool descendant_lost; /* in a reading: a descendant lost its events */
     uint64_t value[];
 };
 #define TALLY_SIZE(n) (sizeof(struct tally) + 2 * (size_t)(n) * sizeof(uint64_t))
 struct tally *tally_new(unsigned n); /* zeroed; NULL on ENOMEM */
 /* tally_set() copies a reading. The others add or subtract times, values and estimates; only
- * tally_add() merges never_ran and off. */
+ * tally_add() merges never_ran and off_hardware. */
 void tally_set(struct tally *tally, const struct reading *reading, unsigned n);
 void tally_add(struct tally *to, const struct tally *from, unsigned n);
 void tally_subtract(struct tally *to, const struct tally *from, unsigned n);

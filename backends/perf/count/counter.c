@@ -369,7 +369,7 @@ int perf_start(struct counter *counter, struct err *err)
 
     counter->begun = true;
     for (unsigned i = 0; counter->shape.hardware && i < counter->n_groups; i++)
-        __atomic_store_n(&counter_last(counter, i)->off, false, __ATOMIC_RELAXED);
+        __atomic_store_n(&counter_last(counter, i)->off_hardware, false, __ATOMIC_RELAXED);
     /* Release: a reader that sees the new state also sees all fields that were set before it. */
     __atomic_store_n(&counter->on, true, __ATOMIC_RELEASE);
     rc = output_track(counter);

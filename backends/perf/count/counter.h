@@ -17,9 +17,10 @@
  * threads may read a counter at the same time. */
 struct group_last {
     uint64_t gap_ns; /* covered minus running time at the last attempt to revive the group */
-    uint64_t judged_covered_ns, judged_running_ns; /* both times when `off` was last computed */
-    uint64_t off;                                  /* 1: the target ran, but the group did not */
-    uint64_t words[]; /* time enabled, time running, values of the members */
+    uint64_t judged_covered_ns,
+        judged_running_ns; /* both times when off_hardware was last computed */
+    uint64_t off_hardware; /* 1: the target ran, but the group did not */
+    uint64_t words[];      /* time enabled, time running, values of the members */
 };
 
 struct covered; /* descendants.c */

@@ -115,7 +115,7 @@ static bool copies_are_off(struct counter *counter, unsigned group, uint64_t cov
 {
     struct group_last *last = counter_last(counter, group);
     const uint64_t gap = covered > running ? covered - running : 0;
-    bool off = __atomic_load_n(&last->off, __ATOMIC_RELAXED) != 0;
+    bool off = __atomic_load_n(&last->off_hardware, __ATOMIC_RELAXED) != 0;
 
     if (counter->multiplex || !counter_is_on(counter))
         return false;
@@ -130,7 +130,7 @@ static bool copies_are_off(struct counter *counter, unsigned group, uint64_t cov
     covered += time_check_read(counter, group) - time_check;
     __atomic_store_n(&last->judged_covered_ns, covered, __ATOMIC_RELAXED);
     __atomic_store_n(&last->judged_running_ns, running, __ATOMIC_RELAXED);
-    __atomic_store_n(&last->off, off, __ATOMIC_RELAXED);
+    __atomic_store_n(&last->off_hardware, off, __ATOMIC_RELAXED);
     return off;
 }
 
@@ -266,7 +266,8 @@ int perf_read(struct counter *counter, struct reading *out, bool patient)
             return rc;
         off += rc == 0;
     }
-    out->off = off && off == counter->n_groups / counter->shape.spread && counter_is_on(counter);
+    out->off_hardware =
+        off && off == counter->n_groups / counter->shape.spread && counter_is_on(counter);
     out->never_ran = out->enabled_ns && !out->running_ns;
     out->descendant_lost = counter->descendant_lost;
     out->time_ns = monotonic_ns();
