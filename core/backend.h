@@ -164,7 +164,7 @@ struct intake {
      * backend may also pass them to put(). */
     void (*sample)(void *arg, const struct sample *sample);
     /* Called before a backend that calls sample() makes system calls or returns. May be NULL. */
-    void (*end)(void *arg);
+    void (*samples_end)(void *arg);
     void *arg;
 };
 

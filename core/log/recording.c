@@ -215,8 +215,10 @@ void recording_hold(struct recording *recording, bool held)
 bool recording_drain(struct recording *recording, bool all, struct drain_result *out)
 {
     const struct recording_plan *plan = &recording->plan;
-    const struct intake intake = {
-        .put = recording_put, .sample = recording_sample, .end = recording_flush, .arg = recording};
+    const struct intake intake = {.put = recording_put,
+                                  .sample = recording_sample,
+                                  .samples_end = recording_flush,
+                                  .arg = recording};
     uint64_t before;
 
     *out = (struct drain_result){.any = false};

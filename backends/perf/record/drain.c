@@ -141,8 +141,8 @@ static void rings_take(struct recorder *recorder, uint64_t until_ns, const struc
             ring_take(recorder, oldest, intake);
         while (oldest->tail < oldest->head && oldest->next_ns <= limit);
     }
-    if (intake->end)
-        intake->end(intake->arg);
+    if (intake->samples_end)
+        intake->samples_end(intake->arg);
     rings_release(recorder);
     recorder->taking = false;
 }
