@@ -125,16 +125,17 @@ struct host {
      * waits for the reply. The caller frees *out with rights_free(). Returns 0, -ENOMEM, -EMFILE or
      * -EIO.
      */
-    int (*rights)(struct host_state *state, pid_t tid, uid_t uid, gid_t gid, struct rights **out);
+    int (*caller_rights)(struct host_state *state, pid_t tid, uid_t uid, gid_t gid,
+                         struct rights **out);
     /*
      * Completes these rights with the capabilities, the groups, of which there can be thousands in
      * another user namespace, `superuser` and the mapped ids. tid 0 (not visible to the daemon) has
      * none of them. Returns 0, -ENOMEM, -EMFILE or -EIO.
      */
-    int (*rights_read)(struct host_state *state, pid_t tid, struct rights *rights);
+    int (*caller_rights_rest)(struct host_state *state, pid_t tid, struct rights *rights);
     /* Identifies the process of the requester. If that fails, leaves *opener as it is. NULL: not
      * supported. */
-    void (*opener)(struct host_state *state, pid_t tid, struct opener *opener);
+    void (*caller_opener)(struct host_state *state, pid_t tid, struct opener *opener);
 
     /*
      * Opens the process with this number in the PID namespace of the requesting thread tid. Number

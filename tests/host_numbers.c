@@ -206,8 +206,8 @@ static int reuse_body(void *arg)
               host->process_key(first) != host->process_key(second),
           "a reused number is another process");
     struct rights *rights;
-    host->rights(state, getpid(), 0, 0, &rights);
-    host->rights_read(state, getpid(), rights);
+    host->caller_rights(state, getpid(), 0, 0, &rights);
+    host->caller_rights_rest(state, getpid(), rights);
     check(host->may_observe(state, rights, NULL, first, &err) < 0 && err.id == E44,
           "a reused number is not observed");
     return failures();

@@ -158,10 +158,10 @@ void actors_start(void)
         if (read(pair[0], &ready, sizeof ready) != sizeof ready)
             check(false, actor->name);
         uid_t base = base_uid[actor->where];
-        host->rights(state, actor->pid, base + (actor->set_uid ? 0 : actor->uid), base + actor->gid,
-                     &actor->rights);
-        host->rights_read(state, actor->pid, actor->rights);
-        host->opener(state, actor->pid, &actor->opener);
+        host->caller_rights(state, actor->pid, base + (actor->set_uid ? 0 : actor->uid),
+                            base + actor->gid, &actor->rights);
+        host->caller_rights_rest(state, actor->pid, actor->rights);
+        host->caller_opener(state, actor->pid, &actor->opener);
         named(getpid(), (uint64_t)actor->pid, false, &actor->process);
     }
 }
@@ -391,10 +391,10 @@ void test_rights(void)
     struct rights *mine, *nobody;
     gid_t groups[] = {5, 6, 70000};
     setgroups(3, groups);
-    host->rights(state, getpid(), 0, 0, &mine);
-    host->rights_read(state, getpid(), mine);
-    host->rights(state, 0, 77, 78, &nobody);
-    host->rights_read(state, 0, nobody);
+    host->caller_rights(state, getpid(), 0, 0, &mine);
+    host->caller_rights_rest(state, getpid(), mine);
+    host->caller_rights(state, 0, 77, 78, &nobody);
+    host->caller_rights_rest(state, 0, nobody);
     check(root->superuser && root->userns_fd == -1 &&
               !actor_named("container's root")->rights->superuser &&
               !actor_named("bare root")->rights->superuser &&
@@ -416,7 +416,7 @@ void test_rights(void)
               rights_pass_bits(mine, 1, 2),
           "capabilities pass over bits as far as ids are mapped");
     struct opener opener = {0};
-    host->opener(state, getpid(), &opener);
+    host->caller_opener(state, getpid(), &opener);
     check(opener.key && opener.program_ino, "the opener is noted");
     rights_free(mine);
     rights_free(nobody);

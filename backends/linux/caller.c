@@ -179,7 +179,7 @@ int linux_caller_rights(struct host_state *state, pid_t tid, uid_t uid, gid_t gi
     return rc;
 }
 
-int linux_caller_rights_read(struct host_state *state, pid_t tid, struct rights *rights)
+int linux_caller_rights_rest(struct host_state *state, pid_t tid, struct rights *rights)
 {
     const uint64_t super = 1ULL << CAP_PERFMON | 1ULL << CAP_SYS_ADMIN;
     char *status = tid ? proc_task_text(tid, "status") : NULL;

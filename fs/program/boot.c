@@ -129,8 +129,8 @@ void sections_create(struct fs *fs, sections_t *sections)
         if (section->owner)
             creation.rc = owner_find(section->owner, &creation.uid, &creation.gid, &creation.err);
         if (creation.rc == 0 &&
-            (fs->host->rights(fs->host_state, gettid(), 0, 0, &creation.rights) < 0 ||
-             fs->host->rights_read(fs->host_state, gettid(), creation.rights) < 0))
+            (fs->host->caller_rights(fs->host_state, gettid(), 0, 0, &creation.rights) < 0 ||
+             fs->host->caller_rights_rest(fs->host_state, gettid(), creation.rights) < 0))
             creation.rc = err_nomem(&creation.err);
         if (creation.rc == 0) {
             creation.rights->superuser = true; /* this process's rights */

@@ -27,7 +27,7 @@ static int rights_begin(struct request *rq)
 {
     struct fs *fs = rq->fs;
     struct call *call = &rq->call;
-    int rc = fs->host->rights(fs->host_state, call->tid, call->uid, call->gid, &rq->rights);
+    int rc = fs->host->caller_rights(fs->host_state, call->tid, call->uid, call->gid, &rq->rights);
 
     if (rc < 0)
         return rights_failed(call, rc);
@@ -50,7 +50,7 @@ int caller_read_user(struct request *rq)
 
     if (rc < 0 || rq->rights->userns_fd >= 0)
         return rc;
-    rc = fs->host->rights_read(fs->host_state, rq->call.tid, rq->rights);
+    rc = fs->host->caller_rights_rest(fs->host_state, rq->call.tid, rq->rights);
     return rc < 0 ? rights_failed(&rq->call, rc) : 0;
 }
 
@@ -62,7 +62,7 @@ int caller_read_rest(struct request *rq)
     if (rc)
         return rc;
     slow_begin(&rq->call, true);
-    rc = fs->host->rights_read(fs->host_state, rq->call.tid, rq->rights);
+    rc = fs->host->caller_rights_rest(fs->host_state, rq->call.tid, rq->rights);
     slow_end(&rq->call);
     rq->rights_incomplete = false;
     return rc < 0 ? rights_failed(&rq->call, rc) : 0;

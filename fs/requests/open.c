@@ -121,8 +121,8 @@ void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
     else if (rq->open.makes_handle)
         caller_set_payer(rq);
     rq->rights_incomplete = rc == 0 && rq->rights && rq->rights->userns_fd >= 0;
-    if (rc == 0 && writes && fs->host->opener)
-        fs->host->opener(fs->host_state, rq->call.tid, &rq->open.opener);
+    if (rc == 0 && writes && fs->host->caller_opener)
+        fs->host->caller_opener(fs->host_state, rq->call.tid, &rq->open.opener);
     request_dispatch(rq, rc);
 }
 
