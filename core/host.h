@@ -188,7 +188,7 @@ struct host {
      * Returns the number of a process or thread in the PID namespace of the requesting thread tid
      * (0: the daemon's namespace), or 0 if it has none there or if that cannot be read.
      */
-    pid_t (*process_seen_by)(struct host_state *state, pid_t tid, pid_t pid);
+    pid_t (*pid_seen_by)(struct host_state *state, pid_t tid, pid_t pid);
     /* Returns the PID of the requester in the daemon's namespace, or 0. */
     pid_t (*caller_pid)(struct host_state *state, pid_t tid);
 
@@ -223,13 +223,13 @@ struct host {
     void (*view_free)(struct pid_view *view); /* NULL allowed */
     /* Returns the number of a process or thread (daemon's namespace) in the view's namespace; 0: it
      * has none, or too many were looked up in a short time. The view caches numbers, so that exited
-     * tasks usually keep theirs until view_forget(). Called by one thread at a time. */
+     * tasks usually keep theirs until view_forget_pid(). Called by one thread at a time. */
     pid_t (*view_pid)(struct pid_view *view, pid_t pid);
-    void (*view_forget)(struct pid_view *view, pid_t pid);
+    void (*view_forget_pid)(struct pid_view *view, pid_t pid);
     /* Prints the line that view_adopt() reads, with one descriptor (locked). */
     void (*view_print)(const struct pid_view *view, struct buf *out);
     int (*view_adopt)(struct host_state *state, const char *printed, struct pid_view **view);
-    void (*view_keep)(struct pid_view *view); /* frees the memory, keeps the descriptor */
+    void (*view_forget)(struct pid_view *view); /* frees the memory, keeps the descriptor */
 
     /*
      * Opens a cgroup v2 directory by its path below the cgroup root of the requester tid; symbolic
@@ -244,7 +244,7 @@ struct host {
                        char **name, struct err *err);
     /* Opens the cgroup root again from the descriptor of the cgroup with this name, which may have
      * been removed. Returns a descriptor or -errno. */
-    int (*cgroup_above)(int fd, const char *name);
+    int (*cgroup_root_of)(int fd, const char *name);
     /*
      * Calls sink.cgroup_changed(tag) after the cgroup with this name below root, or a cgroup above
      * it, was created or removed. *fd is the cgroup, or -1: it does not exist. Errors: P14, P33 the

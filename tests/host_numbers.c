@@ -107,7 +107,7 @@ static int there_and_back(pid_t tid)
         pid_t out = 0;
         if (pidns_to_host(state, tid, number, &out) < 0)
             continue;
-        if (linux_process_seen_by(state, tid, out) != number)
+        if (linux_pid_seen_by(state, tid, out) != number)
             return 0;
         found++;
     }
@@ -167,12 +167,12 @@ void test_pid_namespaces(void)
           "a thread named from a container");
     host->process_free(process);
     check(named_id(init, 77, false) == E44 && means(nested, 1, false, nested, 0), "nested");
-    check(host->process_seen_by(state, init, plain) == notes[INNER_PLAIN] &&
-              host->process_seen_by(state, init, nested) == notes[INNER_NESTED] &&
-              host->process_seen_by(state, nested, nested) == 1 &&
-              host->process_seen_by(state, nested, plain) == 0 &&
-              host->process_seen_by(state, init, getpid()) == 0 &&
-              host->process_seen_by(state, 0, plain) == plain,
+    check(host->pid_seen_by(state, init, plain) == notes[INNER_PLAIN] &&
+              host->pid_seen_by(state, init, nested) == notes[INNER_NESTED] &&
+              host->pid_seen_by(state, nested, nested) == 1 &&
+              host->pid_seen_by(state, nested, plain) == 0 &&
+              host->pid_seen_by(state, init, getpid()) == 0 &&
+              host->pid_seen_by(state, 0, plain) == plain,
           "numbers as a container sees them");
     pid_t a, b, own;
     check(pidns_first(state, init, &a) == 0 && a == init && pidns_first(state, nested, &b) == 0 &&

@@ -277,7 +277,7 @@ static void test_view_numbers(struct pid_view *view, pid_t init, pid_t plain, pi
 static bool view_limits_lookups(struct pid_view *view, pid_t plain)
 {
     for (unsigned round = 0; round < 20; round++) {
-        host->view_forget(view, plain);
+        host->view_forget_pid(view, plain);
         for (pid_t nobody = 1 << 23; nobody < (1 << 23) + 3000; nobody++)
             host->view_pid(view, nobody);
         if (host->view_pid(view, plain) == 0)
@@ -315,7 +315,7 @@ static void test_views(void)
 
     buf_init(&out, NULL, 0);
     host->view_print(view, &out);
-    host->view_keep(view);
+    host->view_forget(view);
     check(host->view_adopt(state, buf_text(&out), &adopted) == 0 &&
               host->view_pid(adopted, plain) == notes[INNER_PLAIN] &&
               host->view_adopt(state, "0 1 1 1", &view) == -EINVAL &&
@@ -327,7 +327,7 @@ static void test_views(void)
     check(host->view_pid(adopted, plain) == notes[INNER_PLAIN] &&
               host->view_pid(same, thread) == notes[THREAD],
           "the dead keep their numbers");
-    host->view_forget(adopted, plain);
+    host->view_forget_pid(adopted, plain);
     check(host->view_pid(adopted, plain) == 0, "until they are forgotten");
     host->view_free(adopted);
     host->view_free(same);

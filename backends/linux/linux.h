@@ -82,14 +82,14 @@ int pidns_to_host(const struct host_state *state, pid_t tid, pid_t number, pid_t
  * inspected, or is outside the daemon's namespace.
  */
 int pidns_first(const struct host_state *state, pid_t tid, pid_t *out);
-pid_t linux_process_seen_by(struct host_state *state, pid_t tid, pid_t pid);
+pid_t linux_pid_seen_by(struct host_state *state, pid_t tid, pid_t pid);
 int linux_view_open(struct host_state *state, pid_t tid, struct pid_view **view);
 void linux_view_free(struct pid_view *view);
 pid_t linux_view_pid(struct pid_view *view, pid_t pid);
-void linux_view_forget(struct pid_view *view, pid_t pid);
+void linux_view_forget_pid(struct pid_view *view, pid_t pid);
 void linux_view_print(const struct pid_view *view, struct buf *out);
 int linux_view_adopt(struct host_state *state, const char *printed, struct pid_view **view);
-void linux_view_keep(struct pid_view *view);
+void linux_view_forget(struct pid_view *view);
 
 /* ---- caller.c: the requester and its rights ---- */
 
@@ -147,7 +147,7 @@ int linux_cgroup_open(struct host_state *state, pid_t tid, const char *path, int
                       struct err *err);
 int linux_cgroup_root(struct host_state *state, pid_t tid, const char *path, int *root, char **name,
                       struct err *err);
-int linux_cgroup_above(int fd, const char *name);
+int linux_cgroup_root_of(int fd, const char *name);
 int linux_cgroup_watch(struct host_state *state, int root, const char *name, uint64_t tag,
                        struct cgroup_watch **watch, int *fd, struct err *err);
 void linux_cgroup_unwatch(struct cgroup_watch *watch);

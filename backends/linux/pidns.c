@@ -165,7 +165,7 @@ int pidns_to_host(const struct host_state *state, pid_t tid, pid_t number, pid_t
     return rc > 0 ? number_search(&ns, number, out) : rc;
 }
 
-pid_t linux_process_seen_by(struct host_state *state, pid_t tid, pid_t pid)
+pid_t linux_pid_seen_by(struct host_state *state, pid_t tid, pid_t pid)
 {
     struct pidns ns;
     const int rc = tid ? pidns_of(state, tid, &ns) : 0;
@@ -225,7 +225,7 @@ void linux_view_free(struct pid_view *view)
     free(view);
 }
 
-void linux_view_keep(struct pid_view *view)
+void linux_view_forget(struct pid_view *view)
 {
     free(view);
 }
@@ -250,7 +250,7 @@ pid_t linux_view_pid(struct pid_view *view, pid_t pid)
     return slot->number;
 }
 
-void linux_view_forget(struct pid_view *view, pid_t pid)
+void linux_view_forget_pid(struct pid_view *view, pid_t pid)
 {
     struct slot *slot = &view->slot[(unsigned)pid % SLOTS];
     if (slot->pid == pid)

@@ -75,7 +75,7 @@ static int process_hold(struct process *process, pid_t requester, bool thread)
         const int fd = task_hold(host, task, &process->pid);
         if (fd < 0 && fd != -ESRCH)
             return fd;
-        if (fd >= 0 && (number == 0 || linux_process_seen_by(host, requester, task) == number) &&
+        if (fd >= 0 && (number == 0 || linux_pid_seen_by(host, requester, task) == number) &&
             (process->pid == task || proc_tgid(task) == process->pid)) {
             process->pidfd = fd;
             process->tid = thread ? task : 0;

@@ -45,8 +45,8 @@ static pid_t number_shown(const struct change *change, const struct move *move)
 
     if (move->written_number || link->kind > TARGET_THREAD || change->cause != CAUSE_COMMAND)
         return move->written_number;
-    return engine->host->process_seen_by(engine->host_state, change->call->tid,
-                                         link->kind == TARGET_THREAD ? link->tid : link->pid);
+    return engine->host->pid_seen_by(engine->host_state, change->call->tid,
+                                     link->kind == TARGET_THREAD ? link->tid : link->pid);
 }
 
 /* Checks a reopened target with the requester's rights. */
@@ -120,9 +120,9 @@ static int attach(struct change *change, const struct move *move)
     if (move->old || link->kind > TARGET_THREAD)
         return 0;
     /* PIDs in the log are those of the requester's namespace */
-    link->shown_pid = host->process_seen_by(engine->host_state, change->call->tid, link->pid);
+    link->shown_pid = host->pid_seen_by(engine->host_state, change->call->tid, link->pid);
     if (link->kind == TARGET_THREAD)
-        link->shown_tid = host->process_seen_by(engine->host_state, change->call->tid, link->tid);
+        link->shown_tid = host->pid_seen_by(engine->host_state, change->call->tid, link->tid);
     return 0;
 }
 

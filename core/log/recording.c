@@ -29,7 +29,7 @@ static void recording_free(struct recording *recording)
     else if (recording->recorder)
         plan->backend->recorder_free(recording->recorder);
     if (plan->view && recording->keep)
-        plan->host->view_keep(plan->view);
+        plan->host->view_forget(plan->view);
     else if (plan->view)
         plan->host->view_free(plan->view);
     exits_free(recording->exits);

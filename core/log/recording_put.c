@@ -32,7 +32,7 @@ static void forget_pid(const struct recording *recording, uint32_t pid)
     const struct recording_plan *plan = &recording->plan;
 
     if (plan->view && pid != 0 && pid != NOBODY)
-        plan->host->view_forget(plan->view, (pid_t)pid);
+        plan->host->view_forget_pid(plan->view, (pid_t)pid);
 }
 
 static void translate_pair(const struct recording *recording, uint32_t *pid, uint32_t *tid)

@@ -333,7 +333,7 @@ int show_info_rows(struct call *call)
             if (i && maker[-1].pid == maker->pid && maker[-1].key == maker->key)
                 maker->shown = maker[-1].shown;
             else if (maker->key && host->pid_key(state, maker->pid) == maker->key)
-                maker->shown = host->process_seen_by(state, call->tid, maker->pid);
+                maker->shown = host->pid_seen_by(state, call->tid, maker->pid);
         }
         slow_end(call);
     }

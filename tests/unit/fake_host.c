@@ -308,7 +308,7 @@ static void process_unwatch(struct process *process)
     process->state->n_watches--;
 }
 
-static pid_t process_seen_by(struct host_state *state, pid_t tid, pid_t pid)
+static pid_t pid_seen_by(struct host_state *state, pid_t tid, pid_t pid)
 {
     const struct fake_process *asker = fake_find(state, tid);
 
@@ -443,7 +443,7 @@ static pid_t view_pid(struct pid_view *view, pid_t pid)
     return pid == view->state->unseen ? 0 : pid + FAKE_OUTSIDE;
 }
 
-static void view_forget(struct pid_view *view, pid_t pid)
+static void view_forget_pid(struct pid_view *view, pid_t pid)
 {
     (void)pid;
     __atomic_add_fetch(&view->state->forgotten, 1, __ATOMIC_RELAXED);
@@ -514,7 +514,7 @@ static int cgroup_root(struct host_state *state, pid_t tid, const char *path, in
     return err_set(err, E32, "no memory");
 }
 
-static int cgroup_above(int fd, const char *name)
+static int cgroup_root_of(int fd, const char *name)
 {
     (void)fd;
     (void)name;
@@ -566,7 +566,7 @@ const struct host fake_host = {
     .process_headless = process_headless,
     .process_watch = process_watch,
     .process_unwatch = process_unwatch,
-    .process_seen_by = process_seen_by,
+    .pid_seen_by = pid_seen_by,
     .caller_pid = caller_pid,
     .pid_key = pid_key,
     .caller_key = pid_key,
@@ -575,13 +575,13 @@ const struct host fake_host = {
     .view_open = view_open,
     .view_free = view_free,
     .view_pid = view_pid,
-    .view_forget = view_forget,
+    .view_forget_pid = view_forget_pid,
     .view_print = view_print,
     .view_adopt = view_adopt,
-    .view_keep = view_free,
+    .view_forget = view_free,
     .cgroup_open = cgroup_open,
     .cgroup_root = cgroup_root,
-    .cgroup_above = cgroup_above,
+    .cgroup_root_of = cgroup_root_of,
     .cgroup_watch = cgroup_watch,
     .cgroup_unwatch = cgroup_unwatch,
     .cgroup_key = cgroup_key,
