@@ -77,7 +77,7 @@ struct loop {
     bool (*unwatch)(void *ctx, int fd);
     /* Has the supervisor map the memory of the descriptor too, so that it outlives this process; 0
      * bytes: unmap it before the descriptor is closed. Returns true if it was already mapped. */
-    bool (*hold)(void *ctx, int fd, size_t bytes);
+    bool (*keep_mapped)(void *ctx, int fd, size_t bytes);
     pid_t supervisor; /* PID of the supervisor; 0: none */
 };
 
@@ -270,5 +270,5 @@ struct host {
 void rights_free(struct rights *rights);
 /* Returns true if the capabilities override permission bits of files of this user and group. In
  * another user namespace than the daemon's both must be mapped there. */
-bool rights_pass_bits(const struct rights *rights, uid_t uid, gid_t gid);
+bool rights_override_mode(const struct rights *rights, uid_t uid, gid_t gid);
 bool rights_in_group(const struct rights *rights, gid_t gid);

@@ -408,12 +408,13 @@ void test_rights(void)
               nobody->capabilities == 0 && !nobody->superuser,
           "a requester that is not visible");
     const struct rights *remapped = actor_named("remapped root")->rights;
-    check(rights_pass_bits(remapped, 100000, 165535) &&
-              !rights_pass_bits(remapped, 99999, 100000) &&
-              !rights_pass_bits(remapped, 100000, 165536) && !rights_pass_bits(remapped, 1000, 0) &&
-              !rights_pass_bits(actor_named("remapped bare")->rights, 100000, 100000) &&
-              !rights_pass_bits(actor_named("bare root")->rights, 0, 0) &&
-              rights_pass_bits(mine, 1, 2),
+    check(rights_override_mode(remapped, 100000, 165535) &&
+              !rights_override_mode(remapped, 99999, 100000) &&
+              !rights_override_mode(remapped, 100000, 165536) &&
+              !rights_override_mode(remapped, 1000, 0) &&
+              !rights_override_mode(actor_named("remapped bare")->rights, 100000, 100000) &&
+              !rights_override_mode(actor_named("bare root")->rights, 0, 0) &&
+              rights_override_mode(mine, 1, 2),
           "capabilities pass over bits as far as ids are mapped");
     struct opener opener = {0};
     host->caller_opener(state, getpid(), &opener);

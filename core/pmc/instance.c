@@ -287,7 +287,7 @@ bool access_system(const struct instance *instance, const struct rights *rights)
 /* Returns true if the mode gives these bits (S_IROTH | S_IXOTH) to a user with these rights. */
 static bool mode_grants(mode_t mode, uid_t uid, gid_t gid, mode_t need, const struct rights *rights)
 {
-    if (rights_pass_bits(rights, uid, gid))
+    if (rights_override_mode(rights, uid, gid))
         return true;
     if (rights->uid == uid)
         need <<= 6;

@@ -201,7 +201,7 @@ static bool range_has(const struct id_range ranges[MAPPED_MAX], uint32_t id)
     return false;
 }
 
-bool rights_pass_bits(const struct rights *rights, uid_t uid, gid_t gid)
+bool rights_override_mode(const struct rights *rights, uid_t uid, gid_t gid)
 {
     const uint64_t dac = (UINT64_C(1) << CAP_DAC_OVERRIDE) | (UINT64_C(1) << CAP_DAC_READ_SEARCH);
 

@@ -390,7 +390,8 @@ int worker_run(struct worker *worker, struct inflight *inflight, int supervisor_
         fs.tree.engine->stats[STAT_OPEN_FILES] = inflight->n_open;
         fs.tree.engine->stats[STAT_PARKED] = 0;
         fs.tree.engine->stats[STAT_RESTARTS] = inflight->restarts;
-        loop.hold(loop.ctx, -1, 0); /* drop rings of closed descriptors before a number is reused */
+        loop.keep_mapped(loop.ctx, -1,
+                         0); /* drop rings of closed descriptors before a number is reused */
         started = readers_resolve(&fs) && fs_start(&fs);
     }
     if (!started && supervisor_fd >= 0)

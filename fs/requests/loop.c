@@ -170,7 +170,7 @@ static struct supervisor_message supervisor_exchange(struct loop_state *loop,
 }
 
 /* Waits for the reply, so that the caller may close the descriptor after it. */
-static bool loop_hold(void *ctx, int fd, size_t bytes)
+static bool loop_keep_mapped(void *ctx, int fd, size_t bytes)
 {
     return supervisor_exchange(ctx, (struct supervisor_message){.fd = fd, .bytes = bytes}).done;
 }
@@ -188,7 +188,7 @@ struct loop loop_interface(struct loop_state *loop)
     return (struct loop){.ctx = loop,
                          .watch = loop_watch,
                          .unwatch = loop_unwatch,
-                         .hold = loop_hold,
+                         .keep_mapped = loop_keep_mapped,
                          .supervisor = loop->supervisor_fd >= 0 ? getppid() : 0};
 }
 

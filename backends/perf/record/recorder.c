@@ -90,8 +90,8 @@ static bool ring_keep(const struct recorder *recorder, int fd, uint64_t bytes)
 {
     const struct loop *loop = recorder->state->loop;
 
-    return loop && loop->hold && !recorder->is_sideband &&
-           loop->hold(loop->ctx, fd, bytes ? page_bytes() + bytes : 0);
+    return loop && loop->keep_mapped && !recorder->is_sideband &&
+           loop->keep_mapped(loop->ctx, fd, bytes ? page_bytes() + bytes : 0);
 }
 
 /* Maps the ring of an owner's descriptor, or uses the mapping `left`. Returns 0 or -errno. */
