@@ -84,7 +84,7 @@ static void take(const uint8_t *data, size_t size)
                                      .kind = (uint8_t)i,
                                      .parts = (uint8_t)(data[1] & (RECORD_RAW | RECORD_STACK)),
                                      .has_period = data[1] & 8});
-    recorder_take(&recorder, UINT64_MAX, &(struct intake){.put = put, .sample = put_sample});
+    recorder_pass(&recorder, UINT64_MAX, &(struct intake){.put = put, .sample = put_sample});
     recorder_drop_ids(&recorder, &origin);
 }
 

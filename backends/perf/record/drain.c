@@ -69,20 +69,20 @@ static void ring_release(const struct recorder *recorder, struct ring *ring)
 }
 
 /* Passes the next record. It counts as taken afterwards: see struct backend. */
-static void ring_take(struct recorder *recorder, struct ring *ring, const struct intake *intake)
+static void ring_pass(struct recorder *recorder, struct ring *ring, const struct intake *intake)
 {
     uint64_t at = ring->tail & (ring->size - 1), n = 1;
     const struct record *record = (const void *)(ring->data + at);
     size_t size = record->size, first = ring->size - at < size ? ring->size - at : size;
 
-    if (first < size || !kernel_sample_take(recorder, record, intake)) {
+    if (first < size || !kernel_sample_pass(recorder, record, intake)) {
         memcpy(recorder->scratch, record, first);
         memcpy(recorder->scratch + first, ring->data, size - first);
         record = (const void *)recorder->scratch;
         /* A LOST record counts as the records that were lost. */
         if (record->type == PERF_RECORD_LOST && size >= 24)
             n = ((const uint64_t *)(const void *)(record + 1))[1];
-        kernel_record_take(recorder, (void *)recorder->scratch, intake);
+        kernel_record_pass(recorder, (void *)recorder->scratch, intake);
     }
     ring->tail += size;
     ring->n += n;
@@ -113,9 +113,9 @@ static void rings_release(struct recorder *recorder)
 
 /* Takes the records that rings_read_heads() has seen, up to the time until_ns: all records of the
  * ring with the oldest one, up to the oldest record of the other rings, and so on. */
-static void rings_take(struct recorder *recorder, uint64_t until_ns, const struct intake *intake)
+static void rings_pass(struct recorder *recorder, uint64_t until_ns, const struct intake *intake)
 {
-    recorder->taking = true;
+    recorder->passing = true;
     for (;;) {
         struct ring *oldest = NULL;
         uint64_t limit = UINT64_MAX;
@@ -138,20 +138,20 @@ static void rings_take(struct recorder *recorder, uint64_t until_ns, const struc
         if (limit > until_ns)
             limit = until_ns;
         do
-            ring_take(recorder, oldest, intake);
+            ring_pass(recorder, oldest, intake);
         while (oldest->tail < oldest->head && oldest->next_ns <= limit);
     }
     if (intake->samples_end)
         intake->samples_end(intake->arg);
     rings_release(recorder);
-    recorder->taking = false;
+    recorder->passing = false;
 }
 
 uint64_t perf_commit_taken(struct recorder *recorder)
 {
     uint64_t n = 0;
 
-    if (recorder->taking)
+    if (recorder->passing)
         rings_release(recorder);
     for (unsigned i = 0; i < recorder->n_rings; i++)
         n += recorder->rings[i].n;
@@ -207,10 +207,10 @@ static bool rings_provoke(struct recorder *recorder)
     return any;
 }
 
-void recorder_take(struct recorder *recorder, uint64_t until_ns, const struct intake *intake)
+void recorder_pass(struct recorder *recorder, uint64_t until_ns, const struct intake *intake)
 {
     rings_read_heads(recorder);
-    rings_take(recorder, until_ns, intake);
+    rings_pass(recorder, until_ns, intake);
 }
 
 int perf_drain(struct recorder *recorder, bool all, const struct intake *intake, uint64_t *until_ns)
@@ -218,10 +218,10 @@ int perf_drain(struct recorder *recorder, bool all, const struct intake *intake,
     pthread_mutex_lock(&recorder->lock);
     *until_ns = monotonic_ns(); /* before the heads are read: every ring is read up to this time */
     if (all) {
-        recorder_take(recorder, *until_ns, intake);
+        recorder_pass(recorder, *until_ns, intake);
         if (rings_provoke(recorder)) {
             *until_ns = monotonic_ns();
-            recorder_take(recorder, *until_ns, intake);
+            recorder_pass(recorder, *until_ns, intake);
         }
     } else {
         uint64_t young = YOUNG_NS;
@@ -231,7 +231,7 @@ int perf_drain(struct recorder *recorder, bool all, const struct intake *intake,
             if (recorder->rings[i].head - recorder->rings[i].tail > recorder->rings[i].size / 2)
                 young = HASTY_NS;
         *until_ns -= young;
-        rings_take(recorder, *until_ns, intake);
+        rings_pass(recorder, *until_ns, intake);
     }
     recorder_purge(recorder, *until_ns);
     pthread_mutex_unlock(&recorder->lock);

@@ -106,7 +106,7 @@ struct recorder {
     struct ring *rings;    /* n_cpus allocated; changed with setup and lock, read with either */
     uint64_t taken_block;  /* arena block of n_cpus struct ring_taken; 0: none */
     size_t largest_record; /* upper bound of the size of the kernel's records */
-    bool taking;           /* rings_take() is running */
+    bool passing;          /* rings_pass() is running */
     unsigned n_rings;      /* atomic */
     unsigned n_cpus;       /* number of possible CPUs */
     unsigned n_stand_ins;  /* atomic */
@@ -166,16 +166,16 @@ void recorder_purge(struct recorder *recorder, uint64_t time_ns);
 /* ---- records (drain.c, sample.c) ---- */
 
 /* Passes the records of all rings up to this time, in order of time. Needs the recorder's lock. */
-void recorder_take(struct recorder *recorder, uint64_t until_ns, const struct intake *intake);
+void recorder_pass(struct recorder *recorder, uint64_t until_ns, const struct intake *intake);
 /* Returns the time of the record at position `at` of the ring, or 0 if it is too short. */
 uint64_t kernel_record_time(const struct ring *ring, uint64_t at);
 /* Passes a sample of a known event that has no other parts after its frames. Returns false for all
- * other records, which kernel_record_take() handles. */
-bool kernel_sample_take(struct recorder *recorder, const struct record *record,
+ * other records, which kernel_record_pass() handles. */
+bool kernel_sample_pass(struct recorder *recorder, const struct record *record,
                         const struct intake *intake);
-/* Converts a record for which kernel_sample_take() returned false, and passes the result, if there
+/* Converts a record for which kernel_sample_pass() returned false, and passes the result, if there
  * is one. Changes the record, which must be in a buffer of RECORD_SPACE bytes. */
-void kernel_record_take(struct recorder *recorder, struct record *record,
+void kernel_record_pass(struct recorder *recorder, struct record *record,
                         const struct intake *intake);
 /* Puts a RECORD_VALUES. */
 void values_put(const struct note *note, const struct intake *intake);

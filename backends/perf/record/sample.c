@@ -195,7 +195,7 @@ static size_t parts_take(unsigned parts, struct record_sample *sample, size_t si
  * they are missing. A sample that was prepared for another event too may be shorter than its fields
  * require; then puts a LOST record.
  */
-static void long_sample_take(const struct id *id, struct record_sample *sample,
+static void long_sample_pass(const struct id *id, struct record_sample *sample,
                              const struct intake *intake)
 {
     const struct origin *origin = id->origin;
@@ -230,7 +230,7 @@ static void long_sample_take(const struct id *id, struct record_sample *sample,
  * Passes a sample without parts after the frames. If it was prepared for another event too
  * (sampling_shares_id()), it can have the larger size of the other event's sample, and is cut.
  */
-static void short_sample_take(const struct id *id, const struct record_sample *sample,
+static void short_sample_pass(const struct id *id, const struct record_sample *sample,
                               const struct intake *intake)
 {
     const struct origin *origin = id->origin;
@@ -261,16 +261,16 @@ static void short_sample_take(const struct id *id, const struct record_sample *s
 }
 
 /* Passes a sample of an event. Changes it if it has parts after the frames. */
-static void event_sample_take(const struct id *id, struct record_sample *sample,
+static void event_sample_pass(const struct id *id, struct record_sample *sample,
                               const struct intake *intake)
 {
     if (id->parts)
-        long_sample_take(id, sample, intake);
+        long_sample_pass(id, sample, intake);
     else
-        short_sample_take(id, sample, intake);
+        short_sample_pass(id, sample, intake);
 }
 
-bool kernel_sample_take(struct recorder *recorder, const struct record *record,
+bool kernel_sample_pass(struct recorder *recorder, const struct record *record,
                         const struct intake *intake)
 {
     const struct record_sample *sample = (const void *)record;
@@ -282,7 +282,7 @@ bool kernel_sample_take(struct recorder *recorder, const struct record *record,
     id = recorder_find_id(recorder, sample->id);
     if (!id || id->kind != ID_EVENT || id->parts)
         return false;
-    short_sample_take(id, sample, intake);
+    short_sample_pass(id, sample, intake);
     return true;
 }
 
@@ -292,7 +292,7 @@ bool kernel_sample_take(struct recorder *recorder, const struct record *record,
  * open, the first closed one. If exactly one event of this origin can get another event's id
  * (shares_one), the sample belongs to that event. Otherwise puts a LOST record.
  */
-static void stray_take(struct recorder *recorder, struct record_sample *sample,
+static void stray_pass(struct recorder *recorder, struct record_sample *sample,
                        const struct intake *intake)
 {
     const struct origin *found = NULL;
@@ -315,7 +315,7 @@ static void stray_take(struct recorder *recorder, struct record_sample *sample,
                         .has_period = !found->period,
                         .parts = found->shared_parts};
 
-        event_sample_take(&id, sample, intake);
+        event_sample_pass(&id, sample, intake);
     } else if (found) {
         sample_lose(sample, intake);
     }
@@ -336,7 +336,7 @@ void values_put(const struct note *note, const struct intake *intake)
 
 /* Converts a sample with the values of a group, which follow the CPU field in the group's order, to
  * a RECORD_VALUES. Skips it if it is malformed. */
-static void values_take(const struct id *id, const struct record *record,
+static void values_pass(const struct id *id, const struct record *record,
                         const struct intake *intake)
 {
     const struct record_sample *sample = (const void *)record;
@@ -366,7 +366,7 @@ static void values_take(const struct id *id, const struct record *record,
 
 /* A LOST record has the id of the event that writes next after the loss. If that id was removed
  * from the recorder, the loss is reported without an id. */
-static void loss_take(struct recorder *recorder, const struct record *record, uint64_t lost,
+static void loss_pass(struct recorder *recorder, const struct record *record, uint64_t lost,
                       const struct intake *intake)
 {
     const struct record_tail *tail = kernel_tail((struct record *)(uintptr_t)record);
@@ -417,7 +417,7 @@ static void task_record_convert(struct recorder *recorder, struct record *record
     intake->put(intake->arg, record);
 }
 
-void kernel_record_take(struct recorder *recorder, struct record *record,
+void kernel_record_pass(struct recorder *recorder, struct record *record,
                         const struct intake *intake)
 {
     const uint64_t *word = (const void *)(record + 1);
@@ -435,17 +435,17 @@ void kernel_record_take(struct recorder *recorder, struct record *record,
             break;
         id = recorder_find_id(recorder, sample->id);
         if (!id)
-            stray_take(recorder, sample, intake);
+            stray_pass(recorder, sample, intake);
         else if (id->kind == ID_EVENT)
-            event_sample_take(id, sample, intake);
+            event_sample_pass(id, sample, intake);
         else
-            values_take(id, record, intake);
+            values_pass(id, record, intake);
         break;
     case PERF_RECORD_LOST:
-        loss_take(recorder, record, word[1], intake);
+        loss_pass(recorder, record, word[1], intake);
         break;
     case PERF_RECORD_LOST_SAMPLES:
-        loss_take(recorder, record, word[0], intake);
+        loss_pass(recorder, record, word[0], intake);
         break;
     case PERF_RECORD_COMM:
     case PERF_RECORD_MMAP2:

@@ -284,7 +284,7 @@ void sideband_enter(struct sideband *sideband)
     const struct intake intake = {.put = side_put, .arg = sideband};
 
     pthread_mutex_lock(&sideband->recorder->lock);
-    recorder_take(sideband->recorder, UINT64_MAX, &intake);
+    recorder_pass(sideband->recorder, UINT64_MAX, &intake);
 }
 
 void sideband_leave(struct sideband *sideband)
