@@ -86,8 +86,8 @@ static bool choices_are_right(void)
 {
     struct sideband *sideband = state.sideband;
     struct calls calls = {0}, late = {0};
-    struct side_listener listener = {.take = count_call, .arg = &calls, .chooses = true};
-    struct side_listener other = {.take = count_call, .arg = &late, .chooses = true};
+    struct side_listener listener = {.receive = count_call, .arg = &calls, .chooses = true};
+    struct side_listener other = {.receive = count_call, .arg = &late, .chooses = true};
     int go[2];
 
     calls.pid = late.pid = (uint32_t)parent_begin(go, 3);
@@ -121,11 +121,11 @@ static bool choices_are_right(void)
     check(calls.own == 4, "and no other listener is", "");
 ignore:
     sideband_leave(sideband);
-    sideband_ignore(sideband, &other);
+    sideband_unlisten(sideband, &other);
     sideband_enter(sideband);
 out:
     sideband_leave(sideband);
-    sideband_ignore(sideband, &listener);
+    sideband_unlisten(sideband, &listener);
     return !calls.lost;
 }
 
@@ -142,8 +142,8 @@ void test_choices(void)
 void test_choices_late(void)
 {
     struct calls calls = {0}, late = {0};
-    struct side_listener listener = {.take = count_call, .arg = &calls, .chooses = true};
-    struct side_listener other = {.take = count_call, .arg = &late, .chooses = true};
+    struct side_listener listener = {.receive = count_call, .arg = &calls, .chooses = true};
+    struct side_listener other = {.receive = count_call, .arg = &late, .chooses = true};
     int go[2];
 
     calls.pid = late.pid = (uint32_t)parent_begin(go, 2);
@@ -166,8 +166,8 @@ void test_choices_late(void)
     sideband_choose(state.sideband, &other, late.pid, begun_ns);
     check(!late.births && !late.ends, "older ones are not", "");
     sideband_leave(state.sideband);
-    sideband_ignore(state.sideband, &other);
-    sideband_ignore(state.sideband, &listener);
+    sideband_unlisten(state.sideband, &other);
+    sideband_unlisten(state.sideband, &listener);
 }
 
 static struct counter *covering(struct target *target)

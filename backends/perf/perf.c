@@ -67,7 +67,7 @@ static void perf_cpu(struct backend_state *state, unsigned cpu, bool online)
     if (!online)
         return;
     recorders_cpu(state, cpu, output_cpu);
-    sideband_lose(state->sideband);
+    sideband_deliver_loss(state->sideband);
 }
 
 const struct backend perf_backend = {

@@ -23,7 +23,7 @@ enum {
     RECORDS_MAX = 1000000
 };
 
-static void census_take(void *arg, const struct side_record *record, uint32_t about)
+static void census_receive(void *arg, const struct side_record *record, uint32_t about)
 {
     struct census *census = arg;
 
@@ -60,7 +60,7 @@ int census_open(struct census *census, struct backend_state *state, const struct
 
     *census = (struct census){.state = state, .plan = plan};
     TAILQ_INIT(&census->tasks);
-    census->listener = (struct side_listener){.take = census_take, .arg = census};
+    census->listener = (struct side_listener){.receive = census_receive, .arg = census};
     snprintf(path, sizeof path, "/proc/%d/task", plan->target.pid);
     census->task_dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     census_note_failure(census, census->task_dir < 0 ? -errno : 0);
@@ -103,7 +103,7 @@ void census_clear(struct census *census)
 void census_close(struct census *census)
 {
     if (census->listening)
-        sideband_ignore(census->state->sideband, &census->listener);
+        sideband_unlisten(census->state->sideband, &census->listener);
     census->listening = false;
     census_clear(census);
     free(census->incoming.items);

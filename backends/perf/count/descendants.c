@@ -1,6 +1,6 @@
 /*
- * Covered processes are a table of tasks (core/log/tasks.h). The sideband calls covered_take() with
- * the records of these processes.
+ * Covered processes are a table of tasks (core/log/tasks.h). The sideband calls covered_receive()
+ * with the records of these processes.
  */
 #include "backends/perf/count/counter.h"
 
@@ -54,7 +54,7 @@ static void covered_choose(struct covered *covered, uint32_t pid, uint64_t since
             !sideband_choose(covered->sideband, &covered->listener, pid, since_ns);
 }
 
-static void covered_take(void *arg, const struct side_record *record, uint32_t about);
+static void covered_receive(void *arg, const struct side_record *record, uint32_t about);
 
 struct covered *covered_new(struct sideband *sideband, const struct counter *counter,
                             bool (*fill)(struct covered *covered, const void *arg), const void *arg)
@@ -67,7 +67,7 @@ struct covered *covered_new(struct sideband *sideband, const struct counter *cou
         return NULL;
     covered->target = (uint32_t)counter->target.pid;
     covered->listener =
-        (struct side_listener){.take = covered_take, .arg = covered, .chooses = true};
+        (struct side_listener){.receive = covered_receive, .arg = covered, .chooses = true};
     ids_init(&covered->suspects);
     tasks_init(&covered->tasks);
     covered->tasks.n_values = 1;
@@ -91,7 +91,7 @@ void covered_free(struct covered *covered)
     if (!covered)
         return;
     if (covered->sideband)
-        sideband_ignore(covered->sideband, &covered->listener);
+        sideband_unlisten(covered->sideband, &covered->listener);
     tasks_free(&covered->tasks);
     free(covered->suspects.entries); /* the set may not be empty */
     free(covered);
@@ -122,8 +122,8 @@ void covered_each(struct covered *covered, void (*fn)(void *arg, pid_t pid), voi
 
 /* ---- records ---- */
 
-/* take() of the listener: applies a record about process `about` (see struct side_listener). */
-static void covered_take(void *arg, const struct side_record *record, uint32_t about)
+/* receive() of the listener: applies a record about process `about` (see struct side_listener). */
+static void covered_receive(void *arg, const struct side_record *record, uint32_t about)
 {
     struct covered *covered = arg;
     struct logged_process *process = tasks_process(&covered->tasks, record->pid);
@@ -172,8 +172,8 @@ void covered_record(struct covered *covered, const struct side_record *record)
 
     side_about(record, about);
     if (about[0])
-        covered_take(covered, record, about[0]);
-    covered_take(covered, record, about[1]);
+        covered_receive(covered, record, about[0]);
+    covered_receive(covered, record, about[1]);
 }
 
 /* ---- exec of a privileged program ---- */

@@ -145,8 +145,8 @@ static void followed_end(void *arg, struct task *task, uint64_t time)
 
 /* Called before a record of the counter is put, except samples and losses. Uses FORK, EXIT and, if
  * it is of an exec, COMM. */
-static void follow_take(struct follow *follow, const struct record *record,
-                        const struct intake *intake)
+static void follow_receive(struct follow *follow, const struct record *record,
+                           const struct intake *intake)
 {
     struct tasks *tasks = &follow->tasks;
     const struct task *task;
@@ -232,7 +232,7 @@ void follow_begin(struct counter *counter, const struct plan *plan, unsigned lon
     follow->on = counter_is_on(counter);
     follow->armed = counter->at_exec && counter_is_armed(counter);
     pthread_mutex_lock(&counter->recorder->lock);
-    counter->origin->follow_take = follow_take;
+    counter->origin->follow_receive = follow_receive;
     counter->origin->follow = follow;
     counter_tids(counter, &tids);
     for (size_t i = 0; i < tids.list.n; i++) {

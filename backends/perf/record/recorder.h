@@ -29,8 +29,8 @@ struct origin {
     struct recorder *recorder;
     struct counter *counter; /* NULL after it was closed */
     struct follow *follow;   /* or NULL; receives FORK, EXIT and COMM records before the log: */
-    void (*follow_take)(struct follow *follow, const struct record *record,
-                        const struct intake *intake);
+    void (*follow_receive)(struct follow *follow, const struct record *record,
+                           const struct intake *intake);
     uint64_t closed_ns; /* no record was written after this time; 0: the counter is open */
     uint64_t set_number;
     uint64_t period;        /* of samples without a period field */

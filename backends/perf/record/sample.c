@@ -413,7 +413,7 @@ static void task_record_convert(struct recorder *recorder, struct record *record
     }
     record_set_time(record, tail->time); /* the kernel's second time field is slightly later */
     if (origin->follow)
-        origin->follow_take(origin->follow, record, intake);
+        origin->follow_receive(origin->follow, record, intake);
     intake->put(intake->arg, record);
 }
 

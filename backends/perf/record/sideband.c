@@ -171,7 +171,7 @@ static void choice_catch_up(struct sideband *sideband, struct side_listener *lis
     if (!latest_has(sideband, chain.newest))
         return;
     if (sideband->depth == DEPTH_MAX) {
-        listener->take(listener->arg, &(struct side_record){.head = {.type = RECORD_LOST}}, 0);
+        listener->receive(listener->arg, &(struct side_record){.head = {.type = RECORD_LOST}}, 0);
         return;
     }
     sideband->depth++;
@@ -179,7 +179,7 @@ static void choice_catch_up(struct sideband *sideband, struct side_listener *lis
         const struct latest *latest = latest_at(sideband, number);
 
         if (latest->about == pid && latest->record.time_ns > since_ns)
-            listener->take(listener->arg, &latest->record, pid);
+            listener->receive(listener->arg, &latest->record, pid);
         if (number == chain.newest)
             break;
     }
@@ -241,10 +241,10 @@ static void side_deliver(struct sideband *sideband, const struct side_record *re
 
     side_about(record, about);
     LIST_FOREACH (listener, &sideband->listeners, along)
-        listener->take(listener->arg, record, about[1]);
+        listener->receive(listener->arg, record, about[1]);
     if (record->head.type == RECORD_LOST) {
         LIST_FOREACH (listener, &sideband->choosers, along)
-            listener->take(listener->arg, record, 0);
+            listener->receive(listener->arg, record, 0);
         return;
     }
     for (unsigned i = 0; i < 2; i++) {
@@ -252,9 +252,9 @@ static void side_deliver(struct sideband *sideband, const struct side_record *re
             about[i] ? side_process_find(sideband, about[i]) : NULL;
         struct side_choice *choice = process ? LIST_FIRST(&process->choices) : NULL, *next;
 
-        for (; choice; choice = next) { /* take() may change only the choices of its listener */
+        for (; choice; choice = next) { /* receive() may change only the choices of its listener */
             next = LIST_NEXT(choice, of_process);
-            choice->listener->take(choice->listener->arg, record, about[i]);
+            choice->listener->receive(choice->listener->arg, record, about[i]);
         }
     }
     latest_put(sideband, record, about[1]);
@@ -314,7 +314,7 @@ int sideband_listen(struct sideband *sideband, struct side_listener *listener)
     return rc;
 }
 
-void sideband_ignore(struct sideband *sideband, struct side_listener *listener)
+void sideband_unlisten(struct sideband *sideband, struct side_listener *listener)
 {
     struct recorder *recorder = sideband->recorder;
     bool last;
@@ -335,7 +335,7 @@ void sideband_ignore(struct sideband *sideband, struct side_listener *listener)
     pthread_mutex_unlock(&recorder->state->setup);
 }
 
-void sideband_lose(struct sideband *sideband)
+void sideband_deliver_loss(struct sideband *sideband)
 {
     sideband_enter(sideband);
     side_deliver(sideband, &(struct side_record){.head = {.type = RECORD_LOST}});

@@ -27,23 +27,23 @@ struct side_record {
 };
 
 /*
- * take() is called in order of time, by any thread that drains the rings, with the sideband's lock:
- * it must make no system calls. `about` is the process that the record is about. EXIT, COMM: the
- * task's. FORK: the creator's. LOST: 0.
+ * receive() is called in order of time, by any thread that drains the rings, with the sideband's
+ * lock: it must make no system calls. `about` is the process that the record is about. EXIT, COMM:
+ * the task's. FORK: the creator's. LOST: 0.
  *
  * A listener with `chooses` only gets LOST and records about processes that it has chosen. The FORK
  * record of a new process is about two: first about the new process (whose PID is in use again),
  * then about the creator's.
  */
 struct side_listener {
-    void (*take)(void *arg, const struct side_record *record, uint32_t about);
+    void (*receive)(void *arg, const struct side_record *record, uint32_t about);
     void *arg;
     bool chooses;
     LIST_HEAD(, side_choice) choices;
     LIST_ENTRY(side_listener) along;
 };
 
-/* Stores the processes that a record is about, in the order of the calls of take(); 0: none. */
+/* Stores the processes that a record is about, in the order of the calls of receive(); 0: none. */
 static inline void side_about(const struct side_record *record, uint32_t about[2])
 {
     const bool fork = record->head.type == RECORD_FORK;
@@ -64,23 +64,23 @@ void sideband_free(struct sideband *sideband); /* NULL allowed; asserts that no 
 int sideband_listen(struct sideband *sideband, struct side_listener *listener);
 /*
  * Starts to deliver records about a process to a listener that chooses. Call while the sideband is
- * entered, or from take(). With since_ns, first delivers the latest records about the process that
- * are later than since_ns: rings are read one CPU after the other, so a record of a child can be
- * read before the FORK record of the child. Returns false on ENOMEM.
+ * entered, or from receive(). With since_ns, first delivers the latest records about the process
+ * that are later than since_ns: rings are read one CPU after the other, so a record of a child can
+ * be read before the FORK record of the child. Returns false on ENOMEM.
  */
 bool sideband_choose(struct sideband *sideband, struct side_listener *listener, uint32_t pid,
                      uint64_t since_ns);
 void sideband_unchoose(struct sideband *sideband, struct side_listener *listener, uint32_t pid);
 /* Removes a listener; nothing is delivered to it after the return. The last one closes the rings.
  */
-void sideband_ignore(struct sideband *sideband, struct side_listener *listener);
+void sideband_unlisten(struct sideband *sideband, struct side_listener *listener);
 /* Delivers all records of the rings, then none until sideband_leave(). Makes no system calls. */
 void sideband_enter(struct sideband *sideband);
 void sideband_leave(struct sideband *sideband);
 /* Delivers all records of the rings; called after sink.drain_due(0). Not with the engine's lock. */
 void perf_drain_sideband(struct backend_state *state);
 /* Delivers a LOST record: records of a CPU are missing until its event was opened again. */
-void sideband_lose(struct sideband *sideband);
+void sideband_deliver_loss(struct sideband *sideband);
 
 /* ---- tracking; all need the setup lock ---- */
 
