@@ -193,7 +193,7 @@ void test_reused_number(void)
     birth.pid = birth.tid = (uint32_t)child;
     birth.time_ns = monotonic_ns();
     sideband_enter(state.sideband);
-    covered_record(counter->covered, &birth);
+    covered_apply_record(counter->covered, &birth);
     sideband_leave(state.sideband);
     perf_counter_facts(counter, &after);
     check(!perf_covers(counter, child) && after.covered == before.covered - 1,

@@ -1,8 +1,8 @@
 /*
  * A counter as one line of text for a reload, and its restoration from that line: "perf EVENTS
- * GROUPS raced left_out on begun MOST_FDS GROUP…" (follow_most()). The descriptors stay open with
- * the same numbers. State that changes with each record or read is not in the text but is collected
- * again: covered processes, followed threads, groups that lost their hardware counters.
+ * GROUPS raced left_out on begun MOST_FDS GROUP…" (follow_max_fds()). The descriptors stay open
+ * with the same numbers. State that changes with each record or read is not in the text but is
+ * collected again: covered processes, followed threads, groups that lost their hardware counters.
  */
 #include "backends/perf/attach/census.h"
 #include "backends/proc.h"
@@ -16,7 +16,7 @@ void perf_print(const struct counter *counter, struct buf *out)
 {
     buf_printf(out, "perf %u %u %u %u %u %u %lu", counter->shape.n, counter->n_groups,
                counter->raced, counter->left_out, __atomic_load_n(&counter->on, __ATOMIC_RELAXED),
-               counter->begun, follow_most(counter));
+               counter->begun, follow_max_fds(counter));
     for (unsigned i = 0; i < counter->n_groups; i++) /* GROUP is "TID CPU FD FD…" */
         for (unsigned k = 0; k < counter->shape.stride; k++)
             buf_printf(out, " %d", counter_group(counter, i)[k]);
@@ -74,7 +74,7 @@ static int counter_cover(struct counter *counter, const struct plan *plan)
         const pid_t pid = proc_tgid(GROUP_TID(counter_group(counter, i)));
 
         if (pid > 0)
-            census_listed(&census, pid, pid, TASK_OPEN);
+            census_add_listed(&census, pid, pid, TASK_OPEN);
     }
     census.lost |= rc || census_list(&census, &err);
     TAILQ_FOREACH (task, &census.tasks, along) {

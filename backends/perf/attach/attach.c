@@ -275,7 +275,7 @@ static int open_newcomers(struct attach *attach)
 
     for (int i = 0; opened && !rc && i < NEWCOMERS_MAX; i++) {
         attach->raced |= !await_forks(attach);
-        census_complete(&attach->census);
+        census_list_again(&attach->census);
         rc = census_update(&attach->census, attach->err);
         if (!rc)
             rc = open_waiting(attach, &opened);

@@ -310,11 +310,11 @@ bool census_cover(struct covered *covered, const void *arg)
 
     TAILQ_FOREACH (task, &census->tasks, along)
         if ((task->state == TASK_OPEN || task->state == TASK_INHERITED) && !task->dead)
-            covered_thread(covered, (uint32_t)task->pid, (uint32_t)task->tid);
+            covered_add_thread(covered, (uint32_t)task->pid, (uint32_t)task->tid);
     if (census->incoming.n)
         qsort(census->incoming.items, census->incoming.n, sizeof *census->incoming.items, by_time);
     for (size_t i = 0; i < census->incoming.n; i++)
-        covered_record(covered, &census->incoming.items[i]);
+        covered_apply_record(covered, &census->incoming.items[i]);
     return census->listening && !census->lost;
 }
 
@@ -381,7 +381,7 @@ static bool is_late(const struct census *census)
     return census->plan->deadline_ns && monotonic_ns() >= census->plan->deadline_ns;
 }
 
-void census_listed(struct census *census, pid_t tid, pid_t pid, enum task_state state)
+void census_add_listed(struct census *census, pid_t tid, pid_t pid, enum task_state state)
 {
     if (!census_find(census, tid))
         census_add(census, &(struct census_task){
@@ -399,7 +399,7 @@ static int list_process(struct census *census, const struct census_task *leader,
     for (size_t i = 0; i < n && !rc && !is_late(census); i++) {
         char path[TASK_PATH_BYTES], *text, *at, *end;
 
-        census_listed(census, tids[i], leader->pid, leader->state);
+        census_add_listed(census, tids[i], leader->pid, leader->state);
         if (!census->plan->descendants)
             continue;
         task_path(census, leader->pid, tids[i], "children", path);
@@ -415,7 +415,7 @@ static int list_process(struct census *census, const struct census_task *leader,
                 continue;
             rc = census_admit(census, child, &state, err);
             if (!rc)
-                census_listed(census, child, child, state);
+                census_add_listed(census, child, child, state);
         }
         free(text);
     }
@@ -431,10 +431,10 @@ int census_list(struct census *census, struct err *err)
 
     census->n_processes = 1;
     if (census->plan->target.kind == TARGET_THREAD) {
-        census_listed(census, census->plan->target.tid, pid, TASK_WAITING);
+        census_add_listed(census, census->plan->target.tid, pid, TASK_WAITING);
         return 0;
     }
-    census_listed(census, pid, pid, TASK_WAITING);
+    census_add_listed(census, pid, pid, TASK_WAITING);
     /* list_process() appends, so the loop also visits the tasks that it adds. */
     TAILQ_FOREACH (task, &census->tasks, along)
         if (!rc && task->tid == task->pid && task->state != TASK_OUT)
@@ -444,7 +444,7 @@ int census_list(struct census *census, struct err *err)
 
 /* Waits for the records of unknown threads of each process. If one does not come, the first list
  * has missed the thread, or its creator is blocked just before it writes the record. */
-void census_complete(struct census *census)
+void census_list_again(struct census *census)
 {
     const struct census_task *leader;
 

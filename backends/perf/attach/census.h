@@ -83,7 +83,7 @@ void census_close(struct census *census);
 void census_clear(struct census *census);
 
 /* Adds a listed task if it is not known. */
-void census_listed(struct census *census, pid_t tid, pid_t pid, enum task_state state);
+void census_add_listed(struct census *census, pid_t tid, pid_t pid, enum task_state state);
 /* Lists the target and its descendants, before anything is opened. Returns 0, P10, P11 or E32. */
 int census_list(struct census *census, struct err *err);
 /* Applies the records that came: adds newcomers and decides their states. Returns 0, P10, P11 or
@@ -94,7 +94,7 @@ int census_update(struct census *census, struct err *err);
  * Without records a task that is gone also makes the census undecided: another task may have its
  * TID after an exec.
  */
-void census_complete(struct census *census);
+void census_list_again(struct census *census);
 /* fill() of covered_new(): adds the tasks that are covered now. */
 bool census_cover(struct covered *covered, const void *census);
 /* Returns true if tid is (still) a thread of process pid. */

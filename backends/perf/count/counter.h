@@ -161,9 +161,9 @@ struct covered *covered_new(struct sideband *sideband, const struct counter *cou
 void covered_free(struct covered *covered); /* NULL allowed */
 
 /* For fill(): adds a thread of a process. */
-void covered_thread(struct covered *covered, uint32_t pid, uint32_t tid);
+void covered_add_thread(struct covered *covered, uint32_t pid, uint32_t tid);
 /* For fill(): applies a record; records must come in order of time. */
-void covered_record(struct covered *covered, const struct side_record *record);
+void covered_apply_record(struct covered *covered, const struct side_record *record);
 
 bool covered_has(struct covered *covered, pid_t pid);
 void covered_each(struct covered *covered, void (*fn)(void *arg, pid_t pid), void *arg);
@@ -199,7 +199,7 @@ void follow_free(struct follow *follow);
 /* Returns the number of descriptors that are open now. Makes no system calls. */
 unsigned follow_fds(const struct counter *counter);
 /* Returns most_fds of follow_begin(), or 0 if the counter does not follow threads. */
-unsigned long follow_most(const struct counter *counter);
+unsigned long follow_max_fds(const struct counter *counter);
 
 /*
  * ---- end_events.c: dummy events that report the end of an observation by POLLHUP ----

@@ -97,7 +97,7 @@ void covered_free(struct covered *covered)
     free(covered);
 }
 
-void covered_thread(struct covered *covered, uint32_t pid, uint32_t tid)
+void covered_add_thread(struct covered *covered, uint32_t pid, uint32_t tid)
 {
     covered->incomplete |= !tasks_thread(&covered->tasks, pid, tid, 0);
 }
@@ -136,7 +136,7 @@ static void covered_receive(void *arg, const struct side_record *record, uint32_
     case RECORD_COMM: /* an exec */
         if (process) {
             process->value[0] = record->time_ns;
-            covered_thread(covered, record->pid, record->tid);
+            covered_add_thread(covered, record->pid, record->tid);
         }
         return;
     case RECORD_FORK:
@@ -166,7 +166,7 @@ static void covered_receive(void *arg, const struct side_record *record, uint32_
         covered_choose(covered, record->pid, record->time_ns);
 }
 
-void covered_record(struct covered *covered, const struct side_record *record)
+void covered_apply_record(struct covered *covered, const struct side_record *record)
 {
     uint32_t about[2];
 

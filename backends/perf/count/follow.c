@@ -262,7 +262,7 @@ unsigned follow_fds(const struct counter *counter)
     return follow ? __atomic_load_n(&follow->n_fds, __ATOMIC_RELAXED) : 0;
 }
 
-unsigned long follow_most(const struct counter *counter)
+unsigned long follow_max_fds(const struct counter *counter)
 {
     const struct follow *follow = follow_of(counter);
 
