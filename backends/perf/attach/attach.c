@@ -50,10 +50,10 @@ static int attach_refuse_late(const struct attach *attach)
         attach->plan->n == 1 ? "" : "s");
 }
 
-/* Returns 0, P13 if the plan's deadline has passed, or the error of census_check_failed(). */
+/* Returns 0, P13 if the plan's deadline has passed, or the error of census_check_shortage(). */
 static int attach_check_limits(const struct attach *attach)
 {
-    const int rc = census_check_failed(&attach->census, attach->err);
+    const int rc = census_check_shortage(&attach->census, attach->err);
 
     if (rc)
         return rc;

@@ -37,14 +37,14 @@ static void census_receive(void *arg, const struct side_record *record, uint32_t
 static void census_note_failure(struct census *census, int rc)
 {
     if (is_shortage(rc))
-        census->failed = rc;
+        census->shortage = rc;
 }
 
-int census_check_failed(const struct census *census, struct err *err)
+int census_check_shortage(const struct census *census, struct err *err)
 {
-    if (!census->failed)
+    if (!census->shortage)
         return 0;
-    if (census->failed == -ENOMEM)
+    if (census->shortage == -ENOMEM)
         return err_set(err, E32,
                        "no memory for the list of threads: try again later, or release PMCs");
     return err_set(err, P10,
@@ -66,7 +66,7 @@ int census_open(struct census *census, struct backend_state *state, const struct
     census_note_failure(census, census->task_dir < 0 ? -errno : 0);
     if (plan->descendants)
         census_listen(census);
-    return census_check_failed(census, err);
+    return census_check_shortage(census, err);
 }
 
 void census_listen(struct census *census)
@@ -128,7 +128,7 @@ static struct census_task *census_add(struct census *census, const struct census
     struct census_task *task = malloc(sizeof *task), *before = census_find(census, like->tid);
 
     if (!task) {
-        census->failed = -ENOMEM;
+        census->shortage = -ENOMEM;
         return NULL;
     }
     *task = *like;
@@ -292,7 +292,7 @@ int census_update(struct census *census, struct err *err)
     census->incoming.n = 0;
     sideband_leave(census->state->sideband);
     census_apply(census);
-    return census->failed ? census_check_failed(census, err) : census_decide(census, err);
+    return census->shortage ? census_check_shortage(census, err) : census_decide(census, err);
 }
 
 static int by_time(const void *a, const void *b)
@@ -420,7 +420,7 @@ static int list_process(struct census *census, const struct census_task *leader,
         free(text);
     }
     free(tids);
-    return rc ? rc : census_check_failed(census, err);
+    return rc ? rc : census_check_shortage(census, err);
 }
 
 int census_list(struct census *census, struct err *err)

@@ -63,7 +63,7 @@ struct census {
     VEC(struct side_record) records;  /* records that could not be applied yet */
     bool lost;                        /* needs the sideband's lock */
     bool undecided; /* the list may be wrong (an exec, lost records, an unknown task): try again */
-    int failed;     /* -errno if a task may be missing for lack of memory or descriptors, else 0 */
+    int shortage;   /* -errno if a task may be missing for lack of memory or descriptors, else 0 */
 };
 
 /* Initialises the census and opens task_dir. With descendants also calls census_listen(). Returns
@@ -76,7 +76,7 @@ int census_open(struct census *census, struct backend_state *state, const struct
  */
 void census_listen(struct census *census);
 /* Returns 0, or P10 or E32 if a task may be missing for lack of descriptors or memory. */
-int census_check_failed(const struct census *census, struct err *err);
+int census_check_shortage(const struct census *census, struct err *err);
 /* Frees the tasks (not their descriptors) and stops listening. */
 void census_close(struct census *census);
 /* Removes all tasks and records for a new try. The tasks' groups must be closed. */

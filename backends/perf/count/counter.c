@@ -272,7 +272,7 @@ static void add_process(void *arg, pid_t pid)
     struct tids *pids = arg;
 
     if (vec_push(&pids->list, pid))
-        pids->failed = -ENOMEM;
+        pids->shortage = -ENOMEM;
 }
 
 void counter_tids(const struct counter *counter, struct tids *tids)
@@ -284,8 +284,8 @@ void counter_tids(const struct counter *counter, struct tids *tids)
         add_process(tids, counter->target.tid);
     else
         perf_each_process(counter, add_process, &pids);
-    if (pids.failed)
-        tids->failed = pids.failed;
+    if (pids.shortage)
+        tids->shortage = pids.shortage;
     for (size_t i = 0; i < pids.list.n; i++) {
         pid_t *threads;
         size_t n;
@@ -295,7 +295,7 @@ void counter_tids(const struct counter *counter, struct tids *tids)
             rc = vec_push(&tids->list, threads[k]);
         free(threads);
         if (is_shortage(rc)) /* other errors: the process is gone */
-            tids->failed = rc;
+            tids->shortage = rc;
     }
     free(pids.list.items);
     if (tids->list.n)
@@ -348,7 +348,7 @@ static int counter_switch(struct counter *counter, bool on)
         struct tids *now = &lists[round % 2];
 
         counter_tids(counter, now);
-        any = now->failed ? now->failed : tids_settle(now, &lists[(round + 1) % 2]);
+        any = now->shortage ? now->shortage : tids_settle(now, &lists[(round + 1) % 2]);
         rc = any > 0 ? groups_switch(counter, on) : any;
     }
     free(lists[0].list.items);

@@ -116,7 +116,7 @@ static inline bool is_shortage(int rc)
 
 struct tids {
     VEC(pid_t) list; /* sorted */
-    int failed;      /* -errno if threads are missing for lack of memory or descriptors, else 0 */
+    int shortage;    /* -errno if threads are missing for lack of memory or descriptors, else 0 */
 };
 
 /* Lists the target thread, or the threads of the target process and of its known descendants. *tids
