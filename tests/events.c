@@ -283,7 +283,7 @@ static struct backend_state as_if(const char *root)
     struct backend_state made = {.pmus = pmus_new(root)};
     struct pmu *cpu = pmus_find(made.pmus, word_of("cpu"));
 
-    cpu->why[0] = made.pmus->no_core[0] = '\0';
+    cpu->why[0] = made.pmus->why_no_core[0] = '\0';
     cpu->precise = 2;
     return made;
 }

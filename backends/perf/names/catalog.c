@@ -156,8 +156,8 @@ void perf_print_facts(struct backend_state *state, struct buf *out)
     if (uname(&name) == 0)
         buf_printf(out, "kernel %s %s\n", name.release, name.machine);
     buf_printf(out, "perf_event_paranoid %d\n", why_paranoid());
-    if (pmus->no_core[0])
-        buf_printf(out, "hardware_pmu no: %s\n", pmus->no_core);
+    if (pmus->why_no_core[0])
+        buf_printf(out, "hardware_pmu no: %s\n", pmus->why_no_core);
     for (unsigned i = 0; i < pmus->n; i++) {
         struct pmu *pmu = &pmus->list[i];
         if (pmu->kind != PMU_CORE)
@@ -169,14 +169,14 @@ void perf_print_facts(struct backend_state *state, struct buf *out)
                        pmu->capabilities & CAP_INTERRUPT ? "with overflow interrupts"
                                                          : "without overflow interrupts: "
                                                            "nothing of it can be sampled");
-        else if (!pmus->no_core[0])
+        else if (!pmus->why_no_core[0])
             buf_printf(out, "hardware_pmu no: %s\n", pmu->why);
     }
     if (pmus_read(pmus, watchdog, sizeof(watchdog), "/proc/sys/kernel/nmi_watchdog") > 0)
         buf_printf(out, "nmi_watchdog %s\n",
-                   watchdog[0] == '0' ? "off"
-                   : pmus->no_core[0] ? "on"
-                                      : "on: it holds one counter of every CPU");
+                   watchdog[0] == '0'     ? "off"
+                   : pmus->why_no_core[0] ? "on"
+                                          : "on: it holds one counter of every CPU");
     buf_init(&where, NULL, 0);
     const bool found = tracefs_print(state, &where);
     buf_printf(out, "tracefs %s%s\n", found ? "" : "no: ", buf_text(&where));

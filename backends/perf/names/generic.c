@@ -14,18 +14,19 @@
 /* The arguments after the description are aliases, or the candidates of a preset. */
 #define HARDWARE(text, id, file, file2, about, ...)                                                \
     {                                                                                              \
-        .name = text, .others = {"PERF_COUNT_HW_" #id, ##__VA_ARGS__}, .type = PERF_TYPE_HARDWARE, \
-        .config = PERF_COUNT_HW_##id, .split = SPLIT_ALWAYS, .raw_names = {file, file2},           \
-        .description = about                                                                       \
+        .name = text, .aliases = {"PERF_COUNT_HW_" #id, ##__VA_ARGS__},                            \
+        .type = PERF_TYPE_HARDWARE, .config = PERF_COUNT_HW_##id, .split = SPLIT_ALWAYS,           \
+        .raw_names = {file, file2}, .description = about                                           \
     }
 #define SOFTWARE(text, id, how, why, about, ...)                                                   \
     {                                                                                              \
-        .name = text, .others = {"PERF_COUNT_SW_" #id, ##__VA_ARGS__}, .type = PERF_TYPE_SOFTWARE, \
-        .config = PERF_COUNT_SW_##id, .split = how, .never = why, .description = about             \
+        .name = text, .aliases = {"PERF_COUNT_SW_" #id, ##__VA_ARGS__},                            \
+        .type = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_##id, .split = how, .why_zero = why,   \
+        .description = about                                                                       \
     }
 #define CACHE(text, id, op, result, about, ...)                                                    \
     {                                                                                              \
-        .name = text, .others = {__VA_ARGS__}, .type = PERF_TYPE_HW_CACHE, .split = SPLIT_ALWAYS,  \
+        .name = text, .aliases = {__VA_ARGS__}, .type = PERF_TYPE_HW_CACHE, .split = SPLIT_ALWAYS, \
         .config = PERF_COUNT_HW_CACHE_##id | PERF_COUNT_HW_CACHE_OP_##op << 8 |                    \
                   PERF_COUNT_HW_CACHE_RESULT_##result << 16,                                       \
         .description = about                                                                       \
@@ -45,7 +46,7 @@
         CACHE_PREFETCHES(text, id, about)
 #define PRESET(suffix, about, ...)                                                                 \
     {                                                                                              \
-        .name = PREFIX suffix, .others = {suffix}, .type = PERF_TYPE_MAX,                          \
+        .name = PREFIX suffix, .aliases = {suffix}, .type = PERF_TYPE_MAX,                         \
         .candidates = {__VA_ARGS__}, .description = about                                          \
     }
 
@@ -82,19 +83,19 @@ const struct generic generics[] = {
     SOFTWARE("cpu-clock", CPU_CLOCK, SPLIT_NEVER, NULL,
              "nanoseconds on the CPU, by a timer that raises interrupts"),
     SOFTWARE("task-clock", TASK_CLOCK, SPLIT_NEVER, NULL, "nanoseconds the task was running"),
-    SOFTWARE("page-faults", PAGE_FAULTS, SPLIT_ASKED, NULL, "page faults", "faults"),
-    SOFTWARE("minor-faults", PAGE_FAULTS_MIN, SPLIT_ASKED, NULL, "page faults that needed no disk",
-             "page-faults-min"),
-    SOFTWARE("major-faults", PAGE_FAULTS_MAJ, SPLIT_ASKED, NULL,
+    SOFTWARE("page-faults", PAGE_FAULTS, SPLIT_WITH_MODIFIER, NULL, "page faults", "faults"),
+    SOFTWARE("minor-faults", PAGE_FAULTS_MIN, SPLIT_WITH_MODIFIER, NULL,
+             "page faults that needed no disk", "page-faults-min"),
+    SOFTWARE("major-faults", PAGE_FAULTS_MAJ, SPLIT_WITH_MODIFIER, NULL,
              "page faults that had to wait for a disk", "page-faults-maj"),
     SOFTWARE("context-switches", CONTEXT_SWITCHES, SPLIT_KERNEL, NULL, "context switches", "cs"),
     SOFTWARE("cpu-migrations", CPU_MIGRATIONS, SPLIT_KERNEL, NULL, "moves of a task to another CPU",
              "migrations"),
     SOFTWARE("cgroup-switches", CGROUP_SWITCHES, SPLIT_KERNEL, NULL,
              "context switches to a task of another cgroup"),
-    SOFTWARE("alignment-faults", ALIGNMENT_FAULTS, SPLIT_ASKED, NEVER_HERE,
+    SOFTWARE("alignment-faults", ALIGNMENT_FAULTS, SPLIT_WITH_MODIFIER, NEVER_HERE,
              "unaligned accesses that the kernel had to finish"),
-    SOFTWARE("emulation-faults", EMULATION_FAULTS, SPLIT_ASKED, NEVER_HERE,
+    SOFTWARE("emulation-faults", EMULATION_FAULTS, SPLIT_WITH_MODIFIER, NEVER_HERE,
              "instructions that the kernel had to emulate"),
 
     CACHE_ALL("L1-dcache", L1D, "level 1 data cache", "dc-misses"),
@@ -167,7 +168,7 @@ const struct generic generics[] = {
     PRESET("res_stl", "cycles stalled on any resource", "stalled-cycles-backend",
            "RESOURCE_STALLS:ANY"),
     {.name = PREFIX "hw_int",
-     .others = {"hw_int", "interrupts"},
+     .aliases = {"hw_int", "interrupts"},
      .type = PERF_TYPE_MAX,
      .candidates = {"HW_INTERRUPTS:RECEIVED", "INTERRUPTS_TAKEN", "INTERRUPT_TAKEN", "exc_irq"},
      .description = "hardware interrupts"},
@@ -194,7 +195,7 @@ static bool name_is_among(struct word name, const char *const *names)
 const struct generic *generic_find(struct word name)
 {
     for (const struct generic *generic = generics; generic->name; generic++)
-        if (word_alike(name, generic->name, true) || name_is_among(name, generic->others))
+        if (word_alike(name, generic->name, true) || name_is_among(name, generic->aliases))
             return generic;
     return NULL;
 }
@@ -224,7 +225,7 @@ void generic_offer_names(struct near *near)
 {
     for (const struct generic *generic = generics; generic->name; generic++) {
         near_offer(near, generic->name);
-        for (const char *const *name = generic->others; *name; name++)
+        for (const char *const *name = generic->aliases; *name; name++)
             near_offer(near, *name);
     }
 }
@@ -278,7 +279,7 @@ int generic_use(struct spec *spec, const struct generic *generic, struct err *er
 {
     struct backend_state *state = spec->state;
     const struct word what = word_of(generic->name);
-    const char *why = state->pmus->no_core;
+    const char *why = state->pmus->why_no_core;
 
     if (generic->type == PERF_TYPE_MAX) { /* a preset: the first candidate that counts */
         for (const char *const *name = generic->candidates; !why[0] && *name; name++)
@@ -294,8 +295,8 @@ int generic_use(struct spec *spec, const struct generic *generic, struct err *er
         hardware && !cores
             ? spec_use_core(spec, what, err)
             : spec_use(spec, cores ? cores : pmus_first_of(state->pmus, PMU_SOFTWARE), what, err);
-    if (rc == 0 && generic->never)
-        rc = spec_refuse(what, generic->never, err);
+    if (rc == 0 && generic->why_zero)
+        rc = spec_refuse(what, generic->why_zero, err);
     if (rc < 0)
         return rc;
     generic_fill_event(spec, generic);

@@ -177,7 +177,7 @@ int spec_use_core(struct spec *spec, struct word what, struct err *err)
     struct pmu *core = pmus_first_core(spec->state->pmus);
 
     return core ? spec_use(spec, core, what, err)
-                : spec_refuse(what, spec->state->pmus->no_core, err);
+                : spec_refuse(what, spec->state->pmus->why_no_core, err);
 }
 
 /* Terms and modifiers of perf, libpfm4 and PAPI that are settings or targets of pmcfs, or that it
@@ -349,7 +349,7 @@ static void spec_set_rights(struct spec *spec)
     const bool one_mode = event->user != event->kernel;
 
     event->counts_both_modes =
-        spec->split != SPLIT_ALWAYS && !(spec->split == SPLIT_ASKED && one_mode);
+        spec->split != SPLIT_ALWAYS && !(spec->split == SPLIT_WITH_MODIFIER && one_mode);
     event->needs_kernel |= needs_kernel(spec);
     /* These events also count other tasks (the kernel checks perf_allow_cpu()). */
     event->needs_superuser |=

@@ -20,7 +20,8 @@ enum {
 /* Whether user mode and kernel mode can be counted separately. */
 enum spec_split {
     SPLIT_ALWAYS,
-    SPLIT_ASKED,  /* only if the spelling has a modifier; both modes otherwise (page faults) */
+    SPLIT_WITH_MODIFIER, /* only if the spelling has a modifier; both modes otherwise (page faults)
+                          */
     SPLIT_KERNEL, /* no: the event happens in the kernel, and user mode would always read 0 */
     SPLIT_NEVER   /* no: the value is the same with every modifier (clocks, msr) */
 };
@@ -115,11 +116,11 @@ int qualifiers_apply(struct spec *spec, struct word text, struct err *err);
 
 struct generic {
     const char *name;
-    const char *others[4]; /* aliases; this list and the next two end with NULL */
-    uint32_t type;         /* PERF_TYPE_MAX: a PAPI preset, served by one of its candidates */
+    const char *aliases[4]; /* this list and the next two end with NULL */
+    uint32_t type;          /* PERF_TYPE_MAX: a PAPI preset, served by one of its candidates */
     uint64_t config;
     enum spec_split split;
-    const char *never;         /* the reason why it would always read 0 here, or NULL */
+    const char *why_zero;      /* the reason why it would always read 0 here, or NULL */
     const char *raw_names[3];  /* kernel event files with the processor's code of this event */
     const char *candidates[5]; /* spellings that may serve a preset, best first */
     const char *description;

@@ -159,8 +159,8 @@ static int unknown_pmu(struct pmus *pmus, struct word name, struct word text, st
         if (rc != -ENOENT)
             return rc;
     }
-    if (pmus->no_core[0] && known == PMU_CORE)
-        return spec_refuse(text, pmus->no_core, err);
+    if (pmus->why_no_core[0] && known == PMU_CORE)
+        return spec_refuse(text, pmus->why_no_core, err);
     near_init(&near, name);
     for (unsigned i = 0; i < pmus->n; i++)
         if (pmus->list[i].kind != PMU_REFUSED)

@@ -66,7 +66,7 @@ static int refuse_other_processor(struct spec *spec, struct word text, struct wo
                        near_text(&near));
     if (!pfm_other_processor_has(text))
         return -ENOENT;
-    if (spec->state->pmus->no_core[0])
+    if (spec->state->pmus->why_no_core[0])
         return spec_use_core(spec, text, err);
     return err_set(err, CS01, "\"" WORD_FMT "\" is an event of other processors: see events/",
                    WORD_ARG(text));
@@ -146,7 +146,7 @@ int unknown_event(struct spec *spec, struct word *whole, struct err *err)
         return refuse_tracepoint(spec, text, &near, err);
     return err_set(
         err, CS01, "no event \"" WORD_FMT "\" on this host%s%s", WORD_ARG(name), near_text(&near),
-        near.n == 0 && pmus->no_core[0]
+        near.n == 0 && pmus->why_no_core[0]
             ? ", which has no hardware counters: ls events/software lists its software events"
             : "");
 }

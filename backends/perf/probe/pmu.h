@@ -95,7 +95,7 @@ struct pmus {
     struct pmu *list; /* core PMUs first */
     unsigned n;
     size_t size;
-    char no_core[256]; /* why there is no core PMU, "" when there is one */
+    char why_no_core[256]; /* why there is no core PMU, "" when there is one */
     struct class_info *classes;
     unsigned n_classes;
     struct idle_thread idle; /* the thread on which groups are tried */

@@ -374,7 +374,7 @@ static struct pmus *pmus_make(const char *root)
         pmu_complete(pmus, &pmus->list[i], cores > 1);
     ok = ok && pmus_add_cores(pmus);
     if (ok && !pmus_first_core(pmus))
-        probe_print_no_core(pmus, pmus->no_core, sizeof(pmus->no_core));
+        probe_print_no_core(pmus, pmus->why_no_core, sizeof(pmus->why_no_core));
     pmus->classes = calloc(pmus->n + 1, sizeof(*pmus->classes));
     if (!ok || !pmus->classes) {
         pmus_free(pmus);
