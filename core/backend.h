@@ -49,7 +49,7 @@ struct class_info {
     struct cpus cpus; /* CPUs on which it counts in system scope; empty: every CPU */
     bool hardware;    /* uses hardware counters, which others may take */
     /* Of class `generic` on a hybrid processor: the number of core PMUs that it counts with, which
-     * are the first classes. 0: any other class, or more than PARTS_MAX core PMUs. */
+     * are the first classes. 0: any other class, or more than CORE_PMUS_MAX core PMUs. */
     unsigned n_core_pmus;
     /* For each row, the number of events that can use it. Only the order of these numbers matters:
      * PMCs first get rows that few events can use (row_choose.c). NULL if the class has no rows. */
@@ -176,8 +176,8 @@ struct sample_limits {
 };
 
 enum {
-    PARTS_MAX = 4,
-    VALUES_MAX = SET_MAX + PARTS_MAX * (SET_MAX + 1)
+    CORE_PMUS_MAX = 4,
+    VALUES_MAX = SET_MAX + CORE_PMUS_MAX * (SET_MAX + 1)
 };
 
 /*
@@ -185,7 +185,7 @@ enum {
  * come first, then the parts, one for each core PMU (class_info.n_core_pmus): a value for each
  * event, and the time on the hardware.
  */
-static inline unsigned part_values(unsigned n, unsigned part)
+static inline unsigned core_pmu_index(unsigned n, unsigned part)
 {
     return n + part * (n + 1);
 }
@@ -200,7 +200,7 @@ struct reading {
     bool off_hardware;    /* lost: no part of it is on the hardware now */
     bool descendant_lost; /* a descendant lost its events by executing a privileged program
                            * since the attach; stays true */
-    uint64_t value[VALUES_MAX];    /* of the events, and of their parts: see part_values() */
+    uint64_t value[VALUES_MAX];    /* of the events, and of their parts: see core_pmu_index() */
     uint64_t estimate[VALUES_MAX]; /* of the events: sum of value × enabled / running of each task
                                     * or CPU */
 };

@@ -60,7 +60,7 @@ struct call {
     struct engine *engine;
     struct instance *instance; /* NULL: removed while the lock was dropped */
     struct pmc *pmc;           /* PMC of the file, or NULL; looked up whenever the lock is taken */
-    uint64_t index;   /* tunable, slot (cpu << 16 | row), catalog id, instance of a limit */
+    uint64_t object;  /* tunable, slot (cpu << 16 | row), catalog id, instance of a limit */
     const char *file; /* name of the file, or its placeholder in files.c: "event", "TUNABLE" */
     const char *text; /* stores: the written bytes, valid until the reply */
     size_t len;

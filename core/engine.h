@@ -89,12 +89,12 @@ bool open_file_recharge(struct engine *engine, struct open_file *open);
 
 /*
  * Counts an operation (info/stats: syscalls, syscall_errors) and stores the line of a failure for
- * `info/last_error`. place: path in the instance, "web/count" or "web: mkdir"; NULL: stores no
+ * `info/last_error`. where: path in the instance, "web/count" or "web: mkdir"; NULL: stores no
  * line, for a success, and for failed reads and requests of attributes except EIO and EDQUOT.
  * command: a write; the PMC's `error` shows its result, and EIO of reads. Saves the totals at most
  * once a second.
  */
-void engine_finished(struct call *call, int rc, const char *place, bool command);
+void engine_finished(struct call *call, int rc, const char *where, bool command);
 
 /* ---- deferred work: core/work.h ---- */
 
@@ -220,17 +220,17 @@ int show_info_stats(struct call *call);
 int show_info_tsc(struct call *call);
 int show_info_last_error(struct call *call);
 
-/* events/CLASS/EVENT: call->index is the catalog id of the event */
+/* events/CLASS/EVENT: call->object is the catalog id of the event */
 int show_catalog_event(struct call *call);
 
 int show_probe(struct call *call); /* admin/probe */
 int store_probe(struct call *call);
-/* admin: call->index is the tunable, or cpu << 16 | row */
+/* admin: call->object is the tunable, or cpu << 16 | row */
 int show_tunable(struct call *call);
 int store_tunable(struct call *call);
 int show_slot(struct call *call);
 int store_slot(struct call *call);
-/* admin/instances/NAME: call->index is the instance's id, call->file the name of the limit */
+/* admin/instances/NAME: call->object is the instance's id, call->file the name of the limit */
 int show_limit(struct call *call);
 int store_limit(struct call *call);
 int show_instance_ctl(struct call *call);

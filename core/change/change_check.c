@@ -78,7 +78,7 @@ static int check_counts(struct change *change)
     return 0;
 }
 
-/* Refuses settings that this mode or these targets cannot have (key_table[].place), period with
+/* Refuses settings that this mode or these targets cannot have (key_table[].modes), period with
  * freq, and a wrong number of counts. */
 static int check_applicable(struct change *change)
 {
@@ -88,9 +88,9 @@ static int check_applicable(struct change *change)
         !mode->system && (pmc_links_left(change->pmc) || change_attaches(change));
 
     for (unsigned key = 0; key < KEYS; key++) {
-        bool misplaced = (key_table[key].place == PLACE_SAMPLING && !mode->sampling) ||
-                         (key_table[key].place == PLACE_PROCESS && mode->system) ||
-                         (key_table[key].place == PLACE_CPUS && processes);
+        bool misplaced = (key_table[key].modes == MODES_SAMPLING && !mode->sampling) ||
+                         (key_table[key].modes == MODES_PROCESS && mode->system) ||
+                         (key_table[key].modes == MODES_CPUS && processes);
         struct buf value;
         char room[64];
 
@@ -98,16 +98,16 @@ static int check_applicable(struct change *change)
             continue;
         buf_init(&value, room, sizeof room);
         settings_print(settings, key, 0, &value);
-        const enum err_id id = key_table[key].place == PLACE_PROCESS ? X05
+        const enum err_id id = key_table[key].modes == MODES_PROCESS ? X05
                                : key == KEY_CALLCHAIN && settings->word[key] == CALLCHAIN_USER
                                    ? X04
                                    : P07;
         int rc =
             err_set(&change->err, id, "%s=%s cannot be used in mode %s%s", key_table[key].name,
                     buf_text(&value), mode->name,
-                    key_table[key].place == PLACE_SAMPLING
+                    key_table[key].modes == MODES_SAMPLING
                         ? ": it needs sampling, so set period= or freq= too"
-                    : key_table[key].place == PLACE_CPUS
+                    : key_table[key].modes == MODES_CPUS
                         ? ": it is for CPUs only"
                         : ": it is for processes only, and CPUs and cgroups (cgroup:/ too) are "
                           "counted system-wide");

@@ -26,14 +26,14 @@ static int admin_check_superuser(struct call *call, const char *what)
 
 int show_tunable(struct call *call)
 {
-    tunable_print(&call->engine->tunables, (enum tunable)call->index, call->out);
+    tunable_print(&call->engine->tunables, (enum tunable)call->object, call->out);
     buf_char(call->out, '\n');
     return CALL_DONE;
 }
 
 int store_tunable(struct call *call)
 {
-    enum tunable which = (enum tunable)call->index;
+    enum tunable which = (enum tunable)call->object;
     struct word word;
     int rc = admin_check_superuser(call, "rows and tunables");
 
@@ -133,14 +133,14 @@ int store_probe(struct call *call)
 
 /* ---- slots ---- */
 
-/* Finds the slot of the file from call->index: CPU << 16 and a row number that counts through all
+/* Finds the slot of the file from call->object: CPU << 16 and a row number that counts through all
  * classes. Returns 0, E34 if the CPU is offline, or -ENOENT. */
 static int slot_find(struct call *call, unsigned *cpu, unsigned *class_index, unsigned *row)
 {
     const struct engine *engine = call->engine;
 
-    *cpu = (unsigned)(call->index >> 16);
-    *row = (unsigned)(call->index & 0xffff);
+    *cpu = (unsigned)(call->object >> 16);
+    *row = (unsigned)(call->object & 0xffff);
     for (*class_index = 0; *class_index < engine->n_classes; ++*class_index) {
         if (*row < engine->classes[*class_index].rows)
             return cpus_has(&engine->online, *cpu)
@@ -205,7 +205,7 @@ static int find_limit(const struct call *call)
 
 int show_limit(struct call *call)
 {
-    const struct instance *instance = engine_instance(call->engine, call->index);
+    const struct instance *instance = engine_instance(call->engine, call->object);
     int limit = find_limit(call);
 
     if (!instance || limit == LIMITS)
@@ -220,7 +220,7 @@ int show_limit(struct call *call)
 
 int store_limit(struct call *call)
 {
-    struct instance *instance = engine_instance(call->engine, call->index);
+    struct instance *instance = engine_instance(call->engine, call->object);
     int limit = find_limit(call);
     struct word word;
     uint64_t value;
@@ -242,7 +242,7 @@ int store_limit(struct call *call)
 
 int show_instance_ctl(struct call *call)
 {
-    if (!engine_instance(call->engine, call->index))
+    if (!engine_instance(call->engine, call->object))
         return refuse_gone(call);
     buf_str(call->out, "active\n");
     return CALL_DONE;
@@ -250,7 +250,7 @@ int show_instance_ctl(struct call *call)
 
 int store_instance_ctl(struct call *call)
 {
-    struct instance *instance = engine_instance(call->engine, call->index);
+    struct instance *instance = engine_instance(call->engine, call->object);
     struct word word;
     int rc = instance ? admin_check_superuser(call, "instances") : refuse_gone(call);
 

@@ -448,7 +448,7 @@ static bool totals_count(struct totals *totals, bool failed, uint64_t now_ns)
     return true;
 }
 
-void engine_finished(struct call *call, int rc, const char *place, bool command)
+void engine_finished(struct call *call, int rc, const char *where, bool command)
 {
     struct engine *engine = call->engine;
     const struct err_row *row = &err_table[call->err.id];
@@ -462,7 +462,7 @@ void engine_finished(struct call *call, int rc, const char *place, bool command)
         instance_touch(call->instance);
     if (command && call->pmc && rc >= 0)
         pmc_set_error(call->pmc, NULL);
-    if (call->err.id == ERR_NONE || !place)
+    if (call->err.id == ERR_NONE || !where)
         return;
     buf_init(&line, room, sizeof room);
     if (call->pmc && (command || rc == -EIO)) {
@@ -473,7 +473,7 @@ void engine_finished(struct call *call, int rc, const char *place, bool command)
     }
     if (call->instance) {
         buf_seconds(&line, engine->host->realtime_ns(engine->host_state));
-        buf_printf(&line, " %s %s %s: %s", err_errno_name(row->code), row->id, place,
+        buf_printf(&line, " %s %s %s: %s", err_errno_name(row->code), row->id, where,
                    call->err.text);
         instance_set_error(call->instance, uid, call->now_ns, buf_text(&line));
     }

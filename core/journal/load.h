@@ -151,10 +151,10 @@ struct loading {
 
     struct open_file *open;
     struct rights *rights;
-    struct place {    /* position of a reader */
-        uint64_t log; /* block of the log; 0: none yet */
+    struct saved_position { /* position of a reader */
+        uint64_t log;       /* block of the log; 0: none yet */
         struct log_mark mark;
-    } place;
+    } position;
     struct sampled { /* events of the set that is being read */
         bool first;  /* first event of a set */
         struct log_event event;

@@ -202,7 +202,7 @@ static const struct part part_reader = PART(reader, reader_begin, reader_end);
 
 static void *place_begin(struct loading *load)
 {
-    return load->open->reader && !load->open->reader->cursor ? &load->place : NULL;
+    return load->open->reader && !load->open->reader->cursor ? &load->position : NULL;
 }
 
 /* Attaches the reader to its log, unless the log is gone. */
@@ -213,10 +213,10 @@ static bool place_end(struct loading *load, bool fine)
     const struct pmc *pmc = ids_find(&engine->pmcs, reader->pmc);
     struct log *log = NULL;
 
-    if (fine && pmc && pmc->log && log_block(pmc->log) == load->place.log)
+    if (fine && pmc && pmc->log && log_block(pmc->log) == load->position.log)
         log = log_ref(pmc->log);
     else if (fine)
-        fine = load_log(engine, load->place.log, &log);
+        fine = load_log(engine, load->position.log, &log);
     if (!log)
         return fine;
     if (!pmc) { /* charged to the user of the released PMC, without checking the limit */
@@ -226,20 +226,20 @@ static bool place_end(struct loading *load, bool fine)
             user_add(user, USED_BYTES, (int64_t)log_set_charge(log, user_charge_log, user));
         user_unref(user);
     }
-    reader->cursor = log_cursor_adopt(log, &load->place.mark);
+    reader->cursor = log_cursor_adopt(log, &load->position.mark);
     log_unref(log);
     return reader->cursor;
 }
 
 static const struct field place_fields[] = {
-    FIELD(struct place, log),
-    FIELD(struct place, mark.next),
-    FLAG(struct place, mark.begun),
-    FIELD(struct place, mark.first),
-    FIELD(struct place, mark.missed),
-    FIELD(struct place, mark.before.others),
-    FIELD(struct place, mark.before.drops),
-    ARRAY(struct place, mark.before.lost),
+    FIELD(struct saved_position, log),
+    FIELD(struct saved_position, mark.next),
+    FLAG(struct saved_position, mark.begun),
+    FIELD(struct saved_position, mark.first),
+    FIELD(struct saved_position, mark.missed),
+    FIELD(struct saved_position, mark.before.others),
+    FIELD(struct saved_position, mark.before.drops),
+    ARRAY(struct saved_position, mark.before.lost),
 };
 static const struct part part_place = PART(place, place_begin, place_end);
 
@@ -250,7 +250,7 @@ static const struct part part_place = PART(place, place_begin, place_end);
 void open_file_print(struct open_file *open, struct buf *out)
 {
     struct log_reader *reader = open->reader;
-    struct place place;
+    struct saved_position position;
 
     part_print(&part_file, NULL, open, out);
     if (reader)
@@ -258,9 +258,9 @@ void open_file_print(struct open_file *open, struct buf *out)
     if (reader && reader->cursor &&
         (ids_find(&reader->engine->pmcs, reader->pmc) ||
          (reader->facts.class && log_ready(reader->cursor)))) {
-        place.log = log_block(reader->cursor->log);
-        log_cursor_mark(reader->cursor, &place.mark);
-        part_print(&part_place, reader->engine, &place, out);
+        position.log = log_block(reader->cursor->log);
+        log_cursor_mark(reader->cursor, &position.mark);
+        part_print(&part_place, reader->engine, &position, out);
     }
     if (reader)
         sampled_print(reader->engine, reader->facts.sets, out);

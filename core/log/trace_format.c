@@ -163,16 +163,17 @@ void trace_fields_print(const char *format, const char *data, size_t len, struct
 
     while (trace_field_next(&format, &field)) {
         size_t at = field.offset, bytes = field.size;
-        uint32_t place; /* of a located array: offset in the low, length in the high half */
-        bool is_valid = at <= len && bytes <= len - at && (!field.located || bytes == sizeof place);
+        uint32_t location; /* of a located array: offset in the low, length in the high half */
+        bool is_valid =
+            at <= len && bytes <= len - at && (!field.located || bytes == sizeof location);
 
         buf_char(out, ' ');
         buf_add(out, field.name.p, field.name.len);
         buf_char(out, '=');
         if (is_valid && field.located) {
-            memcpy(&place, data + at, sizeof place);
-            at = (place & 0xffff) + (field.relative ? at + sizeof place : 0);
-            bytes = place >> 16;
+            memcpy(&location, data + at, sizeof location);
+            at = (location & 0xffff) + (field.relative ? at + sizeof location : 0);
+            bytes = location >> 16;
             is_valid = at <= len && bytes <= len - at;
         }
         if (is_valid)

@@ -12,7 +12,7 @@ struct trace_field {
     unsigned unit;         /* bytes of an element; of the field if it is not an array */
     bool array, text;      /* text: an array of char */
     bool is_signed, pointer;
-    bool located, relative; /* the field contains the place of an array: __data_loc, __rel_loc */
+    bool located, relative; /* the field contains the location of an array: __data_loc, __rel_loc */
 };
 
 /* Takes the next field at *format, except the common_ fields of all tracepoints. Returns false at

@@ -269,7 +269,7 @@ struct set *set_new(unsigned n)
     return set;
 }
 
-unsigned set_parts(const struct engine *engine, const struct set *set)
+unsigned set_core_pmus(const struct engine *engine, const struct set *set)
 {
     unsigned parts = 0;
 

@@ -300,11 +300,11 @@ static inline unsigned pmc_events(const struct pmc *pmc)
     return pmc->set ? pmc->set->n : 0;
 }
 /* Returns the largest n_core_pmus of the set's events, the number of parts of a value. NULL: 0 */
-unsigned set_parts(const struct engine *engine, const struct set *set);
-/* Returns the number of values in a tally: of the events and their parts (part_values()). */
+unsigned set_core_pmus(const struct engine *engine, const struct set *set);
+/* Returns the number of values in a tally: of the events and their parts (core_pmu_index()). */
 static inline unsigned set_values(const struct engine *engine, const struct set *set)
 {
-    return part_values(set ? set->n : 0, set_parts(engine, set));
+    return core_pmu_index(set ? set->n : 0, set_core_pmus(engine, set));
 }
 static inline unsigned pmc_values(const struct pmc *pmc)
 {

@@ -23,112 +23,112 @@ const struct mode_row mode_table[MODE_COUNT] = {
     "-Wmissing-field-initializers" /* only numbers use the last members */
 const struct key_row key_table[KEYS] = {
     [KEY_EVENT] =
-        {"event", "see EVENTS", "", PLACE_ANY, true,
+        {"event", "see EVENTS", "", MODES_ANY, true,
          "the event, or the first event of a set. Repeat the key for a set of several events",
          "PMCALLOCATE, PMIOSETUP, cpc_set_add_request"},
     [KEY_MODE] =
         {"mode", "process-counting, process-sampling, system-counting, system-sampling",
-         "see MODES", PLACE_ANY, true,
+         "see MODES", MODES_ANY, true,
          "whether to count or sample, for processes or for CPUs. Until you write a mode, pmcfs "
          "chooses it from the event, the targets, period and freq",
          "PMC_MODE_*"},
-    [KEY_AUTOSTART] = {"autostart", "on, off", "on", PLACE_ANY, false,
+    [KEY_AUTOSTART] = {"autostart", "on, off", "on", MODES_ANY, false,
                        "start an allocated or exited PMC when a target is attached", "",
-                       SHAPE_SWITCH, 1},
-    [KEY_START] = {"start", "now, exec", "now", PLACE_PROCESS, true,
+                       VALUE_SWITCH, 1},
+    [KEY_START] = {"start", "now, exec", "now", MODES_PROCESS, true,
                    "start counting at once, or at each target's next exec", "pctx_create",
-                   SHAPE_WORDS, 0},
-    [KEY_COUNT] = {"count", "N, N,M,… for a set", "0", PLACE_ANY, false,
+                   VALUE_WORDS, 0},
+    [KEY_COUNT] = {"count", "N, N,M,… for a set", "0", MODES_ANY, false,
                    "value from which counting starts, one per event",
                    "SETCOUNT, cpc_request_preset"},
-    [KEY_FILTER] = {"filter", "EXPR, off", "off", PLACE_ANY, true,
+    [KEY_FILTER] = {"filter", "EXPR, off", "off", MODES_ANY, true,
                     "count and sample a tracepoint only if this expression is true for its fields, "
                     "such as prev_pid==0&&next_pid>10. Write a blank as \\040",
-                    "", SHAPE_TEXT},
-    [KEY_PERIOD] = {"period", "N events, off", "off", PLACE_SAMPLING, true,
+                    "", VALUE_TEXT},
+    [KEY_PERIOD] = {"period", "N events, off", "off", MODES_SAMPLING, true,
                     "take a sample every N events. For hardware and clock events the minimum is "
                     "the tunable mincount; for clock events of ordinary users it is 100000",
-                    "SETCOUNT", SHAPE_OFF_NUMBER, 0, 1, INT64_MAX, "off", "events"},
+                    "SETCOUNT", VALUE_OFF_NUMBER, 0, 1, INT64_MAX, "off", "events"},
     [KEY_FREQ] = {"freq", "N per second, off",
-                  "997 for clock and hardware events, else every event is sampled", PLACE_SAMPLING,
+                  "997 for clock and hardware events, else every event is sampled", MODES_SAMPLING,
                   true,
                   "take about N samples per second, within the system's limit. Clock events of "
                   "ordinary users are limited to 10000 per second",
-                  "", SHAPE_OFF_NUMBER, 0, 1, 1000000000, "off", "samples per second",
+                  "", VALUE_OFF_NUMBER, 0, 1, 1000000000, "off", "samples per second",
                   "1 kHz is 1000"},
-    [KEY_USER] = {"user", "on, off", "on", PLACE_ANY, true, "count in user mode",
-                  "PMCF_USR, CPC_COUNT_USER", SHAPE_SWITCH, 1},
+    [KEY_USER] = {"user", "on, off", "on", MODES_ANY, true, "count in user mode",
+                  "PMCF_USR, CPC_COUNT_USER", VALUE_SWITCH, 1},
     [KEY_KERNEL] = {"kernel", "on, off", "on for users who may count the kernel, else off",
-                    PLACE_ANY, true, "count in kernel mode", "PMCF_OS, CPC_COUNT_SYSTEM",
-                    SHAPE_SWITCH, 0},
-    [KEY_CALLCHAIN] = {"callchain", "off, on, user, kernel, dwarf", "off", PLACE_SAMPLING, true,
+                    MODES_ANY, true, "count in kernel mode", "PMCF_OS, CPC_COUNT_SYSTEM",
+                    VALUE_SWITCH, 0},
+    [KEY_CALLCHAIN] = {"callchain", "off, on, user, kernel, dwarf", "off", MODES_SAMPLING, true,
                        "record the call chain of each sample, by frame pointers. dwarf also copies "
                        "the registers and part of the stack",
-                       "PMC_F_CALLCHAIN, PMC_F_USERCALLCHAIN", SHAPE_WORDS, 0},
-    [KEY_DEPTH] = {"depth", "N, default", "callchaindepth", PLACE_ANY, true,
+                       "PMC_F_CALLCHAIN, PMC_F_USERCALLCHAIN", VALUE_WORDS, 0},
+    [KEY_DEPTH] = {"depth", "N, default", "callchaindepth", MODES_ANY, true,
                    "maximum number of frames in a call chain, at most the tunable callchaindepth. "
                    "status shows the number in use",
-                   "", SHAPE_OFF_NUMBER, 0, 1, 512, "default", "frames"},
-    [KEY_STACK] = {"stack", "bytes, default", "8192", PLACE_ANY, true,
+                   "", VALUE_OFF_NUMBER, 0, 1, 512, "default", "frames"},
+    [KEY_STACK] = {"stack", "bytes, default", "8192", MODES_ANY, true,
                    "bytes of the stack to copy with each sample if callchain=dwarf", "",
-                   SHAPE_OFF_NUMBER, 0, 8, STACK_MAX, "default", "bytes", "8 KiB is 8192"},
-    [KEY_RAW] = {"raw", "on, off", "off", PLACE_SAMPLING, true,
+                   VALUE_OFF_NUMBER, 0, 8, STACK_MAX, "default", "bytes", "8 KiB is 8192"},
+    [KEY_RAW] = {"raw", "on, off", "off", MODES_SAMPLING, true,
                  "record the fields of tracepoints in their samples. Only for the superuser", "",
-                 SHAPE_SWITCH, 0},
-    [KEY_OFFCPU] = {"offcpu", "on, off", "off", PLACE_SAMPLING, true,
+                 VALUE_SWITCH, 0},
+    [KEY_OFFCPU] = {"offcpu", "on, off", "off", MODES_SAMPLING, true,
                     "give each sample of context-switches the time until its thread runs again as "
                     "its weight",
-                    "", SHAPE_SWITCH, 0},
-    [KEY_DESCENDANTS] = {"descendants", "on, off", "off", PLACE_PROCESS, true,
+                    "", VALUE_SWITCH, 0},
+    [KEY_DESCENDANTS] = {"descendants", "on, off", "off", MODES_PROCESS, true,
                          "also count the children of the targets, existing and future",
-                         "PMC_F_DESCENDANTS", SHAPE_SWITCH, 0},
-    [KEY_LOG_CSW] = {"log-csw", "on, off", "off", PLACE_PROCESS, true,
+                         "PMC_F_DESCENDANTS", VALUE_SWITCH, 0},
+    [KEY_LOG_CSW] = {"log-csw", "on, off", "off", MODES_PROCESS, true,
                      "log a count each time a thread leaves a CPU. Only in process-counting mode",
-                     "PMC_F_LOG_PROCCSW", SHAPE_SWITCH, 0},
-    [KEY_LOG_EXIT] = {"log-exit", "on, off", "off", PLACE_PROCESS, true,
+                     "PMC_F_LOG_PROCCSW", VALUE_SWITCH, 0},
+    [KEY_LOG_EXIT] = {"log-exit", "on, off", "off", MODES_PROCESS, true,
                       "log the count of each process when it exits. Only in process-counting mode",
-                      "PMC_F_LOG_PROCEXIT", SHAPE_SWITCH, 0},
-    [KEY_KGMON] = {"kgmon", "off", "off", PLACE_ANY, false,
+                      "PMC_F_LOG_PROCEXIT", VALUE_SWITCH, 0},
+    [KEY_KGMON] = {"kgmon", "off", "off", MODES_ANY, false,
                    "always off, because hwpmc defines the flag without implementing it",
-                   "PMC_F_KGMON", SHAPE_WORDS, 0},
-    [KEY_FORCE] = {"force", "off", "off", PLACE_ANY, false,
+                   "PMC_F_KGMON", VALUE_WORDS, 0},
+    [KEY_FORCE] = {"force", "off", "off", MODES_ANY, false,
                    "always off, because hwpmc defines the flag without implementing it",
-                   "PMC_F_FORCE", SHAPE_WORDS, 0},
-    [KEY_MULTIPLEX] = {"multiplex", "on, off", "off", PLACE_ANY, true,
+                   "PMC_F_FORCE", VALUE_WORDS, 0},
+    [KEY_MULTIPLEX] = {"multiplex", "on, off", "off", MODES_ANY, true,
                        "reserve no row, and share the hardware counters by time with other PMCs",
-                       "", SHAPE_SWITCH, 0},
-    [KEY_ROW] = {"row", "N, any", "any", PLACE_ANY, true, "reserve this row", "pmc_num, picN",
-                 SHAPE_OFF_NUMBER, 0, 0, 63, "any", "a row (see info/rows)"},
-    [KEY_INTERVAL] = {"interval", "milliseconds, off", "off", PLACE_ANY, false,
+                       "", VALUE_SWITCH, 0},
+    [KEY_ROW] = {"row", "N, any", "any", MODES_ANY, true, "reserve this row", "pmc_num, picN",
+                 VALUE_OFF_NUMBER, 0, 0, 63, "any", "a row (see info/rows)"},
+    [KEY_INTERVAL] = {"interval", "milliseconds, off", "off", MODES_ANY, false,
                       "time between two lines of the series file", "cpustat, cputrack",
-                      SHAPE_OFF_NUMBER, 0, 1, 86400000, "off", "milliseconds", "1 s is 1000"},
-    [KEY_LOG] = {"log", "on, off", "on", PLACE_ANY, false,
-                 "keep a log of samples and other records", "CONFIGURELOG", SHAPE_SWITCH, 1},
+                      VALUE_OFF_NUMBER, 0, 1, 86400000, "off", "milliseconds", "1 s is 1000"},
+    [KEY_LOG] = {"log", "on, off", "on", MODES_ANY, false,
+                 "keep a log of samples and other records", "CONFIGURELOG", VALUE_SWITCH, 1},
     [KEY_LOGSIZE] =
-        {"logsize", "bytes, default", "nbuffers × logbuffersize", PLACE_ANY, false,
+        {"logsize", "bytes, default", "nbuffers × logbuffersize", MODES_ANY, false,
          "maximum size of the log in bytes. Users can write at most the default, and the superuser "
          "at most the tunable max_log_per_user",
-         "nbuffers × logbuffersize", SHAPE_OFF_NUMBER, 0, 4096, UINT64_C(1) << 40, "default",
+         "nbuffers × logbuffersize", VALUE_OFF_NUMBER, 0, 4096, UINT64_C(1) << 40, "default",
          "bytes", "1 MiB is 1048576"},
-    [KEY_NOTIFY] = {"notify", "N, off", "off", PLACE_ANY, false,
+    [KEY_NOTIFY] = {"notify", "N, off", "off", MODES_ANY, false,
                     "poll(2) on count reports POLLPRI once N more events were counted",
-                    "CPC_OVF_NOTIFY_EMT", SHAPE_OFF_NUMBER, 0, 1, INT64_MAX, "off", "events"},
-    [KEY_METRICS] = {"metrics", "sum, cpu", "sum", PLACE_CPUS, false,
+                    "CPC_OVF_NOTIFY_EMT", VALUE_OFF_NUMBER, 0, 1, INT64_MAX, "off", "events"},
+    [KEY_METRICS] = {"metrics", "sum, cpu", "sum", MODES_CPUS, false,
                      "lines in metrics.prom: one for the PMC, or one for each CPU that it counts",
-                     "", SHAPE_WORDS, METRICS_SUM},
-    [KEY_LIFETIME] = {"lifetime", "mount, owner, open", "mount", PLACE_ANY, false,
+                     "", VALUE_WORDS, METRICS_SUM},
+    [KEY_LIFETIME] = {"lifetime", "mount, owner, open", "mount", MODES_ANY, false,
                       "when pmcfs releases the PMC: at unmount, when the process that wrote this "
                       "exits, or when the file that it was written to is closed. You can always "
                       "release it with rmdir",
-                      "owner process", SHAPE_WORDS, LIFETIME_MOUNT},
-    [KEY_REATTACH] = {"reattach", "on, off", "off", PLACE_ANY, false,
+                      "owner process", VALUE_WORDS, LIFETIME_MOUNT},
+    [KEY_REATTACH] = {"reattach", "on, off", "off", MODES_ANY, false,
                       "wait for the targets cgroup:/PATH that do not exist or were removed, and "
                       "attach to them when they are created",
-                      "", SHAPE_SWITCH, 0},
-    [KEY_REALTIME] = {"realtime", "on, off", "off", PLACE_ANY, false,
+                      "", VALUE_SWITCH, 0},
+    [KEY_REALTIME] = {"realtime", "on, off", "off", MODES_ANY, false,
                       "add the column realtime to series: the wall-clock time of each line", "",
-                      SHAPE_SWITCH, 0},
-    [KEY_TARGET] = {"target", "see TARGETS", "", PLACE_ANY, false,
+                      VALUE_SWITCH, 0},
+    [KEY_TARGET] = {"target", "see TARGETS", "", MODES_ANY, false,
                     "attach to a target. Repeat the key to attach to several targets",
                     "PMCATTACH, cpc_bind_*"},
 };
@@ -255,7 +255,7 @@ static int value_refused(enum key key, struct word value, struct err *err)
 {
     const struct key_row *row = &key_table[key];
 
-    if (row->shape == SHAPE_OFF_NUMBER)
+    if (row->form == VALUE_OFF_NUMBER)
         return err_set(err, P02,
                        "%s=" WORD_FMT ": give %s as a plain number, %llu to %llu%s%s%s, or \"%s\"",
                        row->name, WORD_ARG(value), row->unit, (unsigned long long)row->min,
@@ -346,7 +346,7 @@ static int word_set(struct settings *settings, enum key key, struct word value, 
                        "%s=on is not supported: hwpmc has the flag, but it has no effect there "
                        "either: write %s=off",
                        key_table[key].name, key_table[key].name);
-    if (key_table[key].shape == SHAPE_WORDS) {
+    if (key_table[key].form == VALUE_WORDS) {
         const struct word plain = on ? (struct word){"on", 2} : (struct word){"off", 3};
         uint8_t *index = &settings->word[key];
 
@@ -362,11 +362,11 @@ static int word_set(struct settings *settings, enum key key, struct word value, 
 
 int settings_set(struct settings *settings, enum key key, struct word value, struct err *err)
 {
-    int rc = key == KEY_MODE                            ? mode_set(settings, value, err)
-             : key == KEY_COUNT                         ? counts_set(settings, value, err)
-             : key == KEY_FILTER                        ? filter_set(settings, value, err)
-             : key_table[key].shape == SHAPE_OFF_NUMBER ? number_set(settings, key, value, err)
-                                                        : word_set(settings, key, value, err);
+    int rc = key == KEY_MODE                           ? mode_set(settings, value, err)
+             : key == KEY_COUNT                        ? counts_set(settings, value, err)
+             : key == KEY_FILTER                       ? filter_set(settings, value, err)
+             : key_table[key].form == VALUE_OFF_NUMBER ? number_set(settings, key, value, err)
+                                                       : word_set(settings, key, value, err);
 
     if (rc == 0)
         settings->given |= KEY_BIT(key);
@@ -417,13 +417,13 @@ void settings_print(const struct settings *settings, enum key key, unsigned n_ev
                 buf_char(out, ',');
             buf_u64(out, i < settings->n_counts ? settings->counts[i] : 0);
         }
-    } else if (row->shape == SHAPE_TEXT) {
+    } else if (row->form == VALUE_TEXT) {
         const char *text = settings->filter ? settings->filter : "off";
 
         buf_value(out, text, strlen(text));
-    } else if (row->shape == SHAPE_SWITCH) {
+    } else if (row->form == VALUE_SWITCH) {
         buf_str(out, settings->word[key] ? "on" : "off");
-    } else if (row->shape == SHAPE_WORDS) {
+    } else if (row->form == VALUE_WORDS) {
         if (word_at(row->values, settings->word[key], &word))
             buf_add(out, word.p, word.len);
     } else if (value == UINT64_MAX) {

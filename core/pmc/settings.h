@@ -85,12 +85,12 @@ enum {
 };
 
 /* The form of a plain key's value; words are the row's values, in this order. */
-enum key_shape {
-    SHAPE_NONE,
-    SHAPE_SWITCH,
-    SHAPE_OFF_NUMBER,
-    SHAPE_WORDS,
-    SHAPE_TEXT
+enum value_form {
+    VALUE_NONE,
+    VALUE_SWITCH,
+    VALUE_OFF_NUMBER,
+    VALUE_WORDS,
+    VALUE_TEXT
 };
 #define FILTER_MAX 1000 /* bytes */
 
@@ -99,18 +99,18 @@ struct key_row {
     const char *values;   /* "on, off", "now, exec", "N", "N or off" … for help and manual */
     const char *standard; /* the default, as written */
     enum {
-        PLACE_ANY,
-        PLACE_PROCESS,
-        PLACE_CPUS, /* not with process targets: the mode follows the targets */
-        PLACE_SAMPLING
-    } place;    /* modes in which it is valid */
+        MODES_ANY,
+        MODES_PROCESS,
+        MODES_CPUS, /* not with process targets: the mode follows the targets */
+        MODES_SAMPLING
+    } modes;    /* modes in which it is valid */
     bool opens; /* a change opens the counters again */
     const char *help;
     const char *reference; /* operation of the reference systems */
-    enum key_shape shape;
+    enum value_form form;
     uint8_t word; /* the default of switches and words, as it is stored */
     uint64_t min, max;
-    /* SHAPE_OFF_NUMBER: the word for "no number", which is the default; unit and example (or NULL)
+    /* VALUE_OFF_NUMBER: the word for "no number", which is the default; unit and example (or NULL)
      * for the sentence of a refusal. */
     const char *off, *unit, *example;
 };

@@ -157,12 +157,12 @@ static struct reader_position position_of(const struct log_reader *reader)
     };
 }
 
-static void position_restore(struct log_reader *reader, const struct reader_position *place)
+static void position_restore(struct log_reader *reader, const struct reader_position *position)
 {
-    if (place->cursor.log)
-        log_cursor_restore(reader->cursor, &place->cursor);
-    reader->form_state = place->form_state;
-    reader->closed = place->closed;
+    if (position->cursor.log)
+        log_cursor_restore(reader->cursor, &position->cursor);
+    reader->form_state = position->form_state;
+    reader->closed = position->closed;
 }
 
 /*

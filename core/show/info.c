@@ -193,7 +193,7 @@ int show_info_last_error(struct call *call)
 int show_catalog_event(struct call *call)
 {
     struct engine *engine = call->engine;
-    const struct catalog_entry *entry = catalog_event_by_id(&engine->catalog, call->index);
+    const struct catalog_entry *entry = catalog_event_by_id(&engine->catalog, call->object);
     char *event = entry ? strdup(entry->event) : NULL;
     char *class_name = entry ? strdup(entry->class_name) : NULL;
     int rc = entry ? CALL_DONE : -ENOENT;

@@ -269,7 +269,7 @@ static int print_status(struct call *call, struct snapshot *snapshot)
     status_line(out, "log_short", /* the limit that keeps the log below its logsize */
                 stats.growth_error == -EDQUOT ? user_limit_name(pmc->user, USED_BYTES)
                 : stats.growth_error          ? "memory"
-                                          : "-");
+                                              : "-");
     status_line(out, "attach_error", waits && pmc->attach_error ? pmc->attach_error : "-");
     return CALL_DONE;
 }
@@ -357,13 +357,13 @@ static void detail_parts(const struct call *call, const struct snapshot_item *it
     uint64_t value = tally->value[i], running_ns = tally->running_ns;
 
     for (unsigned part = 0; part < parts; part++) {
-        value -= tally->value[part_values(n, part) + i];
-        running_ns -= tally->value[part_values(n, part) + n];
+        value -= tally->value[core_pmu_index(n, part) + i];
+        running_ns -= tally->value[core_pmu_index(n, part) + n];
     }
     if (value || running_ns || (l < item->links->n && item->links->link[l]->kind == TARGET_CPU))
         return;
     for (unsigned part = 0; part < parts; part++) {
-        const uint64_t *of_part = &tally->value[part_values(n, part)];
+        const uint64_t *of_part = &tally->value[core_pmu_index(n, part)];
 
         detail_line_begin(call->out, item, l, i);
         buf_printf(call->out, "/%s\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t-\t-\t-\t-",
@@ -464,7 +464,7 @@ uint64_t bound_pmc(const struct call *call)
 {
     const struct pmc *pmc = call->pmc;
     const struct links *links = pmc->links;
-    const unsigned lines = 1 + set_parts(call->engine, pmc->set);
+    const unsigned lines = 1 + set_core_pmus(call->engine, pmc->set);
     uint64_t labels = 0;
 
     for (unsigned i = 0; i < links->n; i++)

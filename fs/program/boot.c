@@ -71,7 +71,7 @@ static int instance_create(struct call *call, const struct creation *creation)
     for (unsigned i = 0; rc == 0 && i < LIMITS; i++) {
         if (!section->limit[i])
             continue;
-        call->index = id;
+        call->object = id;
         call->file = limit_table[i].name;
         call->text = section->limit[i];
         call->len = strlen(section->limit[i]);

@@ -171,10 +171,10 @@ static void print_help(struct buf *out)
 /* Prints a table. Returns false if there is no such table, with the names of all tables in out. */
 static bool tables_print(const char *what, struct buf *out)
 {
-    static const char *const places[] = {[PLACE_ANY] = "",
-                                         [PLACE_PROCESS] = "process",
-                                         [PLACE_CPUS] = "system",
-                                         [PLACE_SAMPLING] = "sampling"};
+    static const char *const modes[] = {[MODES_ANY] = "",
+                                        [MODES_PROCESS] = "process",
+                                        [MODES_CPUS] = "system",
+                                        [MODES_SAMPLING] = "sampling"};
 
     tunables_init(&standard);
     if (strcmp(what, "files") == 0) {
@@ -200,9 +200,9 @@ static bool tables_print(const char *what, struct buf *out)
         for (int i = 0; i < KEYS; i++) {
             const struct key_row *row = &key_table[i];
             buf_printf(out, "%s\t%s\t%s\t", row->name, row->values, row->standard);
-            if (row->shape == SHAPE_OFF_NUMBER)
+            if (row->form == VALUE_OFF_NUMBER)
                 buf_printf(out, "%" PRIu64 " to %" PRIu64, row->min, row->max);
-            buf_printf(out, "\t%s\t%s\t%s\n", places[row->place], row->help,
+            buf_printf(out, "\t%s\t%s\t%s\n", modes[row->modes], row->help,
                        row->reference ? row->reference : "");
         }
     } else if (strcmp(what, "modes") == 0) {

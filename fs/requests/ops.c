@@ -30,7 +30,7 @@ struct request *op_begin(const struct op *op, fuse_req_t req, fuse_ino_t ino)
     rq->call.gid = ctx->gid;
     rq->call.tid = ctx->pid;
     rq->call.file = node.row->name ? node.row->name : node.row->placeholder;
-    rq->call.index = node_index(&node);
+    rq->call.object = node_object(&node);
     return rq;
 }
 

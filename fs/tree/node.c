@@ -45,7 +45,7 @@ uint64_t node_instance(const struct node *node)
     return node->kind == NODE_INSTANCE ? node->object : 0;
 }
 
-uint64_t node_index(const struct node *node)
+uint64_t node_object(const struct node *node)
 {
     if (node->kind == NODE_EVENT)
         return node->object & ((UINT64_C(1) << CATALOG_ID_BITS) - 1);
@@ -92,7 +92,7 @@ static bool object_next(struct tree *tree, const struct node *dir, uint64_t afte
                entry_make(entry, class->name, after + 1,
                           node_of_event(dir, class->id, NUMBER_OWN_DIR));
     case DIR_CLASS:
-        class = catalog_class_by_id(catalog, node_index(dir));
+        class = catalog_class_by_id(catalog, node_object(dir));
         if (!class || after >= class->n)
             return false;
         event = &catalog->entries[class->first + after];
@@ -146,7 +146,7 @@ static int object_find(struct tree *tree, const struct node *dir, const char *na
             *found = node_of(NODE_PMC, pmc->id, NUMBER_OWN_DIR);
         return pmc ? 0 : -ENOENT;
     case DIR_CLASS:
-        class = catalog_class_by_id(catalog, node_index(dir));
+        class = catalog_class_by_id(catalog, node_object(dir));
         event = class ? catalog_event(catalog, class, name) : NULL;
         if (event)
             *found = node_of_event(dir, event->id, NUMBER_OWN_FILE);
@@ -260,9 +260,9 @@ static void object_name(struct tree *tree, const struct node *node, const struct
         break;
     case NODE_EVENT:
         if (node->number == NUMBER_OWN_DIR)
-            class = catalog_class_by_id(catalog, node_index(node));
+            class = catalog_class_by_id(catalog, node_object(node));
         else
-            event = catalog_event_by_id(catalog, node_index(node));
+            event = catalog_event_by_id(catalog, node_object(node));
         if (class || event)
             text = class ? class->name : row->is ? event->class_name : event->event;
         break;

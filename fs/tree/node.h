@@ -46,7 +46,8 @@ struct node {
 /* Returns the id of the instance that contains the node; 0: the root. Also 0 for nodes of PMCs,
  * which do not contain the instance. Needs no lock. */
 uint64_t node_instance(const struct node *node);
-uint64_t node_index(const struct node *node); /* for call->index; needs no lock */
+/* Returns the object without the instance of a catalog id, as call->object. Needs no lock. */
+uint64_t node_object(const struct node *node);
 /* Returns the node id. Needs no lock. */
 fuse_ino_t node_id(enum node_kind kind, uint64_t object, unsigned number);
 /* Sets *node. Returns false if the kind or the number does not exist; does not check whether the

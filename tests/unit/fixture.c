@@ -328,7 +328,8 @@ static const struct class_info *classes_with_sum(struct backend_state *state, un
 static void reading_split(struct reading *out)
 {
     const unsigned n = fx.plan.n;
-    uint64_t *first = &out->value[part_values(n, 0)], *second = &out->value[part_values(n, 1)];
+    uint64_t *first = &out->value[core_pmu_index(n, 0)],
+             *second = &out->value[core_pmu_index(n, 1)];
 
     for (unsigned i = 0; i <= n; i++) {
         const uint64_t entire = i < n ? out->value[i] : out->running_ns;
@@ -840,7 +841,7 @@ int write_slot(unsigned cpu, unsigned row, const char *text)
 
     held_init(&held);
     held.call.file = "admin";
-    held.call.index = (uint64_t)cpu << 16 | row;
+    held.call.object = (uint64_t)cpu << 16 | row;
     held.call.text = text;
     held.call.len = strlen(text);
     held.rc = store_slot(&held.call);

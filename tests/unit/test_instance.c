@@ -57,7 +57,7 @@ static int limit(uint64_t id, const char *file, const char *text)
 {
     struct call call = call_here(file, text);
 
-    call.index = id;
+    call.object = id;
     int rc = strcmp(file, "ctl") == 0 ? store_instance_ctl(&call) : store_limit(&call);
     fx.err = call.err;
     return -rc;

@@ -149,7 +149,7 @@ static void part_add(const struct counter *counter, unsigned group,
         part++;
     if (part >= shape->parts)
         return;
-    value = &out->value[part_values(shape->n, part)];
+    value = &out->value[core_pmu_index(shape->n, part)];
     for (unsigned i = 0; i < shape->n; i++)
         value[shape_place(shape, i)] += counts->value[shape->n_extras + i];
     value[shape->n] += shape->clock ? counts->value[shape->n_extras - 1] : counts->running_ns;
@@ -253,7 +253,7 @@ static int task_add(struct counter *counter, unsigned first, struct reading *out
 
 int perf_read(struct counter *counter, struct reading *out, bool patient)
 {
-    const unsigned values = part_values(counter->shape.n, counter->shape.parts);
+    const unsigned values = core_pmu_index(counter->shape.n, counter->shape.parts);
     unsigned off = 0;
 
     memset(out, 0, offsetof(struct reading, value));

@@ -355,7 +355,7 @@ static void pmus_make_class(struct pmus *pmus, struct pmu *pmu)
                             .capabilities = pmu->capabilities,
                             .cpus = pmu->cpus, /* shared with the PMU, which frees it */
                             .hardware = pmu->flags & CODE_HARDWARE,
-                            .n_core_pmus = n_core_pmus <= PARTS_MAX ? n_core_pmus : 0};
+                            .n_core_pmus = n_core_pmus <= CORE_PMUS_MAX ? n_core_pmus : 0};
 }
 
 static struct pmus *pmus_make(const char *root)
