@@ -72,9 +72,9 @@ static int helper_main(void *arg)
 }
 
 /*
- * Waits for a helper, reaps it and closes pidfd. Its PID is not reused before. A check that finds
- * state R does not count: on a busy host the helper may have no CPU. Returns its status, or -ETIME
- * after SIGKILL: after POLLS checks in another state, or POLLS_MAX checks.
+ * Waits for a helper, reaps it and closes pidfd; until it is reaped, its PID is not reused. A check
+ * that finds state R does not count: on a busy host the helper may have no CPU. Returns its status,
+ * or -ETIME after SIGKILL: after POLLS checks in another state, or POLLS_MAX checks.
  */
 static int helper_collect(pid_t pid, int pidfd)
 {

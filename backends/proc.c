@@ -111,8 +111,8 @@ pid_t proc_tgid(pid_t tid)
     return (pid_t)tgid;
 }
 
-/* The second field (the name) may contain blanks and brackets, so parsing starts at the last
- * bracket. */
+/* Parses a text of stat. The second field (the name) may contain blanks and brackets, so parsing
+ * starts at the last bracket. Returns 0, or -ESRCH if the text is not complete. */
 static int stat_scan(const char *text, struct proc_stat *out)
 {
     unsigned flags = 0;

@@ -43,7 +43,7 @@ enum class_capability { /* hwpmc's capabilities that can be found out on Linux *
 
 struct class_info {
     const char *name; /* the kernel's name of the PMU: cpu, armv8_pmuv3, software, tracepoint… */
-    unsigned rows;    /* 0: no limit */
+    unsigned rows;    /* 0: events of the class need no rows, and any number can be counted */
     unsigned width;   /* bits of a hardware counter; 64 for software */
     unsigned capabilities;
     struct cpus cpus; /* CPUs on which it counts in system scope; empty: every CPU */
@@ -105,10 +105,10 @@ struct plan {
     unsigned n; /* 1…SET_MAX */
     struct target_ref target;
     bool descendants;
-    bool at_exec; /* armed: each task starts to count at its next exec */
-    bool multiplex;
-    const char *filter;      /* for the tracepoints of the set, or NULL */
-    uint64_t deadline_ns;    /* fail with P13 after this time (CLOCK_MONOTONIC); 0: never */
+    bool at_exec;         /* armed: each task starts to count at its next exec */
+    bool multiplex;       /* hardware events may take turns with others; false: they are pinned */
+    const char *filter;   /* for the tracepoints of the set, or NULL */
+    uint64_t deadline_ns; /* fail with P13 after this time (CLOCK_MONOTONIC); 0: never */
     unsigned long attach_ms; /* the limit of the attach in milliseconds, for the sentence */
     unsigned max_covered;    /* with descendants: limit of covered processes (P11); 0: none */
     unsigned long fds_free;  /* how many descriptors the attach may open, including temporary ones
@@ -160,8 +160,8 @@ struct recorder_facts {
  */
 struct intake {
     void (*put)(void *arg, const struct record *record);
-    /* The same for a sample that the receiver writes (sample_write()). NULL: samples are skipped. A
-     * backend may also pass them to put(). */
+    /* Receives a sample in parts, which the receiver writes as a record (sample_write()). NULL:
+     * samples are skipped. A backend may also pass samples to put(). */
     void (*sample)(void *arg, const struct sample *sample);
     /* Called before a backend that calls sample() makes system calls or returns. May be NULL. */
     void (*samples_end)(void *arg);
@@ -197,7 +197,7 @@ struct reading {
     uint64_t enabled_ns;  /* time enabled, from the kernel */
     uint64_t running_ns;  /* time on the hardware; covered_ns - running_ns is lost */
     bool never_ran;       /* enabled, but never on the hardware: there is no estimate */
-    bool off_hardware;    /* lost: no part of it is on the hardware now */
+    bool off_hardware;    /* lost: no part of the started counter is on the hardware now */
     bool descendant_lost; /* a descendant lost its events by executing a privileged program
                            * since the attach; stays true */
     uint64_t value[VALUES_MAX];    /* of the events, and of their parts: see core_pmu_index() */
@@ -256,7 +256,7 @@ struct backend {
      */
     int (*recorder_new)(struct backend_state *state, const struct recorder_plan *plan,
                         struct recorder **out, struct err *err);
-    /* Makes no system calls (locked). */
+    /* Sets *out to the present descriptors and memory, without system calls (locked). */
     void (*recorder_facts)(const struct recorder *recorder, struct recorder_facts *out);
     /*
      * Passes complete records to intake, ordered by time over all CPUs, and sets *until_ns: all
@@ -345,8 +345,8 @@ struct backend {
     /* Starts or continues counting, also of tasks that are stopped in a started counter. With
      * at_exec it only arms, until the first task has executed a program. Errors: E32, P10, P14. */
     int (*start)(struct counter *counter, struct err *err);
-    /* Returns 0, -EIO, or (some threads or new children may still count) -ENOMEM, -EMFILE or
-     * -ENFILE. */
+    /* Stops counting. Returns 0, -EIO, or (some threads or new children may still count) -ENOMEM,
+     * -EMFILE or -ENFILE. */
     int (*stop)(struct counter *counter);
     /* Reads the totals. Returns 0 or -EIO. If the kernel makes the reader wait for milliseconds, or
      * /proc must be read, it does so only if `patient`; otherwise it returns -EAGAIN. */
@@ -362,6 +362,7 @@ struct backend {
     bool (*covers)(struct counter *counter, pid_t pid);
     void (*print)(const struct counter *counter,
                   struct buf *out); /* prints the line that adopt() reads (locked) */
+    /* Creates a counter from a printed line, with the same descriptors. Returns 0 or -errno. */
     int (*adopt)(struct backend_state *state, const struct plan *plan, const char *printed,
                  struct counter **out);
     void (*forget)(struct counter *counter); /* frees the memory, keeps the descriptors */

@@ -20,6 +20,7 @@ struct engine *engine_new(const struct tunables *tunables);
 /* Returns the sink for host and backend, which are opened after engine_new() and before
  * engine_start(). An event goes to the engine that *engine points to when it occurs. */
 struct sink engine_sink(struct engine **engine);
+/* Gives the engine its host and backend, and creates the rows of all CPUs. Returns 0 or E32. */
 int engine_start(struct engine *engine, const struct host *host, struct host_state *host_state,
                  const struct backend *backend, struct backend_state *backend_state,
                  struct err *err);
@@ -79,7 +80,7 @@ int engine_charge_wait(struct call *call, uint64_t bytes, const char *what, stru
 int engine_refuse_memory(struct call *call, const struct user *user, uint64_t bytes,
                          const char *what);
 void engine_uncharge_wait(struct user *user, uint64_t bytes);
-/* Prints the text of the journal record. */
+/* Prints the engine's parts of the open file's journal record, for open_file_load(). */
 void open_file_print(struct open_file *open, struct buf *out);
 /* Loads an open file after all PMCs and charges it. Returns false if the text is invalid, or on
  * ENOMEM. */

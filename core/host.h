@@ -192,7 +192,8 @@ struct host {
     /* Returns the PID of the requester in the daemon's namespace, or 0. */
     pid_t (*caller_pid)(struct host_state *state, pid_t tid);
 
-    /* Returns a key that identifies the living process pid (daemon's namespace), or 0. */
+    /* Returns a key that identifies the living process pid (daemon's namespace), or 0. Comparable
+     * with caller_key() and opener.key, not with process_key(). */
     uint64_t (*pid_key)(struct host_state *state, pid_t pid);
     /* Returns the key of the process of a request (see caller_pid()), which waits for the reply. */
     uint64_t (*caller_key)(struct host_state *state, pid_t pid);

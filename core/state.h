@@ -27,9 +27,9 @@
 struct totals {
     uint64_t saved_ns;           /* when engine_finished() last saved them */
     uint64_t operations, failed; /* hwpmc's syscalls and syscall_errors */
-    uint64_t attaches, raced;
-    uint64_t drained;          /* drains that found records: hwpmc's log_sweeps */
-    struct log_stats released; /* sums of released logs */
+    uint64_t attaches, raced;    /* raced: attaches during which a thread may have been missed */
+    uint64_t drained;            /* drains that found records: hwpmc's log_sweeps */
+    struct log_stats released;   /* sums of released logs */
 };
 
 struct engine {

@@ -43,7 +43,7 @@ static bool fs_id_is(const char *status, const char *key, unsigned id)
     return p && sscanf(p, "%*u %*u %*u %u", &fs) == 1 && fs == id;
 }
 
-/* Reads capabilities and groups from a text of status. */
+/* Reads capabilities and groups from a text of status. Returns 0, -EIO or -ENOMEM. */
 static int status_read(const char *status, struct rights *rights)
 {
     const char *effective = proc_field(status, "CapEff"), *p = proc_field(status, "Groups");
@@ -235,7 +235,7 @@ bool caller_is_opener(struct host_state *state, const struct opener *opener, pid
            now.ino == opener->program_ino;
 }
 
-/* Returns the first thread for an io_uring worker, whose own namespaces may be old. */
+/* The namespaces of an io_uring worker may be old, so the first thread of its process is used. */
 pid_t caller_thread(pid_t tid)
 {
     struct proc_stat stat;

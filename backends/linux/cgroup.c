@@ -297,7 +297,8 @@ static bool watch_has(const struct cgroup_watch *watch, const struct inotify_eve
     return false;
 }
 
-/* Called on the main thread, with the engine's lock. */
+/* Reads inotify events and reports the watches whose names they contain. Called on the main thread,
+ * with the engine's lock. */
 static void host_cgroups_take_events(void *arg, uint64_t unused)
 {
     struct host_state *state = arg;

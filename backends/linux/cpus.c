@@ -79,7 +79,8 @@ static bool uevents_read(const struct host_cpus *cpus, struct cpus *went_offline
     return changed;
 }
 
-/* Called on the main thread with the engine's lock; reads of sysfs do not block. */
+/* Reads messages and reports the CPUs that went online or offline. Called on the main thread with
+ * the engine's lock; reads of sysfs do not block. */
 static void host_cpus_take_events(void *arg, uint64_t tag)
 {
     (void)tag;

@@ -173,7 +173,7 @@ static bool lines_put(struct survey *survey, struct lines *lines)
     return !end && lines->len < MAPS_ROOM;
 }
 
-/* Reads the mappings from a living thread, because the first one may be dead. */
+/* Adds the mappings of the process. tid: a living thread, because the first one may be dead. */
 static void maps_of(struct survey *survey, pid_t tid)
 {
     const uint64_t until_ns = survey->time_ns + SURVEY_NS;

@@ -101,7 +101,8 @@ pid_t linux_caller_pid(struct host_state *state, pid_t tid);
 /* Returns true if pid is the process of the opener and still executes the same program; false also
  * if that is not known (opener may be NULL). */
 bool caller_is_opener(struct host_state *state, const struct opener *opener, pid_t pid);
-/* Returns the thread whose cgroup namespace applies to requests of thread tid; 0: unknown. */
+/* Returns the thread whose cgroup namespace applies to requests of thread tid: the first thread of
+ * its process for an io_uring worker, otherwise tid; 0: unknown. */
 pid_t caller_thread(pid_t tid);
 
 /* ---- observe.c: may this opener observe that process? ---- */

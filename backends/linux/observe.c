@@ -294,6 +294,7 @@ static bool process_is_opener(struct host_state *state, const struct rights *rig
     return same;
 }
 
+/* Replaces a result that depends on the first thread by 0, -EPERM or -ESRCH. */
 static int leader_decides(const struct check *check, int rc)
 {
     if (rc != ONLY_LEADER_PASSED && rc != ONLY_LEADER_REFUSED)

@@ -59,8 +59,9 @@ static int task_hold(const struct host_state *state, pid_t task, pid_t *pid)
 }
 
 /*
- * Sets pid, pidfd and tid from the number. Tries again if the number has another meaning once the
- * pidfd is open: the process had exited and its number was reused. Returns 0 or -errno.
+ * Sets pid, pidfd and, if `thread`, tid from the number. Tries again if the number has another
+ * meaning once the pidfd is open: the process had exited and its number was reused. Returns 0 or
+ * -errno.
  */
 static int process_hold(struct process *process, pid_t requester, bool thread)
 {
@@ -298,7 +299,7 @@ int linux_process_may_observe_pid(struct host_state *state, const struct rights 
     return rc == 0 || rc == -ESRCH ? rc : -EPERM;
 }
 
-/* sink->process_exited() may free the process. */
+/* Called by the loop when all threads have exited. sink->exited() may free the process. */
 static void process_exited(void *arg, uint64_t tag)
 {
     struct process *process = arg;

@@ -39,7 +39,8 @@ static uint64_t *used_end; /* end of the used part of the file; stored in its fi
 static struct tables *tables;
 static uint32_t free_lists[FILE_BITS + 1]; /* first free block of each size, by its exponent */
 
-/* Returns NULL if there is no address space or memory. */
+/* Maps a file (-1: anonymous memory) of which only written pages use memory. Returns NULL if there
+ * is no address space or memory. */
 static void *map_sparse(int file, uint64_t bytes)
 {
     const int flags = MAP_NORESERVE | (file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED);

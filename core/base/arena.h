@@ -17,7 +17,8 @@
 bool arena_open(int fd);
 bool arena_clear(int fd); /* empties an arena that no process uses; false on error */
 int arena_fd(void);       /* creates the arena if necessary; -1 on error */
-void arena_keep(uint64_t block, size_t bytes); /* bytes: as allocated; block 0 is allowed */
+/* Keeps a block of the opened arena. bytes: as allocated; block 0 is allowed. */
+void arena_keep(uint64_t block, size_t bytes);
 void arena_free_unkept(void);
 
 /* Allocates a zeroed block and returns its number, the offset from arena_base. Returns 0 if the
@@ -27,7 +28,8 @@ uint64_t arena_alloc(size_t bytes);
  * if no such block is free and the first half of the arena is in use; the second half is left to
  * arena_alloc(). */
 uint64_t arena_alloc_sparse(size_t bytes);
-void arena_free(uint64_t block, size_t bytes); /* bytes: as allocated; block 0 is allowed */
+/* Frees a block. bytes: as allocated; block 0 is allowed. Thread-safe. */
+void arena_free(uint64_t block, size_t bytes);
 /* Returns the address of a block, or NULL without an arena, or if a block of this size cannot have
  * this number. */
 void *arena_at(uint64_t block, size_t bytes);

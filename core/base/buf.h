@@ -27,7 +27,8 @@ void buf_free(struct buf *buf);
 void buf_clear(struct buf *buf); /* empties the text and resets `failed`; keeps the memory */
 
 char *buf_grow(struct buf *buf, size_t need); /* for buf_reserve() */
-/* Returns the end of the text, with room for need more bytes. NULL if the buffer has failed. */
+/* Returns the end of the text, with room for need more bytes; NULL after ENOMEM, also an earlier
+ * one. */
 static inline char *buf_reserve(struct buf *buf, size_t need)
 {
     if (!buf->failed && need <= buf->size - buf->len)
@@ -44,7 +45,7 @@ static inline void buf_advance(struct buf *buf, const char *end)
     buf->len = len;
 }
 
-/* Inline, so that the compiler copies a text of a known length without a call. */
+/* Appends bytes. Inline, so that the compiler copies a text of a known length without a call. */
 static inline void buf_add(struct buf *buf, const void *data, size_t len)
 {
     char *to = len ? buf_reserve(buf, len) : NULL;
@@ -70,7 +71,7 @@ static inline void buf_char(struct buf *buf, char c)
     buf->len++;
 }
 
-/* A string literal: its length is a constant. */
+/* Appends a string literal, whose length is a constant. */
 #define BUF_LITERAL(buf, literal) buf_add(buf, "" literal, sizeof(literal) - 1)
 
 #define U64_DIGITS 20 /* of the largest value */
@@ -92,7 +93,7 @@ static inline void buf_u64(struct buf *buf, uint64_t value)
     buf_add(buf, from, (size_t)(end - from));
 }
 
-/* Hexadecimal with a leading 0x. */
+/* Appends a hexadecimal number with a leading 0x. */
 static inline void buf_hex(struct buf *buf, uint64_t value)
 {
     unsigned shift = value ? (63u - (unsigned)__builtin_clzll(value)) & ~3u : 0;
@@ -110,7 +111,7 @@ static inline void buf_hex(struct buf *buf, uint64_t value)
     buf_advance(buf, to);
 }
 
-/* Seconds with nine decimals from nanoseconds: "12.000000345". */
+/* Appends nanoseconds as seconds with nine decimals: "12.000000345". */
 static inline void buf_seconds(struct buf *buf, uint64_t ns)
 {
     char text[U64_DIGITS + 10], *const point = text + U64_DIGITS;
@@ -134,7 +135,7 @@ void buf_word(struct buf *buf, const char *text, size_t len);
 void buf_value(struct buf *buf, const char *text, size_t len);
 /* Escapes like buf_word(), except blanks, '=' and "'": for text within '"' in a sentence. */
 void buf_in_quotes(struct buf *buf, const char *text, size_t len);
-/* Returns the text with a NUL, valid until the next call; "" on ENOMEM. */
+/* Returns the text with a NUL, valid until the buf is changed or freed; "" on ENOMEM. */
 const char *buf_text(struct buf *buf);
 
 /*
@@ -143,8 +144,8 @@ const char *buf_text(struct buf *buf);
  * too, which control terminals) and the line separators U+2028, U+2029.
  */
 size_t utf8_printable(const char *text, size_t left);
-/* Returns the length of the text, or if it is longer than `most`, a length up to that which does
- * not cut a UTF-8 character. */
+/* Returns the length of the text, or if that is more than `most`, the largest length of at most
+ * `most` that does not cut a UTF-8 character. */
 size_t utf8_cut(const char *text, size_t len, size_t most);
 /* Writes the byte as \ooo: four characters without a NUL. */
 void octal_escape(char to[4], char byte);

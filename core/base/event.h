@@ -90,6 +90,7 @@ void catalog_free(struct catalog *catalog);
 void catalog_add(struct catalog *catalog, const char *class_name, const char *event);
 /* Sorts, drops duplicates and sets the ids. Returns 0, or -ENOMEM, also if catalog_add() failed. */
 int catalog_finish(struct catalog *catalog);
+/* Find a class or an event after catalog_finish(). Return NULL if there is none. */
 const struct catalog_class *catalog_class(const struct catalog *catalog, const char *name);
 const struct catalog_class *catalog_class_by_id(const struct catalog *catalog, uint64_t id);
 const struct catalog_entry *catalog_event(const struct catalog *catalog,

@@ -1,5 +1,5 @@
 /*
- * Serials in a sorted vector.
+ * Objects by id, in a sorted vector.
  */
 #include "core/base/vec.h"
 

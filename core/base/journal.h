@@ -26,7 +26,7 @@ struct journal_record {
     uint32_t bytes; /* with this head; the next record is at a multiple of 8 */
     uint32_t kind;
     uint64_t id;
-    char text[];
+    char text[]; /* journal_text_len() bytes, without a NUL */
 };
 
 struct journal;

@@ -1,5 +1,5 @@
 /*
- * Containers: growing arrays, hash tables by uthash, and objects by serial number.
+ * Containers: growing arrays, hash tables by uthash, and objects by id.
  */
 #pragma once
 
@@ -64,10 +64,11 @@ static inline int vec_grow(void *items, size_t *cap, size_t n, size_t size)
     memmove(&(vec)->items[at], &(vec)->items[(at) + 1], (--(vec)->n - (at)) * sizeof *(vec)->items)
 
 /*
- * ---- objects by serial number, in order ----
+ * ---- objects by a 64-bit id, in order ----
  *
- * Serials only grow and are never reused, so adding appends; lookup is a binary search; readdir
- * walks in order with the serial as its cookie.
+ * Most ids are serials, which only grow and are never reused, so adding appends; lookup is a binary
+ * search; readdir walks in order with the serial as its cookie. Other ids, such as hashes, work
+ * too.
  */
 
 struct ids {
@@ -81,8 +82,8 @@ struct ids {
 
 void ids_init(struct ids *ids);
 void ids_free(struct ids *ids); /* asserts that there are no objects */
-/* Adds an object. The id must be larger than all earlier ones; while a state is loaded, any absent
- * id. Returns false on ENOMEM. */
+/* Adds an object. The id must be absent; an id above all others is added without moving objects.
+ * Returns false on ENOMEM. */
 bool ids_add(struct ids *ids, uint64_t id, void *object);
 void *ids_find(const struct ids *ids, uint64_t id); /* NULL: absent */
 void *ids_remove(struct ids *ids, uint64_t id);     /* the object, or NULL */

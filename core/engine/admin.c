@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* Returns 0, or E39 if the requester is not the superuser. */
+/* Returns 0, or E39 if the requester is not the superuser. what: "instances", for the sentence. */
 static int admin_check_superuser(struct call *call, const char *what)
 {
     if (access_superuser(call->rights))
@@ -69,7 +69,8 @@ static uint64_t own_rows(const struct engine *engine, unsigned cpu, unsigned cla
     return own;
 }
 
-/* Probes every online CPU. If PMCs changed during the probe of a CPU, its result is dropped. */
+/* Probes every online CPU, and sets the foreign rows. If the PMCs on a CPU changed during its
+ * probe, the result is dropped. Returns 0 or CALL_WAIT. */
 static int foreign_probe(struct call *call)
 {
     const struct engine *engine = call->engine;

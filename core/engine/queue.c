@@ -91,7 +91,8 @@ static void sink_guard_fired(void *ctx, uint64_t tag)
     }
 }
 
-/* Also covers links that a running change has planned or opened. */
+/* Notes that a CPU went online or offline, also in links that a running change has planned or
+ * opened. */
 static void sink_cpu_changed(void *ctx, unsigned cpu, bool online)
 {
     struct engine *engine = *(struct engine **)ctx;

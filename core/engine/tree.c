@@ -178,7 +178,8 @@ int engine_rename(struct call *call, const char *from, const char *to)
     return CALL_DONE;
 }
 
-/* Ignores the x bit that the directory shows for `readers`, which `chmod u+x` would set. */
+/* Sets the mode, without the x bit that the directory shows only for `readers` and that programs
+ * such as `chmod u+x` pass back. */
 int engine_chmod(struct call *call, mode_t mode)
 {
     struct pmc *pmc = call->pmc;
@@ -308,7 +309,9 @@ static uint64_t open_file_bytes(const struct open_file *open)
     return OPEN_BYTES + open->remembers + (open->old_count ? strlen(open->old_count) + 1 : 0);
 }
 
-/* Charges without a check if it `was_granted` before, or if the charge decreases. */
+/* Charges the memory of an open file with `kept` bytes of texts, instead of the earlier charge.
+ * Makes no check if the file was_granted this charge before, or if its texts shrink. Returns false
+ * without a change if a quota is exceeded. */
 static bool open_file_charge(struct open_file *open, uint64_t kept, bool was_granted)
 {
     const uint64_t bytes = open_file_bytes(open) + kept;

@@ -68,7 +68,7 @@ static void charge(const struct rights *rights, int n)
     user_add(rights->user, USED_TEXTS, n * (int64_t)bytes_of(rights));
 }
 
-/* Returns 0, or P10 or P11 if the rights cannot be charged. Those of another user namespace use a
+/* Returns 0, or P10 or P11 if the rights cannot be charged. Rights of another user namespace use a
  * descriptor. */
 static int check_charge(const struct engine *engine, const struct user *user,
                         const struct rights *rights, struct err *err)

@@ -36,8 +36,10 @@ struct user {
 /* Returns a reference; creates the account if needed. instance_account: NULL for the account in all
  * instances. Returns NULL on ENOMEM. */
 struct user *user_get(struct engine *engine, uid_t uid, struct user *instance_account);
+/* Returns a reference to the account of an instance itself. Returns NULL on ENOMEM. */
 struct user *user_get_instance(struct engine *engine, uint64_t instance);
-struct user *user_find(const struct engine *engine, uid_t uid); /* NULL: no account */
+/* Returns the user's account in all instances, without a reference, or NULL if there is none. */
+struct user *user_find(const struct engine *engine, uid_t uid);
 struct user *user_ref(struct user *user);
 void user_unref(struct user *user);     /* NULL allowed */
 void users_free(struct engine *engine); /* keeps accounts with references or charged logs */
@@ -54,8 +56,8 @@ uint64_t user_left(const struct user *user, enum resource what, uint64_t own);
  * user_limit_name() returns its name, such as "max_fds". */
 uint64_t user_limit(const struct user *user, enum resource what);
 const char *user_limit_name(const struct user *user, enum resource what);
-/* Returns the same limit for a sentence: "this instance's max_fds (50 descriptors)". The next call
- * in the same thread overwrites it. */
+/* Returns the limit for a sentence: "this instance's max_fds (50 descriptors)"; for USED_TEXTS the
+ * limit without the allowance. The next call in the same thread overwrites the text. */
 const char *user_limit_shown(const struct user *user, enum resource what);
 
 /*

@@ -85,7 +85,8 @@ static int link_find(const struct found *found, const char *link, uint32_t sum)
     return fd < 0 && *found->root ? link_open(found, "", STORE, "", link, sum) : fd;
 }
 
-/* Callback of libdwfl. Elfutils searches the other places: its cache and DEBUGINFOD_URLS. */
+/* Callback of libdwfl: opens the separate debug file of a module, below the root of the process
+ * first. If none is found, elfutils searches STORE by build-id, its cache, and DEBUGINFOD_URLS. */
 static int debug_find(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
                       const char *file, const char *link, GElf_Word crc, char **debug)
 {

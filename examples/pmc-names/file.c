@@ -61,7 +61,7 @@ static void file_open(struct file *file)
     free(name);
 }
 
-/* Finds the link-time address of a file offset. */
+/* Finds the link-time address of a file offset. Returns false if the offset is not in a segment. */
 static bool address_of(Elf *elf, uint64_t offset, GElf_Addr *address)
 {
     size_t n;
@@ -119,9 +119,8 @@ static size_t inlined_add(const struct file *file, GElf_Addr address, char *to, 
     scopes = NULL;
     n = dwarf_getscopes_die(&inner, &scopes);
     while (n-- > 0) {
-        const char *name = dwarf_tag(&scopes[n]) == DW_TAG_inlined_subroutine
-                               ? die_name(&scopes[n])
-                               : NULL;
+        const char *name =
+            dwarf_tag(&scopes[n]) == DW_TAG_inlined_subroutine ? die_name(&scopes[n]) : NULL;
         const size_t bytes = name ? strlen(name) + 1 : 0;
 
         if (bytes <= 1 || bytes > room - used)
@@ -166,8 +165,8 @@ static struct file *file_of(const char *path)
     file = &files[next++ % FILES_MAX];
     file_close(file);
     file->path = strdup(path);
-    file->child = (struct child){
-        .answer = names_answer, .self = file, .seconds = SECONDS, .again = true};
+    file->child =
+        (struct child){.answer = names_answer, .self = file, .seconds = SECONDS, .again = true};
     return file;
 }
 

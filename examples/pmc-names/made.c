@@ -34,8 +34,8 @@ struct range {
 };
 
 struct table {
-    uint32_t pid; /* 0: unused */
-    uint32_t order;
+    uint32_t pid;   /* 0: unused */
+    uint32_t order; /* number of the next line */
     uint64_t bytes;
     VEC(struct line) lines;
     VEC(struct range) ranges; /* in order of address; none overlaps another */
@@ -64,7 +64,7 @@ static int by_order(const void *a, const void *b)
     return p->order < q->order ? -1 : p->order > q->order;
 }
 
-/* Restores the order of a heap of n lines with the newest at the top. */
+/* Moves heap[at] down to its place in a heap of n lines with the newest at the top. */
 static void heap_settle(struct line **heap, size_t n, size_t at)
 {
     for (size_t child; (child = 2 * at + 1) < n; at = child) {
@@ -88,8 +88,8 @@ static void heap_push(struct line **heap, size_t *n, struct line *line)
     heap[at] = line;
 }
 
-/* Fills in `ranges`. Walks the addresses upwards; the heap has the lines that contain the address.
- */
+/* Fills in `ranges`, and `found` of the lines, which it sorts by address. Walks the addresses
+ * upwards; the heap has the lines that contain the address. Returns false on ENOMEM. */
 static bool ranges_find(struct table *table)
 {
     struct line **heap = calloc(table->lines.n + 1, sizeof *heap);
@@ -184,8 +184,9 @@ static void table_free(struct table *table)
     *table = (struct table){0};
 }
 
-/* A last line without a newline is still being written. If a map is truncated while its writer
- * continues at the old offset, it has a hole (zero bytes). */
+/* Adds the lines in the next `left` bytes of the file. Ignores a last line without a newline, which
+ * is still being written, and zero bytes: a map has such a hole if it is truncated while its writer
+ * continues at the old offset. Returns false on ENOMEM. */
 static bool lines_read(struct table *table, FILE *file, int64_t left)
 {
     char line[LINE_BYTES];
@@ -205,8 +206,8 @@ static bool lines_read(struct table *table, FILE *file, int64_t left)
     return room;
 }
 
-/* A map that became shorter was rewritten while it was read: lines may be mixed, so it is read
- * again. */
+/* Reads a map into its process's table. A map that became shorter was rewritten while it was read:
+ * lines may be mixed, so it is read again. */
 static void table_read(struct table *table, FILE *file)
 {
     struct stat before, after;
@@ -249,7 +250,8 @@ static void table_read(struct table *table, FILE *file)
     made.bytes += table->bytes;
 }
 
-/* Each process's map is read once. If many are needed, the oldest are dropped. */
+/* Returns the table of a process, whose map is read at the first call. A new table replaces the
+ * oldest one, and more of them if all together exceed TABLE_BYTES. */
 static struct table *table_of(uint32_t pid)
 {
     struct table *table;

@@ -36,7 +36,8 @@ static bool as_profile;
 
 /* ---- lines ---- */
 
-/* The idle task of a CPU has no name. Its stack starts in a kernel function that never returns. */
+/* Returns true for the idle task of a CPU: it has no name, and its stack starts in a kernel
+ * function that never returns. frames: names, each after a ';'. */
 static bool is_idle(const char *comm, size_t len, const char *frames)
 {
     return ((len == 9 && strncmp(comm, "[unknown]", len) == 0) ||
@@ -68,7 +69,8 @@ static void stack_add(struct buf *out, const char *line)
     free(frames);
 }
 
-/* Sums of stacks; stacks that differed only in their addresses have the same text now. */
+/* Stacks not yet printed. stacks_print() adds the counts of stacks with the same text: they
+ * differed only in their addresses. */
 static struct {
     struct counted {
         char *text;
@@ -120,7 +122,8 @@ static bool stack_take(const struct stack *stack)
     return as_profile ? profile_take(stack) : folded_take(stack);
 }
 
-/* Control bytes become \ooo: the tree escapes them, other writers of such lines may not. */
+/* Passes each line "comm;frame;frame N" to stack_take(). Control bytes become \ooo: the tree
+ * escapes them, other writers of such lines may not. */
 static bool lines_take(FILE *in)
 {
     char *line = NULL, *count;
@@ -152,7 +155,7 @@ static bool lines_take(FILE *in)
 
 /* ---- losses ---- */
 
-static struct buf events; /* of the PMC, in user mode */
+static struct buf events; /* the PMC's events, restricted to user mode: "cycles:u,instructions:u" */
 
 static void event_line(char *line)
 {
@@ -166,8 +169,8 @@ static void event_line(char *line)
     buf_str(&events, len && line[len - 1] == '/' ? "u" : ":u");
 }
 
-/* "N samples, N lost, N hidden", and the reason. in_stream: lost and hidden samples of the stream;
- * how many are hidden is in the log of the PMC. */
+/* Appends "N samples, N lost, N hidden", and why samples are hidden. in_stream: sum of the lost and
+ * hidden samples of a stream; 0: use the numbers in the log of the PMC. */
 static void losses_add(struct buf *out, uint64_t in_stream)
 {
     uint64_t lost = losses.lost;

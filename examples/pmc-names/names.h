@@ -18,10 +18,10 @@
  * question kills the child, this question has no answer. Later ones have none either, unless
  * `again` is set: then a new child answers them.
  */
-#define MESSAGE_MAX (128u << 10) /* bytes */
+#define MESSAGE_MAX (128u << 10) /* bytes of a question or an answer */
 extern uint64_t child_message[]; /* the question, replaced by the answer */
 struct child {
-    /* Called in the child; returns the bytes of the answer, at least one. */
+    /* Called in the child: replaces the question by the answer. Returns its bytes, at least one. */
     size_t (*answer)(void *self);
     void *self;
     unsigned seconds; /* CPU time for a question; 0: 0.1 s */
@@ -31,18 +31,20 @@ struct child {
     int socket;
 };
 extern bool child_here; /* for tests: answer in this process */
-/* Asks a question of n bytes. Returns the bytes of the answer; 0: none. */
+/* Sends the question, n bytes of child_message, to the child, and starts the child first if there
+ * is none. Returns the bytes of the answer; 0: none. */
 size_t child_ask(struct child *child, size_t n);
 void child_end(struct child *child);
 
 /*
  * place.c: finding files. The PMC's log has the processes that mapped a path. The path is looked up
  * below /proc/PID/root of these, because they may be in other mount namespaces; then below the
- * roots of the targets, then below the own root.
+ * roots of the targets, then below the root of pmc-names ("own root").
  */
 /* Opens a file of the PMC for reading without waiting: a growing log ends at its present end.
  * Returns NULL if it cannot be read. */
 FILE *pmc_open(const char *directory, const char *name);
+/* Calls take() for each line of a file of the PMC, with its newline. Ignores an unreadable file. */
 void pmc_lines(const char *directory, const char *name, void (*take)(char *line));
 /* Reads the processes of a PMC. Call it at most once; without it only the own root is searched. */
 void places_read(const char *directory);
@@ -52,17 +54,18 @@ struct losses {
     uint64_t throttled;    /* how often sampling was paused */
 };
 extern struct losses losses;
-/* Opens a regular file for reading; returns -1 for any other file, and for an empty one. *name is
- * the path that was opened and *root the root directory above it ("" for the own); the caller frees
- * both, also after -1. */
+/* Opens a regular file for reading; returns -1 for any other file, for an empty one, and for files
+ * of /proc and /sys. *name is the path that was opened and *root the root directory above it (""
+ * for the own); the caller frees both, also after -1. */
 int place_open(const char *path, char **name, char **root);
 /* Like place_open() below one root ("": the own), which symbolic links cannot leave. */
 int place_open_below(const char *root, const char *path);
-/* Opens the perf-PID.map of a process: a regular file owned by its user, the reader or root.
- * Returns NULL if there is none. */
+/* Opens the perf-PID.map of a process. It must be a regular file with one link, which belongs to
+ * the user of the process, the user of pmc-names or root. Returns NULL if there is none. */
 FILE *place_open_map(uint32_t pid);
 
-/* debug.c: the place of the file of a module. Must live as long as the module. */
+/* debug.c: the place of a module's file. debug_found() attaches it to a module of debug_begin(),
+ * and the search for a separate debug file starts from it. Must live as long as the module. */
 struct found {
     char *path; /* path in the mount namespace of the process */
     char *root;
@@ -100,7 +103,7 @@ char *demangled(const char *symbol);
 
 /* A line "comm;frame;frame", and how often it was sampled. */
 struct stack {
-    char *line; /* the reader may change it */
+    char *line; /* a stack_fn may change it */
     uint64_t samples;
     uint64_t events;   /* sum of the periods; 0: unknown */
     const char *event; /* NULL: unknown */
@@ -117,19 +120,20 @@ struct stream_facts {
 /* Returns false, without reading anything, if it is not perf.data; otherwise reads the magic, which
  * stream_convert() needs. */
 bool stream_begins(FILE *in);
-/* Passes each sample up to this time to give(). Returns false on ENOMEM, if give() returned false,
- * or if it is not a perf.data stream. */
+/* Passes each sample up to until_ns, by the clock of the records, to give(), after stream_begins()
+ * has returned true. Returns false on ENOMEM, if give() returned false, or, with a message, for a
+ * perf.data file that is not a stream. */
 bool stream_convert(FILE *in, uint64_t until_ns, stack_fn *give, struct stream_facts *facts);
 
-/* profile.c: collects stacks, and prints them as a profile.proto, compressed by gzip. Both return
- * false if memory or the output failed. */
+/* profile.c: collects stacks, and prints them once as a profile.proto, compressed by gzip, that
+ * contains the comment. Both return false if memory or the output failed. */
 bool profile_take(const struct stack *stack);
 bool profile_print(const struct stream_facts *facts, const char *comment);
 
 /*
- * unwind.c: finds the frames of a user stack, the innermost first. Returns their number; 0 if the
- * process or its mappings are unknown, it has not 64 bits, or the child failed. frame has space for
- * UNWIND_MAX.
+ * unwind.c: finds the frames of a user stack, the innermost first. Needs user->registers. Returns
+ * their number; 0 if the process or its mappings are unknown, it has not 64 bits, or the child
+ * failed. frame has space for UNWIND_MAX.
  */
 #define UNWIND_MAX 512
 #define USER_64    2 /* abi: 64 bits */

@@ -54,7 +54,7 @@ struct file_header {
 };
 
 struct event {
-    const char *attr; /* these point into records of converted.kept */
+    const char *attr; /* `attr`, `ids` and `name` point into records of converted.kept */
     const uint64_t *ids;
     uint32_t n_ids;
     const char *name; /* "": not known */
@@ -216,8 +216,10 @@ static void host_describe(void)
     const struct {
         unsigned feature;
         const char *text;
-    } texts[] = {{FEATURE_HOST, host.nodename},   {FEATURE_KERNEL, host.release},
-                 {FEATURE_PROGRAM, PMCFS_VERSION}, {FEATURE_MACHINE, host.machine},
+    } texts[] = {{FEATURE_HOST, host.nodename},
+                 {FEATURE_KERNEL, host.release},
+                 {FEATURE_PROGRAM, PMCFS_VERSION},
+                 {FEATURE_MACHINE, host.machine},
                  {FEATURE_CPU_ID, ""}};
 
     uname(&host);
@@ -249,7 +251,8 @@ static void events_describe(struct buf *out)
     }
 }
 
-/* Appends the table of the features, in order of number, and the features. */
+/* Appends the table of the features, in order of number, and the features. Sets their bits in the
+ * header. */
 static void features_add(struct buf *out, struct file_header *header)
 {
     uint64_t at = header->data.offset + header->data.size;
@@ -272,7 +275,8 @@ static void features_add(struct buf *out, struct file_header *header)
             buf_add(out, converted.feature[i].data, converted.feature[i].len);
 }
 
-/* Appends the ids of all events, and then their attributes with the places of the ids. */
+/* Appends the ids of all events, and then their attributes with the places of the ids. Sets the
+ * place of the attributes in the header. */
 static void attrs_add(struct buf *out, struct file_header *header)
 {
     const uint64_t begin = header->data.offset + header->data.size;

@@ -55,7 +55,8 @@ static void mapped_add(uint32_t pid, char *path)
         free(one);
 }
 
-/* Parses "TIME drop lost=1 where=kernel". An inventory counts processes, not samples. */
+/* Adds a record " drop lost=1 where=kernel" to `losses`. where=inventory is ignored, because it
+ * counts processes, not samples. */
 static void drop_add(const char *line)
 {
     const char *lost = strstr(line, " lost="), *where = strstr(line, " where=");
@@ -71,7 +72,7 @@ static void drop_add(const char *line)
         losses.lost += n;
 }
 
-/* "TIME map-in pid=1 start=… end=… offset=… path=/a" */
+/* Takes a record of the log: "TIME map-in pid=1 start=… end=… offset=… path=/a", or a drop. */
 static void log_line(char *line)
 {
     char *path = strstr(line, " path=/"), *pid = line + strcspn(line, " ");
@@ -153,7 +154,8 @@ static int found_open(int found)
     return fd;
 }
 
-/* With O_NOFOLLOW in flags the last component must not be a symbolic link. */
+/* Opens a regular file below a root ("": the own) as found_open() does. flags: 0, or O_NOFOLLOW:
+ * then the last component must not be a symbolic link. */
 static int open_below(const char *root, const char *path, int flags)
 {
     const struct open_how how = {.flags = (unsigned)(O_PATH | O_CLOEXEC | flags),

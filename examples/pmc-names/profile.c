@@ -13,7 +13,8 @@
 
 #define FRAMES_MAX 1024 /* of a stack; outer ones beyond it are left out */
 
-/* Fields of the messages Profile, ValueType, Sample, Label, Mapping, Location, Line and Function. */
+/* Fields of the messages Profile, ValueType, Sample, Label, Mapping, Location, Line and Function.
+ */
 enum {
     PROFILE_TYPE = 1,
     PROFILE_SAMPLE = 2,
@@ -35,7 +36,7 @@ enum {
     LOCATION_LINE = 4
 };
 
-/* A set of byte strings, numbered from 1 in the order of their addition. */
+/* A table of different byte strings, numbered from 1 in the order of their addition. */
 struct item {
     UT_hash_handle hh;
     uint32_t number;
@@ -79,7 +80,7 @@ static uint32_t number_of(struct items *items, const void *key, size_t len)
     return item ? item->number : 0;
 }
 
-/* The table of strings starts with an empty one, whose number is 0. */
+/* Returns the number of a string, which is added when it is new. The empty string has number 0. */
 static uint32_t string_of(const char *text)
 {
     return *text ? number_of(&profile.strings, text, strlen(text)) : 0;
@@ -139,7 +140,7 @@ static void string_clean(char *text)
     *to = '\0';
 }
 
-/* Returns the number of a function, which is added when it is new. */
+/* Returns the number of a function, which is added when it is new. Changes `name`. */
 static uint32_t function_of(char *name)
 {
     const uint32_t known = HASH_COUNT(profile.functions.first);
@@ -161,10 +162,11 @@ static uint32_t function_of(char *name)
     return number;
 }
 
-/* Adds the functions in `names` to a location, the last (the innermost inlined one) first. */
+/* Adds the functions in `names` to a location, the last (the innermost inlined one) first. Changes
+ * `names`. */
 static void lines_add(struct buf *location, char *names)
 {
-    for (char *last; names; ) {
+    for (char *last; names;) {
         struct buf line;
 
         last = strrchr(names, ';');
@@ -178,8 +180,9 @@ static void lines_add(struct buf *location, char *names)
     }
 }
 
-/* Sets *address. Returns the number of the mapping of the file of [path+0xoffset], which starts at
- * address 0; 0 for addresses without a file. */
+/* Sets *address to the number in the frame. Returns the number of the mapping of the file in
+ * [path+0xoffset], or of the kernel in [kernel+0xaddress]; each mapping starts at address 0.
+ * Returns 0 for other frames. */
 static uint32_t mapping_of(const char *frame, uint64_t *address)
 {
     const char *at = strrchr(frame, 'x');
@@ -330,7 +333,7 @@ static void parts_print(const struct stream_facts *facts, const char *comment)
         put_bytes(&profile.out, PROFILE_STRING, item->key, item->hh.keylen);
 }
 
-/* Is called once, at the end, and therefore frees nothing. */
+/* Called once, at the end; therefore it does not free the tables. */
 bool profile_print(const struct stream_facts *facts, const char *comment)
 {
     const int fd = dup(STDOUT_FILENO);

@@ -57,6 +57,7 @@ static struct {
     VEC(struct source) sources;
     struct tasks spaces;
     struct buf made, line;
+    /* samples of all events start with an id; a sample after until_ns was read */
     bool all_have_ids, over;
     uint64_t until_ns;
     struct stream_facts facts;
@@ -145,7 +146,8 @@ static bool name_take(struct words words)
     return true;
 }
 
-/* Finds the event of a sample. Samples without ids belong to the last event. */
+/* Finds the event of a sample, or NULL. If the samples of any event have no id at the start, all
+ * samples belong to the last event. */
 static const struct source *source_of(const struct words *words)
 {
     size_t i = stream.sources.n;
@@ -222,7 +224,7 @@ static const uint64_t *list_take(struct words *words, uint64_t *n, uint64_t each
 
 static bool raw_pass(struct words *words)
 {
-    /* after its length of four bytes */
+    /* the length, in four bytes, and the data, padded */
     return words->at < words->end &&
            take(words, ((uint64_t)low(*words->at) + sizeof(uint32_t) + 7) / 8);
 }
@@ -239,7 +241,7 @@ static bool registers_take(struct words *words, uint64_t mask, struct user_state
     return !*abi || user->registers;
 }
 
-/* Takes the copy of the stack, which is followed by the number of valid bytes. */
+/* Takes the copy of the stack: its size, the bytes, and the number of valid bytes. */
 static bool stack_take(struct words *words, struct user_state *user)
 {
     const uint64_t *size = take(words, 1), *filled;
@@ -271,7 +273,7 @@ static bool parts_take(struct words words, const struct source *source, struct p
            (!(type & HAS_STACK) || stack_take(&words, &parts->user));
 }
 
-/* Returns the number of kernel frames at the start of the chain. */
+/* Returns the number of words for the kernel at the start of the chain: its marker and frames. */
 static uint64_t kernel_frames(const struct parts *parts)
 {
     uint64_t n = 0;
@@ -283,7 +285,8 @@ static uint64_t kernel_frames(const struct parts *parts)
     return n;
 }
 
-/* Makes the record of a sample. Unwound frames replace the user frames of the chain. */
+/* Makes the log's record of a sample in stream.made. Unwound frames replace the user frames of the
+ * chain. */
 static void sample_make(const struct parts *parts, unsigned mode)
 {
     static uint64_t frame[UINT16_MAX + UNWIND_MAX + 1];
@@ -341,7 +344,7 @@ static bool made_take(void)
     return done;
 }
 
-/* Adds a mapping. An old record (MMAP) has no inode and no protection. */
+/* Adds a mapping. old: the record is MMAP, not MMAP2, and has no inode and no protection. */
 static bool map_take(const struct record *record, struct words words, bool old)
 {
     const uint64_t *field = take(&words, old ? 4 : 8);
@@ -415,8 +418,8 @@ static void pass(FILE *in, uint64_t bytes)
     }
 }
 
-/* Reads the clock: a layout, then the same moment in CLOCK_REALTIME and in the clock of the
- * records. */
+/* Reads the feature with the clock: a layout, then the same moment in CLOCK_REALTIME and in the
+ * clock of the records. Ignores other features. */
 static bool feature_take(struct words words)
 {
     const uint64_t *field = take(&words, 4);
@@ -464,8 +467,8 @@ static bool record_take(FILE *in, const struct record *record, struct words word
     }
 }
 
-/* Reads a complete record and fills the last word with zeroes. Returns false at the end of the
- * stream, also inside a record. */
+/* Reads a complete record and fills the rest of its last word with zeroes. Returns false at the end
+ * of the stream, also inside a record. */
 static bool record_read(FILE *in, uint64_t *room)
 {
     struct record *record = (struct record *)room;

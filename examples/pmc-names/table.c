@@ -48,7 +48,7 @@ static void table_sort(struct table *table)
         qsort(table->items, table->n, sizeof *table->items, entry_compare);
 }
 
-/* Returns the last entry that starts at or before the address. */
+/* Returns the last entry of a sorted table that starts at or before the address, or NULL. */
 static const struct entry *table_find(const struct table *table, uint64_t address)
 {
     size_t low = 0, high = table->n;
@@ -64,8 +64,8 @@ static const struct entry *table_find(const struct table *table, uint64_t addres
     return low ? &table->items[low - 1] : NULL;
 }
 
-/* Reads lines "ADDRESS TYPE NAME", followed by a tab and the module. All addresses are 0 for users
- * that may not see them. */
+/* Reads the functions in lines "ADDRESS TYPE NAME"; in lines of a module, a tab and its name
+ * follow. All addresses are 0 for users that may not see them, and the table stays empty. */
 static void kernel_read(struct table *table)
 {
     FILE *file = fopen("/proc/kallsyms", "re");

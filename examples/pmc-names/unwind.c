@@ -103,7 +103,7 @@ static bool stack_read(uint64_t address, Dwarf_Word *word)
     return true;
 }
 
-/* Reads memory that does not change while a program runs from its file. */
+/* Reads a word of read-only memory from the file that is mapped there. */
 static bool file_read(Dwfl *dwfl, uint64_t address, Dwarf_Word *word)
 {
     Dwfl_Module *module = dwfl_addrmodule(dwfl, address);
@@ -258,7 +258,8 @@ static bool thread_get(Dwfl *dwfl, pid_t tid, void *arg, void **thread)
     return true;
 }
 
-/* Callback of libdwfl: the process has one thread. */
+/* libdwfl requires this callback and does not call it: frames_answer() requests thread 1, which
+ * thread_get() returns. */
 static pid_t thread_next(Dwfl *dwfl, void *arg, void **thread)
 {
     (void)dwfl;
@@ -346,8 +347,8 @@ static size_t frames_answer(void *self)
     return (now.n + 1) * sizeof *frame;
 }
 
-/* Frees the members that are used in the child if this process has set them (child_here); those of
- * a child end with it. */
+/* Stops the child. Frees the members that are used in the child if this process has set them
+ * (child_here). */
 static void space_end(struct space *space)
 {
     child_end(&space->child);
@@ -359,7 +360,7 @@ static void space_end(struct space *space)
     free(space->found);
 }
 
-/* Returns the space of these mappings; a new one replaces the least recently used. */
+/* Returns the address space with these mappings; a new one replaces the least recently used. */
 static struct space *space_of(const struct maps *maps)
 {
     static uint64_t uses;

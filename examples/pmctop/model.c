@@ -231,7 +231,8 @@ const struct pmc *model_pmc(struct model *model, const struct line *line)
     return pmc;
 }
 
-/* line: "name value unit". In brief form a metric without a value ("-") is left out. */
+/* Prints the metric in a line "name value unit", after a separator unless it is the first. In brief
+ * form a metric without a value ("-") is left out. */
 static void metric_print(const char *line, size_t name_len, bool brief, bool first, struct buf *out)
 {
     const char *value = line + name_len + (line[name_len] == ' ');

@@ -62,7 +62,7 @@ static size_t page_length(const struct live *live)
     return sizeof help / sizeof help[0];
 }
 
-/* Metrics are read only for visible lines. */
+/* Adds the cells of a line to the grid. Reads the PMC's metrics, so only for visible lines. */
 static void pmc_cells(struct model *model, const struct line *line, struct grid *grid)
 {
     const struct pmc *pmc = model_pmc(model, line);

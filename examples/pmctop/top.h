@@ -51,7 +51,7 @@ extern const char *const sort_names[SORTS];
 struct choice {
     enum sort sort;
     bool reversed, busy_only;
-    bool targets; /* show targets instead of metrics */
+    bool targets;    /* show targets instead of metrics */
     char filter[64]; /* "": no filter */
 };
 
@@ -67,9 +67,9 @@ struct pmc {
     const char *name;
     size_t first, n;     /* its range in lines */
     struct text metrics; /* contents of its file `metrics`, read on demand */
-    struct text targets; /* of `target`, if they are shown */
+    struct text targets; /* contents of its file `target`, read if choice.targets */
     bool is_read;        /* metrics (and targets) were read */
-    bool partial;
+    bool partial;        /* `metrics` reports a partial count; false before is_read */
 };
 
 struct reading {
@@ -88,21 +88,22 @@ struct model {
 
 /* Reads `counts` again. Returns false with the reason in tree->trouble. */
 bool model_read(struct model *model);
-/* Filters and sorts again, after a change of the choice. Returns false like model_read(). */
+/* Filters and sorts the present reading again, after a change of the choice. Returns false like
+ * model_read(). */
 bool model_arrange(struct model *model);
 void model_free(struct model *model);
 /* Returns the PMC of a line, with its metrics (and targets, if shown), which are read at most once
  * per model_read(). */
 const struct pmc *model_pmc(struct model *model, const struct line *line);
-/* Prints all metrics of a PMC except rates of events: "ipc=2.000000,cpi=0.500000", or brief for
- * people, "ipc 2.000 cpi 0.500". */
+/* Prints all metrics of a PMC except rates of events: "ipc=2.000000,cpi=0.500000". brief, for
+ * people: "ipc 2.000 cpi 0.500", without metrics that have no value. */
 void metrics_print(const struct pmc *pmc, bool brief, struct buf *out);
-/* Prints the targets of a PMC, with the names of processes: "1234:make,cpu0", or brief for people,
+/* Prints the targets of a PMC, with the names of processes: "1234:make,cpu0". brief, for people:
  * "1234 make, cpu0". */
 void targets_print(const struct pmc *pmc, bool brief, struct buf *out);
 /* Prints a number with at most six characters, as "1.234k"; "-" if negative. */
 void number_print(double value, struct buf *out);
-/* Returns whether one of these words contains the filter, in upper or lower case. */
+/* Returns true if one of the words contains the filter, ignoring case, or if there is no filter. */
 bool choice_takes(const struct choice *choice, const char *const words[], size_t n);
 
 /* ---- rows.c: info/rows ---- */
@@ -139,10 +140,11 @@ struct grid {
 };
 
 void grid_begin(struct grid *grid, unsigned columns, unsigned right);
-/* Ends a cell: the text added since the last cell. */
+/* Ends a cell. Its text is all text that was added to grid->text since the last cell. */
 void grid_cell(struct grid *grid);
 void grid_word(struct grid *grid, const char *word);
-/* Computes the widths of columns, cutting the widest first. Call it once, after the last cell. */
+/* Computes the widths of columns, cutting the widest first. Call it once, after the last cell and
+ * before grid_row(). */
 void grid_fit(struct grid *grid, unsigned width);
 size_t grid_rows(const struct grid *grid);
 void grid_row(const struct grid *grid, size_t row, struct buf *out);

@@ -77,7 +77,8 @@ static int file_open(const struct tree *tree, const char *name)
     return fd;
 }
 
-/* Reads a text. All parts are of the moment of the first read; a short read is the end. */
+/* Reads the text of a newly opened file. All parts are of the moment of the first read; a short
+ * read is the end. Returns false and sets errno on failure. */
 static bool text_read(int fd, struct text *text)
 {
     size_t room = PIECE_BYTES;
@@ -98,7 +99,7 @@ static bool text_read(int fd, struct text *text)
     return n >= 0;
 }
 
-/* Finds the device number without sending a request to pmcfs. */
+/* Finds the device number of a file, given as for statx(2), without sending a request to pmcfs. */
 static bool device_of(int directory, const char *path, int flags, unsigned device[2])
 {
     struct statx status;

@@ -19,7 +19,7 @@ struct creation {
     struct err err;
 };
 
-/* Sets owner and mode. Called last, because the superuser writes the settings. */
+/* Sets owner and mode of the new object. Called after the superuser has written its settings. */
 static int attributes_set(struct call *call, const struct creation *creation)
 {
     const struct section *section = creation->section;

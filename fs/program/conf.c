@@ -301,8 +301,9 @@ static FILE *conf_open(const char *path, const char **why)
 }
 
 /*
- * Counts lines and keeps names of sections, because inih passes no line numbers to its handler and
- * cuts names after 49 bytes: a header is replaced by the number of its section.
+ * The file that conf_line() reads for inih. Because inih passes no line numbers to its handler and
+ * cuts names of sections after 49 bytes, conf_line() counts lines, adds the sections, and replaces
+ * each header by the number of its section.
  */
 struct conf_stream {
     struct options *options;
@@ -395,8 +396,9 @@ static int conf_key(void *user, const char *number, const char *name, const char
     return 1;
 }
 
-/* Reads one file and adds its path to options->files, which owns it. Returns 0, or after a message
- * an exit status. ENOMEM, or path NULL: sets no_memory and returns 0. */
+/* Reads one file and adds its path to options->files, which owns it. A missing file is an error
+ * only if must_exist. Returns 0, or after a message an exit status. ENOMEM, or path NULL: sets
+ * no_memory and returns 0. */
 static int conf_file_read(struct options *options, char *path, bool must_exist)
 {
     struct conf_stream stream = {options, NULL, NULL, 0};

@@ -8,8 +8,8 @@
 
 /* Returns true if the process has the capability now. */
 bool capability_held(int capability);
-/* Logs a warning for each capability that pmcfs uses, or that containers usually have, and that is
- * missing without a substitute: what does not work then. */
+/* Logs a warning, with the consequence, for each missing capability that pmcfs uses or containers
+ * usually have, unless another capability replaces it. */
 void capabilities_report(void);
 
 /*

@@ -269,7 +269,7 @@ static struct inflight *tree_mount(int *fd)
     return inflight;
 }
 
-static bool mount_taken; /* the old program of an upgrade cannot come back */
+static bool mount_taken; /* in an upgrade the old program cannot be executed again */
 
 static int argc;
 static char **argv;

@@ -1,6 +1,6 @@
 /*
- * Calls mount(2) directly instead of fusermount3: exact error sentences, and the supervisor owns
- * the descriptor of the FUSE device.
+ * Mounting and unmounting by mount(2) instead of fusermount3, so that errors have exact sentences
+ * and the supervisor owns the descriptor of the FUSE device.
  */
 #include "fs/program/mount.h"
 

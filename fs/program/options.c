@@ -154,7 +154,8 @@ static bool mount_word(struct options *options, struct word key, struct word val
     return false;
 }
 
-/* Words end at a comma that is neither written "\," nor within ="…". */
+/* Applies the words of -o, which end at a comma that is neither written "\," nor within ="…".
+ * Returns 0, or after a message an exit status. ENOMEM only sets no_memory. */
 static int mount_options_apply(struct options *options)
 {
     const char *text = buf_text(&options->mount_options);

@@ -56,11 +56,12 @@ void options_free(struct options *options);
 /* Replaces *to by a copy of the text. Sets no_memory on ENOMEM. Always returns true. */
 bool options_replace(struct options *options, char **to, const char *text, size_t len);
 /* Applies backend=…, sim_…=… or a tunable; a bad value is logged and not used. Returns false if
- * there is no such key. */
+ * there is no such key. where: a file, or "-o"; log_at keeps the pointer. */
 bool option_set(struct options *options, const char *where, struct word key, struct word value);
 /* Logs that an option at this place, and at options->at.line, is not accepted as it is. */
 void option_complain(struct options *options, const char *where, const char *sentence);
-/* Returns the names that are similar to an unknown key, for a sentence. */
+/* Returns " (did you mean NAME?)" with the names that are similar to an unknown key, or "". The
+ * text is in *near. */
 const char *option_near(struct near *near, struct word key);
 /* For SIGHUP: reads file and -o again, with the sections, and sets *tunables. Returns false after a
  * message if the file cannot be read or on ENOMEM; the tunables then stay as before. */
@@ -68,8 +69,8 @@ bool options_reread(struct options *options, struct tunables *tunables);
 
 /* ---- conf.c ---- */
 
-/* Reads the configuration file, and the files *.conf of the directory FILE.d. Returns 0, or after a
- * message an exit status. */
+/* Calls conf_forget(), and reads the configuration file and the files *.conf of the directory
+ * FILE.d. Returns 0, or after a message an exit status. ENOMEM only sets no_memory. */
 int conf_read(struct options *options);
 /* Frees the sections and the paths of the files. */
 void conf_free(struct options *options);

@@ -1,7 +1,8 @@
 /*
- * A worker is created by clone() with CLONE_FILES, so descriptors stay open with their numbers when
- * it dies. The supervisor does not know PMCs and hardly allocates memory, so that it cannot crash.
- * It logs only refused upgrades while a worker runs, because syslog's socket would be shared.
+ * The supervisor. It creates workers by clone() with CLONE_FILES, so descriptors stay open with
+ * their numbers when a worker dies. The supervisor does not know PMCs and hardly allocates memory,
+ * so that it cannot crash. While a worker runs, it logs only refused upgrades, because syslog's
+ * socket would be shared.
  */
 #include "fs/program/worker.h"
 
@@ -81,7 +82,9 @@ static void ring_map(unsigned i, int fd, uint64_t bytes)
     me.inflight->rings[i] = (struct inflight_ring){fd, bytes};
 }
 
-/* Maps or unmaps a ring for the worker. Returns true if it is already mapped. */
+/* Handles a message about a ring: maps its memory, and unmaps the ring that had this descriptor
+ * before. With fd -1 unmaps all rings whose descriptors are closed. Returns true if the memory was
+ * mapped already. */
 static bool ring_keep(const struct supervisor_message *message)
 {
     int at = -1;
@@ -153,8 +156,8 @@ static int notifier_start(void)
 
 /* ---- workers ---- */
 
-/* Returns false if the process cannot be created. In it the C library still has the supervisor's
- * thread id for its thread. */
+/* Creates a process that runs a worker. Returns false on failure. In the new process the C library
+ * still has the supervisor's thread id for the only thread. */
 static bool worker_start(void)
 {
     const pid_t supervisor = getpid();
@@ -187,7 +190,7 @@ static bool worker_start(void)
     return me.worker_pid > 0;
 }
 
-/* Counts the death of a worker and returns the pause before the next one in ms. None after SIGKILL,
+/* Counts the death of a worker and returns the pause before the next one in ms: 0 after SIGKILL,
  * after a worker that ran for more than a second, or before the third crash in a row; but a worker
  * that exited before it served is always followed by a pause. */
 static unsigned restart_pause(int status)

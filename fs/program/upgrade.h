@@ -45,8 +45,8 @@ int upgrade_execute(int program, pid_t worker, int lock_fd, char **argv);
 /* In the new program, before it has taken anything over: executes the old program again with the
  * reason of the failure. Returns if that is not possible. */
 void upgrade_roll_back(const struct options *options, char **argv, const char *why);
-/* In the old program: returns the reason why the new one failed, or NULL if there was no attempt.
- */
+/* Returns the reason why the new program failed, if this is the old program that was executed
+ * again; otherwise NULL. */
 const char *upgrade_failure(const struct options *options);
 
 /* ---- in the command ---- */

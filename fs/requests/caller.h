@@ -13,17 +13,19 @@ struct fs;
 struct request;
 
 /*
- * Reads the caller's rights into rq->rights. Reads of a caller in another user namespace only what
- * mkdir, rmdir and chown need: user, payer and user namespace. Such a caller is never the
- * superuser, so its groups and capabilities (65,536 groups take 20 ms) are not read. Reads /proc:
- * call without the lock. Returns 0, or a negative errno with a sentence.
+ * Reads the caller's rights into rq->rights, and sets call->payer. If the caller is in another user
+ * namespace, reads only the rights that mkdir, rmdir and chown need: user, payer and user namespace
+ * (userns_fd >= 0). Such a caller is never the superuser, so its groups and capabilities (65,536
+ * groups take 20 ms) are not read. Reads /proc: call without the lock. Returns 0, or a negative
+ * errno with a sentence.
  */
 int caller_read_user(struct request *rq);
 /* Reads the other rights of a caller in another user namespace, and clears rq->rights_incomplete.
  * Needs the lock, which it drops (a slow part). Returns 0, CALL_WAIT, or a negative errno with a
  * sentence. */
 int caller_read_rest(struct request *rq);
-/* Sets only call->payer, for files that need no rights. On failure it stays the requester's uid. */
+/* Sets only call->payer, for files that need no rights. On failure the payer stays the requester's
+ * uid. Reads /proc: call without the lock. */
 void caller_set_payer(struct request *rq);
 
 /*

@@ -58,7 +58,7 @@ struct unused_text {
     struct kept_text text;
 };
 
-/* On ENOMEM the memory stays allocated until the next worker. */
+/* Frees the text after the next publication; on ENOMEM only the next worker frees it. */
 void text_drop(struct unpublished *unpublished, struct kept_text *text)
 {
     struct unused_text *unused = text->block ? calloc(1, sizeof *unused) : NULL;
@@ -115,7 +115,7 @@ static const struct field given_fields[] = {
     SPAN(struct text_place, has_text, by_uring),
     SPAN(struct text_place, base, poll_number),
 };
-/* The last part of a record, which the engine skips. */
+/* The last part of an open file's record: a struct text_place, which the engine skips. */
 static const struct part part_given = PART(given, NULL, NULL);
 
 /* Reads the lines after the part's name, and modifies them. Keeps the memory of the texts. */

@@ -334,7 +334,8 @@ static bool is_over_or_refused(struct inflight *inflight, struct inflight_reques
     return true;
 }
 
-/* Returns the request in a buffer, which was read but may not have been started, or NULL. */
+/* Returns the request in a buffer, which was read but may not have been started, or NULL. Sets its
+ * members from the message in the buffer. */
 static struct inflight_request *buffer_request(struct inflight *inflight, unsigned i)
 {
     const struct fuse_in_header *head = buffer_of(inflight, i);

@@ -45,8 +45,8 @@ struct inflight_request {
 };
 
 struct answer {
-    _Atomic uint64_t number;
-    uint32_t publication; /* valid once the journal has this number of publications */
+    _Atomic uint64_t number; /* of the request; 0: no answer */
+    uint32_t publication;    /* valid once the journal has at least this number of publications */
     uint32_t bytes;
     bool cut; /* too long for the buffer */
     uint64_t spare;

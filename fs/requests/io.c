@@ -105,8 +105,8 @@ static int text_done(struct request *rq)
 }
 
 /*
- * Shells, head(1) and less(1) read more than they need and seek back. They may do so within the
- * last reply; earlier parts of a stream cannot be read again.
+ * Reads a stream at its present position, or again within the last reply, because shells, head(1)
+ * and less(1) read more than they need and seek back. Other offsets get ESPIPE.
  */
 static int stream_run(struct request *rq)
 {
@@ -137,8 +137,9 @@ static int stream_run(struct request *rq)
 }
 
 /*
- * A reply of a stream consists of complete lines. If the first line is longer than the reply, the
- * rest is kept for the next read. The reply is kept for seeking back, if the quota allows it.
+ * Makes the reply from the new text of a stream, which consists of complete lines. If the first
+ * line is longer than the reply, the rest is kept for the next read. The reply is kept for seeking
+ * back, if the quota allows it.
  */
 static int stream_done(struct request *rq)
 {
@@ -177,9 +178,10 @@ static int stream_done(struct request *rq)
 }
 
 /*
- * After a short reply io_uring repeats the read for the rest of its buffer at the same offset,
- * because its direct reads do not move the position (Linux 6.18). Such a read gets end of file;
- * otherwise the text would fill the buffer again and again.
+ * Finds kept data for a read (rq->slice), or makes new text. After a short reply io_uring repeats
+ * the read for the rest of its buffer at the same offset, because its direct reads do not move the
+ * position (Linux 6.18). Such a read gets end of file; otherwise the text would fill the buffer
+ * again and again.
  */
 static int read_run(struct request *rq)
 {
@@ -224,9 +226,9 @@ static int read_done(struct request *rq)
 
 /*
  * Direct reads have a lock owner; reads that fill the page cache (sendfile(2), splice(2), mmap(2))
- * have none. The cache cannot hold a text whose length differs from the shown size: a shorter reply
- * would change the size for later readers, or be filled with NULs. They get EINVAL, after which
- * users of sendfile(2) read instead.
+ * have none, and get EINVAL, after which users of sendfile(2) read instead. The cache cannot hold a
+ * text whose length differs from the shown size: a shorter reply would change the size for later
+ * readers, or be filled with NULs.
  */
 void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi)
 {
@@ -301,7 +303,8 @@ static bool is_tunable(const struct request *rq, enum tunable which)
     return rq->node.kind == NODE_TUNABLE && rq->node.object == (uint64_t)which;
 }
 
-/* Looks up the group of a write to `readers` before the lock is taken, because that may be slow. */
+/* Sets rq->write for a write to `readers`. Called before the lock is taken, because looking up a
+ * group may be slow. */
 static void write_find_group(struct request *rq)
 {
     struct scan scan;

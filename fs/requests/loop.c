@@ -169,7 +169,8 @@ static struct supervisor_message supervisor_exchange(struct loop_state *loop,
     return answer;
 }
 
-/* Waits for the reply, so that the caller may close the descriptor after it. */
+/* Sends the message about a ring (loop.keep_mapped) and waits for the reply, so that the caller may
+ * close the descriptor afterwards. */
 static bool loop_keep_mapped(void *ctx, int fd, size_t bytes)
 {
     return supervisor_exchange(ctx, (struct supervisor_message){.fd = fd, .bytes = bytes}).done;

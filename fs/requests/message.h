@@ -13,5 +13,5 @@ void messages_to_syslog(void);
 /* Copies each later message of LOG_ERR or above to `to` as well, over the last one; NULL stops
  * that. Call while there is one thread. */
 void messages_keep(char *to, size_t size);
-/* Sends libfuse's messages the same way. */
+/* Logs libfuse's messages as message_log() does, except debug messages. */
 void messages_from_fuse(void);

@@ -40,7 +40,7 @@ static int open_run(struct request *rq)
         rc = -ESTALE; /* the kernel looks the name up again */
     } else if (fs->had_readers && (row->flags & FILE_READERS) && rq->rights && reads &&
                !access_read(rq->call.pmc, rq->call.pmc->instance, rq->rights)) {
-        rc = -EACCES; /* it only looks readable because of the group `readers` */
+        rc = -EACCES; /* the file only looks readable because of the group `readers` */
     } else if (rq->open.makes_handle) {
         rc = request_make_handle(rq);
         if (rc == 0) {
@@ -69,8 +69,8 @@ void file_close(struct fs *fs, struct handle *handle)
     handle_drop(&fs->handles, &fs->unpublished, handle);
 }
 
-/* Closes an open file, which may have no handle. Needs no memory. Called with the lock, returns
- * without it. */
+/* Closes an open file, which may have no handle. change: -1 for a release; 0 undoes an open.
+ * Needs no memory. Called with the lock, returns without it. */
 static void open_end(struct fs *fs, struct inflight_request *request, uint64_t fh, int change)
 {
     struct handle *handle = handle_find(fs->handles, fh);
@@ -82,7 +82,8 @@ static void open_end(struct fs *fs, struct inflight_request *request, uint64_t f
     fs_unlock(fs);
 }
 
-/* The opener did not wait, so no RELEASE follows, unless an earlier worker's answer reached it. */
+/* Closes the file: the opener did not wait for the reply, so no RELEASE follows. Does nothing if an
+ * earlier worker's answer may have reached the opener. */
 static void open_undo(struct request *rq)
 {
     if (rq->open.may_be_open)

@@ -47,7 +47,7 @@ static struct request *op_begin_named(const struct op *op, fuse_req_t req, fuse_
     return rq;
 }
 
-/* Sets rq->entry from rq->found. */
+/* Sets rq->entry from rq->found. Returns the result of node_attr(). */
 static int entry_fill(struct request *rq)
 {
     struct fuse_entry_param *entry = &rq->entry;
@@ -72,7 +72,8 @@ static int lookup_run(struct request *rq)
     return node_lookup(&rq->fs->tree, &rq->call, &rq->node, rq->text, &rq->found);
 }
 
-/* The kernel does not cache names that do not exist, because another process may create them. */
+/* Replies ENOENT for a name that does not exist, not an empty entry, which the kernel would cache:
+ * another process may create the name. */
 static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
     static const struct op op = {.runs_if_gone = true,
@@ -360,7 +361,7 @@ static void op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 
 /* ---- all others ---- */
 
-/* Refuses a new file. A setting or a tunable was probably meant. */
+/* Refuses a new file. In a PMC or in admin/tunables, a setting or a tunable was probably meant. */
 static int create_run(struct request *rq)
 {
     const struct word name = word_of(rq->text);

@@ -366,7 +366,8 @@ static void request_end_slow(struct request *rq)
     rq->was_unlocked = false;
 }
 
-/* Finishes a request. Called with the lock, returns without it. */
+/* Finishes a request with the result rc: calls op->done, replies, and frees the request. Called
+ * with the lock, returns without it. */
 static void request_finish(struct request *rq, int rc)
 {
     struct fs *fs = rq->fs;
@@ -398,8 +399,8 @@ static void request_finish(struct request *rq, int rc)
     request_free(rq);
 }
 
-/* Lets the request wait, so that the thread takes another one, or finishes it. Called with the
- * lock, returns without it. */
+/* Lets the request wait if rc is CALL_WAIT, so that the thread takes another one; otherwise
+ * finishes it with this result. Called with the lock, returns without it. */
 static void request_wait_or_finish(struct request *rq, int rc)
 {
     struct fs *fs = rq->fs;

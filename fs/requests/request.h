@@ -70,8 +70,8 @@ bool fs_publish(struct fs *fs);
  * and the main loop if its deadline is earlier now or attributes are stale. */
 void fs_wake(struct fs *fs);
 /*
- * Runs `task` in the root, without a request of the kernel. Called with the lock. Returns true
- * without the lock; or false with it, if task returned false or on ENOMEM.
+ * Runs `task` with a call on the root instance, without a request of the kernel. Called with the
+ * lock. Returns true without the lock; or false with it, if task returned false or on ENOMEM.
  */
 bool fs_run_task(struct fs *fs, bool (*task)(struct call *call, void *arg), void *arg);
 /* The functions by which the engine drops and retakes the lock. */
@@ -104,8 +104,8 @@ struct op {
      * so it must leave nothing half done.
      */
     int (*run)(struct request *rq);
-    /* With the lock: after run returned CALL_DONE, or when run drops it with call->committed set.
-     * Returns the result. */
+    /* With the lock: after run returned CALL_DONE, or earlier, when run drops the lock with
+     * call->committed set. Called once. Returns the result of the request. */
     int (*done)(struct request *rq);
     void (*undo)(struct request *rq); /* without the lock: the caller did not wait for the reply */
 };
@@ -181,14 +181,16 @@ struct request {
     char storage[4096];            /* first block of out */
 };
 
-/* Creates a zeroed request; NULL on ENOMEM. Each thread keeps one for reuse. */
+/* Creates a zeroed request for req, which is in this thread's current slot or place
+ * (inflight_current()), or for a task (NULL). Returns NULL on ENOMEM. Each thread keeps one freed
+ * request for reuse. */
 struct request *request_new(struct fs *fs, const struct op *op, fuse_req_t req);
 struct request *request_of(struct call *call);
 /* Frees the thread's kept request before the thread exits. */
 void request_thread_end(void);
 
-/* Processes a request until the reply, or until it waits. rc < 0: replies with this error. Takes
- * the lock. */
+/* Runs a request until the reply, or until it waits. rc < 0: only replies with this error. Takes
+ * and drops the lock. */
 void request_dispatch(struct request *rq, int rc);
 /* Returns a copy of the command from the kernel's message, which stays in memory while the request
  * waits, with room for a NUL; NULL on ENOMEM. */
@@ -203,8 +205,8 @@ int request_make_handle(struct request *rq);
 bool fs_run_ready(struct fs *fs);
 /* Closes an open file of fs->handles and removes its poller. Needs the lock. */
 void file_close(struct fs *fs, struct handle *handle);
-/* Finishes a request that is in no queue with this error. Called with the lock, returns without it.
- */
+/* Finishes a request that is in no queue, without running it, and replies with the error rc < 0.
+ * Called with the lock, returns without it. */
 void request_fail(struct request *rq, int rc);
 
 /* ---- operations: on the tree in ops.c, on open files in open.c and io.c ---- */
@@ -215,8 +217,8 @@ extern const struct fuse_lowlevel_ops fs_ops;
 struct request *op_begin(const struct op *op, fuse_req_t req, fuse_ino_t ino);
 
 void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
-/* Closes an open file and replies to its RELEASE. Not by libfuse, which drops the request on
- * ENOMEM. */
+/* Closes an open file and replies to its RELEASE, instead of libfuse, which drops the request on
+ * ENOMEM. Takes and drops the lock. */
 void file_release(struct fs *fs, struct inflight_request *request, uint64_t fh);
 void op_poll(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
              struct fuse_pollhandle *poll);

@@ -44,7 +44,7 @@ struct serve {
     bool is_rereading;   /* a thread reads the configuration */
     unsigned n_called;   /* threads that were woken or started and do not run yet */
     bool wake_pending;   /* fs_unlock() wakes a thread */
-    atomic_bool ending;  /* also read without the lock */
+    atomic_bool ending;  /* the threads shall stop; also read without the lock */
     uint32_t next_place; /* position in the requests of an earlier worker */
     bool inherited_done; /* no request of an earlier worker is left */
     unsigned n_threads, max_threads;
@@ -64,7 +64,7 @@ static __thread struct server *self; /* NULL: the main thread */
 #define NO_EXPORT_FLAG2       (1U << 6) /* FUSE_NO_EXPORT_SUPPORT, from Linux 6.9; ignored before */
 #define REQUEST_TIMEOUT_FLAG2 (1U << 10) /* FUSE_REQUEST_TIMEOUT, from Linux 6.15 */
 
-/* The reply's timeout follows flags2 and max_stack_depth. */
+/* Offset of the timeout in the reply to FUSE_INIT: after flags2 and max_stack_depth. */
 static const size_t timeout_at = offsetof(struct fuse_init_out, flags2) + 2 * sizeof(uint32_t);
 
 static const struct inflight *session_inflight; /* of device_use() */
@@ -352,8 +352,8 @@ static bool server_work(struct serve *serve)
     return ran;
 }
 
-/* If no thread serves, this one does; otherwise other work comes before filling more serving slots.
- */
+/* Runs a thread until the threads are stopped. If no thread serves, this one does; otherwise other
+ * work comes before filling more serving slots. */
 static void *serve_main(void *arg)
 {
     struct server *server = self = arg;

@@ -22,8 +22,8 @@ struct serve;
 #define START_NOTIFIER (-2)
 
 /* Message to the supervisor, which maps this memory of a ring as well, or unmaps it if `bytes` is
- * 0. With fd START_NOTIFIER it starts the process that sends notifications about names. It replies
- * with the same message, and sets `done`. */
+ * 0. For fd START_NOTIFIER the supervisor starts the process that sends notifications about names.
+ * The reply is the same message with `done` set or cleared. */
 struct supervisor_message {
     int fd; /* -1: unmap memory of closed descriptors. Reply to START_NOTIFIER: its socket, or -1 */
     size_t bytes;

@@ -84,7 +84,7 @@ void poll_announce(struct wait_queues *queues);
  * this, because all users of that directory would wait with it: builds with -Ddebug_reload abort.
  */
 int wait_enter_slow(struct call *call);
-/* Frees the slot and gives it to the next request. */
+/* Frees the slow slot of the request, if it has one, and gives the slot to the next request. */
 void wait_leave_slow(struct request *rq);
 
 /* ---- notifications ----

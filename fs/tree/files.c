@@ -14,8 +14,8 @@
 static int readme_show(struct call *call);
 static uint64_t readme_bound(const struct call *call);
 
-/* Rows for a file, for a directory, and for all objects of a kind. The arguments after the mode
- * start with the help text. */
+/* Rows for a file (AT), for a directory (DIR) and for all objects of a kind (EACH), and short forms
+ * of AT. The variable arguments start with the help text. */
 #define AT(IN, NAME, MODE, ...)                                                                    \
     {                                                                                              \
         .in = IN, .name = NAME, .mode = MODE, .help = __VA_ARGS__                                  \

@@ -41,7 +41,8 @@ enum dir_kind {
 
 enum file_flag {
     FILE_RIGHTS = 1,      /* reads use the opener's rights, which are read at open */
-    FILE_LATE_HANDLE = 2, /* an open for reading needs no handle before the first read */
+    FILE_LATE_HANDLE = 2, /* an open for reading creates no handle (unless very many files are
+                           * open), the first read does; excludes `begin` and FILE_RIGHTS */
     FILE_ROOT_ONLY = 4,   /* not in instances */
     FILE_STREAM = 8,     /* no seek except within the last reply; no open for reading and writing */
     FILE_SNAPSHOT = 16,  /* all reads of one open file return parts of the same text */

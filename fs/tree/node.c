@@ -61,7 +61,8 @@ static bool entry_make(struct node_entry *entry, const char *name, uint64_t cook
     return true;
 }
 
-/* Nodes below events/ differ for each instance, because a directory has one parent. */
+/* Returns a node below events/. id: of the catalog. The nodes of each instance are different,
+ * because a directory has one parent. */
 static struct node node_of_event(const struct node *dir, uint64_t id, unsigned number)
 {
     return node_of(NODE_EVENT, node_instance(dir) << CATALOG_ID_BITS | id, number);

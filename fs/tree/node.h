@@ -37,7 +37,8 @@ struct tree {
 
 struct node {
     enum node_kind kind;
-    /* By kind: serial (instance, PMC); instance << 28 | catalog id; cpu << 16 | row; tunable. */
+    /* By kind: serial of the instance (instance, limit) or PMC; event: instance << 28 | catalog id;
+     * slot: cpu << 16 | row; tunable: its number. */
     uint64_t object;
     unsigned number; /* number of its file row */
     const struct file_row *row;

@@ -141,8 +141,8 @@ double node_attr_timeout(const struct node *node)
     return node->row->bound ? 0 : TIMEOUT_S;
 }
 
-/* The kernel takes no lock of a directory for this, unlike for names, so it may precede the reply
- * to chmod. */
+/* May precede the reply to chmod: to invalidate attributes the kernel takes no lock of a directory,
+ * unlike for names. */
 void attributes_forget(struct tree *tree, enum node_kind kind, uint64_t object)
 {
     for (unsigned number = NUMBER_OWN_DIR; number < file_row_end(kind); number++)
