@@ -79,7 +79,7 @@ bool agrees(struct counter *counter, struct target *target, const char *what, lo
     return own > 0 && *off == 0;
 }
 
-/* run.sh runs each part as one test; "" is all parts. */
+/* Returns true if `wanted`, an argument of the program, is this part or "" (all parts). */
 static bool is_wanted(const char *part, const char *wanted)
 {
     return !*wanted || strcmp(part, wanted) == 0;
@@ -138,7 +138,7 @@ int main(int argc, char **argv)
     verbose = true;
     state.pmus = pmus_new("");
     state.sideband = sideband_new(&state);
-    /* Opens the descriptor of the arena, which is not counted below. */
+    /* Opens the descriptor of the arena, which stays open, so that `before` includes it. */
     arena_free(arena_alloc(1), 1);
     before = open_fds();
     if (is_wanted("tasks", wanted))

@@ -152,8 +152,8 @@ void test_admitted_once(void)
     target_end(&target);
 }
 
-/* Starts a process whose child, after a byte, executes the program as another user. If this user
- * may not read the program, the kernel removes the child's events. */
+/* Starts a process whose child reads a byte from `go`, then executes the program as another user.
+ * If this user may not read the program, the kernel removes the child's events. */
 static pid_t dropper_begin(const char *path, int go)
 {
     pid_t pid = fork();
@@ -174,7 +174,8 @@ static pid_t dropper_begin(const char *path, int go)
     return pid;
 }
 
-/* Starts a process that runs a short program at each byte, and waits for it at the next byte. */
+/* Starts a process that reads bytes from `go`: at the first, third… it runs a short program, which
+ * is a zombie until the next byte, at which it is reaped. */
 static pid_t spawner_begin(int go)
 {
     pid_t pid = fork();
@@ -195,7 +196,8 @@ static pid_t spawner_begin(int go)
     _exit(0);
 }
 
-/* Repeats a read that may not wait until it returns rc. */
+/* Reads the counter without waiting, again and again for at least 5 s, until the read returns rc.
+ * Returns false if it never does, or if a descendant has lost its events. */
 static bool read_returns(struct counter *counter, int rc)
 {
     struct reading reading;
@@ -208,7 +210,8 @@ static bool read_returns(struct counter *counter, int rc)
     return false;
 }
 
-/* A zombie: only /proc shows that it has exited. */
+/* A descendant with an EXIT record soon after its exec is suspected of having lost its events.
+ * While it is a zombie, only /proc shows that it has exited. */
 void test_suspect(void)
 {
     struct target target = {.pid = 0};

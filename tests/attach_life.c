@@ -67,7 +67,7 @@ void test_set(void)
     check(rc == -ESRCH, "a dead target", ": %s", err.text);
 }
 
-/* An attach without fork records, and one whose time limit has passed. */
+/* An attach without fork records, and an attach whose time limit has passed. */
 void test_blind(void)
 {
     struct target target = target_begin();
@@ -152,7 +152,8 @@ void test_adopt(void)
     target_end(&target);
 }
 
-/* Groups of version 0.2 had no time counter, and their text had four times each. */
+/* Version 0.2 opened the groups of a cgroup without a clock event, and printed four times after
+ * each group: such a counter can be adopted. */
 void test_adopt_cgroup(void)
 {
     struct perf_event_attr attr = {.type = PERF_TYPE_SOFTWARE,
@@ -196,7 +197,8 @@ void test_adopt_cgroup(void)
     target_end(&target);
 }
 
-/* If the threads cannot be listed, some might not be switched. */
+/* perf_start() and perf_stop() fail without a free descriptor: they could not list the threads, and
+ * might leave some as they were. */
 void test_switch_without_descriptors(void)
 {
     struct target target = target_begin();

@@ -32,7 +32,8 @@ static void count_lost(void *arg, const struct record *record)
         *(long *)arg += (long)lost->lost;
 }
 
-/* Returns whether every counted page fault is a sample or counted as lost. */
+/* Stops the counter and drains the recorder. Returns whether every counted page fault is a sample
+ * or counted as lost. */
 static bool is_recorded(struct recorder *recorder, struct counter *counter)
 {
     long samples = 0, counted;
@@ -90,7 +91,7 @@ void test_race(unsigned us, unsigned races, bool processes, struct recorder *rec
             perf_free(counter);
         } else {
             printf("# %s %s\n", err_table[err.id].id, err.text);
-            wrong += err.id != P13; /* the attach did not finish within its time limit */
+            wrong += err.id != P13; /* P13, the time limit, may be exceeded on a busy host */
         }
         target_end(&target);
     }
@@ -103,7 +104,7 @@ void test_race(unsigned us, unsigned races, bool processes, struct recorder *rec
           opened / races);
 }
 
-/* Switching while threads are created leaves no thread in the old state. */
+/* A counter is stopped and started while threads are created: then all threads count, or none. */
 void test_switch_race(void)
 {
     unsigned wrong = 0;
@@ -134,7 +135,7 @@ void test_switch_race(void)
 
 /* ---- raced and left_out ---- */
 
-/* A target that creates a thread in each of the first `makes` calls of admit(). */
+/* A target that creates a thread in each of the first `makes` calls of admit_and_make(). */
 struct maker {
     struct target target;
     unsigned makes, calls;
@@ -153,8 +154,9 @@ static int admit_and_make(void *arg, pid_t pid)
     return -EPERM;
 }
 
-/* Attaches without FORK records: a thread that is created after the list was read makes a try
- * undecided. Sets *calls to the number of tries. */
+/* Attaches without FORK records, so that a thread created during a try may have been missed, and
+ * the attach is tried again. The target creates a thread in the first `makes` tries. Sets *calls to
+ * the number of tries: each calls admit_and_make() once, for the only child, which is left out. */
 static struct counter_facts facts_of_making(unsigned makes, unsigned *calls)
 {
     struct maker maker = {.target = target_begin(), .makes = makes};
@@ -179,7 +181,7 @@ static struct counter_facts facts_of_making(unsigned makes, unsigned *calls)
     return facts;
 }
 
-/* A process that waits in vfork() for its child. */
+/* Starts a process that waits in vfork() for its child. */
 static pid_t vfork_begin(void)
 {
     pid_t pid = fork();

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 struct calls {
-    uint32_t pid; /* pid of the call */
+    uint32_t pid; /* process whose records are `own`; records of all others are `others` */
     unsigned own, others, births, ends, lost;
 };
 
@@ -35,7 +35,7 @@ static void count_call(void *arg, const struct side_record *record, uint32_t abo
     calls->ends += record->head.type == RECORD_EXIT && record->tid == about;
 }
 
-/* Forks children that exit at once. Returns the PID of the last. */
+/* Forks n children one after the other, each of which exits immediately. Returns the last PID. */
 static pid_t children(unsigned n)
 {
     pid_t pid = 0;
@@ -81,7 +81,8 @@ static void parent_go(pid_t pid, const int go[2])
     waitpid(pid, NULL, 0);
 }
 
-/* Returns false if a ring buffer overflowed because of the other processes of the host. */
+/* Checks which records two listeners get, one of which chooses the process late. Returns false, so
+ * that the caller repeats it, if other processes of the host made a ring buffer overflow. */
 static bool choices_are_right(void)
 {
     struct sideband *sideband = state.sideband;
@@ -138,7 +139,7 @@ void test_choices(void)
         }
 }
 
-/* More records than are kept for late listeners: the kept records are delivered in order. */
+/* More records than are kept for late listeners: the newest are delivered, the oldest are not. */
 void test_choices_late(void)
 {
     struct calls calls = {0}, late = {0};
@@ -203,8 +204,8 @@ void test_reused_number(void)
     target_end(&target);
 }
 
-/* Forks on every CPU, because a loss is reported in the ring where it happened, before its next
- * record. */
+/* Forks n children on every CPU, because a loss is reported in the ring where it happened, before
+ * its next record. */
 static void children_everywhere(unsigned n)
 {
     cpu_set_t all, one;

@@ -202,13 +202,13 @@ int target_main(void)
             n = 0;
         switch (line[0]) {
         case 't':
-        case 'f': /* threads, processes */
+        case 'f': /* create n threads (t) or processes (f) */
             while (n-- > 0)
                 worker_make(line[0] == 'f');
             settle();
             break;
         case 's':
-        case 'p': /* threads, processes: one every few microseconds, after the answer */
+        case 'p': /* answer, then create n threads (s) or processes (p), one every `us` us */
             printf("0\n");
             fflush(stdout);
             while (n-- > 0) {
@@ -229,7 +229,7 @@ int target_main(void)
             faults += self.faults;
             break;
         case 'x':
-        case 'c': /* n workers exit; each of n creates a thread */
+        case 'c': /* n workers exit (x), or create a thread each (c) */
             faults = process_faults();
             command(line[0], n);
             settle();

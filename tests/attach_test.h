@@ -25,11 +25,12 @@ extern struct plan_event plan_events[];
 struct plan plan_for(struct target *target);
 struct counter *attach_started(const struct plan *plan);
 long value(struct counter *counter);
-/* Sends the target `what`. Returns whether the counter counted as many page faults as the target
- * answers, at least one; *off is the difference. */
+/* Sends the target the command `what`. Returns whether the counter counted as many page faults as
+ * the target answers, at least one; *off is the counted number minus the answer. */
 bool agrees(struct counter *counter, struct target *target, const char *what, long *off);
 
-/* attach_race.c; recorder NULL: counts without sampling */
+/* attach_race.c. test_race(): attaches `races` times while a target creates a thread (or a process)
+ * every `us` us; with a recorder each page fault is sampled, too. */
 void test_race(unsigned us, unsigned races, bool processes, struct recorder *recorder);
 void test_switch_race(void);
 void test_raced(void);

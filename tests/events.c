@@ -277,7 +277,7 @@ static const struct {
     {"nosystem:noevent", P09, "tracefs", {0}},
 };
 
-/* A backend for this sysfs, as if the processor had counters. */
+/* Returns a backend for the fake sysfs at `root`, as if the processor had counters. */
 static struct backend_state as_if(const char *root)
 {
     struct backend_state made = {.pmus = pmus_new(root)};
@@ -288,7 +288,8 @@ static struct backend_state as_if(const char *root)
     return made;
 }
 
-/* Resolves a name without opening the event. Returns whether the result is as expected. */
+/* Resolves a name without opening the event, and checks the result: the resolved form, or the error
+ * id and a part of the sentence. Returns whether the name resolved; the caller clears *event. */
 static bool understands(struct backend_state *made, const char *text, enum err_id id,
                         const char *resolved_or_part, struct event *event)
 {
@@ -448,7 +449,8 @@ static void in_other_tables(const char *root)
     pmus_free(made.pmus);
 }
 
-/* Runs one of these functions on a fixture in a separate process. */
+/* Runs a function in a separate process with the directory of a new fake sysfs; `what` is the name
+ * of the check that it passes. */
 static void apart(void (*run)(const char *root), const char *what)
 {
     char root[] = "/tmp/pmcfs-events-XXXXXX", command[100];

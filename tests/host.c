@@ -41,7 +41,7 @@ void failures_add(int n)
     n_failures += n;
 }
 
-/* A loop of one epoll, and a sink that counts. */
+/* The descriptors that the host watches, and the calls of the sink. */
 static struct {
     int epoll;
     struct {
@@ -78,7 +78,7 @@ static void loop_run(int ms)
         seen.watch[event.data.fd].fn(seen.watch[event.data.fd].arg, seen.watch[event.data.fd].tag);
 }
 
-/* Runs the loop until n calls were made, at most for 10 seconds. */
+/* Runs the loop until *calls is at least n, for about 10 seconds at most. */
 static void loop_until(const unsigned *calls, unsigned n)
 {
     for (int i = 0; i < 500 && *calls < n; i++)
@@ -152,7 +152,7 @@ void spawn_test(unsigned long flags, int (*fn)(void *))
     int status = 0;
     int before = n_failures;
     fflush(stdout);
-    n_failures = 0; /* the child counts its failures */
+    n_failures = 0; /* the child exits with its failures only */
     pid_t pid = spawn(flags, fn, NULL);
     n_failures = before;
     waitpid(pid, &status, 0);
@@ -179,7 +179,6 @@ void reap(pid_t pid)
     waitpid(pid, NULL, 0);
 }
 
-/* Calls process_open() as this process. Returns the error id, or ERR_NONE and the process. */
 enum err_id named(pid_t tid, uint64_t number, bool thread, struct process **out)
 {
     err = (struct err){0};

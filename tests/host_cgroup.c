@@ -27,8 +27,8 @@ static bool cgroup_base(void)
     return found && mkdir(group_path, 0755) == 0;
 }
 
-/* Returns the error id, or ERR_NONE with the key of the cgroup, 0 if it is not printed as `name`.
- */
+/* Opens a cgroup for the requester tid. Returns the error id, or ERR_NONE: then *key is the key of
+ * the cgroup, or 0 if its normalized path is not `name`. */
 static enum err_id group_open(pid_t tid, const char *path, uint64_t *key, const char *name)
 {
     int fd;

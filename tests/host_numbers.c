@@ -99,7 +99,8 @@ static int pidns_init(void *arg)
     return sleeper(NULL);
 }
 
-/* Translates the PIDs 1 to 11 there and back. Returns how many exist, or 0 if one differs. */
+/* Translates the PIDs 1 to 11 of the PID namespace of tid to PIDs of the host and back. Returns how
+ * many exist, or 0 if one comes back as another PID. */
 static int there_and_back(pid_t tid)
 {
     int found = 0;
@@ -183,7 +184,8 @@ void test_pid_namespaces(void)
     reap(init);
 }
 
-/* Runs in a PID namespace with its /proc, like a daemon in a container. */
+/* A process that gets the PID of an exited one is not taken for it. Runs in a PID namespace with
+ * its /proc, like a daemon in a container. */
 static int reuse_body(void *arg)
 {
     (void)arg;

@@ -226,7 +226,7 @@ void test_all_pairs(void)
     }
     for (size_t i = 0; i < N_ACTORS; i++)
         for (size_t j = 0; j < N_ACTORS; j++) {
-            if (actors[i].set_uid) /* its real and fs ids differ: two results */
+            if (actors[i].set_uid) /* kcmp() checks its real uid, pmcfs its fsuid, which differ */
                 continue;
             int kernel = kernels_answer(&actors[i], &actors[j]);
             bool ours = may(actors[i].name, actors[j].name);
@@ -338,7 +338,8 @@ static long stop(void *arg)
     return 0;
 }
 
-/* Returns whether the process dies with the daemon and has no descriptor except fd 0. */
+/* Returns 0 if this process is killed when the daemon exits and has fd 0 and no other descriptor,
+ * otherwise -1 or -2. */
 static long holds_nothing(void *arg)
 {
     int signal = 0;

@@ -59,7 +59,7 @@ static const struct record_comm *comm_of(pid_t pid, pid_t tid)
     return NULL;
 }
 
-/* Returns a mapping of this process with this path (NULL: any). */
+/* Returns the first mapping of process pid with this path (NULL: any) in `found`, or NULL. */
 static const struct record_map *map_of(pid_t pid, const char *path)
 {
     for (const struct record *r = next(NULL); r; r = next(r)) {

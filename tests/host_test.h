@@ -47,11 +47,13 @@ void spawn_test(unsigned long flags, int (*fn)(void *));
 int sleeper(void *arg);      /* sleeps for ever */
 void reap(pid_t pid);        /* kill and wait */
 void make_zombie(pid_t pid); /* kill, and wait until it is a zombie */
-/* A process with a second thread, notes[THREAD]; the leader exits unless leader_stays is set. */
+/* A process with a second thread, whose TID is notes[THREAD]; the first thread exits unless
+ * leader_stays is set. threaded() is for spawn(); threaded_start() returns the PID. */
 int threaded(void *leader_stays);
 pid_t threaded_start(bool leader_stays);
 
-/* Calls process_open(). Returns the error id, or ERR_NONE and a process to be freed. */
+/* Calls process_open() with a PID (or a TID, if `thread`) as thread tid writes it. Returns the
+ * error id, or ERR_NONE; *out is NULL, or a process to be freed. named_id() frees it itself. */
 enum err_id named(pid_t tid, uint64_t number, bool thread, struct process **out);
 enum err_id named_id(pid_t tid, uint64_t number, bool thread);
 /* Returns true if `number`, written by thread `tid`, names the living process `pid` and its thread

@@ -26,7 +26,7 @@ extern int missing_cpu;      /* a CPU that is reported as offline, or -1 */
 extern unsigned ready, gone; /* number of calls of the sink for tag 7 */
 
 bool loop_make(void);
-/* Handles at most 64 events, until none comes within ms milliseconds. Returns their number. */
+/* Handles events until none has come for ms milliseconds, at most 64. Returns their number. */
 int pump(int ms);
 unsigned open_fds(void);
 

@@ -35,7 +35,8 @@ static unsigned mappings(void)
     return n;
 }
 
-/* Adopts from a text that is damaged after its rings. */
+/* A text that is damaged after its rings is refused; their descriptors and mappings stay. fd and
+ * bytes are of a ring that exists. */
 static void adopt_damaged(uint64_t bytes, int fd)
 {
     struct recorder_plan plan = {.bytes = RING, .tag = 7};
@@ -182,7 +183,7 @@ int main(int argc, char **argv)
     loop_make();
     state.pmus = pmus_new("");
     state.sideband = sideband_new(&state);
-    arena_fd(); /* opens the descriptor of the arena, which is not counted below */
+    arena_fd(); /* opens the descriptor of the arena, so that `before` includes it */
     before = open_fds();
     test_few_descriptors();
     test_losses(false);

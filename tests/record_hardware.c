@@ -79,8 +79,8 @@ static void test_overflow(unsigned what, bool freq)
         users += record->type == RECORD_SAMPLE && (record->misc & RECORD_MODE) == RECORD_USERMODE;
         /*
          * The last, incomplete period on each CPU gives no sample, and the kernel needs some time
-         * to find the period of a frequency. An emulated processor misses most overflows but those
-         * of cycles.
+         * to find the period of a frequency. An emulated processor misses most overflows except
+         * those of cycles.
          */
         check(sum <= value + value / 50 && samples >= (freq || emulated ? 5 : 100) &&
                   (emulated || sum + 6 * 100000 + (freq ? value / 3 : 0) >= value),

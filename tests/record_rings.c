@@ -13,8 +13,8 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
-/* A ring of one page overflows: the number of lost records is exact. goes_on: so it is after
- * further samples, and no loss is counted twice. */
+/* A ring of one page overflows: the number of lost records is exact. goes_on: more samples follow,
+ * and the earlier losses are not counted again. */
 void test_losses(bool goes_on)
 {
     struct target target = target_begin();

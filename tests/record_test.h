@@ -49,8 +49,8 @@ struct run {
 
 /* Plans page faults of this target with a sample for each. */
 void run_plan(struct run *run, struct target *target);
-/* Create the recorder with ring buffers of this size; attach and start the counter. Report a failed
- * check if they return false. */
+/* After run_plan(): recorder_begin_with() creates the recorder with ring buffers of this size, then
+ * run_attach() attaches and starts the counter. A failure returns false and is a failed check. */
 bool recorder_begin_with(struct run *run, uint64_t bytes);
 bool run_attach(struct run *run);
 /* Frees everything, and checks that every record was well-formed. */
