@@ -42,7 +42,7 @@ struct alternative {
     int *event;      /* descriptors of events */
     unsigned serial; /* for unused names */
     uint64_t size;
-    uint64_t *sample_ns; /* rounds x operations */
+    uint64_t *sample_ns; /* of each operation in all rounds after the first */
     size_t n_samples;
 };
 
@@ -124,7 +124,8 @@ static uint64_t file_run(struct alternative *alt)
     return now_ns() - start_ns;
 }
 
-/* Reads a file at an interval. Only the processor time of this program is of interest. */
+/* Reads a file number[1] times, after number[0] ms each. Only the processor time of this program is
+ * of interest. */
 static uint64_t every_run(struct alternative *alt)
 {
     uint64_t start_ns = now_ns();
@@ -318,7 +319,8 @@ static uint64_t make_run(struct alternative *alt)
     return life(alt, "config", "", BEFORE, REMOVED);
 }
 
-/* The same requests on the floor file system; and an event is opened, enabled and closed. */
+/* Runs make_run() on the floor file system, and opens, enables and closes an event for the process
+ * number[0]. */
 static uint64_t make_bare_run(struct alternative *alt)
 {
     uint64_t start_ns = now_ns();
@@ -470,9 +472,8 @@ static uint64_t quantile(uint64_t *ns, size_t n, unsigned percent)
 }
 
 /*
- * The CPUs on which client and server threads run have a large effect, and threads tend to stay.
- * Therefore each turn starts on another CPU, the same for all alternatives of a round, and is then
- * unpinned.
+ * Moves to a CPU, another one for each value of `round`, and unpins the program again: the CPUs on
+ * which client and server threads run have a large effect, and threads tend to stay there.
  */
 static void hop(unsigned round)
 {
