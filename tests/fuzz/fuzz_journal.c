@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct journal *journal = journal_new(), *again;
     uint64_t sum = 0;
-    size_t head = size && data[0] % 2 ? 0 : 16; /* with or without a valid header */
+    size_t head = size && data[0] % 2 ? 0 : 16; /* 0: the header stays valid */
     uint64_t end = size;
 
     FUZZ_CHECK(journal && journal_put(journal, 1, 1, "a", 1));

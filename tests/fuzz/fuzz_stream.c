@@ -14,7 +14,7 @@ enum about {
     NAMES,   /* a struct followed by names in a directory */
     NODE,    /* a struct */
     FILE_OF, /* a struct that starts with the open file */
-    TEXT     /* the same, followed by bytes */
+    TEXT     /* a struct that starts with the open file, followed by bytes */
 };
 
 static const struct kind {
@@ -33,7 +33,8 @@ static const struct kind {
 };
 #define KINDS (sizeof kinds / sizeof kinds[0])
 
-/* Sends a request with the selected number of bytes, within the limits of the kernel. */
+/* Sends a request of this kind: head selects object and user, the n bytes of `more` are the struct
+ * and the names or text. Nodes, open files and sizes are replaced by values that a kernel sends. */
 static void ask(const struct kind *kind, const uint8_t head[8], const uint8_t *more, size_t n)
 {
     char body[5000] = {0};

@@ -19,7 +19,7 @@ static bool give(const struct stack *stack)
     return true;
 }
 
-/* Writes a record of complete words. */
+/* Writes a record; bytes must be a multiple of 8. */
 static void put(FILE *to, uint32_t type, const void *body, size_t bytes)
 {
     const struct record head = {.type = type, .size = (uint16_t)(sizeof head + bytes)};
@@ -28,7 +28,8 @@ static void put(FILE *to, uint32_t type, const void *body, size_t bytes)
     fwrite(body, bytes, 1, to);
 }
 
-/* IP, TID, CALLCHAIN, REGS_USER, STACK_USER; all registers of x86-64 except four. */
+/* Writes the header and the mapping of the code. Samples are announced with IP, TID, CALLCHAIN,
+ * STACK_USER and REGS_USER: all registers of x86-64 except ds, es, fs and gs. */
 static void put_begin(FILE *to)
 {
     static const uint64_t head[] = {16},

@@ -100,8 +100,8 @@ static void inflight_make(int fuse_fd)
     memcpy(inflight->init, &first, sizeof first);
 }
 
-/* Saves libFuzzer's handlers of crashes, or restores them when the program has set its own:
- * libFuzzer keeps the input. */
+/* Saves libFuzzer's handlers of crashes; `back`: restores them after the program has set its own,
+ * so that libFuzzer stores the input of a crash. */
 static void crashes_exchange(bool back)
 {
     static const int numbers[] = {SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE};
@@ -160,7 +160,7 @@ static void interrupt(uint64_t number)
     kernel_ask(FUSE_INTERRUPT, 0, 0, &number, sizeof number);
 }
 
-/* The timer of libFuzzer interrupts poll(2) as well. */
+/* Waits for an answer; returns false after patience_ms. libFuzzer's timer interrupts poll(2). */
 static bool answer_comes(int patience_ms)
 {
     struct pollfd look = {.fd = end, .events = POLLIN};
@@ -172,8 +172,8 @@ static bool answer_comes(int patience_ms)
     return n == 1;
 }
 
-/* Reads the answer to this request, or with 0 to any. Each has one answer; notifications are
- * skipped. */
+/* Reads answers until the one to this request (0: until one to any request). Returns false if none
+ * comes for patience_ms. Every request has one answer; notifications are skipped. */
 static bool answer_take(uint64_t number, int patience_ms)
 {
     const struct fuse_out_header *head = (const void *)kernel_answer;
@@ -210,7 +210,7 @@ static void learn(uint32_t opcode, uint64_t node)
     }
 }
 
-/* An interrupt follows its request and has no answer. */
+/* Interrupts all waiting requests, and reads their answers. */
 static void waiting_end(void)
 {
     for (unsigned i = 0; i < n_waiting; i++)
@@ -258,7 +258,7 @@ void kernel_close(unsigned i)
     if (!release.fh)
         return;
     kernel.file[i].fh = 0;
-    waiting_end(); /* its readers */
+    waiting_end(); /* the kernel releases a file when no request uses it */
     kernel_ask(FUSE_RELEASE, kernel.file[i].node, 0, &release, sizeof release);
 }
 

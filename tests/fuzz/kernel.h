@@ -13,7 +13,7 @@ struct file {
 };
 
 struct kernel {
-    uint64_t node[16]; /* node ids received so far, the root first */
+    uint64_t node[16]; /* the root, and the last 15 node ids received */
     struct file file[8];
     unsigned n_nodes, n_files;
 };
@@ -22,8 +22,9 @@ extern struct kernel kernel;
 /* Starts the program. It stops with this process and must have freed all memory by then. */
 void kernel_begin(void);
 /*
- * Sends a request as user 0 or 1. Returns 0 with the answer in kernel_answer, a negative errno, or
- * -EINPROGRESS if the request waits. Node ids and open files of the answer are stored.
+ * Sends a request as root (user 0) or uid 1000 (1). Returns 0 with the answer in kernel_answer, a
+ * negative errno, or -EINPROGRESS if the request waits. Node ids and open files of the answer are
+ * stored.
  */
 int kernel_ask(uint32_t opcode, uint64_t node, unsigned user, const void *body, size_t bytes);
 extern char kernel_answer[];
