@@ -36,7 +36,7 @@ enum {
     STEP = 100000
 };
 
-/* Main thread and all workers meet here before and after each command. */
+/* The main thread and all workers meet here before and after the work of a command `each`. */
 static pthread_barrier_t gate;
 static unsigned n_workers;
 static uint64_t ordered;
@@ -45,7 +45,7 @@ static volatile bool spinning;
 static uint64_t spun;
 static int child_orders[2], child_answers[2];
 
-/* Two instructions a round. */
+/* Executes n instructions in rounds of two; if n is odd, one less. */
 static void execute(uint64_t n)
 {
     uint64_t rounds = n / 2;
