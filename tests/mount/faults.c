@@ -37,7 +37,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* ALL_CALLS: also calls whose failure means that a process has exited or lacks a right. */
+/* CALLS are system calls, except those whose failure means that a process has exited or lacks a
+ * right; ALL_CALLS are all. The other kinds are described above. */
 enum kind {
     NOTHING,
     MEMORY,
@@ -95,7 +96,7 @@ static void tell(const char *function)
     close(fd);
 }
 
-/* Counts a call and returns whether it must fail. */
+/* Counts a call if its kind is armed. Returns whether it must fail, and then sets errno to code. */
 static bool fails(enum kind kind, const char *function, int code)
 {
     const int armed = __atomic_load_n(&faults->kind, __ATOMIC_SEQ_CST);
@@ -243,7 +244,7 @@ CALL(int, pthread_create, "pthread_create", EAGAIN, EAGAIN,
      (pthread_t * thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg),
      (thread, attr, run, arg))
 
-/* Only reads and writes of regular files may fail. */
+/* Returns whether a read or write of fd may fail: only those of regular files do. */
 static bool is_file(int fd)
 {
     struct stat status;
@@ -298,7 +299,8 @@ int prctl(int option, ...)
                : NEXT(prctl, "prctl")(option, arg[0], arg[1], arg[2], arg[3]);
 }
 
-/* Killing or continuing a process never fails. */
+/* Only SIGSTOP and SIGUSR1 fail: killing or continuing a process, or a test for its existence,
+ * never does. */
 int kill(pid_t pid, int number)
 {
     if ((number == SIGSTOP || number == SIGUSR1) && fails(CALLS, "kill", EPERM))

@@ -8,8 +8,8 @@
  *   io fill FILE BYTES C   one write of BYTES times the character C
  *   io rename FROM TO      rename(2), without the checks of mv(1)
  *   io read FILE [nonblock]  reads to its end or an error
- *   io --upgrade PID       requests an upgrade of the supervisor PID to this program; its --check
- *                          then does IO_CHECK: "hang", "noise", or exits with this status
+ *   io --upgrade PID       requests an upgrade of the supervisor PID to this program, whose --check
+ *                          obeys the variable IO_CHECK: "hang", "noise", or an exit status
  *   io flood FILE N        N threads open, read and close it continuously: prints "fast", and after
  *                          a line of input "ok", unless a read returned an incomplete line
  */
@@ -155,7 +155,7 @@ static int upgrade_check(const char *how)
     if (strcmp(how, "hang") == 0)
         pause();
     while (strcmp(how, "noise") == 0)
-        for (int c = 1; c < 256; c++) /* until a limit of its files */
+        for (int c = 1; c < 256; c++) /* until the limit of file sizes that the upgrade sets */
             if (c != '\n')
                 fputc(c, stderr);
     return atoi(how);

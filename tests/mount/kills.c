@@ -4,7 +4,8 @@
  *
  *     kills MOUNT SUPERVISOR KILLS MIN_US MAX_US [SIGNAL]
  *
- * KILLS is a number, or a duration as "30s". With SIGNAL 0 nothing is killed.
+ * KILLS is a number, or a duration as "30s"; between two kills MIN_US to MAX_US pass. With SIGNAL 0
+ * nothing is killed.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -83,7 +84,8 @@ static int opened(const char *name, int flags)
     return fd;
 }
 
-/* Writes the file of a PMC that may have been removed; returns false if it was. */
+/* Writes text to a file of a PMC. Reports a failure and returns false; ESRCH is not reported if
+ * `gone` is set, because then the target may have exited. */
 static bool put_of(const char *name, const char *text, bool gone)
 {
     int fd = opened(name, O_WRONLY);
@@ -252,7 +254,8 @@ static void *makes(void *arg)
     return NULL;
 }
 
-/* Starts a process that forks; all of them execute and exit after *gate is closed. */
+/* Starts a process that waits until *gate is closed, and then forks three children; all of them
+ * execute a program and exit. */
 static pid_t family_start(int *gate)
 {
     static const char text[] = "read _; for i in 1 2 3; do (/bin/true; :) & done; wait; "
@@ -275,8 +278,8 @@ static pid_t family_start(int *gate)
 }
 
 /*
- * Attaches to a family (family_start()) before its gate is closed, or after. The log ends after the
- * last exit.
+ * Attaches the PMC to a new family (family_start()), `before` its gate is closed or right after it,
+ * and waits until all have exited. Then the log has an end, and is not empty.
  */
 static void follow(const char *name, bool before)
 {
@@ -357,7 +360,7 @@ static void *lists(void *arg)
     return NULL;
 }
 
-/* One thread polls, the other changes the state. */
+/* Stops and starts the PMC that polls() polls in another thread. */
 static void *toggles(void *arg)
 {
     (void)arg;
@@ -416,7 +419,7 @@ static void *reads_series(void *arg)
     return NULL;
 }
 
-/* One thread writes remarks, the other reads each of them once. */
+/* The number of the last remark that writes_log() wrote; reads_log() reads each remark once. */
 static atomic_uint written;
 
 static void *writes_log(void *arg)
@@ -548,7 +551,7 @@ static void report_kills(uint64_t *took, unsigned done)
 
 static void kills(const char *how_many, unsigned min_us, unsigned max_us, int number)
 {
-    static uint64_t took[KILLS_KEPT]; /* of the last kills */
+    static uint64_t took[KILLS_KEPT]; /* us from each of the last kills to the next answered read */
     int fd = opened("fixed/count", O_RDONLY);
     char text[64], *end;
     const unsigned long n = strtoul(how_many, &end, 10);

@@ -53,7 +53,7 @@ static unsigned n_workers;
 static pid_t stayed;
 static int stayed_pipe[2];
 
-/* Disables huge pages, which would merge many faults into one. */
+/* Touches fresh pages, without huge pages, which would merge many faults into one. */
 static void touch_pages(unsigned long pages)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -159,7 +159,8 @@ static void run_children(unsigned long k, unsigned long pages)
         wait(NULL);
 }
 
-/* Starts a child that stays and touches `pages` more pages for each byte it receives. */
+/* Starts a child that touches `pages` pages, and as many more for each byte that it receives.
+ * Returns when it has touched the first ones. */
 static void start_stayer(unsigned long pages)
 {
     int back[2];
