@@ -56,8 +56,8 @@ inside() {
     STATUS=${ANSWER%% *} ANSWER=${ANSWER#* }
 }
 
-# prints_inside NAME EXPECTED 'SHELL TEXT': the text prints this. fails_inside NAME ERRNO 'SHELL TEXT': it fails, and
-# prints the text of that errno.
+# prints_inside NAME EXPECTED 'SHELL TEXT': the command must print EXPECTED. fails_inside NAME ERRNO 'SHELL TEXT': the
+# command must fail and print the text of that errno.
 prints_inside() {
     inside "$1" "$3"
     is "$ANSWER" "$2" "$1: $3"
@@ -75,8 +75,8 @@ box_end() {
     exec {in}>&- {out}<&-
 }
 
-# ROOTLESS: uid 1000 is root inside, with all capabilities there. ROOTFUL: uid 0 of the host with what
-# containers leave. PRIVILEGED: with everything.
+# Options for box_start. ROOTLESS: uid 1000 is root inside, with all capabilities there. ROOTFUL: uid 0 of the host with
+# the capabilities that containers usually have. PRIVILEGED: uid 0 of the host with all capabilities.
 ROOTLESS=(--unshare-user --uid 0 --gid 0 --cap-add ALL)
 ROOTFUL=(--cap-drop ALL)
 for word in CHOWN DAC_OVERRIDE FSETID FOWNER MKNOD NET_RAW SETGID SETUID SETFCAP SETPCAP SYS_CHROOT KILL; do

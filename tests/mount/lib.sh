@@ -31,7 +31,7 @@ is() {
     [[ $1 == "$2" ]] || die "${3:-value}: got '$1', expected '$2'"
 }
 
-# empty COMMAND…: it succeeds and prints nothing.
+# empty COMMAND…: COMMAND must succeed and print nothing.
 empty() {
     local printed
     printed=$("$@") || die "failed: $*"
@@ -43,7 +43,7 @@ like() {
     [[ $1 =~ $2 ]] || die "${3:-text}: '$1' does not match '$2'"
 }
 
-# FAILED is the start of a line of info/last_error: its time.
+# FAILED: a regex for the start of a line of info/last_error, which is a time.
 # shellcheck disable=SC2034 # for the tests
 FAILED='^[0-9]{9,}\.[0-9]{9} '
 
@@ -80,7 +80,7 @@ declare -A STRERROR=(
     [EOPNOTSUPP]='Operation not supported' [EPERM]='Operation not permitted'
     [ESRCH]='No such process' [EXDEV]='Invalid cross-device link')
 
-# fails_with ERRNO 'SHELL TEXT': it must fail and print the text of that errno.
+# fails_with ERRNO 'SHELL TEXT': the command must fail and print the text of that errno.
 fails_with() {
     local printed rc=0
     printed=$(eval "$2" 2>&1) || rc=$?
@@ -88,8 +88,8 @@ fails_with() {
     [[ ${printed,,} == *"${STRERROR[$1],,}"* ]] || die "expected $1 from: $2; it printed: $printed"
 }
 
-# They print the answer of io.c, "ok" or the name of the errno: result write FILE TEXT…, result_as USER write FILE TEXT…,
-# result_by COMMAND… -- write FILE TEXT… (run by COMMAND).
+# result ARG…, result_as USER ARG…, result_by COMMAND… -- ARG…: run io.c with ARG… (such as write FILE TEXT…) as root,
+# as USER, or by COMMAND, and print its answer: "ok" or the name of the errno.
 result() { "$HELPERS/io" "$@" || :; }
 result_as() { as "$1" "$HELPERS/io" "${@:2}" || :; }
 result_by() {
@@ -158,7 +158,7 @@ mount_sim() {
     mount_pmcfs -o "backend=sim,${1:-sim_cpus=4,sim_rows=4}" "${@:2}"
 }
 
-# unmount_pmcfs [DIRECTORY]: SIGTERM; the daemon must end by itself with status 0.
+# unmount_pmcfs [DIRECTORY]: sends SIGTERM; the daemon must unmount DIRECTORY (M) and exit with status 0.
 unmount_pmcfs() {
     local dir=${1:-$M} rc=0
     local pid=${DAEMON_OF[$dir]}
@@ -205,11 +205,11 @@ attach() { accepted "$M/$1/target" "${*:2}"; }
 # setting NAME KEY of config, status NAME KEY of status, stat_value KEY of info/stats: they print the value.
 setting() { sed -n "s/^$2=//p" "$M/$1/config"; }
 status() { sed -n "s/^$2 //p" "$M/$1/status"; }
-# named NAME: the targets of `detail` with the names of their processes.
+# named NAME: prints the targets of `detail` with the names of their processes.
 named() { awk -F'\t' 'NR > 2 { print $2, $NF }' "$M/$1/detail"; }
 stat_value() { sed -n "s/^$1 //p" "$M/info/stats"; }
 
-# so_far NAME: reads the present records of a log.
+# so_far NAME: prints the records that are in the log now, and does not wait for others.
 so_far() { timeout 60 dd "if=$M/$1/samples" iflag=nonblock bs=1M status=none 2>/dev/null || :; }
 
 # ---- programs ----
@@ -258,7 +258,7 @@ target_end() {
     wait "${PID_OF[$1]}" 2>/dev/null || :
 }
 
-# hot_run NAME: lets a hot.c that talker_start started work, and waits until it has finished.
+# hot_run NAME: NAME is a hot.c that talker_start started: lets it work, and waits until it has finished.
 hot_run() {
     echo go >&"${IN[$1]}"
     read -r -t 40 -u "${OUT[$1]}" _ || die "$1 did not finish its work"
@@ -270,7 +270,7 @@ hot_end() {
     wait "${PID_OF[$1]}" 2>/dev/null || :
 }
 
-# faults_of PID: the page faults of a process as /proc shows them.
+# faults_of PID: prints the page faults of a process as /proc shows them.
 faults_of() {
     local line
     line=$(<"/proc/$1/stat")
@@ -284,7 +284,7 @@ as() {
     setpriv --reuid "$1" --regid "$1" --clear-groups -- "${@:2}"
 }
 
-# A prefix: uid 0 without capabilities.
+# POWERLESS: a prefix that runs a command as uid 0 without capabilities.
 # shellcheck disable=SC2034
 POWERLESS=(setpriv --bounding-set=-all --inh-caps=-all)
 
@@ -319,7 +319,8 @@ with_cgroup2() {
     [[ $CGROUP_ROOT ]] || skip "no cgroup v2 mounted"
 }
 
-# forbid_call NUMBER NUMBER: this system call (its numbers on x86-64 and arm64) fails with EPERM for the next daemon.
+# forbid_call NUMBER NUMBER: this system call (its numbers on x86-64 and arm64) fails with EPERM in each daemon that is
+# mounted later.
 forbid_call() {
     cat >"$T/filtered" <<'P'
 import ctypes, os, platform, struct, sys

@@ -1,9 +1,9 @@
 # shellcheck shell=bash disable=SC2034,SC2046,SC2086,SC2119,SC2120
 # Shared by loss.sh, poll.sh, samples.sh and waits.sh: Python for reading a mount, PMCs with known records, sums of a log.
 
-# Python with base = the mount, write(file, text), number(pmc, key) of status, stat(key) of info/stats;
-# rest(fd): all present lines, up to the end or EAGAIN; drop_sum(lines, where, key): the sum of a key of drop records;
-# logged(lines): the number of lines that are records of the log.
+# looking [ARG…]: runs the Python program on its input after the following functions. base: the mount with a "/";
+# number(pmc, key): a number of status; stat(key): of info/stats; rest(fd): all present lines, up to the end or EAGAIN;
+# drop_sum(lines, where, key): the sum of a key of drop records; logged(lines): the number of records of the log.
 looking() {
     {
         cat <<'P'
@@ -35,7 +35,7 @@ def kind(line): return line.split(" ")[1]
 def drop_sum(lines, where, key="lost"):
     return sum(int(re.search(r" %s=(\d+)" % key, line)[1]) for line in lines
                if kind(line) == "drop" and line.split(" ")[3] == "where=" + where)
-# Records of all types that were overwritten.
+# The number of overwritten records of all types.
 def overwritten(lines): return drop_sum(lines, "log", "records")
 # Names and mappings known before a gap are repeated before its drop record, with its time.
 def logged(lines):
@@ -61,12 +61,12 @@ P
     timeout 50 /usr/bin/python3 -B "$T/looking.py" "$M" "$@"
 }
 
-# quiet NAME SETTINGS…: a sampling PMC that was never started: its log contains only remarks.
+# quiet [NAME [SETTINGS…]]: creates a sampling PMC, a by default, and does not start it: its log has only remarks.
 quiet() {
     pmc "${1:-a}" event=cpu-clock freq=100 "${@:2}"
 }
 
-# Every page fault of target p is a sample; c counts the same ones.
+# faults_sampled [SETTINGS…]: starts target p; each of its page faults is a sample of PMC a, and counted by PMC c.
 faults_sampled() {
     target_start p
     pmc c event=page-faults "target=${PID_OF[p]}"
@@ -78,8 +78,8 @@ log_of() {
     timeout 40 cat "$M/$1/samples" >"$T/$1.log" || die "samples does not end"
 }
 
-# Numbers from $T/NAME.log. lines NAME TYPE: records of a type; dropped NAME WHERE: samples that were lost there;
-# overwritten NAME: records of all types that were overwritten.
+# After log_of NAME. lines NAME TYPE: prints the number of records of a type; dropped NAME WHERE: of samples lost at
+# this place; overwritten NAME: of overwritten records of all types.
 lines() { awk -v type="$2" '$2 == type { n++ } END { print n + 0 }' "$T/$1.log"; }
 dropped() {
     awk -v where="where=$2" '$2 == "drop" && $4 == where { sub("lost=", "", $3); n += $3 } END { print n + 0 }' \

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Shared by the reference_*.sh tests. Names of tests contain ids of tests/reference-ids.
 
-# The writer in `steady`: empty, or a command such as as $ALICE.
+# BY: the prefix of the write in `steady`, such as (as "$ALICE"); empty: root writes.
 BY=()
 
 # world: prints everything that a refused command could have changed.
@@ -19,7 +19,8 @@ world() {
     (cd "$M/admin" && head -n 1 cpu*/* tunables/* 2>&1) || : # the slots of an offline CPU cannot be read
 }
 
-# steady ERRNO ID FILE TEXT: the write fails with ERRNO, the sentence has ID (a regex), nothing has changed.
+# steady ERRNO ID FILE TEXT: the write must fail with ERRNO and a sentence with ID (a regex), and change nothing that
+# world prints.
 steady() {
     local before after got line=$M/info/last_error
     before=$(world)
@@ -32,30 +33,30 @@ steady() {
     is "$after" "$before" "everything after '$4' was refused"
 }
 
-# row CPU ROW COLUMN: one field of info/rows
+# row CPU ROW COLUMN: prints one field of info/rows; COLUMN is a name of its first line.
 row() {
     awk -v cpu="$1" -v row="$2" -v name="$3" 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
         $at["cpu"] == cpu && $at["row"] == row { print $at[name] }' "$M/info/rows"
 }
 
-# The dispositions of the rows as CPU 0 sees them, in their order.
+# dispositions: prints those of all rows on CPU 0, in the order of the rows.
 dispositions() { awk 'NR > 1 && $1 == 0 { print $5 }' "$M/info/rows" | xargs; }
 
 # ---- the log of a PMC ----
 
-# log NAME: reads a log to its end.
+# log NAME: prints a log to its end; the PMC must not be running.
 log() { timeout 40 cat "$M/$1/samples" || die "samples of $1 does not end"; }
 
-# of TYPE [KEY=VALUE…]: the lines of this type, with these fields.
+# of TYPE [KEY=VALUE…]: prints the lines of its input that have this type and all these fields.
 of() {
     awk -v type="$1" -v fields="${*:2}" 'BEGIN { n = split(fields, want, " ") }
         $2 == type { for (i = 1; i <= n; i++) if (!index($0 " ", " " want[i] " ")) next; print }'
 }
 
-# line REGEX: the number of the first line that matches; there must be one.
+# line REGEX: prints the number of the first line of $T/log that matches; there must be one.
 line() { grep -nm1 -E -- "$1" "$T/log" | cut -d: -f1 | grep . || die "no line $1 in $(cut -c1-200 "$T/log")"; }
 
-# in_order REGEX…: the first lines that match them come in this order.
+# in_order REGEX…: the first matching lines of $T/log must come in this order.
 in_order() {
     local regex at before=0
     for regex in "$@"; do
@@ -67,5 +68,5 @@ in_order() {
 
 ended() { eventually 10 "[[ \$(state $1) == exited ]]"; }
 
-# run NAME COMMAND…: attaches a shell to the PMC, which then executes the command; with start=exec only this is counted.
+# run NAME COMMAND…: attaches a shell to the PMC, which then executes COMMAND; with start=exec only COMMAND is counted.
 run() { sh -c "echo self >'$M/$1/target' && exec \"\$@\"" - "${@:2}"; }

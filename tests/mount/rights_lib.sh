@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2034
 # Shared by the tests of rights: processes with other user ids, capabilities and user namespaces.
 
-# uid 0 with what containers usually leave it.
+# CONTAINED: a prefix for uid 0 with the capabilities that containers usually have.
 KEPT=+chown,+dac_override,+fsetid,+fowner,+mknod,+net_raw,+setgid,+setuid,+setfcap,+setpcap
 KEPT+=,+net_bind_service,+sys_chroot,+kill,+audit_write
 CONTAINED=(setpriv --inh-caps=-all --bounding-set "-all,$KEPT")
@@ -15,13 +15,13 @@ alices() {
     (($# == 1)) || is "$(result_as "$ALICE" write "$M/$1/config" "${*:2}")" ok "settings of $1"
 }
 
-# target_by NAME COMMAND…: COMMAND must execute target.c; PID_OF[NAME] is its PID in our namespace.
+# target_by NAME COMMAND…: COMMAND must execute target.c; PID_OF[NAME] is its PID in the namespace of the test.
 target_by() {
     talker_start "$1" "${@:2}"
 }
 
-# A user namespace of alice's: a target that is root in it with all capabilities (boxed) or without any
-# (bare); INSIDE runs a command as that root, INSIDE_BARE without capabilities.
+# user_namespace: creates a user namespace of alice's, and two targets that are root in it: boxed with all capabilities,
+# bare without any. INSIDE becomes a prefix for a command as that root, INSIDE_BARE for one without capabilities.
 user_namespace() {
     need_user_namespaces
     target_by boxed setpriv --reuid "$ALICE" --regid "$ALICE" --clear-groups -- \
@@ -47,12 +47,12 @@ may_not() {
     empty cat "$M/a/target"
 }
 
-# cgroup_make: creates a cgroup for the test, and removes it at its end. GROUP is its directory, GROUP_NAME its name.
+# cgroup_make: creates a cgroup, and removes it at the end of the test. GROUP is its directory, GROUP_NAME its name.
 cgroup_make() {
     with_cgroup2
     GROUP=$(mktemp -d "$CGROUP_ROOT/pmcfs-XXXXXX" 2>/dev/null) || skip "cgroups cannot be made here"
     GROUP_NAME=${GROUP#"$CGROUP_ROOT"}
-    trap cgroup_remove EXIT # it outlives the namespaces of the test
+    trap cgroup_remove EXIT # the cgroup outlives the namespaces of the test
 }
 cgroup_remove() {
     local member

@@ -11,7 +11,8 @@ log() {
     timeout 30 cat "$M/$1/samples" >"$T/$1.log" || die "samples of $1 does not end"
 }
 
-# of NAME TYPE [KEY=VALUE]: the number of lines of a type (with this field). The type samples is sample and callchain.
+# of NAME TYPE [KEY=VALUE]: prints the number of lines of a type (with this field) in $T/NAME.log, after `log NAME`.
+# The type samples is sample and callchain.
 of() {
     awk -v type="$2" -v only="${3:-}" '
         ($2 == type || type == "samples" && ($2 == "sample" || $2 == "callchain")) &&
@@ -19,7 +20,7 @@ of() {
         END { print n + 0 }' "$T/$1.log"
 }
 
-# found NAME KEY: the different values of KEY in the samples, in one line.
+# found NAME KEY: prints the different values of KEY in the samples of $T/NAME.log, in one line.
 found() {
     awk -v key="$2=" '$2 == "sample" || $2 == "callchain" {
         for (i = 3; i <= NF; i++)
@@ -27,25 +28,25 @@ found() {
                 print substr($i, length(key) + 1) }' "$T/$1.log" | sort -u | paste -sd' '
 }
 
-# value NAME [EVENT]: the count while it sampled.
+# value NAME [EVENT]: prints the count of a PMC that samples (or of one of its events), from `detail`.
 value() {
     awk -F '\t' -v event="${2:-}" '
         $2 == "all" && (event == "" || $1 == event) { print $3; exit }' "$M/$1/detail"
 }
 
-# each_is_a_sample NAME: as many samples as were counted, and nothing was lost.
+# each_is_a_sample NAME: the log must have as many samples as were counted, and nothing may be lost.
 each_is_a_sample() {
     log "$1"
     is "$(status "$1" kernel_lost)/$(status "$1" log_lost)/$(status "$1" hidden)" 0/0/0 "lost, hidden"
     is "$(of "$1" samples)" "$(value "$1")" "samples"
 }
 
-# each_is_logged NAME [PERCENT]: samples and counted losses add up to the count, with a tolerance of PERCENT if other
-# tests run at the same time.
+# each_is_logged NAME [PERCENT]: samples and losses of the kernel must add up to the count, with a tolerance of PERCENT
+# if other tests run at the same time. The log may lose no record.
 each_is_logged() {
     log "$1"
     is "$(status "$1" log_lost)/$(status "$1" hidden)" 0/0 "overrun, hidden"
-    local all lost # records of all kinds are among the lost
+    local all lost # the lost records are of all types
     all=$(value "$1")
     lost=$(($(status "$1" kernel_lost) + all * ${2:-0} / 100))
     between "$(of "$1" samples)" "$((all - (lost < all ? lost : all)))" "$all" "samples, of which $lost may be lost"
