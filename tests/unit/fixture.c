@@ -206,7 +206,7 @@ void recorders_off(void)
 
 void pending_note(enum record_type type, uint64_t time_ns, pid_t pid, uint64_t value, unsigned misc)
 {
-    const uint64_t values[] = {time_ns, value}; /* a separate group each time */
+    const uint64_t values[] = {time_ns, value}; /* the time as the id of a new event group */
     const bool two = type == RECORD_VALUES;
 
     record_add_note(&fx.pending, &(struct note){.type = type,

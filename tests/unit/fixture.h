@@ -15,7 +15,7 @@
 
 #define TEXTS_MAX (1 << 20)
 
-/* Operations of the backend whose n-th call from now fails (0: none). */
+/* Operations of the backend. fx.fail[…] = n lets the n-th call from now fail (0: none). */
 enum failing {
     FAIL_RESOLVE,
     FAIL_CHECK_SET,
@@ -45,7 +45,7 @@ struct fixture {
     enum err_id fail_id;     /* error id of a failing attach; ERR_NONE: P14 */
     atomic_bool interrupted; /* the kernel no longer waits for the answer */
     unsigned n_reads;        /* number of counter reads */
-    bool reads_wait;         /* reads of counters may wait */
+    bool reads_wait;         /* counters return -EAGAIN to a read that may not wait */
     void (*on_attach)(void); /* called after a counter was opened */
     unsigned n_guards;       /* existing exec guards */
     unsigned guards_opened;  /* exec guards opened so far */
@@ -56,7 +56,7 @@ struct fixture {
     unsigned n_stopped;     /* number of counters stopped before the last drain */
     bool in_pool;           /* the last drain ran in a slow part */
     uint64_t ring_bytes;    /* size of each ring buffer of the last recorder */
-    struct plan plan;       /* the plan of the last attach */
+    struct plan plan;       /* the plan of the last attach or adoption */
     void (*on_start)(void); /* called after a counter was started */
     bool parts;             /* the third class is `sum`: see fixture_open() */
 };
@@ -87,7 +87,7 @@ void fixture_open(const char *options);
 void fixture_close(void); /* asserts that nothing is leaked */
 void fixture_setup(void); /* fixture_open(NULL), for SUITE_SETUP */
 void guards_on(void);     /* enables exec guards */
-/* From now on counters have recorders, whose drain delivers the records in fx.pending. */
+/* From now on counters have recorders, whose next drain delivers and clears fx.pending. */
 void recorders_on(void);
 void recorders_off(void); /* counters have no recorders again */
 /* Appends one record to fx.pending. */
@@ -111,12 +111,11 @@ int pmc_make(const char *name);
 int pmc_remove(const char *name);
 int pmc_rename(const char *from, const char *to);
 struct pmc *pmc_of(const char *name);
-/* file is a file of the PMC, or with name NULL of the instance ("info/rows", "counts" …). */
 int write_file(const char *name, const char *file, const char *text);
 int write_open(struct open_file *open, const char *name, const char *file, const char *text);
 int write_slot(unsigned cpu, unsigned row, const char *text);
-/* Returns the text, or the name of the errno ("ENODATA"), or "WAIT". Valid during the next seven
- * calls. */
+/* Returns the text of a file of the PMC, or with name NULL of the instance ("info/rows", "counts"
+ * …); or the name of the errno ("ENODATA"), or "WAIT". Valid during the next seven calls. */
 const char *read_file(const char *name, const char *file);
 const char *read_open(struct open_file *open, const char *name, const char *file);
 /* Returns the value of a key in a text of "name value" or "name=value" lines (status, config), or
@@ -131,8 +130,9 @@ void file_open(struct open_file *open);
 void file_close(struct open_file *open);
 
 /*
- * held_start() runs a request until it drops the lock, held_run() until it takes the lock again,
- * held_step() until it drops the lock the next time or finishes.
+ * held_start() runs a request until it drops the lock or finishes, held_run() until it takes the
+ * lock again, held_step() until it drops the lock the next time or finishes. The last two need a
+ * request that has not finished (rc is HELD); held_finish() runs any to its end.
  */
 void held_start(struct held *held, int (*operation)(struct held *held));
 /* Starts one of the engine's tasks; rc is -ENOENT if none is queued. */
@@ -146,19 +146,20 @@ const char *held_text(struct held *held);
 
 void works_run(void);
 void retries_run(void); /* runs the tasks, and those that retry a refused attach */
-/* Returns all texts of all PMCs and of the instance that a refused operation must not change.
- * Two static buffers take turns. */
+/* Returns the texts of the root and of all its PMCs that a refused operation must not change. Valid
+ * during the next call. */
 const char *all_texts(void);
 bool texts_same(const char *before); /* if false, fx.err.text is the first difference */
 /* Returns the journal as text, to be freed: a line "@KIND ID" before the lines of each record. */
 char *journal_text(void);
 void engine_drop(void);     /* engine_forget(): no engine and no caller remain */
-void engine_recreate(void); /* creates a new engine; counters and the host stay */
-/* Loads a text of journal_text() into the engine, which must be new. */
+void engine_recreate(void); /* engine_drop(), then a new engine; counters and the host stay */
+/* Loads a text of journal_text() into the engine, which must be new. Call as_root() or as_user()
+ * before the next request. */
 int journal_load(const char *text, size_t len, struct err *err);
-/* engine_drop(), engine_recreate() and engine_load() from the journal, with the same caller. */
+/* Runs the tasks and publishes the state, then loads it into a new engine, with the same caller. */
 void engine_reload(void);
-/* Asserts that the operation is refused with this id and changes nothing. */
+/* Asserts that the write is refused with this errno and error id, and changes no text. */
 #define refused(pmc_name, to, command, code, which)                                                \
     do {                                                                                           \
         const char *texts_before = all_texts();                                                    \

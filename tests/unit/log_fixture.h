@@ -33,7 +33,7 @@ struct log_stats stats(void);
 
 /* Appends the next numbered sample to `made`. */
 void make_sample(void);
-/* Puts `made` into the log and empties it. */
+/* Puts the records of `made` into the log, and clears `made`. Returns 0 or a negative errno. */
 int put_made(void);
 /* Put one or several records into the log. */
 void put_samples(uint64_t n);
@@ -47,10 +47,11 @@ struct seen {
     uint64_t drop_time, found_time; /* of the first drop record; of the last RECORD_FOUND */
     unsigned wrong; /* records out of order or invalid (ck_…() cannot be used in threads) */
     char first_path[64];
-    uint64_t elsewhere; /* number of drop records for losses elsewhere */
+    uint64_t elsewhere; /* number of drop records for losses outside the log */
 };
 void see(struct seen *seen, const struct record *record);
-/* Takes at most max records and returns their number. */
+/* Takes about max bytes of records, at least one record, and returns the number of records. Asserts
+ * that they are valid and in order. */
 size_t take(struct log_cursor *cursor, size_t max, struct seen *seen);
 void take_all(struct log_cursor *cursor, struct seen *seen);
 /* Asserts that every record was received or reported as lost. */

@@ -194,7 +194,7 @@ void script_exec(uint64_t time, uint32_t pid, const char *name)
 
 void script_step(uint64_t time, uint32_t pid, uint32_t tid, uint64_t step, unsigned misc)
 {
-    const uint64_t value[] = {time, step}; /* a separate group each time */
+    const uint64_t value[] = {time, step}; /* the time as the id of a new event group */
     const struct note note = {.type = RECORD_VALUES,
                               .misc = misc,
                               .time = time,

@@ -23,7 +23,8 @@ struct scripted {
 };
 extern struct scripted sc;
 
-/* The host has process 100, and process 101 with thread 1011. */
+/* The host has process 100, and process 101 with thread 1011. There is no recording before
+ * record_…(). */
 void scripted_setup(void);
 void scripted_teardown(void); /* asserts that nothing is leaked */
 
@@ -41,7 +42,7 @@ void script_exec(uint64_t time, uint32_t pid, const char *name);
 void script_step(uint64_t time, uint32_t pid, uint32_t tid, uint64_t step, unsigned misc);
 
 void drain(void);
-/* Returns the n-th record of a type of the last drain, or NULL. */
+/* Returns the n-th record (from 0) of a type in sc.taken, or NULL. */
 const void *nth(unsigned type, unsigned n);
 unsigned count_type(unsigned type);
 /* Returns whether the first record of type `first` precedes the first of type `second`. */

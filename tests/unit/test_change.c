@@ -147,8 +147,8 @@ static const struct row {
       NO(EINVAL, E22)}},
 };
 
-/* Asserts that the PMC counts if its state says so, after the exec that an armed counter of sim
- * waits for. */
+/* Asserts that the PMC counts if its state `after` is RUNNING or ARMED (the exec of a target of sim
+ * comes after 1 ms), and does not in other states. NEW and LOST are not checked. */
 static void check_counting(const struct row *row, unsigned state, unsigned after)
 {
     if (after == NEW || after == LOST)

@@ -89,7 +89,7 @@ TEST(pmcs_that_count_the_same_share_their_events)
     pmc_with("k", "cycles:u", "102");
     ck_assert_ptr_eq(pmc_of("i")->set, pmc_of("j")->set);
     ck_assert_ptr_ne(pmc_of("i")->set, pmc_of("k")->set);
-    ck_assert_ptr_null(pmc_of("i")->sets); /* no records with event ids */
+    ck_assert_ptr_null(pmc_of("i")->sets); /* nothing was recorded with ids of events */
     accepted("i", "ctl", "stop");
     accepted("i", "event", "instructions");
     ck_assert_str_eq(read_file("j", "event"), "cycles\n");
@@ -199,7 +199,7 @@ TEST(the_life_of_a_pmc_is_logged_in_order)
                      "detach:100/command stop start maps stop close");
 }
 
-/* All records of a stopped recording have been drained, so losses are known. */
+/* Only a drain after the stop takes all records, and knows all losses. */
 TEST(an_exited_target_is_stopped_before_its_last_records_are_taken)
 {
     sampler("i", "event=cycles:u period=5000 target=100");

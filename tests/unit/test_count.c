@@ -296,7 +296,8 @@ TEST(a_pmc_is_released_while_its_targets_are_checked)
     }
 }
 
-/* Lost time of more than a millisecond and more than a thousandth of the expected time. */
+/* Time was lost if the counter ran less than expected by more than a millisecond and by more than a
+ * thousandth. */
 TEST(a_count_is_partial_when_time_was_lost)
 {
     static const struct {

@@ -105,7 +105,8 @@ TEST(many_are_drained_by_few_tasks)
     ck_assert_uint_eq(tasks, 2);
 }
 
-/* Starts a drain, which holds no lock until held_finish(). */
+/* Runs the next task, which must be a drain of this PMC, until it drops the lock. held_finish()
+ * runs the rest. */
 static void drain_of(struct held *held, const char *name)
 {
     held_task(held);

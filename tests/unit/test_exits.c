@@ -35,7 +35,8 @@ static void after(void)
 
 SUITE_SETUP(exits, before, after);
 
-/* "csw PID TID VALUE… [last] [incomplete]", "exit PID VALUE… [incomplete] [exact]". */
+/* Clears `out`, and returns its records as lines: "csw PID TID VALUE… [last] [incomplete]", "exit
+ * PID VALUE… [incomplete] [exact]". */
 static const char *printed(void)
 {
     buf_clear(&text);
@@ -388,7 +389,7 @@ TEST(a_step_that_spans_a_reset_is_not_logged)
     exits_reset(exits);
     birth(10, 20);
     ck_printed("csw 10 10 5\ncsw 0 0 3 last\n");
-    step(10, 10, 4); /* includes 3 of before */
+    step(10, 10, 4); /* includes 3 of before the reset */
     step(10, 10, 2);
     last(10, 10, 1);
     last(20, 20, 6);

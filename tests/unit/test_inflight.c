@@ -88,8 +88,9 @@ static void next_takes_over(int change)
 }
 
 /*
- * Lets the next worker take over after each instruction, as if the process had been killed there.
- * Returns how often the count changed.
+ * Asserts that the next worker counts the open files right if a worker is killed after any
+ * instruction of inflight_set_open_change(). change: 1 for an open, -1 for a release. Returns how
+ * often that worker itself changed the count.
  */
 static unsigned counted_wherever_killed(uint32_t opcode, int change)
 {

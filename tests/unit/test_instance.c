@@ -282,7 +282,8 @@ TEST(a_pmc_is_released_while_its_cgroup_is_opened)
     ck_assert_int_eq(removed("a"), 0);
 }
 
-/* Returns the notifications for the kernel, as "1/x 1/y vanished a ". */
+/* Returns the names that the kernel must forget: PMCs as "1/x " with the id of their instance,
+ * instances as "a ", or "vanished a " if they were removed without an rmdir. */
 static const char *gone_names(void)
 {
     static char text[256];

@@ -102,7 +102,8 @@ TEST(records_taken_and_not_delivered_count_as_lost_when_overwritten)
     log_close(cursor);
 }
 
-/* Sums of drop records by their place. */
+/* The number of samples, and the lost records by the place that reported them: the kernel, or
+ * `where` of drop records. log_samples: samples among the records that the log lost. */
 struct sums {
     uint64_t samples, log, log_samples, kernel, hidden, memory, replaced;
 };
@@ -153,8 +154,8 @@ static void make_drop(const char *where, unsigned misc, uint64_t n)
                                           .text_len = strlen(where)});
 }
 
-/* The record of a loss elsewhere is the first that the reader reads, and is overwritten before the
- * reader reads it again. The reader receives the sum of such losses instead of that record. */
+/* The first record that the reader reads reports a loss outside the log, and is overwritten before
+ * the reader reads it again. The reader then receives the sum of all these losses instead. */
 TEST(an_overwritten_loss_elsewhere_is_not_counted_as_a_lost_record)
 {
     struct log_cursor *cursor = log_open(event_log);
@@ -173,8 +174,8 @@ TEST(an_overwritten_loss_elsewhere_is_not_counted_as_a_lost_record)
     log_close(cursor);
 }
 
-/* Each reader gets a loss elsewhere once, whether its record was overwritten or not, in any worker.
- */
+/* Each reader gets each loss outside the log once, whether its record was overwritten or not, in
+ * any worker. */
 TEST(losses_elsewhere_add_up_for_each_reader)
 {
     struct log_cursor *often = log_open(event_log), *seldom = log_open(event_log), *late;
@@ -229,7 +230,7 @@ TEST(losses_elsewhere_add_up_for_each_reader)
 }
 
 /* A worker is killed while it puts batches of 50 records into a full log. The next worker finds
- * complete batches, and the interrupted batch is put once. */
+ * only complete batches. */
 TEST(a_batch_is_present_completely_or_not_at_all)
 {
     const struct timespec a_moment = {.tv_nsec = 1500000};

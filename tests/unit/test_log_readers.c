@@ -101,7 +101,7 @@ TEST(a_late_reader_gets_the_mappings_that_were_overwritten)
     ck_assert_str_eq(seen.first_path, "[kernel]");
     take_all(cursor, &seen);
     ck_assert_uint_eq(seen.found, 2);
-    ck_complete(&seen); /* the tally counts them as missed */
+    ck_complete(&seen); /* the tally counts the overwritten mappings as lost records, too */
     log_close(cursor);
 }
 
@@ -138,7 +138,7 @@ TEST(an_overtaken_reader_gets_the_mappings_only_if_it_missed_some)
     log_close(cursor);
 }
 
-/* Puts and overwrites processes with mappings, more than one batch. */
+/* Puts n processes with four mappings each, and overwrites their records. */
 static void put_spaces(uint32_t first, unsigned n)
 {
     for (uint32_t pid = first; pid < first + n; pid++)
@@ -219,10 +219,10 @@ TEST(a_take_without_memory_takes_nothing)
     log_close(cursor);
 }
 
-/* One thread puts records while others read. */
+/* A thread that reads the log, about `max` bytes at once, while another one puts records. */
 struct racer {
     pthread_t thread;
-    struct log_cursor *cursor; /* opened before the first record: a missed record is lost */
+    struct log_cursor *cursor; /* opened before the first record: every missed record is a loss */
     struct seen seen;
     size_t max;
 };

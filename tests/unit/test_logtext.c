@@ -74,7 +74,8 @@ static uint64_t set_of(const char *first, const char *second)
     return log_sets_add(sets, events, second ? 2 : 1);
 }
 
-/* Asserts that a line has the keys of the table of record types: "pid tid cpu". */
+/* Asserts that a line has this record type and these keys in this order, as "pid tid [cpu]": a key
+ * in brackets may be missing. */
 static void keys_are(const char *line, const char *word, const char *fields)
 {
     char key[64], expected[64] = "", *copy = strdup(fields), *save = NULL;
@@ -338,7 +339,7 @@ TEST(a_very_long_text_is_cut_and_marked)
     ck_assert_uint_lt(strlen(lines()), 4 * 32768 + 100);
     ck_assert_uint_gt(text.len, 4 * 32768);
     ck_assert_str_eq(buf_text(&text) + text.len - 8, "\\012…\n");
-    /* and not inside a character */
+    /* the cut is not inside a character */
     for (unsigned i = 0; i < 60000; i += 2)
         memcpy(long_text + i, "ä", 2);
     NOTE(.type = RECORD_USER, .text = long_text + 1);

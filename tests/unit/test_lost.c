@@ -16,7 +16,7 @@ static struct link *link_of(const char *name)
     return pmc_of(name)->links->link[0];
 }
 
-/* The kernel has removed the events of the target. */
+/* Reports to the engine that the kernel has removed the events of the PMC's target. */
 static void target_loses_events(const char *name)
 {
     fx.sink.guard_fired(fx.sink.ctx, link_of(name)->proc->id);
@@ -186,7 +186,7 @@ TEST(a_target_without_tasks_has_exited_after_a_reload)
     fx.lazy = true;
     fake_kill(&fx.host, 100, false);
     fx.sink.counter_gone(fx.sink.ctx, link_of("a")->id);
-    engine_reload(); /* checks that the note was saved */
+    engine_reload(); /* the report of sink.counter_gone() survives */
     works_run();
     ck_assert_int_eq(pmc_of("a")->state, PMC_EXITED);
 }
@@ -231,7 +231,7 @@ TEST(the_exit_of_a_privileged_program_has_missed_counts)
     fake_kill(&fx.host, 101, true);
     works_run();
     ck_assert_str_eq(value_of("b", "status", "partial"), "no");
-    fx.guard_lost_events = true; /* and the exit is noticed before it */
+    fx.guard_lost_events = true; /* but the engine notices the exit first */
     fake_kill(&fx.host, 100, true);
     works_run();
     ck_assert_int_eq(pmc_of("a")->state, PMC_EXITED);
@@ -301,7 +301,7 @@ static uint64_t random_id(void)
     return state >> 40;
 }
 
-/* Full tables, in which searches for an object pass the object of the other kind. */
+/* The table is full, so that a search passes the object of the other kind with the same id. */
 TEST(objects_of_two_kinds_with_one_id_are_two_objects)
 {
     const struct touches *touches = &fx.engine->touched;

@@ -185,7 +185,7 @@ TEST(a_state_is_loaded_or_refused)
     free(text);
 }
 
-/* A record that does not fit is not published in part, nor is its answer; later both are. */
+/* If a record does not fit, no record and no answer is published before the next full snapshot. */
 TEST(without_memory_for_a_record_nothing_is_published_until_there_is)
 {
     prepare();
@@ -196,7 +196,7 @@ TEST(without_memory_for_a_record_nothing_is_published_until_there_is)
     pmc_make("fresh");
     ck_assert_int_eq(pmc_remove("n"), 0);
     engine_write_records(fx.engine);
-    ck_true(!engine_publish(fx.engine, false, true)); /* as for the record of an open file */
+    ck_true(!engine_publish(fx.engine, false, true)); /* a record of the caller did not fit */
     ck_assert_uint_eq(journal_published(fx.journal), published);
     ck_true(engine_write_records(fx.engine));
     ck_true(engine_publish(fx.engine, true, false));

@@ -136,7 +136,7 @@ static void read_head_of_pipe(void)
     at = 16;
 }
 
-/* Skips the header; then come the records. */
+/* Appends the header and the records to `out`; next() then returns the first record. */
 static void read_after_head(void)
 {
     read_head();
@@ -181,7 +181,8 @@ TEST(events_that_mean_the_same_everywhere_keep_their_type)
     check_type(4, 0x1c2, 4, 0x1c2);     /* raw */
 }
 
-/* perf 6.1 prints neither address nor symbol for types 2 and from 6, and a blank line for 1/10. */
+/* perf 6.1 prints neither address nor symbol for type 2 and types from 6 on, and a blank line for
+ * type 1, config 10. */
 TEST(events_that_perf_would_misread_are_announced_as_a_clock_event)
 {
     check_type(2, 300, 1, 0); /* tracepoint */

@@ -112,7 +112,7 @@ TEST(a_read_without_memory_is_enomem_and_loses_no_record)
         const char *text = next(&file);
         ended = memory_failed();
         memory_fail_at(0);
-        if (!text) /* the fixture's copy of the text */
+        if (!text) /* only the fixture had no memory, for its copy of the text */
             break;
         if (strcmp(text, "ENOMEM") == 0)
             text = next(&file);

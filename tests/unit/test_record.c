@@ -155,7 +155,7 @@ TEST(a_stack_with_wrong_sizes_is_refused)
         ck_true(!record_is_valid(&sample->head, size));
     }
     sample->head.size = (uint16_t)out.len;
-    sample->head.misc = RECORD_USERMODE; /* in user mode these are frames */
+    sample->head.misc = RECORD_USERMODE; /* without RECORD_STACK all words would be frames */
     ck_true(!record_is_valid(&sample->head, out.len));
 }
 

@@ -224,7 +224,7 @@ TEST(many_execs_at_once_are_all_logged)
     ck_assert_uint_eq(count_type(RECORD_EXEC), 100);
 }
 
-/* The kernel writes such a record when it removes its events from a process. */
+/* The kernel writes an EXIT record also when it removes its events from a process at an exec. */
 TEST(an_exit_right_after_an_exec_is_not_the_exit_of_the_process)
 {
     record_counts(false, true);

@@ -37,7 +37,7 @@ TEST(a_drain_returns_whether_there_were_records)
     ck_assert(!drained.any);
     script_sample(1, 100, RECORD_KERNEL, KERNEL);
     ck_assert(recording_drain(sc.recording, false, &drained));
-    ck_assert(drained.any); /* the sample was hidden */
+    ck_assert(drained.any); /* although the sample was hidden */
 }
 
 TEST(many_records_come_in_order_and_none_is_missing)
@@ -235,7 +235,7 @@ static void put_remainder(uint64_t counted)
     drain();
 }
 
-/* One block with three totals, and no "=" in the line. */
+/* The line of version 0.2 starts with the number of a block of three totals, and has no "=". */
 TEST(totals_of_version_0_2_are_continued)
 {
     struct recording_plan plan = scripted_plan();

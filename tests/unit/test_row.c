@@ -47,7 +47,7 @@ SUITE_SETUP(row, rows_setup, rows_teardown);
 
 /* ---- helpers ---- */
 
-/* Creates a process PMC of user `uid` that needs one row of `fits`. */
+/* Returns the claim of a new process PMC of user `uid` that needs one row of the mask `fits`. */
 static struct claim *claim_make(uid_t uid, uint64_t fits)
 {
     struct claim *claim = &pool[n_pool++];
@@ -216,7 +216,7 @@ TEST(retake_needs_enabled_rows_and_one_for_each_event)
     ck_true(rows_retake(rows, b));
 }
 
-/* Two PMCs conflict if a group contains both serials. Bit masks by serial. */
+/* The groups of each PMC as a bit mask, by its serial. PMCs with a common group conflict. */
 static uint64_t groups[65];
 
 static bool in_conflict(void *ctx, uint64_t a, uint64_t b)

@@ -89,13 +89,14 @@ static bool model_allows(const struct claim *claim, unsigned row, bool disabled_
     return model_threads(row) == 0;
 }
 
-/* Returns the rows that a row= setting requires. */
+/* Returns the row that a row= setting requires, as a bit mask; 0 without one. */
 static unsigned model_asked(const struct claim *claim)
 {
     return claim->member[0].wanted == ROW_ANY ? 0 : 1u << claim->member[0].wanted;
 }
 
-/* Tries every assignment of rows to the one or two members, each of `needed` bits. */
+/* Returns whether the rows of one or two members can be assigned. Tries all assignments, masks of
+ * `needed` bits. disabled_too: a system PMC may get disabled rows. */
 static bool model_fits(const struct claim *claim, bool disabled_too)
 {
     for (unsigned a = 1; a < 16; a++) {

@@ -179,8 +179,8 @@ static char *everything(void)
     return copy;
 }
 
-/* Reloads the state, and reports the CPUs of the fake host again, because sim does not save them.
- */
+/* Reloads the state, and asserts that all texts are the same. Reports the offline CPUs of the fake
+ * host again, because sim does not save them. */
 static void reload(void)
 {
     char *before, *after;
@@ -432,7 +432,7 @@ static void line_of_nines(char *line, size_t len)
             line[i] = '9';
 }
 
-/* For example the comma after the numbers of the last note. */
+/* Replaces the last comma, for example that after the numbers of the last note. */
 static void line_without_last_comma(char *line, size_t len)
 {
     char *comma = memrchr(line, ',', len);

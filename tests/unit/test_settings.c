@@ -11,7 +11,7 @@
 
 SUITE_SETUP(settings, fixture_setup, fixture_close);
 
-/* Keys in process-counting: the written text, and the text read ("": not shown in this mode). */
+/* Keys in process-counting: the written text, and the text read (NULL: not compared). */
 static const struct {
     const char *key, *written, *shown;
 } good[] = {

@@ -41,7 +41,7 @@ static void after(void)
 
 SUITE_SETUP(spaces, before, after);
 
-/* Processes the records made so far and frees them, so that no pointer to them may remain. */
+/* Passes the record in `records` to the table, and overwrites it: no pointer to it may remain. */
 static void take(void)
 {
     tasks_apply(spaces, (const struct record *)records.data);
