@@ -101,7 +101,8 @@ static void switch_add(struct exits *exits, uint64_t time, const struct task *ta
 /*
  * Writes the pending step of a thread. The first step after a remainder may be part of the
  * remainder already, so that part is subtracted. The first step after a reset may include counts
- * from before the reset, so it counts as 0 and makes the process inexact.
+ * from before the reset, so it counts as 0 and makes the process inexact. In both cases a step of 0
+ * gets no record, unless misc has RECORD_LAST.
  */
 static void step_put(struct exits *exits, struct task *task, uint64_t time, unsigned misc)
 {

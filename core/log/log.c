@@ -25,7 +25,8 @@ static __attribute__((noinline)) void move_wrapped(struct log *log, size_t size)
     log_move_to_spaces(log, (const struct record *)record);
 }
 
-/* Returns the serial of the first unread record. Overwriting it or a later one counts as a loss. */
+/* Returns the serial of the first record that an open reader has not read or, without open readers,
+ * that no reader ever read: overwriting it or a later one counts as a loss. Updates unread_sums. */
 static uint64_t log_unread(struct log *log)
 {
     if (!log->unread_known) {
@@ -96,9 +97,10 @@ void log_sums_add(struct log_sums *sums, const struct ring *ring, uint64_t place
 }
 
 /*
- * Moves `first` past the oldest record. sums: removed_sums with that record. The record counts as
- * missed if it is unread, unless it is `counted` as lost already, or is the first unread record of
- * its kind of loss: readers receive one record with the sum instead.
+ * Moves `first` past the oldest record; the caller removes its bytes from the ring. sums:
+ * removed_sums plus that record. The record counts as missed if it is unread, unless it is
+ * `counted` as lost already, or is the first unread record of its kind of loss: readers receive one
+ * record with the sum instead.
  */
 static void remove_oldest(struct log *log, const struct log_sums *sums, bool counted)
 {
@@ -296,7 +298,8 @@ struct log_progress log_progress(struct log *log)
     return progress;
 }
 
-/* Returns true if an earlier worker has added this batch of the request, and counts it off. */
+/* Returns true if an earlier worker has added this batch of the request: the caller skips it. Call
+ * once for each batch, because this decrements repeats.batches. */
 static bool batch_is_repeat(struct log *log, uint64_t request)
 {
     const bool repeat = request && log->repeats.number == request && log->repeats.batches > 0;

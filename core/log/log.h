@@ -83,9 +83,10 @@ struct log_progress {
 };
 /*
  * Adds copies of records under one lock. A record with an earlier time than the last one gets the
- * last one's time. Stops at the first invalid record (record_is_valid()) and returns 0. A record
- * that is too large for the ring counts as lost and is replaced by a RECORD_DROP of one, "log".
- * Returns -ENOMEM if no ring could be allocated; the records count as refused then.
+ * last one's time. The first invalid record (record_is_valid()) and all after it are ignored. A
+ * record that is too large for the ring counts as lost and is replaced by a RECORD_DROP "log" of
+ * one record. Returns 0, or -ENOMEM if no ring could be allocated; the records count as refused
+ * then.
  *
  * request: the number of the request that adds them, or 0. If a new worker repeats the request,
  * batches that are in the log already are skipped. It must repeat the same batches; an empty batch
@@ -95,8 +96,9 @@ int log_put_all_once(struct log *log, uint64_t request, const struct log_progres
                      const void *records, size_t len);
 /* Returns the progress that was published last, also by an earlier worker. */
 struct log_progress log_progress(struct log *log);
-/* Adds one record of a request. Returns -E2BIG and adds nothing if it is larger than the limit, or
- * than a ring that may not grow; -ENOMEM if there is no ring. */
+/* Adds one valid record; for `request` see log_put_all_once(). Returns -E2BIG and adds nothing if
+ * the record is larger than the limit, or than a ring that may not grow; -ENOMEM if no ring could
+ * be allocated. */
 int log_put_once(struct log *log, uint64_t request, const struct record *record);
 /* Returns the maximum size of a record, given the memory limit. */
 size_t log_record_max(struct log *log);

@@ -155,7 +155,7 @@ static int ring_grow(struct log *log, uint64_t size)
     return 0;
 }
 
-/* Raises the memory for the address spaces. Returns false if log_charge() refuses. */
+/* Raises the memory of the address spaces to `bytes`. Returns false if log_charge() refuses. */
 static bool spaces_grow(struct log *log, uint64_t bytes)
 {
     if (!log_charge(log, bytes - log->spaces_granted))
@@ -238,8 +238,8 @@ void log_unref(struct log *log)
 
 /* ---- address spaces ---- */
 
-/* Replaces the block of saved spaces: prints the address spaces to a new block, of which half is
- * free. Returns false on ENOMEM, or if charge() refuses. */
+/* Replaces the block of saved spaces: prints the address spaces to a new block with room for at
+ * least `need` more bytes. Returns false on ENOMEM, or if charge() refuses; the old block stays. */
 static bool saved_spaces_grow(struct log *log, size_t need)
 {
     const struct saved_spaces before = log->saved_spaces;
@@ -344,7 +344,8 @@ static bool spaces_adopt(struct log *log)
     return true;
 }
 
-/* Keeps the ring's block. Returns true if all records are valid, and as many as the serials. */
+/* Keeps the ring's block. Returns true if all records are valid and their number matches `first`
+ * and `last`. */
 static bool ring_adopt(struct log *log)
 {
     struct ring *ring = &log->ring;

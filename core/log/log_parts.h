@@ -1,5 +1,6 @@
 /*
- * Internal structures of a log, for the log*.c files.
+ * Internal structures of a log, for the log*.c files. Functions on a struct log need its mutex,
+ * except log_samples_begin(), which takes it.
  */
 #pragma once
 
@@ -103,7 +104,7 @@ struct log_request {
     uint64_t last;      /* serial of the last record; read without the mutex too */                \
     uint64_t last_time;                                                                            \
     uint64_t spaces_granted; /* charged bytes for the address spaces */                            \
-    uint64_t spaces_changed; /* serial of the last record folded into them */                      \
+    uint64_t spaces_changed; /* serial of the last record applied to them */                       \
     uint64_t most_read;      /* serial after the last record that was ever read */                 \
     uint64_t lost;           /* as in struct log_stats, but without `missed` */                    \
     uint64_t kernel_lost, throttled, hidden, refused; /* as in struct log_stats */                 \
@@ -158,8 +159,8 @@ struct log {
 /*
  * Adds samples by writing them in the memory of the log, instead of copying them.
  * log_samples_begin() locks the log until log_samples_end(); in between the thread makes no system
- * call and uses no other function of the log. `size` is the size of the first sample. Returns
- * false, without a lock, if there is no contiguous room for it.
+ * call and uses only log_samples_room() and log_samples_add(). `size` is the size of the first
+ * sample. Returns false, without a lock, if there is no contiguous room for that sample.
  */
 bool log_samples_begin(struct log *log, size_t size);
 /* Publishes all samples since log_samples_begin(), and unlocks the log. */
@@ -186,10 +187,12 @@ uint64_t log_ring_most(const struct log *log);
 /* Publishes the present state of the log for a new worker. */
 void log_publish(struct log *log);
 uint64_t log_memory(const struct log *log); /* allocated bytes */
-/* Doubles the ring, for a batch of `ahead` bytes whose largest record has `size` bytes. Returns
- * false at the limit, or if the memory is refused; then the next attempts are put off. */
+/* Doubles the ring, at most to log_ring_most(). Returns false at that limit, or if the memory is
+ * refused. Then the next attempts fail at once, until the batch of `ahead` bytes completes another
+ * ring of data, or its largest record, of `size` bytes, exceeds the ring. */
 bool log_grow(struct log *log, size_t size, uint64_t ahead);
 /* Adds the record at a place in the ring to sums. */
 void log_sums_add(struct log_sums *sums, const struct ring *ring, uint64_t place);
-/* Applies a record that leaves the ring, or was never in it, to the address spaces. */
+/* Applies a record that leaves the ring, or was never in it, to the address spaces. Only for types
+ * that spaces_wants(). */
 void log_move_to_spaces(struct log *log, const struct record *record);

@@ -117,8 +117,9 @@ static size_t append_missed(struct log_cursor *cursor, struct buf *out, size_t m
     return n + losses_add(cursor, out);
 }
 
-/* Appends the records from a place on that fit in max bytes, but at least one if any is left.
- * `serial` is the first one's. Returns their number, 0 on ENOMEM. */
+/* Appends the records from a place on that fit in max bytes, but at least one if any is left, and
+ * moves the cursor after them. serial: that of the record at the place. Returns the number of
+ * records; on ENOMEM 0. */
 static size_t append_records(struct log_cursor *cursor, uint64_t serial, uint64_t place, size_t max,
                              struct buf *out)
 {

@@ -37,8 +37,8 @@ struct log_sets;
 struct log_sets *log_sets_new(void);
 struct log_sets *log_sets_ref(struct log_sets *sets);
 void log_sets_unref(struct log_sets *sets);
-/* Adds a set of n events and copies their strings, except formats. Returns its number (1 or more),
- * or 0 on ENOMEM. */
+/* Adds a set of n events (at most 256) and copies their strings, except formats. Returns the number
+ * of the set (1 or more), or 0 on ENOMEM. */
 uint64_t log_sets_add(struct log_sets *sets, const struct log_event *events, unsigned n);
 /* log_sets_last() returns the highest set number, or 0. log_sets_event() returns an event, valid
  * until the sets are freed, or NULL. log_sets_events() returns the number of events of a set. */

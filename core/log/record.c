@@ -199,8 +199,8 @@ void record_add_note(struct buf *out, const struct note *note)
         memcpy(&record->value[n], note->text, len);
 }
 
-/* Appends a COMM or MAP record: a fixed part of `size` bytes, a text and the tail. Returns NULL on
- * ENOMEM. */
+/* Appends a COMM or MAP record: a fixed part of `size` bytes, a text and the tail. Fixed part and
+ * tail are zero after the head. Returns NULL on ENOMEM. */
 static void *record_add_text(struct buf *out, enum record_type type, unsigned misc, size_t size,
                              const char *text)
 {

@@ -236,11 +236,11 @@ static inline unsigned record_time_offset(const struct record *head)
 }
 uint64_t record_time(const struct record *record);
 void record_set_time(struct record *record, uint64_t time_ns);
-/* Returns NULL for samples and notes. */
+/* Returns the tail of a record, or NULL for samples and notes, which have none. */
 struct record_tail *record_tail(const struct record *record);
 const char *note_text(const struct record_note *note); /* not NUL-terminated; text_len bytes */
-/* Returns true if the record is valid, of a known type and not longer than `room` bytes. For
- * records from memory that may be invalid. */
+/* Checks a record from memory that may be damaged. Returns true if the type is known, the sizes fit
+ * it, the text of COMM and MAP has a NUL, and the record has at most `room` bytes. */
 bool record_is_valid(const struct record *record, size_t room);
 
 /* The record_add functions append one record to out, whose end must be aligned to eight bytes;
@@ -269,13 +269,14 @@ struct map_facts {
     const char *path;
 };
 void record_add_map(struct buf *out, uint64_t time, const struct map_facts *map, unsigned misc);
-/* Appends a copy of a mapping with another process and thread. */
+/* Appends a copy of a mapping with another time, process, thread and misc. */
 void record_add_map_of(struct buf *out, uint64_t time, const struct record_map *map, uint32_t pid,
                        uint32_t tid, unsigned misc);
 void record_add_lost(struct buf *out, uint64_t time, uint64_t id, uint64_t lost);
 void record_add_task(struct buf *out, enum record_type type, uint64_t time, uint32_t pid,
                      uint32_t ppid, uint32_t tid, uint32_t ptid);
-/* frames may be NULL: no call chain. */
+/* Copies the fields id to period of `fixed`. mode: for misc, such as RECORD_KERNEL. frames may be
+ * NULL: no call chain. */
 void record_add_sample(struct buf *out, const struct record_sample *fixed, unsigned mode,
                        const uint64_t *frames, uint64_t n_frames);
 

@@ -29,8 +29,8 @@ struct recording_plan {
  * recorder_new. */
 int recording_new(const struct recording_plan *plan, struct recording **out, struct err *err);
 struct recording *recording_ref(struct recording *recording);
-/* Drops a reference. The last one frees the recording, with system calls: do not hold the engine's
- * lock, and close its counters first. */
+/* Drops a reference; NULL is ignored. The last one frees the recording, with system calls: do not
+ * hold the engine's lock, and close its counters first. */
 void recording_unref(struct recording *recording);
 struct recorder *recording_recorder(const struct recording *recording);
 /* Returns its number of file descriptors. No system calls. */
@@ -50,13 +50,15 @@ bool recording_drain(struct recording *recording, bool all, struct drain_result 
 /* While held, drains that start later add nothing to the log: the `start` record must come first.
  * To wait for a drain in another thread, call recording_drain() with `all` after the hold. */
 void recording_hold(struct recording *recording, bool held);
-/* Appends records of the names, threads and mappings of a process (0: all) to `records`, and, the
- * first time, those of the kernel. The caller puts them into the log after `start`. Makes system
- * calls; records that arrive meanwhile go to the log with the next drain. */
+/* Appends records of the names, threads and mappings of a process (0: all) to `records`. The first
+ * time also appends the kernel's mappings, if the log may have kernel samples. The caller puts the
+ * records into the log after `start`. Makes system calls; records that arrive meanwhile go to the
+ * log with the next drain. */
 void recording_inventory(struct recording *recording, pid_t pid, uint64_t time_ns,
                          struct buf *records);
 /* Lets the next drain read the inventory of this process: its names and mappings are in the log,
- * but not in this recording of an earlier worker. On ENOMEM the process stays unknown. */
+ * but not in this recording of an earlier worker. Takes no lock: call before the first drain. On
+ * ENOMEM the process stays unknown. */
 void recording_queue_inventory(void *recording, pid_t pid);
 /* Puts the remainders of steps and exit counts into the log: see exits_remainder(), and
  * log_put_all_once() for `request`. Needs a hold, and no running drain. */

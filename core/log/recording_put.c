@@ -346,8 +346,9 @@ static bool map_is_file(const struct record_map *map)
     return map->path[0] == '/' && map->path[1] != '/';
 }
 
-/* Returns true if the user may see this map and the PMC samples. With user stacks also for data of
- * read-only file mappings: unwinders need the data next to the code in those files. */
+/* Returns true if a mapping goes to the log. Executable ones do if the PMC samples and the user may
+ * see them. Others (RECORD_DATA) do only if samples have user stacks and the mapping is a private,
+ * read-only one of a file: unwinders need the data next to the code in those files. */
 static bool map_is_wanted(const struct recording *recording, const struct record_map *map)
 {
     if (map->head.misc & RECORD_DATA)

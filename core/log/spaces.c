@@ -96,7 +96,7 @@ bool maps_add(uint64_t *bytes, struct maps **at, const struct record_map *map)
     shared->refs = 1;
     memcpy(shared->record, map, map->head.size);
 
-    /* it replaces the mappings that it overlaps */
+    /* the new mapping replaces those that it overlaps */
     const uint64_t end = map_end(map_of(shared));
     const unsigned first = maps_search(maps, map_of(shared)->start);
     unsigned after = first;

@@ -104,7 +104,8 @@ void tasks_free(struct tasks *tasks)
         tasks_drop(tasks, TAILQ_FIRST(&tasks->by_update));
 }
 
-/* Removes a process whose exit was lost: its PID is reused, or there are too many processes. */
+/* Reports and removes a process whose exit was lost: its PID is reused, or there are too many
+ * processes. Its exit is reported as inexact. */
 static void process_lost(struct tasks *tasks, struct logged_process *process, uint64_t time)
 {
     process->inexact = true;

@@ -63,7 +63,8 @@ struct task {
     uint32_t tid;
     uint64_t since;  /* update number of its creation, or of its last step (exits.c); 0: unknown */
     uint64_t losses; /* tasks.losses at its creation; 0: unknown; UINT64_MAX: records missing */
-    uint64_t found;  /* tasks.losses + 1 when the inventory found it; 0 after records except MAP */
+    uint64_t found;  /* tasks.losses + 1 when the inventory found it; other records, except MAP,
+                        set 0 */
     char *name;      /* NULL: the name of the process */
     uint64_t off_ns; /* for recording_put.c: when it left its CPU; 0: unknown, or it runs */
     bool preempted;  /* with off_ns: the thread could have continued when it left its CPU */
@@ -145,8 +146,8 @@ static inline bool spaces_wants(const struct record *record)
         return false;
     }
 }
-/* Removes the least recently updated processes until the table uses at most max_bytes. The last one
- * and the kernel first lose their mappings. */
+/* Removes the least recently updated processes until the table uses at most max_bytes. Before the
+ * last process and the kernel are removed, their mappings are. */
 void spaces_bound(struct tasks *tasks, uint64_t max_bytes);
 /* Removes mappings, those of the least recently updated processes first and never those of the
  * latest, until the table without its hash tables uses at most max_bytes. */

@@ -15,8 +15,8 @@ struct trace_field {
     bool located, relative; /* the field contains the location of an array: __data_loc, __rel_loc */
 };
 
-/* Takes the next field at *format, except the common_ fields of all tracepoints. Returns false at
- * the end. */
+/* Fills in the next field of the text at *format and moves *format after it. Skips the common_
+ * fields of all tracepoints. Returns false at the end. */
 bool trace_field_next(const char **format, struct trace_field *field);
 /* Prints " field=value" for each field. Strings are escaped; a field outside of the data is "-". */
 void trace_fields_print(const char *format, const char *data, size_t len, struct buf *out);
