@@ -46,8 +46,8 @@ struct class_info {
     unsigned rows;    /* 0: events of the class need no rows, and any number can be counted */
     unsigned width;   /* bits of a hardware counter; 64 for software */
     unsigned capabilities;
-    struct cpus cpus; /* CPUs on which it counts in system scope; empty: every CPU */
-    bool hardware;    /* uses hardware counters, which others may take */
+    struct cpus cpus; /* CPUs on which the class counts in system scope; empty: all */
+    bool hardware;    /* uses hardware counters, which other programs may take */
     /* Of class `generic` on a hybrid processor: the number of core PMUs that it counts with, which
      * are the first classes. 0: any other class, or more than CORE_PMUS_MAX core PMUs. */
     unsigned n_core_pmus;
@@ -70,7 +70,7 @@ struct target_ref {
     pid_t shown;   /* the number in the requester's namespace, for sentences; 0: pid or tid */
     unsigned cpu;  /* CPU only */
     int cgroup_fd; /* cgroup only; the counter duplicates it if needed */
-    bool (*alive)(void *arg); /* process and thread: false if it has exited; or NULL */
+    bool (*alive)(void *arg); /* returns false if the process or thread has exited; or NULL */
     void *alive_arg;
 };
 
@@ -95,10 +95,10 @@ struct plan_event {
 
 /*
  * The plan of a counter: the events and the target. With descendants, admit() is called for every
- * process found below the target, and again after its events were opened. It returns 1 to count the
- * process and its descendants, 0 to skip it and its descendants (another target covers them, or it
- * has exited), or -EPERM to skip only the process, which the backend adds to `left_out`. NULL: all
- * are counted.
+ * process found below the target. It returns 1 to count the process and its descendants, 0 to skip
+ * it and its descendants (another target covers them, or it has exited), or -EPERM to skip only the
+ * process, which the backend adds to `left_out`. It is called again after the events of the process
+ * were opened, and then only -EPERM has an effect. NULL: all are counted.
  */
 struct plan {
     const struct plan_event *events;
@@ -108,9 +108,10 @@ struct plan {
     bool at_exec;         /* armed: each task starts to count at its next exec */
     bool multiplex;       /* hardware events may take turns with others; false: they are pinned */
     const char *filter;   /* for the tracepoints of the set, or NULL */
-    uint64_t deadline_ns; /* fail with P13 after this time (CLOCK_MONOTONIC); 0: never */
+    uint64_t deadline_ns; /* fail with P13 after this time (CLOCK_MONOTONIC); 0: no limit */
     unsigned long attach_ms; /* the limit of the attach in milliseconds, for the sentence */
-    unsigned max_covered;    /* with descendants: limit of covered processes (P11); 0: none */
+    unsigned max_covered;    /* with descendants: limit of processes, left_out included (P11); 0: no
+                              * limit */
     unsigned long fds_free;  /* how many descriptors the attach may open, including temporary ones
                               * (P10); ULONG_MAX: no limit */
     unsigned long fds_quota; /* how many of them may stay open (P11); ULONG_MAX: no limit */
@@ -163,7 +164,8 @@ struct intake {
     /* Receives a sample in parts, which the receiver writes as a record (sample_write()). NULL:
      * samples are skipped. A backend may also pass samples to put(). */
     void (*sample)(void *arg, const struct sample *sample);
-    /* Called before a backend that calls sample() makes system calls or returns. May be NULL. */
+    /* A backend that has called sample() calls this before drain() returns, and before a system
+     * call during the drain. May be NULL. */
     void (*samples_end)(void *arg);
     void *arg;
 };
@@ -197,7 +199,7 @@ struct reading {
     uint64_t enabled_ns;  /* time enabled, from the kernel */
     uint64_t running_ns;  /* time on the hardware; covered_ns - running_ns is lost */
     bool never_ran;       /* enabled, but never on the hardware: there is no estimate */
-    bool off_hardware;    /* lost: no part of the started counter is on the hardware now */
+    bool off_hardware;    /* lost: the counter is started, but has no hardware counter now */
     bool descendant_lost; /* a descendant lost its events by executing a privileged program
                            * since the attach; stays true */
     uint64_t value[VALUES_MAX];    /* of the events, and of their parts: see core_pmu_index() */
@@ -243,10 +245,12 @@ struct backend {
     /* Returns true if the process has lost its events by executing a privileged program, even if it
      * has exited since (locked). */
     bool (*guard_lost_events)(const struct guard *guard);
-    /* For a later worker: returns the descriptor (locked); creates a guard with it again; frees the
-     * guard but keeps the descriptor open. */
+    /* Returns the descriptor, for guard_adopt() in a later worker (locked). */
     int (*guard_fd)(const struct guard *guard);
+    /* Creates a guard again from its descriptor. Until finish_adoption() it reports nothing.
+     * Returns 0 or -errno. */
     int (*guard_adopt)(struct backend_state *state, int fd, uint64_t tag, struct guard **out);
+    /* Frees the guard but keeps the descriptor open. */
     void (*guard_forget)(struct guard *guard);
     /*
      * Recorders. All functions are NULL if the backend cannot record. A recorder is freed after the
@@ -268,9 +272,10 @@ struct backend {
     int (*drain)(struct recorder *recorder, bool all, const struct intake *intake,
                  uint64_t *until_ns);
     /*
-     * Returns the number of records taken so far and commits them: neither this worker nor a later
-     * one takes them again. Called from the functions of intake, where the record that is passed
-     * does not count yet, or while no drain runs. NULL: not supported.
+     * Returns the number of records taken so far, including those that LOST records count, and
+     * commits them: neither this worker nor a later one takes them again. Called from the functions
+     * of intake, where the record that is passed does not count yet, or while no drain runs. NULL:
+     * not supported.
      */
     uint64_t (*commit_taken)(struct recorder *recorder);
     /* Prints the line that recorder_adopt() reads (locked). */
@@ -289,11 +294,12 @@ struct backend {
     /* Called when a CPU goes online or offline. May be NULL. */
     void (*cpu)(struct backend_state *state, unsigned cpu, bool online);
 
-    /* Returns true if the name is a qualifier (usr, cmask) (locked). */
+    /* Returns true if the name, without "=VALUE", is a qualifier (usr, cmask) (locked). */
     bool (*is_qualifier)(struct word name);
     /*
-     * Resolves the spelling of one event: its meaning and the rights that it needs. Does not open
-     * it; verify() does, for users with these rights. The caller frees *out with event_clear().
+     * Resolves the spelling of one event: its meaning and the rights that it needs. It opens events
+     * only to choose between several meanings (presets of PAPI); verify() opens the event itself,
+     * for users with these rights. The caller frees *out with event_clear().
      * Errors: CS01 unknown, X06 unknown class (both with near misses), CS03, CS04, E35, P09 not
      * available here (with the reason), E32. If out->needs_kernel is set after an error, the
      * sentence is only for users with the right to kernel mode.
@@ -311,8 +317,9 @@ struct backend {
      * fields, or if no event is a tracepoint), E32. NULL: filters are not supported. */
     int (*check_filter)(struct backend_state *state, const struct event *events, unsigned n,
                         const char *filter, struct err *err);
-    /* Returns the declarations of a tracepoint's fields as in tracefs (free it), or NULL if it is
-     * gone or its format cannot be read. In any thread. NULL: not supported. */
+    /* Returns the format of a tracepoint as in tracefs, with the declarations of its fields and
+     * without "print fmt" (free it), or NULL if the tracepoint is gone or its format cannot be
+     * read. In any thread. NULL: not supported. */
     char *(*tracepoint_format)(struct backend_state *state, const struct log_event *event);
     /* Prints perf's tracing data, which perf needs to print the fields of these tracepoints.
      * Returns false if a tracepoint is gone or its format cannot be read. NULL: not supported. */
@@ -321,16 +328,18 @@ struct backend {
     /* Returns a number that changes whenever the result of catalog_add_all() may change. Cheaper
      * than that, but slow. NULL: the catalog never changes. */
     uint64_t (*catalog_mark)(struct backend_state *state);
-    /* Adds every event that can be counted here to *out, tracepoints without a test. The first call
-     * is slow. Returns 0 or E32. */
+    /* Adds every event that can be counted here to *out. Slow: opens each event, except
+     * tracepoints, which are added without a test. The caller calls catalog_finish(). Returns 0 or
+     * E32. */
     int (*catalog_add_all)(struct backend_state *state, struct catalog *out, struct err *err);
     /* Prints the text of events/CLASS/EVENT. Returns 0, -ENOENT if the event is gone, -ENOMEM,
      * -EMFILE or -ENFILE. */
     int (*describe)(struct backend_state *state, const char *class_name, const char *event,
                     struct buf *out);
 
-    /* Returns the rows of the class on this CPU that other programs hold now, without rows in
-     * `own`. Does not disturb any counter. NULL: no other program uses the counters. */
+    /* Returns a mask of the rows of the class on this CPU that other programs hold now. own: mask
+     * of the rows that counters of pmcfs hold there. Does not disturb any counter. NULL: no other
+     * program uses the counters. */
     uint64_t (*foreign_rows)(struct backend_state *state, unsigned class_index, unsigned cpu,
                              uint64_t own);
 
@@ -342,11 +351,13 @@ struct backend {
     /* For a sampling counter of a CPU or cgroup: records forks, names, mappings and exits until
      * stop(), as start() does. Ignores errors. May be NULL. */
     void (*track)(struct counter *counter);
-    /* Starts or continues counting, also of tasks that are stopped in a started counter. With
-     * at_exec it only arms, until the first task has executed a program. Errors: E32, P10, P14. */
+    /* Starts or continues counting. If the counter is started already, starts those of its tasks
+     * that are stopped. With at_exec, until a task has executed a program, each task only waits for
+     * its next exec. Errors: E32, P10, P14. */
     int (*start)(struct counter *counter, struct err *err);
-    /* Stops counting. Returns 0, -EIO, or (some threads or new children may still count) -ENOMEM,
-     * -EMFILE or -ENFILE. */
+    /* Stops counting. A task that still waits for an exec (at_exec) starts to count there all the
+     * same. Returns 0, -EIO, or (some threads or new children may still count) -ENOMEM, -EMFILE or
+     * -ENFILE. */
     int (*stop)(struct counter *counter);
     /* Reads the totals. Returns 0 or -EIO. If the kernel makes the reader wait for milliseconds, or
      * /proc must be read, it does so only if `patient`; otherwise it returns -EAGAIN. */
@@ -357,12 +368,14 @@ struct backend {
     /* Calls fn for every covered process that is known: the target and its descendants (locked). */
     void (*each_process)(const struct counter *counter, void (*fn)(void *arg, pid_t pid),
                          void *arg);
-    /* Returns true if pid (daemon's namespace) is the target or a covered descendant; for every
-     * pid, 0 included, if the counter may cover processes that it does not know (locked). */
+    /* Returns true if pid (daemon's namespace) is the target process, the process of the target
+     * thread, or a covered descendant; for every pid, 0 included, if the counter may cover
+     * processes that it does not know. Returns false for a CPU or cgroup (locked). */
     bool (*covers)(struct counter *counter, pid_t pid);
     void (*print)(const struct counter *counter,
                   struct buf *out); /* prints the line that adopt() reads (locked) */
-    /* Creates a counter from a printed line, with the same descriptors. Returns 0 or -errno. */
+    /* Creates a counter from a printed line and the same plan, with the same descriptors, in the
+     * same state (started or not). Returns 0 or -errno; then the descriptors are still open. */
     int (*adopt)(struct backend_state *state, const struct plan *plan, const char *printed,
                  struct counter **out);
     void (*forget)(struct counter *counter); /* frees the memory, keeps the descriptors */

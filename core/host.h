@@ -37,21 +37,22 @@ struct rights {
     gid_t *groups;         /* supplementary groups; owned */
     uint64_t capabilities; /* effective set */
     bool superuser;        /* CAP_PERFMON or CAP_SYS_ADMIN in the daemon's user namespace */
-    int userns_fd;         /* its user namespace; -1: the daemon's */
+    int userns_fd;         /* the user namespace of the process; -1: the daemon's */
     uint64_t userns;       /* inode of the user namespace; 0: the daemon's */
-    /* The ids that are mapped into its user namespace: its capabilities apply to these only. */
+    /* The ids that are mapped into that user namespace: `capabilities` apply to these only. */
     struct id_range uids[MAPPED_MAX], gids[MAPPED_MAX];
     /* Set in shared objects only: */
     struct engine *engine;
     uint64_t id; /* of the journal record */
     unsigned refs;
     struct user *user; /* the user that is charged (a reference), or NULL */
-    struct work work;  /* once unused */
+    struct work work;  /* frees the object when it is unused */
 };
 
-/* The process that opened a file for writing, and its program. A process may observe itself. */
+/* The process that opened a file for writing, and its program, for the rule of may_observe() that a
+ * process may observe itself. */
 struct opener {
-    uint64_t key; /* 0: unknown */
+    uint64_t key; /* as from pid_key(); 0: unknown */
     uint64_t program_dev, program_ino;
 };
 
@@ -248,16 +249,16 @@ struct host {
     int (*cgroup_root_of)(int fd, const char *name);
     /*
      * Calls sink.cgroup_changed(tag) after the cgroup with this name below root, or a cgroup above
-     * it, was created or removed. *fd is the cgroup, or -1: it does not exist. Errors: P14, P33 the
-     * name is a file or starts with a mount point, P10, E32.
+     * it, was created or removed. root stays the caller's and may be closed. *fd is the cgroup
+     * (close it), or -1: it does not exist. Errors: P14, P33 the name is a file or starts with a
+     * mount point, P10, E32.
      */
     int (*cgroup_watch)(struct host_state *state, int root, const char *name, uint64_t tag,
                         struct cgroup_watch **watch, int *fd, struct err *err);
     void (*cgroup_unwatch)(struct cgroup_watch *watch); /* (locked) */
-    /* Return an id of an open cgroup, which no other one has until a reboot, or 0; true if the
-     * cgroup still exists (locked). */
+    /* Returns an id of an open cgroup that no other cgroup has until a reboot, or 0 (locked). */
     uint64_t (*cgroup_key)(int fd);
-    bool (*cgroup_alive)(int fd);
+    bool (*cgroup_alive)(int fd); /* true if the open cgroup still exists (locked) */
 
     /* For a later worker: prints the line that process_adopt() reads, with descriptor numbers
      * (locked). */
