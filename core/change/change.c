@@ -292,7 +292,7 @@ static bool change_takes_long(const struct pmc *pmc)
            any_link(pmc, link_lost_events) || pmc->reattach.due || cpus_differ(pmc);
 }
 
-/* A slow part if there are links, because closing a counter waits for the kernel. */
+/* Gives up the serving slot if there are links, because closing a counter waits for the kernel. */
 bool change_release(struct call *call, struct pmc *pmc)
 {
     if (pmc->busy || !pmc->links)
@@ -348,7 +348,8 @@ struct checked {
     bool dead;
 };
 
-/* Checks targets that may be dead. Notes dead ones: NOTE_GONE, or reattach.due for a cgroup. */
+/* Checks targets that may be dead. Notes dead ones: NOTE_GONE, or with reattach=on reattach.due for
+ * a cgroup. Drops the lock meanwhile, so the caller has a reference to the PMC. */
 static int note_dead_targets(struct call *call, struct pmc *pmc)
 {
     struct links *links = links_ref(pmc->links);

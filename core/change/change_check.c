@@ -355,7 +355,7 @@ static int check_rights(struct change *change)
 
 /* ---- verbs ---- */
 
-/* Refuses a PMC whose CPUs are all offline. */
+/* Refuses a PMC whose CPU targets are all offline. */
 static int check_online(struct change *change)
 {
     const struct pmc *pmc = change->pmc;

@@ -54,7 +54,8 @@ static int is_event(void *name, const char *needed, struct err *err)
     return strcmp(*(const char **)name, needed) == 0;
 }
 
-/* If a metric needs the refused event, adds its name to the sentence. Returns the errno. */
+/* If a metric of the command needs the refused event `name`, adds the name of the metric to the
+ * sentence. Returns the errno of the refusal, which is in rc. */
 static int name_metric(struct change *change, const char *name, int rc)
 {
     const char *metrics = change->desired.metrics ? change->desired.metrics : "";

@@ -126,7 +126,8 @@ static int attach(struct change *change, const struct move *move)
     return 0;
 }
 
-/* Attaches all targets. If there are several, targets that have exited are skipped. */
+/* Opens the counters of all moves with `opens`. If there are several, targets that have exited are
+ * skipped; if all have, returns -ESRCH. */
 static int attach_all(struct change *change)
 {
     unsigned attached = 0;

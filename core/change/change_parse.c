@@ -44,8 +44,8 @@ static int check_name(struct word word, struct err *err)
 
 /*
  * The first names that are written through an open file start a set, later ones join it, because
- * bash writes line by line. With O_APPEND the first names join the present set. The PMC is busy, so
- * its set does not change.
+ * bash writes line by line. With O_APPEND the first names join the present set. If names join, this
+ * adds those of the present set to `desired` first. The PMC is busy, so its set does not change.
  */
 static int start_or_join_set(struct change *change)
 {
@@ -143,8 +143,8 @@ static const char *find_char(const char *from, const char *end, char c)
     return from < end ? memchr(from, c, (size_t)(end - from)) : NULL;
 }
 
-/* Skips the terms of cpu/event=0xc0,umask=1/, which contain commas. Returns `begin` if there are
- * none. */
+/* Returns the place after the terms of a spelling such as cpu/event=0xc0,umask=1/, which contain
+ * commas, or `begin` if the spelling has no terms. */
 static const char *skip_terms(const char *begin, const char *end)
 {
     const char *slash = find_char(begin, end, '/'), *comma = find_char(begin, end, ',');
@@ -253,7 +253,7 @@ static int add_set(struct change *change, struct word list)
 }
 
 /* Adds the events of a word and of the next words if a blank next to a comma or brace continues the
- * list. A setting of `config` ends the list. */
+ * list. A setting of `config` ends the list. Moves *scan after the last word of the list. */
 static int add_list(struct change *change, struct scan *scan, struct word word)
 {
     struct scan next;

@@ -92,7 +92,8 @@ struct move *plan_new_target(struct change *change, enum target_kind kind, bool 
     return &diff->moves.items[diff->moves.n++];
 }
 
-/* Copies the target of an old link, `missed` and gap_ns. Returns false on ENOMEM. */
+/* Copies the target of an old link, `missed` and gap_ns, but not its proc and descriptor. Returns
+ * false on ENOMEM. */
 static bool link_copy_target(struct link *link, const struct link *old)
 {
     link->kind = old->kind;
@@ -304,8 +305,8 @@ static int plan_moved(struct change *change, struct move *move)
     return rc;
 }
 
-/* Handles a link whose cgroup was created or removed, or both. The cgroup is attached if the user
- * that attached it before may still count it. */
+/* Handles a link whose cgroup was created or removed, or both. An existing cgroup is attached if
+ * the user that attached it before may still count cgroups; otherwise the link waits, offline. */
 static int plan_cgroup_changed(struct change *change, struct move *move)
 {
     struct link *link = move->old;

@@ -212,7 +212,8 @@ static void note(struct pmc *pmc, enum record_type type, const struct link *link
 
 /* ---- remaining counts ---- */
 
-/* Logs the counts that no switch or exit record contains. all_exited: no target is left. */
+/* Logs the counts that no switch or exit record contains, from change.diff.total. all_exited: no
+ * target is left. */
 static void put_remainder(struct change *change, bool all_exited)
 {
     struct pmc *pmc = change->pmc;

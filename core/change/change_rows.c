@@ -81,7 +81,8 @@ static int claim_make(struct change *change, struct claim **out)
 
 /* ---- processes that two PMCs cover ---- */
 
-/* Returns true if the link covers, or will cover, a process or thread of the other one. */
+/* Returns true if the link covers, or will cover, a process or thread of the other link.
+ * descendants: the link's PMC counts descendants. */
 static bool covers_link(struct engine *engine, const struct link *link, bool descendants,
                         const struct link *other)
 {

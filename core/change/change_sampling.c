@@ -180,8 +180,8 @@ static void find_rate(const struct change *change, struct sampling *sampling)
     }
 }
 
-/* Finds all parameters. Counters that stay open keep theirs. Readers of the log get stacks and raw
- * fields only if they have the rights `observer`. */
+/* Finds all parameters. If counters stay open, the PMC's present parameters stay too. Readers of
+ * the log get stacks and raw fields only if they have the rights `observer`. */
 static void find_sampling(struct change *change)
 {
     const struct settings *settings = &change->desired.settings;
@@ -244,7 +244,8 @@ static uint64_t set_number_find(struct log_sets *sets, const struct log_event *e
     return 0;
 }
 
-/* Creates an id. It is kept as long as the PMC and charged like its log. */
+/* Creates an id for the set and sets recording.set_number. The set is kept as long as the PMC and
+ * charged like its log. */
 static int set_number_create(struct change *change, const struct log_event *events, unsigned n)
 {
     struct pmc *pmc = change->pmc;

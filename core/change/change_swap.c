@@ -10,7 +10,8 @@
 
 /* ---- removing links, and guards ---- */
 
-/* Removes a link. Its counter is closed when the last running read has finished. */
+/* Removes a link from the tables and drops the reference of the PMC or change. The counter is
+ * closed when the last running read has finished. */
 static void remove_link(struct change *change, struct link *link)
 {
     ids_remove(&change->engine->links, link->id);
@@ -72,7 +73,7 @@ static void sum_total(struct change *change)
     }
 }
 
-/* Keeps the count of a leaving link: in its replacement, or in the PMC's base. */
+/* Keeps the count of a link that is removed or replaced: in the PMC's base, or in the new link. */
 static void swap_count(struct change *change, struct move *move)
 {
     struct pmc *pmc = change->pmc;

@@ -207,7 +207,8 @@ int plan_cpus(struct change *change, const struct target_word *word)
     return rc;
 }
 
-/* Returns true if the target was attached and has ended. */
+/* Returns true if the target was attached before and its link has ended: the process has exited or,
+ * if wanted->process is set, lost its events. */
 static bool was_target(const struct change *change, const struct wanted *wanted)
 {
     const struct target_word *word = &wanted->word;
@@ -323,7 +324,7 @@ int plan_targets(struct change *change)
                    "twice: use two PMCs");
 }
 
-/* lifetime=owner: watches the writing process. */
+/* lifetime=owner: watches the writing process, and sets change.owner for the swap. */
 int plan_lifetime(struct change *change)
 {
     bool taken;

@@ -160,9 +160,10 @@ struct change {
 /* change_parse.c: parses the command. Called without the lock. */
 int change_parse(struct change *change);
 
-/* change_find.c; called without the lock. */
+/* change_find.c; called without the lock. change_find() sets change->rc. */
 void change_find(struct change *change);
-/* Checks between two targets whether to continue. Returns 0, -EINTR, P26 or P13. */
+/* Checks between two targets whether to continue, after change_find() has set deadline_ns. Returns
+ * 0, -EINTR, P26 or P13. */
 int change_check_abort(struct change *change);
 /* Moves the sentence about a skipped target, which has exited, from change->err to change->note. If
  * the note is long already, appends only `word`; the sentence if `word` is empty. */
@@ -170,7 +171,8 @@ void change_note_skipped(struct change *change, struct word word);
 
 /* change_plan.c */
 int change_plan(struct change *change);
-/* Sets desired.set and its events if missing. Without the lock only if desired.set is given. */
+/* Sets desired.set (to the PMC's set, if any), and then desired.kernel and desired.events, unless
+ * desired.events is set already. Call it without the lock only if desired.set is given. */
 int desired_set_fill(struct change *change);
 bool change_attaches(const struct change *change); /* returns true if there are new targets */
 void plan_detach(struct move *move);
@@ -183,7 +185,8 @@ void plan_guard(struct change *change, struct move *move);
  * ended ones. */
 int plan_reopen(struct change *change);
 
-/* change_check.c: in hwpmc's order. Only check_command() and check_system() need the lock. */
+/* change_check.c: in hwpmc's order. Only check_command() and check_system() need the lock.
+ * refuse_kernel() appends `instead`, such as ": write it with :u", or "", to its sentence. */
 int check_target_scope(struct change *change); /* file `target`, before any look-up: E22, E26 */
 int check_event_rights(struct change *change); /* kernel mode, system scope, rights of the events */
 int check_command(struct change *change);      /* settings, mode, scope, rights, verb */
@@ -228,13 +231,15 @@ void quota_undo(struct change *change);
 int check_sampling(struct change *change);
 int plan_log(struct change *change);
 
-/* change_open.c; called without the lock. */
+/* change_open.c; called without the lock. change_open() sets change->rc. */
 void change_open(struct change *change);
 void change_close(struct change *change);
 
 /* change_record.c. record_open(), record_drain_and_hold() and record_target_inventory() are called
  * without the lock. */
-int refuse_log(struct change *change, const char *what); /* P11; with or without the lock */
+/* Refuses more bytes for the log (P11). `what`, such as "memory", starts the sentence. With or
+ * without the lock. */
+int refuse_log(struct change *change, const char *what);
 int record_open(struct change *change); /* creates the recording, reserves space in the log */
 void record_drain_and_hold(struct change *change);
 /* Reads the inventory of the targets, after their counters started. Returns 0, or an error on
@@ -242,7 +247,8 @@ void record_drain_and_hold(struct change *change);
 int record_target_inventory(struct change *change);
 struct opening change_opening(const struct change *change); /* with or without the lock */
 /* Write the records of the swap: record_notes_before() before the new settings and recording are in
- * place, record_notes_after() after that. record_swap() gives the PMC its new recording. */
+ * place, record_notes_after() after that. record_swap() gives the PMC its new recording. stops,
+ * starts: also write a stop or start record. after: the state after the swap. */
 void record_notes_before(struct change *change, bool stops, enum pmc_state after);
 void record_swap(struct change *change);
 void record_notes_after(struct change *change, bool starts);
@@ -252,7 +258,7 @@ void record_release_notes(struct change *change); /* last records of a released 
  * E32; after a refusal the PMC has its old claim. */
 int change_rows(struct change *change);
 
-/* change_swap.c */
+/* change_swap.c. change_swap() sets change->rc if the swap is refused; then nothing has changed. */
 void change_swap(struct change *change);
 /* After a refusal: frees the planned links, and gives new exec guards to their procs. */
 void change_discard(struct change *change);
