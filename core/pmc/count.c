@@ -98,7 +98,8 @@ static void item_clear(const struct snapshot *snapshot, struct snapshot_item *it
     item->links = NULL;
 }
 
-/* Copies the present state of the PMC and takes references. The block is zeroed. */
+/* Copies the present state of the PMC and takes references. block: item_bytes() of zeroed memory.
+ */
 static void item_begin(struct snapshot_item *item, char *block)
 {
     struct pmc *pmc = item->pmc;

@@ -284,7 +284,8 @@ bool access_system(const struct instance *instance, const struct rights *rights)
            instance_allows(instance, TUNABLE_UNPRIVILEGED_SYSPMCS, LIMIT_SYSTEM);
 }
 
-/* Returns true if the mode gives these bits (S_IROTH | S_IXOTH) to a user with these rights. */
+/* Returns true if a user with these rights has the permissions `need`, as bits for others such as
+ * S_IROTH, on a file with this mode, uid and gid. */
 static bool mode_grants(mode_t mode, uid_t uid, gid_t gid, mode_t need, const struct rights *rights)
 {
     if (rights_override_mode(rights, uid, gid))

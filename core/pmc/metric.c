@@ -79,7 +79,8 @@ bool metric_is(struct word word)
     return word.len >= len && word_alike((struct word){word.p, len}, PREFIX, false);
 }
 
-/* Finds the metric, and the text after its name. Returns NULL if there is none. */
+/* Finds the metric of a word that metric_is(). Sets *name to the text after "metric/", and *suffix
+ * to the modifiers and qualifiers after the name. Returns NULL if no metric has the name. */
 static const struct metric *metric_find(struct word word, struct word *name, struct word *suffix)
 {
     size_t len = 0;
@@ -176,8 +177,9 @@ struct result {
     double value;
 };
 
-/* Returns false if the set lacks the metric's events in this mode. A metric that is the same for
- * all modes is computed only for modes[0]. */
+/* Computes a metric in a mode, which must be one of modes[]. Returns false if the set lacks the
+ * metric's events in this mode. A metric that is the same for all modes is computed only for
+ * modes[0]. */
 static bool compute(const struct metric *metric, const struct metric_reading *reading,
                     const char *mode, struct result *out)
 {

@@ -78,7 +78,8 @@ struct instance {
 /* Creates the root (id 0, name NULL), or an instance below it, which is in the engine's tables
  * then. Returns NULL on ENOMEM. */
 struct instance *instance_new(struct engine *engine, uint64_t id, const char *name);
-/* Sets a limit of an instance, and a number also in its account. Not for the root. */
+/* Sets a limit of an instance, and a number also in its account. Not for the root. The caller then
+ * calls instance_touch(). */
 void instance_set_limit(struct instance *instance, enum limit limit, uint64_t value);
 /* Asserts that it has no PMCs and no holder. NULL is allowed. */
 void instance_free(struct instance *instance);
@@ -146,13 +147,13 @@ struct set {
     struct event event[];
 };
 struct set *set_new(unsigned n); /* one reference, empty events; NULL on ENOMEM */
-/* Exchanges the reference for one to an equal set in the engine's table. Without one returns the
- * set itself, and adds it to the table unless another set has its key. NULL is allowed. */
+/* Exchanges the reference for one to an equal set in the engine's table. If the table has none,
+ * returns the set itself, and adds it unless a different set has its key. NULL is allowed. */
 struct set *set_share(struct engine *engine, struct set *set);
 struct set *set_ref(struct set *set);
 void set_unref(struct set *set);
-/* Appends members to a claim for the events of the set that need rows. row: the setting row=, or
- * UINT64_MAX for any. */
+/* Appends members to a claim for the events of the set that need rows, and sets its class. row: the
+ * setting row=, or UINT64_MAX for any. */
 void claim_members(struct claim *claim, const struct set *set, uint64_t row);
 
 /* Sampling parameters of a PMC's events: the settings within the limits. */
@@ -221,7 +222,7 @@ struct pmc {
     struct {
         bool all;     /* target `all` */
         bool stale;   /* with `all`: a new CPU may not be counted yet */
-        bool refused; /* following a CPU failed: retry when a CPU goes online or offline */
+        bool refused; /* a change for a CPU failed: retry when a CPU goes online or offline */
     } cpus;
     struct {           /* reattach */
         bool due;      /* a cgroup target may have been created or removed */
@@ -279,10 +280,11 @@ uint64_t log_size(const struct engine *engine, const struct settings *settings);
 /* Returns the default of logsize=, which is its maximum for ordinary users. */
 uint64_t log_size_max(const struct engine *engine);
 
-/* Creates a PMC that only instance_find() finds. pmc_add_to_tree() or pmc_drop() must follow.
- * Returns NULL on ENOMEM. */
+/* Creates a PMC that only instance_find() finds. pmc_add_to_tree() or pmc_drop() must follow. The
+ * caller has checked the name and that it is free. Returns NULL on ENOMEM. */
 struct pmc *pmc_new(struct instance *instance, const char *name);
-/* Not while the PMC is in by_name. Returns false on ENOMEM without a change. */
+/* Copies the name to the PMC, which must not be in by_name. Returns false on ENOMEM without a
+ * change. */
 bool pmc_set_name(struct pmc *pmc, const char *name);
 struct pmc *pmc_ref(struct pmc *pmc);
 void pmc_unref(struct pmc *pmc);
@@ -326,7 +328,8 @@ void pmc_charge_link_fds(struct pmc *pmc, const struct link *link, bool held);
 uint64_t links_bytes(unsigned links, unsigned n);
 void pmc_charge_links(struct pmc *pmc); /* for the present links, instead of the earlier charge */
 
-/* Removes the PMC from the tree. The name is free at once; change_release() frees the rest. */
+/* Removes the PMC from the tree. The name is free at once. The caller then calls change_release()
+ * or queues WORK_CHANGE, which frees the rest. */
 void pmc_remove_from_tree(struct pmc *pmc);
 /* Removes a PMC without an rmdir: also notifies the kernel and queues the release. */
 void pmc_vanish(struct pmc *pmc);
@@ -354,7 +357,8 @@ void pmc_set_state(struct pmc *pmc, enum pmc_state state);
 unsigned pmc_links_left(const struct pmc *pmc); /* number of links that have not ended */
 uint64_t pmc_elapsed_ns(const struct pmc *pmc,
                         uint64_t now_ns); /* time while started, in all runs */
-/* Returns the modes of an event: its modifiers, or else user= and the argument `kernel`. */
+/* Returns the modes of an event: both if it counts in both anyway (counts_both_modes), or else its
+ * modifiers, or else user= and the argument `kernel`. */
 struct plan_event pmc_plan_event(const struct event *event, const struct settings *settings,
                                  bool kernel);
 /* Prints the path of the PMC from an instance: "i", or from the root "instances/NAME/i". */
@@ -392,7 +396,8 @@ void pmc_note(struct pmc *pmc, struct note note); /* adds one record; time 0 mea
 struct recording *pmc_set_recording(struct pmc *pmc, struct recording *recording);
 /* Charges the descriptors and memory of the recording again: CPUs may have gone online. */
 void pmc_charge_recording(struct pmc *pmc);
-/* Returns the plan of a recording of n events. The caller sets kernel, view, bytes and limits. */
+/* Returns the plan of a recording of n events. Needs pmc->log. The caller then sets kernel, view,
+ * and the recorder's bytes, data_maps and limits of descriptors. */
 struct recording_plan pmc_recording_plan(const struct pmc *pmc, unsigned n, unsigned recorded);
 /* Adds the PMC to the list of periodic drains if it is started and has a recording. Otherwise
  * removes it from the list. */

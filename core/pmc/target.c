@@ -277,7 +277,8 @@ static void key_of(const struct engine *engine, const struct process *process, s
     key->tid = engine->host->process_tid(process);
 }
 
-/* Adds a proc to the table. On ENOMEM it is not found, and the process is watched a second time. */
+/* Adds a proc to the tables. On ENOMEM the tables lack the proc, so proc_get() creates another one
+ * for the process. */
 static void proc_index(struct proc *proc)
 {
     struct proc *first;

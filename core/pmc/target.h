@@ -26,8 +26,8 @@ struct target_word {
     size_t path_len;
 };
 
-/* Parses a word. Returns 0, E27 for an invalid word or number, E21 for an impossible CPU number, or
- * E32. */
+/* Parses a word, which *out then points into. Returns 0, E27 for an invalid word or number, E21 for
+ * an impossible CPU number, or E32. The caller frees out->cpus, also after a refusal. */
 int target_parse(struct target_word *out, struct word word, struct err *err);
 /* Takes the first target of a list with commas from *list. The word is empty between two commas.
  * The commas of cpu0,2-3 and of a cgroup's path belong to the word. */
@@ -187,7 +187,8 @@ void proc_ref(struct proc *proc);
 bool proc_lost_events(const struct proc *proc);
 /* Drops a reference. The last one adds the proc to `unused`, for targets_destroy(). */
 void proc_unref(struct proc *proc, struct work_queue *unused);
-void link_set_proc(struct link *link, struct proc *proc); /* takes a reference */
+/* Sets the proc of a link that has none, and takes a reference. */
+void link_set_proc(struct link *link, struct proc *proc);
 void link_leave_lists(struct link *link); /* removes it from all lists; the proc reference stays */
 /* Adds a link whose events descendants inherit to engine->spreading, unless it is the superuser's
  * or on the list already. */
