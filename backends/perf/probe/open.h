@@ -50,13 +50,15 @@ void code_to_attr(const struct event *event, bool user, bool kernel, struct perf
 void attr_bind(struct perf_event_attr *attr, uint32_t type);
 
 /* Sets the time (CLOCK_MONOTONIC) until which calls of event_open() in this thread wait while the
- * target executes a program; each waits at least 10 ms. 0: each call waits up to 200 ms. */
+ * target executes a program; each waits at least 10 ms. 0 (the default): each call waits up to
+ * 200 ms. Set it to 0 again after the last call. */
 void event_set_deadline(uint64_t until_ns);
 /* Call before each event_open() of a loop, and event_set_deadline(0) after the loop: each call
  * waits 200 to 400 ms, and the timer is not set for each call. */
 void event_extend_deadline(void);
-/* Opens an event with CLOEXEC. Returns a descriptor or -errno; -ETIME if the target was executing a
- * program for all of the time. */
+/* Opens an event with CLOEXEC, by perf_event_open(2). group: the descriptor of the leader, or -1.
+ * Returns a descriptor or -errno; -ETIME if the target was executing a program for all of the time
+ * of event_set_deadline(). */
 int event_open(const struct perf_event_attr *attr, pid_t pid, int cpu, int group,
                unsigned long flags);
 /* Closes *fd if it is open and sets it to -1. */

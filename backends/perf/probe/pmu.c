@@ -90,7 +90,7 @@ bool format_put(const struct pmu_format *format, uint64_t value, uint64_t config
     return true;
 }
 
-/* Reads a format such as "config1:0-7,32-35". Others are ignored. */
+/* Reads a format file such as "config1:0-7,32-35". Skips files with another syntax. */
 static void load_format(const struct pmus *pmus, struct pmu *pmu, const char *name)
 {
     struct pmu_format format = {.name = NULL};

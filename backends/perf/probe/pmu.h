@@ -95,7 +95,7 @@ struct pmus {
     struct pmu *list; /* core PMUs first */
     unsigned n;
     size_t size;
-    char why_no_core[256]; /* why there is no core PMU, "" when there is one */
+    char why_no_core[256]; /* why no core PMU counts here, "" if one does */
     struct class_info *classes;
     unsigned n_classes;
     struct idle_thread idle; /* the thread on which groups are tried */
@@ -103,10 +103,10 @@ struct pmus {
 };
 
 /* Returns the kind of the PMUs of this name on any host; PMU_OTHER if the name is known but its
- * kind depends on the host, PMU_UNKNOWN if no host has such a PMU. */
+ * kind depends on the host, PMU_UNKNOWN if the name is not known. */
 enum pmu_kind pmu_kind_of_name(struct word name);
-/* Adds the PMUs of sysfs, none in a kernel without perf_events. Returns false on ENOMEM, or if the
- * directory cannot be read. */
+/* Adds the PMUs of sysfs without formats and events (pmu_load()); none in a kernel without
+ * perf_events. Returns false on ENOMEM, or if the directory cannot be read. */
 bool pmus_scan(struct pmus *pmus);
 /* Returns rc. If rc is a shortage of memory, descriptors or threads, sets pmus_shortage, which
  * pmus_new() (probe.c) reads. */
@@ -131,7 +131,8 @@ struct pmu *pmus_first_of(struct pmus *pmus, enum pmu_kind kind);
 struct pmu *pmus_by_type(struct pmus *pmus, uint32_t type);
 /* Returns the PMU of a class, which must exist. */
 struct pmu *pmus_of_class(struct pmus *pmus, unsigned class_index);
-/* Finds a PMU by its exact name, otherwise ignoring case and '-' against '_'; NULL if none. */
+/* Finds a PMU by its exact name, or else by a name that differs only in case or in '-', '_' and
+ * '.'. Returns NULL if there is none. */
 struct pmu *pmus_find(struct pmus *pmus, struct word name);
 /* Reads the formats and events of a PMU. */
 void pmu_load(const struct pmus *pmus, struct pmu *pmu);
@@ -140,7 +141,8 @@ void pmu_load(const struct pmus *pmus, struct pmu *pmu);
 const struct pmu_format *pmu_format(const struct pmu *pmu, struct word name);
 const struct pmu_event *pmu_event(const struct pmu *pmu, struct word name);
 unsigned format_bits(const struct pmu_format *format);
-/* Replaces the bits of the format in config[] by value. Returns false if the value is too large. */
+/* Replaces the bits of the format in config[] by value. Returns false, and changes nothing, if the
+ * value is too large. */
 bool format_put(const struct pmu_format *format, uint64_t value, uint64_t config[CONFIG_WORDS]);
 /* Reads a small file without its trailing newline and adds a NUL. Returns the length, or -errno;
  * then the text is empty. */

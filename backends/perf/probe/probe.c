@@ -86,7 +86,7 @@ static bool counts_something(const struct perf_event_attr *attr)
     return got && (seen.value > 0 || seen.running == 0);
 }
 
-/* Prints why the kernel refused the cycles of the probe with this errno. */
+/* Prints why the kernel refused the probe's event of cycles. code: the positive errno. */
 static void print_refusal(const struct perf_event_attr *attr, int code, char *text, size_t size)
 {
     struct err err;
@@ -248,7 +248,8 @@ static const struct {
     [PMU_REFUSED] = {0, 0},
 };
 
-/* Completes a PMU that pmus_scan() found: its flags, files, abilities and counters. */
+/* Completes a PMU that pmus_scan() found: its flags, files, abilities and counters. hybrid: as for
+ * probe_core(). */
 static void pmu_complete(struct pmus *pmus, struct pmu *pmu, bool hybrid)
 {
     char text[4096];

@@ -2,7 +2,7 @@
  * Trials: groups of events that are opened only to see what the kernel accepts. They are opened on
  * an idle thread of the daemon, where the kernel checks a group against the real counters but never
  * runs it, so no other user of the counters is disturbed; or on a CPU, where an enabled group runs
- * if counters are free. An event must be enabled for that check.
+ * if counters are free.
  */
 #include "backends/perf/probe/probe.h"
 
@@ -137,7 +137,8 @@ static int find_fixed(const struct pmu *pmu, struct trial *trial,
     return found;
 }
 
-/* Returns how many general counters attr needs. Its fixed counter, if any, is filled first. */
+/* Returns how many general counters attr needs; 0: they cannot count it. fixed: the index of attr's
+ * fixed counter, which is filled first, or -1. */
 static unsigned general_cost(const struct pmu *pmu, struct trial *trial,
                              const struct perf_event_attr *attr, int fixed)
 {
@@ -214,7 +215,8 @@ static int group_add(struct trial *trial, const struct plan_event *event, uint32
                  .code = -rc, .attr = &attr, .event = event->event->written, .member = member});
 }
 
-/* Opens the set as one group. core: type of the core PMU that counts generic events, or 0. */
+/* Opens the set as one group, and closes it. core: type of the core PMU that counts generic events,
+ * or 0. */
 static int set_try(struct backend_state *state, const struct plan_event *events, unsigned n,
                    uint32_t core, bool multiplex, struct err *err)
 {

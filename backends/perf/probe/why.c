@@ -76,7 +76,7 @@ enum fact {
     ON_TASK = 1 << 0,
     ON_CPU = 1 << 1,
     ON_CGROUP = 1 << 2,
-    CHECK = 1 << 3, /* on an idle thread, before a target is attached */
+    CHECK = 1 << 3, /* without a target: a check on an idle thread, or the event of a ring */
     MEMBER = 1 << 4,
     PROCESSOR = 1 << 5,
     SOFTWARE = 1 << 6,
