@@ -204,7 +204,7 @@ int output_track(struct counter *counter)
     return rc;
 }
 
-/* Undoes output_track(). forget: another process continues to use the descriptors. */
+/* Undoes output_track(). forget: does not disable the events, because a later worker uses them. */
 static void output_untrack(struct counter *counter, bool forget)
 {
     if (!counter->tracks)

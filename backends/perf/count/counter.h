@@ -42,7 +42,7 @@ struct counter {
     bool tracks;          /* uses the system-wide tracking events of the recorder (track_begin()) */
     bool raced;           /* a thread created during the attach may be missing */
     bool descendant_lost; /* a descendant lost its events during the attach */
-    struct shape shape;   /* its attrs are freed once all groups are open */
+    struct shape shape;   /* shape_free_attrs() is called once all groups are open */
     struct recorder *recorder; /* NULL: no records, only counts */
     struct origin *origin;
     int *groups;              /* n_groups × stride */
@@ -82,11 +82,11 @@ static inline bool counter_is_of_task(const struct counter *counter)
 {
     return counter->target.kind == TARGET_PROCESS || counter->target.kind == TARGET_THREAD;
 }
-/* Returns true if the counter still waits for the exec of its target, or if that cannot be read.
- * Makes system calls. */
+/* Returns true if the counter has at_exec and still waits for the first exec of a task, or if that
+ * cannot be read. Makes system calls. */
 bool counter_is_armed(struct counter *counter);
-/* Creates the exit watch (end_events.c) if the shape has one. late: as for guard_new(). Returns 0
- * or -errno. */
+/* Creates counter->exit_watch (end_events.c) if the shape has one. Needs all groups. late: as for
+ * guard_new(). Returns 0 or -errno. */
 int counter_watch_exit(struct counter *counter, bool late);
 
 int perf_attach(struct backend_state *state, const struct plan *plan, struct counter **out,
@@ -120,7 +120,8 @@ struct tids {
 };
 
 /* Lists the target thread, or the threads of the target process and of its known descendants. *tids
- * is zeroed or from an earlier call. Makes system calls. The caller frees tids->list.items. */
+ * is zeroed or from an earlier call: the list is replaced, `shortage` is only set. Makes system
+ * calls. The caller frees tids->list.items. */
 void counter_tids(const struct counter *counter, struct tids *tids);
 
 /* ---- output to the rings of a recorder; without a recorder these do nothing ---- */
@@ -134,10 +135,11 @@ int output_begin(struct counter *counter, const struct plan *plan, bool adopted)
 int group_output(const struct origin *origin, const struct shape *shape, const int *group,
                  bool adopted, uint64_t *root);
 /* Starts to record processes and mappings on every CPU, if the target needs that (a CPU or cgroup
- * that is sampled). Call before the start. Takes the setup lock. Returns 0 or -errno. */
+ * that is sampled). Call after output_begin() and before the start. Takes the setup lock. Returns 0
+ * or -errno. */
 int output_track(struct counter *counter);
-/* Redirects the events of an origin's counter on this CPU to its new ring. Needs setup and the
- * recorder's lock. */
+/* Redirects the events on this CPU of the counter of an origin, which is open, to the CPU's new
+ * ring. Needs setup and the recorder's lock. */
 void output_cpu(const struct origin *origin, unsigned cpu);
 
 /*
@@ -145,15 +147,15 @@ void output_cpu(const struct origin *origin, unsigned cpu);
  *
  * The processes found at attach, to which FORK records add and from which EXIT records remove. Also
  * finds out if a process lost its events because it executed a privileged program: records show
- * which processes may have, /proc whether they live.
+ * which processes may have lost them, and /proc shows whether these processes are alive.
  */
 
 /*
  * Starts to follow records; not with the engine's lock. fill() adds the processes that are covered
- * already, and returns false if some may be missing. If they may, if there is no sideband (NULL, or
- * its rings cannot be opened), or after lost records, covered_has() returns true for every process.
- * fill() runs with the sideband's lock, so no record is delivered at the same time. Returns NULL on
- * ENOMEM.
+ * already, and returns false if some of them may be missing. covered_has() returns true for every
+ * process if fill() returned false, if there is no sideband (NULL, or its rings cannot be opened),
+ * and after lost records or a lack of memory. fill() runs with the sideband's lock, so no record is
+ * delivered at the same time. Returns NULL on ENOMEM.
  */
 struct covered *covered_new(struct sideband *sideband, const struct counter *counter,
                             bool (*fill)(struct covered *covered, const void *arg),
@@ -191,8 +193,9 @@ bool process_lives(pid_t pid);
  * be opened is not followed; on ENOMEM none is. Makes system calls.
  */
 void follow_begin(struct counter *counter, const struct plan *plan, unsigned long most_fds);
-/* Call after the counting groups were started, and before they are stopped. armed: the start still
- * waits for the exec of the target. */
+/* Starts (on) or stops the groups of all followed threads. Call after the counting groups were
+ * started, and before they are stopped. armed: the start still waits for the exec of the target, so
+ * nothing is started now. */
 void follow_switch(const struct counter *counter, bool on, bool armed);
 /* Closes all groups. NULL allowed. Needs the recorder's lock. */
 void follow_free(struct follow *follow);

@@ -42,7 +42,8 @@ static void covered_leave(const struct covered *covered)
         sideband_leave(covered->sideband);
 }
 
-/* Makes the sideband deliver records of this process if it is covered or suspected, else not. */
+/* Makes the sideband deliver records of this process if the process is covered or a suspect, else
+ * not. since_ns: as for sideband_choose(). */
 static void covered_choose(struct covered *covered, uint32_t pid, uint64_t since_ns)
 {
     if (!covered->sideband || covered->filling)

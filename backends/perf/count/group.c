@@ -67,7 +67,7 @@ static void shape_attrs(struct shape *shape, struct backend_state *state, const 
 
         attr->inherit = shape->inherit;
         attr->inherit_thread = shape->inherit && !plan->descendants;
-        /* GROUP makes reads slower; only leaders and samples of steps and exits need it */
+        /* GROUP makes reads slower. Only leaders and internal events that sample values need it. */
         attr->read_format =
             alone || (i && i >= shape->n_extras - shape->clock) ? times : times | PERF_FORMAT_GROUP;
     }
@@ -219,8 +219,9 @@ void groups_close(const struct shape *shape, int *groups, unsigned n)
             event_close(&GROUP_FDS(groups + (size_t)n * shape->stride)[i]);
 }
 
-/* Opens a group once; the first one of a task also has the time_check event and the exit watch.
- * Stores the index of the last event that was tried in *at. Returns 0 or -errno. */
+/* Tries once to open a group. first: it is the first or only group of its task or CPU, and also has
+ * the time_check event and the exit watch. Stores the index of the last event that was tried in
+ * *at. Returns 0 or -errno. */
 static int group_try(const struct shape *shape, pid_t pid, struct place place, bool first,
                      int *group, unsigned *at)
 {

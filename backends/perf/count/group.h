@@ -51,14 +51,15 @@ void plan_limit_cpus(const struct backend_state *state, const struct plan *plan,
 /* Makes the layout for a plan. Returns 0 or -ENOMEM. */
 int shape_make(struct shape *shape, struct backend_state *state, const struct plan *plan);
 void shape_free(struct shape *shape);
-/* Frees the fields that are used only to open groups. */
+/* Frees attr, place and filter, which are used only to open groups. */
 void shape_free_attrs(struct shape *shape);
 /* Returns the index in the plan of an event of the group, counted without internal events. */
 static inline unsigned shape_place(const struct shape *shape, unsigned event)
 {
     return shape->order ? shape->order[event] : event;
 }
-/* Adapts the layout to groups of a cgroup that version 0.2 opened: they have no clock event. */
+/* Adapts the layout to groups of a cgroup that version 0.2 opened: they have no clock event. Needs
+ * shape->clock and the attrs. */
 void shape_drop_clock(struct shape *shape);
 /* Returns true if member `at` (internal events included) is the clock event of a cgroup's group.
  * Its value is the time that the group was scheduled. */
@@ -84,8 +85,8 @@ static inline bool shape_is_clock(const struct shape *shape, unsigned at)
  */
 int group_open(const struct shape *shape, pid_t pid, int cpu, int *group,
                const struct perf_event_attr **failed);
-/* Like group_open() for all groups of a task, spread × stride numbers. time_check and exit watch
- * are in the first group. */
+/* Like group_open() for all groups of a task, spread × stride numbers, on the CPUs of shape->place.
+ * time_check and exit watch are in the first group. */
 int task_open(const struct shape *shape, pid_t tid, int *groups,
               const struct perf_event_attr **failed);
 void groups_close(const struct shape *shape, int *groups, unsigned n);

@@ -43,8 +43,9 @@ static void words_copy(uint64_t *to, const uint64_t *from, unsigned n)
 }
 
 /* Reads one descriptor. Returns 1, 0 if the group has no hardware counter, or -EIO. While a child
- * is being created or exits the read fails with ECHILD: tries again, after some tries with pauses,
- * as the child needs a CPU; instead of a pause returns -EAGAIN if not patient. */
+ * is being created or exits the read fails with ECHILD: tries again, first at once, then after
+ * pauses, because the child needs a CPU. If not patient, returns -EAGAIN instead of the first
+ * pause. */
 static int fd_read(int fd, struct group_counts *counts, bool patient)
 {
     for (int i = 0; i < CHILD_TRIES; i++) {
@@ -107,8 +108,8 @@ static uint64_t time_check_read(const struct counter *counter, unsigned group)
  * for a while and the group did not. A read shows no error as long as the task of the original
  * group sleeps, because copies fail silently and stay off. If the gap between covered and running
  * time has grown, ENABLE on the original group revives the copies.
- * `covered` was computed when the time_check event read `time_check`, before the group was read.
- * As a read can take long, the time to compare with next is that of a second time_check.
+ * time_check: the time from which `covered` was computed, read before the group. As the read of the
+ * group can take long, judged_covered_ns is set by a second read of the time_check event.
  */
 static bool copies_are_off(struct counter *counter, unsigned group, uint64_t covered,
                            uint64_t running, uint64_t time_check)
