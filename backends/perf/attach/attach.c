@@ -62,8 +62,8 @@ static int attach_check_limits(const struct attach *attach)
     return attach_refuse_late(attach);
 }
 
-/* Returns 0, P11 if `groups` more groups exceed the owner's quota, or P10 if together with `others`
- * (temporary descriptors) they exceed the free descriptors of the process. */
+/* Returns 0, P11 if the descriptors of `groups` more tasks or CPUs exceed the owner's quota, or P10
+ * if together with `others` (temporary descriptors) they exceed the free descriptors of pmcfs. */
 static int attach_fits(const struct attach *attach, size_t groups, size_t others)
 {
     unsigned long stay = attach->fds_used + groups * attach->shape->per_task, need = stay + others;
@@ -86,7 +86,8 @@ static int attach_fits(const struct attach *attach, size_t groups, size_t others
         attach->plan->fds_free);
 }
 
-/* Sets the error for a group that the kernel refused with -errno `code`. */
+/* Sets the error for an event that the kernel refused. code: -errno, failed: an element of
+ * shape->attr. */
 static int attach_refused(const struct attach *attach, int code,
                           const struct perf_event_attr *failed)
 {
@@ -296,7 +297,8 @@ static bool some_task_unsure(const struct census *census)
     return false;
 }
 
-/* Lists and opens all tasks once. Call again after census_clear() if the census is undecided. */
+/* Lists and opens all tasks once. If the census is undecided then, call attach_close_all() and
+ * census_clear() before the next try. */
 static int attach_try(struct attach *attach)
 {
     struct census *census = &attach->census;

@@ -33,7 +33,7 @@ static void census_receive(void *arg, const struct side_record *record, uint32_t
         census->lost = true;
 }
 
-/* Sets `failed` if rc is a lack of memory or descriptors. */
+/* Sets `shortage` if rc is a lack of memory or descriptors. */
 static void census_note_failure(struct census *census, int rc)
 {
     if (is_shortage(rc))
@@ -121,7 +121,7 @@ static struct census_task *census_find(const struct census *census, pid_t tid)
     return task;
 }
 
-/* Adds a copy of *like as the newest task with its TID. Sets `failed` on ENOMEM, and may return
+/* Adds a copy of *like as the newest task with its TID. On ENOMEM sets `shortage`, and may return
  * NULL. */
 static struct census_task *census_add(struct census *census, const struct census_task *like)
 {

@@ -33,7 +33,7 @@ struct census_task {
     TAILQ_ENTRY(census_task) along; /* in the order found: a creator before its children */
     pid_t tid, pid;
     enum task_state state;
-    struct census_task *creator;         /* NULL: from the list */
+    struct census_task *creator;         /* NULL: not added by its own FORK record */
     struct census_task *events_from;     /* INHERITED, UNSURE: (perhaps) inherited from this task */
     uint64_t created_ns;                 /* time of its FORK record */
     bool dead;                           /* an EXIT record was seen */
@@ -54,7 +54,7 @@ struct census {
     int task_dir; /* /proc/PID/task of the target, so that a reused PID is noticed; -1: gone */
     struct census_tasks tasks;
     struct census_task *by_tid;
-    uint64_t list_begin_ns; /* start of this try, before its list */
+    uint64_t list_begin_ns; /* start of this try, before its list; 0: the first try */
     unsigned n_processes;   /* processes, including those left out */
     unsigned left_out;
     struct side_listener listener;
@@ -67,27 +67,30 @@ struct census {
 };
 
 /* Initialises the census and opens task_dir. With descendants also calls census_listen(). Returns
- * 0, P10 or E32; call census_close() in every case. */
+ * 0, P10 or E32; if the target is gone, 0 and task_dir is -1. Call census_close() in every case. */
 int census_open(struct census *census, struct backend_state *state, const struct plan *plan,
                 struct err *err);
 /*
- * Starts to use FORK records, if the sideband can be opened. The sideband costs a ring for each
- * CPU, and is not needed if the list of threads is the same before and after the open.
+ * Starts to use the records of the sideband; does nothing if the sideband cannot be opened. It
+ * costs a ring for each CPU, and is not needed if the list of threads is the same before and after
+ * the open.
  */
 void census_listen(struct census *census);
 /* Returns 0, or P10 or E32 if a task may be missing for lack of descriptors or memory. */
 int census_check_shortage(const struct census *census, struct err *err);
 /* Frees the tasks (not their descriptors) and stops listening. */
 void census_close(struct census *census);
-/* Removes all tasks and records for a new try. The tasks' groups must be closed. */
+/* Starts a new try: removes all tasks, and the records that could not be applied. The groups of the
+ * tasks must be closed. */
 void census_clear(struct census *census);
 
 /* Adds a listed task if it is not known. */
 void census_add_listed(struct census *census, pid_t tid, pid_t pid, enum task_state state);
-/* Lists the target and its descendants, before anything is opened. Returns 0, P10, P11 or E32. */
+/* Lists the target and its descendants, before anything is opened. Needs an empty census. Returns
+ * 0, P10, P11 or E32. */
 int census_list(struct census *census, struct err *err);
-/* Applies the records that came: adds newcomers and decides their states. Returns 0, P10, P11 or
- * E32. */
+/* Applies the records that came: adds newcomers and decides their states. Does nothing unless
+ * census_listen() has opened the sideband. Returns 0, P10, P11 or E32. */
 int census_update(struct census *census, struct err *err);
 /*
  * Lists again. An unknown task makes the census undecided, unless its record comes within a moment.
