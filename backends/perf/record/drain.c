@@ -68,7 +68,8 @@ static void ring_release(const struct recorder *recorder, struct ring *ring)
     ring->released = ring->tail;
 }
 
-/* Passes the next record. It counts as taken afterwards: see struct backend. */
+/* Passes the next record, which counts as taken only afterwards: see commit_taken() in struct
+ * backend. Needs ring->tail < ring->head. */
 static void ring_pass(struct recorder *recorder, struct ring *ring, const struct intake *intake)
 {
     uint64_t at = ring->tail & (ring->size - 1), n = 1;
@@ -160,8 +161,8 @@ uint64_t perf_commit_taken(struct recorder *recorder)
 
 /* ---- losses without a LOST record ---- */
 
-/* Makes the kernel write one record, by a clock event that writes into the ring. Returns false if
- * the event cannot be opened, or on timeout. */
+/* Makes the kernel write a record, by a clock event that writes into the ring. loss_head
+ * must be the present head. Returns false if the event cannot be opened, or on timeout. */
 static bool ring_provoke(struct ring *ring)
 {
     const uint64_t begin = monotonic_ns();

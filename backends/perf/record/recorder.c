@@ -94,7 +94,8 @@ static bool ring_keep(const struct recorder *recorder, int fd, uint64_t bytes)
            loop->keep_mapped(loop->ctx, fd, bytes ? page_bytes() + bytes : 0);
 }
 
-/* Maps the ring of an owner's descriptor, or uses the mapping `left`. Returns 0 or -errno. */
+/* Maps the ring of the event fd, or uses the mapping `left` if that is not NULL. ring must be an
+ * element of recorder->rings. Returns 0 or -errno. */
 static int ring_map(const struct recorder *recorder, struct ring *ring, unsigned cpu, int fd,
                     void *left)
 {

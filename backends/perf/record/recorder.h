@@ -98,7 +98,7 @@ struct recorder {
     LIST_ENTRY(recorder) along; /* in state->recorders; needs the state's setup lock */
     struct backend_state *state;
     uint64_t tag;
-    bool data_maps;        /* as in struct recorder_plan, for the events of the rings */
+    bool data_maps;        /* as in struct recorder_plan; for tracking, see track_begin() */
     bool is_sideband;      /* only FORK, EXIT and COMM records, of every CPU */
     uint64_t ring_bytes;   /* for records; a power of two */
     pthread_mutex_t lock;  /* redirections and records. Held during some waits: drain.c, up to 1 s
@@ -139,7 +139,7 @@ void perf_recorder_free(struct recorder *recorder);
 void recorders_cpu(struct backend_state *state, unsigned cpu,
                    void (*came)(const struct origin *origin, unsigned cpu));
 
-/* Returns a recorder without rings, or NULL on ENOMEM. */
+/* Returns a recorder without rings, or NULL on ENOMEM. Takes the setup lock. */
 struct recorder *recorder_make(struct backend_state *state, const struct recorder_plan *plan);
 /* Opens and watches a ring for each online CPU, up to `bytes` large; smaller if locked memory is
  * short. Returns 0 or -errno. Needs setup, like rings_close(). */
@@ -153,7 +153,8 @@ struct ring *recorder_ring(const struct recorder *recorder, unsigned cpu);
  * lock. */
 int recorder_redirect(const struct recorder *recorder, int fd, unsigned cpu);
 
-/* Meaning of ids; all need lock. Adds or replaces an id. Returns 0 or -ENOMEM. */
+/* The functions for ids and origins all need lock. Adds a copy of *like, or replaces the id with
+ * the same number. Returns 0 or -ENOMEM. */
 int recorder_add_id(struct recorder *recorder, const struct id *like);
 /* Returns NULL if the id is unknown or was removed. */
 struct id *recorder_find_id(struct recorder *recorder, uint64_t kernel);
@@ -177,5 +178,5 @@ bool kernel_sample_pass(struct recorder *recorder, const struct record *record,
  * is one. Changes the record, which must be in a buffer of RECORD_SPACE bytes. */
 void kernel_record_pass(struct recorder *recorder, struct record *record,
                         const struct intake *intake);
-/* Puts a RECORD_VALUES. */
+/* Puts a RECORD_VALUES with the fields of the note, whose type is ignored. */
 void values_put(const struct note *note, const struct intake *intake);

@@ -84,8 +84,8 @@ static void stack_attr(uint32_t bytes, struct perf_event_attr *attr)
     attr->sample_stack_user = bytes;
 }
 
-/* Finds out if the kernel opens such an event, and stores it in *answer (1 yes, -1 no), except
- * after a shortage of memory or descriptors, or a signal. */
+/* Sets *answer to 1 if the kernel opens such an event, or to -1 if it refuses. Leaves *answer as it
+ * is after a shortage of memory or descriptors, or a signal. */
 static void attr_try(const struct perf_event_attr *attr, atomic_int *answer)
 {
     int fd = event_open(attr, 0, -1, -1, 0);
@@ -155,7 +155,7 @@ void sampling_sideband(struct perf_event_attr *attr)
     attr->task = 1;
 }
 
-/* ---- steps ---- */
+/* ---- values at context switches and exits ---- */
 
 static void steps_attr(struct perf_event_attr *attr)
 {

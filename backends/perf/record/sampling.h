@@ -22,14 +22,15 @@ enum extra {
  * Returns their number; 0 unless the plan records without sampling. */
 unsigned sampling_extras(struct backend_state *state, const struct plan *plan,
                          uint8_t extra[EXTRAS_MAX]);
+/* Sets the attributes of an internal event, disabled. */
 void sampling_extra_attr(struct backend_state *state, enum extra extra,
                          struct perf_event_attr *attr);
-/* Makes an event sample as the plan requires. */
+/* Makes an event sample as the plan requires. attr is already set by code_to_attr(). */
 void sampling_attr(const struct plan *plan, struct perf_event_attr *attr);
 /* Sets the clock of the rings, which all events of a group must have. */
 void sampling_clock(struct perf_event_attr *attr);
-/* Makes an event write FORK, EXIT, COMM and MMAP2 records. At most one event of a group has
- * this. */
+/* Makes an event also write FORK, EXIT, COMM and MMAP2 records. At most one event of a group does
+ * so. */
 void sampling_sideband(struct perf_event_attr *attr);
 /* Sets the attributes of a dummy event, disabled; the caller adds to them. */
 void sampling_dummy_attr(struct perf_event_attr *attr);

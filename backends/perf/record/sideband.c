@@ -344,13 +344,14 @@ void sideband_deliver_loss(struct sideband *sideband)
 
 /* ---- tracking ---- */
 
-/* Returns the event of a ring's CPU that is alive. */
+/* Returns the descriptor of the event of the ring's CPU: the ring's own, or what replaces it after
+ * the CPU was offline. */
 static int ring_live_fd(const struct ring *ring)
 {
     return ring->stand_in >= 0 ? ring->stand_in : ring->fd;
 }
 
-/* Enables the event of a ring. No other event uses its id, so the id is registered here. */
+/* Registers the id of the event of a ring, and enables the event. Returns 0 or -errno. */
 static int ring_track(struct recorder *recorder, struct ring *ring)
 {
     struct id id = {.origin = &recorder->ring_origin, .cpu = ring->cpu, .kind = ID_EVENT};

@@ -85,9 +85,10 @@ void sideband_deliver_loss(struct sideband *sideband);
 /* ---- tracking; all need the setup lock ---- */
 
 /*
- * Enables the events of a recorder's rings for one more counter. Their records belong to `set`. An
- * event needs no further descriptor, except after its CPU was offline: the kernel closed it, so
- * another event replaces it. Returns 0 or -errno.
+ * Enables the events of a recorder's rings for one more counter. Their records belong to `set`, a
+ * set number; if the events are enabled already, it is ignored. An event needs no further
+ * descriptor, except after its CPU was offline: the kernel closed it, so another event replaces it.
+ * Returns 0 or -errno.
  */
 int track_begin(struct recorder *recorder, uint64_t set);
 /* Undoes one track_begin(); after the last one the events are disabled. */
