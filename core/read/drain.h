@@ -13,6 +13,6 @@ uint64_t drain_deadline(const struct engine *engine);
 void drain_tick(struct engine *engine, uint64_t now_ns);
 /* Returns true if drain_task() has work now. */
 bool drain_wanted(const struct engine *engine);
-/* Drains requested PMCs of one user, up to a limit, or has the backend follow processes. Returns
- * false if there was no work. */
+/* Has the backend read its sideband if sideband_due, or else drains requested PMCs of one user, up
+ * to a limit, without the lock. Returns false if there was no work. */
 bool drain_task(struct call *call);

@@ -195,7 +195,7 @@ static struct off_cpu *off_cpu_find(const struct folder *folder, uint32_t tid)
     return off;
 }
 
-/* Adds the weight of the sample, and forgets the thread. */
+/* Adds the weight to the count of the thread's stack, and frees `off`, which may be NULL. */
 static void off_cpu_end(struct folder *folder, struct off_cpu *off, uint64_t weight_ns)
 {
     if (!off)

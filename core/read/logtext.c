@@ -200,7 +200,8 @@ static enum line_word key_of(const char *word, size_t len)
     return key;
 }
 
-/* Prints the value of a field. Returns false if it has none; the output is invalid then. */
+/* Prints the value of a field. Returns false if it has none; the caller then discards what was
+ * printed. */
 static bool put_value(struct buf *out, const struct fields *fields, enum line_word key)
 {
     const enum record_type type = fields->type;

@@ -304,8 +304,9 @@ static void add_begin(struct buf *out, const struct record *record, size_t len, 
     buf_add(out, record + 1, len - sizeof(head));
 }
 
-/* Appends a sample with tracepoint fields or a stack. User frames are left out if there is a stack:
- * perf unwinds it and adds them. */
+/* Appends a sample with tracepoint fields or a stack. raw, stack: the parts that the attributes of
+ * the event declare; a part that the sample lacks is written as empty. User frames are left out if
+ * there is a stack: perf unwinds it and adds them. */
 static void add_with_parts(struct buf *out, const struct log_event *event, bool raw, bool stack,
                            const struct record_sample *sample)
 {
@@ -374,7 +375,7 @@ static void add_sample(struct stream *stream, const struct record_sample *sample
     }
 }
 
-/* Appends a record other than a sample. perf aborts at unknown ids, so these become 0. */
+/* Appends a record of a perf type other than SAMPLE. perf aborts at unknown ids: they become 0. */
 static void add_fact(struct stream *stream, const struct record *record)
 {
     size_t before_id = record->size - sizeof(uint64_t);

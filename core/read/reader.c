@@ -85,7 +85,8 @@ static bool reader_ready(const struct log_reader *reader)
 
 /* ---- expected records ---- */
 
-/* Returns true if more records may come. During a change this is unknown, so true. */
+/* Returns true if the PMC logs samples, switches or exits, and more of them may come. During a
+ * change this is unknown, so true. */
 static bool records_come(const struct pmc *pmc)
 {
     const struct settings *settings = &pmc->settings;
@@ -203,8 +204,8 @@ static bool reply_add_records(struct reply *reply, size_t max)
     return false;
 }
 
-/* Adds batches while their text fits, then single records, so that the reply ends with a complete
- * line. */
+/* Fills the reply, without the engine's lock: the start of the stream if it was not sent, batches
+ * while their text fits, then single records, so that the reply ends with a complete line. */
 static void reply_run(struct reply *reply)
 {
     struct log_reader *reader = reply->reader;
@@ -231,8 +232,9 @@ static void reply_run(struct reply *reply)
 }
 
 /*
- * Replies with the text of a batch in call->out. The text is empty if the records have no lines;
- * this does not mean end of file.
+ * Replaces call->out by the text of the next records; drops the lock to convert them. The text is
+ * empty if the records have no lines; this does not mean end of file. After an error the reader has
+ * its old position. Returns CALL_WAIT if the first reply gets no slow slot.
  */
 static int reply_give(struct call *call, struct log_reader *reader)
 {
@@ -279,8 +281,9 @@ static struct log_reader *reader_of(struct call *call, const struct log_form *fo
 }
 
 /*
- * Waits for the last records of a released PMC. They are added when its counters are closed, and
- * that wakes the reader.
+ * Waits for the last records of a released PMC, at most LAST_NS. They are added when its counters
+ * are closed, and that wakes the reader. Returns CALL_DONE (end of file) if they were read, or did
+ * not come in time.
  */
 static int wait_last_records(struct call *call, struct log_reader *reader)
 {
@@ -498,7 +501,8 @@ static bool folded_charge(void *arg, uint64_t bytes)
     return true;
 }
 
-/* Drains and folds the log. Drops the references to log and recording. */
+/* Drains the recording (or NULL) and prints the folded stacks of the log, without the engine's
+ * lock. Drops the references to both. */
 static int folded_make(struct call *call, struct log *log, struct recording *recording,
                        struct buf *text)
 {

@@ -83,7 +83,8 @@ struct log_reader {
 /* Creates a reader without a cursor; the file operations open the log at its start. Returns NULL on
  * ENOMEM. */
 struct log_reader *log_reader_new(struct engine *engine, const struct log_form *form, uint64_t pmc);
-/* Updates the facts about the PMC until the first line is sent. Returns false on ENOMEM. */
+/* Updates `uid` and, until the first line is sent, the facts about the PMC. Returns false on
+ * ENOMEM. */
 bool log_reader_update_facts(struct log_reader *reader, const struct pmc *pmc);
 size_t log_reader_bytes(const struct log_reader *reader); /* approximate memory use */
 void log_reader_free(struct log_reader *reader);          /* may be NULL; needs no lock */
