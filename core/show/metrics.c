@@ -218,7 +218,8 @@ static const struct family {
     {"pmcfs_state", "gauge", "1 for the present state of a PMC.", VALUE_STATE, true},
 };
 
-/* Prints a line: its first labels, which are complete except for the brace, and the value. */
+/* Prints a line of a family for a PMC. labels: "{" and the labels that all families have, without
+ * the closing brace. */
 static void print_family_line(const struct family *of, const struct snapshot_item *item,
                               const char *labels, size_t len, struct buf *out)
 {

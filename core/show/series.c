@@ -37,7 +37,8 @@ static bool is_same_run(const struct pmc *pmc, const struct series_cursor *curso
            pmc->run.started_ns == cursor->pmc_start && pmc->resets == cursor->resets;
 }
 
-/* Returns true if a finished run has counts since its last line. After a reset they are unknown. */
+/* Returns true if the run of the reader's sequence is over and its counts since the reader's last
+ * line are due. After a reset they are unknown, so false. */
 static bool rest_is_due(const struct pmc *pmc, const struct series_cursor *cursor)
 {
     return cursor->begun && !cursor->ended && pmc->resets == cursor->resets &&

@@ -25,8 +25,8 @@ struct series_cursor {
 
 /* ---- pollers; poll_count() and the others are in engine.h ---- */
 
-/* Takes the requested snapshot of PMCs with pollers. Returns false if none was requested, or on
- * ENOMEM. */
+/* Takes the requested snapshot of PMCs with pollers. Returns false if none was requested, if one is
+ * running already, or on ENOMEM. */
 bool poll_task(struct call *call);
 bool poll_wanted(const struct engine *engine); /* true if poll_task() has work now */
 /* Returns when poll_tick() must be called; UINT64_MAX: never. */

@@ -15,7 +15,7 @@ static int refuse_no_event(struct call *call)
     return err_set(&call->err, P08, "%s has no event yet: write one to event", call->pmc->name);
 }
 
-/* Notes the change number that this open file has seen, for poll. */
+/* Notes for poll that the reader of this open file has seen the state with this change number. */
 static void note_seen_change(struct call *call, uint64_t change)
 {
     if (!call->open)
@@ -59,8 +59,9 @@ int show_error(struct call *call)
     return CALL_DONE;
 }
 
-/* nameless: also prints targets without a number in the reader's PID namespace, and marks cgroups
- * that do not exist now. */
+/* Prints a line for each target that has not ended, with `before` at its start. nameless: also
+ * prints targets without a number in the reader's PID namespace, and marks cgroups that do not
+ * exist now. */
 static void print_targets(const struct snapshot_item *item, const char *before, bool nameless,
                           struct buf *out)
 {
