@@ -81,7 +81,7 @@ void engine_touched_clear(struct engine *engine)
 
 /* ---- writing ---- */
 
-/* Starts with a full snapshot, in this program's format. */
+/* The first write is a full snapshot, in this program's format. */
 void engine_set_journal(struct engine *engine, struct journal *journal)
 {
     engine->journal = journal;

@@ -143,7 +143,7 @@ struct loading {
     } * named;
     struct instance *instance;
     struct pmc *pmc;
-    bool events_complete; /* part `counts` is loaded: no further event, now rows and links */
+    bool events_complete; /* part `counts` was loaded: no event may follow; rows and links may */
     uint64_t log;         /* block of the log; 0: none */
     struct link *link;
     struct proc *proc;
@@ -199,11 +199,14 @@ void object_print(struct engine *engine, enum journal_kind kind, uint64_t id, st
 /* ---- parts_*.c: parts that several kinds of records use ---- */
 
 extern const struct part part_event, part_sampled, part_link, part_counter;
+/* Prints a part for each event of all sets, which may be NULL. */
 void sampled_print(struct engine *engine, const struct log_sets *sets, struct buf *out);
 /* Passes the sets that were read to the caller (NULL: none). Returns false on ENOMEM; the caller
  * owns the sets also then. */
 bool load_sets_end(struct loading *load, struct log_sets **sets);
 bool tally_io(struct io *io, struct tally *tally, unsigned n);
 void link_record_print(struct engine *engine, struct link *link, struct buf *out);
-/* Rights (struct rights **) are stored by the id of their record. */
+/* field.io of a member of type struct rights *: prints the id of the record of the rights, or takes
+ * a reference to the rights with that id. Returns false if the text is invalid or no rights have
+ * the id. */
 bool rights_io(struct io *io, void *member);

@@ -357,7 +357,8 @@ static bool counter_end(struct loading *load, bool fine)
 static const struct field counter_fields[] = {OTHER(opened)};
 const struct part part_counter = PART(counter, counter_begin, counter_end);
 
-/* Leaves out members that follow from the counter. */
+/* Prints the part of a link and, if it has one, that of its counter. Leaves out members of the link
+ * that follow from the counter. */
 void link_record_print(struct engine *engine, struct link *link, struct buf *out)
 {
     struct link printed = *link;
