@@ -85,7 +85,8 @@ int rows_arrange(struct rows *rows, struct claim *claim,
  * it. */
 int rows_set_disabled(struct rows *rows, unsigned cpu, unsigned class_index, unsigned row,
                       bool disabled, struct err *err);
-/* Sets the rows that other programs hold on this CPU. */
+/* Sets the rows that other programs hold on this CPU, as a mask. Ignores a CPU or class that does
+ * not exist. */
 void rows_set_foreign(struct rows *rows, unsigned cpu, unsigned class_index, uint64_t mask);
 
 /* Queries for info/rows, info/classes and the journal. */

@@ -96,8 +96,8 @@ static void find_held_rows(struct search *s, unsigned a, uint64_t *blocked, uint
 
 /* The rows that a claim tries: a set that grows row by row in order of choice. */
 struct choice {
-    unsigned claim; /* index */
-    uint64_t busy;
+    unsigned claim;    /* index */
+    uint64_t busy;     /* rows that only a displacement makes available */
     bool may_displace; /* second pass */
     uint8_t order[ROWS_MAX];
     unsigned n_order, needed;
@@ -131,7 +131,8 @@ static bool place_and_displace(struct search *s, struct choice *choice)
     return done;
 }
 
-/* Tries every set of rows that fills the wants, with and without order[at]. */
+/* Tries every set of rows that fills the wants, with and without order[at]. Returns true once all
+ * displaced claims are placed. */
 static bool try_rows(struct search *s, struct choice *choice, unsigned at)
 {
     if (s->steps == 0 || s->no_memory)

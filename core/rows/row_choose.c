@@ -302,7 +302,8 @@ static int claim_refuse(const struct rows *rows, const struct claim *claim, cons
     return rc;
 }
 
-/* Chooses claim->member[].got, if possible. The claim must not be booked. */
+/* Sets claim->member[].got to the chosen rows, without booking them. The claim must not be booked.
+ * Returns 0, E19 or X08. */
 static int claim_fill(const struct rows *rows, struct claim *claim, const char *what,
                       struct err *err)
 {
