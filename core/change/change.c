@@ -284,7 +284,7 @@ static bool cpus_differ(const struct pmc *pmc)
     return !pmc->cpus.refused && (any_link(pmc, link_moved) || (pmc->cpus.all && pmc->cpus.stale));
 }
 
-/* Returns true if the engine's next change of the PMC may take so long that it gives up the serving
+/* Returns true if the engine's next change of the PMC may be slow and has to give up the serving
  * slot: it opens counters, drains a recording, or closes or reads many counters. */
 static bool change_takes_long(const struct pmc *pmc)
 {
@@ -349,7 +349,7 @@ struct checked {
 };
 
 /* Checks targets that may be dead. Notes dead ones: NOTE_GONE, or with reattach=on reattach.due for
- * a cgroup. Drops the lock meanwhile, so the caller has a reference to the PMC. */
+ * a cgroup. Drops the lock to check them, so the caller has a reference to the PMC. */
 static int note_dead_targets(struct call *call, struct pmc *pmc)
 {
     struct links *links = links_ref(pmc->links);

@@ -34,7 +34,7 @@ bool change_deferred(struct call *call, struct pmc *pmc);
  * its rows. Returns false if that is done already, or if a change is running: change_end() then
  * queues the release. */
 bool change_release(struct call *call, struct pmc *pmc);
-/* Finds dead targets of call->pmc and ends their links; drops the lock meanwhile. Returns
+/* Finds dead targets of call->pmc and ends their links; drops the lock to check them. Returns
  * CALL_DONE, -errno, or CALL_WAIT if no slow slot is free or a change of the engine is ending such
  * links. */
 int change_end_dead_links(struct call *call);

@@ -65,8 +65,7 @@ static int check_counts(struct change *change)
 
     if (!desired->set || settings->n_counts == desired->set->n)
         return 0;
-    if (desired->command_keys &
-        KEY_BIT(KEY_COUNT)) /* writing the present value again is no change */
+    if (desired->command_keys & KEY_BIT(KEY_COUNT)) /* the present value may be written again */
         return !writes_count_file(change) && !desired->new_set &&
                        settings_same(settings, &pmc->settings, KEY_COUNT)
                    ? 0

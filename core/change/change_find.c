@@ -259,7 +259,7 @@ static int find_cgroup(struct change *change, struct wanted *wanted)
 {
     struct engine *engine = change->engine;
 
-    /* also for a detach, whose result reveals whether the cgroup exists */
+    /* also for a detach, because its result reveals whether the cgroup exists */
     if (!change->requester.may_system)
         return refuse_system(change);
     char *path = strndup(wanted->word.path, wanted->word.path_len);

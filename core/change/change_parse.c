@@ -12,8 +12,8 @@
 #define BYTE_ORDER_MARK "\xef\xbb\xbf" /* some editors write it at the start of UTF-8 text */
 
 /*
- * Refuses words that are no event anywhere, with the word to write instead, and bytes that no event
- * name contains, before backends pass names to parsers and files.
+ * Refuses words that users write by mistake, with the word to write instead, and bytes that no
+ * event name contains, before backends pass names to parsers and files.
  */
 static int check_name(struct word word, struct err *err)
 {
@@ -181,7 +181,7 @@ static bool continues_event(const struct change *change, const char *begin, cons
 }
 
 /* Returns the first event of the list. A comma followed by a qualifier is a part of the event; any
- * other comma ends the event. */
+ * other comma separates two events. */
 static struct word first_event(const struct change *change, struct word text)
 {
     const char *end = text.p + text.len;
@@ -253,7 +253,7 @@ static int add_set(struct change *change, struct word list)
 }
 
 /* Adds the events of a word and of the next words if a blank next to a comma or brace continues the
- * list. A setting of `config` ends the list. Moves *scan after the last word of the list. */
+ * list. The list stops before a setting of `config`. Moves *scan after the last word. */
 static int add_list(struct change *change, struct scan *scan, struct word word)
 {
     struct scan next;

@@ -409,7 +409,7 @@ int change_plan(struct change *change)
     int rc;
 
     if (change->cause == CAUSE_RELEASE) {
-        /* the log, which may have readers, gets the last records unless there is no memory */
+        /* the log may have readers: it gets the last records, except on ENOMEM */
         diff->read = diff->total && pmc->recording && !change->engine->forgetting;
         diff->stop = diff->read && alloc_for_swap(change) == 0;
         return 0;

@@ -160,8 +160,8 @@ static void link_inventory(struct change *change, const struct link *link)
     const struct engine *engine = change->engine;
     struct processes processes = {.inventory = &change->recording.inventory};
 
-    /* Skip a dead process, whose number may be reused. A process that reuses it after the start is
-     * too young for the inventory. */
+    /* Skip a dead process, because its number may be reused. A process that reuses it after the
+     * start is too young for the inventory. */
     if (link->proc && engine->host->process_alive(link->proc->process))
         process_inventory(change, link->rights, link->pid);
     if (engine->backend->each_process && change->desired.settings.word[KEY_DESCENDANTS])
@@ -285,7 +285,7 @@ void record_notes_before(struct change *change, bool stops, enum pmc_state after
     struct pmc *pmc = change->pmc;
     const bool all_exited = after == PMC_EXITED;
 
-    if (stops || all_exited) /* before the detach records: ended targets may have no exit record */
+    if (stops || all_exited) /* before the detach records: exited targets may lack exit records */
         put_remainder(change, all_exited);
     EACH_MOVE (move, change)
         if (move->old && move->reason)

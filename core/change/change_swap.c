@@ -365,7 +365,7 @@ static void swap_settings(struct change *change, bool links_change)
     if (covers_cpus)
         pmc->cpus.stale = false;
     else if (desired->wants_all && links_change)
-        pmc->cpus.stale = true; /* "-all,all": another CPU may have come online meanwhile */
+        pmc->cpus.stale = true; /* "-all,all": another CPU may be online now */
     swap_lifetime(change);
     if (desired->n_names == 0 || desired->extends_set)
         return;

@@ -123,7 +123,7 @@ struct change_recording {
 
 enum cause {
     CAUSE_COMMAND,
-    CAUSE_OWN,    /* targets ended or lost their events, CPUs changed */
+    CAUSE_OWN,    /* targets exited or lost their events; CPUs or cgroups changed */
     CAUSE_RELEASE /* close everything */
 };
 
