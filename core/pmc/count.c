@@ -98,8 +98,7 @@ static void item_clear(const struct snapshot *snapshot, struct snapshot_item *it
     item->links = NULL;
 }
 
-/* Copies the present state of the PMC and takes references. block: item_bytes() of zeroed memory.
- */
+/* Copies the present state of the PMC and takes references. block: item_bytes() zeroed bytes. */
 static void item_begin(struct snapshot_item *item, char *block)
 {
     struct pmc *pmc = item->pmc;
