@@ -58,7 +58,8 @@ struct listed {
 };
 
 /* Finds the spelling and the description of a listed event: of a generic or software event, a
- * tracepoint, a kernel event file, or an event of libpfm4. */
+ * tracepoint, a kernel event file, or an event of libpfm4. listed->spelling must be empty. Returns
+ * false if there is no such event. */
 static bool find_listed(struct backend_state *state, const char *class_name, const char *event,
                         struct listed *listed)
 {

@@ -42,7 +42,7 @@ static int pmu_next(int i, pfm_pmu_info_t *info)
     return -1;
 }
 
-/* Returns the next hardware PMU of this host, without libpfm4's tables of kernel names. */
+/* Like pmu_next(), but skips PMUs of other hosts and libpfm4's tables of the kernel's names. */
 static int hardware_next(int i, pfm_pmu_info_t *info)
 {
     do
@@ -97,7 +97,8 @@ struct found {
     size_t len; /* length of the name in the text; 0: not found */
 };
 
-/* Finds the event of this PMU with the longest name that is a prefix of body. */
+/* Replaces *found by the event of this PMU with the longest name that is a prefix of body, if the
+ * name is longer than found->len. */
 static void find_in(const pfm_pmu_info_t *pmu, struct word body, struct found *found)
 {
     pfm_event_info_t event;
@@ -114,7 +115,8 @@ static bool is_named(const pfm_pmu_info_t *pmu, struct word name)
     return name.len == 0 || word_alike(name, pmu->name, false);
 }
 
-/* Finds an event of a PMU of this host and removes the names of PMU and event from *text. */
+/* Finds an event of a PMU of this host and removes the names of PMU and event from *text; the name
+ * of the PMU also if it returns false. */
 static bool find_event(struct word *text, struct found *found)
 {
     struct word body, pmu_name = split_pmu(*text, &body);

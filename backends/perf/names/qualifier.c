@@ -13,7 +13,7 @@ enum value_kind {
     NUMBER,
     MASKS, /* a number, or names of unit masks joined by '+' */
     MODE,  /* no value */
-    LEVEL
+    LEVEL  /* no value, or a level of precise samples */
 };
 
 static const struct qualifier {
@@ -97,7 +97,7 @@ bool qualifier_precise(struct word word, uint64_t *level)
 }
 
 /* Replaces the kernel's number of a generic event, which cannot be qualified, by the processor's
- * code from a kernel event file. Returns false if there is no such file. */
+ * code from a kernel event file. Returns false if there is no such file; true for other events. */
 static bool use_raw_code(struct spec *spec)
 {
     uint64_t *type = &spec->event.code[CODE_TYPE];
@@ -158,7 +158,8 @@ static int refuse_unknown(struct word name, struct err *err)
                    WORD_ARG(name), near_text(&near));
 }
 
-/* Reads the value after '='; returns false if the qualifier does not take it. */
+/* Reads the value after '=' of the qualifier `word`: a level to *level, other values to *number (1
+ * if there is none). Returns false if the qualifier does not take the value. */
 static bool value_scan(const struct qualifier *qualifier, struct word word, struct word value,
                        uint64_t *level, uint64_t *number)
 {

@@ -64,21 +64,22 @@ int unknown_perf_own(struct word name, struct err *err);
 
 /* ---- helpers of the parsers (spec.c) ---- */
 
-/* Removes the prefix from *text and returns true if *text starts with it (in any case, '-' = '_').
- */
+/* Removes the prefix from *text and returns true if *text starts with it. Case is ignored, and '-',
+ * '_' and '.' are equal. */
 bool prefix_remove(struct word *text, const char *prefix);
 /* Appends to the canonical form. */
 void spec_append(struct spec *spec, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Refuses with P09: the event exists but cannot be counted here, for this reason. */
 int spec_refuse(struct word what, const char *why, struct err *err);
-/* Sets the PMU and the fields that depend on it. P09 if the PMU cannot count here. */
+/* Sets the PMU (NULL: the kernel does not have it) and the fields that depend on it. what: the
+ * spelling, for the sentence. P09 if the PMU cannot count here. */
 int spec_use(struct spec *spec, struct pmu *pmu, struct word what, struct err *err);
 /* Sets the core PMU. P09 with the reason if there is none. */
 int spec_use_core(struct spec *spec, struct word what, struct err *err);
 /* Applies modifiers: "u", "k", "uk", "up", "ppp", "P", also separated by ':'. May be empty. what:
  * the event, for the sentence. CS03. */
 int spec_modifiers(struct spec *spec, struct word text, struct word what, struct err *err);
-/* Returns true if all letters of the part are u, k, p or P. */
+/* Returns true if all letters of the part are u, k, p or P, or if it is empty. */
 bool is_modifier(struct word part);
 /* If only one of user and kernel mode was written, switches the other off. */
 void spec_disable_other_mode(struct spec *spec);
@@ -86,7 +87,8 @@ void spec_disable_other_mode(struct spec *spec);
  * (period, cpu) or that pmcfs does not offer (G). Returns -ENOENT for other words. */
 int spec_refuse_setting(struct word part, struct err *err);
 /* Resolves a spelling, without its rows and rights. Returns 0, or an error of perf_resolve(). Does
- * not check that the kernel can open the event, except for presets of PAPI. */
+ * not check that the kernel can open the event, except for presets of PAPI and, on a hybrid
+ * processor, generic hardware events. */
 int spec_parse(struct backend_state *state, const char *text, struct spec *spec, struct err *err);
 /* Sets the rights that the event needs, then opens it, disabled, on a thread of the daemon or on a
  * CPU of the PMU; for class `generic`, on each core PMU. Returns 0 or -errno. */
@@ -98,15 +100,15 @@ int spec_try(struct spec *spec);
  * left open ("core=?"). */
 bool terms_put_event(struct spec *spec, const struct pmu_event *event);
 
-/* ---- qualifier.c: hwpmc's qualifiers: ,usr ,os ,edge ,inv ,any ,cmask=N ,umask=N ,rsp=N ,precise
- */
+/* ---- qualifier.c: hwpmc's qualifiers such as ,usr ,edge ,cmask=N (the table there has all) */
 
 /* Splits text at the first comma that does not separate terms between slashes. Returns the text
  * before it; *qualifiers: the text after it, or "". */
 struct word qualifiers_split(struct word text, struct word *qualifiers);
 /* Returns true and sets *level for "precise" (level 1) and "precise=LEVEL" with a valid level. */
 bool qualifier_precise(struct word word, uint64_t *level);
-/* Returns the unit mask names of umask=a+b or rsp=a+b, which belong to the event name, or "". */
+/* Returns the unit mask names of the first qualifier that has names instead of a number, such as
+ * umask=a+b, mask=a+b or rsp=a+b, or "". They belong to the event name. */
 struct word qualifiers_masks(struct word text);
 /* Applies all qualifiers except unit mask names to a parsed spec. CS03 unknown, CS04 value, E35 the
  * PMU lacks it or the event cannot have it. */
@@ -131,7 +133,7 @@ extern const struct generic generics[];
 /* Finds a generic event by name or alias ("PERF_COUNT_…" included), or returns NULL. */
 const struct generic *generic_find(struct word name);
 const struct generic *generic_by_code(uint32_t type, uint64_t config);
-/* Finds the generic event whose code is in this kernel event file, or returns NULL. */
+/* Finds the generic event whose code is in the kernel event file of this name, or returns NULL. */
 const struct generic *generic_by_file(const char *file);
 /* Returns true if the kernel has a number for this hardware event. */
 bool generic_is_hardware(const struct generic *generic);
@@ -142,7 +144,8 @@ void generic_offer_names(struct near *near);
 void generic_narrow(struct spec *spec);
 /* Puts the code into spec, whose PMU is already set. Does not write the canonical form. */
 void generic_fill_event(struct spec *spec, const struct generic *generic);
-/* Sets the PMU, the code and the canonical form. P09. */
+/* Sets the PMU, the code and the canonical form. For a preset of PAPI replaces *spec by that of the
+ * first candidate that can be opened. P09. */
 int generic_use(struct spec *spec, const struct generic *generic, struct err *err);
 
 /* ---- lists for events/: each adds the events that this host can count ---- */
@@ -157,9 +160,10 @@ void pfm_add_all(struct backend_state *state, struct catalog *out);
 bool pfm_other_processor_has(struct word text);
 /* Returns true if libpfm4 has a PMU of this name. Offers the names of all PMUs. */
 bool pfm_has_pmu(struct word name, struct near *near);
-/* Writes "pmu::EVENT", with the first unit mask that completes it if it needs one. Returns false if
- * the PMU has no event of exactly this name. */
+/* Finds an event of libpfm4 that can be opened on this PMU, and writes its spelling "pmu::EVENT",
+ * with the first unit mask that completes it if it needs one. Returns false if there is none. */
 bool pfm_spelling(struct backend_state *state, const struct pmu *class, const char *event,
                   char name[SPELLING_MAX]);
-/* Writes the description (one line) and the lines "umask NAME text" and "attr NAME type text". */
+/* Appends the description (one line) and the lines "umask NAME text" and "attr NAME type text" of a
+ * spelling from pfm_spelling(). */
 void pfm_describe(const char *spelling, struct buf *description, struct buf *attributes);

@@ -48,8 +48,9 @@ struct lookup {
     struct near near;
 };
 
-/* Looks up a directory of events/PATH by its exact name, else ignoring case and '-' against '_'.
- * Returns "" if there is none. Skips names that do not fit into found[]; tracefs has none. */
+/* Looks up a directory of events/PATH by lookup->wanted, or else by a name that differs only in
+ * case or in '-', '_' and '.'. Returns its name, or "" if there is none. Needs an empty
+ * lookup->found. Skips names that do not fit into found[]; tracefs has none. */
 static const char *lookup_name(struct lookup *lookup, int events, const char *path)
 {
     struct dirent **names;
@@ -145,7 +146,8 @@ void tracepoint_add_all(struct backend_state *state, struct catalog *out)
         close(events);
 }
 
-/* Hashes each line of a file, or only its first word. An unreadable file counts as empty. */
+/* Returns `hash` with each line of a file added (words: the first word of each line). Closes fd. An
+ * unreadable file (fd -1) counts as empty. */
 static uint64_t hash_file(int fd, bool words, uint64_t hash)
 {
     FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
