@@ -25,7 +25,7 @@ struct sim_event {
     const char *name;
     const char *generic; /* PAPI's name, or NULL */
     enum fit fit;
-    unsigned needed; /* rows */
+    unsigned needed; /* number of rows for one event */
     uint64_t rate_per_ms;
     unsigned scope;
     bool sampling, counts_both_modes;
@@ -335,7 +335,7 @@ static enum event_modifier mode_of_spelling(const struct spelling *spelling, enu
     return spelling->value[mode] ? MODIFIER_ON : MODIFIER_OFF;
 }
 
-/* Fills an event, with the canonical form CLASS::NAME,qualifiers. */
+/* Fills an event, with the canonical form CLASS::NAME,qualifiers. text: the spelling as written. */
 static int event_fill(const struct shape *shape, const struct found *found,
                       const struct spelling *spelling, const char *text, struct event *out,
                       struct err *err)

@@ -22,7 +22,7 @@ struct recorder {
     LIST_ENTRY(recorder) of_state;
     uint64_t number;
     uint64_t bytes;
-    uint64_t last_ns; /* drained up to here */
+    uint64_t last_ns; /* time of the last drain, or of the creation */
     bool forgotten;
 };
 

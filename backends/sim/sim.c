@@ -62,7 +62,7 @@ static int refuse(struct err *err, enum option option, struct word value)
 
 /* ---- reading the words ---- */
 
-/* Reads one option. Skips words of other backends. */
+/* Reads one option. Skips words that do not start with "sim". */
 static int option_read(struct option_values *values, struct word word, struct err *err)
 {
     struct word key, value;
@@ -158,7 +158,7 @@ static struct class_info *class_add(struct shape *shape, struct word name, uint6
     return class;
 }
 
-/* Parses NAME:ROWS:WIDTH[:LIST]. */
+/* Parses NAME:ROWS:WIDTH[:LIST] and adds the class. Needs the CPUs of the shape. */
 static int class_parse(struct shape *shape, struct word text, struct err *err)
 {
     struct word rest;

@@ -49,7 +49,7 @@ enum sim_code {
     SIM_DIVISOR /* divides the rate (edge, cmask); 0 means 1 */
 };
 
-/* Fills shape->row_events: how many events can use each row. */
+/* Fills shape->row_events, which must be 0: how many events can use each row. */
 void events_weigh(struct shape *shape);
 bool sim_is_qualifier(struct word name);
 int events_resolve(struct backend_state *state, const char *text, struct event *out,
@@ -65,13 +65,14 @@ int events_describe(struct backend_state *state, const char *class_name, const c
 struct counter {
     struct backend_state *state;
     struct plan plan; /* of its pointers only recorder, target.alive and its argument are used */
-    bool hardware;    /* an event is of a hardware class: can be lost, unless multiplexed */
+    bool
+        hardware; /* an event is of a hardware class: the counter can be lost, unless multiplexed */
     uint64_t number;
     LIST_ENTRY(counter) of_state;
     bool forgotten; /* left for a later worker, which adopts it; continues to count */
 
     bool on, dead, execed;
-    uint64_t exec_at_ns; /* if at_exec and not yet execed: the time of the exec */
+    uint64_t exec_at_ns; /* with at_exec: the time of the simulated exec, set by the start */
     uint64_t lose_at_ns; /* UINT64_MAX: never */
     uint64_t last_ns;    /* counts are complete up to this time */
     uint64_t covered_ns, running_ns;
@@ -98,7 +99,7 @@ void counter_each_process(const struct counter *counter, void (*fn)(void *arg, p
 /* Updates the counts up to now. Needs the lock of the state. */
 void counter_update(struct counter *counter, uint64_t now);
 /* Returns 0, P10 or P11 (there are not enough descriptors). limit: the name of the quota. The
- * sentence starts with `what`, which has a blank at its end. */
+ * sentence starts with `what`, which is "" or has a blank at its end. */
 int descriptors_check(unsigned need, unsigned long fds_free, unsigned long fds_quota,
                       const char *limit, const char *what, struct err *err);
 /* Returns the count of one event. Needs the lock of the state. */
