@@ -16,11 +16,12 @@ struct exits;
  * records. Returns NULL on ENOMEM.
  */
 struct exits *exits_new(unsigned n, bool switches, bool exits);
-/* Returns 3 × n numbers for a later worker: totals of all SWITCH records, totals of all COUNT
- * records, and counts reported in remainders and not yet subtracted from later steps. */
+/* Returns 3 × n numbers: totals of all SWITCH records, totals of all COUNT records, and counts
+ * reported in remainders and not yet subtracted from later steps. A later worker passes them to
+ * exits_restore(), which ignores the last n. */
 const uint64_t *exits_totals(const struct exits *exits);
-/* Continues with the totals of SWITCH and COUNT records of an earlier worker; nothing is left to
- * subtract. Counts of running processes are unknown, so their COUNT records are not exact. */
+/* Continues with the totals of an earlier worker. Counts of running processes are unknown, so their
+ * COUNT records are not exact, and no count has to be subtracted from their steps. */
 void exits_restore(struct exits *exits, const uint64_t *totals);
 void exits_free(struct exits *exits); /* exits may be NULL */
 struct tasks *exits_tasks(struct exits *exits);

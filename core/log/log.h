@@ -72,8 +72,8 @@ uint64_t log_max_bytes(struct log *log);
  * to the new user itself.
  */
 uint64_t log_set_charge(struct log *log, bool (*charge)(void *arg, int64_t bytes), void *arg);
-/* Allocates the ring and charges the address spaces for this much of max_bytes. Returns 0, -EDQUOT
- * or -ENOMEM. */
+/* Reserves this much of max_bytes: grows the ring to three quarters, and charges a quarter for the
+ * address spaces. Returns 0, -EDQUOT or -ENOMEM. */
 int log_reserve(struct log *log, uint64_t bytes);
 
 /* Progress of the recording, which the log stores unchanged. totals: which block of totals is valid

@@ -171,7 +171,8 @@ static inline void *log_samples_room(const struct log *log, size_t size)
     return log->ring.head + size <= log->room_end ? log->room : NULL;
 }
 
-/* Adds the valid sample that was written in the room. */
+/* Adds the valid sample that was written in the room. Raises its time to that of the last record,
+ * if that is later. */
 static inline void log_samples_add(struct log *log, struct record_sample *sample)
 {
     if (sample->time < log->last_time)

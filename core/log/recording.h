@@ -33,7 +33,7 @@ struct recording *recording_ref(struct recording *recording);
  * hold the engine's lock, and close its counters first. */
 void recording_unref(struct recording *recording);
 struct recorder *recording_recorder(const struct recording *recording);
-/* Returns its number of file descriptors. No system calls. */
+/* Returns the number of file descriptors that the recording holds. No system calls. */
 unsigned recording_fds(const struct recording *recording);
 
 struct drain_result {

@@ -48,8 +48,8 @@ void recording_put(void *arg, const struct record *record);
 void recording_sample(void *arg, const struct sample *sample);
 /* Callback of the host's inventory: appends a record to the batch without any derived records. */
 void recording_put_found(void *arg, const struct record *record);
-/* Publishes the samples that are in the log already. Without such samples, moves the batch to the
- * log, unless the recording is held. A callback of the drain too. */
+/* If the log is locked for samples (has_log_locked), publishes them and unlocks the log. Otherwise
+ * moves the batch to the log, unless the recording is held. A callback of the drain too. */
 void recording_flush(void *recording);
 /* Stores the totals of exits.h. They are valid when the log publishes the returned numbers. */
 struct log_progress recording_store(struct recording *recording);

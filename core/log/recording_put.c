@@ -460,7 +460,7 @@ static void put_sched(struct recording *recording, const struct record *record)
     task->off_ns = 0;
 }
 
-/* Called after a loss and before a start: the threads may have run since then. */
+/* Called after a loss and before a start: the threads may have run since they left their CPUs. */
 void recording_forget_off_times(const struct logged_process *process)
 {
     struct task *task;

@@ -193,7 +193,7 @@ static struct task *thread_new(struct tasks *tasks, struct logged_process *proce
 /*
  * Gives the remaining thread the number of the main thread, which has exited. This happens at an
  * exec in another thread, after all other threads exited. Records with the new number come before
- * the exec's COMM.
+ * the exec's COMM. Returns the thread; on ENOMEM removes the process and returns NULL.
  */
 static struct task *become_leader(struct tasks *tasks, struct logged_process *process)
 {
