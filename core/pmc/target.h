@@ -99,7 +99,8 @@ enum link_note {
     NOTE_REPLACED = 8 /* a running change detaches or reopens it */
 };
 
-/* A link. References are held by the PMC's vector and by running reads. */
+/* A link. References are held by vectors (the PMC's, and an older one that a running read uses) and
+ * by the change that creates the link. */
 struct link {
     unsigned refs;
     enum target_kind kind;
@@ -176,7 +177,7 @@ struct proc *proc_get(struct engine *engine, struct process *process, bool *take
 /* Adds a loaded proc to the tables, counts its descriptors and sets `watched`: the caller then
  * calls the host's process_watch(). */
 void proc_adopted(struct proc *proc);
-/* Requests a report of its exit, unless it is watched. Returns 0 or P14. */
+/* Requests a report when the process exits, unless the proc is watched. Returns 0 or P14. */
 int proc_watch(struct proc *proc, struct err *err);
 void proc_unindex(struct proc *proc); /* removes an exited or unused proc from the tables */
 /* Returns the living procs of a process and its threads, linked by `peer`, or NULL. */
