@@ -346,7 +346,8 @@ static void records_apply(struct folder *folder, const struct buf *batch)
     }
 }
 
-/* Reads the samples that are in the log now, and perhaps some later ones. Does not wait. */
+/* Reads the samples that are in the log now, and perhaps some later ones. Does not wait. Returns 0,
+ * -ENOMEM, or -EDQUOT after a refused charge. */
 static int folder_fill(struct folder *folder, struct log *log)
 {
     struct log_cursor *cursor = log_open(log);
