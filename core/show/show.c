@@ -24,7 +24,8 @@ static void note_seen_change(struct call *call, uint64_t change)
     call->open->seen_change = change;
 }
 
-/* Takes a snapshot after the exits of targets are processed. */
+/* Ends the links of targets that have exited, then takes a snapshot of the PMC: see
+ * change_end_dead_links() and snapshot_take(). */
 static int snapshot_after_exits(struct call *call, bool counts, bool pids,
                                 int (*print)(struct call *call, struct snapshot *snapshot))
 {
