@@ -114,9 +114,10 @@ struct record_sample {
     uint64_t frame[];
 };
 #define SAMPLE_SHORT  offsetof(struct record_sample, n_frames) /* size without a call chain */
-#define FRAME_MARKERS ((uint64_t)-4095) /* and above: the mode of the following frames */
-#define FRAME_KERNEL  ((uint64_t)-128)
-#define FRAME_USER    ((uint64_t)-512)
+#define FRAME_MARKERS ((uint64_t)-4095) /* frames >= this are markers: mode of those that follow   \
+                                         */
+#define FRAME_KERNEL ((uint64_t)-128)
+#define FRAME_USER   ((uint64_t)-512)
 
 /*
  * The optional parts of a sample after its frames, each padded to a multiple of eight:
