@@ -114,8 +114,7 @@ struct record_sample {
     uint64_t frame[];
 };
 #define SAMPLE_SHORT  offsetof(struct record_sample, n_frames) /* size without a call chain */
-#define FRAME_MARKERS ((uint64_t)-4095) /* frames >= this are markers: mode of those that follow   \
-                                         */
+#define FRAME_MARKERS ((uint64_t)-4095) /* and above: markers with the mode of later frames */
 #define FRAME_KERNEL ((uint64_t)-128)
 #define FRAME_USER   ((uint64_t)-512)
 
