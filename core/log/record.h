@@ -115,8 +115,8 @@ struct record_sample {
 };
 #define SAMPLE_SHORT  offsetof(struct record_sample, n_frames) /* size without a call chain */
 #define FRAME_MARKERS ((uint64_t)-4095) /* and above: markers with the mode of later frames */
-#define FRAME_KERNEL ((uint64_t)-128)
-#define FRAME_USER   ((uint64_t)-512)
+#define FRAME_KERNEL  ((uint64_t)-128)
+#define FRAME_USER    ((uint64_t)-512)
 
 /*
  * The optional parts of a sample after its frames, each padded to a multiple of eight:
