@@ -194,15 +194,15 @@ static inline unsigned core_pmu_index(unsigned n, unsigned part)
 
 /* Totals of a counter over all of its tasks and CPUs since the attach. */
 struct reading {
-    uint64_t time_ns;     /* time of the reading (CLOCK_MONOTONIC) */
-    uint64_t covered_ns;  /* time in which it should have counted: tasks running while it was on */
-    uint64_t enabled_ns;  /* time enabled, from the kernel */
-    uint64_t running_ns;  /* time on the hardware; covered_ns - running_ns is lost */
-    bool never_ran;       /* enabled, but never on the hardware: there is no estimate */
-    bool off_hardware;    /* lost: the counter is started, but has no hardware counter now */
-    bool descendant_lost; /* a descendant lost its events by executing a privileged program
-                           * since the attach; stays true */
-    uint64_t value[VALUES_MAX];    /* of the events, and of their parts: see core_pmu_index() */
+    uint64_t time_ns;           /* time of the reading (CLOCK_MONOTONIC) */
+    uint64_t covered_ns;        /* time in which the counter was on and its tasks, if any, ran */
+    uint64_t enabled_ns;        /* time enabled, from the kernel */
+    uint64_t running_ns;        /* time on the hardware; covered_ns - running_ns is lost */
+    bool never_ran;             /* enabled, but never on the hardware: there is no estimate */
+    bool off_hardware;          /* lost: the counter is started, but has no hardware counter now */
+    bool descendant_lost;       /* a descendant lost its events by executing a privileged program
+                                 * since the attach; stays true */
+    uint64_t value[VALUES_MAX]; /* of the events, and of their parts: see core_pmu_index() */
     uint64_t estimate[VALUES_MAX]; /* of the events: sum of value × enabled / running of each task
                                     * or CPU */
 };
@@ -359,8 +359,8 @@ struct backend {
      * same. Returns 0, -EIO, or (some threads or new children may still count) -ENOMEM, -EMFILE or
      * -ENFILE. */
     int (*stop)(struct counter *counter);
-    /* Reads the totals. Returns 0 or -EIO. If the kernel makes the reader wait for milliseconds, or
-     * /proc must be read, it does so only if `patient`; otherwise it returns -EAGAIN. */
+    /* Reads the totals. Returns 0, -EIO, or, only if not `patient`, -EAGAIN: the kernel would make
+     * the caller wait for milliseconds, or /proc would have to be read. */
     int (*read)(struct counter *counter, struct reading *out, bool patient);
     unsigned (*read_cost)(
         const struct counter *counter); /* number of system calls of a read (locked) */

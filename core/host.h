@@ -261,7 +261,7 @@ struct host {
     bool (*cgroup_alive)(int fd); /* true if the open cgroup still exists (locked) */
 
     /* For a later worker: prints the line that process_adopt() reads, with descriptor numbers
-     * (locked). */
+     * (locked). process_adopt() returns 0 or -errno. */
     void (*process_print)(const struct process *process, struct buf *out);
     int (*process_adopt)(struct host_state *state, const char *printed, struct process **out);
     /* Frees the memory and keeps the descriptors open, for process_adopt(). */
