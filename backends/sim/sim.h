@@ -65,8 +65,7 @@ int events_describe(struct backend_state *state, const char *class_name, const c
 struct counter {
     struct backend_state *state;
     struct plan plan; /* of its pointers only recorder, target.alive and its argument are used */
-    bool
-        hardware; /* an event is of a hardware class: the counter can be lost, unless multiplexed */
+    bool hardware;    /* an event is of a hardware class, so without multiplex it can be lost */
     uint64_t number;
     LIST_ENTRY(counter) of_state;
     bool forgotten; /* left for a later worker, which adopts it; continues to count */

@@ -169,9 +169,9 @@ void covered_apply_record(struct covered *covered, const struct side_record *rec
 
 bool covered_has(struct covered *covered, pid_t pid);
 void covered_each(struct covered *covered, void (*fn)(void *arg, pid_t pid), void *arg);
-/* Sets *lost if a process has lost its events since the attach. Returns 0, or -EAGAIN if
- * `patient` is false and this needs a read of /proc or checks of more than HURRIED_SUSPECTS
- * processes. */
+/* Sets *lost: a covered process except the target has lost its events since covered_new(). Returns
+ * 0, or -EAGAIN if `patient` is false and this needs a read of /proc or checks of more than
+ * HURRIED_SUSPECTS processes. */
 int covered_lost_events(struct covered *covered, bool patient, bool *lost);
 /* Returns true if the first thread of the process is alive and not exiting; false also if that
  * cannot be read. Reads /proc. */
@@ -232,9 +232,9 @@ void guard_free(struct guard *guard);
  * first mmap() of a ring waits until every CPU has seen that the previous mapping is gone. */
 void guards_listen(struct backend_state *state);
 
-/* Opens an exec guard. It calls sink.guard_fired(tag) once: after such an exec, but also when the
- * process or its first thread exits: see perf_guard_lost_events(). Returns 0 or -errno. Makes
- * system calls. */
+/* Opens an exec guard. It calls sink.guard_fired(tag) once: after an exec that detached the events,
+ * but also when the process or its first thread exits: see perf_guard_lost_events(). Returns 0 or
+ * -errno. Makes system calls. */
 int perf_guard(struct backend_state *state, pid_t pid, uint64_t tag, struct guard **out);
 void perf_unguard(struct guard *guard); /* closes it; NULL allowed */
 /* Returns true if an exec detached the events; false if the process or its first thread exited in

@@ -43,8 +43,8 @@ struct origin {
     bool weighed;           /* samples are RECORD_WEIGHED */
     bool shares_one;        /* exactly one event may get another event's id in its samples
                              * (sampling_shares_id()) */
-    uint8_t shared;         /* the index in the plan of that event */
-    uint8_t shared_parts;   /* its `parts`, see struct id */
+    uint8_t shared;         /* index in the plan of the event of shares_one */
+    uint8_t shared_parts;   /* `parts` of the event of shares_one, see struct id */
     bool exact_last;        /* the last values of a thread are exact */
 };
 

@@ -33,7 +33,7 @@ struct side_record {
  *
  * A listener with `chooses` only gets LOST and records about processes that it has chosen. The FORK
  * record of a new process is about two: first about the new process (whose PID is in use again),
- * then about the creator's.
+ * then about the creator's. receive() may change only the choices of its own listener.
  */
 struct side_listener {
     void (*receive)(void *arg, const struct side_record *record, uint32_t about);
