@@ -141,6 +141,16 @@ bool proc_is_gone(int rc)
     return rc == -ENOENT || rc == -ESRCH;
 }
 
+bool is_shortage(int rc)
+{
+    return rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE;
+}
+
+bool is_temporary(int rc)
+{
+    return is_shortage(rc) || rc == -ETIME;
+}
+
 bool proc_stat_dead(const struct proc_stat *stat)
 {
     return stat->state == 'Z' || stat->state == 'X';
@@ -202,16 +212,18 @@ int proc_threads(pid_t pid, pid_t **tids, size_t *n)
     return proc_numbers(AT_FDCWD, path, tids, n);
 }
 
-bool proc_alive(pid_t pid)
+int proc_alive(pid_t pid)
 {
     struct proc_stat stat;
     pid_t *tids;
     size_t n;
-    bool alive = false;
-    if (proc_threads(pid, &tids, &n) < 0)
-        return false;
-    for (size_t i = 0; i < n && !alive; i++)
-        alive = proc_stat(pid, tids[i], &stat) == 0 && !proc_stat_dead(&stat) && !stat.exiting;
+    int rc = proc_threads(pid, &tids, &n), alive = is_shortage(rc) ? rc : 0;
+    for (size_t i = 0; i < n && !alive; i++) {
+        rc = proc_stat(pid, tids[i], &stat);
+        alive = is_shortage(rc) ? rc
+                : rc < 0        ? rc == -ETIME /* it executes a program */
+                                : !proc_stat_dead(&stat) && !stat.exiting;
+    }
     free(tids);
     return alive;
 }

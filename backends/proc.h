@@ -46,6 +46,10 @@ pid_t proc_tgid(pid_t tid);
 int proc_stat_at(int dir, const char *path, struct proc_stat *out);
 /* Returns true if this -errno means that the process is gone, not that reading failed. */
 bool proc_is_gone(int rc);
+/* Returns true if this -errno is a lack of memory or descriptors. */
+bool is_shortage(int rc);
+/* Returns true if the same read may succeed later: after a shortage, or after -ETIME. */
+bool is_temporary(int rc);
 bool proc_stat_dead(const struct proc_stat *stat);
 /* Reads the stat file of a thread; tid 0: the first thread. Returns 0 or -errno; -ETIME: the
  * process is executing a program (helper.h). */
@@ -53,9 +57,9 @@ int proc_stat(pid_t pid, pid_t tid, struct proc_stat *out);
 /* Reads /proc/PID/stat without a helper process: only for processes that cannot execute a program
  * at the moment (requesters, which wait, and helpers). Returns 0 or -errno. */
 int proc_caller_stat(pid_t pid, struct proc_stat *out);
-/* Returns true if a thread of the process is neither dead nor exiting; false also if its threads
- * cannot be read. */
-bool proc_alive(pid_t pid);
+/* Returns 1 if a thread of the process is neither dead nor exiting; 0 if there is none, or if the
+ * process may not be read; -ENOMEM, -EMFILE or -ENFILE. */
+int proc_alive(pid_t pid);
 /* Lists the numbers in a directory (/proc, task) as an array (free it). Returns 0, or -errno with
  * NULL and 0. */
 int proc_numbers(int dirfd, const char *path, pid_t **out, size_t *n);

@@ -18,6 +18,7 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -204,6 +205,17 @@ bool means(pid_t tid, uint64_t number, bool thread, pid_t pid, pid_t task)
                 host->process_alive(process);
     host->process_free(process);
     return good;
+}
+
+void descriptors_limit(unsigned n)
+{
+    static struct rlimit before;
+    struct rlimit now;
+    getrlimit(RLIMIT_NOFILE, &now);
+    if (!before.rlim_cur)
+        before = now;
+    now.rlim_cur = n ? n : before.rlim_cur;
+    setrlimit(RLIMIT_NOFILE, &now);
 }
 
 static void *thread_body(void *arg)

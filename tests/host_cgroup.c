@@ -66,6 +66,13 @@ static void test_group_namespace(uint64_t key_a, uint64_t key_b)
               group_open(pid, "b", &key, "/b") == ERR_NONE && key == key_b &&
               group_open(pid, group_name, &key, "") == P33,
           "named from a cgroup namespace");
+    enum err_id id = P10;
+    for (unsigned n = 3; id == P10 && n < 1000; n++) {
+        descriptors_limit(n);
+        id = group_open(pid, "b", &key, "/b");
+        descriptors_limit(0);
+    }
+    check(id == ERR_NONE, "found from a namespace, or refused for lack of descriptors");
     snprintf(number, sizeof number, "%d", pid);
     snprintf(path, sizeof path, "%s/a/b/cgroup.procs", group_path);
     text_write(path, number);
@@ -112,6 +119,13 @@ void test_groups(void)
               group_open(0, "/", &key, "") == P15,
           "escapes, absent ones, files, the unseen");
     test_group_namespace(key_a, key_b);
+    enum err_id id = P10;
+    for (unsigned n = 3; id == P10 && n < 1000; n++) {
+        descriptors_limit(n);
+        id = group_open(getpid(), name, &key, name);
+        descriptors_limit(0);
+    }
+    check(id == ERR_NONE, "found, or refused for lack of descriptors");
 
     host->cgroup_open(state, getpid(), name, &fd, &normal, &err);
     bool alive = host->cgroup_alive(fd);

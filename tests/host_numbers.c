@@ -14,7 +14,6 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -29,15 +28,12 @@ static void *thread_sleeper(void *arg)
 /* Without descriptors, no process may be considered dead. */
 static void test_no_descriptors(pid_t me, pid_t pid, pid_t tid)
 {
-    struct rlimit before, none;
     struct process *process;
     enum err_id id = named(me, (uint64_t)tid, true, &process);
-    getrlimit(RLIMIT_NOFILE, &before);
-    none = (struct rlimit){.rlim_cur = 3, .rlim_max = before.rlim_max};
-    setrlimit(RLIMIT_NOFILE, &none);
+    descriptors_limit(3);
     bool alive = id == ERR_NONE && host->process_alive(process);
     enum err_id refused = named_id(me, (uint64_t)pid, false);
-    setrlimit(RLIMIT_NOFILE, &before);
+    descriptors_limit(0);
     check(alive && refused == P10, "without a free descriptor a process is not reported as exited");
     host->process_free(process);
 }
@@ -97,6 +93,30 @@ static int pidns_init(void *arg)
     note_wait(NESTED_READY);
     notes[INNER_READY] = 1;
     return sleeper(NULL);
+}
+
+/* Allows one more descriptor in each round, until naming a process and checking the requester's
+ * rights succeed. Returns false if a round is refused with another id than P10. */
+static bool found_or_no_descriptor(pid_t tid, pid_t number, bool thread)
+{
+    struct process *process;
+    struct rights *rights;
+    enum err_id id = P10;
+
+    host->caller_rights(state, getpid(), 0, 0, &rights);
+    host->caller_rights_rest(state, getpid(), rights);
+    for (unsigned n = 3; id == P10 && n < 1000; n++) {
+        descriptors_limit(n);
+        id = named(tid, (uint64_t)number, thread, &process);
+        if (id == ERR_NONE) {
+            if (host->may_observe(state, rights, NULL, process, &err) < 0)
+                id = err.id;
+            host->process_free(process);
+        }
+        descriptors_limit(0);
+    }
+    rights_free(rights);
+    return id == ERR_NONE;
 }
 
 /* Translates the PIDs 1 to 11 of the PID namespace of tid to PIDs of the host and back. Returns how
@@ -181,6 +201,19 @@ void test_pid_namespaces(void)
           "a container's first process, asked from within it at any depth");
     check(there_and_back(init) > 3 && there_and_back(nested) > 0, "numbers there and back");
     check(same_without_pidfds_of_threads(init), "the same where threads have no pidfd");
+    check(found_or_no_descriptor(getpid(), plain, false),
+          "named, or refused for lack of descriptors");
+    check(found_or_no_descriptor(init, notes[INNER_PLAIN], false) &&
+              found_or_no_descriptor(init, inner_tid, true),
+          "the same in a container");
+    struct pid_view *view;
+    host->view_open(state, init, &view);
+    descriptors_limit(3);
+    const pid_t unread = host->view_pid(view, plain);
+    descriptors_limit(0);
+    check(unread == 0 && host->view_pid(view, plain) == notes[INNER_PLAIN],
+          "a number that could not be read is read again");
+    host->view_free(view);
     reap(init);
 }
 

@@ -173,6 +173,22 @@ static void test_strange(void)
     munmap(strange_at, 4096);
 }
 
+/* Allows one more descriptor in each round, until the inventory is complete. */
+static void test_few_descriptors(void)
+{
+    const struct record *first = NULL;
+    unsigned n = 3, n_silent = 0;
+    for (; n < 1000 && !(first && first->type != RECORD_DROP); n++) {
+        descriptors_limit(n);
+        inventory_now(getpid());
+        descriptors_limit(0);
+        first = next(NULL);
+        n_silent += !first;
+    }
+    check(n_silent == 0 && map_of(getpid(), "[vdso]"),
+          "without descriptors an inventory reports that a process is missing");
+}
+
 static void test_headless(void)
 {
     pid_t pid = threaded_start(false);
@@ -338,6 +354,7 @@ void test_records(void)
 {
     buf_init(&found, NULL, 0);
     test_strange();
+    test_few_descriptors();
     test_headless();
     test_everybody();
     test_restless();

@@ -39,6 +39,9 @@ bool text_write(const char *path, const char *text);
 void nap_ms(unsigned ms);
 void note_wait(enum note_index note);
 
+/* Limits the number of the next descriptor; 0 restores the limit. */
+void descriptors_limit(unsigned n);
+
 /* fork() with namespaces; the child runs fn, exits with what it returns, and dies with its parent.
  */
 pid_t spawn(unsigned long flags, int (*fn)(void *), void *arg);

@@ -242,9 +242,8 @@ pid_t caller_thread(pid_t tid)
     const pid_t tgid = tid ? proc_tgid(tid) : 0;
     if (tgid == tid)
         return tid;
-    if (tgid == 0 || proc_caller_stat(tid, &stat) < 0)
-        return 0;
-    return stat.io_worker ? tgid : tid;
+    const int rc = tgid == 0 ? -errno : proc_caller_stat(tid, &stat);
+    return rc < 0 ? rc : stat.io_worker ? tgid : tid;
 }
 
 pid_t linux_caller_pid(struct host_state *state, pid_t tid)

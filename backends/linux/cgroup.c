@@ -99,21 +99,21 @@ static int hierarchy_open(void)
 /*
  * Opens the root of another cgroup namespace: moves this thread there, mounts the hierarchy, which
  * starts at that root, and moves back. Not for the initial namespace, where a mount would change
- * the options of all mounts. Returns a descriptor or -errno; -EXDEV if the root cannot be mounted.
+ * the options of all mounts. Returns a descriptor; -ENOMEM, -EMFILE or -ENFILE; or -EXDEV if the
+ * root cannot be mounted.
  */
 static int root_mount(int ns)
 {
     int own = open("/proc/thread-self/ns/cgroup", O_RDONLY | O_CLOEXEC);
-    int mount = -1, fd = -EXDEV;
+    int mount = -1, fd = -errno;
     if (own >= 0 && setns(ns, CLONE_NEWCGROUP) == 0) {
         int context = fsopen("cgroup2", FSOPEN_CLOEXEC);
         if (context >= 0 && fsconfig(context, FSCONFIG_CMD_CREATE, NULL, NULL, 0) == 0)
             mount = fsmount(context, FSMOUNT_CLOEXEC,
                             MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
-        if (mount >= 0) {
-            fd = cgroup_beneath(mount, "/");
+        fd = mount < 0 ? -errno : cgroup_beneath(mount, "/");
+        if (mount >= 0)
             close(mount);
-        }
         if (context >= 0)
             close(context);
         if (setns(own, CLONE_NEWCGROUP) < 0)
@@ -121,7 +121,7 @@ static int root_mount(int ns)
     }
     if (own >= 0)
         close(own);
-    return fd;
+    return fd >= 0 || is_shortage(fd) ? fd : -EXDEV;
 }
 
 /* Opens the directory at which paths of thread tid start. Returns a descriptor or -errno; -EXDEV if
@@ -133,8 +133,8 @@ static int root_open(const struct host_state *state, pid_t tid)
     if (top < 0)
         return top;
     const pid_t thread = caller_thread(tid);
-    int ns = thread ? ns_open(thread, "cgroup") : -EXDEV;
-    int fd = -EXDEV;
+    int ns = thread > 0 ? ns_open(thread, "cgroup") : thread < 0 ? thread : -EXDEV;
+    int fd = is_shortage(ns) ? ns : -EXDEV;
     if (ns >= 0 && fstat(ns, &st) == 0) {
         if (ns_same(&(struct ns_id){.dev = st.st_dev, .ino = st.st_ino}, &state->cgroupns))
             return close(ns), top;

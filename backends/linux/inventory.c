@@ -58,7 +58,7 @@ static bool survey_is_late(const struct survey *survey)
  * Returns true if the process existed at born_ns (or was created in the same tick of 10 ms). The
  * kernel records later ones. Start times are CLOCK_BOOTTIME, which includes suspends, so a process
  * from before the last suspend can look older, never younger. Returns false if stat cannot be read,
- * and after -ETIME counts the process as incomplete.
+ * and counts the process as incomplete if a later read may succeed.
  */
 static bool process_existed(struct survey *survey)
 {
@@ -66,7 +66,7 @@ static bool process_existed(struct survey *survey)
     struct proc_stat stat;
     int rc = proc_stat_at(survey->dir, "stat", &stat);
 
-    survey->n_incomplete += rc == -ETIME;
+    survey->n_incomplete += is_temporary(rc);
     return rc == 0 &&
            stat.start * tick_ns <= survey->born_ns + (clock_ns(CLOCK_BOOTTIME) - monotonic_ns());
 }
@@ -189,7 +189,7 @@ static void maps_of(struct survey *survey, pid_t tid)
         lines.len += n > 0 ? (size_t)n : 0;
         more = n > 0 && lines_put(survey, &lines) && (size_t)n == room;
     }
-    survey->n_incomplete += n == -ETIME || more || survey_is_late(survey);
+    survey->n_incomplete += is_temporary((int)n) || more || survey_is_late(survey);
     if (fd >= 0)
         close(fd);
     free(lines.text);
@@ -209,8 +209,10 @@ static void survey_process(struct survey *survey)
     }
     snprintf(path, sizeof path, "/proc/%d", survey->pid);
     survey->dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (survey->dir < 0)
+    if (survey->dir < 0) {
+        survey->n_incomplete += is_shortage(-errno);
         return;
+    }
     if (process_existed(survey) && proc_numbers(survey->dir, "task", &tids, &n) == 0) {
         for (size_t i = 0; i < n; i++)
             if (thread_put_name(survey, tids[i]))
@@ -239,7 +241,9 @@ void linux_inventory(struct host_state *state, pid_t pid, bool data, uint64_t ti
     buf_init(&survey.out, NULL, 0);
     if (pid) {
         survey_process(&survey);
-    } else if (proc_numbers(AT_FDCWD, "/proc", &pids, &n) == 0) {
+    } else if (proc_numbers(AT_FDCWD, "/proc", &pids, &n) < 0) {
+        survey.n_incomplete++;
+    } else {
         for (size_t i = 0; i < n; i++) {
             survey.pid = pids[i];
             survey_process(&survey);

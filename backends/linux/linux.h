@@ -82,6 +82,8 @@ int pidns_to_host(const struct host_state *state, pid_t tid, pid_t number, pid_t
  * inspected, or is outside the daemon's namespace.
  */
 int pidns_first(const struct host_state *state, pid_t tid, pid_t *out);
+/* Returns the number of pid for thread tid; 0 if it has none; or -errno. */
+pid_t pidns_seen_by(const struct host_state *state, pid_t tid, pid_t pid);
 pid_t linux_pid_seen_by(struct host_state *state, pid_t tid, pid_t pid);
 int linux_view_open(struct host_state *state, pid_t tid, struct pid_view **view);
 void linux_view_free(struct pid_view *view);
@@ -102,7 +104,7 @@ pid_t linux_caller_pid(struct host_state *state, pid_t tid);
  * if that is not known (opener may be NULL). */
 bool caller_is_opener(struct host_state *state, const struct opener *opener, pid_t pid);
 /* Returns the thread whose cgroup namespace applies to requests of thread tid: the first thread of
- * its process for an io_uring worker, otherwise tid; 0: unknown. */
+ * its process for an io_uring worker, otherwise tid (0: unknown); or -errno. */
 pid_t caller_thread(pid_t tid);
 
 /* ---- observe.c: may this opener observe that process? ---- */

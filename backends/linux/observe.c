@@ -328,8 +328,10 @@ int observe_check(struct host_state *state, const struct rights *rights,
         rc = leader_decides(&check, rc);
     }
     /* The opener may not even see the directory (hidepid); an exiting process looks refused. */
-    if ((rc == -ESRCH || rc == -EPERM) && !tid)
-        rc = proc_alive(pid) ? -EPERM : -ESRCH;
+    if ((rc == -ESRCH || rc == -EPERM) && !tid) {
+        rc = proc_alive(pid);
+        rc = rc < 0 ? rc : rc ? -EPERM : -ESRCH;
+    }
     if (check.dirfd >= 0)
         close(check.dirfd);
     free(check.paths);

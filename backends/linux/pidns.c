@@ -34,7 +34,7 @@
 
 struct pidns {
     struct ns_id id;
-    unsigned depth; /* /proc's namespace has 1 */
+    int depth; /* /proc's namespace has 1 */
 };
 
 struct pid_view {
@@ -49,25 +49,27 @@ struct pid_view {
 };
 
 /*
- * Reads the NSpid columns and returns their number; 0: the process was reaped, or the file could
- * not be read. Uses the fdinfo of a pidfd, because status takes 3 ms with 65,536 groups; uses
- * status if there is no pidfd (threads before Linux 6.9) or no such line (before 5.5).
+ * Reads the NSpid columns and returns their number, or -errno; -ESRCH: the process was reaped. Uses
+ * the fdinfo of a pidfd, because status takes 3 ms with 65,536 groups; uses status if there is no
+ * pidfd (threads before Linux 6.9) or no such line (before 5.5).
  */
-static unsigned columns_of(pid_t tid, pid_t columns[DEPTH_MAX])
+static int columns_of(pid_t tid, pid_t columns[DEPTH_MAX])
 {
     int fd = (int)syscall(SYS_pidfd_open, tid, PIDFD_THREAD);
     if (fd < 0 && errno == EINVAL)
         fd = (int)syscall(SYS_pidfd_open, tid, 0);
     char *text = fd < 0 ? NULL : proc_fd_text(fd), *end;
     const char *p = text ? proc_field(text, "NSpid") : NULL;
-    unsigned n = 0;
+    int n = 0;
 
     if (fd >= 0)
         close(fd);
     if (!p) {
         free(text);
         text = proc_task_text(tid, "status");
-        p = text ? proc_field(text, "NSpid") : NULL;
+        if (!text)
+            return -errno;
+        p = proc_field(text, "NSpid");
     }
     while (p && n < DEPTH_MAX) {
         const long number = strtol(p, &end, 10);
@@ -77,11 +79,11 @@ static unsigned columns_of(pid_t tid, pid_t columns[DEPTH_MAX])
         p = *end == '\t' || *end == ' ' ? end + 1 : NULL;
     }
     free(text);
-    return n;
+    return n ? n : -ESRCH;
 }
 
 /* Finds the namespace `up` levels above that of tid. Returns 0 or -errno. */
-static int ancestor_find(pid_t tid, unsigned up, struct ns_id *out)
+static int ancestor_find(pid_t tid, int up, struct ns_id *out)
 {
     char path[32];
     snprintf(path, sizeof path, "/proc/%d/ns/pid", tid);
@@ -98,23 +100,24 @@ static int ancestor_find(pid_t tid, unsigned up, struct ns_id *out)
     return rc;
 }
 
-/* Returns the number of tid in the namespace; 0 if tid is not in it or cannot be read, or if the
- * number is not `wanted` (0: any number). */
+/* Returns the number of tid in the namespace; 0 if tid is not in it, or if the number is not
+ * `wanted` (0: any number); or -errno. */
 static pid_t number_in(const struct pidns *ns, pid_t tid, pid_t wanted)
 {
     pid_t columns[DEPTH_MAX];
     struct ns_id found;
-    const unsigned n = columns_of(tid, columns);
+    const int n = columns_of(tid, columns);
+    if (n < 0)
+        return n;
     if (n < ns->depth || (wanted && columns[ns->depth - 1] != wanted))
         return 0;
-    return ancestor_find(tid, n - ns->depth, &found) == 0 && ns_same(&found, &ns->id)
-               ? columns[ns->depth - 1]
-               : 0;
+    const int rc = ancestor_find(tid, n - ns->depth, &found);
+    return rc < 0 ? rc : ns_same(&found, &ns->id) ? columns[ns->depth - 1] : 0;
 }
 
 /*
- * Finds the namespace of thread tid. Returns 1; 0 for the daemon's namespace; -EPERM if tid cannot
- * be inspected.
+ * Finds the namespace of thread tid. Returns 1; 0 for the daemon's namespace; -ENOMEM, -EMFILE or
+ * -ENFILE; or -EPERM if tid cannot be inspected.
  */
 static int pidns_of(const struct host_state *state, pid_t tid, struct pidns *out)
 {
@@ -124,10 +127,11 @@ static int pidns_of(const struct host_state *state, pid_t tid, struct pidns *out
     if (ns_same(&out->id, &state->pidns))
         return 0;
     out->depth = columns_of(tid, columns);
-    return out->depth ? 1 : -EPERM;
+    return out->depth > 0 ? 1 : is_shortage(out->depth) ? out->depth : -EPERM;
 }
 
-/* Finds the thread with this number in a namespace below the daemon's. Returns 0 or -errno. */
+/* Finds the thread with this number in a namespace below the daemon's. Returns 0 or -errno; -ESRCH
+ * only if all threads could be read. */
 static int number_search(const struct pidns *ns, pid_t number, pid_t *out)
 {
     pid_t columns[DEPTH_MAX], *pids;
@@ -137,20 +141,21 @@ static int number_search(const struct pidns *ns, pid_t number, pid_t *out)
     if (rc < 0)
         return rc;
     rc = -ESRCH;
-    for (size_t i = 0; rc == -ESRCH && i < n_pids; i++) {
-        pid_t *tids;
-        size_t n_tids;
+    for (size_t i = 0; rc < 0 && i < n_pids; i++) {
+        pid_t *tids = NULL;
+        size_t n_tids = 0;
+        int n = columns_of(pids[i], columns);
 
-        if (columns_of(pids[i], columns) < ns->depth)
-            continue; /* threads are in the namespace of their process */
-        const int listed = proc_threads(pids[i], &tids, &n_tids);
-        if (listed == -ENOMEM)
-            rc = listed;
-        for (size_t k = 0; rc == -ESRCH && k < n_tids; k++)
-            if (number_in(ns, tids[k], number)) {
-                *out = tids[k];
-                rc = 0;
-            }
+        if (n >= ns->depth) /* threads are in the namespace of their process */
+            n = proc_threads(pids[i], &tids, &n_tids);
+        if (is_temporary(n))
+            rc = n;
+        for (size_t k = 0; rc < 0 && k < n_tids; k++) {
+            n = number_in(ns, tids[k], number);
+            *out = tids[k];
+            if (n > 0 || is_temporary(n))
+                rc = n > 0 ? 0 : n;
+        }
         free(tids);
     }
     free(pids);
@@ -165,11 +170,17 @@ int pidns_to_host(const struct host_state *state, pid_t tid, pid_t number, pid_t
     return rc > 0 ? number_search(&ns, number, out) : rc;
 }
 
-pid_t linux_pid_seen_by(struct host_state *state, pid_t tid, pid_t pid)
+pid_t pidns_seen_by(const struct host_state *state, pid_t tid, pid_t pid)
 {
     struct pidns ns;
     const int rc = tid ? pidns_of(state, tid, &ns) : 0;
-    return rc > 0 ? number_in(&ns, pid, 0) : rc == 0 ? pid : 0;
+    return rc > 0 ? number_in(&ns, pid, 0) : rc == 0 ? pid : rc;
+}
+
+pid_t linux_pid_seen_by(struct host_state *state, pid_t tid, pid_t pid)
+{
+    const pid_t number = pidns_seen_by(state, tid, pid);
+    return number > 0 ? number : 0;
 }
 
 int pidns_first(const struct host_state *state, pid_t tid, pid_t *out)
@@ -180,11 +191,11 @@ int pidns_first(const struct host_state *state, pid_t tid, pid_t *out)
     int rc = pidns_of(state, tid, &ns);
     if (rc <= 0)
         return rc;
-    const unsigned below = columns_of(state->self, columns) + 1;
-    if (ns.depth < below)
-        return -EPERM;
-    rc = ancestor_find(tid, ns.depth - below, &ns.id);
-    ns.depth = below;
+    const int own = columns_of(state->self, columns);
+    if (own < 0 || ns.depth <= own)
+        return own < 0 ? own : -EPERM;
+    rc = ancestor_find(tid, ns.depth - own - 1, &ns.id);
+    ns.depth = own + 1;
     return rc < 0 ? rc : number_search(&ns, 1, out);
 }
 
@@ -230,7 +241,8 @@ void linux_view_forget(struct pid_view *view)
     free(view);
 }
 
-/* Caches missing numbers too, which would otherwise be read for each record. */
+/* Caches missing numbers too, which would otherwise be read for each record, unless a later read
+ * may succeed. */
 pid_t linux_view_pid(struct pid_view *view, pid_t pid)
 {
     struct slot *slot = &view->slot[(unsigned)pid % SLOTS];
@@ -246,7 +258,10 @@ pid_t linux_view_pid(struct pid_view *view, pid_t pid)
     }
     if (view->n_reads++ >= READS_MAX)
         return 0;
-    *slot = (struct slot){pid, number_in(&view->ns, pid, 0)};
+    const pid_t number = number_in(&view->ns, pid, 0);
+    if (is_temporary(number))
+        return 0;
+    *slot = (struct slot){pid, number > 0 ? number : 0};
     return slot->number;
 }
 
@@ -259,7 +274,7 @@ void linux_view_forget_pid(struct pid_view *view, pid_t pid)
 
 void linux_view_print(const struct pid_view *view, struct buf *out)
 {
-    buf_printf(out, "%d %ju %ju %u", view->fd, (uintmax_t)view->ns.id.dev,
+    buf_printf(out, "%d %ju %ju %d", view->fd, (uintmax_t)view->ns.id.dev,
                (uintmax_t)view->ns.id.ino, view->ns.depth);
 }
 
@@ -270,7 +285,7 @@ int linux_view_adopt(struct host_state *state, const char *printed, struct pid_v
     uintmax_t dev, ino;
     struct ns_id found;
     (void)state;
-    if (sscanf(printed, "%d %ju %ju %u", &fd, &dev, &ino, &ns.depth) != 4)
+    if (sscanf(printed, "%d %ju %ju %d", &fd, &dev, &ino, &ns.depth) != 4)
         return -EINVAL;
     ns.id = (struct ns_id){.dev = (dev_t)dev, .ino = (ino_t)ino};
     if (ns_of(fd, &found) < 0 || !ns_same(&found, &ns.id))

@@ -58,6 +58,18 @@ static int task_hold(const struct host_state *state, pid_t task, pid_t *pid)
     return fd;
 }
 
+/* Returns 0 if the requester's number still means this task of the held process, -ESRCH if it has
+ * another meaning, or another -errno. */
+static int task_check(const struct process *process, pid_t requester, pid_t task)
+{
+    const pid_t number = (pid_t)process->number;
+    const pid_t tgid = process->pid == task ? task : proc_tgid(task);
+    if (tgid == 0)
+        return -errno;
+    const pid_t seen = number ? pidns_seen_by(process->host, requester, task) : 0;
+    return seen < 0 ? seen : seen == number && tgid == process->pid ? 0 : -ESRCH;
+}
+
 /*
  * Sets pid, pidfd and, if `thread`, tid from the number. Tries again if the number has another
  * meaning once the pidfd is open: the process had exited and its number was reused. Returns 0 or
@@ -70,20 +82,20 @@ static int process_hold(struct process *process, pid_t requester, bool thread)
 
     for (int i = 0; i < FIND_TRIES; i++) {
         pid_t task = requester;
-        const int rc = number ? pidns_to_host(host, requester, number, &task) : 0;
+        int rc = number ? pidns_to_host(host, requester, number, &task) : 0;
         if (rc < 0)
             return rc;
         const int fd = task_hold(host, task, &process->pid);
-        if (fd < 0 && fd != -ESRCH)
-            return fd;
-        if (fd >= 0 && (number == 0 || linux_pid_seen_by(host, requester, task) == number) &&
-            (process->pid == task || proc_tgid(task) == process->pid)) {
+        rc = fd < 0 ? fd : task_check(process, requester, task);
+        if (rc == 0) {
             process->pidfd = fd;
             process->tid = thread ? task : 0;
             return 0;
         }
         if (fd >= 0)
             close(fd);
+        if (!proc_is_gone(rc))
+            return rc;
     }
     return -ESRCH;
 }
@@ -285,6 +297,8 @@ int linux_process_may_observe(struct host_state *state, const struct rights *rig
                        " (it is in execve, or a process of pmcfs in your user namespace is "
                        "stopped): nothing was attached, try again",
                        HELPER_MS, number);
+    if (is_shortage(rc))
+        return hold_failed(err, rc, number, process->tid);
     return rc == 0 ? 0
                    : err_set(err, E40, "you may not observe process %" PRIu64 ": %s", number,
                              observe_reason(state, rights, process->pid, rc));
@@ -337,8 +351,9 @@ uint64_t linux_pid_key(struct host_state *state, pid_t pid)
     (void)state;
     if (pid <= 0 || proc_stat(pid, 0, &stat) < 0)
         return 0;
-    return (proc_stat_dead(&stat) || stat.exiting) && !proc_alive(pid) ? 0
-                                                                       : key_of(pid, stat.start);
+    return (proc_stat_dead(&stat) || stat.exiting) && proc_alive(pid) == 0
+               ? 0
+               : key_of(pid, stat.start);
 }
 
 uint64_t linux_caller_key(struct host_state *state, pid_t pid)

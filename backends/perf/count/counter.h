@@ -108,12 +108,6 @@ void perf_free(struct counter *counter);
 
 /* ---- threads of a counter ---- */
 
-/* Returns true if this -errno is a lack of memory or descriptors. */
-static inline bool is_shortage(int rc)
-{
-    return rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE;
-}
-
 struct tids {
     VEC(pid_t) list; /* sorted */
     int shortage;    /* -errno if threads are missing for lack of memory or descriptors, else 0 */

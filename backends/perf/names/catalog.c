@@ -7,6 +7,7 @@
 #include "backends/perf/names/spec.h"
 #include "backends/perf/probe/pmu.h"
 #include "backends/perf/probe/probe.h"
+#include "backends/proc.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>
@@ -144,7 +145,7 @@ int perf_describe(struct backend_state *state, const char *class_name, const cha
     event_clear(&resolved);
     buf_free(&listed.about);
     buf_free(&listed.attributes);
-    return rc == 0 || rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE ? rc : -ENOENT;
+    return rc == 0 || is_shortage(rc) ? rc : -ENOENT;
 }
 
 void perf_print_facts(struct backend_state *state, struct buf *out)

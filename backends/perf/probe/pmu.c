@@ -6,6 +6,7 @@
 #include "backends/perf/probe/pmu.h"
 
 #include "backends/perf/state.h"
+#include "backends/proc.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -27,7 +28,7 @@ atomic_bool pmus_shortage;
 
 int pmus_note_shortage(int rc)
 {
-    if (rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE || rc == -EAGAIN)
+    if (is_shortage(rc) || rc == -EAGAIN)
         pmus_shortage = true;
     return rc;
 }

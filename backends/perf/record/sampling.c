@@ -90,7 +90,7 @@ static void attr_try(const struct perf_event_attr *attr, atomic_int *answer)
 {
     int fd = event_open(attr, 0, -1, -1, 0);
 
-    if (fd != -ENOMEM && fd != -EMFILE && fd != -ENFILE && fd != -EINTR)
+    if (!is_shortage(fd) && fd != -EINTR)
         *answer = fd >= 0 ? 1 : -1;
     event_close(&fd);
 }
