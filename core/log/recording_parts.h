@@ -22,7 +22,6 @@ struct recording {
     bool valid_totals;   /* index of the valid block */
     struct exits *exits; /* without counts if the PMC samples */
     struct tasks *tasks; /* of exits */
-    unsigned n_execs;    /* processes with an exec whose path is still unknown */
 
     pthread_mutex_t lock; /* protects the recorder, exits and the fields below */
     atomic_bool held;

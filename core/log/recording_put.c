@@ -170,14 +170,14 @@ static void exec_put(struct recording *recording, struct logged_process *process
                                          .text = text,
                                          .text_len = strlen(text)});
     process->executed = false;
-    recording->n_execs--;
+    recording->tasks->n_executed--;
 }
 
 /* Returns the process if it has an exec whose path is still unknown, otherwise NULL. */
 static struct logged_process *exec_of(const struct recording *recording, uint32_t pid)
 {
     struct logged_process *process =
-        recording->n_execs ? tasks_process(recording->tasks, pid) : NULL;
+        recording->tasks->n_executed ? tasks_process(recording->tasks, pid) : NULL;
 
     return process && process->executed ? process : NULL;
 }
@@ -200,7 +200,6 @@ static void execs_finish(struct recording *recording)
     TAILQ_FOREACH (process, &recording->tasks->by_update, by_update)
         if (process->executed)
             exec_put(recording, process, NULL);
-    recording->n_execs = 0;
 }
 
 /* ---- steps and exit counts ---- */
@@ -284,7 +283,7 @@ void recording_sample(void *arg, const struct sample *sample)
     recording->last_time = fixed->time;
     /* User code runs only after the program is mapped, so the MAP record with its path will not
      * come. */
-    if (recording->n_execs && mode == RECORD_USERMODE)
+    if (recording->tasks->n_executed && mode == RECORD_USERMODE)
         exec_finish(recording, fixed->pid);
     if (!recording->plan.kernel &&
         (mode == RECORD_KERNEL || mode == MODE_HYPERVISOR || KERNEL_HALF(fixed->ip))) {
@@ -382,7 +381,8 @@ static void put_fork(struct recording *recording, const struct record *record)
 {
     const struct record_task *task = (const struct record_task *)record;
 
-    forget_pid(recording, task->tid); /* any earlier task with this number has exited */
+    exec_finish(recording, task->pid); /* any earlier task with this number has exited */
+    forget_pid(recording, task->tid);
     if (task->pid != task->ppid)
         forget_pid(recording, task->pid);
     batch_copy(recording, record);
@@ -427,7 +427,7 @@ static void put_comm(struct recording *recording, const struct record *record)
     if (!process)
         return;
     process->executed = true;
-    recording->n_execs++;
+    recording->tasks->n_executed++;
 }
 
 /* ---- threads that run again ---- */

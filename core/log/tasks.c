@@ -95,6 +95,7 @@ void tasks_drop(struct tasks *tasks, struct logged_process *process)
     name_free(tasks, &process->name);
     TAILQ_REMOVE(&tasks->by_update, process, by_update);
     HASH_DEL(tasks->processes, process);
+    tasks->n_executed -= process->executed;
     block_free(&tasks->bytes, process, process_bytes(tasks));
 }
 
@@ -354,6 +355,8 @@ static bool apply_map(struct tasks *tasks, const struct record_map *map)
         return true;
     task = thread_get(tasks, map->pid, map->pid == TASKS_KERNEL ? map->pid : map->tid, false,
                       record_time(&map->head));
+    if (task && !(map->head.misc & RECORD_FOUND))
+        task->found = 0;
     return task && maps_add(&tasks->bytes, &task->process->maps, map);
 }
 

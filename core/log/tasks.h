@@ -63,8 +63,7 @@ struct task {
     uint32_t tid;
     uint64_t since;  /* update number of its creation, or of its last step (exits.c); 0: unknown */
     uint64_t losses; /* tasks.losses at its creation; 0: unknown; UINT64_MAX: records missing */
-    uint64_t found;  /* tasks.losses + 1 when the inventory found it; other records, except MAP,
-                        set 0 */
+    uint64_t found;  /* tasks.losses + 1 when the inventory found it; other records set 0 */
     char *name;      /* NULL: the name of the process */
     uint64_t off_ns; /* for recording_put.c: when it left its CPU; 0: unknown, or it runs */
     bool preempted;  /* with off_ns: the thread could have continued when it left its CPU */
@@ -91,6 +90,7 @@ struct tasks {
     TAILQ_HEAD(process_list, logged_process) by_update; /* least recently updated first */
     uint64_t updates, losses; /* number of updates; number of LOST records */
     uint64_t bytes;           /* memory of processes, threads, names and mappings */
+    unsigned n_executed;      /* processes with `executed` */
     unsigned n_values;
     /* Callbacks, each may be NULL. process_exited: process is NULL if `pid` had no records before.
      * thread_removed: free task->own. */

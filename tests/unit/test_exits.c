@@ -212,6 +212,23 @@ TEST(a_fork_that_reuses_the_pid_of_a_found_process_starts_at_zero)
     ck_printed("csw 20 20 7 last\nexit 20 7 exact\n");
 }
 
+TEST(a_fork_after_a_mapping_of_a_found_process_reuses_its_pid)
+{
+    for (unsigned misc = 0; misc <= RECORD_FOUND; misc += RECORD_FOUND) {
+        const struct map_facts map = {.pid = 20, .tid = 20, .length = 4096, .path = "/bin/sh"};
+        struct buf records;
+
+        buf_init(&records, NULL, 0);
+        name(20, 20, RECORD_FOUND);
+        record_add_map(&records, now++, &map, RECORD_USERMODE | misc);
+        take(&records);
+        birth(10, 20);
+        ck_printed(misc ? "" : "exit 20 0\n");
+        last(20, 20, 7);
+        ck_printed("csw 20 20 7 last\nexit 20 7 exact\n");
+    }
+}
+
 TEST(an_end_without_a_last_step_is_not_exact)
 {
     step(10, 10, 5);

@@ -51,7 +51,7 @@ static void comm(uint32_t pid, const char *name, unsigned misc)
     put(&records);
 }
 
-static void map(uint32_t pid, uint64_t start, uint64_t offset, const char *path)
+static void map(uint32_t pid, uint64_t start, uint64_t offset, const char *path, unsigned misc)
 {
     struct buf records;
 
@@ -65,7 +65,7 @@ static void map(uint32_t pid, uint64_t start, uint64_t offset, const char *path)
                                        .inode = *path == '/',
                                        .protection = 5,
                                        .path = path},
-                   RECORD_USERMODE);
+                   RECORD_USERMODE | misc);
     put(&records);
 }
 
@@ -111,7 +111,7 @@ static void fold(void)
 static void program(void)
 {
     comm(PID, "prog", 0);
-    map(PID, 0x10000, 0x3000, "/usr/bin/prog");
+    map(PID, 0x10000, 0x3000, "/usr/bin/prog", 0);
 }
 
 TEST(a_chain_is_printed_root_first)
@@ -139,7 +139,7 @@ TEST(equal_stacks_are_counted_and_lines_are_in_order)
 TEST(code_of_the_kernel_in_a_process_has_its_name)
 {
     program();
-    map(PID, 0x40000, 0, "[vdso]");
+    map(PID, 0x40000, 0, "[vdso]", 0);
     sample(PID, RECORD_USERMODE, 0x40004, NULL, 0);
     fold();
     ck_buf(&text, "prog;[vdso+0x4] 1\n");
@@ -159,7 +159,7 @@ TEST(a_sample_is_resolved_with_the_mappings_of_its_moment)
     sample(PID, RECORD_USERMODE, 0x10ab0, NULL, 0);
     comm(PID, "next", RECORD_EXECUTED);
     sample(PID, RECORD_USERMODE, 0x10ab0, NULL, 0);
-    map(PID, 0x10000, 0, "/usr/bin/next");
+    map(PID, 0x10000, 0, "/usr/bin/next", 0);
     sample(PID, RECORD_USERMODE, 0x10ab0, NULL, 0);
     fold();
     ck_buf(&text,
@@ -201,7 +201,7 @@ TEST(a_process_keeps_its_name_until_its_last_sample)
 TEST(a_process_that_the_inventory_found_before_its_fork_keeps_its_name)
 {
     comm(PID, "found", RECORD_FOUND);
-    map(PID, 0x10000, 0, "/usr/bin/found");
+    map(PID, 0x10000, 0, "/usr/bin/found", RECORD_FOUND);
     task(RECORD_FORK, PID, 4711);
     sample(PID, RECORD_USERMODE, 0x10010, NULL, 0);
     task(RECORD_FORK, PID, 4711); /* its exit was lost */
@@ -226,7 +226,7 @@ TEST(processes_of_one_name_share_their_lines)
 {
     program();
     comm(PID + 1, "prog", 0);
-    map(PID + 1, 0x70000, 0x3000, "/usr/bin/prog");
+    map(PID + 1, 0x70000, 0x3000, "/usr/bin/prog", 0);
     sample(PID, RECORD_USERMODE, 0x10ab0, NULL, 0);
     sample(PID + 1, RECORD_USERMODE, 0x70ab0, NULL, 0);
     fold();
@@ -304,7 +304,7 @@ TEST(running_out_of_memory_is_reported_and_leaks_nothing)
     bool ended = true;
 
     program();
-    map(UINT32_MAX, KERNEL, KERNEL, "[kernel.kallsyms]_text");
+    map(UINT32_MAX, KERNEL, KERNEL, "[kernel.kallsyms]_text", 0);
     for (unsigned i = 0; i < 40; i++)
         CHAIN(PID, RECORD_KERNEL, FRAME_KERNEL, KERNEL + i, FRAME_USER, 0x10100 + i, 0x10200);
     for (unsigned n = 1; ended; n++) {

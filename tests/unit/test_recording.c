@@ -251,6 +251,18 @@ TEST(an_exit_after_the_first_map_or_a_loss_is_the_exit)
     ck_assert_uint_eq(count_type(RECORD_EXIT), 2);
 }
 
+TEST(a_fork_that_reuses_the_pid_of_a_process_logs_its_exec)
+{
+    record_samples(true);
+    script_exec(1, 100, "su"); /* its exit was not recorded: it was on an unobserved CPU */
+    record_add_task(&sc.script, RECORD_FORK, 2, 100, 50, 100, 50);
+    script_map(3, 100, 0x400000, 0x1000, "/bin/su");
+    drain();
+    ck_assert_uint_eq(count_type(RECORD_EXEC), 1);
+    ck_assert(text_is(nth(RECORD_EXEC, 0), "su"));
+    ck_assert(comes_before(RECORD_EXEC, RECORD_FORK));
+}
+
 TEST(records_that_the_backend_lost_are_logged_as_dropped)
 {
     record_samples(true);
