@@ -328,7 +328,7 @@ copy_variants() {
 }
 
 # fuzz NAME SECONDS CORPUS FOUND [SEED]: starts from the committed cases; new cases go to the directory CORPUS. A run of
-# all tests has a fixed seed, so that its result depends only on the sources.
+# all tests has a fixed seed: its result depends on the sources and on the number of inputs that fit into the time.
 fuzz() {
     mkdir -p "$3" "$4"
     nice -n 19 "$builds/fuzz/tests/fuzz_$1" -seed="${5:-0}" -max_total_time="$2" -max_len=3000 -timeout=100 \
