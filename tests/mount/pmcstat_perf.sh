@@ -29,6 +29,15 @@ t_default_events_fit_on_the_hardware() {
     done
 }
 
+t_a_refused_attach_names_the_option() {
+    mount_sim sim_rows=2
+    copy_tools
+    target_start p
+    pmc a event=cycles,instructions "target=${PID_OF[p]}"
+    refuses 71 '-p cycles: other PMCs .* .EBUSY E05.$' pmcstat -p cycles -t "${PID_OF[p]}"
+    refuses 71 "-t $DAEMON: .* .EPERM P16.$" pmcstat -p cycles -t "$DAEMON"
+}
+
 #@ slow
 t_running_processes_get_a_summary() {
     mount_pmcfs
