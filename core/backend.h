@@ -217,7 +217,8 @@ struct counter_facts { /* for `status` and quotas */
 
 struct backend {
     const char *name;
-    /* Prepares data that all workers share; called once before the first. May be NULL. */
+    /* Prepares data that all workers share; called once before the first worker starts. May be
+     * NULL. */
     void (*prepare)(void);
     /* Opens the backend and finds its classes, before other threads exist. options: words such as
      * "sim_cpus=4", or NULL. */
@@ -225,8 +226,9 @@ struct backend {
                 const struct loop *loop, const struct sink *sink, struct backend_state **state,
                 struct err *err);
     void (*close)(struct backend_state *state); /* asserts that no counter exists */
-    /* Called after a state was loaded, when requests are served already: completes the adoption of
-     * counters and exec guards where that waits for the kernel. May be NULL. */
+    /* Called after a state was loaded, when requests are served already: completes
+     * the adoption of counters and exec guards, by the steps that wait for the kernel. May be NULL.
+     */
     void (*finish_adoption)(struct backend_state *state);
     const struct class_info *(*classes)(struct backend_state *state, unsigned *n);
     void (*print_facts)(struct backend_state *state,
@@ -325,8 +327,8 @@ struct backend {
      * Returns false if a tracepoint is gone or its format cannot be read. NULL: not supported. */
     bool (*print_tracing_data)(struct backend_state *state, const struct log_event *const *events,
                                unsigned n, struct buf *out);
-    /* Returns a number that changes whenever the result of catalog_add_all() may change. Cheaper
-     * than that, but slow. NULL: the catalog never changes. */
+    /* Returns a number that changes whenever the result of catalog_add_all() may change. This
+     * is cheaper than catalog_add_all(), but slow. NULL: the catalog never changes. */
     uint64_t (*catalog_mark)(struct backend_state *state);
     /* Adds every event that can be counted here to *out. Slow: opens each event, except
      * tracepoints, which are added without a test. The caller calls catalog_finish(). Returns 0 or
@@ -365,7 +367,9 @@ struct backend {
     unsigned (*read_cost)(
         const struct counter *counter); /* number of system calls of a read (locked) */
     void (*counter_facts)(const struct counter *counter, struct counter_facts *out); /* (locked) */
-    /* Calls fn for every covered process that is known: the target and its descendants (locked). */
+    /* Calls fn for every covered process that is known: the target process, or that of the target
+     * thread, and the covered descendants; for no process if the target is a CPU or cgroup
+     * (locked). */
     void (*each_process)(const struct counter *counter, void (*fn)(void *arg, pid_t pid),
                          void *arg);
     /* Returns true if pid (daemon's namespace) is the target process, the process of the target

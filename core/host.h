@@ -25,7 +25,7 @@ struct id_range {
 #define MAPPED_MAX 8 /* ranges that are kept; ids in further ranges count as not mapped */
 
 /*
- * The rights of a process that opened a file, or that made a request such as mkdir. Read once. Open
+ * The rights of a process when it opened a file, or made a request such as mkdir. Open
  * files and targets with equal rights share one object: rights_share() in core/users/users.h.
  */
 struct rights {
@@ -88,7 +88,8 @@ struct sink {
     void *ctx;
     void (*process_exited)(void *ctx,
                            uint64_t tag); /* host: all threads of a watched process have exited */
-    /* backend: all tasks of a counter have exited or lost their events */
+    /* backend: all tasks of a counter have exited or lost their events. Only for a thread, or with
+     * descendants; process_exited() reports other processes. */
     void (*counter_gone)(void *ctx, uint64_t tag);
     /* backend: an exec guard has fired: the process lost its events, or its first thread exited */
     void (*guard_fired)(void *ctx, uint64_t tag);
@@ -161,8 +162,8 @@ struct host {
     /* Returns a key that differs from those of other processes, also after a reuse of the PID. A
      * thread has the key of its process (locked). */
     uint64_t (*process_key)(const struct process *process);
-    /* Returns false if all threads have exited (a zombie, too), or if it was opened as a thread and
-     * this thread has exited. For a process (locked); for a thread it reads /proc. */
+    /* Returns false if all threads of the process have exited (a zombie, too) or, opened as a
+     * thread, if this thread has exited. For a process (locked); for a thread it reads /proc. */
     bool (*process_alive)(const struct process *process);
     /* Reads the present name of the process or thread. Leaves *name as it is if it has exited.
      * NULL: not supported. */
