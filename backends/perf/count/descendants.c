@@ -94,7 +94,7 @@ void covered_free(struct covered *covered)
     if (covered->sideband)
         sideband_unlisten(covered->sideband, &covered->listener);
     tasks_free(&covered->tasks);
-    free(covered->suspects.entries); /* the set may not be empty */
+    free(covered->suspects.entries); /* suspects can be left in it */
     free(covered);
 }
 

@@ -122,7 +122,7 @@ struct generic {
     uint32_t type;          /* PERF_TYPE_MAX: a PAPI preset, served by one of its candidates */
     uint64_t config;
     enum spec_split split;
-    const char *why_zero;      /* the reason why it would always read 0 here, or NULL */
+    const char *why_zero;      /* why the event would always read 0 here, or NULL */
     const char *raw_names[3];  /* kernel event files with the processor's code of this event */
     const char *candidates[5]; /* spellings that may serve a preset, best first */
     const char *description;
@@ -135,7 +135,7 @@ const struct generic *generic_find(struct word name);
 const struct generic *generic_by_code(uint32_t type, uint64_t config);
 /* Finds the generic event whose code is in the kernel event file of this name, or returns NULL. */
 const struct generic *generic_by_file(const char *file);
-/* Returns true if the kernel has a number for this hardware event. */
+/* Returns true for a hardware event with a number of the kernel's, not for presets of PAPI. */
 bool generic_is_hardware(const struct generic *generic);
 /* Offers every name and alias. */
 void generic_offer_names(struct near *near);

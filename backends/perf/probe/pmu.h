@@ -144,8 +144,8 @@ unsigned format_bits(const struct pmu_format *format);
 /* Replaces the bits of the format in config[] by value. Returns false, and changes nothing, if the
  * value is too large. */
 bool format_put(const struct pmu_format *format, uint64_t value, uint64_t config[CONFIG_WORDS]);
-/* Reads a small file without its trailing newline and adds a NUL. Returns the length, or -errno;
- * then the text is empty. */
+/* Reads a small file without its trailing newline and adds a NUL. Returns the length, or -errno
+ * with an empty text. */
 int file_read(int dir, const char *path, char *text, size_t size);
 /* Reads a small file below pmus->root like file_read(). */
 int pmus_read(const struct pmus *pmus, char *text, size_t size, const char *path, ...)

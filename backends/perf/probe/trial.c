@@ -115,7 +115,7 @@ void probe_counters(const struct pmus *pmus, struct pmu *pmu)
 }
 
 /* Returns the index of attr's fixed counter, or -1: fills all general counters, then finds the
- * fixed event that takes the place of attr. */
+ * fixed event next to which attr does not fit. */
 static int find_fixed(const struct pmu *pmu, struct trial *trial,
                       const struct perf_event_attr *attr)
 {
