@@ -25,8 +25,8 @@ struct id_range {
 #define MAPPED_MAX 8 /* ranges that are kept; ids in further ranges count as not mapped */
 
 /*
- * The rights of a process when it opened a file, or made a request such as mkdir. Open
- * files and targets with equal rights share one object: rights_share() in core/users/users.h.
+ * The rights of a process when it opened a file, or made a request such as mkdir. Open files and
+ * targets with equal rights share one object: rights_share() in core/users/users.h.
  */
 struct rights {
     uid_t uid;   /* fs uid, in the daemon's user namespace */
