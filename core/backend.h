@@ -226,8 +226,8 @@ struct backend {
                 const struct loop *loop, const struct sink *sink, struct backend_state **state,
                 struct err *err);
     void (*close)(struct backend_state *state); /* asserts that no counter exists */
-    /* Called after a state was loaded, when requests are served already: the part of the adoption of
-     * counters and exec guards that waits for the kernel. May be NULL. */
+    /* Called after a state was loaded, when requests are served already: the part of the adoption
+     * of counters and exec guards that waits for the kernel. May be NULL. */
     void (*finish_adoption)(struct backend_state *state);
     const struct class_info *(*classes)(struct backend_state *state, unsigned *n);
     void (*print_facts)(struct backend_state *state,
@@ -326,8 +326,8 @@ struct backend {
      * Returns false if a tracepoint is gone or its format cannot be read. NULL: not supported. */
     bool (*print_tracing_data)(struct backend_state *state, const struct log_event *const *events,
                                unsigned n, struct buf *out);
-    /* Returns a number that changes whenever the result of catalog_add_all() may change. Cheaper than
-     * catalog_add_all(), but slow. NULL: the catalog never changes. */
+    /* Returns a number that changes whenever the result of catalog_add_all() may change. Cheaper
+     * than catalog_add_all(), but slow. NULL: the catalog never changes. */
     uint64_t (*catalog_mark)(struct backend_state *state);
     /* Adds every event that can be counted here to *out. Slow: opens each event, except
      * tracepoints, which are added without a test. The caller calls catalog_finish(). Returns 0 or
