@@ -46,7 +46,7 @@ static bool groups_scan(struct counter *counter, unsigned n_groups, const char *
 
     for (const char *at = text; number_scan(&at, &number);)
         n++;
-    if (counter->shape.clock && n != n_groups * counter->shape.stride) {
+    if (counter->shape.has_clock && n != n_groups * counter->shape.stride) {
         shape_drop_clock(&counter->shape);
         times = n == n_groups * (counter->shape.stride + 4) ? 4 : 0;
     }
@@ -70,7 +70,7 @@ static int counter_cover(struct counter *counter, const struct plan *plan)
     struct census_task *task;
     int rc = census_open(&census, counter->state, plan, &err);
 
-    for (unsigned i = 0; i < counter->n_groups; i += counter->shape.spread) {
+    for (unsigned i = 0; i < counter->n_groups; i += counter->shape.task_groups) {
         const pid_t pid = proc_tgid(GROUP_TID(counter_group(counter, i)));
 
         if (pid > 0)
@@ -99,7 +99,8 @@ int perf_adopt(struct backend_state *state, const struct plan *plan, const char 
         return -ENOMEM;
     if (sscanf(printed, "perf %u %u %u %u %u %u %lu%n", &n_events, &n_groups, &raced,
                &counter->left_out, &on, &begun, &most_fds, &used) != 7 ||
-        n_events != counter->shape.n || n_groups > 1u << 24 || n_groups % counter->shape.spread)
+        n_events != counter->shape.n || n_groups > 1u << 24 ||
+        n_groups % counter->shape.task_groups)
         rc = -EINVAL;
     if (!rc) {
         counter->raced = raced;

@@ -66,7 +66,8 @@ static int attach_check_limits(const struct attach *attach)
  * if together with `others` (temporary descriptors) they exceed the free descriptors of pmcfs. */
 static int attach_fits(const struct attach *attach, size_t groups, size_t others)
 {
-    unsigned long stay = attach->fds_used + groups * attach->shape->per_task, need = stay + others;
+    unsigned long stay = attach->fds_used + groups * attach->shape->fds_per_task,
+                  need = stay + others;
     char more[64] = "";
 
     if (stay > attach->plan->fds_quota)
@@ -82,8 +83,8 @@ static int attach_fits(const struct attach *attach, size_t groups, size_t others
         attach->err, P10,
         "the target needs %lu file descriptors (%zu threads or CPUs, %u for each%s), and "
         "pmcfs has %lu left: raise LimitNOFILE= of pmcfs.service, or count fewer events",
-        need, groups + attach->fds_used / attach->shape->per_task, attach->shape->per_task, more,
-        attach->plan->fds_free);
+        need, groups + attach->fds_used / attach->shape->fds_per_task, attach->shape->fds_per_task,
+        more, attach->plan->fds_free);
 }
 
 /* Sets the error for an event that the kernel refused. code: -errno, failed: an element of
@@ -106,7 +107,8 @@ static int attach_refused(const struct attach *attach, int code,
     else if (at < shape->n_extras)
         why.event = "the event that reports context switches and exits";
     else if (at < shape->members)
-        why.event = attach->plan->events[shape_place(shape, at - shape->n_extras)].event->written;
+        why.event =
+            attach->plan->events[shape_plan_event(shape, at - shape->n_extras)].event->written;
     return why_refused(attach->err, &why);
 }
 
@@ -125,8 +127,8 @@ static void close_task(struct attach *attach, struct census_task *task)
 {
     if (task->state != TASK_OPEN)
         return;
-    groups_close(attach->shape, task->groups, attach->shape->spread);
-    attach->fds_used -= attach->shape->per_task;
+    groups_close(attach->shape, task->groups, attach->shape->task_groups);
+    attach->fds_used -= attach->shape->fds_per_task;
     task->state = TASK_WAITING;
 }
 
@@ -146,7 +148,8 @@ static int open_task(struct attach *attach, struct census_task *task)
     int rc;
 
     if (!task->groups)
-        task->groups = malloc((size_t)attach->shape->spread * attach->shape->stride * sizeof(int));
+        task->groups =
+            malloc((size_t)attach->shape->task_groups * attach->shape->stride * sizeof(int));
     if (!task->groups)
         return err_set(
             attach->err, E32,
@@ -160,7 +163,7 @@ static int open_task(struct attach *attach, struct census_task *task)
     }
     if (rc)
         return attach_refused(attach, rc, failed);
-    attach->fds_used += attach->shape->per_task;
+    attach->fds_used += attach->shape->fds_per_task;
     task->state = TASK_OPEN;
     task->admit_repeated = false;
     task->ran_ns = task->inherits_from_ns = 0;
@@ -350,10 +353,10 @@ static int attach_cover(struct attach *attach, struct counter *counter)
 static int attach_groups(struct attach *attach, struct counter *counter)
 {
     const struct census *census = &attach->census;
-    unsigned n = (unsigned)(attach->fds_used / counter->shape.per_task);
+    unsigned n = (unsigned)(attach->fds_used / counter->shape.fds_per_task);
     const struct census_task *task;
 
-    if (!counter_make_groups(counter, n * counter->shape.spread))
+    if (!counter_make_groups(counter, n * counter->shape.task_groups))
         return err_set(attach->err, E32,
                        "no memory for %u groups of events: try again later, or release PMCs", n);
     n = 0;
@@ -361,8 +364,8 @@ static int attach_groups(struct attach *attach, struct counter *counter)
         if (task->state != TASK_OPEN)
             continue;
         memcpy(counter_group(counter, n), task->groups,
-               (size_t)counter->shape.spread * counter->shape.stride * sizeof *task->groups);
-        n += counter->shape.spread;
+               (size_t)counter->shape.task_groups * counter->shape.stride * sizeof *task->groups);
+        n += counter->shape.task_groups;
     }
     counter->raced = attach->raced;
     counter->left_out = census->left_out;

@@ -97,7 +97,7 @@ int group_output(const struct origin *origin, const struct shape *shape, const i
                     : end ? ID_END
                           : ID_SWITCH,
             .place = origin->samples && i >= shape->n_extras
-                         ? (uint8_t)shape_place(shape, i - shape->n_extras)
+                         ? (uint8_t)shape_plan_event(shape, i - shape->n_extras)
                          : 0,
             .has_period = sampling_has_period(&shape->attr[i]),
             .parts = (uint8_t)sampling_parts(&shape->attr[i]),
@@ -132,7 +132,7 @@ static struct origin *origin_make(struct counter *counter, const struct plan *pl
     origin->n = counter->shape.n;
     origin->n_extras = counter->shape.n_extras;
     for (unsigned i = 0; i < origin->n; i++)
-        origin->order[i] = (uint8_t)shape_place(&counter->shape, i);
+        origin->order[i] = (uint8_t)shape_plan_event(&counter->shape, i);
     origin->descendants = !tasks || counter->descendants;
     origin->threads = !tasks || counter->target.kind == TARGET_PROCESS;
     origin->samples = counter->sampling;
@@ -144,7 +144,7 @@ static struct origin *origin_make(struct counter *counter, const struct plan *pl
         origin->shares_one = ++shares == 1;
         origin->shared_parts =
             (uint8_t)sampling_parts(&counter->shape.attr[counter->shape.n_extras + i]);
-        origin->shared = (uint8_t)shape_place(&counter->shape, i);
+        origin->shared = (uint8_t)shape_plan_event(&counter->shape, i);
     }
     /* The kernel takes the last values of a thread during its exit. They are exact if the events
      * count nothing after that: software events except clocks, and events that count only in user
@@ -182,7 +182,7 @@ int output_begin(struct counter *counter, const struct plan *plan, bool adopted)
     counter->origin->next = recorder->origins;
     recorder->origins = counter->origin;
     for (unsigned i = 0; i < counter->n_groups && !rc; i++) {
-        if (i % counter->shape.spread == 0)
+        if (i % counter->shape.task_groups == 0)
             root = 0;
         rc = group_output(counter->origin, &counter->shape, counter_group(counter, i), adopted,
                           &root);
@@ -253,7 +253,7 @@ static int groups_switch(const struct counter *counter, bool on)
             ioctl(time_check, request, 0);
         if (ioctl(fds[0], request, 0))
             rc = -EIO;
-        for (unsigned k = counter->shape.together; k < counter->shape.members; k++)
+        for (unsigned k = counter->shape.n_grouped; k < counter->shape.members; k++)
             if (ioctl(fds[k], request, 0))
                 rc = -EIO;
         if (on && time_check >= 0)
@@ -433,13 +433,13 @@ static void count_process(void *arg, pid_t pid)
 
 void perf_counter_facts(const struct counter *counter, struct counter_facts *out)
 {
-    const unsigned tasks = counter->n_groups / counter->shape.spread;
+    const unsigned tasks = counter->n_groups / counter->shape.task_groups;
     unsigned covered = 0;
 
     perf_each_process(counter, count_process, &covered);
     *out = (struct counter_facts){
         .threads = counter_is_of_task(counter) ? tasks : 0,
-        .descriptors = tasks * counter->shape.per_task + follow_fds(counter),
+        .descriptors = tasks * counter->shape.fds_per_task + follow_fds(counter),
         .raced = counter->raced,
         .left_out = counter->left_out,
         .covered = covered,

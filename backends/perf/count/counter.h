@@ -1,5 +1,5 @@
 /*
- * A counter: the perf events of one set on one target, in groups of descriptors: shape.spread
+ * A counter: the perf events of one set on one target, in groups of descriptors: shape.task_groups
  * groups for each task, or one for each CPU. attach.c opens them, adopt.c restores them. The perf_
  * functions are those of struct backend (core/backend.h), which describes them.
  */

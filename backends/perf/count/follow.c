@@ -27,7 +27,7 @@ enum {
 struct followed {
     bool begun; /* counts while the PMC is on; false: waits for an exec */
     uint64_t root;
-    int groups[]; /* spread × stride */
+    int groups[]; /* task_groups × stride */
 };
 
 struct follow {
@@ -58,18 +58,18 @@ static void followed_close(void *arg, struct task *task)
 
     if (!thread)
         return;
-    for (unsigned i = 0; i < follow->shape.spread; i++)
+    for (unsigned i = 0; i < follow->shape.task_groups; i++)
         if (!ioctl(GROUP_FDS(followed_group(follow, thread, i))[0], PERF_EVENT_IOC_ID, &kernel))
             recorder_drop_id(follow->origin->recorder, kernel);
-    groups_close(&follow->shape, thread->groups, follow->shape.spread);
-    __atomic_sub_fetch(&follow->n_fds, follow->shape.per_task, __ATOMIC_RELAXED);
+    groups_close(&follow->shape, thread->groups, follow->shape.task_groups);
+    __atomic_sub_fetch(&follow->n_fds, follow->shape.fds_per_task, __ATOMIC_RELAXED);
     task->own = NULL;
     free(thread);
 }
 
 static void followed_switch(const struct follow *follow, struct followed *thread, bool on)
 {
-    for (unsigned i = 0; i < follow->shape.spread; i++)
+    for (unsigned i = 0; i < follow->shape.task_groups; i++)
         ioctl(GROUP_FDS(followed_group(follow, thread, i))[0],
               on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE, 0);
 }
@@ -79,23 +79,23 @@ static void followed_switch(const struct follow *follow, struct followed *thread
  * after any error the thread is not followed. */
 static void followed_open(struct follow *follow, struct task *task, bool begun)
 {
-    const size_t bytes = (size_t)follow->shape.spread * follow->shape.stride * sizeof(int);
+    const size_t bytes = (size_t)follow->shape.task_groups * follow->shape.stride * sizeof(int);
     const struct perf_event_attr *failed;
     struct followed *thread;
     int rc;
 
-    if (!task || task->own || follow->n_fds + follow->shape.per_task > follow->most_fds ||
+    if (!task || task->own || follow->n_fds + follow->shape.fds_per_task > follow->most_fds ||
         monotonic_ns() < follow->retry_ns || !(thread = calloc(1, sizeof *thread + bytes)))
         return;
     thread->begun = begun;
     memset(thread->groups, -1, bytes);
     task->own = thread;
-    __atomic_add_fetch(&follow->n_fds, follow->shape.per_task, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&follow->n_fds, follow->shape.fds_per_task, __ATOMIC_RELAXED);
     follow->shape.attr[0].enable_on_exec = !begun;
     rc = task_open(&follow->shape, (pid_t)task->tid, thread->groups, &failed);
     if (rc == -ETIME) /* the thread is executing a program; other threads may be, too */
         follow->retry_ns = monotonic_ns() + HELD_UP_NS;
-    for (unsigned i = 0; i < follow->shape.spread && !rc; i++)
+    for (unsigned i = 0; i < follow->shape.task_groups && !rc; i++)
         rc = group_output(follow->origin, &follow->shape, followed_group(follow, thread, i), false,
                           &thread->root);
     if (rc)
@@ -122,7 +122,7 @@ static void followed_end(void *arg, struct task *task, uint64_t time)
     uint64_t value[1 + SET_MAX];
     struct group_values now;
 
-    for (unsigned i = 0; thread && i < shape->spread; i++) {
+    for (unsigned i = 0; thread && i < shape->task_groups; i++) {
         const int *group = followed_group(follow, thread, i);
 
         if (read(GROUP_FDS(group)[0], &now, sizeof now) <
@@ -130,7 +130,7 @@ static void followed_end(void *arg, struct task *task, uint64_t time)
             continue;
         value[0] = thread->root;
         for (unsigned k = 0; k < shape->n; k++)
-            value[1 + shape_place(shape, k)] = now.value[shape->n_extras + k];
+            value[1 + shape_plan_event(shape, k)] = now.value[shape->n_extras + k];
         values_put(&(struct note){.misc = RECORD_LAST,
                                   .time = time,
                                   .pid = task->process->pid,
@@ -220,7 +220,7 @@ void follow_begin(struct counter *counter, const struct plan *plan, unsigned lon
         return;
     }
     follow->shape.hardware = follow->shape.exit_watch = false;
-    follow->shape.per_task = follow->shape.members * follow->shape.spread;
+    follow->shape.fds_per_task = follow->shape.members * follow->shape.task_groups;
     follow->shape.extras[0] = EXTRA_SWITCH;
     sampling_extra_attr(counter->state, EXTRA_SWITCH, follow->shape.attr);
     tasks_init(&follow->tasks);

@@ -15,7 +15,7 @@ enum {
     PARTED_TRIES = 500  /* for a task that creates children all the time */
 };
 
-/* Sets shape->order, ->hardware and ->together. Hardware events come first, because only a leader
+/* Sets shape->order, ->hardware and ->n_grouped. Hardware events come first, because only a leader
  * can be pinned. If the set samples, only the internal and the hardware events are together, or the
  * first member alone if there is no hardware event. Returns false on ENOMEM. */
 static bool shape_order(struct shape *shape, const struct plan *plan)
@@ -25,9 +25,9 @@ static bool shape_order(struct shape *shape, const struct plan *plan)
     for (unsigned i = 0; i < plan->n; i++)
         n += event_is_hardware(plan->events[i].event);
     shape->hardware = n > 0;
-    shape->together = shape->members;
+    shape->n_grouped = shape->members;
     if (plan->recorder && plan->sampling)
-        shape->together = n ? shape->n_extras + n : 1;
+        shape->n_grouped = n ? shape->n_extras + n : 1;
     if (!n || n == plan->n)
         return true;
     shape->order = malloc(plan->n);
@@ -49,7 +49,7 @@ static void shape_attrs(struct shape *shape, struct backend_state *state, const 
             sampling_clock(&shape->attr[i]);
     }
     for (unsigned i = 0; i < shape->n; i++) {
-        const struct plan_event *event = &plan->events[shape_place(shape, i)];
+        const struct plan_event *event = &plan->events[shape_plan_event(shape, i)];
         struct perf_event_attr *attr = &shape->attr[shape->n_extras + i];
 
         code_to_attr(event->event, event->user, event->kernel, attr);
@@ -60,7 +60,7 @@ static void shape_attrs(struct shape *shape, struct backend_state *state, const 
     }
     for (unsigned i = shape->members; i < shape->members + 2; i++)
         sampling_dummy_attr(&shape->attr[i]);
-    if (shape->clock)
+    if (shape->has_clock)
         sampling_extra_attr(state, EXTRA_CLOCK, SHAPE_TIME_CHECK(shape));
     for (unsigned i = 0; i < shape->members + 2; i++) {
         struct perf_event_attr *attr = &shape->attr[i];
@@ -68,12 +68,13 @@ static void shape_attrs(struct shape *shape, struct backend_state *state, const 
         attr->inherit = shape->inherit;
         attr->inherit_thread = shape->inherit && !plan->descendants;
         /* GROUP makes reads slower. Only leaders and internal events that sample values need it. */
-        attr->read_format =
-            alone || (i && i >= shape->n_extras - shape->clock) ? times : times | PERF_FORMAT_GROUP;
+        attr->read_format = alone || (i && i >= shape->n_extras - shape->has_clock)
+                                ? times
+                                : times | PERF_FORMAT_GROUP;
     }
     shape->attr[0].pinned = shape->hardware && !plan->multiplex;
     for (unsigned i = 0; i < shape->members; i++) {
-        const bool leads = i == 0 || i >= shape->together;
+        const bool leads = i == 0 || i >= shape->n_grouped;
 
         shape->attr[i].disabled = leads;
         shape->attr[i].enable_on_exec = leads && task && plan->at_exec;
@@ -105,8 +106,8 @@ void plan_limit_cpus(const struct backend_state *state, const struct plan *plan,
 }
 
 /*
- * Sets shape->spread, ->parts and ->place. A task that writes records has a group for each possible
- * CPU, also for those that are offline now; see plan_limit_cpus(). Returns 0 or -ENOMEM.
+ * Sets shape->task_groups, ->parts and ->place. A task that writes records has a group for each
+ * possible CPU, also for those that are offline now; see plan_limit_cpus(). Returns 0 or -ENOMEM.
  */
 static int shape_spread(struct shape *shape, const struct backend_state *state,
                         const struct plan *plan)
@@ -129,13 +130,13 @@ static int shape_spread(struct shape *shape, const struct backend_state *state,
     }
     shape->place = calloc(cpus_count(&cpus) + pmus->n + 1, sizeof *shape->place);
     for (int cpu = cpus_next(&cpus, 0); shape->place && cpu >= 0; cpu = cpus_next(&cpus, cpu + 1))
-        shape->place[n++] = (struct place){.cpu = cpu};
+        shape->place[n++] = (struct group_place){.cpu = cpu};
     for (unsigned i = 0; shape->place && tasks && !records && every_core && i < pmus->n; i++)
         if (pmus->list[i].kind == PMU_CORE && pmu_is_here(&pmus->list[i]))
-            shape->place[n++] = (struct place){.cpu = -1, .core = pmus->list[i].type};
+            shape->place[n++] = (struct group_place){.cpu = -1, .core = pmus->list[i].type};
     if (shape->place && !records && n == 0)
-        shape->place[n++] = (struct place){.cpu = -1};
-    shape->spread = n;
+        shape->place[n++] = (struct group_place){.cpu = -1};
+    shape->task_groups = n;
     cpus_free(&cpus);
     return n ? 0 : -ENOMEM;
 }
@@ -162,10 +163,10 @@ int shape_make(struct shape *shape, struct backend_state *state, const struct pl
                       (plan->target.kind == TARGET_PROCESS && plan->descendants),
         .watch_cpu = plan->target.kind == TARGET_PROCESS ? first_cpu(state) : -1,
         .flags = plan->target.kind == TARGET_CGROUP ? PERF_FLAG_PID_CGROUP : 0,
-        .clock = plan->target.kind == TARGET_CGROUP,
+        .has_clock = plan->target.kind == TARGET_CGROUP,
     };
     shape->n_extras = sampling_extras(state, plan, shape->extras);
-    if (shape->clock)
+    if (shape->has_clock)
         shape->extras[shape->n_extras++] = EXTRA_CLOCK;
     shape->members = shape->n_extras + shape->n;
     shape->stride = 2 + shape->members + 2;
@@ -177,7 +178,7 @@ int shape_make(struct shape *shape, struct backend_state *state, const struct pl
         return -ENOMEM;
     }
     shape_attrs(shape, state, plan);
-    shape->per_task = shape->members * shape->spread + shape->hardware + shape->exit_watch;
+    shape->fds_per_task = shape->members * shape->task_groups + shape->hardware + shape->exit_watch;
     return 0;
 }
 
@@ -187,12 +188,12 @@ void shape_drop_clock(struct shape *shape)
 
     memmove(&shape->attr[at], &shape->attr[at + 1],
             (shape->members + 2 - at - 1) * sizeof *shape->attr);
-    shape->clock = false;
+    shape->has_clock = false;
     shape->n_extras--;
     shape->members--;
     shape->stride--;
-    shape->per_task--;
-    shape->together -= shape->together > 1;
+    shape->fds_per_task--;
+    shape->n_grouped -= shape->n_grouped > 1;
 }
 
 void shape_free(struct shape *shape)
@@ -222,7 +223,7 @@ void groups_close(const struct shape *shape, int *groups, unsigned n)
 /* Tries once to open a group. first: it is the first or only group of its task or CPU, and also has
  * the time_check event and the exit watch. Stores the index of the last event that was tried in
  * *at. Returns 0 or -errno. */
-static int group_try(const struct shape *shape, pid_t pid, struct place place, bool first,
+static int group_try(const struct shape *shape, pid_t pid, struct group_place place, bool first,
                      int *group, unsigned *at)
 {
     int *fds = GROUP_FDS(group), rc = 0;
@@ -231,14 +232,14 @@ static int group_try(const struct shape *shape, pid_t pid, struct place place, b
     GROUP_TID(group) = shape->flags ? -1 : pid;
     GROUP_CPU(group) = place.cpu;
     for (unsigned i = 0; i < shape->members + 2 && !rc; i++) {
-        const bool member = i > 0 && i < shape->together;
+        const bool member = i > 0 && i < shape->n_grouped;
         struct perf_event_attr attr = shape->attr[i];
         int on = place.cpu;
 
         if (i == FD_TIME_CHECK(shape->members)) {
             if (!first || !shape->hardware)
                 continue;
-            on = shape->spread > 1 ? -1 : place.cpu;
+            on = shape->task_groups > 1 ? -1 : place.cpu;
         } else if (i == FD_EXIT_WATCH(shape->members)) {
             if (!first || !shape->exit_watch)
                 continue;
@@ -268,7 +269,7 @@ static bool has_part_in_child(const struct shape *shape, int leader)
 {
     uint64_t counts[3 + SET_MAX + EXTRAS_MAX];
 
-    return shape->inherit && shape->together > 1 && read(leader, counts, sizeof counts) < 0 &&
+    return shape->inherit && shape->n_grouped > 1 && read(leader, counts, sizeof counts) < 0 &&
            errno == ECHILD;
 }
 
@@ -278,7 +279,7 @@ static bool has_part_in_child(const struct shape *shape, int leader)
  * (newer kernels): the leader's task has exited; the next try to open the leader then fails with
  * ESRCH.
  */
-static int group_open_at(const struct shape *shape, pid_t pid, struct place place, bool first,
+static int group_open_at(const struct shape *shape, pid_t pid, struct group_place place, bool first,
                          int *group, const struct perf_event_attr **failed)
 {
     unsigned at = 0;
@@ -300,7 +301,7 @@ static int group_open_at(const struct shape *shape, pid_t pid, struct place plac
 int group_open(const struct shape *shape, pid_t pid, int cpu, int *group,
                const struct perf_event_attr **failed)
 {
-    return group_open_at(shape, pid, (struct place){.cpu = cpu}, true, group, failed);
+    return group_open_at(shape, pid, (struct group_place){.cpu = cpu}, true, group, failed);
 }
 
 int task_open(const struct shape *shape, pid_t tid, int *groups,
@@ -308,7 +309,7 @@ int task_open(const struct shape *shape, pid_t tid, int *groups,
 {
     int rc = 0;
 
-    for (unsigned i = 0; i < shape->spread && !rc; i++) {
+    for (unsigned i = 0; i < shape->task_groups && !rc; i++) {
         rc = group_open_at(shape, tid, shape->place[i], i == 0, groups + (size_t)i * shape->stride,
                            failed);
         if (rc)

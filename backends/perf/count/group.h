@@ -9,9 +9,10 @@
 #include "core/backend.h"
 
 /*
- * The layout of all groups of a counter. A task has `spread` groups: one; one per CPU if it writes
- * records, because only an event of one CPU can write to that CPU's ring; or one per core PMU for
- * the generic events of a hybrid processor, because on a task the kernel counts with one PMU only.
+ * The layout of all groups of a counter. A task has `task_groups` groups: one; one per CPU if it
+ * writes records, because only an event of one CPU can write to that CPU's ring; or one per core
+ * PMU for the generic events of a hybrid processor, because on a task the kernel counts with one
+ * PMU only.
  */
 struct shape {
     unsigned n;        /* events of the set */
@@ -22,22 +23,22 @@ struct shape {
      * separate event. When a member samples too fast the kernel (6.16 and later) pauses its entire
      * group, and a tracepoint that is scheduled during the pause stops counting (6.18).
      */
-    unsigned together;
-    unsigned stride;     /* numbers stored for a group: see GROUP_FDS() */
-    unsigned spread;     /* groups of a task */
-    unsigned parts;      /* of a value: class_info.n_core_pmus */
-    unsigned per_task;   /* descriptors opened for a task or a CPU */
-    int watch_cpu;       /* CPU of the exit watch's event; -1: any CPU */
-    unsigned long flags; /* of perf_event_open */
-    bool clock;          /* of a cgroup: the last internal event is its clock */
-    bool hardware;       /* an event of the set needs a hardware counter */
+    unsigned n_grouped;
+    unsigned stride;       /* numbers stored for a group: see GROUP_FDS() */
+    unsigned task_groups;  /* groups of a task */
+    unsigned parts;        /* of a value: class_info.n_core_pmus */
+    unsigned fds_per_task; /* descriptors opened for a task or a CPU */
+    int watch_cpu;         /* CPU of the exit watch's event; -1: any CPU */
+    unsigned long flags;   /* of perf_event_open */
+    bool has_clock;        /* of a cgroup: the last internal event is its clock */
+    bool hardware;         /* an event of the set needs a hardware counter */
     bool inherit;
     bool exit_watch;
     uint8_t extras[3]; /* enum extra (sampling.h) */
-    struct place {
+    struct group_place {
         int cpu;       /* -1: any CPU */
         uint32_t core; /* type of the PMU that counts generic events; 0: that of the CPU */
-    } * place;         /* of each of the `spread` groups */
+    } * place;         /* of each of the groups of a task */
     uint8_t *order;    /* event of the group -> event of the plan; NULL: the same */
     struct perf_event_attr *attr; /* members, time_check, exit watch */
     char *filter;                 /* of the tracepoints of the set, or NULL */
@@ -54,18 +55,18 @@ void shape_free(struct shape *shape);
 /* Frees attr, place and filter, which are used only to open groups. */
 void shape_free_attrs(struct shape *shape);
 /* Returns the index in the plan of an event of the group, counted without internal events. */
-static inline unsigned shape_place(const struct shape *shape, unsigned event)
+static inline unsigned shape_plan_event(const struct shape *shape, unsigned event)
 {
     return shape->order ? shape->order[event] : event;
 }
 /* Adapts the layout to groups of a cgroup that version 0.2 opened: they have no clock event. Needs
- * shape->clock and the attrs. */
+ * shape->has_clock and the attrs. */
 void shape_drop_clock(struct shape *shape);
 /* Returns true if member `at` (internal events included) is the clock event of a cgroup's group.
  * Its value is the time that the group was scheduled. */
 static inline bool shape_is_clock(const struct shape *shape, unsigned at)
 {
-    return shape->clock && at == shape->n_extras - 1;
+    return shape->has_clock && at == shape->n_extras - 1;
 }
 #define SHAPE_TIME_CHECK(shape) (&(shape)->attr[(shape)->members])
 #define SHAPE_EXIT_WATCH(shape) (&(shape)->attr[(shape)->members + 1])
@@ -85,8 +86,8 @@ static inline bool shape_is_clock(const struct shape *shape, unsigned at)
  */
 int group_open(const struct shape *shape, pid_t pid, int cpu, int *group,
                const struct perf_event_attr **failed);
-/* Like group_open() for all groups of a task, spread × stride numbers, on the CPUs of shape->place.
- * time_check and exit watch are in the first group. */
+/* Like group_open() for all groups of a task, task_groups × stride numbers, on the CPUs of
+ * shape->place. time_check and exit watch are in the first group. */
 int task_open(const struct shape *shape, pid_t tid, int *groups,
               const struct perf_event_attr **failed);
 void groups_close(const struct shape *shape, int *groups, unsigned n);

@@ -76,7 +76,7 @@ static int group_values(const struct counter *counter, unsigned group, struct gr
                         bool patient)
 {
     const int *fds = counter_fds(counter, group);
-    const unsigned together = counter->shape.together;
+    const unsigned together = counter->shape.n_grouped;
     int rc = fd_read(fds[0], counts, patient);
     const bool split = rc > 0 && together > 1 && counts->n != together;
 
@@ -100,7 +100,7 @@ static uint64_t time_check_read(const struct counter *counter, unsigned group)
 
     if (read(fd, &counts, sizeof counts) != sizeof counts)
         return 0;
-    return counter->shape.clock ? counts.value : counts.enabled_ns;
+    return counter->shape.has_clock ? counts.value : counts.enabled_ns;
 }
 
 /*
@@ -124,7 +124,7 @@ static bool copies_are_off(struct counter *counter, unsigned group, uint64_t cov
         return off;
     if (gap >= __atomic_load_n(&last->gap_ns, __ATOMIC_RELAXED) + GAP_NS) {
         __atomic_store_n(&last->gap_ns, gap, __ATOMIC_RELAXED);
-        for (unsigned i = 0; i < counter->shape.spread; i++)
+        for (unsigned i = 0; i < counter->shape.task_groups; i++)
             ioctl(counter_fds(counter, group + i)[0], PERF_EVENT_IOC_ENABLE, 0);
     }
     off = running <= __atomic_load_n(&last->judged_running_ns, __ATOMIC_RELAXED);
@@ -143,7 +143,7 @@ static void part_add(const struct counter *counter, unsigned group,
     const struct shape *shape = &counter->shape;
     const struct class_info *classes = counter->state->pmus->classes;
     const int cpu = GROUP_CPU(counter_group(counter, group));
-    unsigned part = cpu < 0 ? group % shape->spread : 0;
+    unsigned part = cpu < 0 ? group % shape->task_groups : 0;
     uint64_t *value;
 
     while (cpu >= 0 && part < shape->parts && !cpus_has(&classes[part].cpus, (unsigned)cpu))
@@ -152,8 +152,8 @@ static void part_add(const struct counter *counter, unsigned group,
         return;
     value = &out->value[core_pmu_index(shape->n, part)];
     for (unsigned i = 0; i < shape->n; i++)
-        value[shape_place(shape, i)] += counts->value[shape->n_extras + i];
-    value[shape->n] += shape->clock ? counts->value[shape->n_extras - 1] : counts->running_ns;
+        value[shape_plan_event(shape, i)] += counts->value[shape->n_extras + i];
+    value[shape->n] += shape->has_clock ? counts->value[shape->n_extras - 1] : counts->running_ns;
 }
 
 /*
@@ -171,7 +171,7 @@ static int task_sum(struct counter *counter, unsigned first, struct group_counts
     bool any = false;
 
     memset(sum, 0, offsetof(struct group_counts, value) + members * sizeof sum->value[0]);
-    for (unsigned i = first; i < first + counter->shape.spread; i++) {
+    for (unsigned i = first; i < first + counter->shape.task_groups; i++) {
         int rc = group_values(counter, i, &counts, patient);
 
         if (counter->shape.hardware) {
@@ -228,18 +228,18 @@ static int task_add(struct counter *counter, unsigned first, struct reading *out
 
     if (rc < 0)
         return rc;
-    running = shape->clock ? counts.value[shape->n_extras - 1] : counts.running_ns;
-    enabled = shape->clock || shape->hardware ? time_check : counts.enabled_ns;
+    running = shape->has_clock ? counts.value[shape->n_extras - 1] : counts.running_ns;
+    enabled = shape->has_clock || shape->hardware ? time_check : counts.enabled_ns;
     if (enabled < running)
         enabled = running;
-    if (!shape->clock && shape->spread == 1)
+    if (!shape->has_clock && shape->task_groups == 1)
         enabled = counts.enabled_ns;
     covered = shape->hardware ? time_check : enabled;
     out->covered_ns += covered;
     out->enabled_ns += enabled;
     out->running_ns += running;
     for (unsigned i = 0; i < shape->n; i++) {
-        const unsigned at = shape_place(shape, i);
+        const unsigned at = shape_plan_event(shape, i);
         uint64_t value = counts.value[shape->n_extras + i];
 
         out->value[at] += value;
@@ -260,7 +260,7 @@ int perf_read(struct counter *counter, struct reading *out, bool patient)
     memset(out, 0, offsetof(struct reading, value));
     memset(out->value, 0, values * sizeof out->value[0]);
     memset(out->estimate, 0, values * sizeof out->estimate[0]);
-    for (unsigned i = 0; i < counter->n_groups; i += counter->shape.spread) {
+    for (unsigned i = 0; i < counter->n_groups; i += counter->shape.task_groups) {
         int rc = task_add(counter, i, out, patient);
 
         if (rc < 0)
@@ -268,7 +268,7 @@ int perf_read(struct counter *counter, struct reading *out, bool patient)
         off += rc == 0;
     }
     out->off_hardware =
-        off && off == counter->n_groups / counter->shape.spread && counter_is_on(counter);
+        off && off == counter->n_groups / counter->shape.task_groups && counter_is_on(counter);
     out->never_ran = out->enabled_ns && !out->running_ns;
     out->descendant_lost = counter->descendant_lost;
     out->time_ns = monotonic_ns();
@@ -281,8 +281,8 @@ int perf_read(struct counter *counter, struct reading *out, bool patient)
  * target's time. */
 unsigned perf_read_cost(const struct counter *counter)
 {
-    return counter->n_groups * (1 + counter->shape.members - counter->shape.together) +
-           (counter->shape.hardware ? counter->n_groups / counter->shape.spread : 0);
+    return counter->n_groups * (1 + counter->shape.members - counter->shape.n_grouped) +
+           (counter->shape.hardware ? counter->n_groups / counter->shape.task_groups : 0);
 }
 
 /* enable_on_exec was set at attach: the first start has nothing to do, and the time enabled is 0
