@@ -25,11 +25,11 @@
 
 /* Statistics in all, or of an instance. */
 struct totals {
-    uint64_t saved_ns;           /* when engine_finished() last saved them */
-    uint64_t operations, failed; /* hwpmc's syscalls and syscall_errors */
-    uint64_t attaches, raced;    /* raced: attaches during which a thread may have been missed */
-    uint64_t drained;            /* drains that found records: hwpmc's log_sweeps */
-    struct log_stats released;   /* sums of released logs */
+    uint64_t saved_ns;              /* when engine_finished() last saved them */
+    uint64_t operations, failed;    /* hwpmc's syscalls and syscall_errors */
+    uint64_t attaches, raced;       /* raced: attaches during which a thread may have been missed */
+    uint64_t drains;                /* drains that found records: hwpmc's log_sweeps */
+    struct log_stats released_logs; /* sums of released logs */
 };
 
 struct engine {
@@ -65,7 +65,7 @@ struct engine {
     uint64_t catalog_mark;              /* backend.catalog_mark() before it was loaded */
     bool (*reserved)(const char *name); /* returns true for names that no PMC may have; set by fs */
     uint64_t stats[STAT_COUNT];         /* counted by fs */
-    struct totals work;
+    struct totals totals;
     struct work_queue deferred[ENGINE_WORKS]; /* by kind; PMCs are references */
     uint64_t retry_ns;                        /* time to retry refused changes; 0: none */
     LIST_HEAD(, pmc) recorders;               /* running PMCs that record */

@@ -256,7 +256,7 @@ int change_check_held(struct call *call)
 {
     const struct pmc *pmc = call->pmc;
 
-    if (pmc->held_by && (!call->open || call->open->holds != pmc->id))
+    if (pmc->is_held && (!call->open || call->open->holds != pmc->id))
         return err_set(&call->err, P29,
                        "lifetime=open: another open file holds %s until it is closed", pmc->name);
     return 0;

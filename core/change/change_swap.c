@@ -251,10 +251,10 @@ static void swap_links(struct change *change)
             continue;
         const struct counter_facts *facts = &move->next->facts;
         pmc_charge_link_fds(pmc, move->next, true);
-        pmc->engine->work.attaches++;
-        pmc->engine->work.raced += facts->raced;
-        pmc->instance->work.attaches++;
-        pmc->instance->work.raced += facts->raced;
+        pmc->engine->totals.attaches++;
+        pmc->engine->totals.raced += facts->raced;
+        pmc->instance->totals.attaches++;
+        pmc->instance->totals.raced += facts->raced;
         pmc->attached.raced |= facts->raced;
         pmc->attached.left_out += facts->left_out;
         pmc->attached.any = true;
@@ -338,7 +338,7 @@ static void swap_lifetime(struct change *change)
     if (!(change->desired.command_keys & KEY_BIT(KEY_LIFETIME)))
         return;
     if (open) {
-        pmc->held_by = holds;
+        pmc->is_held = holds;
         open->holds = holds ? pmc->id : 0;
     }
     if (pmc->owner)

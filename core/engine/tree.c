@@ -459,9 +459,9 @@ void engine_finished(struct call *call, int rc, const char *where, bool command)
     struct buf line;
     char room[800];
 
-    if (totals_count(&engine->work, rc < 0, call->now_ns))
+    if (totals_count(&engine->totals, rc < 0, call->now_ns))
         engine_touch(engine, JOURNAL_ENGINE, 0);
-    if (call->instance && totals_count(&call->instance->work, rc < 0, call->now_ns))
+    if (call->instance && totals_count(&call->instance->totals, rc < 0, call->now_ns))
         instance_touch(call->instance);
     if (command && call->pmc && rc >= 0)
         pmc_set_error(call->pmc, NULL);

@@ -78,9 +78,12 @@ struct part {
     }
 #define OR_NONE(type, member) FIELD_AS(type, member, SIZE_OF(type, member), 1, 0, UINT32_MAX)
 /* The members from `member` to `last`, which follow each other and have the same size. */
-#define SPAN(type, member, last)                                                                   \
-    FIELD_AS(type, member, SIZE_OF(type, last),                                                    \
-             (offsetof(type, last) - offsetof(type, member)) / SIZE_OF(type, last) + 1, 0, 0)
+#define SPAN(type, member, last) NAMED_SPAN(#member, type, member, last)
+#define NAMED_SPAN(text, type, member, last)                                                       \
+    {                                                                                              \
+        .name = text, .offset = offsetof(type, member), .size = SIZE_OF(type, last),               \
+        .n = (offsetof(type, last) - offsetof(type, member)) / SIZE_OF(type, last) + 1             \
+    }
 #define ARRAY(type, member)                                                                        \
     FIELD_AS(type, member, SIZE_OF(type, member[0]),                                               \
              SIZE_OF(type, member) / SIZE_OF(type, member[0]), 0, 0)

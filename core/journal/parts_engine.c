@@ -78,7 +78,7 @@ static bool disabled_io(struct io *io, void *object)
 
 static const struct field engine_fields[] = {
     FLAG(struct engine, has_catalog),
-    SPAN(struct engine, work.operations, work.released.refused),
+    NAMED_SPAN("work.operations", struct engine, totals.operations, totals.released_logs.refused),
     FIELD(struct engine, next_instance),
     FIELD(struct engine, kept_serial),
     ARRAY(struct engine, stats),
@@ -201,9 +201,12 @@ static bool instance_end(struct loading *load, bool fine)
 }
 
 static const struct field instance_fields[] = {
-    FIELD(struct instance, uid),   FIELD(struct instance, gid),
-    FIELD(struct instance, mode),  FIELD(struct instance, changed_ns),
-    ARRAY(struct instance, limit), SPAN(struct instance, work.operations, work.released.refused),
+    FIELD(struct instance, uid),
+    FIELD(struct instance, gid),
+    FIELD(struct instance, mode),
+    FIELD(struct instance, changed_ns),
+    ARRAY(struct instance, limit),
+    NAMED_SPAN("work.operations", struct instance, totals.operations, totals.released_logs.refused),
 };
 static const struct part part_instance = PART_OF(instance, instance, instance_end);
 

@@ -114,7 +114,7 @@ static const struct field pmc_fields[] = {
     NAMED("ran_ns", struct pmc, run.ran_ns, 0),
     TEXT(struct pmc, metrics),
     NAMED("wants_all", struct pmc, cpus.all, 2),
-    FLAG(struct pmc, held_by),
+    NAMED("held_by", struct pmc, is_held, 2),
     NAMED("left_out", struct pmc, attached.left_out, 0),
     NAMED("raced", struct pmc, attached.raced, 2),
     FLAG(struct pmc, missed),

@@ -76,7 +76,7 @@ void pmc_unref(struct pmc *pmc)
     assert(!pmc->recording && !pmc->drain.entry.le_prev);
     struct log_stats stats;
     pmc_log_stats(pmc, &stats);
-    log_stats_add(&pmc->engine->work.released, &stats);
+    log_stats_add(&pmc->engine->totals.released_logs, &stats);
     log_unref(pmc->log);
     log_sets_unref(pmc->sets);
     if (pmc->user)
@@ -177,7 +177,7 @@ void pmc_remove_from_tree(struct pmc *pmc)
 
     pmc_touch(pmc);
     pmc_log_stats(pmc, &stats);
-    log_stats_add(&pmc->instance->work.released, &stats);
+    log_stats_add(&pmc->instance->totals.released_logs, &stats);
     instance_remove(pmc->instance, pmc);
     ids_remove(&pmc->instance->pmcs, pmc->id);
     ids_remove(&pmc->engine->pmcs, pmc->id);

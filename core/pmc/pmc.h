@@ -59,7 +59,7 @@ struct instance {
     struct user *account;      /* account of all users of the instance; NULL: the root instance */
     struct proc *holder;       /* process with which it ends (a reference), or NULL */
     LIST_ENTRY(instance) held; /* on holder->held */
-    struct totals work;        /* statistics */
+    struct totals totals;      /* statistics */
     struct work work_name;     /* WORK_INSTANCE, after its removal */
     bool vanished;             /* removed without an rmdir: the kernel has to forget the name */
     struct ids pmcs;
@@ -248,7 +248,7 @@ struct pmc {
         uint64_t resets; /* pmc.resets at that snapshot */
     } poll;
     uint64_t names_ns;  /* when `detail` last read the names of processes; 0: never */
-    bool held_by;       /* lifetime=open: only the open file that holds the PMC may change it */
+    bool is_held;       /* lifetime=open: only the open file that holds the PMC may change it */
     struct proc *owner; /* lifetime=owner: its exit releases the PMC (a reference); or NULL */
     LIST_ENTRY(pmc) owned;
 

@@ -114,9 +114,9 @@ bool drain_task(struct call *call)
 
         pmc->drain.running = false;
         pmc_charge_recording(pmc);
-        engine->work.drained += any;
+        engine->totals.drains += any;
         if (pmc->instance)
-            pmc->instance->work.drained += any;
+            pmc->instance->totals.drains += any;
         if (any)
             pmc_wake(pmc);
         pmc_unref(pmc);

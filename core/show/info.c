@@ -135,9 +135,9 @@ int show_info_stats(struct call *call)
     struct engine *engine = call->engine;
     struct instance *instance = call->instance;
     const bool all = instance_is_root(instance);
-    const struct totals *work = all ? &engine->work : &instance->work;
+    const struct totals *totals = all ? &engine->totals : &instance->totals;
     struct ids *pmcs = all ? &engine->pmcs : &instance->pmcs;
-    struct log_stats logs = work->released, stats;
+    struct log_stats logs = totals->released_logs, stats;
     struct buf *out = call->out;
     uint64_t id = 0;
 
@@ -149,15 +149,15 @@ int show_info_stats(struct call *call)
     print_fact(out, "intr_ignored", logs.hidden);
     print_fact(out, "intr_processed", logs.records);
     print_fact(out, "intr_bufferfull", logs.kernel_lost);
-    print_fact(out, "syscalls", work->operations);
-    print_fact(out, "syscall_errors", work->failed);
+    print_fact(out, "syscalls", totals->operations);
+    print_fact(out, "syscall_errors", totals->failed);
     print_fact(out, "buffer_requests", logs.records + logs.refused);
     print_fact(out, "buffer_requests_failed", logs.refused);
-    print_fact(out, "log_sweeps", work->drained);
+    print_fact(out, "log_sweeps", totals->drains);
     print_fact(out, "pmcs", pmcs->n);
     print_fact(out, "descriptors", all ? engine->fds_used : instance->account->used[USED_FDS]);
-    print_fact(out, "attaches", work->attaches);
-    print_fact(out, "attaches_raced", work->raced);
+    print_fact(out, "attaches", totals->attaches);
+    print_fact(out, "attaches_raced", totals->raced);
     print_fact(out, "log_lost", logs.lost + logs.refused);
     print_fact(out, "kernel_lost", logs.kernel_lost);
     print_fact(out, "throttled", logs.throttled);

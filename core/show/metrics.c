@@ -305,11 +305,11 @@ static void print_health(const struct engine *engine, struct buf *out)
     print_number(out, "pmcfs_descriptors", "gauge", "Descriptors held by counters and processes.",
                  engine->fds_used);
     print_number(out, "pmcfs_operations_total", "counter", "Operations on the tree.",
-                 engine->work.operations);
+                 engine->totals.operations);
     print_number(out, "pmcfs_operations_failed_total", "counter", "Operations that were refused.",
-                 engine->work.failed);
+                 engine->totals.failed);
     print_number(out, "pmcfs_attaches_raced_total", "counter",
-                 "Attaches during which a thread may have been missed.", engine->work.raced);
+                 "Attaches during which a thread may have been missed.", engine->totals.raced);
     print_number(out, "pmcfs_descriptors_limit", "gauge", "Descriptors that pmcfs may open.",
                  engine->fd_limit);
     print_number(out, "pmcfs_instances", "gauge", "Instances.", engine->instances.n);
