@@ -112,7 +112,7 @@ struct plan {
     unsigned long attach_ms; /* the limit of the attach in milliseconds, for the sentence */
     unsigned max_covered;    /* with descendants: limit of processes, left_out included (P11); 0: no
                               * limit */
-    unsigned long fds_free;  /* how many descriptors the attach may open, including temporary ones
+    unsigned long fds_left;  /* how many descriptors the attach may open, including temporary ones
                               * (P10); ULONG_MAX: no limit */
     unsigned long fds_quota; /* how many of them may stay open (P11); ULONG_MAX: no limit */
     const char *fds_limit_name; /* the name of the quota of fds_quota, for the sentence */
@@ -148,7 +148,7 @@ struct recorder_plan {
     uint64_t bytes;
     uint64_t tag;   /* for sink.drain_due() */
     bool data_maps; /* also record mappings that are not executable (RECORD_DATA) */
-    unsigned long fds_free, fds_quota; /* as in struct plan */
+    unsigned long fds_left, fds_quota; /* as in struct plan */
     const char *fds_limit_name;
 };
 

@@ -21,7 +21,7 @@
 
 #define USER_BUCKETS 256 /* a power of two */
 
-#define FDS_KEPT 64 /* descriptors reserved for the daemon */
+#define FDS_RESERVED 64 /* descriptors reserved for the daemon */
 
 /* Statistics in all, or of an instance. */
 struct totals {

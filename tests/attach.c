@@ -42,7 +42,7 @@ struct plan plan_for(struct target *target)
     return (struct plan){
         .events = plan_events,
         .n = 1,
-        .fds_free = 10000,
+        .fds_left = 10000,
         .fds_quota = 10000,
         .max_covered = 10000,
         .tag = 7,
@@ -110,7 +110,7 @@ static void test_tasks(unsigned races)
 
 static void test_recorded(unsigned races)
 {
-    struct recorder_plan plan = {.bytes = 1 << 20, .fds_free = 1000, .fds_quota = 1000};
+    struct recorder_plan plan = {.bytes = 1 << 20, .fds_left = 1000, .fds_quota = 1000};
     struct recorder *recorder = NULL;
 
     if (!check(perf_recorder_new(&state, &plan, &recorder, &err) == 0, "a recorder", ""))

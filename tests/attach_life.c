@@ -40,10 +40,10 @@ void test_set(void)
     check(rc == -EOPNOTSUPP && !counter, "a set with an unknown member is refused", ": %s %s",
           err_table[err.id].id, err.text);
     plan.n = 1;
-    plan.fds_free = 3;
+    plan.fds_left = 3;
     rc = perf_attach(&state, &plan, &counter, &err);
     check(rc == -EMFILE && err.id == P10, "descriptors", ": %s", err.text);
-    plan.fds_free = ULONG_MAX;
+    plan.fds_left = ULONG_MAX;
     plan.fds_quota = 6;
     rc = perf_attach(&state, &plan, &counter, &err);
     check(rc == -EDQUOT && err.id == P11 &&
@@ -55,14 +55,14 @@ void test_set(void)
           err.text);
     if (!rc)
         perf_free(counter);
-    plan.fds_free = 7 + 2;
+    plan.fds_left = 7 + 2;
     rc = perf_attach(&state, &plan, &counter, &err);
     check(rc == -EMFILE && err.id == P10, "but they need free descriptors", ": %s", err.text);
     check(!perf_check_set(&state, plan_events, 2, false, &err), "check_set takes two", "");
     rc = perf_check_set(&state, plan_events, 3, false, &err);
     check(rc == -EOPNOTSUPP, "check_set refuses", ": %s %s", err_table[err.id].id, err.text);
     target_end(&target);
-    plan.fds_free = 100;
+    plan.fds_left = 100;
     rc = perf_attach(&state, &plan, &counter, &err);
     check(rc == -ESRCH, "a dead target", ": %s", err.text);
 }

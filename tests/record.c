@@ -97,7 +97,7 @@ static void test_adopt(void)
 
 static void test_refused(void)
 {
-    struct recorder_plan plan = {.bytes = RING, .tag = 7, .fds_free = 1, .fds_quota = 100};
+    struct recorder_plan plan = {.bytes = RING, .tag = 7, .fds_left = 1, .fds_quota = 100};
     struct target target = target_begin();
     struct run run = {.n = 0};
 
@@ -122,7 +122,7 @@ static void little_memory(void)
 {
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct caps[2];
-    struct recorder_plan plan = {.bytes = 64 << 20, .tag = 7, .fds_free = 100, .fds_quota = 100};
+    struct recorder_plan plan = {.bytes = 64 << 20, .tag = 7, .fds_left = 100, .fds_quota = 100};
     struct recorder_facts facts = {.bytes = 0};
     struct recorder *recorder = NULL;
 

@@ -121,7 +121,7 @@ void run_plan(struct run *run, struct target *target)
     run->plan = (struct plan){
         .events = plan_events,
         .n = 1,
-        .fds_free = 10000,
+        .fds_left = 10000,
         .fds_quota = 10000,
         .max_covered = 10000,
         .tag = 7,
@@ -136,7 +136,7 @@ void run_plan(struct run *run, struct target *target)
 
 bool recorder_begin_with(struct run *run, uint64_t bytes)
 {
-    struct recorder_plan plan = {.bytes = bytes, .tag = 7, .fds_free = 100, .fds_quota = 100};
+    struct recorder_plan plan = {.bytes = bytes, .tag = 7, .fds_left = 100, .fds_quota = 100};
 
     if (!check(!perf_recorder_new(&state, &plan, &run->recorder, &err), "a recorder", ": %s",
                err.text))

@@ -136,14 +136,14 @@ static unsigned plan_descriptors(const struct backend_state *state, const struct
     return plan->n * (cgroup ? cpus_count(&state->shape.online) : 1);
 }
 
-int descriptors_check(unsigned need, unsigned long fds_free, unsigned long fds_quota,
+int descriptors_check(unsigned need, unsigned long fds_left, unsigned long fds_quota,
                       const char *limit, const char *what, struct err *err)
 {
-    if (need > fds_free)
+    if (need > fds_left)
         return err_set(
             err, P10,
             "%sneeds %u file descriptors, and %lu are left: raise LimitNOFILE= of pmcfs.service",
-            what, need, fds_free);
+            what, need, fds_left);
     if (need > fds_quota)
         return err_set(err, P11,
                        "%sneeds %u file descriptors, and the quota has %lu left (%s): detach "
@@ -162,7 +162,7 @@ int counter_attach(struct backend_state *state, const struct plan *plan, struct 
     /* The engine has checked scope and CPUs. */
     if (target->alive && !target->alive(target->alive_arg))
         return err_set(err, E44, "no process %d", (int)target_number(target));
-    rc = descriptors_check(plan_descriptors(state, plan), plan->fds_free, plan->fds_quota,
+    rc = descriptors_check(plan_descriptors(state, plan), plan->fds_left, plan->fds_quota,
                            plan->fds_limit_name, "", err);
     if (rc != 0)
         return rc;

@@ -137,7 +137,7 @@ int sim_recorder_new(struct backend_state *state, const struct recorder_plan *pl
 {
     const unsigned cpus = cpus_count(&state->shape.online);
     struct recorder *recorder;
-    int rc = descriptors_check(cpus, plan->fds_free, plan->fds_quota, plan->fds_limit_name,
+    int rc = descriptors_check(cpus, plan->fds_left, plan->fds_quota, plan->fds_limit_name,
                                "a buffer for each CPU ", err);
 
     if (rc != 0)

@@ -99,7 +99,7 @@ void counter_each_process(const struct counter *counter, void (*fn)(void *arg, p
 void counter_update(struct counter *counter, uint64_t now);
 /* Returns 0, P10 or P11 (there are not enough descriptors). limit: the name of the quota. The
  * sentence starts with `what`, which is "" or has a blank at its end. */
-int descriptors_check(unsigned need, unsigned long fds_free, unsigned long fds_quota,
+int descriptors_check(unsigned need, unsigned long fds_left, unsigned long fds_quota,
                       const char *limit, const char *what, struct err *err);
 /* Returns the count of one event. Needs the lock of the state. */
 uint64_t counter_value(const struct counter *counter, unsigned event);

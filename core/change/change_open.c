@@ -80,7 +80,7 @@ static int open_counter(struct change *change, const struct move *move)
     plan.target.shown = number_shown(change, move);
     plan.deadline_ns = change->deadline_ns;
     plan.attach_ms = change->attach_ns / 1000000;
-    plan.fds_free = fds_free(engine);
+    plan.fds_left = engine_fds_left(engine);
     plan.fds_quota = quota_fds_left(change);
     plan.fds_limit_name = change->fds_limit_name;
     plan.admit = admit;

@@ -13,9 +13,9 @@ static unsigned long subtract_to_zero(unsigned long from, unsigned long n)
     return from > n ? from - n : 0;
 }
 
-unsigned long fds_free(const struct engine *engine)
+unsigned long engine_fds_left(const struct engine *engine)
 {
-    return subtract_to_zero(engine->fd_limit, engine->fds_used + FDS_KEPT);
+    return subtract_to_zero(engine->fd_limit, engine->fds_used + FDS_RESERVED);
 }
 
 unsigned long quota_fds_left(const struct change *change)
@@ -90,7 +90,7 @@ int quota_target_fd(struct change *change, bool removes)
 {
     const struct engine *engine = change->engine;
     /* commands that free descriptors may use some of the reserve */
-    const unsigned long kept = removes ? FDS_KEPT / 2 : FDS_KEPT;
+    const unsigned long kept = removes ? FDS_RESERVED / 2 : FDS_RESERVED;
 
     quota_hold_fds(change, 1);
     if (engine->fds_used + kept > engine->fd_limit)

@@ -69,7 +69,7 @@ static int make_recording(struct change *change)
     plan.kernel = change->requester.may_kernel;
     plan.recorder.data_maps = recording->sampling.stack > 0;
     plan.view = recording->view;
-    plan.recorder.fds_free = fds_free(engine);
+    plan.recorder.fds_left = engine_fds_left(engine);
     plan.recorder.fds_quota = quota_fds_left(change);
     plan.recorder.fds_limit_name = change->fds_limit_name;
     int rc = recording_new(&plan, &recording->made, &change->err);

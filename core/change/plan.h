@@ -217,8 +217,8 @@ unsigned long quota_fds_left(const struct change *change);
  * quota_undo(). */
 void quota_hold_fds(struct change *change, unsigned n);
 int quota_charge_fds(struct change *change, unsigned n);
-/* Returns how many descriptors pmcfs may still open, without the reserve FDS_KEPT. */
-unsigned long fds_free(const struct engine *engine);
+/* Returns how many descriptors pmcfs may still open, without the reserve FDS_RESERVED. */
+unsigned long engine_fds_left(const struct engine *engine);
 /* Counts the descriptor of a target that was found: P10, P11. removes: a detach, which may use half
  * of the reserve. */
 int quota_target_fd(struct change *change, bool removes);

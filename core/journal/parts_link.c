@@ -324,7 +324,7 @@ static bool opened_io(struct io *io, void *object)
     for (unsigned i = 0; i < pmc->set->n; i++)
         events[i] = pmc_plan_event(&pmc->set->event[i], &pmc->settings, pmc->counts_kernel);
     struct plan plan = link_plan(link, &opening);
-    plan.fds_free = plan.fds_quota = ULONG_MAX;
+    plan.fds_left = plan.fds_quota = ULONG_MAX;
     return !link->counter &&
            backend->adopt(io->engine->backend_state, &plan, io->text, &link->counter) == 0;
 }

@@ -255,7 +255,7 @@ struct recording_plan pmc_recording_plan(const struct pmc *pmc, unsigned n, unsi
         .backend = engine->backend,
         .backend_state = engine->backend_state,
         .log = pmc->log,
-        .recorder = {.tag = pmc->id, .fds_free = ULONG_MAX, .fds_quota = ULONG_MAX},
+        .recorder = {.tag = pmc->id, .fds_left = ULONG_MAX, .fds_quota = ULONG_MAX},
         .n = n,
         .samples = recorded & RECORDED_SAMPLES,
         .switches = recorded & RECORDED_SWITCHES,

@@ -75,7 +75,7 @@ static int check_charge(const struct engine *engine, const struct user *user,
 {
     const bool has_fd = rights->userns_fd >= 0;
 
-    if (has_fd && engine->fds_used + FDS_KEPT >= engine->fd_limit)
+    if (has_fd && engine->fds_used + FDS_RESERVED >= engine->fd_limit)
         return err_set(err, P10,
                        "pmcfs has no file descriptor left for your user namespace: raise "
                        "LimitNOFILE= of pmcfs.service");

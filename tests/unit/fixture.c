@@ -108,7 +108,7 @@ static int fake_recorder_new(struct backend_state *state, const struct recorder_
                              struct recorder **out, struct err *err)
 {
     (void)state;
-    if (plan->fds_free < 3)
+    if (plan->fds_left < 3)
         return err_set(err, P10, "needs 3 descriptors");
     *out = malloc(sizeof **out);
     must(*out, "no memory");

@@ -22,7 +22,7 @@ static int recorder_new(struct backend_state *state, const struct recorder_plan 
                         struct recorder **out, struct err *err)
 {
     (void)state;
-    if (plan->fds_free < 2)
+    if (plan->fds_left < 2)
         return err_set(err, P10, "needs 2 descriptors");
     *out = calloc(1, sizeof(**out));
     sc.n_recorders++;
@@ -98,7 +98,7 @@ struct recording_plan scripted_plan(void)
         .host_state = &sc.host,
         .backend = &scripted,
         .log = sc.log,
-        .recorder = {.bytes = 4096, .fds_free = ULONG_MAX, .fds_quota = ULONG_MAX},
+        .recorder = {.bytes = 4096, .fds_left = ULONG_MAX, .fds_quota = ULONG_MAX},
         .n = 1,
         .samples = true,
         .kernel = true};

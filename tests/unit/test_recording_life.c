@@ -144,7 +144,7 @@ TEST(a_refusal_of_the_backend_leaves_the_view_to_the_caller)
 
     fake_find(&sc.host, 100)->outside = true;
     ck_assert_int_eq(fake_host.view_open(&sc.host, 100, &plan.view), 0);
-    plan.recorder.fds_free = 1;
+    plan.recorder.fds_left = 1;
     ck_assert_int_eq(recording_new(&plan, &sc.recording, &err), -EMFILE);
     ck_assert_int_eq(err.id, P10);
     sc.recording = NULL;

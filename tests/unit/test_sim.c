@@ -77,7 +77,7 @@ static struct plan plan_for(const char *text)
         (struct plan_event){event, event->user != MODIFIER_OFF, event->kernel != MODIFIER_OFF};
     return (struct plan){.events = planned,
                          .n = 1,
-                         .fds_free = 100,
+                         .fds_left = 100,
                          .fds_quota = 100,
                          .max_covered = 100,
                          .target = {.kind = TARGET_PROCESS, .pid = 100, .alive = fake_alive}};

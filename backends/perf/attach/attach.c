@@ -75,7 +75,7 @@ static int attach_fits(const struct attach *attach, size_t groups, size_t others
                        "the target needs %lu file descriptors, and the quota has %lu left (%s): "
                        "detach targets or use fewer events",
                        stay, attach->plan->fds_quota, attach->plan->fds_limit_name);
-    if (need <= attach->plan->fds_free)
+    if (need <= attach->plan->fds_left)
         return 0;
     if (others)
         snprintf(more, sizeof(more), ", and %zu while attaching", others);
@@ -84,7 +84,7 @@ static int attach_fits(const struct attach *attach, size_t groups, size_t others
         "the target needs %lu file descriptors (%zu threads or CPUs, %u for each%s), and "
         "pmcfs has %lu left: raise LimitNOFILE= of pmcfs.service, or count fewer events",
         need, groups + attach->fds_used / attach->shape->fds_per_task, attach->shape->fds_per_task,
-        more, attach->plan->fds_free);
+        more, attach->plan->fds_left);
 }
 
 /* Sets the error for an event that the kernel refused. code: -errno, failed: an element of
@@ -448,7 +448,7 @@ int perf_attach(struct backend_state *state, const struct plan *plan, struct cou
 {
     struct attach attach = {.state = state, .plan = plan, .err = err};
     struct counter *counter = counter_new(state, plan);
-    unsigned long most_fds = plan->fds_free < plan->fds_quota ? plan->fds_free : plan->fds_quota;
+    unsigned long most_fds = plan->fds_left < plan->fds_quota ? plan->fds_left : plan->fds_quota;
     int rc;
 
     *out = NULL;

@@ -286,11 +286,11 @@ int perf_recorder_new(struct backend_state *state, const struct recorder_plan *p
                      "the record buffers need %lu file descriptors, and the quota has %lu left "
                      "(%s): detach targets or use fewer events",
                      need, plan->fds_quota, plan->fds_limit_name);
-    } else if (need > plan->fds_free) {
+    } else if (need > plan->fds_left) {
         rc = err_set(err, P10,
                      "the record buffers need %lu file descriptors, and %lu are left: raise "
                      "LimitNOFILE= of pmcfs.service",
-                     need, plan->fds_free);
+                     need, plan->fds_left);
     } else {
         pthread_mutex_lock(&state->setup);
         rc = rings_open(recorder, plan->bytes);
