@@ -16,7 +16,7 @@ void perf_print(const struct counter *counter, struct buf *out)
 {
     buf_printf(out, "perf %u %u %u %u %u %u %lu", counter->shape.n, counter->n_groups,
                counter->raced, counter->left_out, __atomic_load_n(&counter->on, __ATOMIC_RELAXED),
-               counter->begun, follow_max_fds(counter));
+               counter->was_started, follow_max_fds(counter));
     for (unsigned i = 0; i < counter->n_groups; i++) /* GROUP is "TID CPU FD FD…" */
         for (unsigned k = 0; k < counter->shape.stride; k++)
             buf_printf(out, " %d", counter_group(counter, i)[k]);
@@ -105,7 +105,7 @@ int perf_adopt(struct backend_state *state, const struct plan *plan, const char 
     if (!rc) {
         counter->raced = raced;
         counter->on = on;
-        counter->begun = begun;
+        counter->was_started = begun;
         rc = groups_scan(counter, n_groups, printed + used) ? 0 : -EINVAL;
     }
     for (unsigned i = 0; !rc && i < counter->n_groups; i++)

@@ -367,7 +367,7 @@ int perf_start(struct counter *counter, struct err *err)
     bool armed = counter_is_armed(counter), was_on = counter_is_on(counter);
     int rc;
 
-    counter->begun = true;
+    counter->was_started = true;
     for (unsigned i = 0; counter->shape.hardware && i < counter->n_groups; i++)
         __atomic_store_n(&counter_last(counter, i)->off_hardware, false, __ATOMIC_RELAXED);
     /* Release: a reader that sees the new state also sees all fields that were set before it. */

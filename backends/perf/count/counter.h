@@ -36,8 +36,8 @@ struct counter {
     unsigned n_groups;
     unsigned left_out; /* descendants that the opener may not observe */
     bool descendants, at_exec, multiplex;
-    bool on;    /* atomic: started, not stopped */
-    bool begun; /* started at least once */
+    bool on;          /* atomic: started, not stopped */
+    bool was_started; /* at least once */
     bool sampling;
     bool tracks;          /* uses the system-wide tracking events of the recorder (track_begin()) */
     bool raced;           /* a thread created during the attach may be missing */

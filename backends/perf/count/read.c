@@ -292,5 +292,5 @@ bool counter_is_armed(struct counter *counter)
     struct reading now;
 
     return counter->at_exec &&
-           (!counter->begun || perf_read(counter, &now, true) || !now.enabled_ns);
+           (!counter->was_started || perf_read(counter, &now, true) || !now.enabled_ns);
 }
