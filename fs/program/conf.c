@@ -380,7 +380,7 @@ static int conf_key(void *user, const char *number, const char *name, const char
     char sentence[512];
 
     if (!section || section->kind == SECTION_PMCFS) {
-        if (option_set(options, options->at.file, word_of(name), word_of(value)))
+        if (option_apply(options, options->at.file, word_of(name), word_of(value)))
             return 1;
         snprintf(sentence, sizeof sentence, "no key \"%s\"%s", name,
                  option_near(&near, word_of(name)));

@@ -83,7 +83,7 @@ bool options_replace(struct options *options, char **to, const char *text, size_
     return true;
 }
 
-bool option_set(struct options *options, const char *where, struct word key, struct word value)
+bool option_apply(struct options *options, const char *where, struct word key, struct word value)
 {
     char sentence[160];
     struct err err = {0};
@@ -187,7 +187,7 @@ static int mount_options_apply(struct options *options)
                         "a mount of pmcfs cannot be remounted: unmount it and mount it again, or "
                         "write to its admin/tunables");
             rc = EXIT_LOGGED;
-        } else if (!mount_word(options, key, value) && !option_set(options, "-o", key, value)) {
+        } else if (!mount_word(options, key, value) && !option_apply(options, "-o", key, value)) {
             message_log(LOG_ERR, "-o %s: unknown option%s", buf_text(&word),
                         option_near(&near, key));
             rc = EXIT_USAGE;

@@ -57,7 +57,7 @@ void options_free(struct options *options);
 bool options_replace(struct options *options, char **to, const char *text, size_t len);
 /* Applies backend=…, sim_…=… or a tunable; a bad value is logged and not used. Returns false if
  * there is no such key. where: a file, or "-o"; log_at keeps the pointer. */
-bool option_set(struct options *options, const char *where, struct word key, struct word value);
+bool option_apply(struct options *options, const char *where, struct word key, struct word value);
 /* Logs that an option at this place, and at options->at.line, is not accepted as it is. */
 void option_complain(struct options *options, const char *where, const char *sentence);
 /* Returns " (did you mean NAME?)" with the names that are similar to an unknown key, or "". The

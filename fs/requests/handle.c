@@ -132,8 +132,8 @@ static bool place_scan(char *lines, struct text_place *place)
     }
     arena_keep(place->text.block, place->text.len);
     arena_keep(place->last.block, place->last.len);
-    if (place->text.block &&
-        (!text_of(&place->text) || place->taken > place->text.len || place->text.len != place->len))
+    if (place->text.block && (!text_of(&place->text) || place->bytes_read > place->text.len ||
+                              place->text.len != place->len))
         return false;
     return fine && (!place->last.block || text_of(&place->last));
 }

@@ -29,13 +29,13 @@ struct handle {
     /* The journal has a record of the handle; with open.old_count; with the `seen` values. */
     bool recorded, recorded_old_count, recorded_seen;
     struct text_place {
-        bool has_text; /* a text was made: `base` and `len` are of it; not for streams */
-        bool written;  /* the file was written after the text was made: the next read makes a
-                        * new text, which starts at the offset of that read */
-        bool by_uring; /* the next read is by io_uring */
-        off_t base;    /* offset of the text's start; for a stream, of the next read */
-        size_t len;    /* length of the text; for a stream, of the rest in `text` */
-        size_t taken;  /* stream: the part of `text` that was read */
+        bool has_text;     /* a text was made: `base` and `len` are of it; not for streams */
+        bool written;      /* the file was written after the text was made: the next read makes a
+                            * new text, which starts at the offset of that read */
+        bool by_uring;     /* the next read is by io_uring */
+        off_t base;        /* offset of the text's start; for a stream, of the next read */
+        size_t len;        /* length of the text; for a stream, of the rest in `text` */
+        size_t bytes_read; /* stream: the part of `text` that was read */
         struct kept_text {
             uint64_t block; /* 0: none */
             size_t len;

@@ -123,11 +123,11 @@ static int stream_run(struct request *rq)
         return CALL_DONE;
     }
     if (place->text.block) { /* the rest of the last reply */
-        const size_t n = min_size(rq->size, place->len - place->taken);
+        const size_t n = min_size(rq->size, place->len - place->bytes_read);
 
-        slice_copy(rq, text_of(&place->text) + place->taken, n);
-        place->taken += n;
-        if (place->taken == place->len)
+        slice_copy(rq, text_of(&place->text) + place->bytes_read, n);
+        place->bytes_read += n;
+        if (place->bytes_read == place->len)
             text_forget(rq);
         return CALL_DONE;
     }
@@ -160,7 +160,7 @@ static int stream_done(struct request *rq)
             if (rc)
                 return rc;
             place->len = rest;
-            place->taken = 0;
+            place->bytes_read = 0;
             if (!text_set(unpublished, &place->text, rq->out.data + n, rest))
                 return err_nomem(&rq->call.err);
         }
