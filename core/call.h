@@ -78,8 +78,8 @@ struct call {
     uint64_t wait_for; /* CALL_WAIT: id of the object */
     uint64_t wait_until_ns; /* CALL_WAIT: deadline; 0: none */
     bool committed;         /* the command has taken effect and must not run again */
-    pid_t maker;            /* mkdir: the requester's process, as host->caller_pid(); else 0 */
-    uint64_t maker_key;     /* mkdir: its host->caller_key() */
+    pid_t creator_pid;      /* mkdir: the requester's process, as host->caller_pid(); else 0 */
+    uint64_t creator_key;   /* mkdir: its host->caller_key() */
     struct err err;         /* must be last: its text is not zeroed with the rest */
 };
 

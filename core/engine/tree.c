@@ -133,8 +133,8 @@ int engine_mkdir(struct call *call, const char *name, mode_t mode, uint64_t *id)
         return err_nomem(&call->err);
     }
     pmc->gid = call->gid;
-    pmc->maker = call->maker;
-    pmc->maker_key = call->maker_key;
+    pmc->creator_pid = call->creator_pid;
+    pmc->creator_key = call->creator_key;
     pmc->mode = mode & allowed & 0777;
     pmc->created_ns = pmc->changed_ns = real_now(engine);
     pmc->created_monotonic_ns = engine->host->now_ns(engine->host_state);

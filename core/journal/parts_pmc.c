@@ -95,8 +95,8 @@ static bool given_io(struct io *io, void *member)
 static const struct field pmc_fields[] = {
     FIELD(struct pmc, gid),
     FIELD(struct pmc, mode),
-    FIELD(struct pmc, maker),
-    FIELD(struct pmc, maker_key),
+    NAMED("maker", struct pmc, creator_pid, 0),
+    NAMED("maker_key", struct pmc, creator_key, 0),
     FIELD(struct pmc, created_ns),
     FIELD(struct pmc, changed_ns),
     NAMED("made_ns", struct pmc, created_monotonic_ns, 0),

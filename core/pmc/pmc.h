@@ -187,9 +187,9 @@ struct pmc {
     uid_t payer; /* charged user: the uid, except for subordinate uids */
     gid_t gid;
     mode_t mode;
-    pid_t maker;                     /* PID of the creator in the daemon's namespace; 0: unknown */
+    pid_t creator_pid;               /* PID of the creator in the daemon's namespace; 0: unknown */
     unsigned refs;                   /* held by the tree, queued work, running changes and reads */
-    uint64_t maker_key;              /* key of the creator; differs if the PID was reused */
+    uint64_t creator_key;            /* key of the creator; differs if the PID was reused */
     uint64_t created_ns, changed_ns; /* CLOCK_REALTIME */
     uint64_t created_monotonic_ns;   /* CLOCK_MONOTONIC of mkdir */
     uint64_t created_tsc;            /* cycle counter at mkdir; 0: none */

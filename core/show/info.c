@@ -221,32 +221,33 @@ int show_catalog_event(struct call *call)
 /* ---- info/rows: the holders of the rows, as an instance sees them ---- */
 
 /* The process that created a PMC, with its PID in the reader's namespace. */
-struct maker {
+struct creator {
     uint64_t pmc, key;
     pid_t pid, shown;
 };
 
-struct makers {
-    struct maker *items; /* sorted by PMC */
+struct creators {
+    struct creator *items; /* sorted by PMC */
     size_t n, cap;
 };
 
-static int maker_compare(const void *a, const void *b)
+static int creator_compare(const void *a, const void *b)
 {
-    const uint64_t x = ((const struct maker *)a)->pmc, y = ((const struct maker *)b)->pmc;
+    const uint64_t x = ((const struct creator *)a)->pmc, y = ((const struct creator *)b)->pmc;
 
     return (x > y) - (x < y);
 }
 
 /* Prints the cells of a line from the column `users` on. They describe the row's oldest PMC. */
-static void print_row_users(const struct call *call, const struct makers *makers,
+static void print_row_users(const struct call *call, const struct creators *creators,
                             const struct slot_view *view)
 {
     static const enum key flags[] = {KEY_DESCENDANTS, KEY_CALLCHAIN, KEY_LOG_CSW, KEY_LOG_EXIT};
     const struct pmc *pmc = view->oldest ? ids_find(&call->engine->pmcs, view->oldest) : NULL;
-    const struct maker wanted = {.pmc = view->oldest};
-    const struct maker *maker =
-        makers->n ? bsearch(&wanted, makers->items, makers->n, sizeof wanted, maker_compare) : NULL;
+    const struct creator wanted = {.pmc = view->oldest};
+    const struct creator *creator =
+        creators->n ? bsearch(&wanted, creators->items, creators->n, sizeof wanted, creator_compare)
+                    : NULL;
     struct buf *out = call->out;
     char before = ' ';
 
@@ -262,8 +263,8 @@ static void print_row_users(const struct call *call, const struct makers *makers
     buf_char(out, ' ');
     pmc_print_path(pmc, call->instance, out);
     buf_printf(out, " %u", pmc->uid);
-    if (maker && maker->shown)
-        buf_printf(out, " %d ", (int)maker->shown);
+    if (creator && creator->shown)
+        buf_printf(out, " %d ", (int)creator->shown);
     else
         buf_str(out, " - "); /* gone, or not visible to the reader */
     for (unsigned i = 0; i < pmc_events(pmc); i++)
@@ -282,7 +283,7 @@ static void print_row_users(const struct call *call, const struct makers *makers
     buf_char(out, '\n');
 }
 
-static void print_rows(const struct call *call, const struct makers *makers)
+static void print_rows(const struct call *call, const struct creators *creators)
 {
     const struct engine *engine = call->engine;
 
@@ -301,7 +302,7 @@ static void print_rows(const struct call *call, const struct makers *makers)
                 rows_view(engine->rows, call->instance->id, (unsigned)cpu, i, row, &view);
                 buf_printf(call->out, "%d %u %s-%u %s %s %s ", cpu, number + row, class->name, row,
                            class->name, disposition_name(view.disposition), slot_name(view.state));
-                print_row_users(call, makers, &view);
+                print_row_users(call, creators, &view);
             }
             number += class->rows;
         }
@@ -312,36 +313,37 @@ int show_info_rows(struct call *call)
 {
     const struct host *host = call->engine->host;
     struct host_state *state = call->engine->host_state;
-    struct makers makers = {0}; /* the creators of the PMCs that the reader may read */
+    struct creators creators = {0}; /* the creators of the PMCs that the reader may read */
     uint64_t id = 0;
     int rc = CALL_DONE;
 
     for (struct pmc *pmc; rc == CALL_DONE && (pmc = ids_next(&call->engine->pmcs, id, &id));) {
-        const struct maker maker = {.pmc = id, .key = pmc->maker_key, .pid = pmc->maker};
+        const struct creator creator = {
+            .pmc = id, .key = pmc->creator_key, .pid = pmc->creator_pid};
 
         if (pmc->claim && access_read(pmc, call->instance, call->rights) &&
-            vec_push(&makers, maker))
+            vec_push(&creators, creator))
             rc = err_nomem(&call->err);
     }
-    if (rc == CALL_DONE && makers.n)
+    if (rc == CALL_DONE && creators.n)
         rc = slow_admit(call);
-    if (rc == CALL_DONE && makers.n) {
+    if (rc == CALL_DONE && creators.n) {
         slow_begin(call, true);
-        for (size_t i = 0; i < makers.n; i++) {
-            struct maker *maker = &makers.items[i];
+        for (size_t i = 0; i < creators.n; i++) {
+            struct creator *creator = &creators.items[i];
 
-            if (i && maker[-1].pid == maker->pid && maker[-1].key == maker->key)
-                maker->shown = maker[-1].shown;
-            else if (maker->key && host->pid_key(state, maker->pid) == maker->key)
-                maker->shown = host->pid_seen_by(state, call->tid, maker->pid);
+            if (i && creator[-1].pid == creator->pid && creator[-1].key == creator->key)
+                creator->shown = creator[-1].shown;
+            else if (creator->key && host->pid_key(state, creator->pid) == creator->key)
+                creator->shown = host->pid_seen_by(state, call->tid, creator->pid);
         }
         slow_end(call);
     }
     if (rc == CALL_DONE && !call->instance)
         rc = err_set(&call->err, P26, "the instance of this file was removed");
     if (rc == CALL_DONE)
-        print_rows(call, &makers);
-    free(makers.items);
+        print_rows(call, &creators);
+    free(creators.items);
     return rc;
 }
 

@@ -895,8 +895,8 @@ int pmc_make(const char *name)
     uint64_t id;
 
     held_init(&held);
-    held.call.maker = fake_host.caller_pid(&fx.host, fx.tid);
-    held.call.maker_key = fake_host.pid_key(&fx.host, fx.tid);
+    held.call.creator_pid = fake_host.caller_pid(&fx.host, fx.tid);
+    held.call.creator_key = fake_host.pid_key(&fx.host, fx.tid);
     held.rc = engine_mkdir(&held.call, name, 0777, &id);
     return held_finish(&held);
 }
