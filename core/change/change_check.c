@@ -160,7 +160,7 @@ static int check_mode(struct change *change)
     struct desired *desired = &change->desired;
     struct settings *settings = &desired->settings;
 
-    if (!(settings->given & KEY_BIT(KEY_MODE))) {
+    if (!(settings->written_keys & KEY_BIT(KEY_MODE))) {
         /* Without targets the scope stays too, unless the command writes other events or a target.
          */
         bool asked = desired->new_set || implies_scope(desired, false);
@@ -211,7 +211,7 @@ int check_target_scope(struct change *change)
 
     if (strcmp(change->file, "target") != 0)
         return 0; /* config is checked in the order of check_command() */
-    if (settings->given & KEY_BIT(KEY_MODE))
+    if (settings->written_keys & KEY_BIT(KEY_MODE))
         return refuse_scope(change, &mode_table[settings->mode]);
     return pmc_links_left(pmc) ? refuse_scope(change, &mode_table[pmc->mode_in_use]) : 0;
 }

@@ -33,7 +33,7 @@ int desired_set_fill(struct change *change)
         desired->set = set_ref(change->pmc->set);
     if (!desired->set)
         return 0;
-    if ((opens ? settings->given : desired->command_keys) & KEY_BIT(KEY_KERNEL))
+    if ((opens ? settings->written_keys : desired->command_keys) & KEY_BIT(KEY_KERNEL))
         desired->kernel = settings->word[KEY_KERNEL];
     else if (opens)
         desired->kernel = change->requester.may_kernel;

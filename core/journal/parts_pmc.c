@@ -54,9 +54,9 @@ static bool settings_io(struct io *io, void *member)
 
     if (io->out) {
         for (enum key key = 0; key < KEYS; key++) {
-            const bool is_given = settings->given & KEY_BIT(key);
+            const bool is_written = settings->written_keys & KEY_BIT(key);
 
-            if (!is_stored_here(key) || (!is_given && settings_standard(settings, key)))
+            if (!is_stored_here(key) || (!is_written && settings_standard(settings, key)))
                 continue;
             buf_printf(io->out, "%s=", key_table[key].name);
             settings_print(settings, key, 0, io->out);
@@ -70,11 +70,11 @@ static bool settings_io(struct io *io, void *member)
         if (key != KEYS && is_stored_here(key) && settings_set(settings, key, value, NULL) != 0)
             return false;
     }
-    settings->given = 0; /* given_io() loads it */
+    settings->written_keys = 0; /* given_io() loads it */
     return true;
 }
 
-/* Prints or loads settings.given, as the names of keys, because their numbers differ between
+/* Prints or loads settings.written_keys, as the names of keys, because their numbers differ between
  * versions. */
 static bool given_io(struct io *io, void *member)
 {
@@ -82,12 +82,12 @@ static bool given_io(struct io *io, void *member)
     char *name;
 
     for (enum key key = 0; io->out && key < KEYS; key++)
-        if (settings->given & KEY_BIT(key))
+        if (settings->written_keys & KEY_BIT(key))
             buf_printf(io->out, "%s ", key_table[key].name);
     while (!io->out && (name = strsep(&io->text, " "))) {
         const enum key key = key_find(word_of(name));
 
-        settings->given |= key == KEYS ? 0 : KEY_BIT(key);
+        settings->written_keys |= key == KEYS ? 0 : KEY_BIT(key);
     }
     return true;
 }

@@ -369,13 +369,13 @@ int settings_set(struct settings *settings, enum key key, struct word value, str
                                                        : word_set(settings, key, value, err);
 
     if (rc == 0)
-        settings->given |= KEY_BIT(key);
+        settings->written_keys |= KEY_BIT(key);
     return rc;
 }
 
 bool settings_skip_kernel(const struct settings *settings)
 {
-    return (settings->given & KEY_BIT(KEY_KERNEL)) && !settings->word[KEY_KERNEL];
+    return (settings->written_keys & KEY_BIT(KEY_KERNEL)) && !settings->word[KEY_KERNEL];
 }
 
 bool settings_same(const struct settings *a, const struct settings *b, enum key key)

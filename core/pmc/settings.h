@@ -117,13 +117,13 @@ struct key_row {
 extern const struct key_row key_table[KEYS];
 
 struct settings {
-    uint32_t given;     /* bit per key: written, not a default */
-    enum mode mode;     /* if not given, change_check.c chooses it */
-    uint8_t word[KEYS]; /* on/off (1/0) and words (index) of the plain keys */
-    unsigned n_counts;  /* number of initial values; the rest is 0 */
-    uint64_t *counts;   /* owned */
-    char *filter;       /* of tracepoints, or NULL; owned */
-    uint64_t *numbers;  /* numbers of plain keys, KEYS of them; NULL: none; owned */
+    uint32_t written_keys; /* bit per key: written, not a default */
+    enum mode mode;        /* if not written, change_check.c chooses it */
+    uint8_t word[KEYS];    /* on/off (1/0) and words (index) of the plain keys */
+    unsigned n_counts;     /* number of initial values; the rest is 0 */
+    uint64_t *counts;      /* owned */
+    char *filter;          /* of tracepoints, or NULL; owned */
+    uint64_t *numbers;     /* numbers of plain keys, KEYS of them; NULL: none; owned */
 };
 
 /* Returns a key's number; UINT64_MAX: the word for "no number". */
@@ -151,8 +151,8 @@ const char *foreign_find(struct word word, enum foreign where);
 /* Finds a key; '-' and '_' are equal. Returns KEYS if there is none. */
 enum key key_find(struct word word);
 /*
- * Parses a value of a plain key (neither event nor target) and sets its `given` bit. Returns 0, P02
- * with the valid values, P09 for kgmon=on and force=on, E20 for a bad mode, or E32.
+ * Parses a value of a plain key (neither event nor target) and sets its bit of `written_keys`.
+ * Returns 0, P02 with the valid values, P09 for kgmon=on and force=on, E20 for a bad mode, or E32.
  */
 int settings_set(struct settings *settings, enum key key, struct word value, struct err *err);
 /* Returns true if kernel=off was written; false if only missing rights exclude kernel mode. */

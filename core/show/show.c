@@ -98,7 +98,7 @@ static int print_config(struct call *call, struct snapshot *snapshot)
 {
     const struct pmc *pmc = snapshot->item[0].pmc;
     /* without an event kernel= is not decided: show the value that the reader would get */
-    const bool decided = pmc->set || (pmc->settings.given & KEY_BIT(KEY_KERNEL));
+    const bool decided = pmc->set || (pmc->settings.written_keys & KEY_BIT(KEY_KERNEL));
     const bool kernel =
         decided ? pmc->settings.word[KEY_KERNEL] : access_kernel(pmc->instance, call->rights);
     struct scan scan;
