@@ -78,12 +78,12 @@ static void take(const uint8_t *data, size_t size)
     memcpy(bytes, data, size);
     recorder.origins = &origin;
     for (unsigned i = 0; i < 3; i++)
-        recorder_add_id(&recorder,
-                        &(struct id){.kernel = i,
-                                     .origin = &origin,
-                                     .kind = (uint8_t)i,
-                                     .parts = (uint8_t)(data[1] & (RECORD_RAW | RECORD_STACK)),
-                                     .has_period = data[1] & 8});
+        recorder_add_id(
+            &recorder, &(struct event_id){.kernel_id = i,
+                                          .origin = &origin,
+                                          .kind = (uint8_t)i,
+                                          .parts = (uint8_t)(data[1] & (RECORD_RAW | RECORD_STACK)),
+                                          .has_period = data[1] & 8});
     recorder_pass(&recorder, UINT64_MAX, &(struct intake){.put = put, .sample = put_sample});
     recorder_drop_ids(&recorder, &origin);
 }

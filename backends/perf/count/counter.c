@@ -90,25 +90,25 @@ int group_output(const struct origin *origin, const struct shape *shape, const i
     for (unsigned i = 0; i < writing_members(origin, shape) && !rc; i++) {
         const bool event = origin->samples || shape->extras[i] == EXTRA_DUMMY;
         const bool end = !event && shape->extras[i] == EXTRA_END;
-        struct id id = {
+        struct event_id id = {
             .origin = origin,
             .cpu = cpu,
             .kind = event ? ID_EVENT
                     : end ? ID_END
                           : ID_SWITCH,
-            .place = origin->samples && i >= shape->n_extras
-                         ? (uint8_t)shape_plan_event(shape, i - shape->n_extras)
-                         : 0,
+            .plan_event = origin->samples && i >= shape->n_extras
+                              ? (uint8_t)shape_plan_event(shape, i - shape->n_extras)
+                              : 0,
             .has_period = sampling_has_period(&shape->attr[i]),
             .parts = (uint8_t)sampling_parts(&shape->attr[i]),
         };
 
         if (shape_is_clock(shape, i))
             continue;
-        if (ioctl(GROUP_FDS(group)[i], PERF_EVENT_IOC_ID, &id.kernel))
+        if (ioctl(GROUP_FDS(group)[i], PERF_EVENT_IOC_ID, &id.kernel_id))
             return -errno;
         if (!*root)
-            *root = id.kernel;
+            *root = id.kernel_id;
         id.root = *root;
         rc = recorder_add_id(origin->recorder, &id);
         if (!rc && !redirected)
@@ -144,7 +144,7 @@ static struct origin *origin_make(struct counter *counter, const struct plan *pl
         origin->shares_one = ++shares == 1;
         origin->shared_parts =
             (uint8_t)sampling_parts(&counter->shape.attr[counter->shape.n_extras + i]);
-        origin->shared = (uint8_t)shape_plan_event(&counter->shape, i);
+        origin->shared_event = (uint8_t)shape_plan_event(&counter->shape, i);
     }
     /* The kernel takes the last values of a thread during its exit. They are exact if the events
      * count nothing after that: software events except clocks, and events that count only in user

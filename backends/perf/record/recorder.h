@@ -43,25 +43,25 @@ struct origin {
     bool weighed;           /* samples are RECORD_WEIGHED */
     bool shares_one;        /* exactly one event may get another event's id in its samples
                              * (sampling_shares_id()) */
-    uint8_t shared;         /* index in the plan of the event of shares_one */
-    uint8_t shared_parts;   /* `parts` of the event of shares_one, see struct id */
+    uint8_t shared_event;   /* index in the plan of the event of shares_one */
+    uint8_t shared_parts;   /* `parts` of the event of shares_one, see struct event_id */
     bool exact_last;        /* the last values of a thread are exact */
 };
 
 enum id_kind {
-    ID_EVENT,  /* samples of the event `place` of the plan, or other records of any event */
+    ID_EVENT,  /* samples of the event plan_event of the plan, or other records of any event */
     ID_SWITCH, /* samples with the values of a group at the moment its thread left the CPU */
     ID_END     /* samples with the values of a group at the exit of its thread */
 };
 
 /* The meaning of one event id of the kernel. */
-struct id {
+struct event_id {
     UT_hash_handle hh;
-    uint64_t kernel; /* PERF_EVENT_IOC_ID */
+    uint64_t kernel_id; /* PERF_EVENT_IOC_ID */
     const struct origin *origin;
     uint64_t root; /* ID_SWITCH, ID_END: the attached task; the same for all its groups */
     uint32_t cpu;  /* of the group */
-    uint8_t kind, place;
+    uint8_t kind, plan_event;
     bool has_period; /* ID_EVENT: its samples have a period field */
     uint8_t parts;   /* ID_EVENT: RECORD_RAW, RECORD_STACK if its samples have these after frames */
 };
@@ -111,11 +111,11 @@ struct recorder {
     unsigned n_cpus;       /* number of possible CPUs */
     unsigned n_stand_ins;  /* atomic */
     unsigned n_tracks;     /* counters that are on and use tracking, see track_begin() */
-    struct origin ring_origin;     /* of the rings' events while they track */
-    struct origin *origins;        /* needs lock, like the next fields */
-    struct id *ids;                /* by struct id.kernel */
-    struct id *recent[RECENT_IDS]; /* elements of ids that were found last, or NULL */
-    char *scratch;                 /* RECORD_SPACE bytes: a copy of the record that is converted */
+    struct origin ring_origin;           /* of the rings' events while they track */
+    struct origin *origins;              /* needs lock, like the next fields */
+    struct event_id *ids;                /* by struct event_id.kernel_id */
+    struct event_id *recent[RECENT_IDS]; /* elements of ids that were found last, or NULL */
+    char *scratch; /* RECORD_SPACE bytes: a copy of the record that is converted */
 };
 
 /* Size of a buffer for the largest record and the fields that are added to it. */
@@ -155,9 +155,9 @@ int recorder_redirect(const struct recorder *recorder, int fd, unsigned cpu);
 
 /* The functions for ids and origins all need lock. Adds a copy of *like, or replaces the id with
  * the same number. Returns 0 or -ENOMEM. */
-int recorder_add_id(struct recorder *recorder, const struct id *like);
+int recorder_add_id(struct recorder *recorder, const struct event_id *like);
 /* Returns NULL if the id is unknown or was removed. */
-struct id *recorder_find_id(struct recorder *recorder, uint64_t kernel);
+struct event_id *recorder_find_id(struct recorder *recorder, uint64_t kernel);
 void recorder_drop_id(struct recorder *recorder, uint64_t kernel);
 /* Drops all ids of this origin; NULL: all ids. */
 void recorder_drop_ids(struct recorder *recorder, const struct origin *origin);

@@ -19,18 +19,18 @@ enum {
 
 /* ---- ids ---- */
 
-struct id *recorder_find_id(struct recorder *recorder, uint64_t kernel)
+struct event_id *recorder_find_id(struct recorder *recorder, uint64_t kernel)
 {
-    struct id **recent = &recorder->recent[kernel % RECENT_IDS];
+    struct event_id **recent = &recorder->recent[kernel % RECENT_IDS];
 
-    if (!*recent || (*recent)->kernel != kernel)
+    if (!*recent || (*recent)->kernel_id != kernel)
         HASH_FIND(hh, recorder->ids, &kernel, sizeof kernel, *recent);
     return *recent;
 }
 
-int recorder_add_id(struct recorder *recorder, const struct id *like)
+int recorder_add_id(struct recorder *recorder, const struct event_id *like)
 {
-    struct id *id = recorder_find_id(recorder, like->kernel);
+    struct event_id *id = recorder_find_id(recorder, like->kernel_id);
     const UT_hash_handle hh = id ? id->hh : (UT_hash_handle){.tbl = NULL};
 
     if (!id && !(id = malloc(sizeof *id)))
@@ -39,7 +39,7 @@ int recorder_add_id(struct recorder *recorder, const struct id *like)
     id->hh = hh;
     if (hash_has(id))
         return 0;
-    HASH_ADD(hh, recorder->ids, kernel, sizeof id->kernel, id);
+    HASH_ADD(hh, recorder->ids, kernel_id, sizeof id->kernel_id, id);
     if (hash_has(id))
         return 0;
     free(id);
@@ -48,7 +48,7 @@ int recorder_add_id(struct recorder *recorder, const struct id *like)
 
 void recorder_drop_id(struct recorder *recorder, uint64_t kernel)
 {
-    struct id *id = recorder_find_id(recorder, kernel);
+    struct event_id *id = recorder_find_id(recorder, kernel);
 
     if (!id)
         return;
@@ -59,7 +59,7 @@ void recorder_drop_id(struct recorder *recorder, uint64_t kernel)
 
 void recorder_drop_ids(struct recorder *recorder, const struct origin *origin)
 {
-    struct id *id, *next;
+    struct event_id *id, *next;
 
     memset(recorder->recent, 0, sizeof recorder->recent);
     HASH_ITER (hh, recorder->ids, id, next) {
@@ -114,9 +114,9 @@ static struct record_tail *kernel_tail(struct record *record)
 /* Bits of misc that the log stores for a sample. */
 #define SAMPLE_MISC (RECORD_MODE | PERF_RECORD_MISC_EXACT_IP)
 
-static uint64_t log_id(const struct id *id)
+static uint64_t log_id(const struct event_id *id)
 {
-    return LOG_ID(id->origin->set_number, id->place);
+    return LOG_ID(id->origin->set_number, id->plan_event);
 }
 
 static void sample_lose(const struct record_sample *sample, const struct intake *intake)
@@ -195,7 +195,7 @@ static size_t parts_take(unsigned parts, struct record_sample *sample, size_t si
  * they are missing. A sample that was prepared for another event too may be shorter than its fields
  * require; then puts a LOST record.
  */
-static void long_sample_pass(const struct id *id, struct record_sample *sample,
+static void long_sample_pass(const struct event_id *id, struct record_sample *sample,
                              const struct intake *intake)
 {
     const struct origin *origin = id->origin;
@@ -230,7 +230,7 @@ static void long_sample_pass(const struct id *id, struct record_sample *sample,
  * Passes a sample without parts after the frames. If it was prepared for another event too
  * (sampling_shares_id()), it can have the larger size of the other event's sample, and is cut.
  */
-static void short_sample_pass(const struct id *id, const struct record_sample *sample,
+static void short_sample_pass(const struct event_id *id, const struct record_sample *sample,
                               const struct intake *intake)
 {
     const struct origin *origin = id->origin;
@@ -261,7 +261,7 @@ static void short_sample_pass(const struct id *id, const struct record_sample *s
 }
 
 /* Passes a sample of an event. Changes it if it has parts after the frames. */
-static void event_sample_pass(const struct id *id, struct record_sample *sample,
+static void event_sample_pass(const struct event_id *id, struct record_sample *sample,
                               const struct intake *intake)
 {
     if (id->parts)
@@ -274,7 +274,7 @@ bool kernel_sample_pass(struct recorder *recorder, const struct record *record,
                         const struct intake *intake)
 {
     const struct record_sample *sample = (const void *)record;
-    const struct id *id;
+    const struct event_id *id;
 
     if (record->type != PERF_RECORD_SAMPLE || record->size < (size_t)PERIOD_IN_SAMPLE ||
         !intake->sample)
@@ -309,11 +309,11 @@ static void stray_pass(struct recorder *recorder, struct record_sample *sample,
         found = origin;
     }
     if (found && certain && found->shares_one) {
-        struct id id = {.origin = found,
-                        .kind = ID_EVENT,
-                        .place = found->shared,
-                        .has_period = !found->period,
-                        .parts = found->shared_parts};
+        struct event_id id = {.origin = found,
+                              .kind = ID_EVENT,
+                              .plan_event = found->shared_event,
+                              .has_period = !found->period,
+                              .parts = found->shared_parts};
 
         event_sample_pass(&id, sample, intake);
     } else if (found) {
@@ -336,7 +336,7 @@ void values_put(const struct note *note, const struct intake *intake)
 
 /* Converts a sample with the values of a group, which follow the CPU field in the group's order, to
  * a RECORD_VALUES. Skips it if it is malformed. */
-static void values_pass(const struct id *id, const struct record *record,
+static void values_pass(const struct event_id *id, const struct record *record,
                         const struct intake *intake)
 {
     const struct record_sample *sample = (const void *)record;
@@ -370,7 +370,7 @@ static void loss_pass(struct recorder *recorder, const struct record *record, ui
                       const struct intake *intake)
 {
     const struct record_tail *tail = kernel_tail((struct record *)(uintptr_t)record);
-    const struct id *id = recorder_find_id(recorder, tail->id);
+    const struct event_id *id = recorder_find_id(recorder, tail->id);
     struct record_lost loss = {
         .head = {.type = RECORD_LOST, .size = sizeof loss},
         .id = id ? log_id(id) : 0,
@@ -392,7 +392,7 @@ static void task_record_convert(struct recorder *recorder, struct record *record
                                 const struct intake *intake)
 {
     struct record_tail *tail = kernel_tail(record);
-    const struct id *id = recorder_find_id(recorder, tail->id);
+    const struct event_id *id = recorder_find_id(recorder, tail->id);
     const struct origin *origin = id ? id->origin : NULL;
 
     if (!id)
@@ -422,7 +422,7 @@ void kernel_record_pass(struct recorder *recorder, struct record *record,
 {
     const uint64_t *word = (const void *)(record + 1);
     struct record_sample *sample = (void *)record;
-    const struct id *id;
+    const struct event_id *id;
 
     if (record->type == PERF_RECORD_SWITCH &&
         record->size >= sizeof *record + sizeof(struct record_tail))

@@ -354,10 +354,10 @@ static int ring_live_fd(const struct ring *ring)
 /* Registers the id of the event of a ring, and enables the event. Returns 0 or -errno. */
 static int ring_track(struct recorder *recorder, struct ring *ring)
 {
-    struct id id = {.origin = &recorder->ring_origin, .cpu = ring->cpu, .kind = ID_EVENT};
+    struct event_id id = {.origin = &recorder->ring_origin, .cpu = ring->cpu, .kind = ID_EVENT};
     int rc;
 
-    if (ioctl(ring_live_fd(ring), PERF_EVENT_IOC_ID, &id.kernel))
+    if (ioctl(ring_live_fd(ring), PERF_EVENT_IOC_ID, &id.kernel_id))
         return -errno;
     pthread_mutex_lock(&recorder->lock);
     rc = recorder_add_id(recorder, &id);
