@@ -21,7 +21,7 @@ struct backend_state {
     struct sideband *sideband;       /* used by record, count and attach */
     pthread_mutex_t setup;           /* held while rings are opened or closed, and in track_…() */
     LIST_HEAD(, recorder) recorders; /* needs setup */
-    LIST_HEAD(, guard) late;         /* needs setup; guards that guards_listen() will start */
+    LIST_HEAD(, guard) late_guards;  /* needs setup; guards that guards_listen() will start */
     struct pmus *pmus;               /* PMUs of the host */
     unsigned n_counters;             /* atomic; perf_backend.close asserts 0 */
 };

@@ -24,7 +24,7 @@
 struct guard {
     struct backend_state *state;
     uint64_t tag;
-    LIST_ENTRY(guard) late; /* in state->late; le_prev NULL: not in it */
+    LIST_ENTRY(guard) late; /* in state->late_guards; le_prev NULL: not in it */
     bool is_exec_guard;     /* else an exit watch */
     void *map;
     size_t bytes;
@@ -99,7 +99,7 @@ int guard_new(struct backend_state *state, const int *fds, unsigned stride, unsi
     rc = !guard->n ? -ENOENT : late ? 0 : guard_listen(guard);
     if (!rc && late) {
         pthread_mutex_lock(&state->setup);
-        LIST_INSERT_HEAD(&state->late, guard, late);
+        LIST_INSERT_HEAD(&state->late_guards, guard, late);
         pthread_mutex_unlock(&state->setup);
     }
     if (rc)
@@ -115,7 +115,7 @@ void guards_listen(struct backend_state *state)
     struct guard *guard;
 
     pthread_mutex_lock(&state->setup);
-    while ((guard = LIST_FIRST(&state->late))) {
+    while ((guard = LIST_FIRST(&state->late_guards))) {
         LIST_REMOVE(guard, late);
         guard->late.le_prev = NULL;
         guard_listen(guard);
