@@ -284,7 +284,7 @@ static struct backend_state as_if(const char *root)
     struct pmu *cpu = pmus_find(made.pmus, word_of("cpu"));
 
     cpu->why[0] = made.pmus->why_no_core[0] = '\0';
-    cpu->precise = 2;
+    cpu->max_precise = 2;
     return made;
 }
 

@@ -167,7 +167,7 @@ void perf_print_facts(struct backend_state *state, struct buf *out)
         if (!pmu->why[0])
             buf_printf(out,
                        "hardware_pmu yes: %s, %u general and %u fixed counters of %u bits, %s\n",
-                       pmu->name, pmu->general, pmu->fixed, pmu->width,
+                       pmu->name, pmu->n_general, pmu->n_fixed, pmu->width,
                        pmu->capabilities & CAP_INTERRUPT ? "with overflow interrupts"
                                                          : "without overflow interrupts: "
                                                            "nothing of it can be sampled");

@@ -55,9 +55,9 @@ static int check_precise(struct spec *spec, struct err *err)
 
     if (!*precise)
         return 0;
-    if (!spec->pmu->precise)
+    if (!spec->pmu->max_precise)
         generic_narrow(spec);
-    const unsigned most = spec->pmu->precise;
+    const unsigned most = spec->pmu->max_precise;
     if (!most)
         return err_set(err, P09,
                        "\"%s\" has no precise samples here, because %s has none (see "

@@ -69,10 +69,10 @@ struct pmu {
     unsigned capabilities;
 
     /* Only of core PMUs and PMU_CORES; set in probe.c and trial.c. */
-    unsigned precise; /* the highest level of precise samples; 0: none */
-    bool extended;    /* generic events carry the type in the upper half of config (hybrid) */
-    unsigned general; /* counters that count any event: rows 0…general-1 */
-    unsigned fixed;   /* counters for one event each: the rows after the general ones */
+    unsigned max_precise; /* the highest level of precise samples; 0: none */
+    bool extended;        /* generic events carry the type in the upper half of config (hybrid) */
+    unsigned n_general;   /* counters that count any event: rows 0…n_general-1 */
+    unsigned n_fixed;     /* counters for one event each: the rows after the general ones */
     uint64_t fixed_event[PMU_FIXED];     /* PERF_COUNT_HW_… of each */
     uint64_t filler_type, filler_config; /* an event that only general counters count */
     unsigned row_events[PMU_ROWS];       /* for class_info: lets fixed rows be chosen first */

@@ -260,14 +260,14 @@ static void pmu_complete(struct pmus *pmus, struct pmu *pmu, bool hybrid)
         pmu_load(pmus, pmu);
     if (pmu->kind == PMU_CORE) {
         if (pmus_read(pmus, text, sizeof(text), DEVICES "/%s/caps/max_precise", pmu->name) > 0)
-            pmu->precise = (unsigned)strtoul(text, NULL, 10);
+            pmu->max_precise = (unsigned)strtoul(text, NULL, 10);
         pmu->capabilities |=
             (pmu_format(pmu, word_of("edge")) ? CAP_EDGE : 0U) |
             (pmu_format(pmu, word_of("inv")) ? CAP_INVERT : 0U) |
             (pmu_format(pmu, word_of("cmask")) || pmu_format(pmu, word_of("threshold"))
                  ? CAP_THRESHOLD
                  : 0U) |
-            (pmu->precise ? CAP_PRECISE : 0U);
+            (pmu->max_precise ? CAP_PRECISE : 0U);
         probe_core(pmu, hybrid);
     }
     if (pmu->width) /* the PMU counts */
@@ -307,12 +307,12 @@ static bool pmus_add_cores(struct pmus *pmus)
 
         if (pmu->kind != PMU_CORE || !pmu_is_here(pmu))
             continue;
-        if (!cores++ || pmu->general + pmu->fixed < all.general + all.fixed)
+        if (!cores++ || pmu->n_general + pmu->n_fixed < all.n_general + all.n_fixed)
             all = *pmu;
         every &= pmu->extended;
         ok &= cpus_add_all(&cpus, &pmu->cpus);
         capabilities &= pmu->capabilities;
-        precise = pmu->precise < precise ? pmu->precise : precise;
+        precise = pmu->max_precise < precise ? pmu->max_precise : precise;
         width = pmu->width < width ? pmu->width : width;
     }
     const bool add = ok && every && cores > 1;
@@ -329,7 +329,7 @@ static bool pmus_add_cores(struct pmus *pmus)
     all.cpus = cpus;
     all.flags = kinds[PMU_CORES].flags;
     all.capabilities = capabilities;
-    all.precise = precise;
+    all.max_precise = precise;
     all.width = width;
     memset(&all.formats, 0, sizeof all.formats);
     memset(&all.events, 0, sizeof all.events);
@@ -340,11 +340,11 @@ static bool pmus_add_cores(struct pmus *pmus)
 static void pmus_make_class(struct pmus *pmus, struct pmu *pmu)
 {
     unsigned n_core_pmus = 0;
-    const unsigned rows = pmu->general + pmu->fixed;
+    const unsigned rows = pmu->n_general + pmu->n_fixed;
 
     /* Only the order matters: a fixed counter counts one event, a general one counts many. */
     for (unsigned i = 0; i < PMU_ROWS; i++)
-        pmu->row_events[i] = i < pmu->general ? UINT16_MAX : 1;
+        pmu->row_events[i] = i < pmu->n_general ? UINT16_MAX : 1;
     for (unsigned i = 0; pmu->kind == PMU_CORES && i < pmus->n; i++)
         n_core_pmus += pmu_serves(pmu, &pmus->list[i]);
     pmu->class_index = pmus->n_classes++;

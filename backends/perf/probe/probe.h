@@ -50,7 +50,7 @@ int why_paranoid(void);
  * thread could be created. */
 bool idle_thread_start(struct idle_thread *idle);
 void idle_thread_stop(struct idle_thread *idle);
-/* Sets general, fixed and fixed_event of a core PMU that can count. */
+/* Sets n_general, n_fixed and fixed_event of a core PMU that can count. */
 void probe_counters(const struct pmus *pmus, struct pmu *pmu);
 /* Finds the rows of the PMU that can count attr (0: none) and how many of them it needs. */
 void probe_rows(const struct pmus *pmus, const struct pmu *pmu, const struct perf_event_attr *attr,

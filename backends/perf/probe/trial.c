@@ -105,11 +105,11 @@ void probe_counters(const struct pmus *pmus, struct pmu *pmu)
     struct perf_event_attr attr;
     struct trial trial = {.tid = pmus->idle.tid, .cpu = -1};
     probe_filler(pmu, &attr);
-    pmu->general = trial_fill(&trial, &attr, TRIAL_MAX - PMU_FIXED);
+    pmu->n_general = trial_fill(&trial, &attr, TRIAL_MAX - PMU_FIXED);
     for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++) {
         probe_generic(pmu, fixed[i], &attr);
         if (trial_add(&trial, &attr) == 0)
-            pmu->fixed_event[pmu->fixed++] = fixed[i];
+            pmu->fixed_event[pmu->n_fixed++] = fixed[i];
     }
     trial_clear(&trial);
 }
@@ -123,12 +123,12 @@ static int find_fixed(const struct pmu *pmu, struct trial *trial,
     int found = -1;
 
     probe_filler(pmu, &filler);
-    trial_fill(trial, &filler, pmu->general);
+    trial_fill(trial, &filler, pmu->n_general);
     bool has = trial_add(trial, attr) == 0;
     trial_clear(trial);
-    for (unsigned i = 0; has && found < 0 && i < pmu->fixed; i++) {
+    for (unsigned i = 0; has && found < 0 && i < pmu->n_fixed; i++) {
         probe_generic(pmu, pmu->fixed_event[i], &own);
-        trial_fill(trial, &filler, pmu->general);
+        trial_fill(trial, &filler, pmu->n_general);
         trial_add(trial, &own);
         if (trial_add(trial, attr) < 0)
             found = (int)i;
@@ -152,9 +152,9 @@ static unsigned general_cost(const struct pmu *pmu, struct trial *trial,
     bool fits = trial_add(trial, attr) == 0;
     probe_filler(pmu, &filler);
     if (fits)
-        others = trial_fill(trial, &filler, pmu->general);
+        others = trial_fill(trial, &filler, pmu->n_general);
     trial_clear(trial);
-    return fits && others < pmu->general ? pmu->general - others : 0;
+    return fits && others < pmu->n_general ? pmu->n_general - others : 0;
 }
 
 static uint64_t low_bits(unsigned n)
@@ -169,23 +169,23 @@ void probe_rows(const struct pmus *pmus, const struct pmu *pmu, const struct per
 
     *rows = 0;
     *needed = 0;
-    if (pmu->general + pmu->fixed == 0)
+    if (pmu->n_general + pmu->n_fixed == 0)
         return;
     struct trial trial = {.tid = pmus->idle.tid, .cpu = -1};
     copy.sample_period = 0;
     int fixed = find_fixed(pmu, &trial, &copy);
     unsigned cost = general_cost(pmu, &trial, &copy, fixed);
-    unsigned alone = trial_fill(&trial, &copy, pmu->general + pmu->fixed);
+    unsigned alone = trial_fill(&trial, &copy, pmu->n_general + pmu->n_fixed);
     trial_clear(&trial);
 
     alone = fixed >= 0 && alone > 0 ? alone - 1 : alone;
     *needed = cost > 1 && fixed < 0 ? cost : 1;
     if (cost == 1)
-        *rows = low_bits(alone < pmu->general ? alone : pmu->general);
+        *rows = low_bits(alone < pmu->n_general ? alone : pmu->n_general);
     else if (cost > 1 && fixed < 0)
-        *rows = low_bits(pmu->general);
+        *rows = low_bits(pmu->n_general);
     if (fixed >= 0)
-        *rows |= (uint64_t)1 << (pmu->general + (unsigned)fixed);
+        *rows |= (uint64_t)1 << (pmu->n_general + (unsigned)fixed);
     if (!*rows)
         *needed = 0;
 }
@@ -293,7 +293,7 @@ uint64_t perf_foreign_rows(struct backend_state *state, unsigned class_index, un
                            uint64_t own)
 {
     const struct pmu *pmu = pmus_of_class(state->pmus, class_index);
-    const unsigned general = pmu->general;
+    const unsigned general = pmu->n_general;
     unsigned free_rows = general, held;
     uint64_t foreign = 0;
     int runs = 0;
@@ -312,7 +312,7 @@ uint64_t perf_foreign_rows(struct backend_state *state, unsigned class_index, un
         foreign |= (uint64_t)1 << row;
         held++;
     }
-    for (unsigned i = 0; i < pmu->fixed; i++) {
+    for (unsigned i = 0; i < pmu->n_fixed; i++) {
         uint64_t bit = (uint64_t)1 << (general + i);
 
         if (!(own & bit) && group_runs(pmu, cpu, free_rows, (int)i) == 0)

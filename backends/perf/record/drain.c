@@ -56,7 +56,7 @@ static void ring_release(const struct recorder *recorder, struct ring *ring)
     if (ring->taken) {
         __atomic_store_n(&ring->taken->before, ring->taken->count, __ATOMIC_RELEASE);
         __atomic_store_n(&ring->taken->position, ring->tail, __ATOMIC_RELEASE);
-        __atomic_store_n(&ring->taken->count, ring->n, __ATOMIC_RELEASE);
+        __atomic_store_n(&ring->taken->count, ring->n_taken, __ATOMIC_RELEASE);
     }
     __atomic_store_n(&ring->page->data_tail, ring->tail, __ATOMIC_SEQ_CST);
     /* Read after the store: the ring could fill up and lose records between them. */
@@ -86,7 +86,7 @@ static void ring_pass(struct recorder *recorder, struct ring *ring, const struct
         kernel_record_pass(recorder, (void *)recorder->scratch, intake);
     }
     ring->tail += size;
-    ring->n += n;
+    ring->n_taken += n;
     if (ring->tail - ring->released >= RELEASE_BYTES)
         ring_release(recorder, ring);
     ring_find_next(ring);
@@ -155,7 +155,7 @@ uint64_t perf_commit_taken(struct recorder *recorder)
     if (recorder->passing)
         rings_release(recorder);
     for (unsigned i = 0; i < recorder->n_rings; i++)
-        n += recorder->rings[i].n;
+        n += recorder->rings[i].n_taken;
     return n;
 }
 

@@ -123,13 +123,13 @@ static int ring_map(const struct recorder *recorder, struct ring *ring, unsigned
     if (all) {
         struct ring_taken *taken = ring->taken = &all[ring - recorder->rings];
 
-        ring->n = taken->position == ring->tail ? taken->count : taken->before;
+        ring->n_taken = taken->position == ring->tail ? taken->count : taken->before;
         /* If the tail is 0 but another position was stored, the counted ring is lost, with at least
          * one record in it. */
         same = ring->tail > 0 || !taken->position || !taken->before;
         if (!same)
-            ring->n = taken->count + 1;
-        *taken = (struct ring_taken){ring->tail, ring->n, ring->n};
+            ring->n_taken = taken->count + 1;
+        *taken = (struct ring_taken){ring->tail, ring->n_taken, ring->n_taken};
     }
     /* While a ring has no mapping, the kernel undoes all redirections to it. */
     ring->outlived = ring_keep(recorder, fd, bytes) && same;

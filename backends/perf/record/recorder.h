@@ -49,7 +49,7 @@ struct origin {
 };
 
 enum id_kind {
-    ID_EVENT,  /* samples of the event plan_event of the plan, or other records of any event */
+    ID_EVENT,  /* samples of event plan_event of the plan, or other records of any event */
     ID_SWITCH, /* samples with the values of a group at the moment its thread left the CPU */
     ID_END     /* samples with the values of a group at the exit of its thread */
 };
@@ -88,7 +88,7 @@ struct ring {
     bool loss_possible; /* records may be lost for which the kernel wrote no LOST record yet */
     uint64_t loss_head; /* loss_possible ends when head is greater than this */
     uint64_t clock_id;  /* id of the last clock event of drain.c */
-    uint64_t n;         /* records taken */
+    uint64_t n_taken;   /* records */
     struct ring_taken *taken; /* NULL: the sideband's, or no arena memory */
 };
 
