@@ -48,7 +48,7 @@ void counter_update(struct counter *counter, uint64_t now)
 
 int counter_start(struct counter *counter, struct err *err)
 {
-    const uint64_t lose_after = counter->state->shape.lose_after_ms * 1000000;
+    const uint64_t lose_after = counter->state->pmu.lose_after_ms * 1000000;
     uint64_t now, begin;
 
     (void)err;
@@ -133,7 +133,7 @@ static unsigned plan_descriptors(const struct backend_state *state, const struct
 {
     const bool cgroup = plan->target.kind == TARGET_CGROUP;
 
-    return plan->n * (cgroup ? cpus_count(&state->shape.online) : 1);
+    return plan->n * (cgroup ? cpus_count(&state->pmu.online) : 1);
 }
 
 int descriptors_check(unsigned need, unsigned long fds_left, unsigned long fds_quota,
@@ -176,7 +176,7 @@ int counter_attach(struct backend_state *state, const struct plan *plan, struct 
         const struct event *event = plan->events[i].event;
         const uint64_t divisor = event->code[SIM_DIVISOR];
 
-        counter->hardware |= state->shape.classes[event->class_index].hardware;
+        counter->hardware |= state->pmu.classes[event->class_index].hardware;
         counter->tally[i] =
             (struct tally){.rate = event->code[SIM_RATE],
                            .divisor = divisor > 0 ? divisor : 1,

@@ -72,19 +72,19 @@ static const struct sim_event raw_event = {"raw", NULL, FIT_GENERAL,   1, 0, ANY
                                            "",    1,    "a raw number"};
 
 /* Returns true if event and class are both hardware, or both software. */
-static bool table_is_of(const struct shape *shape, unsigned class_index,
+static bool table_is_of(const struct sim_pmu *pmu, unsigned class_index,
                         const struct sim_event *event)
 {
-    return (event->fit == FIT_SOFTWARE) == (shape->classes[class_index].rows == 0);
+    return (event->fit == FIT_SOFTWARE) == (pmu->classes[class_index].rows == 0);
 }
 
 /* Returns the rows of the class that can count the event, or 0. */
-static uint64_t table_fits(const struct shape *shape, unsigned class_index,
+static uint64_t table_fits(const struct sim_pmu *pmu, unsigned class_index,
                            const struct sim_event *event)
 {
-    const unsigned rows = shape->classes[class_index].rows;
-    const uint64_t fixed = shape->fixed && rows > 0 ? UINT64_C(1) << (rows - 1) : 0;
-    const uint64_t general = rows > 0 ? UINT64_MAX >> (SHAPE_ROWS - rows) & ~fixed : 0;
+    const unsigned rows = pmu->classes[class_index].rows;
+    const uint64_t fixed = pmu->fixed && rows > 0 ? UINT64_C(1) << (rows - 1) : 0;
+    const uint64_t general = rows > 0 ? UINT64_MAX >> (SIM_ROWS - rows) & ~fixed : 0;
     const uint64_t fits[] = {[FIT_GENERAL] = general,
                              [FIT_EVEN] = general & UINT64_C(0x5555555555555555),
                              [FIT_BOTH] = general | fixed,
@@ -95,22 +95,22 @@ static uint64_t table_fits(const struct shape *shape, unsigned class_index,
 }
 
 /* Returns true if the class can count the event on the simulated host. */
-static bool table_counts(const struct shape *shape, unsigned class_index,
+static bool table_counts(const struct sim_pmu *pmu, unsigned class_index,
                          const struct sim_event *event)
 {
-    const uint64_t fits = table_fits(shape, class_index, event);
+    const uint64_t fits = table_fits(pmu, class_index, event);
 
-    return table_is_of(shape, class_index, event) &&
+    return table_is_of(pmu, class_index, event) &&
            (unsigned)__builtin_popcountll(fits) >= event->needed;
 }
 
-void events_weigh(struct shape *shape)
+void events_weigh(struct sim_pmu *pmu)
 {
-    for (unsigned c = 0; c < shape->n_classes; c++)
-        for (unsigned row = 0; row < shape->classes[c].rows; row++)
+    for (unsigned c = 0; c < pmu->n_classes; c++)
+        for (unsigned row = 0; row < pmu->classes[c].rows; row++)
             for (unsigned i = 0; i < N_EVENTS; i++)
-                shape->row_events[c][row] += table_counts(shape, c, &sim_events[i]) &&
-                                             (table_fits(shape, c, &sim_events[i]) >> row & 1) != 0;
+                pmu->row_events[c][row] += table_counts(pmu, c, &sim_events[i]) &&
+                                           (table_fits(pmu, c, &sim_events[i]) >> row & 1) != 0;
 }
 
 /*
@@ -280,7 +280,7 @@ static bool name_is(const struct sim_event *event, struct word name, struct near
 
 /* Finds the event and the first class that can count it. P09 if the rows of no class fit, X06
  * unknown class, CS01 unknown event. */
-static int event_find(const struct shape *shape, const struct spelling *spelling,
+static int event_find(const struct sim_pmu *pmu, const struct spelling *spelling,
                       struct found *found, struct err *err)
 {
     const struct word class_name = spelling->class_name;
@@ -290,18 +290,18 @@ static int event_find(const struct shape *shape, const struct spelling *spelling
 
     near_init(&near, spelling->name);
     near_init(&near_class, class_name);
-    for (unsigned c = 0; c < shape->n_classes; c++) {
-        near_offer(&near_class, shape->names[c]);
-        if (class_name.len > 0 && !generic && !word_alike(class_name, shape->names[c], true))
+    for (unsigned c = 0; c < pmu->n_classes; c++) {
+        near_offer(&near_class, pmu->names[c]);
+        if (class_name.len > 0 && !generic && !word_alike(class_name, pmu->names[c], true))
             continue;
         for (unsigned i = 0; i < N_EVENTS; i++) {
             const struct sim_event *event = &sim_events[i];
 
-            if (!table_is_of(shape, c, event) || (generic && event->generic == NULL) ||
+            if (!table_is_of(pmu, c, event) || (generic && event->generic == NULL) ||
                 !name_is(event, spelling->name, &near))
                 continue;
             *found = unfit = (struct found){.event = event, .class_index = c};
-            if (table_counts(shape, c, event))
+            if (table_counts(pmu, c, event))
                 return 0;
         }
         if (raw.event == NULL)
@@ -314,12 +314,11 @@ static int event_find(const struct shape *shape, const struct spelling *spelling
     if (unfit.event != NULL)
         return err_set(
             err, P09, "\"%s\" needs %u rows, and class \"%s\" has %u that fit%s", unfit.event->name,
-            unfit.event->needed, shape->names[unfit.class_index],
-            (unsigned)__builtin_popcountll(table_fits(shape, unfit.class_index, unfit.event)),
+            unfit.event->needed, pmu->names[unfit.class_index],
+            (unsigned)__builtin_popcountll(table_fits(pmu, unfit.class_index, unfit.event)),
             unfit.event->fit == FIT_FIXED ? ": mount with sim_fixed=1" : "");
     *found = raw;
-    if (!generic && shape->classes[raw.class_index].rows > 0 &&
-        raw_read(spelling->name, &found->raw))
+    if (!generic && pmu->classes[raw.class_index].rows > 0 && raw_read(spelling->name, &found->raw))
         return 0;
     return err_set(err, CS01, "no event \"" WORD_FMT "\"%s: see events/", WORD_ARG(spelling->name),
                    near_text(&near));
@@ -336,7 +335,7 @@ static enum event_modifier mode_of_spelling(const struct spelling *spelling, enu
 }
 
 /* Fills an event, with the canonical form CLASS::NAME,qualifiers. text: the spelling as written. */
-static int event_fill(const struct shape *shape, const struct found *found,
+static int event_fill(const struct sim_pmu *pmu, const struct found *found,
                       const struct spelling *spelling, const char *text, struct event *out,
                       struct err *err)
 {
@@ -347,7 +346,7 @@ static int event_fill(const struct shape *shape, const struct found *found,
     *out = (struct event){
         .written = strdup(text),
         .class_index = found->class_index,
-        .rows = table_fits(shape, found->class_index, event),
+        .rows = table_fits(pmu, found->class_index, event),
         .rows_needed = event->needed,
         .scope = event->scope,
         .sampling = event->sampling,
@@ -365,7 +364,7 @@ static int event_fill(const struct shape *shape, const struct found *found,
     snprintf(raw, sizeof raw, "r%" PRIx64, found->raw);
     if (value[CMASK] > 0)
         snprintf(cmask, sizeof cmask, ",cmask=%u", value[CMASK]);
-    if (asprintf(&out->resolved, "%s::%s%s%s%s", shape->names[found->class_index],
+    if (asprintf(&out->resolved, "%s::%s%s%s%s", pmu->names[found->class_index],
                  event == &raw_event ? raw : event->name, cmask, value[INV] ? ",inv" : "",
                  value[EDGE] ? ",edge" : "") < 0)
         out->resolved = NULL;
@@ -384,7 +383,7 @@ int events_resolve(struct backend_state *state, const char *text, struct event *
 
     *out = (struct event){.scale = 1};
     if (rc == 0)
-        rc = event_find(&state->shape, &spelling, &found, err);
+        rc = event_find(&state->pmu, &spelling, &found, err);
     if (rc != 0)
         return rc;
     const struct sim_event *event = found.event;
@@ -398,7 +397,7 @@ int events_resolve(struct backend_state *state, const char *text, struct event *
                        "\"%s\" cannot be counted for user or kernel mode alone: leave out :u, :k, "
                        ",usr and ,os",
                        event->name);
-    return event_fill(&state->shape, &found, &spelling, text, out, err);
+    return event_fill(&state->pmu, &found, &spelling, text, out, err);
 }
 
 /* ---- sets ---- */
@@ -427,23 +426,23 @@ int events_check_set(struct backend_state *state, const struct plan_event *event
     return err_set(err, E19,
                    "no row left for all %u events together: they need %u rows of class \"%s\", and "
                    "only %u rows can count them",
-                   n, needed, state->shape.names[class_index], filled);
+                   n, needed, state->pmu.names[class_index], filled);
 }
 
 /* ---- lists ---- */
 
 int events_catalog_add_all(struct backend_state *state, struct catalog *out, struct err *err)
 {
-    const struct shape *shape = &state->shape;
+    const struct sim_pmu *pmu = &state->pmu;
     int rc;
 
-    for (unsigned c = 0; c < shape->n_classes; c++) {
+    for (unsigned c = 0; c < pmu->n_classes; c++) {
         for (unsigned i = 0; i < N_EVENTS; i++) {
             const struct sim_event *event = &sim_events[i];
 
-            if (!table_counts(shape, c, event))
+            if (!table_counts(pmu, c, event))
                 continue;
-            catalog_add(out, shape->names[c], event->name);
+            catalog_add(out, pmu->names[c], event->name);
             if (event->generic == NULL)
                 continue;
             catalog_add(out, GENERIC, event->name);
@@ -462,17 +461,17 @@ int events_describe(struct backend_state *state, const char *class_name, const c
     struct event event;
     struct found found;
     char text[128];
-    int rc = event_find(&state->shape, &spelling, &found, NULL);
+    int rc = event_find(&state->pmu, &spelling, &found, NULL);
 
     /* A bare name means the event of the first class that has it. Other classes need
      * CLASS/NAME/. */
     if (!generic && rc == 0 &&
-        (found.class_index == 0 || state->shape.classes[found.class_index].rows == 0))
+        (found.class_index == 0 || state->pmu.classes[found.class_index].rows == 0))
         snprintf(text, sizeof text, "%s", name);
     else
         snprintf(text, sizeof text, "%s/%s%s", class_name, name, generic ? "" : "/");
     if (rc == 0)
-        rc = event_fill(&state->shape, &found, &spelling, text, &event, NULL);
+        rc = event_fill(&state->pmu, &found, &spelling, text, &event, NULL);
     if (rc != 0)
         return -ENOENT;
     event_print(&event, text, found.event->description, out);

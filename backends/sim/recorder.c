@@ -46,7 +46,7 @@ static void sample_put(const struct counter *counter, unsigned event, uint64_t t
         .tid = task ? (uint32_t)(target->tid ? target->tid : target->pid) : 0,
         .time = time,
         .cpu = target->kind == TARGET_CPU ? target->cpu
-                                          : (unsigned)cpus_next(&counter->state->shape.online, 0),
+                                          : (unsigned)cpus_next(&counter->state->pmu.online, 0),
         .period =
             plan->period ? plan->period : counter_value(counter, event) / (tally->sampled + 1)};
     unsigned n = 0, left = plan->max_frames;
@@ -127,7 +127,7 @@ int sim_drain(struct recorder *recorder, bool all, const struct intake *intake, 
 /* Reports one descriptor per CPU, as for the kernel's buffers. */
 void sim_recorder_facts(const struct recorder *recorder, struct recorder_facts *out)
 {
-    const unsigned cpus = cpus_count(&recorder->state->shape.online);
+    const unsigned cpus = cpus_count(&recorder->state->pmu.online);
 
     *out = (struct recorder_facts){.descriptors = cpus, .bytes = cpus * recorder->bytes};
 }
@@ -135,7 +135,7 @@ void sim_recorder_facts(const struct recorder *recorder, struct recorder_facts *
 int sim_recorder_new(struct backend_state *state, const struct recorder_plan *plan,
                      struct recorder **out, struct err *err)
 {
-    const unsigned cpus = cpus_count(&state->shape.online);
+    const unsigned cpus = cpus_count(&state->pmu.online);
     struct recorder *recorder;
     int rc = descriptors_check(cpus, plan->fds_left, plan->fds_quota, plan->fds_limit_name,
                                "a buffer for each CPU ", err);

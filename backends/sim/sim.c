@@ -37,7 +37,7 @@ static const struct {
     [CPUS] = {"sim_cpus", "1-8192 CPUs: a number (4) or a list of CPUs (0-1,3)", 1, CPUS_MAX},
     [OFFLINE] = {"sim_offline", "a list of CPUs that are among sim_cpus (0-1,3), but not all", 0,
                  0},
-    [ROWS] = {"sim_rows", "a number of rows is 1-63", 1, SHAPE_ROWS - 1},
+    [ROWS] = {"sim_rows", "a number of rows is 1-63", 1, SIM_ROWS - 1},
     [FIXED] = {"sim_fixed", "1 or 0", 0, 1},
     [LOSE] = {"sim_lose_after_ms", "milliseconds, 0 for never", 0, 1000000000},
     [CLASS] = {"sim_class",
@@ -50,7 +50,7 @@ static const struct {
 /* The values as written; empty if an option was not written. */
 struct option_values {
     struct word value[CLASS];
-    struct word classes[SHAPE_CLASSES - 1];
+    struct word classes[SIM_CLASSES - 1];
     unsigned n_classes;
 };
 
@@ -79,7 +79,7 @@ static int option_read(struct option_values *values, struct word word, struct er
         near_offer(&near, allowed[i].key);
         if (!word_alike(key, allowed[i].key, false))
             continue;
-        if (i == CLASS && values->n_classes == SHAPE_CLASSES - 1)
+        if (i == CLASS && values->n_classes == SIM_CLASSES - 1)
             return refuse(err, CLASS, value);
         *(i == CLASS ? &values->classes[values->n_classes++] : &values->value[i]) = value;
         return 0;
@@ -109,94 +109,94 @@ static bool cpus_within(const struct cpus *part, const struct cpus *whole)
 }
 
 /* Reads sim_cpus, a number of CPUs ("5" is five) or a list ("5-5" is one), and sim_offline. */
-static int cpus_make(struct shape *shape, const struct option_values *values, struct err *err)
+static int cpus_make(struct sim_pmu *pmu, const struct option_values *values, struct err *err)
 {
     const struct word cpus = values->value[CPUS], offline = values->value[OFFLINE];
     uint64_t n = cpus.len > 0 ? 0 : 4;
     struct cpus gone;
 
     if (n == 0 && !word_u64(cpus, false, 0, UINT64_MAX, &n)) {
-        if (cpus_parse(&shape->possible, cpus) != 0)
+        if (cpus_parse(&pmu->possible, cpus) != 0)
             return refuse(err, CPUS, cpus);
     } else if (n < allowed[CPUS].min || n > allowed[CPUS].max) {
         return refuse(err, CPUS, cpus);
     }
     for (unsigned cpu = 0; cpu < n; cpu++)
-        if (!cpus_add(&shape->possible, cpu))
+        if (!cpus_add(&pmu->possible, cpu))
             return err_nomem(err);
-    if (!cpus_copy(&shape->online, &shape->possible))
+    if (!cpus_copy(&pmu->online, &pmu->possible))
         return err_nomem(err);
     if (offline.len == 0)
         return 0;
     cpus_init(&gone);
-    bool ok = cpus_parse(&gone, offline) == 0 && cpus_within(&gone, &shape->possible);
+    bool ok = cpus_parse(&gone, offline) == 0 && cpus_within(&gone, &pmu->possible);
     for (int c = cpus_next(&gone, 0); c >= 0; c = cpus_next(&gone, c + 1))
-        cpus_remove(&shape->online, (unsigned)c);
+        cpus_remove(&pmu->online, (unsigned)c);
     cpus_free(&gone);
-    return ok && cpus_count(&shape->online) > 0 ? 0 : refuse(err, OFFLINE, offline);
+    return ok && cpus_count(&pmu->online) > 0 ? 0 : refuse(err, OFFLINE, offline);
 }
 
 /* ---- classes ---- */
 
-static struct class_info *class_add(struct shape *shape, struct word name, uint64_t rows,
+static struct class_info *class_add(struct sim_pmu *pmu, struct word name, uint64_t rows,
                                     uint64_t width)
 {
-    const unsigned index = shape->n_classes++;
-    struct class_info *class = &shape->classes[index];
+    const unsigned index = pmu->n_classes++;
+    struct class_info *class = &pmu->classes[index];
 
-    memcpy(shape->names[index], name.p, name.len);
-    *class = (struct class_info){.name = shape->names[index],
+    memcpy(pmu->names[index], name.p, name.len);
+    *class = (struct class_info){.name = pmu->names[index],
                                  .rows = (unsigned)rows,
                                  .width = (unsigned)width,
                                  .hardware = rows > 0,
                                  .capabilities =
                                      CAP_INTERRUPT | CAP_USER | CAP_SYSTEM | CAP_READ | CAP_WRITE,
-                                 .row_events = rows > 0 ? shape->row_events[index] : NULL};
+                                 .row_events = rows > 0 ? pmu->row_events[index] : NULL};
     if (rows > 0)
         class->capabilities |= CAP_EDGE | CAP_THRESHOLD | CAP_INVERT | CAP_QUALIFIER;
     cpus_init(&class->cpus);
     return class;
 }
 
-/* Parses NAME:ROWS:WIDTH[:LIST] and adds the class. Needs the CPUs of the shape. */
-static int class_parse(struct shape *shape, struct word text, struct err *err)
+/* Parses NAME:ROWS:WIDTH[:LIST] and adds the class. Needs the CPUs of the PMU. */
+static int class_parse(struct sim_pmu *pmu, struct word text, struct err *err)
 {
     struct word rest;
     const struct word name = word_until(text, ':', &rest), rows = word_until(rest, ':', &rest);
     const struct word width = word_until(rest, ':', &rest);
-    bool legal = name.len > 0 && name.len < SHAPE_NAME && !word_alike(name, "software", true) &&
+    bool legal = name.len > 0 && name.len < SIM_NAME && !word_alike(name, "software", true) &&
                  !word_alike(name, "generic", true);
     struct class_info *class;
     uint64_t n_rows, bits;
 
     for (size_t i = 0; i < name.len; i++)
         legal &= isalnum((unsigned char)name.p[i]) || name.p[i] == '_';
-    for (unsigned i = 0; i < shape->n_classes; i++)
-        legal &= !word_alike(name, shape->names[i], true);
-    if (!legal || !word_u64(rows, false, 1, SHAPE_ROWS - 1, &n_rows) ||
+    for (unsigned i = 0; i < pmu->n_classes; i++)
+        legal &= !word_alike(name, pmu->names[i], true);
+    if (!legal || !word_u64(rows, false, 1, SIM_ROWS - 1, &n_rows) ||
         !word_u64(width, false, 1, 64, &bits))
         return refuse(err, CLASS, text);
-    class = class_add(shape, name, n_rows + shape->fixed, bits);
+    class = class_add(pmu, name, n_rows + pmu->fixed, bits);
     return rest.len == 0 || (cpus_parse(&class->cpus, rest) == 0 &&
-                             cpus_within(&class->cpus, &shape->possible))
+                             cpus_within(&class->cpus, &pmu->possible))
                ? 0
                : refuse(err, CLASS, text);
 }
 
 /* ---- all options ---- */
 
-static void shape_free(struct shape *shape)
+static void shape_free(struct sim_pmu *pmu)
 {
-    for (unsigned i = 0; i < shape->n_classes; i++)
-        cpus_free(&shape->classes[i].cpus);
-    shape->n_classes = 0;
-    cpus_free(&shape->possible);
-    cpus_free(&shape->online);
+    for (unsigned i = 0; i < pmu->n_classes; i++)
+        cpus_free(&pmu->classes[i].cpus);
+    pmu->n_classes = 0;
+    cpus_free(&pmu->possible);
+    cpus_free(&pmu->online);
 }
 
-/* Reads the options, which may be NULL. Returns 0, P01, P02, E24 or E32. On failure the shape is
+/* Reads the options, which may be NULL. Returns 0, P01, P02, E24 or E32. On failure the pmu is
  * empty. */
-static int shape_parse(struct shape *shape, const char *options, struct err *err)
+static int shape_parse(struct sim_pmu *pmu, const char *options, struct err *err)
 {
     struct option_values values = {.n_classes = 0};
     uint64_t rows = 4;
@@ -204,27 +204,27 @@ static int shape_parse(struct shape *shape, const char *options, struct err *err
     struct word word;
     int rc = 0;
 
-    *shape = (struct shape){.n_classes = 0};
+    *pmu = (struct sim_pmu){.n_classes = 0};
     scan_init(&scan, options == NULL ? "" : options, options == NULL ? 0 : strlen(options));
     while (rc == 0 && scan_word(&scan, &word))
         rc = option_read(&values, word, err);
     if (rc == 0)
-        rc = number_read(&values, FIXED, &shape->fixed, err);
+        rc = number_read(&values, FIXED, &pmu->fixed, err);
     if (rc == 0)
-        rc = number_read(&values, LOSE, &shape->lose_after_ms, err);
+        rc = number_read(&values, LOSE, &pmu->lose_after_ms, err);
     if (rc == 0)
-        rc = cpus_make(shape, &values, err);
+        rc = cpus_make(pmu, &values, err);
     if (rc == 0)
         rc = number_read(&values, ROWS, &rows, err);
     if (rc == 0 && values.n_classes > 0 && values.value[ROWS].len > 0)
         rc = err_set(err, P02, "sim_rows and sim_class cannot both be set: give one of the two");
     if (rc == 0 && values.n_classes == 0)
-        class_add(shape, word_of("sim"), rows + shape->fixed, 48);
+        class_add(pmu, word_of("sim"), rows + pmu->fixed, 48);
     for (unsigned i = 0; rc == 0 && i < values.n_classes; i++)
-        rc = class_parse(shape, values.classes[i], err);
-    class_add(shape, word_of("software"), 0, 64);
+        rc = class_parse(pmu, values.classes[i], err);
+    class_add(pmu, word_of("software"), 0, 64);
     if (rc != 0)
-        shape_free(shape);
+        shape_free(pmu);
     return rc;
 }
 
@@ -243,13 +243,13 @@ static int sim_open(const char *options, const struct host *host, struct host_st
         return err_nomem(err);
     sim->host = host;
     sim->host_state = host_state;
-    rc = shape_parse(&sim->shape, options, err);
+    rc = shape_parse(&sim->pmu, options, err);
     if (rc != 0) {
         free(sim);
         return rc;
     }
     pthread_mutex_init(&sim->lock, NULL);
-    events_weigh(&sim->shape);
+    events_weigh(&sim->pmu);
     *state = sim;
     return 0;
 }
@@ -264,23 +264,23 @@ static void sim_close(struct backend_state *state)
     }
     for (struct recorder *recorder; (recorder = LIST_FIRST(&state->recorders));)
         sim_recorder_free(recorder);
-    shape_free(&state->shape);
+    shape_free(&state->pmu);
     pthread_mutex_destroy(&state->lock);
     free(state);
 }
 
 static const struct class_info *sim_classes(struct backend_state *state, unsigned *n)
 {
-    *n = state->shape.n_classes;
-    return state->shape.classes;
+    *n = state->pmu.n_classes;
+    return state->pmu.classes;
 }
 
 static void sim_print_facts(struct backend_state *state, struct buf *out)
 {
-    if (state->shape.fixed)
+    if (state->pmu.fixed)
         buf_str(out, "fixed the last row of each hardware class counts only instructions\n");
-    if (state->shape.lose_after_ms > 0)
-        buf_printf(out, "lose_after_ms %" PRIu64 "\n", state->shape.lose_after_ms);
+    if (state->pmu.lose_after_ms > 0)
+        buf_printf(out, "lose_after_ms %" PRIu64 "\n", state->pmu.lose_after_ms);
 }
 
 static void sim_print_cpuref(struct backend_state *state, struct buf *out)
@@ -291,8 +291,8 @@ static void sim_print_cpuref(struct backend_state *state, struct buf *out)
 
 static void sim_cpus(struct backend_state *state, struct cpus *possible, struct cpus *online)
 {
-    cpus_copy(possible, &state->shape.possible);
-    cpus_copy(online, &state->shape.online);
+    cpus_copy(possible, &state->pmu.possible);
+    cpus_copy(online, &state->pmu.online);
 }
 
 const struct backend sim_backend = {

@@ -12,15 +12,15 @@
 
 /* ---- sim.c: the CPUs of the simulated host and the classes of its counters ---- */
 
-#define SHAPE_CLASSES 8 /* "software" included, which is the last */
-#define SHAPE_ROWS    64
-#define SHAPE_NAME    32
+#define SIM_CLASSES 8 /* "software" included, which is the last */
+#define SIM_ROWS    64
+#define SIM_NAME    32
 
-struct shape {
+struct sim_pmu {
     struct cpus possible, online;
-    struct class_info classes[SHAPE_CLASSES];
-    char names[SHAPE_CLASSES][SHAPE_NAME];
-    unsigned row_events[SHAPE_CLASSES][SHAPE_ROWS];
+    struct class_info classes[SIM_CLASSES];
+    char names[SIM_CLASSES][SIM_NAME];
+    unsigned row_events[SIM_CLASSES][SIM_ROWS];
     unsigned n_classes;
     uint64_t fixed;         /* number of fixed rows in each hardware class: 0 or 1 */
     uint64_t lose_after_ms; /* 0: never */
@@ -29,7 +29,7 @@ struct shape {
 struct backend_state {
     const struct host *host;
     struct host_state *host_state;
-    struct shape shape;
+    struct sim_pmu pmu;
     pthread_mutex_t lock; /* a leaf; protects the members below and the counters and recorders */
     uint64_t last_number; /* of a counter or recorder */
     LIST_HEAD(, counter) counters;
@@ -49,8 +49,8 @@ enum sim_code {
     SIM_DIVISOR /* divides the rate (edge, cmask); 0 means 1 */
 };
 
-/* Fills shape->row_events, which must be 0: how many events can use each row. */
-void events_weigh(struct shape *shape);
+/* Fills pmu->row_events, which must be 0: how many events can use each row. */
+void events_weigh(struct sim_pmu *pmu);
 bool sim_is_qualifier(struct word name);
 int events_resolve(struct backend_state *state, const char *text, struct event *out,
                    struct err *err);
