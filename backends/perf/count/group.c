@@ -106,8 +106,9 @@ void plan_limit_cpus(const struct backend_state *state, const struct plan *plan,
 }
 
 /*
- * Sets shape->task_groups, ->parts and ->place. A task that writes records has a group for each
- * possible CPU, also for those that are offline now; see plan_limit_cpus(). Returns 0 or -ENOMEM.
+ * Sets shape->task_groups, ->n_core_pmus and ->place. A task that writes records has a group for
+ * each possible CPU, also for those that are offline now; see plan_limit_cpus(). Returns 0 or
+ * -ENOMEM.
  */
 static int shape_spread(struct shape *shape, const struct backend_state *state,
                         const struct plan *plan)
@@ -121,7 +122,7 @@ static int shape_spread(struct shape *shape, const struct backend_state *state,
     for (unsigned i = 0; i < plan->n; i++)
         if (plan->events[i].event->code[CODE_FLAGS] & CODE_EVERY_CORE) {
             every_core = true;
-            shape->parts = pmus->classes[plan->events[i].event->class_index].n_core_pmus;
+            shape->n_core_pmus = pmus->classes[plan->events[i].event->class_index].n_core_pmus;
         }
     cpus_init(&cpus);
     if (records) {

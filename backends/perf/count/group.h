@@ -26,7 +26,7 @@ struct shape {
     unsigned n_grouped;
     unsigned stride;       /* numbers stored for a group: see GROUP_FDS() */
     unsigned task_groups;  /* groups of a task */
-    unsigned parts;        /* of a value: class_info.n_core_pmus */
+    unsigned n_core_pmus;  /* of a value: class_info.n_core_pmus */
     unsigned fds_per_task; /* descriptors opened for a task or a CPU */
     int watch_cpu;         /* CPU of the exit watch's event; -1: any CPU */
     unsigned long flags;   /* of perf_event_open */

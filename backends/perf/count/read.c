@@ -146,9 +146,9 @@ static void part_add(const struct counter *counter, unsigned group,
     unsigned part = cpu < 0 ? group % shape->task_groups : 0;
     uint64_t *value;
 
-    while (cpu >= 0 && part < shape->parts && !cpus_has(&classes[part].cpus, (unsigned)cpu))
+    while (cpu >= 0 && part < shape->n_core_pmus && !cpus_has(&classes[part].cpus, (unsigned)cpu))
         part++;
-    if (part >= shape->parts)
+    if (part >= shape->n_core_pmus)
         return;
     value = &out->value[core_pmu_index(shape->n, part)];
     for (unsigned i = 0; i < shape->n; i++)
@@ -254,7 +254,7 @@ static int task_add(struct counter *counter, unsigned first, struct reading *out
 
 int perf_read(struct counter *counter, struct reading *out, bool patient)
 {
-    const unsigned values = core_pmu_index(counter->shape.n, counter->shape.parts);
+    const unsigned values = core_pmu_index(counter->shape.n, counter->shape.n_core_pmus);
     unsigned off = 0;
 
     memset(out, 0, offsetof(struct reading, value));
