@@ -171,7 +171,7 @@ static void marked_close(int mark)
     pid_t *fds;
     size_t n;
 
-    if (proc_numbers(AT_FDCWD, "/proc/self/fd", &fds, &n) < 0)
+    if (proc_list_numbers(AT_FDCWD, "/proc/self/fd", &fds, &n) < 0)
         return;
     for (size_t i = 0; i < n; i++) {
         const int flags = fds[i] > STDERR_FILENO ? fcntl(fds[i], F_GETFL) : -1;

@@ -175,7 +175,7 @@ int proc_caller_stat(pid_t pid, struct proc_stat *out)
     return rc;
 }
 
-int proc_numbers(int dirfd, const char *path, pid_t **out, size_t *n)
+int proc_list_numbers(int dirfd, const char *path, pid_t **out, size_t *n)
 {
     int fd = openat(dirfd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -209,7 +209,7 @@ int proc_threads(pid_t pid, pid_t **tids, size_t *n)
     char path[64];
 
     snprintf(path, sizeof path, "/proc/%d/task", pid);
-    return proc_numbers(AT_FDCWD, path, tids, n);
+    return proc_list_numbers(AT_FDCWD, path, tids, n);
 }
 
 int proc_alive(pid_t pid)
@@ -239,7 +239,7 @@ int ns_identify(pid_t tid, const char *which, struct ns_id *out)
     return 0;
 }
 
-int ns_of(int fd, struct ns_id *out)
+int ns_identify_fd(int fd, struct ns_id *out)
 {
     struct stat st;
     if (fstat(fd, &st) < 0)

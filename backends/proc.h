@@ -62,14 +62,14 @@ int proc_caller_stat(pid_t pid, struct proc_stat *out);
 int proc_alive(pid_t pid);
 /* Lists the numbers in a directory (/proc, task) as an array (free it). Returns 0, or -errno with
  * NULL and 0. */
-int proc_numbers(int dirfd, const char *path, pid_t **out, size_t *n);
-/* Lists the threads of a process like proc_numbers(). */
+int proc_list_numbers(int dirfd, const char *path, pid_t **out, size_t *n);
+/* Lists the threads of a process like proc_list_numbers(). */
 int proc_threads(pid_t pid, pid_t **tids, size_t *n);
 
 /* Identifies the namespace `which` ("pid", "user" or "cgroup") of a thread. Returns 0 or -errno. */
 int ns_identify(pid_t tid, const char *which, struct ns_id *out);
 /* Identifies the namespace of a descriptor. Returns 0 or -errno. */
-int ns_of(int fd, struct ns_id *out);
+int ns_identify_fd(int fd, struct ns_id *out);
 /* Opens the namespace `which` of a thread. Returns a descriptor or -errno. */
 int ns_open(pid_t tid, const char *which);
 bool ns_same(const struct ns_id *a, const struct ns_id *b);

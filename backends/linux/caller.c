@@ -136,7 +136,7 @@ static uid_t userns_payer(const struct host_state *state, int userns_fd, uid_t u
     while (fd >= 0 && (parent = ioctl(fd, NS_GET_PARENT)) >= 0) {
         struct ns_id above;
 
-        if (ns_of(parent, &above) < 0 || ns_same(&above, &state->userns)) {
+        if (ns_identify_fd(parent, &above) < 0 || ns_same(&above, &state->userns)) {
             close(parent);
             break;
         }

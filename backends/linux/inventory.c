@@ -213,7 +213,7 @@ static void survey_process(struct survey *survey)
         survey->n_incomplete += is_shortage(-errno);
         return;
     }
-    if (process_existed(survey) && proc_numbers(survey->dir, "task", &tids, &n) == 0) {
+    if (process_existed(survey) && proc_list_numbers(survey->dir, "task", &tids, &n) == 0) {
         for (size_t i = 0; i < n; i++)
             if (thread_put_name(survey, tids[i]))
                 living = tids[i];
@@ -241,7 +241,7 @@ void linux_inventory(struct host_state *state, pid_t pid, bool data, uint64_t ti
     buf_init(&survey.out, NULL, 0);
     if (pid) {
         survey_process(&survey);
-    } else if (proc_numbers(AT_FDCWD, "/proc", &pids, &n) < 0) {
+    } else if (proc_list_numbers(AT_FDCWD, "/proc", &pids, &n) < 0) {
         survey.n_incomplete++;
     } else {
         for (size_t i = 0; i < n; i++) {

@@ -239,7 +239,7 @@ static int check_init(struct check *check, pid_t pid, pid_t tid)
         (struct check){.dirfd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC), .leader = SIZE_MAX};
     if (check->dirfd < 0)
         return errno == ENOENT ? -ESRCH : -errno;
-    int rc = proc_numbers(check->dirfd, "task", &tids, &n);
+    int rc = proc_list_numbers(check->dirfd, "task", &tids, &n);
     if (rc < 0)
         return rc == -ENOENT ? -ESRCH : rc;
     check->paths = malloc((n + 1) * sizeof *check->paths);

@@ -95,7 +95,7 @@ static int ancestor_find(pid_t tid, int up, struct ns_id *out)
     }
     if (fd < 0)
         return fd;
-    const int rc = ns_of(fd, out);
+    const int rc = ns_identify_fd(fd, out);
     close(fd);
     return rc;
 }
@@ -136,7 +136,7 @@ static int number_search(const struct pidns *ns, pid_t number, pid_t *out)
 {
     pid_t columns[DEPTH_MAX], *pids;
     size_t n_pids;
-    int rc = proc_numbers(AT_FDCWD, "/proc", &pids, &n_pids);
+    int rc = proc_list_numbers(AT_FDCWD, "/proc", &pids, &n_pids);
 
     if (rc < 0)
         return rc;
@@ -288,7 +288,7 @@ int linux_view_adopt(struct host_state *state, const char *printed, struct pid_v
     if (sscanf(printed, "%d %ju %ju %d", &fd, &dev, &ino, &ns.depth) != 4)
         return -EINVAL;
     ns.id = (struct ns_id){.dev = (dev_t)dev, .ino = (ino_t)ino};
-    if (ns_of(fd, &found) < 0 || !ns_same(&found, &ns.id))
+    if (ns_identify_fd(fd, &found) < 0 || !ns_same(&found, &ns.id))
         return -EINVAL;
     fd_keep(fd);
     *view = view_new(fd, &ns);

@@ -370,7 +370,7 @@ static size_t threads_of(struct census *census, pid_t pid, pid_t **tids)
 
     if (pid != census->plan->target.pid)
         snprintf(path, sizeof path, "/proc/%d/task", pid);
-    rc = proc_numbers(census->task_dir, path, tids, &n);
+    rc = proc_list_numbers(census->task_dir, path, tids, &n);
     census_note_failure(census, rc);
     return rc < 0 ? 0 : n;
 }
