@@ -380,10 +380,10 @@ static int event_try(const struct pmus *pmus, const struct pmu *class, struct ev
         attr_of(event, &attr);
         if (*flags & CODE_EVERY_CORE)
             attr_bind(&attr, pmu->type);
-        rc = probe_open(&attr, cpu);
+        rc = probe_try_open(&attr, cpu);
         if ((rc == -EINVAL || rc == -EOPNOTSUPP) && attr.exclude_guest) {
             attr.exclude_guest = 0;
-            if (probe_open(&attr, cpu) == 0) {
+            if (probe_try_open(&attr, cpu) == 0) {
                 *flags &= ~(uint64_t)CODE_EXCLUDE_GUEST;
                 rc = 0;
             }

@@ -26,7 +26,7 @@
 #define OPENS_EVERY_CODE false
 #endif
 
-bool probe_thread(pthread_t *thread, void *(*run)(void *), void *arg)
+bool probe_start_thread(pthread_t *thread, void *(*run)(void *), void *arg)
 {
     sigset_t all, old;
 
@@ -37,7 +37,7 @@ bool probe_thread(pthread_t *thread, void *(*run)(void *), void *arg)
     return rc == 0;
 }
 
-int probe_open(const struct perf_event_attr *attr, int cpu)
+int probe_try_open(const struct perf_event_attr *attr, int cpu)
 {
     struct perf_event_attr copy = *attr;
 
@@ -121,11 +121,11 @@ static void *core_test(void *arg)
         pmus_note_shortage(-ENOMEM);
     }
     probe_generic(pmu, PERF_COUNT_HW_CPU_CYCLES, &attr);
-    int rc = probe_open(&attr, -1);
+    int rc = probe_try_open(&attr, -1);
     if (rc < 0 && pmu->extended) {
         pmu->extended = false;
         probe_generic(pmu, PERF_COUNT_HW_CPU_CYCLES, &attr);
-        rc = probe_open(&attr, -1);
+        rc = probe_try_open(&attr, -1);
     }
     if (rc < 0) {
         print_refusal(&attr, -rc, pmu->why, sizeof(pmu->why));
@@ -136,7 +136,7 @@ static void *core_test(void *arg)
                  pmu->name);
     } else {
         attr.sample_period = 1000000000;
-        pmu->capabilities |= probe_open(&attr, -1) == 0 ? CAP_INTERRUPT : 0U;
+        pmu->capabilities |= probe_try_open(&attr, -1) == 0 ? CAP_INTERRUPT : 0U;
         for (size_t i = 0;
              OPENS_EVERY_CODE && !pmu->vendor_counts && i < sizeof codes / sizeof *codes; i++) {
             probe_filler(pmu, &attr);
@@ -178,7 +178,7 @@ static void probe_core(struct pmu *pmu, bool hybrid)
     pthread_t thread;
 
     pmu->extended = hybrid;
-    if (!probe_thread(&thread, core_test, pmu)) {
+    if (!probe_start_thread(&thread, core_test, pmu)) {
         pmus_note_shortage(-EAGAIN);
         snprintf(pmu->why, sizeof(pmu->why), "no thread could be created to probe %s", pmu->name);
         return;
@@ -188,7 +188,7 @@ static void probe_core(struct pmu *pmu, bool hybrid)
         probe_generic(pmu, fillers[i], &attr);
         pmu->filler_type = attr.type;
         pmu->filler_config = attr.config;
-        if (probe_open(&attr, -1) == 0)
+        if (probe_try_open(&attr, -1) == 0)
             pmu->width = counter_width();
     }
 }
@@ -200,7 +200,7 @@ static void probe_print_no_core(const struct pmus *pmus, char *text, size_t size
     struct perf_event_attr attr;
 
     probe_generic(&none, PERF_COUNT_HW_CPU_CYCLES, &attr);
-    int rc = probe_open(&attr, -1);
+    int rc = probe_try_open(&attr, -1);
 
     if (pmus->n > 0 && pmus->list[0].kind == PMU_CORE)
         snprintf(text, size, "%s", pmus->list[0].why);

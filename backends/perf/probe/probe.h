@@ -20,13 +20,13 @@ void pmus_free(struct pmus *pmus);
  */
 const char *probe_why_uncounted(const struct pmu *pmu, uint64_t code);
 /* Opens an event, disabled, on this thread (cpu < 0) or CPU, and closes it. Returns 0 or -errno. */
-int probe_open(const struct perf_event_attr *attr, int cpu);
+int probe_try_open(const struct perf_event_attr *attr, int cpu);
 /* Sets attr to an event that only general counters count. */
 void probe_filler(const struct pmu *pmu, struct perf_event_attr *attr);
 /* Sets attr to a generic event (PERF_COUNT_HW_…) of this PMU. */
 void probe_generic(const struct pmu *pmu, uint64_t which, struct perf_event_attr *attr);
 /* Starts a thread with all signals blocked, because the main loop receives them. */
-bool probe_thread(pthread_t *thread, void *(*run)(void *), void *arg);
+bool probe_start_thread(pthread_t *thread, void *(*run)(void *), void *arg);
 
 /* ---- why.c: from errno and perf_event_attr, which is all that perf_event_open(2) gives, to an
  * error id and a sentence ---- */

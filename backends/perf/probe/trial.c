@@ -49,7 +49,7 @@ static void *idle_thread_run(void *arg)
 bool idle_thread_start(struct idle_thread *idle)
 {
     sem_init(&idle->ready, 0, 0);
-    if (!probe_thread(&idle->thread, idle_thread_run, idle))
+    if (!probe_start_thread(&idle->thread, idle_thread_run, idle))
         return false;
     while (sem_wait(&idle->ready) < 0)
         ;
