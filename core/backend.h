@@ -293,7 +293,7 @@ struct backend {
     void (*drain_sideband)(struct backend_state *state);
 
     /* Called when a CPU goes online or offline. May be NULL. */
-    void (*cpu)(struct backend_state *state, unsigned cpu, bool online);
+    void (*cpu_changed)(struct backend_state *state, unsigned cpu, bool online);
 
     /* Returns true if the name, without "=VALUE", is a qualifier (usr, cmask) (locked). */
     bool (*is_qualifier)(struct word name);

@@ -212,8 +212,8 @@ void test_late_cpu(void)
     if (recorder_begin_with(&run, RING) && run_attach(&run)) {
         ask(&target, 'p', 40);
         missing_cpu = -1;
-        recorders_cpu(&state, 1, output_cpu);
-        recorders_cpu(&state, 1, output_cpu);
+        recorders_add_cpu(&state, 1, output_redirect_cpu);
+        recorders_add_cpu(&state, 1, output_redirect_cpu);
         ask(&target, 'p', 30);
         perf_stop(run.counter);
         drain(&run, true);
@@ -263,7 +263,7 @@ void test_everywhere(void)
               renamed(&run, &target));
         perf_start(run.counter, &err);
         ioctl(recorder_ring(run.recorder, 1)->fd, PERF_EVENT_IOC_DISABLE, 0);
-        recorders_cpu(&state, 1, output_cpu);
+        recorders_add_cpu(&state, 1, output_redirect_cpu);
         ask(&target, 'n', 0);
         drain(&run, true);
         perf_recorder_facts(run.recorder, &facts);

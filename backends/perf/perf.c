@@ -62,11 +62,11 @@ static const struct class_info *perf_classes(struct backend_state *state, unsign
     return state->pmus->classes;
 }
 
-static void perf_cpu(struct backend_state *state, unsigned cpu, bool online)
+static void perf_cpu_changed(struct backend_state *state, unsigned cpu, bool online)
 {
     if (!online)
         return;
-    recorders_cpu(state, cpu, output_cpu);
+    recorders_add_cpu(state, cpu, output_redirect_cpu);
     sideband_deliver_loss(state->sideband);
 }
 
@@ -95,7 +95,7 @@ const struct backend perf_backend = {
     .recorder_free = perf_recorder_free,
     .sample_limits = perf_sample_limits,
     .drain_sideband = perf_drain_sideband,
-    .cpu = perf_cpu,
+    .cpu_changed = perf_cpu_changed,
     .is_qualifier = perf_is_qualifier,
     .resolve = perf_resolve,
     .verify = perf_verify,

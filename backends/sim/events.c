@@ -104,7 +104,7 @@ static bool table_counts(const struct sim_pmu *pmu, unsigned class_index,
            (unsigned)__builtin_popcountll(fits) >= event->needed;
 }
 
-void events_weigh(struct sim_pmu *pmu)
+void events_count_for_rows(struct sim_pmu *pmu)
 {
     for (unsigned c = 0; c < pmu->n_classes; c++)
         for (unsigned row = 0; row < pmu->classes[c].rows; row++)

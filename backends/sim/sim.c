@@ -194,7 +194,7 @@ static void shape_free(struct sim_pmu *pmu)
     cpus_free(&pmu->online);
 }
 
-/* Reads the options, which may be NULL. Returns 0, P01, P02, E24 or E32. On failure the pmu is
+/* Reads the options, which may be NULL. Returns 0, P01, P02, E24 or E32. On failure the PMU is
  * empty. */
 static int shape_parse(struct sim_pmu *pmu, const char *options, struct err *err)
 {
@@ -249,7 +249,7 @@ static int sim_open(const char *options, const struct host *host, struct host_st
         return rc;
     }
     pthread_mutex_init(&sim->lock, NULL);
-    events_weigh(&sim->pmu);
+    events_count_for_rows(&sim->pmu);
     *state = sim;
     return 0;
 }

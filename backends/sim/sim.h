@@ -50,7 +50,7 @@ enum sim_code {
 };
 
 /* Fills pmu->row_events, which must be 0: how many events can use each row. */
-void events_weigh(struct sim_pmu *pmu);
+void events_count_for_rows(struct sim_pmu *pmu);
 bool sim_is_qualifier(struct word name);
 int events_resolve(struct backend_state *state, const char *text, struct event *out,
                    struct err *err);

@@ -207,7 +207,7 @@ static bool unused_task(struct call *call)
 
 static bool has_cpu_changes(const struct engine *engine)
 {
-    return engine->backend && engine->backend->cpu && cpus_count(&engine->cpus_changed) > 0;
+    return engine->backend && engine->backend->cpu_changed && cpus_count(&engine->cpus_changed) > 0;
 }
 
 static bool cpu_changes_task(struct call *call)
@@ -225,9 +225,9 @@ static bool cpu_changes_task(struct call *call)
 
         slow_begin(call, true);
         if (went_offline)
-            engine->backend->cpu(engine->backend_state, (unsigned)cpu, false);
+            engine->backend->cpu_changed(engine->backend_state, (unsigned)cpu, false);
         if (is_online)
-            engine->backend->cpu(engine->backend_state, (unsigned)cpu, true);
+            engine->backend->cpu_changed(engine->backend_state, (unsigned)cpu, true);
         slow_end(call);
     }
     cpus_free(&changed);

@@ -218,7 +218,7 @@ static void output_untrack(struct counter *counter, bool forget)
     pthread_mutex_unlock(&counter->state->setup);
 }
 
-void output_cpu(const struct origin *origin, unsigned cpu)
+void output_redirect_cpu(const struct origin *origin, unsigned cpu)
 {
     const struct counter *counter = origin->counter;
 

@@ -134,7 +134,7 @@ int group_output(const struct origin *origin, const struct shape *shape, const i
 int output_track(struct counter *counter);
 /* Redirects the events on this CPU of the counter of an origin, which is open, to the CPU's new
  * ring. Needs setup and the recorder's lock. */
-void output_cpu(const struct origin *origin, unsigned cpu);
+void output_redirect_cpu(const struct origin *origin, unsigned cpu);
 
 /*
  * ---- descendants.c: the processes that a counter with descendants covers ----

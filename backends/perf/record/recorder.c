@@ -431,8 +431,8 @@ int perf_recorder_adopt(struct backend_state *state, const struct recorder_plan 
 
 /* A CPU that was offline has a ring, which still works; only the event that owns it is dead. A
  * recorder without rings (the sideband without listeners) needs none. */
-void recorders_cpu(struct backend_state *state, unsigned cpu,
-                   void (*came)(const struct origin *origin, unsigned cpu))
+void recorders_add_cpu(struct backend_state *state, unsigned cpu,
+                       void (*came)(const struct origin *origin, unsigned cpu))
 {
     struct recorder *recorder;
 
@@ -454,7 +454,7 @@ void recorders_cpu(struct backend_state *state, unsigned cpu,
             pthread_mutex_unlock(&recorder->lock);
             ring_watch(recorder, ring);
         }
-        track_cpu(recorder, ring, back);
+        track_cpu_online(recorder, ring, back);
     }
     pthread_mutex_unlock(&state->setup);
 }

@@ -136,8 +136,8 @@ void perf_recorder_forget(struct recorder *recorder);
 void perf_recorder_free(struct recorder *recorder);
 /* A CPU came online: opens a ring for it in all recorders that have rings. If the ring is new,
  * calls came() for each open origin, with both locks, to redirect the events of this CPU. */
-void recorders_cpu(struct backend_state *state, unsigned cpu,
-                   void (*came)(const struct origin *origin, unsigned cpu));
+void recorders_add_cpu(struct backend_state *state, unsigned cpu,
+                       void (*came)(const struct origin *origin, unsigned cpu));
 
 /* Returns a recorder without rings, or NULL on ENOMEM. Takes the setup lock. */
 struct recorder *recorder_make(struct backend_state *state, const struct recorder_plan *plan);

@@ -402,7 +402,7 @@ void track_end(struct recorder *recorder)
         rings_untrack(recorder);
 }
 
-void track_cpu(struct recorder *recorder, struct ring *ring, bool back)
+void track_cpu_online(struct recorder *recorder, struct ring *ring, bool back)
 {
     const bool had = ring->stand_in >= 0;
 

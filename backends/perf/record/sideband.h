@@ -98,4 +98,4 @@ void track_end(struct recorder *recorder);
 void track_forget(struct recorder *recorder);
 /* Call when the CPU of this ring came online. back: the ring is from before the CPU went offline,
  * so its event is dead and is replaced. */
-void track_cpu(struct recorder *recorder, struct ring *ring, bool back);
+void track_cpu_online(struct recorder *recorder, struct ring *ring, bool back);
