@@ -181,8 +181,8 @@ void pmc_remove_from_tree(struct pmc *pmc)
     instance_remove(pmc->instance, pmc);
     ids_remove(&pmc->instance->pmcs, pmc->id);
     ids_remove(&pmc->engine->pmcs, pmc->id);
-    pmc->engine->n_polled -= pmc->poll.pollers != 0;
-    pmc->poll.pollers = 0;
+    pmc->engine->n_polled -= pmc->poll.is_polled;
+    pmc->poll.is_polled = false;
     pmc->instance = NULL;
     atomic_store(&pmc->taken_off, true);
     pmc_update_drain_list(pmc);

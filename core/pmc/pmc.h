@@ -242,7 +242,7 @@ struct pmc {
     bool missed;           /* a detached target had missed counts; until reset */
     struct {
         bool notify; /* notify pollers after the next snapshot in any case */
-        unsigned pollers;
+        bool is_polled;
         uint64_t count;  /* count at the last snapshot for pollers */
         uint64_t ns;     /* time of that snapshot; 0: never */
         uint64_t resets; /* pmc.resets at that snapshot */

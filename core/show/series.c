@@ -318,7 +318,7 @@ void poll_tick(struct engine *engine, uint64_t now_ns)
         /* armed, running and lost are detected by reading */
         bool needs_snapshot = is_notified(pmc) || !state_table[pmc->state].settable;
 
-        if (pmc->poll.pollers && pmc->set && !pmc->busy && needs_snapshot)
+        if (pmc->poll.is_polled && pmc->set && !pmc->busy && needs_snapshot)
             pmc_defer(pmc, WORK_SNAPSHOT);
     }
 }
@@ -327,9 +327,9 @@ void engine_set_polled(struct engine *engine, uint64_t pmc_id, bool polled)
 {
     struct pmc *pmc = ids_find(&engine->pmcs, pmc_id);
 
-    if (!pmc || (pmc->poll.pollers != 0) == polled)
+    if (!pmc || pmc->poll.is_polled == polled)
         return;
-    pmc->poll.pollers = polled;
+    pmc->poll.is_polled = polled;
     engine->n_polled += polled ? 1 : (unsigned)-1;
     if (polled)
         engine->poll_due_ns = engine->host->now_ns(engine->host_state) + notify_ns(engine);
