@@ -118,7 +118,7 @@ struct host {
     uint64_t (*tsc)(struct host_state *state);         /* cycle counter; 0: none (locked) */
     uint64_t (*tsc_hz)(struct host_state *state);      /* a hint; 0 unknown (locked) */
     void (*cpu_name)(struct host_state *state, struct buf *out); /* prints the processor's name */
-    /* Replace the contents of *out, which must be initialised. */
+    /* Replace the contents of *out. */
     void (*cpus_possible)(struct host_state *state, struct cpus *out); /* (locked) */
     void (*cpus_online)(struct host_state *state, struct cpus *out);   /* (locked) */
 

@@ -101,7 +101,7 @@ void test_adopt(void)
     struct plan plan = plan_for(&target);
     struct counter *counter, *again = NULL;
     struct counter_facts old, new = {0};
-    struct buf text, second;
+    struct buf text = {0}, second = {0};
     unsigned fds;
     long off, before;
 
@@ -115,8 +115,6 @@ void test_adopt(void)
     counter->raced = true;
     counter->left_out = 3;
     perf_counter_facts(counter, &old);
-    buf_init(&text, NULL, 0);
-    buf_init(&second, NULL, 0);
     perf_print(counter, &text);
     fds = open_fds();
     perf_forget(counter);
@@ -184,7 +182,7 @@ void test_adopt_cgroup(void)
         check(read(fd, &own, sizeof own) == sizeof own && own.value > 0 &&
                   value(counter) == (long)own.value,
               "its count goes on", ": %ld", value(counter));
-        buf_init(&printed, NULL, 0);
+        printed = (struct buf){0};
         perf_print(counter, &printed);
         perf_forget(counter);
         counter = NULL;

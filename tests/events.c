@@ -361,10 +361,8 @@ static const struct {
 /* The lines of events/CLASS/EVENT from the table of libpfm4. */
 static void cf08_lists_unit_masks_and_attributes(void)
 {
-    struct buf about, lines;
+    struct buf about = {0}, lines = {0};
 
-    buf_init(&about, NULL, 0);
-    buf_init(&lines, NULL, 0);
     pfm_describe("skl::L2_RQSTS", &about, &lines);
     check(strstr(buf_text(&lines), "umask MISS ") && strstr(buf_text(&lines), "\numask PF_HIT "),
           "the unit masks of skl::L2_RQSTS are listed");
@@ -498,9 +496,8 @@ static void classes_make_sense(void)
 
 static void has_facts(void)
 {
-    struct buf text;
+    struct buf text = {0};
 
-    buf_init(&text, NULL, 0);
     perf_backend.print_facts(state, &text);
     check(strstr(buf_text(&text), "hardware_pmu ") &&
               strstr(buf_text(&text), "perf_event_paranoid ") &&

@@ -259,7 +259,7 @@ pid_t threaded_start(bool leader_stays)
 static void test_watch(void)
 {
     struct process *process, *quiet, *adopted = NULL;
-    struct buf out;
+    struct buf out = {0};
     pid_t pid = threaded_start(false);
     seen.exits = 0;
     named(getpid(), (uint64_t)pid, false, &process);
@@ -280,7 +280,6 @@ static void test_watch(void)
 
     uint64_t key = host->process_key(process);
     check(key == host->process_key(quiet), "one key for one process");
-    buf_init(&out, NULL, 0);
     host->process_print(process, &out);
     host->process_forget(process);
     check(host->process_adopt(state, buf_text(&out), &adopted) == 0 &&
@@ -296,12 +295,10 @@ static void test_watch(void)
 
 static bool list_is(void (*get)(struct host_state *, struct cpus *), const char *path)
 {
-    struct cpus cpus;
-    struct buf out;
+    struct cpus cpus = {0};
+    struct buf out = {0};
     char *text = proc_text(path);
     text[strcspn(text, "\n")] = '\0';
-    cpus_init(&cpus);
-    buf_init(&out, NULL, 0);
     get(state, &cpus);
     cpus_print(&cpus, &out);
     bool same = strcmp(buf_text(&out), text) == 0;
@@ -345,12 +342,11 @@ static bool clocks_agree(void)
 
 static void test_machine(void)
 {
-    struct buf out;
+    struct buf out = {0};
     check(list_is(host->cpus_possible, "/sys/devices/system/cpu/possible") &&
               list_is(host->cpus_online, "/sys/devices/system/cpu/online"),
           "lists of CPUs");
     spawn_test(CLONE_NEWNS, hotplug_body);
-    buf_init(&out, NULL, 0);
     host->cpu_name(state, &out);
     printf("# %s, tsc %llu Hz\n", buf_text(&out), (unsigned long long)host->tsc_hz(state));
     check(out.len > 0, "the processor has a name");

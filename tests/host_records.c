@@ -312,7 +312,7 @@ static bool view_recovers(struct pid_view *view, pid_t plain)
 static void test_views(void)
 {
     struct pid_view *view, *same = NULL, *own, *adopted = NULL;
-    struct buf out;
+    struct buf out = {0};
     notes[THREAD_READY] = notes[INNER_READY] = 0;
     pid_t init = spawn(CLONE_NEWPID, view_init, NULL), plain, thread;
     note_wait(INNER_READY);
@@ -329,7 +329,6 @@ static void test_views(void)
     check(view_recovers(same, plain), "the others later");
     test_view_numbers(same, init, plain, thread, "and then all are known");
 
-    buf_init(&out, NULL, 0);
     host->view_print(view, &out);
     host->view_forget(view);
     check(host->view_adopt(state, buf_text(&out), &adopted) == 0 &&
@@ -352,7 +351,7 @@ static void test_views(void)
 
 void test_records(void)
 {
-    buf_init(&found, NULL, 0);
+    found = (struct buf){0};
     test_strange();
     test_few_descriptors();
     test_headless();

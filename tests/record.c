@@ -55,12 +55,10 @@ static void test_adopt(void)
     struct target target = target_begin();
     struct run run = {.n = 0};
     struct recorder_plan again = {.bytes = RING, .tag = 7};
-    struct buf recorder, counter;
+    struct buf recorder = {0}, counter = {0};
     unsigned fds;
     int rc, ring;
 
-    buf_init(&recorder, NULL, 0);
-    buf_init(&counter, NULL, 0);
     run_plan(&run, &target);
     if (recorder_begin_with(&run, RING) && run_attach(&run)) {
         ask(&target, 'p', 40);

@@ -86,9 +86,7 @@ static void host_cpus_take_events(void *arg, uint64_t tag)
     (void)tag;
     struct host_state *state = arg;
     struct host_cpus *cpus = &state->cpus;
-    struct cpus now, went_offline;
-    cpus_init(&now);
-    cpus_init(&went_offline);
+    struct cpus now = {0}, went_offline = {0};
     const bool changed = uevents_read(cpus, &went_offline) && list_read("online", &now);
     for (unsigned c = 0; changed && c < CPUS_MAX; c++) {
         const bool online = cpus_has(&now, c);
@@ -115,11 +113,10 @@ int host_cpus_open(struct host_state *state, struct err *err)
 {
     struct host_cpus *cpus = &state->cpus;
     const struct loop *loop = state->loop;
-    struct cpus online;
+    struct cpus online = {0};
     cpus->fd = -1;
     if (!list_read("possible", &cpus->possible))
         return list_refused("possible", err);
-    cpus_init(&online);
     /* A kernel without CPU hotplug has no list of online CPUs. */
     const bool listed = list_read("online", &online);
     int rc = !listed && errno && errno != ENOENT ? list_refused("online", err) : 0;

@@ -238,7 +238,6 @@ void linux_inventory(struct host_state *state, pid_t pid, bool data, uint64_t ti
     pid_t *pids;
     size_t n;
     (void)state;
-    buf_init(&survey.out, NULL, 0);
     if (pid) {
         survey_process(&survey);
     } else if (proc_list_numbers(AT_FDCWD, "/proc", &pids, &n) < 0) {
@@ -275,10 +274,9 @@ void linux_kernel_maps(struct host_state *state, uint64_t time_ns, const struct 
                                   .start = KERNEL,
                                   .length = UINT64_MAX - KERNEL,
                                   .path = "[kernel.kallsyms]_text"};
-    struct buf out;
+    struct buf out = {0};
 
     (void)state;
-    buf_init(&out, NULL, 0);
     record_add_map(&out, time_ns, &map, RECORD_FOUND | RECORD_KERNEL);
     inventory_deliver(&out, intake);
     buf_free(&out);

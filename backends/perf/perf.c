@@ -28,10 +28,9 @@ static int perf_open(const char *options, const struct host *host, struct host_s
 {
     struct backend_state *state = calloc(1, sizeof(*state));
     struct word word, key, value, prefix = word_of("");
-    struct scan scan;
+    struct scan scan = scan_of(word_of(options ? options : ""));
 
     /* perf_root=DIR: a prefix of /sys and /proc, for tests. */
-    scan_init(&scan, options ? options : "", options ? strlen(options) : 0);
     while (scan_word(&scan, &word))
         if (word_split(word, &key, &value) && word_is(key, "perf_root"))
             prefix = value;

@@ -176,14 +176,13 @@ static int qualifier_parse(struct spelling *spelling, struct word word, struct e
 {
     struct word value, key = word_until(word, '=', &value);
     const size_t i = qualifier_find(key);
-    struct near near;
+    struct near near = {.word = key};
     bool on = true;
     uint64_t n = 0;
 
     if (word_alike(key, "precise", false))
         return precise_refuse(word, err);
     if (i == N_QUALIFIERS) {
-        near_init(&near, key);
         for (size_t k = 0; k < N_QUALIFIERS; k++)
             near_offer(&near, qualifiers[k].name);
         return err_set(err, CS03,
@@ -286,10 +285,8 @@ static int event_find(const struct sim_pmu *pmu, const struct spelling *spelling
     const struct word class_name = spelling->class_name;
     const bool generic = word_alike(class_name, GENERIC, true);
     struct found unfit = {.event = NULL}, raw = {.event = NULL};
-    struct near near, near_class;
+    struct near near = {.word = spelling->name}, near_class = {.word = class_name};
 
-    near_init(&near, spelling->name);
-    near_init(&near_class, class_name);
     for (unsigned c = 0; c < pmu->n_classes; c++) {
         near_offer(&near_class, pmu->names[c]);
         if (class_name.len > 0 && !generic && !word_alike(class_name, pmu->names[c], true))

@@ -96,10 +96,9 @@ int sim_drain(struct recorder *recorder, bool all, const struct intake *intake, 
 {
     struct backend_state *state = recorder->state;
     struct counter *counter;
-    struct buf records;
+    struct buf records = {0};
 
     (void)all;
-    buf_init(&records, NULL, 0);
     pthread_mutex_lock(&state->lock);
     const uint64_t from = recorder->last_ns, now = sim_now(state);
     for (unsigned step = 0; step <= STEPS; step++)

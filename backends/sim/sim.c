@@ -66,7 +66,6 @@ static int refuse(struct err *err, enum option option, struct word value)
 static int option_read(struct option_values *values, struct word word, struct err *err)
 {
     struct word key, value;
-    struct near near;
 
     if (word.len < 3 || memcmp(word.p, "sim", 3) != 0)
         return 0;
@@ -74,7 +73,7 @@ static int option_read(struct option_values *values, struct word word, struct er
         return err_set(err, P01,
                        "\"" WORD_FMT "\": options are written key=value, for example sim_cpus=4",
                        WORD_ARG(word));
-    near_init(&near, key);
+    struct near near = {.word = key};
     for (unsigned i = 0; i <= CLASS; i++) {
         near_offer(&near, allowed[i].key);
         if (!word_alike(key, allowed[i].key, false))
@@ -113,7 +112,7 @@ static int cpus_make(struct sim_pmu *pmu, const struct option_values *values, st
 {
     const struct word cpus = values->value[CPUS], offline = values->value[OFFLINE];
     uint64_t n = cpus.len > 0 ? 0 : 4;
-    struct cpus gone;
+    struct cpus gone = {0};
 
     if (n == 0 && !word_u64(cpus, false, 0, UINT64_MAX, &n)) {
         if (cpus_parse(&pmu->possible, cpus) != 0)
@@ -128,7 +127,6 @@ static int cpus_make(struct sim_pmu *pmu, const struct option_values *values, st
         return err_nomem(err);
     if (offline.len == 0)
         return 0;
-    cpus_init(&gone);
     bool ok = cpus_parse(&gone, offline) == 0 && cpus_within(&gone, &pmu->possible);
     for (int c = cpus_next(&gone, 0); c >= 0; c = cpus_next(&gone, c + 1))
         cpus_remove(&pmu->online, (unsigned)c);
@@ -154,7 +152,6 @@ static struct class_info *class_add(struct sim_pmu *pmu, struct word name, uint6
                                  .row_events = rows > 0 ? pmu->row_events[index] : NULL};
     if (rows > 0)
         class->capabilities |= CAP_EDGE | CAP_THRESHOLD | CAP_INVERT | CAP_QUALIFIER;
-    cpus_init(&class->cpus);
     return class;
 }
 
@@ -200,12 +197,11 @@ static int shape_parse(struct sim_pmu *pmu, const char *options, struct err *err
 {
     struct option_values values = {.n_classes = 0};
     uint64_t rows = 4;
-    struct scan scan;
+    struct scan scan = scan_of(word_of(options ? options : ""));
     struct word word;
     int rc = 0;
 
     *pmu = (struct sim_pmu){.n_classes = 0};
-    scan_init(&scan, options == NULL ? "" : options, options == NULL ? 0 : strlen(options));
     while (rc == 0 && scan_word(&scan, &word))
         rc = option_read(&values, word, err);
     if (rc == 0)

@@ -10,11 +10,6 @@
 
 #define FIRST_BYTES 256
 
-void buf_init(struct buf *buf, char *storage, size_t size)
-{
-    *buf = (struct buf){.data = storage, .size = storage ? size : 0};
-}
-
 void buf_free(struct buf *buf)
 {
     if (buf->owned)

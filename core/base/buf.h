@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
+/* Zeroes are an empty text. */
 struct buf {
     char *data; /* not NUL-terminated; use buf_text() */
     size_t len;
@@ -20,9 +21,13 @@ struct buf {
     bool owned; /* data was allocated; false while it is the caller's block */
 };
 
-/* Starts an empty text. `storage` (may be NULL, 0) is used until it is full, then the heap. */
-void buf_init(struct buf *buf, char *storage, size_t size);
-/* Frees the memory of the text; the struct may be initialised again. */
+/* Returns an empty text that uses `storage` until it is full, then the heap. */
+static inline struct buf buf_in(char *storage, size_t size)
+{
+    return (struct buf){.data = storage, .size = size};
+}
+
+/* Frees the memory of the text, which is empty then. */
 void buf_free(struct buf *buf);
 void buf_clear(struct buf *buf); /* empties the text and resets `failed`; keeps the memory */
 

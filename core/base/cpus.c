@@ -9,15 +9,10 @@
 
 #define WORD_BITS 64u
 
-void cpus_init(struct cpus *cpus)
-{
-    *cpus = (struct cpus){0};
-}
-
 void cpus_free(struct cpus *cpus)
 {
     free(cpus->bits);
-    cpus_init(cpus);
+    *cpus = (struct cpus){0};
 }
 
 static bool cpus_grow(struct cpus *cpus, unsigned words)

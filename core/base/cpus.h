@@ -12,12 +12,12 @@
 
 #define CPUS_MAX 8192 /* the kernel's largest NR_CPUS */
 
+/* Zeroes are an empty set. */
 struct cpus {
     uint64_t *bits;
     unsigned words;
 };
 
-void cpus_init(struct cpus *cpus); /* empty */
 void cpus_free(struct cpus *cpus);
 bool cpus_add(struct cpus *cpus, unsigned cpu); /* false: ENOMEM, or cpu >= CPUS_MAX */
 void cpus_remove(struct cpus *cpus, unsigned cpu);

@@ -13,9 +13,8 @@
 void event_print(const struct event *event, const char *spelling, const char *about,
                  struct buf *out)
 {
-    struct cpus rows; /* rows are printed in the syntax of CPU lists */
+    struct cpus rows = {0}; /* rows are printed in the syntax of CPU lists */
 
-    cpus_init(&rows);
     for (unsigned row = 0; row < 64; row++)
         if (event->rows >> row & 1 && !cpus_add(&rows, row))
             out->failed = true;
@@ -40,11 +39,6 @@ void event_print(const struct event *event, const char *spelling, const char *ab
 
 /* Less than 2^28, so that ids that move after a collision still fit. */
 #define HASH_RANGE ((UINT64_C(1) << CATALOG_ID_BITS) - (UINT64_C(1) << 24))
-
-void catalog_init(struct catalog *catalog)
-{
-    *catalog = (struct catalog){0};
-}
 
 /* Returns the catalog's copy of the name, or NULL on ENOMEM. Searches from the end, because
  * backends list one class after the other. */
@@ -181,7 +175,7 @@ void catalog_free(struct catalog *catalog)
     catalog_clear_ids(catalog);
     free(catalog->entries);
     free(catalog->classes);
-    catalog_init(catalog);
+    *catalog = (struct catalog){0};
 }
 
 int catalog_finish(struct catalog *catalog)

@@ -63,6 +63,7 @@ void event_print(const struct event *event, const char *spelling, const char *ab
 
 #define CATALOG_ID_BITS 28 /* a node id also holds an instance's number */
 
+/* Zeroes are an empty catalog. */
 struct catalog {
     struct catalog_entry {
         const char *class_name; /* interned in the catalog */
@@ -84,7 +85,6 @@ struct catalog {
     bool failed; /* ENOMEM: the catalog is incomplete */
 };
 
-void catalog_init(struct catalog *catalog);
 void catalog_free(struct catalog *catalog);
 /* Adds an event with copies of both names. On ENOMEM sets `failed`. Duplicates are allowed. */
 void catalog_add(struct catalog *catalog, const char *class_name, const char *event);

@@ -9,16 +9,11 @@
 
 #define AHEAD 8 /* objects that a walk prefetches: they are far apart in memory */
 
-void ids_init(struct ids *ids)
-{
-    *ids = (struct ids){0};
-}
-
 void ids_free(struct ids *ids)
 {
     assert(ids->n == 0);
     free(ids->entries);
-    ids_init(ids);
+    *ids = (struct ids){0};
 }
 
 static bool entry_is(const struct ids *ids, size_t at, uint64_t id)

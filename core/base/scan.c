@@ -30,11 +30,6 @@ static char fold(char c, bool dots)
     return c == '-' || (dots && c == '.') ? '_' : c;
 }
 
-void scan_init(struct scan *scan, const char *text, size_t len)
-{
-    *scan = (struct scan){.p = text, .end = len ? text + len : text};
-}
-
 bool scan_word(struct scan *scan, struct word *word)
 {
     while (scan->p < scan->end && is_blank(*scan->p))
@@ -62,9 +57,8 @@ bool scan_setting(struct scan *scan, struct word *word)
 int scan_only(const char *text, size_t len, enum err_id several, struct word *word, struct err *err)
 {
     struct word more;
-    struct scan scan;
+    struct scan scan = scan_of((struct word){text, len});
 
-    scan_init(&scan, text, len);
     if (!scan_word(&scan, word))
         return err_set(err, P05, "the text has only blanks: write a command");
     if (scan_word(&scan, &more))
@@ -127,9 +121,8 @@ const char *word_shown(struct word word)
 {
     static _Thread_local char texts[SHOWN_AT_ONCE][SHOWN_MAX * 4 + sizeof CUT];
     static _Thread_local unsigned next;
-    struct buf shown;
+    struct buf shown = buf_in(texts[next], sizeof texts[next]);
 
-    buf_init(&shown, texts[next], sizeof texts[next]);
     next = (next + 1) % SHOWN_AT_ONCE;
     buf_in_quotes(&shown, word.p, utf8_cut(word.p, word.len, SHOWN_MAX));
     if (word.len > SHOWN_MAX)
@@ -228,13 +221,6 @@ bool word_bool(struct word word, bool *value)
 /* ---- near misses ---- */
 
 #define NEAR_BYTES sizeof(((struct near *)0)->best[0].name)
-
-void near_init(struct near *near, struct word word)
-{
-    near->word = word;
-    near->n = 0;
-    near->text[0] = '\0';
-}
 
 /* Returns the Damerau-Levenshtein distance of two texts shorter than NEAR_BYTES. */
 static unsigned edit_distance(const char *a, size_t a_len, const char *b, size_t b_len)

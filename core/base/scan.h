@@ -30,7 +30,11 @@ struct scan {
 #define WORD_FMT    "%s"
 #define WORD_ARG(w) word_shown(w)
 
-void scan_init(struct scan *scan, const char *text, size_t len);
+static inline struct scan scan_of(struct word text)
+{
+    return (struct scan){text.p, text.len ? text.p + text.len : text.p};
+}
+
 /* Takes the next word, separated by blanks or newlines. Returns false at the end. */
 bool scan_word(struct scan *scan, struct word *word);
 /* Takes the only word of a command. Returns 0, P05 if there is none, or `several` if there are
@@ -77,9 +81,9 @@ bool scan_u64(struct scan *scan, uint64_t max, uint64_t *value);
 bool word_bool(struct word word, bool *value);
 
 /*
- * Near misses: near_offer() each candidate; near_text() returns " (did you mean a, b?)" or "". The
- * distance is Damerau-Levenshtein on the folded text, at most a third of the word's length; a
- * candidate that contains the word also counts. A single letter has no near misses.
+ * Near misses: set `word` and near_offer() each candidate; near_text() returns " (did you mean a,
+ * b?)" or "". The distance is Damerau-Levenshtein on the folded text, at most a third of the word's
+ * length; a candidate that contains the word also counts. A single letter has no near misses.
  */
 struct near {
     struct word word;
@@ -90,6 +94,5 @@ struct near {
     unsigned n;
     char text[360];
 };
-void near_init(struct near *near, struct word word);
 void near_offer(struct near *near, const char *candidate);
 const char *near_text(struct near *near);

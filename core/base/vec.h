@@ -71,6 +71,7 @@ static inline int vec_grow(void *items, size_t *cap, size_t n, size_t size)
  * too.
  */
 
+/* Zeroes are an empty set. */
 struct ids {
     struct ids_entry {
         uint64_t id;
@@ -80,7 +81,6 @@ struct ids {
     size_t walked; /* position of the last ids_next() */
 };
 
-void ids_init(struct ids *ids);
 void ids_free(struct ids *ids); /* asserts that there are no objects */
 /* Adds an object. The id must be absent; an id above all others is added without moving objects.
  * Returns false on ENOMEM. */

@@ -231,7 +231,6 @@ static int change_run(struct call *call, struct pmc *pmc, enum cause cause, bool
     change.pmc = pmc_ref(pmc);
     change.payer = user_ref(pmc->user);
     snprintf(change.name, sizeof change.name, "%s", pmc->name);
-    buf_init(&change.recording.inventory, NULL, 0);
     STAILQ_INIT(&change.to_destroy);
     pmc->busy = &change;
     change.rc = change_begin(&change);

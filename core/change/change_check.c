@@ -90,12 +90,11 @@ static int check_applicable(struct change *change)
         bool misplaced = (key_table[key].modes == MODES_SAMPLING && !mode->sampling) ||
                          (key_table[key].modes == MODES_PROCESS && mode->system) ||
                          (key_table[key].modes == MODES_CPUS && processes);
-        struct buf value;
         char room[64];
+        struct buf value = buf_in(room, sizeof room);
 
         if (!misplaced || settings_standard(settings, key))
             continue;
-        buf_init(&value, room, sizeof room);
         settings_print(settings, key, 0, &value);
         const enum err_id id = key_table[key].modes == MODES_PROCESS ? X05
                                : key == KEY_CALLCHAIN && settings->word[key] == CALLCHAIN_USER

@@ -61,9 +61,8 @@ static int name_metric(struct change *change, const char *name, int rc)
     const char *metrics = change->desired.metrics ? change->desired.metrics : "";
     const struct err refusal = change->err;
     struct word word;
-    struct scan scan;
+    struct scan scan = scan_of(word_of(metrics));
 
-    scan_init(&scan, metrics, strlen(metrics));
     while (scan_word(&scan, &word))
         if (metric_events(word, is_event, &name, NULL) == 1)
             return err_set(&change->err, refusal.id, WORD_FMT " needs %s: %s", WORD_ARG(word), name,

@@ -104,11 +104,10 @@ static int add_metric(struct change *change, struct word word)
 {
     char **metrics = &change->desired.metrics, *more;
     const char *text = *metrics ? *metrics : "";
+    struct scan scan = scan_of(word_of(text));
     struct word present;
-    struct scan scan;
     unsigned n = 0;
 
-    scan_init(&scan, text, strlen(text));
     for (; scan_word(&scan, &present); n++)
         if (present.len == word.len && memcmp(present.p, word.p, word.len) == 0)
             return 0;
@@ -197,7 +196,6 @@ static struct word first_event(const struct change *change, struct word text)
 static int add_names(struct change *change, struct word text, struct word modifier)
 {
     const char *end = text.p + text.len - (text.len > 1 && text.p[text.len - 1] == ',');
-    struct buf spelling;
     char room[256];
     int rc = 0;
 
@@ -218,7 +216,7 @@ static int add_names(struct change *change, struct word text, struct word modifi
             continue;
         }
         const size_t name_len = comma ? (size_t)(comma - name.p) : name.len;
-        buf_init(&spelling, room, sizeof room);
+        struct buf spelling = buf_in(room, sizeof room);
         buf_add(&spelling, name.p, name_len);
         buf_add(&spelling, modifier.p, modifier.len);
         buf_add(&spelling, name.p + name_len, name.len - name_len);
@@ -257,11 +255,10 @@ static int add_set(struct change *change, struct word list)
 static int add_list(struct change *change, struct scan *scan, struct word word)
 {
     struct scan next;
-    struct buf list;
     char room[1024];
+    struct buf list = buf_in(room, sizeof room);
     int rc;
 
-    buf_init(&list, room, sizeof room);
     do {
         buf_add(&list, word.p, word.len);
         *scan = next = (struct scan){word.p + word.len, scan->end};
@@ -355,12 +352,11 @@ static int parse_verb(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
     struct word word;
-    struct near near;
     int rc = scan_only(change->call->text, change->call->len, X17, &word, &change->err);
 
     if (rc)
         return rc;
-    near_init(&near, word);
+    struct near near = {.word = word};
     for (unsigned i = 1; i < VERBS; i++) {
         if (word_alike(word, verb_table[i].name, false))
             change->desired.verb = (enum verb)i;
@@ -386,16 +382,14 @@ static int parse_verb(struct change *change)
 /* Parses values for `count`: a line for each event, or separated by commas. */
 static int parse_count(struct change *change)
 {
+    struct scan scan = scan_of((struct word){change->call->text, change->call->len});
     struct word word;
-    struct scan scan;
-    struct buf values;
     char room[256];
+    struct buf values = buf_in(room, sizeof room);
     int rc;
 
     change->desired.sets_count = true;
     change->desired.command_keys = KEY_BIT(KEY_COUNT);
-    buf_init(&values, room, sizeof room);
-    scan_init(&scan, change->call->text, change->call->len);
     while (scan_word(&scan, &word)) {
         buf_str(&values, values.len ? "," : "");
         buf_add(&values, word.p, word.len);
@@ -416,11 +410,10 @@ static int parse_count(struct change *change)
 int change_parse(struct change *change)
 {
     const struct call *call = change->call;
-    struct scan scan;
+    struct scan scan = scan_of((struct word){call->text, call->len});
     struct word word;
     int rc;
 
-    scan_init(&scan, call->text, call->len);
     if (call->len >= strlen(BYTE_ORDER_MARK) &&
         memcmp(scan.p, BYTE_ORDER_MARK, strlen(BYTE_ORDER_MARK)) == 0)
         scan.p += strlen(BYTE_ORDER_MARK);

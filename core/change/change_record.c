@@ -187,10 +187,9 @@ int record_target_inventory(struct change *change)
 static void note(struct pmc *pmc, enum record_type type, const struct link *link, const char *text,
                  uint64_t time_ns)
 {
-    struct buf out;
     char room[256];
+    struct buf out = buf_in(room, sizeof room);
 
-    buf_init(&out, room, sizeof room);
     if (link && link->kind == TARGET_CGROUP)
         buf_printf(&out, "cgroup:%s", link->cgroup); /* raw: printing the record escapes it */
     else if (link)
@@ -301,10 +300,9 @@ void record_notes_after(struct change *change, bool starts)
     struct pmc *pmc = change->pmc;
 
     if (change->desired.new_set) { /* first, because times in a log do not decrease */
-        struct buf events;
         char room[256];
+        struct buf events = buf_in(room, sizeof room);
 
-        buf_init(&events, room, sizeof room);
         for (unsigned i = 0; i < pmc_events(pmc); i++) {
             buf_str(&events, i ? " " : "");
             pmc_print_resolved(pmc, i, &events);

@@ -68,7 +68,6 @@ static int claim_make(struct change *change, struct claim **out)
     claim->instance = pmc->instance->id;
     claim->uid = pmc->uid;
     claim->system = mode_table[desired->settings.mode].system;
-    cpus_init(&claim->cpus);
     claim_members(claim, set, row);
     bool ok = claim_cpus(change, claim);
     if (ok && (!claim->system || cpus_count(&claim->cpus))) {
@@ -157,11 +156,10 @@ static int claim_arrange(struct change *change, struct claim *claim)
 static int claim_reserve(struct change *change, struct claim *claim)
 {
     const struct set *set = change->desired.set;
-    struct buf names;
     char room[256];
+    struct buf names = buf_in(room, sizeof room);
     int rc;
 
-    buf_init(&names, room, sizeof room);
     for (unsigned i = 0; i < set->n; i++)
         if (set->event[i].rows)
             buf_printf(&names, "%s%s", names.len ? " " : "", set->event[i].written);

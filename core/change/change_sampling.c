@@ -265,9 +265,8 @@ static int set_number_create(struct change *change, const struct log_event *even
 static void event_fill(const struct change *change, unsigned i, struct log_event *out)
 {
     const struct event *event = &change->desired.set->event[i];
-    struct buf resolved;
+    struct buf resolved = {0};
 
-    buf_init(&resolved, NULL, 0);
     plan_event_print(&change->desired.events[i], &resolved);
     *out = (struct log_event){
         .name = event->written,

@@ -149,9 +149,8 @@ static void swap_write_count(struct change *change)
     const struct settings *settings = &change->desired.settings;
     const struct tally *total = change->diff.total;
     const unsigned n = pmc_values(pmc);
-    struct buf text;
+    struct buf text = {0};
 
-    buf_init(&text, NULL, 0);
     for (unsigned i = 0; i < pmc_events(pmc); i++) {
         uint64_t put = i < settings->n_counts ? settings->counts[i] : 0;
 

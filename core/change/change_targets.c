@@ -153,10 +153,9 @@ static int check_cpu(struct change *change, const struct target_word *word, unsi
                        WORD_ARG(word->word), cpu,
                        cpus_has(&engine->possible, cpu) ? "offline" : "absent");
     if (class && cpus_count(&class->cpus) > 0 && !cpus_has(&class->cpus, cpu)) {
-        struct buf list;
         char room[128];
+        struct buf list = buf_in(room, sizeof room);
 
-        buf_init(&list, room, sizeof room);
         cpus_print(&class->cpus, &list);
         int rc =
             err_set(&change->err, P30,

@@ -25,18 +25,7 @@ struct engine *engine_new(const struct tunables *tunables)
         STAILQ_INIT(&engine->deferred[kind]);
     engine->next_serial = 2; /* 0 is the root, 1 the node of its directory */
     engine->readers = (gid_t)-1;
-    ids_init(&engine->pmcs);
-    ids_init(&engine->procs);
-    ids_init(&engine->links);
-    ids_init(&engine->rights);
-    ids_init(&engine->instances);
-    ids_init(&engine->loaded);
     engine->next_instance = 1;
-    cpus_init(&engine->possible);
-    cpus_init(&engine->online);
-    cpus_init(&engine->cpus_changed);
-    cpus_init(&engine->cpus_offlined);
-    catalog_init(&engine->catalog);
     engine->root = instance_new(engine, 0, NULL);
     if (!engine->root) {
         free(engine);
@@ -50,7 +39,7 @@ int engine_start(struct engine *engine, const struct host *host, struct host_sta
                  struct err *err)
 {
     struct rlimit limit = {.rlim_cur = 1024};
-    struct buf name;
+    struct buf name = {0};
 
     engine->host = host;
     engine->host_state = host_state;
@@ -64,7 +53,6 @@ int engine_start(struct engine *engine, const struct host *host, struct host_sta
         host->cpus_online(host_state, &engine->online);
     }
     engine->rows = rows_new(engine->classes, engine->n_classes, &engine->possible);
-    buf_init(&name, NULL, 0);
     host->cpu_name(host_state, &name);
     engine->processor = strdup(buf_text(&name));
     buf_free(&name);
@@ -207,12 +195,11 @@ int engine_catalog_load(struct call *call, bool refresh)
     struct engine *engine = call->engine;
     const struct backend *backend = engine->backend;
     uint64_t known = engine->has_catalog ? engine->catalog_mark : 0, mark;
-    struct catalog catalog;
+    struct catalog catalog = {0};
     int rc = CALL_DONE;
 
     if (engine->has_catalog && (!refresh || !backend->catalog_mark || engine->loads_catalog))
         return CALL_DONE;
-    catalog_init(&catalog);
     engine->loads_catalog = true;
     slow_begin(call, true);
     mark = backend->catalog_mark ? backend->catalog_mark(engine->backend_state) : 1;

@@ -217,8 +217,7 @@ static bool cpu_changes_task(struct call *call)
 
     if (!has_cpu_changes(engine))
         return false;
-    cpus_init(&engine->cpus_changed);
-    cpus_init(&engine->cpus_offlined);
+    engine->cpus_changed = engine->cpus_offlined = (struct cpus){0};
     for (int cpu = cpus_next(&changed, 0); cpu >= 0; cpu = cpus_next(&changed, cpu + 1)) {
         const bool went_offline = cpus_has(&offlined, (unsigned)cpu),
                    is_online = cpus_has(&engine->online, (unsigned)cpu);

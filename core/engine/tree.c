@@ -456,8 +456,8 @@ void engine_finished(struct call *call, int rc, const char *where, bool command)
     struct engine *engine = call->engine;
     const struct err_row *row = &err_table[call->err.id];
     uid_t uid = call->rights ? call->rights->uid : call->uid;
-    struct buf line;
     char room[800];
+    struct buf line = buf_in(room, sizeof room);
 
     if (totals_count(&engine->totals, rc < 0, call->now_ns))
         engine_touch(engine, JOURNAL_ENGINE, 0);
@@ -467,7 +467,6 @@ void engine_finished(struct call *call, int rc, const char *where, bool command)
         pmc_set_error(call->pmc, NULL);
     if (call->err.id == ERR_NONE || !where)
         return;
-    buf_init(&line, room, sizeof room);
     if (call->pmc && (command || rc == -EIO)) {
         buf_printf(&line, "%s %s %s: %s", err_errno_name(row->code), row->id, call->file,
                    call->err.text);

@@ -91,9 +91,8 @@ void engine_set_journal(struct engine *engine, struct journal *journal)
 static void write_record(struct engine *engine, enum journal_kind kind, uint64_t id)
 {
     char room[4096];
-    struct buf text;
+    struct buf text = buf_in(room, sizeof room);
 
-    buf_init(&text, room, sizeof room);
     object_print(engine, kind, id, &text);
     if (text.failed || !journal_put(engine->journal, kind, id, text.data, text.len))
         engine->touch_failed = true; /* the next write is a full snapshot */
@@ -174,10 +173,9 @@ static bool check_record(void *arg, const struct journal_record *record)
 {
     const struct check *check = arg;
     const size_t len = journal_text_len(record);
-    struct buf now;
+    struct buf now = {0};
     size_t i = 0;
 
-    buf_init(&now, NULL, 0);
     object_print(check->engine, record->kind, record->id, &now);
     const char *text = buf_text(&now);
     while (i < len && text[i] == record->text[i])

@@ -51,7 +51,6 @@ static bool tunables_io(struct io *io, void *member)
 static bool disabled_io(struct io *io, void *object)
 {
     struct engine *engine = object;
-    struct scan scan;
     struct word class;
     uint64_t cpu, row;
 
@@ -64,7 +63,7 @@ static bool disabled_io(struct io *io, void *object)
                         buf_printf(io->out, "%d %s %u ", c, engine->classes[i].name, r);
         return true;
     }
-    scan_init(&scan, io->text, strlen(io->text));
+    struct scan scan = scan_of(word_of(io->text));
     while (scan_u64(&scan, CPUS_MAX - 1, &cpu)) {
         if (!scan_word(&scan, &class) || !scan_u64(&scan, UINT32_MAX, &row) ||
             !cpus_has(&engine->possible, (unsigned)cpu))

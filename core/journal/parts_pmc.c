@@ -282,7 +282,6 @@ static void *claim_begin(struct loading *load)
                             .instance = pmc->instance->id,
                             .uid = pmc->uid,
                             .system = mode_table[pmc->mode_in_use].system};
-    cpus_init(&claim->cpus);
     claim_members(claim, pmc->set, settings_number(&pmc->settings, KEY_ROW));
     pmc->claim = claim;
     return claim;

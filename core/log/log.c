@@ -194,9 +194,8 @@ static void put_drop(struct log *log, const struct record *record)
                               .text = "log",
                               .text_len = 3};
     _Alignas(uint64_t) char room[DROP_BYTES];
-    struct buf drop;
+    struct buf drop = buf_in(room, sizeof(room));
 
-    buf_init(&drop, room, sizeof(room));
     record_add_note(&drop, &note);
     ring_put(&log->ring, drop.data, DROP_BYTES);
     log->lost++;

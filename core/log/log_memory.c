@@ -243,10 +243,9 @@ void log_unref(struct log *log)
 static bool saved_spaces_grow(struct log *log, size_t need)
 {
     const struct saved_spaces before = log->saved_spaces;
-    struct buf records;
+    struct buf records = {0};
     char *to;
 
-    buf_init(&records, NULL, 0);
     spaces_print(&log->spaces, 0, &records);
     log->saved_spaces =
         (struct saved_spaces){.size = 2 * (records.len + need), .used = records.len};

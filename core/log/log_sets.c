@@ -81,13 +81,12 @@ static struct log_set *set_new(const struct log_event *events, unsigned n)
     set->n = n;
     for (unsigned i = 0; i < n; i++) {
         struct log_event *event = &set->event[i];
-        struct buf word;
+        struct buf word = {0};
 
         *event = events[i];
         event->format = NULL;
         event->name = strdup(events[i].name);
         event->resolved = strdup(events[i].resolved);
-        buf_init(&word, NULL, 0);
         buf_word(&word, events[i].name, strlen(events[i].name));
         event->word = word.failed ? NULL : strdup(buf_text(&word));
         event->word_len = word.len;

@@ -192,11 +192,11 @@ static void inventories_read(struct recording *recording)
     const struct recording_plan *plan = &recording->plan;
     const uint64_t now_ns = plan->host->now_ns(plan->host_state), dropped = recording->dropped;
     const bool kernel_found = recording->kernel_found;
-    struct buf known;
 
     recording->kernel_found = true;
     for (size_t i = 0; i < recording->inventories_due.n; i++) {
-        buf_init(&known, NULL, 0);
+        struct buf known = {0};
+
         inventory_read(recording, recording->inventories_due.items[i], now_ns, &known);
         buf_free(&known);
     }
@@ -261,9 +261,8 @@ void recording_put_remainder(struct recording *recording, uint64_t request, uint
                              const uint64_t *counted, bool over)
 {
     struct log_progress progress;
-    struct buf records;
+    struct buf records = {0};
 
-    buf_init(&records, NULL, 0);
     exits_remainder(recording->exits, time_ns, counted, over, &records);
     recording->dropped += records.failed;
     progress = recording_store(recording);

@@ -48,7 +48,6 @@ struct instance *instance_new(struct engine *engine, uint64_t id, const char *na
         return NULL;
     instance->engine = engine;
     instance->id = id;
-    ids_init(&instance->pmcs);
     if (!name)
         return instance;
     instance->name = strdup(name);

@@ -101,11 +101,11 @@ int metric_events(struct word word, int (*add)(void *arg, const char *name, stru
 {
     struct word name, suffix;
     const struct metric *metric = metric_find(word, &name, &suffix);
-    struct near near;
     int rc = 0;
 
     if (!metric) {
-        near_init(&near, name);
+        struct near near = {.word = name};
+
         for (unsigned i = 0; i < METRICS; i++)
             near_offer(&near, metrics[i].name);
         return err_set(err, CS01, "no metric \"" WORD_FMT "\"%s; all metrics: ls events/metric",

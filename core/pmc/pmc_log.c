@@ -67,10 +67,9 @@ static const char *note_next(const struct pmc *pmc, const char *at, struct note 
 static bool notes_add(struct pmc *pmc, const struct buf *records)
 {
     char room[NOTES_BYTES], *notes;
-    struct buf text;
+    struct buf text = buf_in(room, sizeof room);
     bool fine = !pmc->log;
 
-    buf_init(&text, room, sizeof room);
     buf_str(&text, pmc->notes ? pmc->notes : "");
     for (size_t at = 0; fine && at < records->len;) {
         const struct record_note *note = (const struct record_note *)(records->data + at);
@@ -104,7 +103,7 @@ bool pmc_has_log(const struct pmc *pmc)
 
 bool pmc_ensure_log(struct pmc *pmc)
 {
-    struct buf records;
+    struct buf records = {0};
     struct note note;
 
     if (pmc->log)
@@ -116,7 +115,6 @@ bool pmc_ensure_log(struct pmc *pmc)
     pmc_touch(pmc);
     if (!pmc->notes)
         return true;
-    buf_init(&records, NULL, 0);
     for (const char *at = pmc->notes; *at;) {
         at = note_next(pmc, at, &note);
         if (note.type)
@@ -141,13 +139,12 @@ void pmc_note(struct pmc *pmc, struct note note)
 {
     const struct engine *engine = pmc->engine;
     _Alignas(uint64_t) char room[512];
-    struct buf record;
+    struct buf record = buf_in(room, sizeof room);
 
     if (!pmc->settings.word[KEY_LOG])
         return;
     if (!note.time)
         note.time = engine->host->now_ns(engine->host_state);
-    buf_init(&record, room, sizeof room);
     record_add_note(&record, &note);
     pmc_log_records(pmc, &record);
     buf_free(&record);

@@ -180,12 +180,10 @@ enum key key_find(struct word word)
 int key_unknown(struct word word, struct err *err)
 {
     const char *instead = foreign_find(word, FOREIGN_SETTING);
-    struct near near;
+    struct near near = {.word = word};
 
     if (instead)
         return err_set(err, E24, "no setting \"" WORD_FMT "\": %s", WORD_ARG(word), instead);
-
-    near_init(&near, word);
     for (unsigned i = 0; i < KEYS; i++)
         near_offer(&near, key_table[i].name);
     return err_set(err, E24, "no setting \"" WORD_FMT "\"%s: cat config shows all settings",
@@ -319,7 +317,7 @@ static int filter_set(struct settings *settings, struct word value, struct err *
 static int mode_set(struct settings *settings, struct word value, struct err *err)
 {
     char room[160];
-    struct buf modes;
+    struct buf modes = buf_in(room, sizeof room);
 
     for (unsigned i = 0; i < MODE_COUNT; i++)
         if (word_alike(value, mode_table[i].name, false) ||
@@ -327,7 +325,6 @@ static int mode_set(struct settings *settings, struct word value, struct err *er
             settings->mode = (enum mode)i;
             return 0;
         }
-    buf_init(&modes, room, sizeof room);
     for (unsigned i = 0; i < MODE_COUNT; i++)
         buf_printf(&modes, "%s%s (%s)", i ? ", " : "", mode_table[i].name,
                    mode_table[i].short_name);

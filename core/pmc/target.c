@@ -87,7 +87,6 @@ int target_parse(struct target_word *out, struct word word, struct err *err)
     struct word rest = word;
 
     *out = (struct target_word){.word = word, .kind = TARGET_PROCESS};
-    cpus_init(&out->cpus);
     if (word.len > 1 && word.p[0] == '-') {
         out->remove = true;
         word = rest = (struct word){word.p + 1, word.len - 1};

@@ -213,7 +213,7 @@ int tunable_set(struct tunables *tunables, enum tunable which, struct word word,
     const struct tunable_row *row = &rows[which];
     struct tunable_value value = tunables->value[which];
     char storage[160];
-    struct buf note;
+    struct buf note = buf_in(storage, sizeof storage);
     int result;
 
     if (row->at_start && !at_start)
@@ -225,7 +225,6 @@ int tunable_set(struct tunables *tunables, enum tunable which, struct word word,
         tunable_put(tunables, which, &value);
         return 0;
     }
-    buf_init(&note, storage, sizeof(storage));
     tunable_range_print(tunables, which, &note);
     buf_str(&note, unit_of(which));
     if (at_start) {

@@ -352,12 +352,11 @@ static int folder_fill(struct folder *folder, struct log *log)
 {
     struct log_cursor *cursor = log_open(log);
     uint64_t last = log_last(log);
-    struct buf batch;
+    struct buf batch = {0};
     bool failed;
 
     if (!cursor)
         return -ENOMEM;
-    buf_init(&batch, NULL, 0);
     while (!folder->refused && cursor->next <= last && log_read(cursor, &batch, BATCH_BYTES) > 0 &&
            !batch.failed) {
         records_apply(folder, &batch);
@@ -408,7 +407,6 @@ int folded_text(struct log *log, struct buf *out, bool (*charge)(void *arg, uint
     int rc;
 
     tasks_init(&folder.spaces);
-    buf_init(&folder.line, NULL, 0);
     rc = folder_fill(&folder, log);
     off_cpus_end(&folder, 0, false);
     if (rc == 0)

@@ -220,12 +220,11 @@ static void perfdata_sets(struct stream *stream)
     const struct log_sets *sets = facts->sets;
     const uint64_t before = STATE_SETS(*stream->number), last = sets ? log_sets_last(sets) : 0;
     const struct log_event *events[SET_MAX];
-    struct buf formats;
+    struct buf formats = {0};
     unsigned n = 0;
 
     if (before >= last)
         return;
-    buf_init(&formats, NULL, 0);
     if (!STATE_FIELDS(*stream->number) && facts->print_tracing_data)
         n = fields_find(stream, before + 1, last, events);
     bool fields = n && facts->print_tracing_data(facts->backend_state, events, n, &formats);

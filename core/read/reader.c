@@ -103,7 +103,7 @@ bool log_reader_update_facts(struct log_reader *reader, const struct pmc *pmc)
 {
     const struct class_info *classes = pmc->engine->classes;
     struct log_facts *facts = &reader->facts;
-    struct buf events;
+    struct buf events = {0};
 
     reader->uid = pmc->payer;
     if (facts->class && reader->headed)
@@ -111,7 +111,6 @@ bool log_reader_update_facts(struct log_reader *reader, const struct pmc *pmc)
     free(facts->class);
     free(facts->event);
     facts->class = strdup(pmc->set ? classes[pmc->set->event[0].class_index].name : "-");
-    buf_init(&events, NULL, 0);
     for (unsigned i = 0; i < pmc_events(pmc); i++)
         buf_printf(&events, "%s%s", i ? " " : "", pmc->set->event[i].written);
     facts->event = strdup(buf_text(&events));
@@ -247,8 +246,6 @@ static int reply_give(struct call *call, struct log_reader *reader)
 
     if (rc)
         return rc;
-    buf_init(&reply.records, NULL, 0);
-    buf_init(&reply.text, NULL, 0);
     reader->busy = true;
     slow_begin(call, false);
     reply_run(&reply);
@@ -424,10 +421,9 @@ static int user_record_refuse(struct call *call, struct pmc *pmc, size_t size)
 
 static int user_record_put(struct call *call, struct pmc *pmc, uint64_t time_ns)
 {
-    struct buf record;
+    struct buf record = {0};
     int rc = -ENOMEM;
 
-    buf_init(&record, NULL, 0);
     record_add_note(&record, &(struct note){.type = RECORD_USER,
                                             .time = time_ns,
                                             .cpu = UINT32_MAX,
@@ -531,7 +527,7 @@ int show_samples_folded(struct call *call)
 {
     struct pmc *pmc = call->pmc;
     struct recording *recording;
-    struct buf text;
+    struct buf text = {0};
     int rc;
 
     if (!pmc->log)
@@ -540,7 +536,6 @@ int show_samples_folded(struct call *call)
     if (rc)
         return rc;
     recording = pmc->recording ? recording_ref(pmc->recording) : NULL;
-    buf_init(&text, NULL, 0);
     rc = folded_make(call, log_ref(pmc->log), recording, &text);
     if (rc == CALL_DONE && text.len) {
         buf_free(call->out);

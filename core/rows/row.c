@@ -196,7 +196,6 @@ struct rows *rows_new(const struct class_info *classes, unsigned n_classes,
 
     if (rows == NULL)
         return NULL;
-    cpus_init(&rows->possible);
     for (int c = cpus_next(possible, 0); c >= 0; c = cpus_next(possible, c + 1))
         rows->n_cpus = (unsigned)c + 1;
     /* + 1: calloc(0) may return NULL */

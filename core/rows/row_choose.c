@@ -286,10 +286,9 @@ static int claim_refuse(const struct rows *rows, const struct claim *claim, cons
     const uint64_t set =
         wanted ? row_bit((unsigned)claim->member[0].wanted) : claim_fits(claim) & class_all(class);
     char storage[384];
-    struct buf buf;
+    struct buf buf = buf_in(storage, sizeof storage);
     int rc;
 
-    buf_init(&buf, storage, sizeof storage);
     rows_reasons(rows, claim, cpus, set, &buf);
     if (disabled)
         rc = err_set(err, X08, "only rows that the administrator has disabled can count \"%s\": %s",

@@ -29,9 +29,8 @@ int show_info_version(struct call *call)
 static int print_unlocked(struct call *call, const char *head,
                           void (*print)(struct backend_state *state, struct buf *out))
 {
-    struct buf text;
+    struct buf text = {0};
 
-    buf_init(&text, NULL, 0);
     slow_begin(call, false);
     buf_str(&text, head);
     print(call->engine->backend_state, &text);
@@ -197,9 +196,8 @@ int show_catalog_event(struct call *call)
     char *event = entry ? strdup(entry->event) : NULL;
     char *class_name = entry ? strdup(entry->class_name) : NULL;
     int rc = entry ? CALL_DONE : -ENOENT;
-    struct buf text;
+    struct buf text = {0};
 
-    buf_init(&text, NULL, 0);
     if (entry && (!event || !class_name))
         rc = err_nomem(&call->err);
     if (rc == CALL_DONE) {

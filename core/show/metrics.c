@@ -274,9 +274,8 @@ static void print_family(const struct family *of, const struct snapshot *snapsho
 
 static void print_families(struct buf *out, const struct snapshot *snapshot)
 {
-    struct buf labels; /* that all lines of a PMC share, one line per PMC */
+    struct buf labels = {0}; /* that all lines of a PMC share, one line per PMC */
 
-    buf_init(&labels, NULL, 0);
     for (unsigned p = 0; p < snapshot->n; p++) {
         const struct pmc *pmc = snapshot->item[p].pmc;
 

@@ -57,10 +57,9 @@ static uint64_t next_due(const struct pmc *pmc, uint64_t now_ns)
 static void print_metric_columns(struct call *call, const struct pmc *pmc,
                                  const struct metric_reading *reading)
 {
-    struct scan scan;
+    struct scan scan = scan_of(word_of(pmc->metrics ? pmc->metrics : ""));
     struct word word;
 
-    scan_init(&scan, pmc->metrics ? pmc->metrics : "", pmc->metrics ? strlen(pmc->metrics) : 0);
     while (scan_word(&scan, &word)) {
         double value = 0;
         bool known = reading && metric_value(word, reading, &value);

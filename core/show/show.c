@@ -101,10 +101,9 @@ static int print_config(struct call *call, struct snapshot *snapshot)
     const bool decided = pmc->set || (pmc->settings.written_keys & KEY_BIT(KEY_KERNEL));
     const bool kernel =
         decided ? pmc->settings.word[KEY_KERNEL] : access_kernel(pmc->instance, call->rights);
-    struct scan scan;
+    struct scan scan = scan_of(word_of(pmc->metrics ? pmc->metrics : ""));
     struct word word;
 
-    scan_init(&scan, pmc->metrics ? pmc->metrics : "", pmc->metrics ? strlen(pmc->metrics) : 0);
     for (unsigned key = 0; key < KEYS; key++) {
         if (key == KEY_EVENT) {
             print_event_words(pmc, "event=", call->out);

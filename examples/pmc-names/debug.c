@@ -41,9 +41,8 @@ static bool sum_is(int fd, uint32_t wanted)
 
 static int build_id_open(const char *root, const unsigned char *id, int len)
 {
-    struct buf path;
+    struct buf path = {0};
 
-    buf_init(&path, NULL, 0);
     buf_printf(&path, STORE "/.build-id/%02x/", id[0]);
     for (int i = 1; i < len; i++)
         buf_printf(&path, "%02x", id[i]);

@@ -49,9 +49,8 @@ static void stack_add(struct buf *out, const char *line)
 {
     const size_t comm = strcspn(line, ";");
     char *frames = strdup(line + comm), *frame, *next;
-    struct buf names;
+    struct buf names = {0};
 
-    buf_init(&names, NULL, 0);
     for (frame = frames && *frames ? frames + 1 : NULL; frame; frame = next) {
         next = strchr(frame, ';');
         if (next)
@@ -103,9 +102,8 @@ static void stacks_print(void)
 
 static bool folded_take(const struct stack *stack)
 {
-    struct buf out;
+    struct buf out = {0};
 
-    buf_init(&out, NULL, 0);
     stack_add(&out, stack->line);
     if (stacks.n == STACKS_MAX || stacks.bytes > BYTES_MAX)
         stacks_print();
@@ -131,9 +129,8 @@ static bool lines_take(FILE *in)
     bool done = true;
 
     while (done && getline(&line, &size, in) > 0) {
-        struct buf plain;
+        struct buf plain = {0};
 
-        buf_init(&plain, NULL, 0);
         for (const char *at = line; *at && *at != '\n'; at++) {
             if ((unsigned char)*at < ' ' || *at == 0x7f)
                 buf_printf(&plain, "\\%03o", (unsigned)*at);
@@ -218,11 +215,10 @@ static bool convert(FILE *in, uint64_t until_ns, const char *directory)
 {
     struct stream_facts facts = {.lost = 0};
     const bool is_stream = stream_begins(in);
-    struct buf text;
+    struct buf text = {0};
     bool done = is_stream ? stream_convert(in, until_ns, stack_take, &facts) : lines_take(in);
 
     done = done && !ferror(in);
-    buf_init(&text, NULL, 0);
     losses_add(&text, facts.lost);
     if (done && as_profile)
         done = profile_print(&facts, buf_text(&text));
@@ -262,7 +258,6 @@ int main(int argc, char **argv)
         fprintf(stderr, "pmc-names: %s\n%s", wrong, usage);
         return 2;
     }
-    buf_init(&events, NULL, 0);
     if (argc > 0) {
         if (argc == 1)
             until_ns = monotonic_ns(); /* not more than the present content of a growing log */

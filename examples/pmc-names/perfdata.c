@@ -302,13 +302,12 @@ static void attrs_add(struct buf *out, struct file_header *header)
 static bool convert(FILE *in)
 {
     struct file_header header = {.magic = MAGIC, .size = sizeof header};
-    struct buf end;
+    struct buf end = {0};
     bool done;
 
     if (fwrite(&header, sizeof header, 1, stdout) != 1 || !stream_take(in))
         return false;
     header.data = (struct section){sizeof header, converted.data_bytes};
-    buf_init(&end, NULL, 0);
     features_add(&end, &header);
     attrs_add(&end, &header);
     done = !end.failed && fwrite(end.data, 1, end.len, stdout) == end.len &&

@@ -145,7 +145,6 @@ static uint32_t function_of(char *name)
 {
     const uint32_t known = HASH_COUNT(profile.functions.first);
     const size_t len = strlen(name);
-    struct buf message;
     uint32_t number;
 
     if (len > 4 && strcmp(name + len - 4, "_[i]") == 0)
@@ -153,7 +152,8 @@ static uint32_t function_of(char *name)
     string_clean(name);
     number = number_of(&profile.functions, name, strlen(name));
     if (number > known) {
-        buf_init(&message, NULL, 0);
+        struct buf message = {0};
+
         put_number(&message, 1, number);
         put_number(&message, 2, string_of(name));
         put_number(&message, 3, string_of(name));
@@ -167,10 +167,9 @@ static uint32_t function_of(char *name)
 static void lines_add(struct buf *location, char *names)
 {
     for (char *last; names;) {
-        struct buf line;
+        struct buf line = {0};
 
         last = strrchr(names, ';');
-        buf_init(&line, NULL, 0);
         put_number(&line, 1, function_of(last ? last + 1 : names));
         put_message(location, LOCATION_LINE, &line);
         if (last)
@@ -200,23 +199,20 @@ static uint32_t mapping_of(const char *frame, uint64_t *address)
 static uint32_t location_of(const char *frame, bool caller)
 {
     const uint32_t known = HASH_COUNT(profile.locations.first);
-    struct buf key, names, message;
+    struct buf key = {0}, names = {0}, message = {0};
     uint32_t number, mapping = 0;
     uint64_t address = 0;
 
-    buf_init(&key, NULL, 0);
     buf_char(&key, caller ? 'c' : ' ');
     buf_str(&key, frame);
     number = key.failed ? 0 : number_of(&profile.locations, key.data, key.len);
     buf_free(&key);
     if (number <= known)
         return number;
-    buf_init(&names, NULL, 0);
     frame_add(&names, frame, caller);
     buf_char(&names, '\0');
     if (frame[0] == '[')
         mapping = mapping_of(frame, &address);
-    buf_init(&message, NULL, 0);
     put_number(&message, 1, number);
     if (mapping)
         put_number(&message, LOCATION_MAPPING, mapping);
@@ -263,22 +259,18 @@ bool profile_take(const struct stack *stack)
 
 static void sample_print(const struct item *item, uint32_t comm)
 {
-    struct buf message, packed;
+    struct buf message = {0}, packed = {0};
     uint32_t key[FRAMES_MAX + 2];
     const size_t n = item->hh.keylen / sizeof *key;
 
     memcpy(key, item->key, item->hh.keylen);
-    buf_init(&message, NULL, 0);
-    buf_init(&packed, NULL, 0);
     for (size_t i = n; i-- > 2;) /* the innermost is the first */
         put_varint(&packed, key[i]);
     put_message(&message, SAMPLE_LOCATIONS, &packed);
-    buf_init(&packed, NULL, 0);
     put_varint(&packed, item->value[0]);
     for (uint32_t i = 1; i <= HASH_COUNT(profile.events.first); i++)
         put_varint(&packed, i == key[0] ? item->value[1] : 0);
     put_message(&message, SAMPLE_VALUES, &packed);
-    buf_init(&packed, NULL, 0);
     put_number(&packed, 1, comm);
     put_number(&packed, 2, key[1]);
     put_message(&message, SAMPLE_LABEL, &packed);
@@ -287,9 +279,8 @@ static void sample_print(const struct item *item, uint32_t comm)
 
 static void type_print(const char *type, const char *unit)
 {
-    struct buf message;
+    struct buf message = {0};
 
-    buf_init(&message, NULL, 0);
     put_number(&message, 1, string_of(type));
     put_number(&message, 2, string_of(unit));
     put_message(&profile.out, PROFILE_TYPE, &message);
@@ -297,9 +288,8 @@ static void type_print(const char *type, const char *unit)
 
 static void mapping_print(const struct item *item)
 {
-    struct buf message;
+    struct buf message = {0};
 
-    buf_init(&message, NULL, 0);
     put_number(&message, 1, item->number);
     put_number(&message, MAPPING_LIMIT, item->value[0]);
     put_number(&message, MAPPING_FILE, string_of(item->key));

@@ -516,8 +516,6 @@ bool stream_convert(FILE *in, uint64_t until_ns, stack_fn *give, struct stream_f
     stream.all_have_ids = true;
     stream.until_ns = until_ns;
     tasks_init(&stream.spaces);
-    buf_init(&stream.made, NULL, 0);
-    buf_init(&stream.line, NULL, 0);
     while (done && !stream.over && record_read(in, room))
         done =
             record_take(in, record, (struct words){room + 1, room + (record->size + 7) / 8}, give);

@@ -31,10 +31,9 @@ static void line_print(struct model *model, const struct line *line, struct buf 
 
 static bool lines_print(struct model *model)
 {
-    struct buf out;
+    struct buf out = {0};
     bool written;
 
-    buf_init(&out, NULL, 0);
     for (size_t i = 0; i < model->shown.n; i++)
         line_print(model, model->shown.items[i], &out);
     written = !out.failed && fputs(buf_text(&out), stdout) >= 0 && fflush(stdout) == 0;

@@ -13,7 +13,6 @@ enum {
 void grid_begin(struct grid *grid, unsigned columns, unsigned right)
 {
     *grid = (struct grid){.columns = columns, .right = right};
-    buf_init(&grid->text, NULL, 0);
 }
 
 void grid_cell(struct grid *grid)

@@ -143,9 +143,8 @@ static bool stands_out(struct live *live, size_t at)
 static void grid_put(const struct grid *grid, size_t row, attr_t attributes)
 {
     char storage[512];
-    struct buf text;
+    struct buf text = buf_in(storage, sizeof storage);
 
-    buf_init(&text, storage, sizeof storage);
     grid_row(grid, row, &text);
     put_line(HEAD_LINES - 1 + (int)row, attributes, buf_text(&text));
     buf_free(&text);
@@ -179,9 +178,8 @@ static void draw_head(const struct live *live)
     const struct model *model = &live->model;
     const struct choice *choice = &model->choice;
     char storage[512];
-    struct buf text;
+    struct buf text = buf_in(storage, sizeof storage);
 
-    buf_init(&text, storage, sizeof storage);
     buf_str(&text, live->paused ? "PAUSED " : "");
     if (live->page == PAGE_ROWS)
         buf_printf(&text, "%zu of %zu rows", live->rows.shown.n, live->rows.all.n);

@@ -67,7 +67,6 @@ static int section_add(sections_t *sections, const char *file, unsigned line, st
                          other->file, other->line);
     }
     section.refused = rc < 0;
-    buf_init(&section.config, NULL, 0);
     sections->items[sections->n++] = section;
     return rc;
 }
@@ -182,21 +181,19 @@ static int setting_add(struct section *section, struct word name, struct word va
                        struct err *err)
 {
     const enum key key = key_find(name);
-    struct buf line, events;
-    struct scan scan;
+    struct buf line = {0}, events = {0};
     struct word word;
     int rc = 0;
 
     if (key == KEYS)
         return key_unknown(name, err);
-    buf_init(&line, NULL, 0);
-    buf_init(&events, NULL, 0);
     if (key == KEY_EVENT) {
         events_join(&events, value);
         value = (struct word){events.data, events.len};
     }
     if (key == KEY_EVENT || key == KEY_TARGET) {
-        scan_init(&scan, value.p, value.len);
+        struct scan scan = scan_of(value);
+
         while (rc == 0 && scan_word(&scan, &word)) {
             while (word.len > 1 && word.p[word.len - 1] == ',') /* of a list with blanks */
                 word.len--;
@@ -225,11 +222,10 @@ static int setting_add(struct section *section, struct word name, struct word va
 
 static int limit_add(struct section *section, struct word name, struct word value, struct err *err)
 {
-    struct near near;
+    struct near near = {.word = name};
     uint64_t number;
     int rc;
 
-    near_init(&near, name);
     for (unsigned i = 0; i < LIMITS; i++) {
         near_offer(&near, limit_table[i].name);
         if (!word_alike(name, limit_table[i].name, false))

@@ -310,9 +310,8 @@ static int mount_run(void)
 /* Handles --help and similar options. Returns the exit status, or -1 to mount the tree. */
 static int run_query_options(void)
 {
-    struct buf text;
+    struct buf text = {0};
 
-    buf_init(&text, NULL, 0);
     if (options.help) {
         tables_print("help", &text);
     } else if (options.version) {

@@ -68,7 +68,7 @@ void option_complain(struct options *options, const char *where, const char *sen
 
 const char *option_near(struct near *near, struct word key)
 {
-    near_init(near, key);
+    *near = (struct near){.word = key};
     for (int i = 0; i < TUNABLE_COUNT; i++)
         near_offer(near, tunable_row((enum tunable)i)->name);
     near_offer(near, "backend");
@@ -160,10 +160,9 @@ static int mount_options_apply(struct options *options)
 {
     const char *text = buf_text(&options->mount_options);
     struct near near;
-    struct buf word;
+    struct buf word = {0};
     int rc = 0;
 
-    buf_init(&word, NULL, 0);
     while (*text && rc == 0 && !options->no_memory) {
         bool quoted = false;
 
@@ -305,9 +304,6 @@ int options_read(struct options *options, const struct host *host, int argc, cha
     int c, rc = 0;
 
     *options = (struct options){0};
-    buf_init(&options->mount_options, NULL, 0);
-    buf_init(&options->backend_options, NULL, 0);
-    buf_init(&options->labels, NULL, 0);
     tunables_init(&options->tunables);
     tunable_limit(&options->tunables, TUNABLE_CALLCHAINDEPTH, host->callchain_max());
     tunable_limit(&options->tunables, TUNABLE_MAX_LOG_PER_USER, host->memory_max() / 4);

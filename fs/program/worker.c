@@ -175,14 +175,13 @@ static void hardware_report(const struct fs *fs)
 {
     static const char key[] = "hardware_pmu no: ";
     const struct class_info *classes;
-    struct buf facts;
+    struct buf facts = {0};
     unsigned n;
 
     classes = fs->backend->classes(fs->backend_state, &n);
     for (unsigned i = 0; i < n; i++)
         if (classes[i].rows > 0)
             return;
-    buf_init(&facts, NULL, 0);
     fs->backend->print_facts(fs->backend_state, &facts);
     const char *why = strstr(buf_text(&facts), key);
     why = why ? why + strlen(key) : "";

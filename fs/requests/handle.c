@@ -189,7 +189,6 @@ void handle_drop(struct handle **handles, struct unpublished *unpublished, struc
 bool handles_record(struct unpublished *unpublished, struct handle *all)
 {
     struct handle *handle;
-    struct buf text;
     char room[2048];
     bool fine = !unpublished->failed;
 
@@ -199,7 +198,7 @@ bool handles_record(struct unpublished *unpublished, struct handle *all)
     while ((handle = unpublished->touched)) {
         unpublished->touched = handle->next_touched;
         handle->touched = false;
-        buf_init(&text, room, sizeof room);
+        struct buf text = buf_in(room, sizeof room);
         open_file_print(&handle->open, &text);
         part_print(&part_given, NULL, &handle->place, &text);
         fine =

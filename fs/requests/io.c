@@ -307,11 +307,10 @@ static bool is_tunable(const struct request *rq, enum tunable which)
  * group may be slow. */
 static void write_find_group(struct request *rq)
 {
-    struct scan scan;
+    struct scan scan = scan_of((struct word){rq->text, strnlen(rq->text, rq->size)});
     struct word word;
     char *name;
 
-    scan_init(&scan, rq->text, strnlen(rq->text, rq->size));
     rq->write.group = (gid_t)-1;
     if (!scan_word(&scan, &word) || word_is(word, "-"))
         return;

@@ -32,7 +32,7 @@ struct request *request_new(struct fs *fs, const struct op *op, fuse_req_t req)
     rq->counted = op->counted;
     rq->req = req;
     rq->inflight = req ? inflight_current() : NULL;
-    buf_init(&rq->out, rq->storage, sizeof rq->storage);
+    rq->out = buf_in(rq->storage, sizeof rq->storage);
     rq->call.out = &rq->out;
     return rq;
 }
@@ -286,12 +286,11 @@ static void request_count(struct request *rq, int rc)
 {
     const bool recorded =
         rq->call.err.id != ERR_NONE && (!rq->op->is_quiet || rc == -EIO || rc == -EDQUOT);
-    struct buf place;
     char room[600];
+    struct buf place = buf_in(room, sizeof room);
 
     if (!rq->counted)
         return;
-    buf_init(&place, room, sizeof room);
     if (recorded) {
         node_path(&rq->fs->tree, &rq->node, rq->node.row, &place);
         if (rq->verb && rq->text) {

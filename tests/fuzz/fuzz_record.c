@@ -45,9 +45,8 @@ static void put_sample(void *arg, const struct sample *sample)
 static void read_all(void)
 {
     struct log_cursor *cursor = log_open(log_of);
-    struct buf out;
+    struct buf out = {0};
 
-    buf_init(&out, NULL, 0);
     while (log_ready(cursor) && log_read(cursor, &out, 4096))
         ;
     for (size_t at = 0; at < out.len; at += ((const struct record *)(out.data + at))->size)

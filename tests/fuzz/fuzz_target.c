@@ -49,10 +49,9 @@ static void parse_list(struct word list)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const char *text = (const char *)data;
-    struct scan scan;
+    struct scan scan = scan_of((struct word){text, size});
     struct word word;
 
-    scan_init(&scan, text, size);
     while (scan_word(&scan, &word)) {
         parse_word(word, text + size);
         parse_list(word);

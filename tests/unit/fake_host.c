@@ -42,8 +42,6 @@ void fake_init(struct host_state *state, const struct sink *sink)
 {
     *state = (struct host_state){.now_ns = UINT64_C(100000000000), .sink = sink};
     watched = NULL;
-    cpus_init(&state->possible);
-    cpus_init(&state->online);
     fake_add(state, FAKE_SELF, 0);
 }
 
@@ -363,9 +361,8 @@ static void inventory_of(const struct fake_process *process, uint64_t time_ns,
 {
     const char *name = process->name ? process->name : "fake";
     const uint32_t pid = (uint32_t)process->pid;
-    struct buf records;
+    struct buf records = {0};
 
-    buf_init(&records, NULL, 0);
     record_add_comm(&records, time_ns, pid, pid, name, RECORD_FOUND);
     for (unsigned i = 0; i < 4 && process->tid[i]; i++)
         record_add_comm(&records, time_ns, pid, (uint32_t)process->tid[i], name, RECORD_FOUND);
@@ -393,10 +390,9 @@ static void inventory(struct host_state *state, pid_t pid, bool data, uint64_t t
 
 static void kernel_maps(struct host_state *state, uint64_t time_ns, const struct intake *intake)
 {
-    struct buf records;
+    struct buf records = {0};
 
     (void)state;
-    buf_init(&records, NULL, 0);
     record_add_map(&records, time_ns,
                    &(struct map_facts){.pid = UINT32_MAX,
                                        .start = FAKE_KERNEL_START,

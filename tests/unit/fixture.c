@@ -260,13 +260,11 @@ const char *log_words(const char *name)
 {
     static char *kept[4];
     static unsigned at;
-    struct buf records, words;
+    struct buf records = {0}, words = {0};
     struct pmc *pmc = pmc_of(name);
     bool any = pmc_has_log(pmc) && pmc_ensure_log(pmc);
     struct log_cursor *cursor = any ? log_open(pmc->log) : NULL;
 
-    buf_init(&records, NULL, 0);
-    buf_init(&words, NULL, 0);
     while (cursor && log_read(cursor, &records, 1 << 20))
         ;
     for (size_t i = 0; i < records.len;) {
@@ -433,7 +431,6 @@ static void people(void)
 void fixture_open(const char *options)
 {
     fx = (struct fixture){.options = options ? options : "sim_cpus=4 sim_rows=4"};
-    buf_init(&fx.pending, NULL, 0);
     backend = sim_backend;
     backend.resolve = failing_resolve;
     backend.verify = counting_verify;
@@ -532,12 +529,11 @@ static bool text_add(void *arg, const struct journal_record *record)
 
 char *journal_text(void)
 {
-    struct buf text;
+    struct buf text = {0};
 
     works_run();
     engine_write_records(fx.engine);
     engine_publish(fx.engine, true, false);
-    buf_init(&text, NULL, 0);
     journal_each(fx.journal, 0, text_add, &text);
     char *copy = strdup(buf_text(&text));
     buf_free(&text);
@@ -670,7 +666,7 @@ static void held_init(struct held *held)
         .room = 1 << 17,
         .now_ns = fx.host.now_ns,
     };
-    buf_init(&held->out, NULL, 0);
+    held->out = (struct buf){0};
 }
 
 static void held_for(struct held *held, const char *name, const char *file)
@@ -977,10 +973,9 @@ const char *all_texts(void)
                                         "detail", "status", "target"};
     static char *kept[2];
     static unsigned at;
-    struct buf texts;
+    struct buf texts = {0};
     uint64_t id = 0;
 
-    buf_init(&texts, NULL, 0);
     for (struct pmc *pmc; (pmc = engine_pmc_next(fx.engine->root, id));) {
         struct pmc attr;
 

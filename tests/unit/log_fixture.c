@@ -24,8 +24,8 @@ bool within(void *arg, int64_t bytes)
 void log_before(void)
 {
     event_log = log_new(64 << 10);
-    buf_init(&made, NULL, 0);
-    buf_init(&taken, NULL, 0);
+    made = (struct buf){0};
+    taken = (struct buf){0};
     numbered = 0;
     limit = (struct limit){.max = 1 << 20};
 }

@@ -143,8 +143,8 @@ void scripted_setup(void)
     fake_init(&sc.host, &sc.sink);
     fake_add(&sc.host, 100, 1000);
     fake_add(&sc.host, 101, 1000)->tid[0] = 1011;
-    buf_init(&sc.script, NULL, 0);
-    buf_init(&sc.taken, NULL, 0);
+    sc.script = (struct buf){0};
+    sc.taken = (struct buf){0};
     sc.log = log_new(1 << 20);
     sc.cursor = log_open(sc.log);
     sc.recording = NULL;

@@ -11,7 +11,7 @@ static struct buf buf;
 
 static void before(void)
 {
-    buf_init(&buf, NULL, 0);
+    buf = (struct buf){0};
 }
 
 static void after(void)
@@ -25,7 +25,7 @@ TEST(grows_from_the_callers_block_to_the_heap)
 {
     char storage[8];
 
-    buf_init(&buf, storage, sizeof(storage));
+    buf = buf_in(storage, sizeof(storage));
     buf_str(&buf, "1234567");
     ck_true(!buf.owned && buf.data == storage);
     buf_str(&buf, "89");
@@ -55,9 +55,8 @@ TEST(no_function_writes_beyond_its_block)
 {
     for (size_t size = 0; size < 200; size++) {
         char *const block = malloc(size + !size);
-        struct buf out;
+        struct buf out = buf_in(block, size);
 
-        buf_init(&out, block, size);
         buf_u64(&out, UINT64_MAX);
         buf_hex(&out, UINT64_MAX);
         buf_hex(&out, 0);

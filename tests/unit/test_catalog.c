@@ -11,7 +11,7 @@ static struct catalog catalog;
 
 static void before(void)
 {
-    catalog_init(&catalog);
+    catalog = (struct catalog){0};
 }
 
 static void after(void)
@@ -33,10 +33,9 @@ static void add_some(void)
 
 TEST(sorts_by_class_then_event_without_duplicates)
 {
-    struct buf text;
+    struct buf text = {0};
 
     add_some();
-    buf_init(&text, NULL, 0);
     for (size_t i = 0; i < catalog.n; i++)
         buf_printf(&text, "%s/%s ", catalog.entries[i].class_name, catalog.entries[i].event);
     ck_buf(&text, "cpu/cycles cpu/instructions software/cpu-clock software/page-faults ");

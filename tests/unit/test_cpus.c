@@ -12,12 +12,10 @@ SUITE(cpus);
 /* Asserts the result of parsing, and the set printed as text. */
 static void check_parse(const char *text, int result, const char *printed)
 {
-    struct cpus cpus;
-    struct buf out;
+    struct cpus cpus = {0};
+    struct buf out = {0};
 
-    cpus_init(&cpus);
     cpus_add(&cpus, 77); /* must not survive */
-    buf_init(&out, NULL, 0);
     ck_assert_msg(cpus_parse(&cpus, unit_word(text)) == result, "\"%s\"", text);
     cpus_print(&cpus, &out);
     ck_buf(&out, printed);
@@ -57,9 +55,8 @@ TEST(refuses_numbers_that_cannot_exist)
 
 TEST(adds_and_removes)
 {
-    struct cpus cpus;
+    struct cpus cpus = {0};
 
-    cpus_init(&cpus);
     ck_true(cpus_add(&cpus, 0) && cpus_add(&cpus, 64) && cpus_add(&cpus, 8191));
     ck_true(!cpus_add(&cpus, CPUS_MAX) && !cpus_has(&cpus, CPUS_MAX));
     ck_assert_uint_eq(cpus_count(&cpus), 3);
@@ -73,13 +70,11 @@ TEST(adds_and_removes)
 
 TEST(walks_its_members_in_order)
 {
-    struct cpus cpus;
-    struct buf seen;
+    struct cpus cpus = {0};
+    struct buf seen = {0};
 
-    cpus_init(&cpus);
     ck_assert_int_eq(cpus_next(&cpus, 0), -1);
     ck_assert_int_eq(cpus_parse(&cpus, unit_word("8191,0,63-65,700")), 0);
-    buf_init(&seen, NULL, 0);
     for (int c = cpus_next(&cpus, 0); c >= 0; c = cpus_next(&cpus, c + 1))
         buf_printf(&seen, "%d ", c);
     ck_buf(&seen, "0 63 64 65 700 8191 ");
@@ -91,11 +86,8 @@ TEST(walks_its_members_in_order)
 
 TEST(joins_keeps_and_compares_sets_of_different_lengths)
 {
-    struct cpus small, large, copy;
+    struct cpus small = {0}, large = {0}, copy = {0};
 
-    cpus_init(&small);
-    cpus_init(&large);
-    cpus_init(&copy);
     cpus_parse(&small, unit_word("1-3"));
     cpus_parse(&large, unit_word("3,500"));
     ck_true(cpus_copy(&copy, &large) && cpus_equal(&copy, &large) && !cpus_equal(&copy, &small));
@@ -109,10 +101,8 @@ TEST(joins_keeps_and_compares_sets_of_different_lengths)
 
 TEST(empty_sets_are_equal_however_they_became_so)
 {
-    struct cpus never, once;
+    struct cpus never = {0}, once = {0};
 
-    cpus_init(&never);
-    cpus_init(&once);
     cpus_add(&once, 200);
     ck_true(!cpus_equal(&never, &once));
     cpus_remove(&once, 200);

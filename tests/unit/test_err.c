@@ -38,9 +38,8 @@ TEST(escapes_control_characters_beyond_ascii)
 static void check_cut(const char *filler, size_t repeats, size_t at_least)
 {
     struct err err;
-    struct buf text;
+    struct buf text = {0};
 
-    buf_init(&text, NULL, 0);
     for (size_t i = 0; i < repeats; i++)
         buf_str(&text, filler);
     err_set(&err, P02, "%s", buf_text(&text));

@@ -20,8 +20,8 @@ static void before(void)
 {
     exits = exits_new(1, true, true);
     ck_assert_ptr_nonnull(exits);
-    buf_init(&out, NULL, 0);
-    buf_init(&text, NULL, 0);
+    out = (struct buf){0};
+    text = (struct buf){0};
     now = 100;
     memset(sums, 0, sizeof(sums));
 }
@@ -70,9 +70,8 @@ static void take(struct buf *records)
 
 static void task(enum record_type type, uint32_t pid, uint32_t ppid, uint32_t tid, uint32_t ptid)
 {
-    struct buf records;
+    struct buf records = {0};
 
-    buf_init(&records, NULL, 0);
     record_add_task(&records, type, now++, pid, ppid, tid, ptid);
     take(&records);
 }
@@ -97,18 +96,16 @@ static void end(uint32_t pid, uint32_t tid)
 
 static void name(uint32_t pid, uint32_t tid, unsigned misc)
 {
-    struct buf records;
+    struct buf records = {0};
 
-    buf_init(&records, NULL, 0);
     record_add_comm(&records, now++, pid, tid, "sh", misc);
     take(&records);
 }
 
 static void lose(void)
 {
-    struct buf records;
+    struct buf records = {0};
 
-    buf_init(&records, NULL, 0);
     record_add_lost(&records, now++, 0, 3);
     take(&records);
 }
@@ -128,11 +125,10 @@ static void attached_again(void)
 static void steps(uint32_t pid, uint32_t tid, unsigned misc, unsigned n, const uint64_t *step)
 {
     uint64_t value[1 + SET_MAX] = {groups};
-    struct buf records;
+    struct buf records = {0};
 
     for (unsigned i = 0; i < n; i++)
         value[1 + i] = *sum_at(pid, tid, i) += step[i];
-    buf_init(&records, NULL, 0);
     record_add_note(&records, &(struct note){.type = RECORD_VALUES,
                                              .misc = misc,
                                              .time = now++,
@@ -216,9 +212,8 @@ TEST(a_fork_after_a_mapping_of_a_found_process_reuses_its_pid)
 {
     for (unsigned misc = 0; misc <= RECORD_FOUND; misc += RECORD_FOUND) {
         const struct map_facts map = {.pid = 20, .tid = 20, .length = 4096, .path = "/bin/sh"};
-        struct buf records;
+        struct buf records = {0};
 
-        buf_init(&records, NULL, 0);
         name(20, 20, RECORD_FOUND);
         record_add_map(&records, now++, &map, RECORD_USERMODE | misc);
         take(&records);

@@ -20,7 +20,7 @@ static uint64_t now;
 static void before(void)
 {
     book = log_new(1 << 22);
-    buf_init(&text, NULL, 0);
+    text = (struct buf){0};
     now = 1;
 }
 
@@ -44,18 +44,16 @@ static void put(struct buf *records)
 
 static void comm(uint32_t pid, const char *name, unsigned misc)
 {
-    struct buf records;
+    struct buf records = {0};
 
-    buf_init(&records, NULL, 0);
     record_add_comm(&records, now, pid, pid, name, misc);
     put(&records);
 }
 
 static void map(uint32_t pid, uint64_t start, uint64_t offset, const char *path, unsigned misc)
 {
-    struct buf records;
+    struct buf records = {0};
 
-    buf_init(&records, NULL, 0);
     record_add_map(&records, now,
                    &(struct map_facts){.pid = pid,
                                        .tid = pid,
@@ -72,10 +70,9 @@ static void map(uint32_t pid, uint64_t start, uint64_t offset, const char *path,
 static void sample(uint32_t pid, unsigned mode, uint64_t ip, const uint64_t *frames, size_t n)
 {
     struct record_sample fixed = {.id = 1, .ip = ip, .pid = pid, .tid = pid, .time = now};
-    struct buf records;
+    struct buf records = {0};
 
     fixed.period = 1;
-    buf_init(&records, NULL, 0);
     record_add_sample(&records, &fixed, mode, frames, n);
     put(&records);
 }
@@ -176,9 +173,8 @@ TEST(a_process_without_a_name_has_its_pid)
 
 static void task(enum record_type type, uint32_t pid, uint32_t parent)
 {
-    struct buf records;
+    struct buf records = {0};
 
-    buf_init(&records, NULL, 0);
     record_add_task(&records, type, now, pid, parent, pid, parent);
     put(&records);
 }
@@ -247,11 +243,10 @@ static uint64_t counts(void)
 TEST(too_many_stacks_are_counted_in_a_separate_line)
 {
     const unsigned n = 200000;
-    struct buf records;
+    struct buf records = {0};
 
     log_set_max(book, UINT64_C(1) << 28);
     program();
-    buf_init(&records, NULL, 0);
     for (unsigned i = 0; i < n; i++) {
         struct record_sample fixed = {
             .ip = 0x10000 + i % 4096, .pid = PID, .tid = PID, .time = now};
@@ -268,7 +263,7 @@ TEST(too_many_stacks_are_counted_in_a_separate_line)
 TEST(memory_is_charged_in_steps_up_to_the_quota)
 {
     const uint64_t mib = UINT64_C(1) << 20;
-    struct buf records;
+    struct buf records = {0};
     uint64_t all;
 
     program();
@@ -277,7 +272,6 @@ TEST(memory_is_charged_in_steps_up_to_the_quota)
     ck_assert_uint_eq(charged, 0);
 
     log_set_max(book, UINT64_C(1) << 28);
-    buf_init(&records, NULL, 0);
     for (unsigned i = 0; i < 20000; i++) {
         struct record_sample fixed = {.ip = 1, .pid = PID, .tid = PID, .time = now};
         const uint64_t frames[] = {FRAME_USER, 0x10000 + i % 2000, 0x10000 + i / 2000};

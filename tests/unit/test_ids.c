@@ -12,7 +12,7 @@ static char objects[2000]; /* the object of an id is &objects[id] */
 
 static void before(void)
 {
-    ids_init(&ids);
+    ids = (struct ids){0};
 }
 
 static void after(void)
@@ -32,9 +32,8 @@ static void add_range(uint64_t first, uint64_t last)
 
 static void check_walk(const char *expected)
 {
-    struct buf seen;
+    struct buf seen = {0};
 
-    buf_init(&seen, NULL, 0);
     for (uint64_t id = 0; ids_next(&ids, id, &id);)
         buf_printf(&seen, "%u ", (unsigned)id);
     ck_buf(&seen, expected);

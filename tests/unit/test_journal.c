@@ -16,7 +16,7 @@ static struct buf printed;
 static void before(void)
 {
     journal = journal_new();
-    buf_init(&printed, NULL, 0);
+    printed = (struct buf){0};
 }
 
 static void after(void)

@@ -133,12 +133,11 @@ TEST(beyond_the_limit_nothing_is_kept)
 TEST(kept_memory_is_charged_in_the_next_worker)
 {
     struct open_file file;
-    struct buf line;
+    struct buf line = {0};
 
     ck_assert_int_eq(opened(&file, 0), 0);
     ck_assert_int_eq(keep(&file, 5000), 0);
     const uint64_t before = charged(7);
-    buf_init(&line, NULL, 0);
     open_file_print(&file, &line);
     open_file_leave(&file);
     engine_reload();

@@ -12,9 +12,8 @@ SUITE_SETUP(log, log_before, log_after);
 TEST(gives_records_back_as_they_were_put)
 {
     struct log_cursor *cursor = log_open(event_log);
-    struct buf same;
+    struct buf same = {0};
 
-    buf_init(&same, NULL, 0);
     make_sample();
     record_add_comm(&made, 20, 1, 2, "name", 0);
     record_add_task(&made, RECORD_FORK, 30, 1, 2, 3, 4);

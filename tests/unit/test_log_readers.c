@@ -231,10 +231,9 @@ static bool race_over;
 
 static void *race_put(void *arg)
 {
-    struct buf batch;
+    struct buf batch = {0};
 
     (void)arg;
-    buf_init(&batch, NULL, 0);
     for (uint64_t ip = 1; ip <= MUCH;) {
         buf_clear(&batch);
         for (unsigned i = 0; i < 50; i++, ip++)
@@ -249,10 +248,9 @@ static void *race_put(void *arg)
 static void *race_read(void *arg)
 {
     struct racer *racer = arg;
-    struct buf out;
+    struct buf out = {0};
     bool over = false;
 
-    buf_init(&out, NULL, 0);
     for (size_t n = 1; !over || n > 0;) {
         over = __atomic_load_n(&race_over, __ATOMIC_ACQUIRE);
         buf_clear(&out);

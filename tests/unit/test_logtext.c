@@ -18,8 +18,8 @@ static uint64_t state;
 
 static void setup(void)
 {
-    buf_init(&records, NULL, 0);
-    buf_init(&text, NULL, 0);
+    records = (struct buf){0};
+    text = (struct buf){0};
     state = 0;
     sets = log_sets_new();
 }
@@ -212,10 +212,8 @@ static void ck_values_at(unsigned starts, unsigned n, const uint64_t *values, si
 {
     const struct log_facts facts = {.sets = sets};
     char *const block = malloc(block_bytes + 1);
-    struct buf expected, out;
+    struct buf expected = {0}, out = buf_in(block, block_bytes);
 
-    buf_init(&expected, NULL, 0);
-    buf_init(&out, block, block_bytes);
     for (unsigned i = 0; i < starts; i++) {
         NOTE(.type = RECORD_START);
         buf_str(&expected, "12.000000345 start\n");

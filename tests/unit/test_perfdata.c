@@ -23,8 +23,8 @@ static void before(void)
         .realtime_ns = 1700000000000000000,
         .sets = sets,
     };
-    buf_init(&records, NULL, 0);
-    buf_init(&out, NULL, 0);
+    records = (struct buf){0};
+    out = (struct buf){0};
     announced_sets = 0;
     at = 0;
 }

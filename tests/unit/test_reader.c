@@ -123,13 +123,12 @@ TEST(a_read_without_memory_is_enomem_and_loses_no_record)
 
 TEST(a_reader_continues_after_a_reload)
 {
-    struct buf line;
+    struct buf line = {0};
 
     quiet();
     next(&file);
     ck_assert_int_eq(write_file("i", "samples", "a"), 0);
     ck_assert_int_eq(write_file("i", "samples", "b"), 0);
-    buf_init(&line, NULL, 0);
     open_file_print(&file, &line);
     open_file_leave(&file);
     engine_reload();
@@ -166,7 +165,7 @@ TEST(records_of_a_released_log_are_read_after_a_reload)
     ck_assert_int_eq(write_file("i", "samples", "a"), 0);
     ck_assert_int_eq(pmc_remove("i"), 0);
     for (unsigned i = 0; i < 2; i++) {
-        buf_init(&line[i], NULL, 0);
+        line[i] = (struct buf){0};
         open_file_print(i ? &other : &file, &line[i]);
     }
     open_file_leave(&file);

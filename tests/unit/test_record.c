@@ -12,7 +12,7 @@ static struct buf out;
 
 static void before(void)
 {
-    buf_init(&out, NULL, 0);
+    out = (struct buf){0};
 }
 
 static void after(void)

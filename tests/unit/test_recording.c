@@ -158,13 +158,12 @@ TEST(the_kernels_maps_keep_their_number)
 
 TEST(a_user_without_the_right_gets_no_kernel_addresses)
 {
-    struct buf found;
+    struct buf found = {0};
 
     record_samples(false);
     script_map(1, NOBODY, KERNEL, 0x1000, "[module]");
     drain();
     ck_assert_uint_eq(count_type(RECORD_MAP), 0);
-    buf_init(&found, NULL, 0);
     recording_inventory(sc.recording, 100, 1, &found);
     ck_assert_ptr_null(memmem(found.data, found.len, "kallsyms", 8));
     buf_free(&found);
@@ -307,10 +306,9 @@ static void script_sched(uint64_t time, uint32_t pid, unsigned misc)
 TEST(a_run_record_has_the_time_since_the_same_thread_left_its_cpu)
 {
     const struct record_note *run;
-    struct buf found;
+    struct buf found = {0};
 
     record_samples(true);
-    buf_init(&found, NULL, 0);
     recording_inventory(sc.recording, 100, 1, &found);
     buf_free(&found);
     script_sched(10, 100, RECORD_OFF);

@@ -69,10 +69,9 @@ static unsigned found_types(const struct buf *found, unsigned type, uint32_t pid
 
 TEST(an_inventory_has_threads_and_maps_with_pids_of_the_openers_namespace)
 {
-    struct buf found;
+    struct buf found = {0};
 
     record_for_outside();
-    buf_init(&found, NULL, 0);
     recording_inventory(sc.recording, 101, 9, &found);
     ck_assert_uint_eq(found_types(&found, RECORD_COMM, 101 + FAKE_OUTSIDE), 2);
     ck_assert_uint_eq(found_types(&found, RECORD_MAP, 101 + FAKE_OUTSIDE), 1);
@@ -82,10 +81,9 @@ TEST(an_inventory_has_threads_and_maps_with_pids_of_the_openers_namespace)
 
 TEST(the_kernel_is_found_once)
 {
-    struct buf found;
+    struct buf found = {0};
 
     record_samples(true);
-    buf_init(&found, NULL, 0);
     recording_inventory(sc.recording, 100, 9, &found);
     recording_inventory(sc.recording, 0, 10, &found);
     ck_assert_uint_eq(found_types(&found, RECORD_MAP, NOBODY), 1);
@@ -96,10 +94,9 @@ TEST(the_kernel_is_found_once)
 
 TEST(found_maps_are_replaced_by_new_records)
 {
-    struct buf found;
+    struct buf found = {0};
 
     record_samples(true);
-    buf_init(&found, NULL, 0);
     recording_inventory(sc.recording, 100, 9, &found);
     script_map(10, 100, FAKE_MAP_START, 0x1000, "/lib/new.so");
     drain();
@@ -109,10 +106,9 @@ TEST(found_maps_are_replaced_by_new_records)
 
 TEST(a_process_has_exited_after_all_its_found_threads)
 {
-    struct buf found;
+    struct buf found = {0};
 
     record_samples(true);
-    buf_init(&found, NULL, 0);
     recording_inventory(sc.recording, 101, 9, &found);
     record_add_task(&sc.script, RECORD_EXIT, 10, 101, 50, 101, 50);
     drain();
@@ -125,10 +121,9 @@ TEST(a_process_has_exited_after_all_its_found_threads)
 
 TEST(the_inventory_of_a_counting_pmc_has_names_only)
 {
-    struct buf found;
+    struct buf found = {0};
 
     record_counts(false, true);
-    buf_init(&found, NULL, 0);
     recording_inventory(sc.recording, 101, 9, &found);
     ck_assert_uint_eq(found_types(&found, RECORD_COMM, 101), 2);
     ck_assert_uint_eq(found_types(&found, RECORD_MAP, 101), 0);
@@ -171,11 +166,10 @@ TEST(a_recording_lives_until_its_last_reference)
 /* Prints the recording, forgets it and adopts it, as a later worker does. */
 static void reload(const struct recording_plan *plan)
 {
-    struct buf text;
+    struct buf text = {0};
     struct drain_result drained;
 
     recording_drain(sc.recording, true, &drained);
-    buf_init(&text, NULL, 0);
     recording_print(sc.recording, &text);
     ck_assert_ptr_null(strchr(buf_text(&text), '\n'));
     recording_forget(sc.recording);
@@ -187,11 +181,10 @@ static void reload(const struct recording_plan *plan)
 TEST(records_during_the_inventory_survive_a_reload)
 {
     const struct recording_plan plan = scripted_plan();
-    struct buf found;
+    struct buf found = {0};
 
     record_samples(true);
     script_sample(7, 100, RECORD_USERMODE, 0x401000);
-    buf_init(&found, NULL, 0);
     recording_inventory(sc.recording, 100, 1, &found);
     reload(&plan);
     drain();
@@ -202,10 +195,9 @@ TEST(records_during_the_inventory_survive_a_reload)
 TEST(recording_continues_in_a_later_worker)
 {
     struct recording_plan plan;
-    struct buf found;
+    struct buf found = {0};
 
     record_for_outside();
-    buf_init(&found, NULL, 0);
     recording_inventory(sc.recording, 101, 1, &found);
     script_exec(2, 100, "two words");
     drain();
@@ -241,13 +233,12 @@ TEST(totals_of_version_0_2_are_continued)
     struct recording_plan plan = scripted_plan();
     const size_t bytes = 3 * sizeof(uint64_t);
     const uint64_t block = arena_alloc(bytes);
-    struct buf line;
+    struct buf line = {0};
 
     plan.samples = false;
     plan.switches = plan.exits = true;
     ((uint64_t *)arena_at(block, bytes))[0] = 7; /* in SWITCH records */
     ((uint64_t *)arena_at(block, bytes))[1] = 4; /* in COUNT records */
-    buf_init(&line, NULL, 0);
     buf_printf(&line, "%llu scripted 0", (unsigned long long)block);
     ck_assert_int_eq(recording_adopt(&plan, true, buf_text(&line), &sc.recording), 0);
     buf_free(&line);
@@ -267,14 +258,13 @@ TEST(counts_that_are_not_in_the_log_yet_are_in_the_remainder_of_a_later_worker)
 {
     struct recording_plan plan = scripted_plan();
     struct recording *killed;
-    struct buf line;
+    struct buf line = {0};
 
     plan.samples = false;
     plan.switches = plan.exits = true;
     record_counts(true, true);
     script_step(1, 100, 100, 5, 0);
     drain();
-    buf_init(&line, NULL, 0);
     recording_print(sc.recording, &line);
     killed = sc.recording;
     script_step(2, 100, 100, 6, 0);

@@ -20,12 +20,11 @@ static struct class_info classes[2];
 static void rows_setup(void)
 {
     static const unsigned alike[4];
-    struct cpus possible;
+    struct cpus possible = {0};
 
     classes[0] = (struct class_info){
         .name = "sim", .rows = 4, .width = 48, .hardware = true, .row_events = alike};
     classes[1] = (struct class_info){.name = "soft", .rows = 0, .width = 64};
-    cpus_init(&possible);
     for (unsigned cpu = 0; cpu < N_CPUS; cpu++)
         cpus_add(&possible, cpu);
     rows = rows_new(classes, 2, &possible);
@@ -55,7 +54,6 @@ static struct claim *claim_make(uid_t uid, uint64_t fits)
     ck_assert_uint_lt(n_pool, 64);
     *claim = (struct claim){.pmc = n_pool, .uid = uid, .n = 1};
     claim->member[0] = (struct claim_member){.fits = fits, .needed = 1, .wanted = ROW_ANY};
-    cpus_init(&claim->cpus);
     return claim;
 }
 

@@ -122,7 +122,6 @@ static void model_claim(struct claim *claim, uint64_t serial)
 {
     *claim =
         (struct claim){.pmc = serial, .uid = dice(3), .system = dice(2) == 0, .n = 1 + dice(2)};
-    cpus_init(&claim->cpus);
     for (unsigned cpu = 0; claim->system && cpu < N_CPUS; cpu++)
         if (dice(2) == 0)
             cpus_add(&claim->cpus, cpu);
@@ -286,9 +285,8 @@ TEST(random_operations_agree_with_a_naive_model)
     static const struct class_info class = {
         .name = "sim", .rows = N_ROWS, .hardware = true, .row_events = alike};
     const char *given = getenv("PMCFS_SEED");
-    struct cpus possible;
+    struct cpus possible = {0};
 
-    cpus_init(&possible);
     for (unsigned cpu = 0; cpu < N_CPUS; cpu++)
         cpus_add(&possible, cpu);
     rows = rows_new(&class, 1, &possible);

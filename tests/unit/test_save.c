@@ -165,10 +165,9 @@ static void walk_step(void)
 
 static char *everything(void)
 {
-    struct buf text;
+    struct buf text = {0};
     char *copy;
 
-    buf_init(&text, NULL, 0);
     buf_str(&text, all_texts());
     for (unsigned i = 0; i < 5; i++)
         if (pmc_of(names[i]))
@@ -233,7 +232,7 @@ TEST(text_of_other_programs_stays_one_word)
 TEST(the_saved_state_of_an_open_file_is_complete)
 {
     struct open_file open, again = {.cut = false};
-    struct buf one, two;
+    struct buf one = {0}, two = {0};
 
     pmc_with("a", "cycles page-faults", "100");
     accepted("a", "ctl", "stop");
@@ -243,8 +242,6 @@ TEST(the_saved_state_of_an_open_file_is_complete)
     accepted("a", "config", "interval=5");
     accepted("a", "ctl", "start");
     read_open(&open, "a", "series");
-    buf_init(&one, NULL, 0);
-    buf_init(&two, NULL, 0);
     open_file_print(&open, &one);
     ck_true(open_file_load(&again, one.data, one.len, fx.engine));
     open_file_print(&again, &two);

@@ -12,12 +12,10 @@ SUITE(scan);
 static void check_words(const char *text, bool (*next)(struct scan *, struct word *),
                         const char *expected)
 {
-    struct scan scan;
+    struct scan scan = scan_of(word_of(text));
     struct word word;
-    struct buf found;
+    struct buf found = {0};
 
-    buf_init(&found, NULL, 0);
-    scan_init(&scan, text, strlen(text));
     while (next(&scan, &word)) {
         buf_add(&found, word.p, word.len);
         buf_char(&found, '|');
@@ -123,9 +121,8 @@ static const char *const events[] = {
 
 static void check_near(const char *text, const char *expected)
 {
-    struct near near;
+    struct near near = {.word = unit_word(text)};
 
-    near_init(&near, unit_word(text));
     for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++)
         near_offer(&near, events[i]);
     ck_assert_str_eq(near_text(&near), expected);
@@ -162,7 +159,7 @@ TEST(guesses_survive_endless_words)
     memset(endless, 'a', sizeof(endless) - 1);
     endless[sizeof(endless) - 1] = '\0';
     check_near(endless, "");
-    near_init(&near, unit_word("aaa"));
+    near = (struct near){.word = unit_word("aaa")};
     near_offer(&near, endless);
     ck_assert_str_eq(near_text(&near), "");
     for (unsigned i = 0; i < 3; i++) {

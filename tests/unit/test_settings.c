@@ -166,7 +166,7 @@ TEST(settings_print_what_settings_set_reads)
 
         if (key == KEY_EVENT || key == KEY_TARGET)
             continue;
-        buf_init(&text, NULL, 0);
+        text = (struct buf){0};
         settings_print(&a, (enum key)key, 0, &text);
         ck_assert_int_eq(settings_set(&b, (enum key)key, unit_word(buf_text(&text)), &err), 0);
         ck_true(settings_same(&a, &b, (enum key)key));
@@ -205,7 +205,7 @@ TEST(words_mean_their_place_in_the_table)
 
         ck_assert_int_eq(settings_set(&settings, words[i].key, word, &err), 0);
         ck_assert_uint_eq(settings.word[words[i].key], words[i].value);
-        buf_init(&out, NULL, 0);
+        out = (struct buf){0};
         settings_print(&settings, words[i].key, 0, &out);
         ck_true(word_alike(word, buf_text(&out), false));
         buf_free(&out);
@@ -220,9 +220,8 @@ TEST(an_invalid_mode_is_refused_with_the_list_of_modes)
     struct word word = {"what", 4};
     struct settings settings;
     struct err err = {0};
-    struct buf names;
+    struct buf names = {0};
 
-    buf_init(&names, NULL, 0);
     settings_init(&settings);
     ck_assert_int_eq(settings_set(&settings, KEY_MODE, word, &err), -EINVAL);
     for (unsigned i = 0; i < MODE_COUNT; i++) {

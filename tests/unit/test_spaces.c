@@ -28,7 +28,7 @@ static void table_free(struct tasks *tasks)
 
 static void before(void)
 {
-    buf_init(&records, NULL, 0);
+    records = (struct buf){0};
     spaces = table_new();
     max_bytes = 64 << 20;
 }
@@ -100,10 +100,9 @@ static const char *path_at(uint32_t pid, uint64_t address)
 static const char *printed(void)
 {
     static struct buf text;
-    struct buf all;
+    struct buf all = {0};
     size_t n, seen = 0;
 
-    buf_init(&all, NULL, 0);
     buf_free(&text);
     n = spaces_print(spaces, 44, &all);
     for (size_t at = 0; at < all.len; seen++) {
@@ -277,10 +276,8 @@ TEST(a_process_exits_with_its_last_thread)
 TEST(a_printed_state_loads_as_the_same)
 {
     struct tasks *again = table_new(), *first = spaces;
-    struct buf all, text;
+    struct buf all = {0}, text = {0};
 
-    buf_init(&all, NULL, 0);
-    buf_init(&text, NULL, 0);
     map(KERNEL, 0xf000, 0x1000, "[kernel]");
     name(10, 10, "main");
     thread_of(10, 11);
@@ -365,9 +362,8 @@ TEST(many_processes_are_found_again)
 
 TEST(a_mapping_without_memory_is_lost)
 {
-    struct buf record;
+    struct buf record = {0};
 
-    buf_init(&record, NULL, 0);
     record_add_map(&record, 1,
                    &(struct map_facts){.pid = 10, .tid = 10, .start = 1, .length = 1, .path = "/"},
                    0);

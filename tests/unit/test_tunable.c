@@ -28,9 +28,8 @@ static int set(const char *name, const char *value, bool at_start)
 
 static void check_value(const char *name, const char *printed)
 {
-    struct buf out;
+    struct buf out = {0};
 
-    buf_init(&out, NULL, 0);
     tunable_print(&tunables, (enum tunable)tunable_find(unit_word(name)), &out);
     ck_buf(&out, printed);
     buf_free(&out);
@@ -40,11 +39,10 @@ TEST(every_row_is_complete_and_its_default_is_accepted)
 {
     for (enum tunable which = 0; which < TUNABLE_COUNT; which++) {
         const struct tunable_row *row = tunable_row(which);
-        struct buf value;
+        struct buf value = {0};
 
         ck_assert_msg(row->name && row->help && row->effect, "row %d", (int)which);
         ck_assert_int_eq(tunable_find(unit_word(row->name)), (int)which);
-        buf_init(&value, NULL, 0);
         tunable_print(&tunables, which, &value);
         ck_assert_msg(set(row->name, buf_text(&value), true) == 0, "%s", row->name);
         check_value(row->name, buf_text(&value));

@@ -419,11 +419,10 @@ static int attach_cpus(struct attach *attach, struct counter *counter)
     const struct target_ref *target = &attach->plan->target;
     const struct perf_event_attr *failed = NULL;
     const bool cgroup = target->kind == TARGET_CGROUP;
-    struct cpus cpus;
+    struct cpus cpus = {0};
     unsigned n = 0;
     int rc;
 
-    cpus_init(&cpus);
     if (cgroup) {
         attach->state->host->cpus_online(attach->state->host_state, &cpus);
         plan_limit_cpus(attach->state, attach->plan, &cpus);

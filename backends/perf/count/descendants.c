@@ -69,7 +69,6 @@ struct covered *covered_new(struct sideband *sideband, const struct counter *cou
     covered->target = (uint32_t)counter->target.pid;
     covered->listener =
         (struct side_listener){.receive = covered_receive, .arg = covered, .chooses = true};
-    ids_init(&covered->suspects);
     tasks_init(&covered->tasks);
     covered->tasks.n_values = 1;
     if (sideband && !sideband_listen(sideband, &covered->listener))

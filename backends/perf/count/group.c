@@ -116,7 +116,7 @@ static int shape_spread(struct shape *shape, const struct backend_state *state,
     const struct pmus *pmus = state->pmus;
     const bool tasks = target_is_task(&plan->target), records = tasks && plan->recorder;
     bool every_core = false;
-    struct cpus cpus;
+    struct cpus cpus = {0};
     unsigned n = 0;
 
     for (unsigned i = 0; i < plan->n; i++)
@@ -124,7 +124,6 @@ static int shape_spread(struct shape *shape, const struct backend_state *state,
             every_core = true;
             shape->n_core_pmus = pmus->classes[plan->events[i].event->class_index].n_core_pmus;
         }
-    cpus_init(&cpus);
     if (records) {
         state->host->cpus_possible(state->host_state, &cpus);
         plan_limit_cpus(state, plan, &cpus);
@@ -145,10 +144,9 @@ static int shape_spread(struct shape *shape, const struct backend_state *state,
 /* Returns the CPU of all exit watch events: they share one ring, so they must be on one CPU. */
 static int first_cpu(const struct backend_state *state)
 {
-    struct cpus online;
+    struct cpus online = {0};
     int cpu;
 
-    cpus_init(&online);
     state->host->cpus_online(state->host_state, &online);
     cpu = cpus_next(&online, 0);
     cpus_free(&online);

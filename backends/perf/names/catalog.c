@@ -119,8 +119,6 @@ int perf_describe(struct backend_state *state, const char *class_name, const cha
     const uint64_t *code = resolved.code;
     int rc;
 
-    buf_init(&listed.about, NULL, 0);
-    buf_init(&listed.attributes, NULL, 0);
     rc = find_listed(state, class_name, event, &listed)
              ? perf_resolve(state, listed.spelling, &resolved, NULL)
              : -ENOENT;
@@ -152,7 +150,7 @@ void perf_print_facts(struct backend_state *state, struct buf *out)
 {
     struct pmus *pmus = state->pmus;
     struct utsname name;
-    struct buf where;
+    struct buf where = {0};
     char watchdog[16];
 
     if (uname(&name) == 0)
@@ -179,7 +177,6 @@ void perf_print_facts(struct backend_state *state, struct buf *out)
                    watchdog[0] == '0'     ? "off"
                    : pmus->why_no_core[0] ? "on"
                                           : "on: it holds one counter of every CPU");
-    buf_init(&where, NULL, 0);
     const bool found = tracefs_print(state, &where);
     buf_printf(out, "tracefs %s%s\n", found ? "" : "no: ", buf_text(&where));
     buf_free(&where);

@@ -313,7 +313,7 @@ int generic_parse(struct spec *spec, struct word *text, struct err *err)
     const bool slash = meant && memchr(text->p, '/', text->len);
     struct word name = word_until(*text, slash ? '/' : ':', text), suffix = name;
     const struct generic *generic = generic_find(name);
-    struct near near;
+    struct near near = {.word = name};
 
     if (generic)
         return generic_use(spec, generic, err);
@@ -325,7 +325,6 @@ int generic_parse(struct spec *spec, struct word *text, struct err *err)
                            err);
     if (!meant)
         return -ENOENT;
-    near_init(&near, name);
     generic_offer_names(&near);
     return err_set(err, CS01,
                    "no generic event \"" WORD_FMT

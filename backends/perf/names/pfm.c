@@ -147,11 +147,10 @@ static int refuse_modifier(const struct found *found, struct word part, struct e
     struct word name = word_part(part, "=");
     int rc = spec_refuse_setting(name, err);
     pfm_event_attr_info_t attr;
-    struct near near;
+    struct near near = {.word = name};
 
     if (rc != -ENOENT)
         return rc;
-    near_init(&near, name);
     for (int i = -1; (i = attr_next(&found->event, i, &attr)) >= 0;)
         near_offer(&near, attr.name);
     return err_set(err, CS03,
@@ -256,9 +255,8 @@ static int encode(const char *name, struct perf_event_attr *attr)
 static int refuse_masks(const struct found *found, const char *name, struct err *err)
 {
     pfm_event_attr_info_t attr;
-    struct buf masks;
+    struct buf masks = {0};
 
-    buf_init(&masks, NULL, 0);
     for (int i = -1; (i = attr_next(&found->event, i, &attr)) >= 0;)
         if (attr.type == PFM_ATTR_UMASK)
             buf_printf(&masks, "%s%s", masks.len ? ", " : "", attr.name);

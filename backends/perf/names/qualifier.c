@@ -147,9 +147,8 @@ static int put_field(struct spec *spec, const struct qualifier *qualifier, uint6
 
 static int refuse_unknown(struct word name, struct err *err)
 {
-    struct near near;
+    struct near near = {.word = name};
 
-    near_init(&near, name);
     for (size_t i = 0; i < N_TABLE; i++)
         near_offer(&near, table[i].name);
     return err_set(err, CS03,

@@ -50,11 +50,10 @@ static int unknown_term(struct spec *spec, struct word name, bool has_value, str
 {
     struct pmu *pmu = spec->pmu;
     int rc = spec_refuse_setting(name, err);
-    struct near near;
+    struct near near = {.word = name};
 
     if (rc != -ENOENT)
         return rc;
-    near_init(&near, name);
     for (unsigned i = 0; i < pmu->formats.n; i++)
         near_offer(&near, pmu->formats.items[i].name);
     for (unsigned i = 0; !has_value && i < pmu->events.n; i++)
@@ -142,7 +141,7 @@ static int unknown_pmu(struct pmus *pmus, struct word name, struct word text, st
     struct word value, terms, rest, head = word_until(name, ':', &rest);
     const struct generic *generic = generic_find(head);
     const enum pmu_kind known = pmu_kind_of_name(name);
-    struct near near;
+    struct near near = {.word = name};
 
     word_until(text, '/', &terms);
     terms = word_part(terms, "/");
@@ -161,7 +160,6 @@ static int unknown_pmu(struct pmus *pmus, struct word name, struct word text, st
     }
     if (pmus->why_no_core[0] && known == PMU_CORE)
         return spec_refuse(text, pmus->why_no_core, err);
-    near_init(&near, name);
     for (unsigned i = 0; i < pmus->n; i++)
         if (pmus->list[i].kind != PMU_REFUSED)
             near_offer(&near, pmus->list[i].name);

@@ -56,7 +56,7 @@ static const char *lookup_name(struct lookup *lookup, int events, const char *pa
     struct dirent **names;
     const int n = directories(events, path, &names);
 
-    near_init(&lookup->near, lookup->wanted);
+    lookup->near = (struct near){.word = lookup->wanted};
     for (int i = 0; i < n; i++) {
         const char *name = names[i]->d_name;
         const size_t len = strlen(name);
@@ -202,7 +202,7 @@ static int filter_try(const struct backend_state *state, const struct event *eve
     char room[400], *format = NULL;
     struct perf_event_attr attr;
     struct trace_field field;
-    struct buf fields;
+    struct buf fields = buf_in(room, sizeof room);
     int fd, events, code = 0, rc;
 
     code_to_attr(event, true, true, &attr);
@@ -221,7 +221,6 @@ static int filter_try(const struct backend_state *state, const struct event *eve
         format = format_text(events, event->resolved);
         close(events);
     }
-    buf_init(&fields, room, sizeof room);
     for (const char *at = format; at && trace_field_next(&at, &field); before = ", ") {
         buf_str(&fields, before);
         buf_add(&fields, field.name.p, field.name.len);

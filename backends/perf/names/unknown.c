@@ -58,9 +58,8 @@ int unknown_perf_own(struct word name, struct err *err)
 static int refuse_other_processor(struct spec *spec, struct word text, struct word head,
                                   bool has_pmu, struct err *err)
 {
-    struct near near;
+    struct near near = {.word = head};
 
-    near_init(&near, head);
     if (has_pmu && !pfm_has_pmu(head, &near))
         return err_set(err, X06, "libpfm4 has no PMU \"" WORD_FMT "\"%s", WORD_ARG(head),
                        near_text(&near));
@@ -95,10 +94,9 @@ static int refuse_tracepoint(struct spec *spec, struct word text, struct near *n
                              struct err *err)
 {
     struct word rest, group = word_until(text, ':', &rest), name = word_part(rest, ":");
-    struct buf where;
+    struct buf where = {0};
     int rc;
 
-    buf_init(&where, NULL, 0);
     if (tracefs_print(spec->state, &where) || near->n > 0)
         rc = err_set(err, CS01,
                      "no tracepoint \"" WORD_FMT "\" in group \"" WORD_FMT
@@ -119,17 +117,15 @@ int unknown_event(struct spec *spec, struct word *whole, struct err *err)
     const bool has_pmu = rest.len > 1 && rest.p[0] == ':';
     const bool tracepoint = !has_pmu && !is_modifier(word_part(rest, ":"));
     struct word name = has_pmu ? word_part(word_from(rest, 1), ":") : head;
-    struct catalog catalog;
-    struct near near;
+    struct catalog catalog = {0};
+    struct near near = {.word = name};
 
     int rc = has_pmu ? -ENOENT : unknown_perf_own(head, err);
     if (rc == -ENOENT)
         rc = refuse_other_processor(spec, text, head, has_pmu, err);
     if (rc != -ENOENT)
         return rc;
-    catalog_init(&catalog);
     perf_catalog_add_all(spec->state, &catalog, NULL);
-    near_init(&near, name);
     if (name.len >= NEAR_LEAST)
         generic_offer_names(&near);
     offer_listed(&catalog, pmus, false, &near);

@@ -277,7 +277,6 @@ static int pmu_read(const struct pmus *pmus, struct pmu *pmu, const char *name)
 
     memset(pmu, 0, sizeof(*pmu));
     pmu->class_index = NO_CLASS;
-    cpus_init(&pmu->cpus);
     if (pmus_read(pmus, text, sizeof(text), DEVICES "/%s/type", name) <= 0)
         return 0;
     pmu->type = (uint32_t)strtoul(text, NULL, 10);

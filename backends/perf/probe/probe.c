@@ -273,11 +273,10 @@ static void pmu_complete(struct pmus *pmus, struct pmu *pmu, bool hybrid)
     if (pmu->width) /* the PMU counts */
         probe_counters(pmus, pmu);
     if (pmu->flags & CODE_CPU_ONLY) {
-        struct cpus online;
+        struct cpus online = {0};
 
         /* One CPU of the mask counts for several CPUs. */
         pmu->package = true;
-        cpus_init(&online);
         int len = pmus_read(pmus, text, sizeof(text), "/sys/devices/system/cpu/online");
         if (len > 0 &&
             pmus_note_shortage(cpus_parse(&online, (struct word){text, (size_t)len})) == 0)
@@ -299,9 +298,8 @@ static bool pmus_add_cores(struct pmus *pmus)
     unsigned cores = 0, capabilities = ~(unsigned)(CAP_EDGE | CAP_INVERT | CAP_THRESHOLD);
     unsigned precise = UINT_MAX, width = UINT_MAX;
     bool every = true, ok = true;
-    struct cpus cpus;
+    struct cpus cpus = {0};
 
-    cpus_init(&cpus);
     for (unsigned i = 0; i < pmus->n; i++) {
         const struct pmu *pmu = &pmus->list[i];
 

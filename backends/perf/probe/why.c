@@ -215,12 +215,11 @@ int why_refused(struct err *err, const struct why *why)
     const struct target_ref *target = why->target;
     struct utsname kernel;
     char storage[512];
-    struct buf text;
+    struct buf text = buf_in(storage, sizeof storage);
     int rc;
 
     while (row->code && (row->code != code || (row->facts & ~facts)))
         row++;
-    buf_init(&text, storage, sizeof storage);
     for (const char *p = row->sentence; *p; p++)
         if (*p != '%') {
             buf_char(&text, *p);

@@ -178,11 +178,10 @@ void rings_close(struct recorder *recorder)
 /* Opens a ring for every online CPU. Skips a CPU that goes offline during that. */
 static int rings_try(struct recorder *recorder)
 {
-    struct cpus online;
+    struct cpus online = {0};
     unsigned n = 0;
     int rc = 0;
 
-    cpus_init(&online);
     recorder->state->host->cpus_online(recorder->state->host_state, &online);
     for (int cpu = cpus_next(&online, 0); !rc && cpu >= 0; cpu = cpus_next(&online, cpu + 1)) {
         if (n == recorder->n_cpus)
@@ -238,7 +237,7 @@ static void recorder_release(struct recorder *recorder)
 struct recorder *recorder_make(struct backend_state *state, const struct recorder_plan *plan)
 {
     struct recorder *recorder = calloc(1, sizeof *recorder);
-    struct cpus possible;
+    struct cpus possible = {0};
 
     if (!recorder)
         return NULL;
@@ -251,7 +250,6 @@ struct recorder *recorder_make(struct backend_state *state, const struct recorde
     pthread_mutex_lock(&state->setup);
     LIST_INSERT_HEAD(&state->recorders, recorder, along);
     pthread_mutex_unlock(&state->setup);
-    cpus_init(&possible);
     state->host->cpus_possible(state->host_state, &possible);
     recorder->n_cpus = cpus_count(&possible);
     cpus_free(&possible);
@@ -268,7 +266,7 @@ int perf_recorder_new(struct backend_state *state, const struct recorder_plan *p
 {
     struct recorder *recorder = recorder_make(state, plan);
     struct perf_event_attr attr;
-    struct cpus online;
+    struct cpus online = {0};
     unsigned long need;
     int rc;
 
@@ -277,7 +275,6 @@ int perf_recorder_new(struct backend_state *state, const struct recorder_plan *p
         return err_set(err, E32,
                        "no memory for the record buffers: try again later, or release PMCs");
     recorder->taken_block = arena_alloc(recorder->n_cpus * sizeof(struct ring_taken));
-    cpus_init(&online);
     state->host->cpus_online(state->host_state, &online);
     need = cpus_count(&online);
     cpus_free(&online);

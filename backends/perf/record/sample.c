@@ -325,10 +325,9 @@ void values_put(const struct note *note, const struct intake *intake)
 {
     uint64_t room[(sizeof(struct record_note) / sizeof(uint64_t)) + 1 + SET_MAX];
     struct note values = *note;
-    struct buf record;
+    struct buf record = buf_in((char *)room, sizeof room);
 
     values.type = RECORD_VALUES;
-    buf_init(&record, (char *)room, sizeof room);
     record_add_note(&record, &values);
     intake->put(intake->arg, (const struct record *)record.data);
     buf_free(&record);
