@@ -19,7 +19,7 @@ static int check_settable(struct change *change)
     const struct pmc *pmc = change->pmc;
     const struct state_row *state = &state_table[pmc->state];
 
-    if (state->settable || (pmc->state == PMC_WAITING && !writes_count_file(change)))
+    if (!state->started || (pmc->state == PMC_WAITING && !writes_count_file(change)))
         return 0; /* a waiting PMC has no counters */
     if (writes_count_file(change))
         return err_set(&change->err, E06,
@@ -376,7 +376,7 @@ static int check_start(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
     struct difference *diff = &change->diff;
-    bool runs = !state_table[pmc->state].settable && pmc->state != PMC_LOST;
+    bool runs = state_table[pmc->state].started && pmc->state != PMC_LOST;
 
     if (pmc_links_left(pmc) == 0 && change->desired.targets.n == 0) {
         if (pmc->attached.any)
@@ -404,7 +404,7 @@ static void set_diff_stop(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
 
-    change->diff.stop = !state_table[pmc->state].settable;
+    change->diff.stop = state_table[pmc->state].started;
     change->diff.reopen |= pmc->state == PMC_ARMED; /* the kernel has no other way to disarm */
     change->diff.read |=
         change->diff.stop &&
@@ -454,7 +454,7 @@ static int check_verb(struct change *change)
         return check_stop(change);
     case VERB_RESET:
         change->diff.read = true;
-        if (state_table[pmc->state].settable)
+        if (!state_table[pmc->state].started)
             return 0;
         return err_set(&change->err, E06,
                        "%s is %s: write \"stop\" to ctl before \"reset\", or write \"restart\"",

@@ -285,7 +285,7 @@ void change_open(struct change *change)
 static void undo_starts_and_stops(struct change *change)
 {
     const struct backend *backend = change->engine->backend;
-    bool ran = !state_table[change->pmc->state].settable;
+    bool ran = state_table[change->pmc->state].started;
 
     EACH_MOVE (move, change) {
         if ((move->started || move->tracked) && !ran && !move->opens)

@@ -371,14 +371,14 @@ static int plan_command(struct change *change)
 static void plan_start(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
-    const bool settable = state_table[pmc->state].settable;
+    const bool started = state_table[pmc->state].started;
     struct difference *diff = &change->diff;
 
     if (change->cause == CAUSE_OWN)
-        diff->start_opened = !settable;
+        diff->start_opened = started;
     else if (change->desired.verb)
         return;
-    else if (!settable)
+    else if (started)
         diff->start_opened = true;
     else if (change_attaches(change) && change->desired.settings.word[KEY_AUTOSTART] &&
              (change->desired.new_set || pmc->state == PMC_NEW || pmc->state == PMC_ALLOCATED ||

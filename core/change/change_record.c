@@ -322,7 +322,7 @@ void record_notes_after(struct change *change, bool starts)
 void record_release_notes(struct change *change)
 {
     struct pmc *pmc = change->pmc;
-    bool runs = !state_table[pmc->state].settable;
+    bool runs = state_table[pmc->state].started;
 
     if (change->engine->forgetting || !pmc->links)
         return;

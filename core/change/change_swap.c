@@ -316,7 +316,7 @@ static void swap_state(struct change *change, enum pmc_state after, bool starts)
 {
     struct pmc *pmc = change->pmc;
 
-    if (state_table[after].settable)
+    if (!state_table[after].started)
         pmc->run.ran_ns = pmc_elapsed_ns(pmc, now(change));
     if (starts) {
         pmc->run.started_ns = now(change);
@@ -439,12 +439,12 @@ void change_swap(struct change *change)
     enum pmc_state after = has_effect ? state_after(change) : pmc->state;
     if (has_effect && was_waiting && change->desired.new_set && after == PMC_ALLOCATED)
         after = PMC_RUNNING; /* a waiting PMC with a new event continues to wait, see below */
-    if (has_effect && !state_table[after].settable)
+    if (has_effect && state_table[after].started)
         after = all_wait(pmc) ? PMC_WAITING : after == PMC_WAITING ? PMC_RUNNING : after;
-    const bool was_settable = state_table[pmc->state].settable;
+    const bool was_started = state_table[pmc->state].started;
     const bool starts =
-        !state_table[after].settable && (was_settable || change->desired.verb == VERB_RESTART);
-    record_notes_before(change, !was_settable && state_table[after].settable, after);
+        state_table[after].started && (!was_started || change->desired.verb == VERB_RESTART);
+    record_notes_before(change, was_started && !state_table[after].started, after);
     swap_settings(change, links_change);
     record_swap(change);
     if (has_effect)

@@ -277,7 +277,7 @@ int engine_load(struct engine *engine, const struct journal *journal, struct err
 static void counters_start_or_stop(struct pmc *pmc)
 {
     const struct backend *backend = pmc->engine->backend;
-    const bool runs = !state_table[pmc->state].settable;
+    const bool runs = state_table[pmc->state].started;
 
     for (unsigned i = 0; i < pmc->links->n; i++) {
         const struct link *link = pmc->links->link[i];

@@ -13,14 +13,14 @@
 #define VALUE_BYTES 48  /* memory of its counts per value (set_values()) */
 
 const struct state_row state_table[PMC_STATES] = {
-    [PMC_NEW] = {"new", true, "no event is set"},
-    [PMC_ALLOCATED] = {"allocated", true, "an event is set, and the PMC was never started"},
-    [PMC_ARMED] = {"armed", false, "start=exec is set, and no target has executed a program yet"},
-    [PMC_RUNNING] = {"running", false, "the PMC counts whenever a target runs"},
-    [PMC_STOPPED] = {"stopped", true, "the PMC does not count and keeps its value"},
-    [PMC_EXITED] = {"exited", true, "no target is left"},
-    [PMC_LOST] = {"lost", false, "the kernel took all of its hardware counters away"},
-    [PMC_WAITING] = {"waiting", false, "reattach=on is set, and no target exists at this moment"},
+    [PMC_NEW] = {"new", false, "no event is set"},
+    [PMC_ALLOCATED] = {"allocated", false, "an event is set, and the PMC was never started"},
+    [PMC_ARMED] = {"armed", true, "start=exec is set, and no target has executed a program yet"},
+    [PMC_RUNNING] = {"running", true, "the PMC counts whenever a target runs"},
+    [PMC_STOPPED] = {"stopped", false, "the PMC does not count and keeps its value"},
+    [PMC_EXITED] = {"exited", false, "no target is left"},
+    [PMC_LOST] = {"lost", true, "the kernel took all of its hardware counters away"},
+    [PMC_WAITING] = {"waiting", true, "reattach=on is set, and no target exists at this moment"},
 };
 
 /* ---- creation ---- */
@@ -221,7 +221,7 @@ void pmc_changed(struct pmc *pmc)
 
 uint64_t pmc_elapsed_ns(const struct pmc *pmc, uint64_t now_ns)
 {
-    bool runs = !state_table[pmc->state].settable && now_ns > pmc->run.started_ns;
+    bool runs = state_table[pmc->state].started && now_ns > pmc->run.started_ns;
 
     return pmc->run.ran_ns + (runs ? now_ns - pmc->run.started_ns : 0);
 }

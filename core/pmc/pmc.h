@@ -133,7 +133,7 @@ enum pmc_state {
 };
 struct state_row {
     const char *name;
-    bool settable; /* not started: all settings can be changed. Also possible in `waiting` */
+    bool started; /* settings that need a stop cannot be changed, except in `waiting` */
     const char *help;
 };
 extern const struct state_row state_table[PMC_STATES];

@@ -179,7 +179,7 @@ struct recording *pmc_set_recording(struct pmc *pmc, struct recording *recording
 void pmc_update_drain_list(struct pmc *pmc)
 {
     struct engine *engine = pmc->engine;
-    bool follows = pmc->recording && !pmc_released(pmc) && !state_table[pmc->state].settable;
+    bool follows = pmc->recording && !pmc_released(pmc) && state_table[pmc->state].started;
 
     if (follows == (pmc->drain.entry.le_prev != NULL))
         return;

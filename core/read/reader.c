@@ -458,7 +458,7 @@ int store_samples(struct call *call)
     if (!pmc->settings.word[KEY_LOG])
         return err_set(&call->err, E31, "%s has no log (log=off): write log=on to config",
                        pmc->name);
-    if (!pmc->recording || state_table[pmc->state].settable)
+    if (!pmc->recording || !state_table[pmc->state].started)
         return user_record_put(call, pmc, call->now_ns);
     rc = slow_admit(call);
     if (rc)

@@ -21,7 +21,7 @@ static uint64_t interval_ns(const struct pmc *pmc)
 
 static bool is_started(const struct pmc *pmc)
 {
-    return !state_table[pmc->state].settable;
+    return state_table[pmc->state].started;
 }
 
 /* Returns true before the first start: readers wait for lines, as in samples. */
@@ -315,7 +315,7 @@ void poll_tick(struct engine *engine, uint64_t now_ns)
     engine->poll_due_ns = now_ns + notify_ns(engine);
     for (struct pmc *pmc; (pmc = ids_next(&engine->pmcs, id, &id));) {
         /* armed, running and lost are detected by reading */
-        bool needs_snapshot = is_notified(pmc) || !state_table[pmc->state].settable;
+        bool needs_snapshot = is_notified(pmc) || state_table[pmc->state].started;
 
         if (pmc->poll.is_polled && pmc->set && !pmc->busy && needs_snapshot)
             pmc_defer(pmc, WORK_SNAPSHOT);

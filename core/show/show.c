@@ -480,7 +480,7 @@ uint64_t bound_pmc(const struct call *call)
 uint64_t bound_log(const struct call *call)
 {
     const struct pmc *pmc = call->pmc;
-    bool is_recording = !state_table[pmc->state].settable && pmc->settings.word[KEY_LOG];
+    bool is_recording = state_table[pmc->state].started && pmc->settings.word[KEY_LOG];
     struct log_stats stats;
 
     pmc_log_stats(pmc, &stats);
@@ -491,5 +491,5 @@ uint64_t bound_log(const struct call *call)
 /* The length of a stream is not known. less(1) shows at most this many bytes. */
 uint64_t bound_series(const struct call *call)
 {
-    return state_table[call->pmc->state].settable ? bound_pmc(call) : SERIES_BYTES;
+    return state_table[call->pmc->state].started ? SERIES_BYTES : bound_pmc(call);
 }
