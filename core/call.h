@@ -33,7 +33,7 @@ struct user;
 /*
  * The state of an open file between requests. fs creates it zeroed and sets `opener` and
  * `instance`; open_file_start_charge() sets payer and rights. open_file_clear() frees its members
- * after engine_release().
+ * after open_file_release().
  */
 struct open_file {
     struct rights *rights; /* the opener's rights (a reference) */

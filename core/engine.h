@@ -54,14 +54,14 @@ int engine_chown_instance(struct call *call, uid_t uid, gid_t gid);
 
 /* Called when the file is closed: removes the PMC that it holds (lifetime=open), and ends the
  * charge. open_file_clear() then frees the state. */
-void engine_release(struct engine *engine, struct open_file *open);
+void open_file_release(struct engine *engine, struct open_file *open);
 void open_file_clear(struct open_file *open);
 /* Frees the state but keeps the objects that its journal record refers to. */
-void open_file_leave(struct open_file *open);
+void open_file_forget(struct open_file *open);
 /*
  * Charges the memory of call->open to call->payer. Shares `rights` (may be NULL), charges them too,
  * and sets them in call and call->open. Returns 0, or P10, P11 or E32; on error the caller keeps
- * `rights`. The charge ends with engine_release(), or with open_file_leave() before a reload.
+ * `rights`. The charge ends with open_file_release(), or with open_file_forget() before a reload.
  */
 int open_file_start_charge(struct call *call, struct rights *rights);
 void open_file_end_charge(struct open_file *open); /* drops `payer` too */
@@ -142,8 +142,8 @@ void engine_forget(struct engine *engine);
  * that names the record or reports ENOMEM. */
 int engine_load(struct engine *engine, const struct journal *journal, struct err *err);
 /* Completes the load after the last open_file_load() and engine_set_journal(). */
-void engine_loaded(struct engine *engine);
-void engine_loaded_free(struct engine *engine); /* drops references to the loaded logs */
+void engine_finish_load(struct engine *engine);
+void engine_free_loaded_logs(struct engine *engine); /* drops references to the loaded logs */
 /* Probes for slots that others hold, at the start and after engine_load(). */
 void engine_probe(struct engine *engine);
 
@@ -158,7 +158,7 @@ const struct catalog *engine_catalog(struct engine *engine);
 int engine_catalog_load(struct call *call, bool refresh);
 /* Returns the number of rows of all classes, for admin/cpuN/ROW. Rows are numbered through all
  * classes with rows, in the order of info/classes. */
-unsigned engine_rows(const struct engine *engine);
+unsigned engine_n_rows(const struct engine *engine);
 /* Returns true if the row exists on this CPU. */
 bool engine_row_is_on(const struct engine *engine, unsigned cpu, unsigned number);
 

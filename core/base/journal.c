@@ -59,7 +59,7 @@ uint64_t journal_used(const struct journal *journal)
     return published(journal) & END_MASK;
 }
 
-uint32_t journal_published(const struct journal *journal)
+uint32_t journal_publications(const struct journal *journal)
 {
     return (uint32_t)(published(journal) / ONE_PUBLICATION);
 }

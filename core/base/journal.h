@@ -52,7 +52,7 @@ void journal_start_snapshot(struct journal *journal);
 void journal_publish(struct journal *journal);
 bool journal_has_more(const struct journal *journal); /* there are unpublished records */
 /* Returns the number of publications, modulo 2^32. */
-uint32_t journal_published(const struct journal *journal);
+uint32_t journal_publications(const struct journal *journal);
 
 /* Calls fn with the last published record of each object of this kind (0: of all kinds), roughly in
  * the order in which the objects were first put. Stops if fn() returns false. Returns false then,

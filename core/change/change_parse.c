@@ -17,7 +17,7 @@
  */
 static int check_name(struct word word, struct err *err)
 {
-    const char *instead = foreign_find(word, FOREIGN_EVENT), *metric = metric_named(word);
+    const char *instead = foreign_word_hint(word, FOREIGN_EVENT), *metric = metric_named(word);
     uint64_t number;
 
     if (instead)
@@ -363,7 +363,7 @@ static int parse_verb(struct change *change)
         near_offer(&near, verb_table[i].name);
     }
     if (!change->desired.verb) {
-        const char *instead = foreign_find(word, FOREIGN_VERB);
+        const char *instead = foreign_word_hint(word, FOREIGN_VERB);
 
         if (instead)
             return err_set(&change->err, X17, "no command \"" WORD_FMT "\": %s", WORD_ARG(word),

@@ -85,7 +85,7 @@ void engine_free(struct engine *engine)
         ;
     while (engine_next_wake(engine, &id) || engine_next_name(engine, &gone))
         ;
-    engine_loaded_free(engine);
+    engine_free_loaded_logs(engine);
     rights_sweep(engine); /* left by a load that failed */
     free(engine->touched.items);
     free(engine->touched.table);

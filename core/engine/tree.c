@@ -384,7 +384,7 @@ bool open_file_recharge(struct engine *engine, struct open_file *open)
            open_file_charge(open, open->kept_bytes, true);
 }
 
-void engine_release(struct engine *engine, struct open_file *open)
+void open_file_release(struct engine *engine, struct open_file *open)
 {
     struct pmc *pmc = open->holds ? ids_find(&engine->pmcs, open->holds) : NULL;
 
@@ -403,7 +403,7 @@ void open_file_clear(struct open_file *open)
     *open = (struct open_file){.cut = false};
 }
 
-void open_file_leave(struct open_file *open)
+void open_file_forget(struct open_file *open)
 {
     open_file_end_charge(open);
     if (open->reader)

@@ -292,7 +292,7 @@ static void counters_start_or_stop(struct pmc *pmc)
     pmc->switching = false;
 }
 
-void engine_loaded(struct engine *engine)
+void engine_finish_load(struct engine *engine)
 {
     uint64_t id = 0;
 
@@ -309,10 +309,10 @@ void engine_loaded(struct engine *engine)
         proc_unref(proc, &engine->deferred[WORK_LINK]); /* freed once its record is gone */
     }
     rights_sweep(engine);
-    engine_loaded_free(engine);
+    engine_free_loaded_logs(engine);
 }
 
-void engine_loaded_free(struct engine *engine)
+void engine_free_loaded_logs(struct engine *engine)
 {
     uint64_t block;
 

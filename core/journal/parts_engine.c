@@ -137,7 +137,7 @@ static bool process_end(struct loading *load, bool fine)
         engine->backend->guard_adopt(engine->backend_state, proc->guard_fd, proc->id,
                                      &proc->guard) != 0)
         return false;
-    proc_adopted(proc);
+    proc_add_loaded(proc);
     if (!proc->dead)
         engine->host->process_watch(proc->process, proc->id);
     return true;

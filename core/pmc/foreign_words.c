@@ -74,7 +74,7 @@ static const struct {
     {"}*", FOREIGN_EVENT, "there is no opening brace before it: write {A,B}"},
 };
 
-const char *foreign_find(struct word word, enum foreign where)
+const char *foreign_word_hint(struct word word, enum foreign where)
 {
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
         const char *name = foreign[i].word;

@@ -179,7 +179,7 @@ enum key key_find(struct word word)
 
 int key_unknown(struct word word, struct err *err)
 {
-    const char *instead = foreign_find(word, FOREIGN_SETTING);
+    const char *instead = foreign_word_hint(word, FOREIGN_SETTING);
     struct near near = {.word = word};
 
     if (instead)

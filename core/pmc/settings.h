@@ -146,7 +146,7 @@ enum foreign {
     FOREIGN_EVENT = 4
 };
 /* Returns a sentence with the word to write instead, or NULL if no other tool uses this word. */
-const char *foreign_find(struct word word, enum foreign where);
+const char *foreign_word_hint(struct word word, enum foreign where);
 
 /* Finds a key; '-' and '_' are equal. Returns KEYS if there is none. */
 enum key key_find(struct word word);
@@ -165,7 +165,7 @@ bool settings_standard(const struct settings *settings, enum key key);
  * numbers. */
 void settings_print(const struct settings *settings, enum key key, unsigned n_events,
                     struct buf *out);
-/* Refuses an unknown key (E24), with foreign_find()'s sentence or near misses. */
+/* Refuses an unknown key (E24), with foreign_word_hint()'s sentence or near misses. */
 int key_unknown(struct word word, struct err *err);
 /* Refuses a setting without a value (P02), with values to write. */
 int key_empty(enum key key, struct err *err);

@@ -324,7 +324,7 @@ const struct proc *procs_of(const struct engine *engine, pid_t pid)
     return first;
 }
 
-void proc_adopted(struct proc *proc)
+void proc_add_loaded(struct proc *proc)
 {
     proc_index(proc);
     proc->watched = true;

@@ -176,7 +176,7 @@ const struct tally *link_last_counts(const struct link *link);
 struct proc *proc_get(struct engine *engine, struct process *process, bool *taken);
 /* Adds a loaded proc to the tables, counts its descriptors and sets `watched`: the caller then
  * calls the host's process_watch(). */
-void proc_adopted(struct proc *proc);
+void proc_add_loaded(struct proc *proc);
 /* Requests a report when the process exits, unless the proc is watched. Returns 0 or P14. */
 int proc_watch(struct proc *proc, struct err *err);
 void proc_unindex(struct proc *proc); /* removes an exited or unused proc from the tables */

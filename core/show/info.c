@@ -84,7 +84,7 @@ bool engine_row_is_on(const struct engine *engine, unsigned cpu, unsigned number
     return false;
 }
 
-unsigned engine_rows(const struct engine *engine)
+unsigned engine_n_rows(const struct engine *engine)
 {
     unsigned n = 0;
 
@@ -95,7 +95,7 @@ unsigned engine_rows(const struct engine *engine)
 
 int show_info_npmc(struct call *call)
 {
-    buf_printf(call->out, "%u\n", engine_rows(call->engine));
+    buf_printf(call->out, "%u\n", engine_n_rows(call->engine));
     return CALL_DONE;
 }
 
@@ -354,7 +354,7 @@ int show_info_rows(struct call *call)
 uint64_t bound_rows(const struct call *call)
 {
     struct engine *engine = call->engine;
-    uint64_t lines = engine_rows(engine), bound = (lines + 1) * LINE_MAX, id = 0;
+    uint64_t lines = engine_n_rows(engine), bound = (lines + 1) * LINE_MAX, id = 0;
 
     for (struct pmc *pmc; (pmc = ids_next(&engine->pmcs, id, &id));)
         for (unsigned i = 0; i < pmc_events(pmc); i++)

@@ -109,7 +109,7 @@ static bool section_create(struct call *call, void *arg)
         creation->rights = NULL;
         creation->rc =
             (section->kind == SECTION_PMC ? pmc_create : instance_create)(call, creation);
-        engine_release(call->engine, &open);
+        open_file_release(call->engine, &open);
     }
     open_file_clear(&open);
     call->open = NULL;

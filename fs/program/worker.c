@@ -102,7 +102,7 @@ static bool fs_load(struct fs *fs, const struct tunables *tunables, struct err *
         return false;
     }
     engine_set_journal(fs->tree.engine, journal);
-    engine_loaded(fs->tree.engine);
+    engine_finish_load(fs->tree.engine);
     return true;
 }
 
@@ -145,8 +145,8 @@ static void fs_reload(struct fs *fs)
     for (handle = fs->handles; fine && handle; handle = handle->hh.next) {
         const uint64_t kept = handle->open.kept_bytes;
 
-        open_file_leave(&handle->open); /* its record refers to the descriptors of its rights */
-        handle->open.kept_bytes = kept; /* the handle still owns the text */
+        open_file_forget(&handle->open); /* its record refers to the descriptors of its rights */
+        handle->open.kept_bytes = kept;  /* the handle still owns the text */
     }
     if (fine) {
         wait_forget_charges(&fs->queues);
@@ -382,7 +382,7 @@ int worker_run(struct worker *worker, struct inflight *inflight, int supervisor_
     } else if (!state_open(&fs, worker, &err)) {
         message_log(LOG_ERR, "cannot start the %s backend: %s", fs.backend->name, err.text);
     } else {
-        inflight_recover(inflight, journal_published(fs.unpublished.journal));
+        inflight_recover(inflight, journal_publications(fs.unpublished.journal));
         /* Free memory and close descriptors of an earlier worker that no record refers to. */
         arena_free_unkept();
         fds_close_unkept();

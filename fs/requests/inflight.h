@@ -149,7 +149,7 @@ bool inflight_answer_send(int fd);
 /* ---- the next worker ---- */
 
 /* Sends valid answers. Moves requests without one to places, or refuses them: with EIO after three
- * crashes, with ENOMEM if no memory or place is left. published: as of journal_published(). */
+ * crashes, with ENOMEM if no memory or place is left. published: as of journal_publications(). */
 void inflight_recover(struct inflight *inflight, uint32_t published);
 /* Returns the next request of an earlier worker, or NULL. *at is the position, 0 at first. */
 struct inflight_request *inflight_next(struct inflight *inflight, uint32_t *at);

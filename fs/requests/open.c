@@ -65,7 +65,7 @@ static int open_run(struct request *rq)
 void file_close(struct fs *fs, struct handle *handle)
 {
     poll_drop(&fs->queues, handle);
-    engine_release(fs->tree.engine, &handle->open);
+    open_file_release(fs->tree.engine, &handle->open);
     handle_drop(&fs->handles, &fs->unpublished, handle);
 }
 

@@ -274,7 +274,7 @@ static void request_answer(struct request *rq, int rc)
     if (!inflight_answer_begin(rq->inflight->number))
         return;
     request_send(rq, rc);
-    inflight_answer_end(journal_published(fs->unpublished.journal) + 1);
+    inflight_answer_end(journal_publications(fs->unpublished.journal) + 1);
     rq->answer_stored = fs->publishes_answer = true;
 }
 

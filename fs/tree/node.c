@@ -105,11 +105,11 @@ static bool object_next(struct tree *tree, const struct node *dir, uint64_t afte
         return cpu >= 0 && entry_make(entry, entry->scratch, (uint64_t)cpu + 1,
                                       node_of(NODE_SLOT, (uint64_t)cpu << 16, NUMBER_OWN_DIR));
     case DIR_CPU:
-        while (row < engine_rows(engine) &&
+        while (row < engine_n_rows(engine) &&
                !engine_row_is_on(engine, (unsigned)(dir->object >> 16), row))
             row++;
         snprintf(entry->scratch, sizeof entry->scratch, "%u", row);
-        return row < engine_rows(engine) &&
+        return row < engine_n_rows(engine) &&
                entry_make(entry, entry->scratch, row + 1,
                           node_of(NODE_SLOT, dir->object | row, NUMBER_OWN_FILE));
     case DIR_TUNABLES:

@@ -514,7 +514,7 @@ void engine_reload(void)
     engine_recreate();
     must(engine_load(fx.engine, fx.journal, &fx.err) == 0, "engine_load");
     engine_set_journal(fx.engine, fx.journal);
-    engine_loaded(fx.engine);
+    engine_finish_load(fx.engine);
     become(fx.tid, uid, superuser);
 }
 
@@ -562,7 +562,7 @@ int journal_load(const char *text, size_t len, struct err *err)
     }
     journal_publish(journal);
     rc = engine_load(fx.engine, journal, err);
-    engine_loaded(fx.engine);
+    engine_finish_load(fx.engine);
     journal_free(journal);
     return rc;
 }
@@ -929,7 +929,7 @@ void file_open(struct open_file *open)
 
 void file_close(struct open_file *open)
 {
-    engine_release(fx.engine, open);
+    open_file_release(fx.engine, open);
     open_file_clear(open);
     works_run();
 }

@@ -53,7 +53,7 @@ static int opened(struct open_file *open, unsigned groups)
 
 static void closed(struct open_file *open)
 {
-    engine_release(fx.engine, open);
+    open_file_release(fx.engine, open);
     open_file_clear(open);
 }
 
@@ -139,7 +139,7 @@ TEST(kept_memory_is_charged_in_the_next_worker)
     ck_assert_int_eq(keep(&file, 5000), 0);
     const uint64_t before = charged(7);
     open_file_print(&file, &line);
-    open_file_leave(&file);
+    open_file_forget(&file);
     engine_reload();
     file.kept_bytes = 5000; /* fs still keeps the text */
     ck_true(open_file_load(&file, line.data, line.len, fx.engine));

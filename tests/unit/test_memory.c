@@ -191,16 +191,16 @@ TEST(without_memory_for_a_record_nothing_is_published_until_there_is)
     prepare();
     engine_write_records(fx.engine);
     ck_true(engine_publish(fx.engine, true, false));
-    const uint32_t published = journal_published(fx.journal);
+    const uint32_t published = journal_publications(fx.journal);
     ck_assert_int_eq(write_file("i", "event", "nonsense"), EINVAL);
     pmc_make("fresh");
     ck_assert_int_eq(pmc_remove("n"), 0);
     engine_write_records(fx.engine);
     ck_true(!engine_publish(fx.engine, false, true)); /* a record of the caller did not fit */
-    ck_assert_uint_eq(journal_published(fx.journal), published);
+    ck_assert_uint_eq(journal_publications(fx.journal), published);
     ck_true(engine_write_records(fx.engine));
     ck_true(engine_publish(fx.engine, true, false));
-    ck_assert_uint_eq(journal_published(fx.journal), published + 1);
+    ck_assert_uint_eq(journal_publications(fx.journal), published + 1);
     engine_reload();
     ck_true(pmc_of("fresh") && !pmc_of("n"));
     ck_assert_ptr_nonnull(strstr(read_file(NULL, "info/last_error"), "nonsense"));

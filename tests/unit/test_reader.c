@@ -130,11 +130,11 @@ TEST(a_reader_continues_after_a_reload)
     ck_assert_int_eq(write_file("i", "samples", "a"), 0);
     ck_assert_int_eq(write_file("i", "samples", "b"), 0);
     open_file_print(&file, &line);
-    open_file_leave(&file);
+    open_file_forget(&file);
     engine_reload();
     recording_allow();
     ck_true(open_file_load(&file, line.data, line.len, fx.engine));
-    engine_loaded(fx.engine);
+    engine_finish_load(fx.engine);
     buf_free(&line);
     const char *text = next(&file);
     ck_true(!strstr(text, "initialize") && !strstr(text, "allocate"));
@@ -168,12 +168,12 @@ TEST(records_of_a_released_log_are_read_after_a_reload)
         line[i] = (struct buf){0};
         open_file_print(i ? &other : &file, &line[i]);
     }
-    open_file_leave(&file);
-    open_file_leave(&other);
+    open_file_forget(&file);
+    open_file_forget(&other);
     engine_reload();
     ck_true(open_file_load(&file, line[0].data, line[0].len, fx.engine));
     ck_true(open_file_load(&other, line[1].data, line[1].len, fx.engine));
-    engine_loaded(fx.engine);
+    engine_finish_load(fx.engine);
     for (unsigned i = 0; i < 2; i++) {
         buf_free(&line[i]);
         rest_of(i ? &other : &file, &line[i]);
