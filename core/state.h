@@ -61,14 +61,15 @@ struct engine {
     uint64_t next_instance;          /* next serial; never 0, never reused */
     uint64_t limit_ns; /* of a wait or an attach, by the kernel's timeout of requests; 0: none */
     struct catalog catalog;
-    bool has_catalog, loads_catalog;    /* loaded; a request is checking it */
-    uint64_t catalog_mark;              /* backend.catalog_mark() before it was loaded */
-    bool (*reserved)(const char *name); /* returns true for names that no PMC may have; set by fs */
-    uint64_t stats[STAT_COUNT];         /* counted by fs */
+    bool has_catalog, loads_catalog; /* loaded; a request is checking it */
+    uint64_t catalog_mark;           /* backend.catalog_mark() before it was loaded */
+    bool (*is_reserved_name)(
+        const char *name);      /* returns true for names that no PMC may have; set by fs */
+    uint64_t stats[STAT_COUNT]; /* counted by fs */
     struct totals totals;
     struct work_queue deferred[ENGINE_WORKS]; /* by kind; PMCs are references */
     uint64_t retry_ns;                        /* time to retry refused changes; 0: none */
-    LIST_HEAD(, pmc) recorders;               /* running PMCs that record */
+    LIST_HEAD(, pmc) recording_pmcs;          /* running PMCs that record */
     bool sideband_due,
         draining_sideband;   /* backend.drain_sideband() must run; a task runs it now */
     uint64_t drain_due_ns;   /* next drain of all recorders */
@@ -83,7 +84,7 @@ struct engine {
         size_t n, table_size;
     } touched;
     bool touch_failed;              /* a record is missing: write a full snapshot */
-    struct ids loaded;              /* logs by block, while a state is loaded */
+    struct ids loaded_logs;         /* logs by block, while a state is loaded */
     uint64_t tree_changes;          /* incremented by each change of a PMC or instance */
     unsigned n_polled;              /* number of polled PMCs */
     uint64_t poll_due_ns;           /* time of the next snapshot for pollers */

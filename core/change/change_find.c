@@ -22,7 +22,7 @@ int change_check_abort(struct change *change)
 
     if (slow_interrupted(change->call))
         return -EINTR; /* the requester no longer waits */
-    if (atomic_load(&change->pmc->taken_off))
+    if (atomic_load(&change->pmc->was_released))
         return err_set(&change->err, P26, "the PMC was released while the command waited");
     if (engine->host->now_ns(engine->host_state) < change->deadline_ns)
         return 0;

@@ -218,11 +218,11 @@ static void put_remainder(struct change *change, bool all_exited)
     struct pmc *pmc = change->pmc;
     uint64_t counted[SET_MAX];
 
-    if (!pmc->recording || !pmc->recorded.before ||
+    if (!pmc->recording || !pmc->recorded.counted_before ||
         !(pmc->recorded.kinds & (RECORDED_SWITCHES | RECORDED_EXITS)))
         return;
     for (unsigned i = 0; i < pmc_events(pmc); i++)
-        counted[i] = change->diff.total->value[i] - pmc->recorded.before[i];
+        counted[i] = change->diff.total->value[i] - pmc->recorded.counted_before[i];
     recording_put_remainder(pmc->recording, change->engine->request, change->recording.held_ns,
                             counted, all_exited);
 }
@@ -233,12 +233,13 @@ static void count_before(struct pmc *pmc)
 {
     unsigned n = pmc_events(pmc);
 
-    memcpy(pmc->recorded.before, pmc->base->value, n * sizeof *pmc->recorded.before);
+    memcpy(pmc->recorded.counted_before, pmc->base->value,
+           n * sizeof *pmc->recorded.counted_before);
     for (unsigned l = 0; l < pmc->links->n; l++) {
         const struct link *link = pmc->links->link[l];
 
         for (unsigned i = 0; i < n; i++)
-            pmc->recorded.before[i] +=
+            pmc->recorded.counted_before[i] +=
                 link_live(link) ? -link->base->value[i] : link->base->value[i];
     }
 }
@@ -252,8 +253,8 @@ void record_swap(struct change *change)
     if (recording->made) {
         recording->old = pmc_set_recording(pmc, recording->made);
         recording->made = NULL;
-        free(pmc->recorded.before);
-        pmc->recorded.before = recording->counted_before;
+        free(pmc->recorded.counted_before);
+        pmc->recorded.counted_before = recording->counted_before;
         recording->counted_before = NULL;
         pmc->recorded.kinds = (uint8_t)recording->kinds;
         pmc->recorded.kernel = change->requester.may_kernel;
@@ -265,7 +266,8 @@ void record_swap(struct change *change)
                (change->desired.sets_count || verb == VERB_RESET || verb == VERB_RESTART)) {
         /* the count starts again from the present readings */
         for (unsigned i = 0; i < pmc_events(pmc); i++)
-            pmc->recorded.before[i] = i < pmc->settings.n_counts ? pmc->settings.counts[i] : 0;
+            pmc->recorded.counted_before[i] =
+                i < pmc->settings.n_counts ? pmc->settings.counts[i] : 0;
         if (pmc->recorded.kinds & (RECORDED_SWITCHES | RECORDED_EXITS))
             recording_reset(pmc->recording, pmc->engine->request);
     }

@@ -114,7 +114,7 @@ struct change_recording {
     unsigned kinds;           /* enum recorded */
     bool creates;             /* the change creates a recording */
     struct recording *made;   /* the new recording, until the PMC owns it */
-    uint64_t *counted_before; /* memory for pmc.recorded.before of the new recording */
+    uint64_t *counted_before; /* memory for pmc.recorded.counted_before of the new recording */
     struct recording *old;    /* the replaced recording, freed after its counters are closed */
     struct recording *held;   /* not drained until the swap has written its records */
     uint64_t held_ns;         /* time of the swap's records */

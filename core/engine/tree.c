@@ -46,7 +46,7 @@ static int check_name(struct call *call, const char *name)
         return rc;
     if (instance_find(call->instance, name))
         return err_set(&call->err, P23, "the PMC %s exists already: choose another name", name);
-    if (call->engine->reserved && call->engine->reserved(name))
+    if (call->engine->is_reserved_name && call->engine->is_reserved_name(name))
         return err_set(&call->err, P23, "%s is a name that pmcfs uses: choose another name", name);
     return 0;
 }
@@ -148,7 +148,7 @@ int engine_rmdir(struct call *call, const char *name)
     struct pmc *pmc = instance_find(call->instance, name);
 
     if (!pmc)
-        return call->engine->reserved && call->engine->reserved(name)
+        return call->engine->is_reserved_name && call->engine->is_reserved_name(name)
                    ? err_set(&call->err, P25, "%s is part of pmcfs and cannot be removed", name)
                    : -ENOENT;
     pmc_remove_from_tree(pmc);
@@ -162,7 +162,7 @@ int engine_rename(struct call *call, const char *from, const char *to)
     struct pmc *pmc = instance_find(call->instance, from);
 
     if (!pmc)
-        return call->engine->reserved && call->engine->reserved(from)
+        return call->engine->is_reserved_name && call->engine->is_reserved_name(from)
                    ? err_set(&call->err, P25, "%s is part of pmcfs and cannot be renamed", from)
                    : -ENOENT;
     int rc = check_name(call, to);

@@ -207,14 +207,14 @@ bool load_text(struct loading *load, const struct kind *kind, const char *text, 
 
 bool load_log(struct engine *engine, uint64_t block, struct log **out)
 {
-    struct log *log = block ? ids_find(&engine->loaded, block) : NULL;
+    struct log *log = block ? ids_find(&engine->loaded_logs, block) : NULL;
 
     *out = NULL;
     if (!log && block) {
         log = log_adopt(block);
         if (!log)
             return errno != ENOMEM;
-        if (!ids_add(&engine->loaded, block, log)) {
+        if (!ids_add(&engine->loaded_logs, block, log)) {
             log_keep_blocks(log);
             log_unref(log);
             return false;
@@ -316,9 +316,9 @@ void engine_free_loaded_logs(struct engine *engine)
 {
     uint64_t block;
 
-    for (struct log *log; (log = ids_next(&engine->loaded, 0, &block));) {
-        ids_remove(&engine->loaded, block);
+    for (struct log *log; (log = ids_next(&engine->loaded_logs, 0, &block));) {
+        ids_remove(&engine->loaded_logs, block);
         log_unref(log);
     }
-    ids_free(&engine->loaded);
+    ids_free(&engine->loaded_logs);
 }

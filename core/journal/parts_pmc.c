@@ -200,7 +200,7 @@ static bool before_io(struct io *io, void *object)
 {
     const struct pmc *pmc = object;
 
-    return numbers_io(io, pmc->recorded.before, sizeof(uint64_t), pmc_events(pmc));
+    return numbers_io(io, pmc->recorded.counted_before, sizeof(uint64_t), pmc_events(pmc));
 }
 
 static bool buffers_io(struct io *io, void *object)
@@ -227,11 +227,11 @@ static void *recording_begin(struct loading *load)
 {
     struct pmc *pmc = load->events_complete ? load->pmc : NULL;
 
-    if (!pmc || pmc->recorded.before || !pmc->recorded.kinds ||
+    if (!pmc || pmc->recorded.counted_before || !pmc->recorded.kinds ||
         !load->engine->backend->recorder_new || !pmc_ensure_log(pmc))
         return NULL;
-    pmc->recorded.before = calloc(SET_MAX, sizeof *pmc->recorded.before);
-    return pmc->recorded.before ? pmc : NULL;
+    pmc->recorded.counted_before = calloc(SET_MAX, sizeof *pmc->recorded.counted_before);
+    return pmc->recorded.counted_before ? pmc : NULL;
 }
 
 static const struct field recording_fields[] = {

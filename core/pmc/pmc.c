@@ -82,7 +82,7 @@ void pmc_unref(struct pmc *pmc)
     if (pmc->user)
         user_add(pmc->user, USED_BYTES, -(int64_t)pmc->sets_bytes);
     user_unref(pmc->user);
-    free(pmc->recorded.before);
+    free(pmc->recorded.counted_before);
     set_unref(pmc->set);
     free(pmc->metrics);
     settings_clear(&pmc->settings);
@@ -184,7 +184,7 @@ void pmc_remove_from_tree(struct pmc *pmc)
     pmc->engine->n_polled -= pmc->poll.is_polled;
     pmc->poll.is_polled = false;
     pmc->instance = NULL;
-    atomic_store(&pmc->taken_off, true);
+    atomic_store(&pmc->was_released, true);
     pmc_update_drain_list(pmc);
     user_add(pmc->user, USED_PMCS, -1);
     pmc_wake(pmc);

@@ -193,7 +193,7 @@ struct pmc {
     uint64_t created_ns, changed_ns; /* CLOCK_REALTIME */
     uint64_t created_monotonic_ns;   /* CLOCK_MONOTONIC of mkdir */
     uint64_t created_tsc;            /* cycle counter at mkdir; 0: none */
-    atomic_bool taken_off;           /* released, for readers without the lock */
+    atomic_bool was_released;        /* released, for readers without the lock */
     struct work deferred[PMC_WORKS - 1]; /* pmc_work() */
     bool waits_for_retry;                /* its change was refused: retry at engine->retry_ns */
     struct change *busy;                 /* running change, for which others wait; or NULL */
@@ -259,17 +259,17 @@ struct pmc {
     uint64_t sets_bytes;   /* bytes charged for the sets */
     uint64_t set_number;   /* id of the present set; 0: not recorded */
     struct sampling sampling;
-    struct recording *recording; /* of the newest counters; NULL: counting only */
-    struct {                     /* of `recording` */
-        uint8_t kinds;           /* mask of enum recorded */
-        bool kernel;             /* kernel samples are visible */
-        unsigned fds;            /* charged descriptors */
-        uint64_t bytes;          /* charged locked memory */
-        uint64_t *before;        /* counts that its records leave out: SET_MAX values, or NULL */
+    struct recording *recording;  /* of the newest counters; NULL: counting only */
+    struct {                      /* of `recording` */
+        uint8_t kinds;            /* mask of enum recorded */
+        bool kernel;              /* kernel samples are visible */
+        unsigned fds;             /* charged descriptors */
+        uint64_t bytes;           /* charged locked memory */
+        uint64_t *counted_before; /* counts that its records leave out: SET_MAX values, or NULL */
     } recorded;
     struct {
         bool running;          /* a task drains it now */
-        LIST_ENTRY(pmc) entry; /* on engine->recorders; drained periodically */
+        LIST_ENTRY(pmc) entry; /* on engine->recording_pmcs; drained periodically */
     } drain;
 };
 

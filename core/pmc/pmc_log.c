@@ -188,9 +188,9 @@ void pmc_update_drain_list(struct pmc *pmc)
         pmc->drain.entry.le_prev = NULL;
         return;
     }
-    if (LIST_EMPTY(&engine->recorders))
+    if (LIST_EMPTY(&engine->recording_pmcs))
         engine->drain_due_ns = engine->host->now_ns(engine->host_state) + DRAIN_NS;
-    LIST_INSERT_HEAD(&engine->recorders, pmc, drain.entry);
+    LIST_INSERT_HEAD(&engine->recording_pmcs, pmc, drain.entry);
 }
 
 /* Notes have no losses. */

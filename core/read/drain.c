@@ -20,17 +20,17 @@ void drain_schedule(struct pmc *pmc)
 
 uint64_t drain_deadline(const struct engine *engine)
 {
-    return LIST_EMPTY(&engine->recorders) ? UINT64_MAX : engine->drain_due_ns;
+    return LIST_EMPTY(&engine->recording_pmcs) ? UINT64_MAX : engine->drain_due_ns;
 }
 
 void drain_tick(struct engine *engine, uint64_t now_ns)
 {
     struct pmc *pmc;
 
-    if (LIST_EMPTY(&engine->recorders) || now_ns < engine->drain_due_ns)
+    if (LIST_EMPTY(&engine->recording_pmcs) || now_ns < engine->drain_due_ns)
         return;
     engine->drain_due_ns = now_ns + DRAIN_NS;
-    LIST_FOREACH (pmc, &engine->recorders, drain.entry)
+    LIST_FOREACH (pmc, &engine->recording_pmcs, drain.entry)
         drain_schedule(pmc);
 }
 

@@ -9,7 +9,7 @@
 void drain_schedule(struct pmc *pmc);
 /* Returns the time for the next drain_tick(), or UINT64_MAX. */
 uint64_t drain_deadline(const struct engine *engine);
-/* Requests a drain of every PMC on engine->recorders, if drain_deadline() has passed. */
+/* Requests a drain of every PMC on engine->recording_pmcs, if drain_deadline() has passed. */
 void drain_tick(struct engine *engine, uint64_t now_ns);
 /* Returns true if drain_task() has work now. */
 bool drain_wanted(const struct engine *engine);

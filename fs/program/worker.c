@@ -88,7 +88,7 @@ static bool fs_load(struct fs *fs, const struct tunables *tunables, struct err *
         err_nomem(err);
         return false;
     }
-    fs->tree.engine->reserved = file_reserved;
+    fs->tree.engine->is_reserved_name = file_reserved;
     fs->tree.engine->readers = fs->tree.readers;
     fs->tree.engine->limit_ns = (uint64_t)fs->inflight->timeout_s * 1000000000 / WAIT_PART;
     if (engine_start(fs->tree.engine, fs->host, fs->host_state, fs->backend, fs->backend_state,

@@ -407,7 +407,7 @@ static void engine_begin(void)
 {
     fx.engine = engine_new(&fx.tunables);
     must(fx.engine, "no engine");
-    fx.engine->reserved = is_reserved;
+    fx.engine->is_reserved_name = is_reserved;
     fx.sink = engine_sink(&fx.engine);
     must(engine_start(fx.engine, &fake_host, &fx.host, &backend, fx.sim, &fx.err) == 0,
          "engine_start");
