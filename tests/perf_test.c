@@ -37,14 +37,15 @@ bool check(bool ok, const char *name, const char *format, ...)
     return ok;
 }
 
+int missing_cpu = -1, impossible_cpu = -1;
+
 static void fake_possible(struct host_state *unused, struct cpus *out)
 {
     (void)unused;
     for (unsigned i = 0; i < (unsigned)sysconf(_SC_NPROCESSORS_CONF); i++)
-        cpus_add(out, i);
+        if ((int)i != impossible_cpu)
+            cpus_add(out, i);
 }
-
-int missing_cpu = -1;
 
 static void fake_online(struct host_state *unused, struct cpus *out)
 {

@@ -23,6 +23,7 @@ bool check(bool ok, const char *name, const char *format, ...)
 
 extern struct backend_state state;
 extern int missing_cpu;      /* a CPU that is reported as offline, or -1 */
+extern int impossible_cpu;   /* a CPU that is not reported at all, or -1 */
 extern unsigned ready, gone; /* number of calls of the sink for tag 7 */
 
 bool loop_make(void);

@@ -50,21 +50,26 @@ static void adopt_damaged(uint64_t bytes, int fd)
           "what could not be adopted is left as it was", ": %u mappings of %u", mappings(), mapped);
 }
 
-static void test_adopt(void)
+/* hidden: a CPU that is possible only after the counter was opened, or -1. */
+static void test_adopt(int hidden)
 {
     struct target target = target_begin();
     struct run run = {.n = 0};
     struct recorder_plan again = {.bytes = RING, .tag = 7};
+    struct counter_facts facts;
     struct buf recorder = {0}, counter = {0};
     unsigned fds;
     int rc, ring;
 
+    impossible_cpu = hidden;
+    ask(&target, 'c', 0);
     run_plan(&run, &target);
     if (recorder_begin_with(&run, RING) && run_attach(&run)) {
         ask(&target, 'p', 40);
         drain(&run, true);
         ask(&target, 'p', 40);
         fds = open_fds();
+        impossible_cpu = -1;
         perf_print(run.counter, &counter);
         perf_recorder_print(run.recorder, &recorder);
         ring = run.recorder->rings[0].fd;
@@ -79,6 +84,8 @@ static void test_adopt(void)
         rc = rc ? rc : perf_adopt(&state, &run.plan, buf_text(&counter), &run.counter);
         check(!rc && open_fds() == fds, "adopted", ": %d, %s", rc, buf_text(&recorder));
         if (!rc) {
+            perf_counter_facts(run.counter, &facts);
+            check(facts.threads == 1, "with the groups of one thread", "");
             ask(&target, 'p', 40);
             perf_stop(run.counter);
             drain(&run, true);
@@ -87,6 +94,7 @@ static void test_adopt(void)
                   (unsigned long)value_at(&run, 0));
         }
     }
+    impossible_cpu = -1;
     run_end(&run);
     buf_free(&recorder);
     buf_free(&counter);
@@ -197,7 +205,8 @@ int main(int argc, char **argv)
         test_late_cpu();
         test_everywhere();
     }
-    test_adopt();
+    test_adopt(-1);
+    test_adopt(1);
     test_refused();
     test_little_memory();
     check(open_fds() == before, "no descriptor is left", ": %u, %u before", open_fds(), before);

@@ -61,6 +61,24 @@ static bool groups_scan(struct counter *counter, unsigned n_groups, const char *
     return true;
 }
 
+/* Sets the number of groups of a task as printed: since they were opened, the kernel may have added
+ * or removed CPUs in the list of a core PMU. Returns false if tasks have different numbers. */
+static bool task_groups_restore(struct counter *counter)
+{
+    struct shape *shape = &counter->shape;
+    unsigned n = 1;
+
+    while (n < counter->n_groups &&
+           GROUP_TID(counter_group(counter, n)) == GROUP_TID(counter_group(counter, 0)))
+        n++;
+    if (counter_is_of_task(counter) && counter->n_groups) {
+        shape->fds_per_task += shape->members * n;
+        shape->fds_per_task -= shape->members * shape->task_groups;
+        shape->task_groups = n;
+    }
+    return counter->n_groups % shape->task_groups == 0;
+}
+
 /* Collects the covered processes: the target, the processes that were attached, and their
  * descendants. */
 static int counter_cover(struct counter *counter, const struct plan *plan)
@@ -99,14 +117,15 @@ int perf_adopt(struct backend_state *state, const struct plan *plan, const char 
         return -ENOMEM;
     if (sscanf(printed, "perf %u %u %u %u %u %u %lu%n", &n_events, &n_groups, &raced,
                &counter->left_out, &on, &begun, &most_fds, &used) != 7 ||
-        n_events != counter->shape.n || n_groups > 1u << 24 ||
-        n_groups % counter->shape.task_groups)
+        n_events != counter->shape.n || n_groups > 1u << 24)
         rc = -EINVAL;
     if (!rc) {
         counter->raced = raced;
         counter->on = on;
         counter->was_started = begun;
-        rc = groups_scan(counter, n_groups, printed + used) ? 0 : -EINVAL;
+        rc = groups_scan(counter, n_groups, printed + used) && task_groups_restore(counter)
+                 ? 0
+                 : -EINVAL;
     }
     for (unsigned i = 0; !rc && i < counter->n_groups; i++)
         for (unsigned k = 0; k < counter->shape.members + 2; k++)
