@@ -236,6 +236,42 @@ t_a_stop_disarms_what_waits_for_an_exec() {
     is "$(state a)" running
 }
 
+t_a_pmc_that_was_stopped_after_the_exec_counts_at_once() {
+    mount_pmcfs
+    target_start p
+    local before
+    pmc a event=page-faults start=exec "target=${PID_OF[p]}"
+    tell p exec
+    tell p faults 100
+    is "$(state a)" running
+    ctl a stop
+    before=$(count a)
+    ctl a start
+    tell p faults 100
+    between "$(count a)" $((before + 100)) $((before + 900))
+    is "$(state a)" running
+}
+
+t_a_start_waits_for_an_exec_if_a_target_was_attached_before() {
+    mount_pmcfs
+    target_start p
+    target_start q
+    local before
+    pmc a event=page-faults start=exec "target=${PID_OF[p]}"
+    tell p exec
+    tell p faults 100
+    ctl a stop
+    before=$(count a)
+    attach a "${PID_OF[q]}"
+    ctl a start
+    tell p faults 100
+    tell q faults 100
+    is "$(state a) $(count a)" "armed $before"
+    tell p exec
+    tell p faults 100
+    is "$(state a)" running
+}
+
 t_c19_counting_continues_after_the_exec_of_an_ordinary_program() {
     mount_pmcfs
     target_start p
