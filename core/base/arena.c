@@ -20,7 +20,8 @@
 enum {
     UNIT_BITS = 9,
     FILE_BITS = 36, /* size of the file */
-    PAGE = 4096
+    PAGE = 4096,
+    WARM_MAX = 1 << 20 /* bytes */
 };
 #define FILE_BYTES (UINT64_C(1) << FILE_BITS)
 #define FILE_UNITS (FILE_BYTES >> UNIT_BITS)
@@ -38,6 +39,11 @@ char *arena_base;
 static uint64_t *used_end; /* end of the used part of the file; stored in its first page */
 static struct tables *tables;
 static uint32_t free_lists[FILE_BITS + 1]; /* first free block of each size, by its exponent */
+/* A free zeroed block with its pages, which is in no list. Block 0: none. */
+static struct {
+    uint64_t block;
+    size_t bytes;
+} warm;
 
 /* Maps a file (-1: anonymous memory) of which only written pages use memory. Returns NULL if there
  * is no address space or memory. */
@@ -115,7 +121,10 @@ static uint64_t block_take(size_t bytes, uint64_t end)
     uint64_t block = 0;
 
     pthread_mutex_lock(&lock);
-    if (arena_create() && free_lists[bits]) {
+    if (warm.block && bits_of(warm.bytes) == bits) {
+        block = warm.block;
+        warm.block = 0;
+    } else if (arena_create() && free_lists[bits]) {
         block = (uint64_t)free_lists[bits] << UNIT_BITS;
         free_lists[bits] = tables->next[free_lists[bits]];
     } else if (arena_base) {
@@ -142,8 +151,9 @@ uint64_t arena_alloc_sparse(size_t bytes)
     return block_take(bytes, FILE_BYTES / 2);
 }
 
-/* Zeroes the block; memory of complete pages is given back. */
-void arena_free(uint64_t block, size_t bytes)
+/* Zeroes the block and adds it to its list; memory of complete pages is given back. Needs the lock.
+ */
+static void block_free(uint64_t block, size_t bytes)
 {
     const unsigned bits = bits_of(bytes);
     const uint64_t size = UINT64_C(1) << bits, page = block & ~(uint64_t)(PAGE - 1);
@@ -151,7 +161,6 @@ void arena_free(uint64_t block, size_t bytes)
 
     if (!block)
         return;
-    pthread_mutex_lock(&lock);
     if (!is_free_page)
         is_free_page = (tables->free_units[block / PAGE] |= units_of(block, bits)) == UINT8_MAX;
     if (!is_free_page || fallocate(memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)page,
@@ -159,6 +168,34 @@ void arena_free(uint64_t block, size_t bytes)
         memset(arena_base + block, 0, bytes);
     tables->next[block >> UNIT_BITS] = free_lists[bits];
     free_lists[bits] = (uint32_t)(block >> UNIT_BITS);
+}
+
+void arena_free(uint64_t block, size_t bytes)
+{
+    pthread_mutex_lock(&lock);
+    block_free(block, bytes);
+    pthread_mutex_unlock(&lock);
+}
+
+void arena_free_warm(uint64_t block, size_t bytes)
+{
+    pthread_mutex_lock(&lock);
+    if (bytes < PAGE || bytes > WARM_MAX || !block) {
+        block_free(block, bytes);
+    } else {
+        block_free(warm.block, warm.bytes);
+        memset(arena_base + block, 0, bytes);
+        warm.block = block;
+        warm.bytes = bytes;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void arena_trim(void)
+{
+    pthread_mutex_lock(&lock);
+    block_free(warm.block, warm.bytes);
+    warm.block = 0;
     pthread_mutex_unlock(&lock);
 }
 

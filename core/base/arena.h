@@ -30,6 +30,11 @@ uint64_t arena_alloc(size_t bytes);
 uint64_t arena_alloc_sparse(size_t bytes);
 /* Frees a block. bytes: as allocated; block 0 is allowed. Thread-safe. */
 void arena_free(uint64_t block, size_t bytes);
+/* Frees like arena_free() a block whose bytes were all written. The last such block of up to 1 MiB
+ * keeps its pages until arena_trim(), so that the next arena_alloc() of its size needs no new ones.
+ */
+void arena_free_warm(uint64_t block, size_t bytes);
+void arena_trim(void);
 /* Returns the address of a block, or NULL without an arena, or if a block of this size cannot have
  * this number. */
 void *arena_at(uint64_t block, size_t bytes);

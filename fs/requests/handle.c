@@ -73,7 +73,7 @@ void text_drop(struct unpublished *unpublished, struct kept_text *text)
 static void text_free(const struct kept_text *text)
 {
     if (text->block)
-        arena_free(text->block, text->len);
+        arena_free_warm(text->block, text->len);
 }
 
 void handles_free(struct work_queue *unused)

@@ -4,6 +4,7 @@
  */
 #include "fs/requests/serve.h"
 
+#include "core/base/arena.h"
 #include "core/pmc/pmc.h"
 
 #include "fs/requests/request.h"
@@ -315,6 +316,8 @@ static void loop_turn(struct loop_state *loop)
         when.it_value.tv_nsec = (long)(deadline_ns % 1000000000) + (deadline_ns == 0);
     } /* a value of 0 disarms the timer */
     timerfd_settime(loop->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
+    if (trim)
+        arena_trim();
     if (trim && mallinfo2().fordblks >= TRIM_BYTES)
         malloc_trim(0); /* returns memory to the kernel, for example after many PMCs were removed */
     if (stale)

@@ -64,6 +64,8 @@ static int open_run(struct request *rq)
 
 void file_close(struct fs *fs, struct handle *handle)
 {
+    if (fs->trim_ns == UINT64_MAX && handle->place.text.len > TRIM_TEXT_BYTES)
+        fs->trim_ns = fs->host->now_ns(fs->host_state) + TRIM_AFTER_NS;
     poll_drop(&fs->queues, handle);
     open_file_release(fs->tree.engine, &handle->open);
     handle_drop(&fs->handles, &fs->unpublished, handle);

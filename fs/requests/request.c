@@ -14,9 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TRIM_AFTER_NS 1000000000
-#define TRIM_BYTES    65536 /* a longer reply leaves free memory that is worth trimming */
-
 static __thread struct request *spare;
 
 struct request *request_new(struct fs *fs, const struct op *op, fuse_req_t req)
@@ -377,7 +374,7 @@ static void request_finish(struct request *rq, int rc)
     if (!rq->answer_stored)
         request_count(rq, rc);
     if (fs->trim_ns == UINT64_MAX &&
-        (rq->counted ? !rq->op->is_quiet || rq->out.len > TRIM_BYTES : !rq->req))
+        (rq->counted ? !rq->op->is_quiet || rq->out.len > TRIM_TEXT_BYTES : !rq->req))
         fs->trim_ns = rq->call.now_ns + TRIM_AFTER_NS;
     wait_uncharge(&fs->queues, rq);
     handle_note(rq);

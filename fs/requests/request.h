@@ -15,8 +15,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define WRITE_MAX (128u << 10) /* the longest command */
-#define WAIT_PART 3            /* a request waits at most for a third of the kernel's timeout */
+#define WRITE_MAX       (128u << 10) /* the longest command */
+#define WAIT_PART       3 /* a request waits at most for a third of the kernel's timeout */
+#define TRIM_AFTER_NS   1000000000
+#define TRIM_TEXT_BYTES 65536 /* a longer text leaves free memory that is worth trimming */
 
 struct loop_state;
 struct serve;

@@ -251,3 +251,24 @@ TEST(mappings_beyond_the_limit_take_no_memory)
         put_map(pid, 0x1000, "/a");
     ck_assert_uint_eq(stats().memory, 4096);
 }
+
+TEST(a_warm_block_is_zeroed_and_the_next_of_its_size)
+{
+    static const char zeros[10000];
+    const uint64_t block = arena_alloc(sizeof zeros), other = arena_alloc(sizeof zeros);
+
+    for (int i = 0; i < 2; i++) {
+        memset(arena_at(block, sizeof zeros), 'x', sizeof zeros);
+        memset(arena_at(other, sizeof zeros), 'x', sizeof zeros);
+        arena_free_warm(other, sizeof zeros);
+        arena_free_warm(block, sizeof zeros); /* now the other one is an ordinary free block */
+        if (i == 1)
+            arena_trim();
+        ck_assert_uint_eq(arena_alloc(sizeof zeros), block);
+        ck_assert_uint_eq(arena_alloc(sizeof zeros), other);
+        ck_assert_mem_eq(arena_at(block, sizeof zeros), zeros, sizeof zeros);
+        ck_assert_mem_eq(arena_at(other, sizeof zeros), zeros, sizeof zeros);
+    }
+    arena_free(block, sizeof zeros);
+    arena_free(other, sizeof zeros);
+}
