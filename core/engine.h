@@ -73,13 +73,14 @@ void open_file_end_charge(struct open_file *open); /* drops `payer` too */
 int open_file_charge_texts(struct call *call, uint64_t bytes);
 /*
  * Charges memory that a request uses while it waits or runs. `what` is the subject of the sentence
- * of P11. Returns 0 and the charged user (a reference) for engine_uncharge_wait(), or P11 or E32.
+ * of P11. Returns 0 and the charged user (a reference) for engine_uncharge_request(), or P11 or
+ * E32.
  */
-int engine_charge_wait(struct call *call, uint64_t bytes, const char *what, struct user **user);
+int engine_charge_request(struct call *call, uint64_t bytes, const char *what, struct user **user);
 /* Sets P11: the user's quota leaves less than `bytes` for `what`. Returns -EDQUOT. */
 int engine_refuse_memory(struct call *call, const struct user *user, uint64_t bytes,
                          const char *what);
-void engine_uncharge_wait(struct user *user, uint64_t bytes);
+void engine_uncharge_request(struct user *user, uint64_t bytes);
 /* Prints the engine's parts of the open file's journal record, for open_file_load(). */
 void open_file_print(struct open_file *open, struct buf *out);
 /* Loads an open file after all PMCs and charges it. Returns false if the text is invalid, or on
@@ -100,10 +101,10 @@ void engine_finished(struct call *call, int rc, const char *where, bool command)
 /* ---- deferred work: core/work.h ---- */
 
 /* Return the next PMC whose requests and pollers must be woken, and the next name that the kernel
- * must forget, or false. */
+ * must forget, or false. engine_next_name() frees an instance whose name it has copied. */
 bool engine_next_wake(struct engine *engine, uint64_t *pmc_id);
 bool engine_next_name(struct engine *engine, struct gone_name *gone);
-bool engine_has_name(const struct engine *engine);
+bool engine_has_name(const struct engine *engine); /* true if engine_next_name() has one */
 /* Returns true if engine_task() has work: changes, drains, backend.drain_sideband(), snapshots for
  * pollers, CPUs that went online or offline, unused links. */
 bool engine_has_task(const struct engine *engine);

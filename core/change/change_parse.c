@@ -15,7 +15,7 @@
  * Refuses words that users write by mistake, with the word to write instead, and bytes that no
  * event name contains, before backends pass names to parsers and files.
  */
-static int check_name(struct word word, struct err *err)
+static int check_event_name(struct word word, struct err *err)
 {
     const char *instead = foreign_word_hint(word, FOREIGN_EVENT), *metric = metric_named(word);
     uint64_t number;
@@ -78,7 +78,7 @@ static int add_name(struct change *change, struct word word)
     if (desired->n_names == SET_MAX)
         rc = err_set(&change->err, P28, "a set has at most %d events: use a second PMC", SET_MAX);
     if (rc == 0)
-        rc = check_name(word, &change->err);
+        rc = check_event_name(word, &change->err);
     if (rc)
         return rc;
     if (!(desired->names[desired->n_names] = word_dup(word)))
@@ -129,7 +129,7 @@ static int add_event(struct change *change, struct word word)
     change->desired.command_keys |= KEY_BIT(KEY_EVENT);
     if (rc || !metric_is(word))
         return rc ? rc : add_name(change, word);
-    rc = check_name(word, &change->err);
+    rc = check_event_name(word, &change->err);
     if (rc == 0)
         rc = metric_events(word, add_needed, change, &change->err);
     return rc ? rc : add_metric(change, word);

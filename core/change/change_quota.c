@@ -46,7 +46,7 @@ int quota_charge_fds(struct change *change, unsigned n)
 
     quota_hold_fds(change, n);
     change->charged_fds += n;
-    user_add(change->payer, USED_FDS, n);
+    user_charge_unchecked(change->payer, USED_FDS, n);
     if (n <= left)
         return 0;
     return err_set(
@@ -59,8 +59,8 @@ int quota_charge_fds(struct change *change, unsigned n)
 void quota_undo(struct change *change)
 {
     change->engine->fds_used -= change->held_fds;
-    user_add(change->payer, USED_FDS, -(int64_t)change->charged_fds);
-    user_add(change->payer, USED_BYTES, -(int64_t)change->charged_bytes);
+    user_charge_unchecked(change->payer, USED_FDS, -(int64_t)change->charged_fds);
+    user_charge_unchecked(change->payer, USED_BYTES, -(int64_t)change->charged_bytes);
     change->held_fds = change->charged_fds = 0;
     change->charged_bytes = 0;
 }

@@ -254,7 +254,7 @@ static int set_number_create(struct change *change, const struct log_event *even
     for (unsigned i = 0; i < n; i++)
         bytes += (int64_t)(sizeof events[i] + strlen(events[i].name) + strlen(events[i].resolved));
     if (log_sets_last(pmc->sets) < SETS_ABOVE_QUOTA)
-        user_add(pmc->user, USED_BYTES, bytes);
+        user_charge_unchecked(pmc->user, USED_BYTES, bytes);
     else if (!user_charge(pmc->user, USED_BYTES, bytes))
         return refuse_log(change, "one more set of events");
     pmc->sets_bytes += (uint64_t)bytes;

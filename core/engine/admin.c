@@ -41,7 +41,8 @@ int store_tunable(struct call *call)
         rc = scan_only(call->text, call->len, P27, &word, &call->err);
     if (rc == 0)
         rc = tunable_set(&call->engine->tunables, which, word, false, &call->err);
-    engine_touch(call->engine, JOURNAL_ENGINE, 0);
+    if (rc == 0)
+        engine_touch(call->engine, JOURNAL_ENGINE, 0);
     if (rc == 0 && which == TUNABLE_STRICT_ROWS)
         rows_set_strict(call->engine->rows, tunable_bool(&call->engine->tunables, which));
     return rc;
@@ -61,7 +62,7 @@ static uint64_t own_rows(const struct engine *engine, unsigned cpu, unsigned cla
     struct slot_view slot;
     uint64_t own = 0;
 
-    for (unsigned row = 0; row < engine->classes[class_index].rows && row < 64; row++) {
+    for (unsigned row = 0; row < engine->classes[class_index].rows && row < ROWS_MAX; row++) {
         rows_view(engine->rows, 0, cpu, class_index, row, &slot);
         if (slot.disposition != ROW_FREE && slot.users > 0)
             own |= UINT64_C(1) << row;
@@ -74,9 +75,11 @@ static uint64_t own_rows(const struct engine *engine, unsigned cpu, unsigned cla
 static int foreign_probe(struct call *call)
 {
     const struct engine *engine = call->engine;
-    int rc = engine->backend->foreign_rows ? slow_admit(call) : CALL_DONE;
 
-    if (rc || !engine->backend->foreign_rows)
+    if (!engine->backend->foreign_rows)
+        return CALL_DONE;
+    const int rc = slow_admit(call);
+    if (rc)
         return rc;
     for (int c = cpus_next(&engine->online, 0); c >= 0; c = cpus_next(&engine->online, c + 1))
         for (unsigned i = 0; i < engine->n_classes; i++) {
@@ -147,7 +150,8 @@ static int slot_find(struct call *call, unsigned *cpu, unsigned *class_index, un
             return cpus_has(&engine->online, *cpu)
                        ? 0
                        : err_set(&call->err, E34,
-                                 "CPU %u is offline, so its rows cannot be changed: see info/cpus",
+                                 "CPU %u is offline, so its rows have no state to read or change: "
+                                 "see info/cpus",
                                  *cpu);
         *row -= engine->classes[*class_index].rows;
     }
@@ -195,7 +199,8 @@ static int refuse_gone(struct call *call)
     return err_set(&call->err, P26, "the instance was removed");
 }
 
-static int find_limit(const struct call *call)
+/* Returns the limit of the file, or LIMITS. */
+static int limit_of_file(const struct call *call)
 {
     int i = 0;
 
@@ -207,7 +212,7 @@ static int find_limit(const struct call *call)
 int show_limit(struct call *call)
 {
     const struct instance *instance = engine_instance(call->engine, call->object);
-    int limit = find_limit(call);
+    int limit = limit_of_file(call);
 
     if (!instance || limit == LIMITS)
         return refuse_gone(call);
@@ -222,7 +227,7 @@ int show_limit(struct call *call)
 int store_limit(struct call *call)
 {
     struct instance *instance = engine_instance(call->engine, call->object);
-    int limit = find_limit(call);
+    int limit = limit_of_file(call);
     struct word word;
     uint64_t value;
     int rc =
@@ -236,7 +241,7 @@ int store_limit(struct call *call)
         return rc;
     instance_set_limit(instance, (enum limit)limit, value);
     instance_touch(instance);
-    if (limit == LIMIT_LIFETIME && !value)
+    if (limit == LIMIT_LIFETIME && !value) /* mount: it no longer ends with a process */
         instance_clear_holder(instance);
     return CALL_DONE;
 }

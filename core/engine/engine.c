@@ -73,18 +73,18 @@ void engine_free(struct engine *engine)
     if (!engine)
         return;
     struct call call = {.engine = engine, .instance = engine->root};
-    engine->unlock = NULL;
+    engine->unlock = NULL; /* no other thread uses the engine */
     while ((pmc = ids_next(&engine->pmcs, id, &id))) {
         pmc_remove_from_tree(pmc);
         change_release(&call, pmc);
     }
     for (struct instance *instance; (instance = ids_next(&engine->instances, 0, &id));)
-        instance_release(instance, false);
+        instance_release(instance, false); /* removes it, so that the next is again the first */
     changes_retry(engine);
     while (engine_task(&call))
         ;
     while (engine_next_wake(engine, &id) || engine_next_name(engine, &gone))
-        ;
+        ; /* ends the references of the queues; frees removed instances */
     engine_free_loaded_logs(engine);
     rights_sweep(engine); /* left by a load that failed */
     free(engine->touched.items);
@@ -107,8 +107,9 @@ void engine_free(struct engine *engine)
     free(engine);
 }
 
-/* Drains the recordings. Notes for the journal: statistics, fired exec guards, and the losses of
- * descendants. For those it reads their counters, because only this engine can detect them. */
+/* Drains the recordings. Notes for the journal: statistics, fired exec guards, and lost events of
+ * descendants. To find these it reads the counters of PMCs with descendants=on, because a later
+ * engine cannot detect them. */
 void engine_prepare_reload(struct engine *engine)
 {
     struct reading reading;
@@ -187,8 +188,9 @@ const struct catalog *engine_catalog(struct engine *engine)
 
 /*
  * Lookups and listings of events/ call this while the kernel holds the directory's lock, so it
- * takes no slow slot and waits for no other request. While one request checks the catalog, others
- * use the present one. Before the first catalog exists, each request lists the events itself.
+ * takes no slow slot (slow_admit()) and waits for no other request. While one request checks the
+ * catalog, others use the present one. Before the first catalog exists, each request lists the
+ * events itself.
  */
 int engine_catalog_load(struct call *call, bool refresh)
 {

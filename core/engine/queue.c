@@ -37,7 +37,9 @@ bool slow_interrupted(struct call *call)
     return call->engine->unlock && call->engine->unlock->interrupted(call);
 }
 
-/* ---- events from host and backend ---- */
+/* ---- events from host and backend ----
+ * ctx points to the pointer to the present engine (engine_sink()).
+ */
 
 static void sink_process_exited(void *ctx, uint64_t tag)
 {
@@ -236,7 +238,8 @@ static bool cpu_changes_task(struct call *call)
 
 /* ---- tasks: changes ---- */
 
-/* Returns the first change that can run. PMCs that are busy or wait for a retry stay queued. */
+/* Returns the first queued work of a change that can run, or NULL. PMCs that are busy or wait for a
+ * retry stay queued. */
 static struct work *change_next(const struct engine *engine)
 {
     struct work *work;

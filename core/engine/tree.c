@@ -1,6 +1,6 @@
 /*
  * The operations of the tree: mkdir, rmdir, rename, chmod, chown of PMCs and instances; charges of
- * open files and waiting requests; results of operations.
+ * open files and of requests; statistics and error lines of finished operations.
  */
 #include "core/engine.h"
 
@@ -23,7 +23,7 @@ static uint64_t real_now(const struct engine *engine)
 
 /* ---- PMCs: checks ---- */
 
-static int check_user_limit(struct call *call, uid_t uid, struct user *instance_account)
+static int check_pmc_limit(struct call *call, uid_t uid, struct user *instance_account)
 {
     struct user *user = user_get(call->engine, uid, instance_account);
     int rc = 0;
@@ -38,7 +38,7 @@ static int check_user_limit(struct call *call, uid_t uid, struct user *instance_
     return rc;
 }
 
-static int check_name(struct call *call, const char *name)
+static int check_free_name(struct call *call, const char *name)
 {
     int rc = name_check(name, &call->err);
 
@@ -55,7 +55,7 @@ static int check_name(struct call *call, const char *name)
 static int check_new(struct call *call, const char *name)
 {
     const uint64_t all = tunable_u64(&call->engine->tunables, TUNABLE_MAX_PMCS);
-    int rc = check_name(call, name);
+    int rc = check_free_name(call, name);
 
     if (rc)
         return rc;
@@ -66,7 +66,7 @@ static int check_new(struct call *call, const char *name)
                        (unsigned long long)all);
     return access_superuser(call->rights)
                ? 0
-               : check_user_limit(call, call->payer, call->instance->account);
+               : check_pmc_limit(call, call->payer, call->instance->account);
 }
 
 /*
@@ -165,7 +165,7 @@ int engine_rename(struct call *call, const char *from, const char *to)
         return call->engine->is_reserved_name && call->engine->is_reserved_name(from)
                    ? err_set(&call->err, P25, "%s is part of pmcfs and cannot be renamed", from)
                    : -ENOENT;
-    int rc = check_name(call, to);
+    int rc = check_free_name(call, to);
     if (rc)
         return rc;
     instance_remove(call->instance, pmc);
@@ -188,6 +188,7 @@ int engine_chmod(struct call *call, mode_t mode)
     if (call->engine->readers != (gid_t)-1 && !(pmc->mode & shown) && (mode & shown & ~0111u) == 0)
         mode &= ~shown;
     pmc->mode = mode & 0777;
+    pmc->changed_ns = real_now(call->engine);
     pmc_touch(pmc);
     return CALL_DONE;
 }
@@ -195,10 +196,12 @@ int engine_chmod(struct call *call, mode_t mode)
 int engine_chown(struct call *call, uid_t uid, gid_t gid)
 {
     bool to_self = call->rights && call->rights->superuser && uid == call->uid;
-    bool mapped = call->rights && call->rights->userns_fd >= 0; /* only to ids of its namespace */
+    /* from another user namespace: only to its ids, and the requester's payer goes on paying */
+    bool mapped = call->rights && call->rights->userns_fd >= 0;
     uid_t payer = mapped ? call->payer : uid;
     bool has_limit = uid != (uid_t)-1 && payer != call->pmc->payer && !to_self;
-    int rc = has_limit ? check_user_limit(call, payer, NULL) : 0;
+    /* the number of PMCs of the instance does not change */
+    int rc = has_limit ? check_pmc_limit(call, payer, NULL) : 0;
 
     if (rc)
         return rc;
@@ -206,6 +209,7 @@ int engine_chown(struct call *call, uid_t uid, gid_t gid)
         return err_nomem(&call->err);
     if (gid != (gid_t)-1)
         call->pmc->gid = gid;
+    call->pmc->changed_ns = real_now(call->engine);
     pmc_touch(call->pmc);
     if (call->pmc->claim)
         call->pmc->claim->uid = call->pmc->uid;
@@ -310,15 +314,15 @@ static uint64_t open_file_bytes(const struct open_file *open)
 }
 
 /* Charges the memory of an open file with `kept` bytes of texts, instead of the earlier charge.
- * Makes no check if the file was_granted this charge before, or if its texts shrink. Returns false
- * without a change if a quota is exceeded. */
+ * Makes no check if `was_granted` (a later worker repeats the charge), or if the texts shrink.
+ * Returns false without a change if a quota is exceeded. */
 static bool open_file_charge(struct open_file *open, uint64_t kept, bool was_granted)
 {
     const uint64_t bytes = open_file_bytes(open) + kept;
     const int64_t more = (int64_t)(bytes - open->charged);
 
     if (open->payer && (was_granted || kept < open->kept_bytes))
-        user_add(open->payer, USED_TEXTS, more);
+        user_charge_unchecked(open->payer, USED_TEXTS, more);
     else if (open->payer && !user_charge(open->payer, USED_TEXTS, more))
         return false;
     open->charged = bytes;
@@ -343,6 +347,7 @@ int open_file_charge_texts(struct call *call, uint64_t bytes)
                                 "this open file");
 }
 
+/* Sets open->payer to the account of uid in the file's instance. Returns false on ENOMEM. */
 static bool payer_set(struct engine *engine, struct open_file *open, uid_t uid)
 {
     const struct instance *instance = engine_instance(engine, open->instance);
@@ -356,7 +361,7 @@ void open_file_end_charge(struct open_file *open)
 {
     if (!open->payer)
         return;
-    user_add(open->payer, USED_TEXTS, -(int64_t)open->charged);
+    user_charge_unchecked(open->payer, USED_TEXTS, -(int64_t)open->charged);
     user_unref(open->payer);
     open->payer = NULL;
     open->charged = 0;
@@ -411,9 +416,9 @@ void open_file_forget(struct open_file *open)
     open_file_clear(open);
 }
 
-/* ---- requests that wait ---- */
+/* ---- memory of requests ---- */
 
-int engine_charge_wait(struct call *call, uint64_t bytes, const char *what, struct user **user)
+int engine_charge_request(struct call *call, uint64_t bytes, const char *what, struct user **user)
 {
     struct user *payer =
         call->open && call->open->payer
@@ -432,9 +437,9 @@ int engine_charge_wait(struct call *call, uint64_t bytes, const char *what, stru
     return -EDQUOT;
 }
 
-void engine_uncharge_wait(struct user *user, uint64_t bytes)
+void engine_uncharge_request(struct user *user, uint64_t bytes)
 {
-    user_add(user, USED_TEXTS, -(int64_t)bytes);
+    user_charge_unchecked(user, USED_TEXTS, -(int64_t)bytes);
     user_unref(user);
 }
 

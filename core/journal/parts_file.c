@@ -223,7 +223,8 @@ static bool place_end(struct loading *load, bool fine)
         struct user *user = user_get(engine, reader->uid, NULL);
 
         if (user)
-            user_add(user, USED_BYTES, (int64_t)log_set_charge(log, user_charge_log, user));
+            user_charge_unchecked(user, USED_BYTES,
+                                  (int64_t)log_set_charge(log, user_charge_log, user));
         user_unref(user);
     }
     reader->cursor = log_cursor_adopt(log, &load->position.mark);

@@ -176,14 +176,14 @@ static bool counts_end(struct loading *load, bool fine)
     if (!fine || load->events_complete || !load_sets_end(load, &pmc->sets))
         return false;
     if (pmc->sets) {
-        user_add(pmc->user, USED_BYTES, (int64_t)sets_bytes);
+        user_charge_unchecked(pmc->user, USED_BYTES, (int64_t)sets_bytes);
         pmc->sets_bytes = sets_bytes;
     }
     if (!load_log(load->engine, load->log, &pmc->log))
         return false;
     if (pmc->log)
-        user_add(pmc->user, USED_BYTES,
-                 (int64_t)log_set_charge(pmc->log, user_charge_log, pmc->user));
+        user_charge_unchecked(pmc->user, USED_BYTES,
+                              (int64_t)log_set_charge(pmc->log, user_charge_log, pmc->user));
     load->events_complete = true;
     return true;
 }

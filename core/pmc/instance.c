@@ -51,7 +51,7 @@ struct instance *instance_new(struct engine *engine, uint64_t id, const char *na
     if (!name)
         return instance;
     instance->name = strdup(name);
-    instance->account = user_get_instance(engine, id);
+    instance->account = user_of_instance(engine, id);
     if (instance->name && instance->account && ids_add(&engine->instances, id, instance)) {
         HASH_ADD_KEYPTR(hh, engine->instance_names, instance->name, strlen(instance->name),
                         instance);

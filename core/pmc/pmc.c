@@ -80,7 +80,7 @@ void pmc_unref(struct pmc *pmc)
     log_unref(pmc->log);
     log_sets_unref(pmc->sets);
     if (pmc->user)
-        user_add(pmc->user, USED_BYTES, -(int64_t)pmc->sets_bytes);
+        user_charge_unchecked(pmc->user, USED_BYTES, -(int64_t)pmc->sets_bytes);
     user_unref(pmc->user);
     free(pmc->recorded.counted_before);
     set_unref(pmc->set);
@@ -97,10 +97,11 @@ void pmc_unref(struct pmc *pmc)
 
 static void charge_all(const struct pmc *pmc, struct user *user, int64_t times)
 {
-    user_add(user, USED_PMCS, times);
-    user_add(user, USED_FDS, times * (int64_t)pmc->fds);
-    user_add(user, USED_BYTES,
-             times * (int64_t)(pmc->sets_bytes + pmc->recorded.bytes + pmc->links_bytes));
+    user_charge_unchecked(user, USED_PMCS, times);
+    user_charge_unchecked(user, USED_FDS, times * (int64_t)pmc->fds);
+    user_charge_unchecked(user, USED_BYTES,
+                          times *
+                              (int64_t)(pmc->sets_bytes + pmc->recorded.bytes + pmc->links_bytes));
 }
 
 bool pmc_charge(struct pmc *pmc, uid_t uid, uid_t payer)
@@ -111,7 +112,8 @@ bool pmc_charge(struct pmc *pmc, uid_t uid, uid_t payer)
         return false;
     charge_all(pmc, user, 1);
     if (pmc->log)
-        user_add(user, USED_BYTES, (int64_t)log_set_charge(pmc->log, user_charge_log, user));
+        user_charge_unchecked(user, USED_BYTES,
+                              (int64_t)log_set_charge(pmc->log, user_charge_log, user));
     if (before)
         charge_all(pmc, before, -1);
     user_unref(before);
@@ -125,7 +127,7 @@ void pmc_charge_fds(struct pmc *pmc, long n)
 {
     pmc->fds += (unsigned long)n;
     pmc->engine->fds_used += (unsigned long)n;
-    user_add(pmc->user, USED_FDS, n);
+    user_charge_unchecked(pmc->user, USED_FDS, n);
 }
 
 void pmc_charge_link_fds(struct pmc *pmc, const struct link *link, bool held)
@@ -142,7 +144,7 @@ void pmc_charge_links(struct pmc *pmc)
 {
     const uint64_t bytes = links_bytes(pmc->links ? pmc->links->n : 0, pmc_values(pmc));
 
-    user_add(pmc->user, USED_BYTES, (int64_t)(bytes - pmc->links_bytes));
+    user_charge_unchecked(pmc->user, USED_BYTES, (int64_t)(bytes - pmc->links_bytes));
     pmc->links_bytes = bytes;
 }
 
@@ -186,7 +188,7 @@ void pmc_remove_from_tree(struct pmc *pmc)
     pmc->instance = NULL;
     atomic_store(&pmc->was_released, true);
     pmc_update_drain_list(pmc);
-    user_add(pmc->user, USED_PMCS, -1);
+    user_charge_unchecked(pmc->user, USED_PMCS, -1);
     pmc_wake(pmc);
 }
 

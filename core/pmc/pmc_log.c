@@ -161,7 +161,7 @@ void pmc_charge_recording(struct pmc *pmc)
     if (fds != pmc->recorded.fds)
         pmc_touch(pmc);
     pmc_charge_fds(pmc, (long)fds - (long)pmc->recorded.fds);
-    user_add(pmc->user, USED_BYTES, (int64_t)(facts.bytes - pmc->recorded.bytes));
+    user_charge_unchecked(pmc->user, USED_BYTES, (int64_t)(facts.bytes - pmc->recorded.bytes));
     pmc->recorded.fds = fds;
     pmc->recorded.bytes = facts.bytes;
 }

@@ -505,7 +505,7 @@ static int folded_make(struct call *call, struct log *log, struct recording *rec
     static const char need[] = "counting the stacks of this log";
     struct folded_payer payer = {.charged = 0};
     struct drain_result drained;
-    int rc = engine_charge_wait(call, 0, need, &payer.user);
+    int rc = engine_charge_request(call, 0, need, &payer.user);
 
     slow_begin(call, true);
     if (recording)
@@ -517,7 +517,7 @@ static int folded_make(struct call *call, struct log *log, struct recording *rec
     if (rc == -EDQUOT)
         engine_refuse_memory(call, payer.user, payer.charged + payer.last, need);
     if (payer.user)
-        engine_uncharge_wait(payer.user, payer.charged);
+        engine_uncharge_request(payer.user, payer.charged);
     if (slow_interrupted(call))
         return -EINTR; /* the reader was interrupted */
     return rc == -ENOMEM ? err_nomem(&call->err) : rc;

@@ -24,7 +24,8 @@ static bool is_started(const struct pmc *pmc)
     return state_table[pmc->state].started;
 }
 
-/* Returns true before the first start: readers wait for lines, as in samples. */
+/* Returns true if the PMC was never started and can still be: readers then wait for lines. False in
+ * `exited`: they get end of file. */
 static bool never_started(const struct pmc *pmc)
 {
     return pmc->state == PMC_ALLOCATED && !pmc->run.first_start_ns;

@@ -1,5 +1,6 @@
 /*
- * Shared rights of open files and targets, their charges, and the access that they give.
+ * Shared rights of open files and targets, their charges, and the access that they give. (host.h
+ * declares rights_free(), rights_override_mode() and rights_in_group().)
  */
 #include "core/users/users.h"
 
@@ -57,6 +58,7 @@ static uint64_t bytes_of(const struct rights *rights)
     return rights->n_groups > GROUPS_FREE ? (uint64_t)rights->n_groups * GROUP_BYTES : 0;
 }
 
+/* Charges the rights (n = 1), or ends their charge (n = -1). */
 static void charge(const struct rights *rights, int n)
 {
     const int fds = rights->userns_fd >= 0 ? n : 0;
@@ -64,8 +66,8 @@ static void charge(const struct rights *rights, int n)
     rights->engine->fds_used += (unsigned long)fds;
     if (!rights->user)
         return;
-    user_add(rights->user, USED_FDS, fds);
-    user_add(rights->user, USED_TEXTS, n * (int64_t)bytes_of(rights));
+    user_charge_unchecked(rights->user, USED_FDS, fds);
+    user_charge_unchecked(rights->user, USED_TEXTS, n * (int64_t)bytes_of(rights));
 }
 
 /* Returns 0, or P10 or P11 if the rights cannot be charged. Rights of another user namespace use a
@@ -157,7 +159,7 @@ void rights_sweep(struct engine *engine)
 
     for (struct rights *rights; (rights = ids_next(&engine->rights, id, &id));)
         if (rights->refs == 0)
-            rights_unref(rights_ref(rights));
+            rights_unref(rights_ref(rights)); /* queues them, as the last reference does */
 }
 
 void rights_free_unused(struct engine *engine)

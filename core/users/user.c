@@ -54,7 +54,7 @@ static struct user *account_get(struct engine *engine, uid_t uid, uint64_t insta
     return user_ref(user);
 }
 
-struct user *user_get_instance(struct engine *engine, uint64_t instance)
+struct user *user_of_instance(struct engine *engine, uint64_t instance)
 {
     return account_get(engine, NO_UID, instance);
 }
@@ -121,7 +121,7 @@ static enum resource charged_as(enum resource what)
     return what == USED_TEXTS ? USED_BYTES : what;
 }
 
-void user_add(struct user *user, enum resource what, int64_t n)
+void user_charge_unchecked(struct user *user, enum resource what, int64_t n)
 {
     what = charged_as(what);
     if (user->user_account) {
@@ -145,7 +145,7 @@ static uint64_t limit_of(const struct user *user, enum resource what)
         extra = limit / 4 + INSTANCE_EXTRA;
     } else {
         limit = tunable_u64(&engine->tunables, resources[charged_as(what)].tunable);
-        if (what == USED_FDS && limit > engine->fd_limit / 4)
+        if (what == USED_FDS && limit > engine->fd_limit / 4) /* the rest is for other users */
             return engine->fd_limit / 4;
         extra = USER_EXTRA;
     }
@@ -159,7 +159,7 @@ static uint64_t left_of(const struct user *user, enum resource what, uint64_t ow
     return limit > used ? limit - used : 0;
 }
 
-/* Returns the account with the least left: the user or the instance. */
+/* Returns the account with less left: the user's or the instance's. */
 static const struct user *scarcer_account(const struct user *user, enum resource what, uint64_t own)
 {
     if (!user->user_account)
@@ -186,17 +186,17 @@ static bool charge_within(struct user *user, enum resource what, uint64_t n)
     _Atomic uint64_t *const used = &user->used[charged_as(what)];
     uint64_t before = *used;
 
-    do
+    do {
         if (before > limit || n > limit - before)
             return false;
-    while (!atomic_compare_exchange_weak(used, &before, before + n));
+    } while (!atomic_compare_exchange_weak(used, &before, before + n));
     return true;
 }
 
 bool user_charge(struct user *user, enum resource what, int64_t n)
 {
     if (n <= 0) {
-        user_add(user, what, n);
+        user_charge_unchecked(user, what, n);
         return true;
     }
     if (!user->user_account)
@@ -228,7 +228,8 @@ const char *user_limit_shown(const struct user *user, enum resource what)
     static _Thread_local char text[96];
     const struct user *scarcest = scarcer_account(user, what, 0);
     const uint64_t limit = limit_of(scarcest, charged_as(what));
-    const bool quarter = what == USED_FDS && limit == user->engine->fd_limit / 4;
+    const bool quarter =
+        what == USED_FDS && scarcest->uid != NO_UID && limit == user->engine->fd_limit / 4;
 
     snprintf(text, sizeof text, "%s%s (%" PRIu64 " %s)",
              scarcest->uid == NO_UID ? "this instance's " : "",

@@ -13,12 +13,14 @@ enum resource {
     USED_FDS,   /* of counters, recordings, and user namespaces of open files */
     USED_BYTES, /* of logs and buffers, open files and their kept texts */
     RESOURCES,
-    USED_TEXTS = RESOURCES /* USED_BYTES with an extra allowance, so that a full log can be read */
+    /* not a resource: charges USED_BYTES, with an extra allowance, so that a full log can be read
+     */
+    USED_TEXTS = RESOURCES
 };
 
 /*
  * An account: of a user, an instance, or a user in an instance, whose charges count for both. It
- * exists while there are references or charged logs.
+ * exists while there are references or charged bytes.
  */
 struct user {
     struct engine *engine;
@@ -37,20 +39,21 @@ struct user {
  * instances. Returns NULL on ENOMEM. */
 struct user *user_get(struct engine *engine, uid_t uid, struct user *instance_account);
 /* Returns a reference to the account of an instance itself. Returns NULL on ENOMEM. */
-struct user *user_get_instance(struct engine *engine, uint64_t instance);
+struct user *user_of_instance(struct engine *engine, uint64_t instance);
 /* Returns the user's account in all instances, without a reference, or NULL if there is none. */
 struct user *user_find(const struct engine *engine, uid_t uid);
 struct user *user_ref(struct user *user);
 void user_unref(struct user *user);     /* NULL allowed */
-void users_free(struct engine *engine); /* keeps accounts with references or charged logs */
+void users_free(struct engine *engine); /* keeps accounts with references or charged bytes */
 
-/* Adds n (may be negative) without a check. */
-void user_add(struct user *user, enum resource what, int64_t n);
+/* Charges n, or gives back -n, without a check of the limit. */
+void user_charge_unchecked(struct user *user, enum resource what, int64_t n);
 /* Adds n and returns true, or returns false if that exceeds a limit (never if n <= 0). Atomic
  * against other threads. */
 bool user_charge(struct user *user, enum resource what, int64_t n);
 bool user_charge_log(void *user, int64_t bytes); /* for log_set_charge() */
-/* Returns how much was left before the caller added `own`, 0 if the limit was exceeded. */
+/* Returns how much of the limit is left if `own` of the present use is not counted; 0 if the rest
+ * exceeds it. */
 uint64_t user_left(const struct user *user, enum resource what, uint64_t own);
 /* Returns the limit of the user or of the instance, whichever has less left; UINT64_MAX: no limit.
  * user_limit_name() returns its name, such as "max_fds". */
@@ -67,8 +70,9 @@ const char *user_limit_shown(const struct user *user, enum resource what);
  */
 
 /*
- * Replaces *at by a reference to a shared object: to *at itself, or to equal rights, and then *at
- * is freed. Returns 0. On P10, P11 or E32 the caller keeps the rights. user NULL: not charged.
+ * Replaces *at by a reference to a shared object: to the given rights themselves, or to equal ones,
+ * and then the given ones are freed. Returns 0. On P10, P11 or E32 the caller keeps the rights.
+ * user NULL: not charged.
  */
 int rights_share(struct engine *engine, struct user *user, struct rights **at, struct err *err);
 struct rights *rights_ref(struct rights *rights); /* NULL allowed */
@@ -80,6 +84,7 @@ bool rights_add(struct engine *engine, struct rights *rights);
 void rights_sweep(struct engine *engine);
 /* Returns the rights to the memory of processes; for NULL: none. */
 struct memory_right rights_to_memory(const struct rights *rights);
-/* Frees rights without references, once their records are deleted. */
+/* Frees the rights that rights_unref() queued. Call after the publication that deletes their
+ * records. */
 void rights_free_unused(struct engine *engine);
-bool access_superuser(const struct rights *rights); /* NULL: no rights */
+bool access_superuser(const struct rights *rights); /* false for NULL */

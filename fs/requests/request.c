@@ -208,9 +208,10 @@ static int request_may_wait(struct request *rq)
 /* ---- answers ---- */
 
 /*
- * Notes a changed open file for the journal. Of `seen` values only the first read and the last poll
- * are recorded, so that ordinary reads write nothing. Padding bytes of the position may differ; the
- * record is then written once more.
+ * Notes an open file whose journal record may have changed: always after a command or a read of a
+ * stream. The first setting of its members seen_* is noted, later changes of them alone are not, so
+ * that ordinary reads write nothing; poll_add() notes them for a poller. Padding bytes of `place`
+ * may differ; the record is then written once more.
  */
 static void handle_note(struct request *rq)
 {

@@ -88,15 +88,15 @@ int wait_charge(struct wait_queues *queues, struct request *rq)
     if (!rq->op->is_command || rq->waiting.charged)
         return CALL_WAIT;
     rq->waiting.bytes = sizeof *rq + rq->inflight->bytes;
-    rc = engine_charge_wait(&rq->call, rq->waiting.bytes, "a command that waits for others",
-                            &rq->waiting.charged);
+    rc = engine_charge_request(&rq->call, rq->waiting.bytes, "a command that waits for others",
+                               &rq->waiting.charged);
     return rc ? rc : CALL_WAIT;
 }
 
 static void wait_uncharge_text(struct request *rq)
 {
     if (rq->waiting.charged)
-        engine_uncharge_wait(rq->waiting.charged, rq->waiting.bytes);
+        engine_uncharge_request(rq->waiting.charged, rq->waiting.bytes);
     rq->waiting.charged = NULL;
 }
 

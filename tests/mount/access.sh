@@ -38,6 +38,18 @@ t_chmod_and_chown_need_the_right() {
     is "$(stat -c %u "$M/a")" "$ALICE" 'chown of a file is that of the PMC'
 }
 
+t_chmod_and_chown_of_a_pmc_change_its_ctime() {
+    mount_pmcfs
+    pmc a event=page-faults
+    local made moded
+    made=$(stat -c %z "$M/a")
+    chmod 750 "$M/a"
+    moded=$(stat -c %z "$M/a")
+    [[ $moded > $made ]] || fail "$moded after chmod, $made before"
+    chown "$BOB" "$M/a"
+    [[ $(stat -c %z "$M/a") > $moded ]] || fail "$moded after chmod, $(stat -c %z "$M/a") after chown"
+}
+
 # acting_as 'PYTHON': runs it with become(user), write(file or descriptor, text), child(function), the tree M and the
 # program io.
 acting_as() {

@@ -1,6 +1,6 @@
 /*
- * Makes one exact system call on one file and prints "ok" with exit status 0, or the name of the
- * errno with exit status 1. A shell cannot do this.
+ * Makes exact system calls that a shell cannot make. Prints "ok" with exit status 0, or the name of
+ * the errno with exit status 1.
  *
  *   io write FILE TEXT…    open for writing, one write(2) for each TEXT (escapes: \n \t \0 \\)
  *   io fd N TEXT…          the same on an inherited descriptor
@@ -10,8 +10,9 @@
  *   io read FILE [nonblock]  reads to its end or an error
  *   io --upgrade PID       requests an upgrade of the supervisor PID to this program, whose --check
  *                          obeys the variable IO_CHECK: "hang", "noise", or an exit status
- *   io flood FILE N        N threads open, read and close it continuously: prints "fast", and after
- *                          a line of input "ok", unless a read returned an incomplete line
+ *   io flood FILE N        N threads open, read and close it continuously. Prints "fast" when they
+ *                          run; after a line of input "ok", unless an open or read failed or a
+ *                          text did not end with a newline
  */
 #include <errno.h>
 #include <fcntl.h>

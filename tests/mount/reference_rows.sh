@@ -165,7 +165,7 @@ t_op13_rows_are_all_free_after_every_kind_of_end() {
     is "$(dispositions)" 'FREE FREE FREE'
 }
 
-t_op05_c17_cf02_cf03_cf04_the_values_of_getcpuinfo() {
+t_op05_c17_cf02_cf03_cf04_info_has_the_values_of_getcpuinfo() {
     mount_sim 'sim_cpus=0-1\,3,sim_rows=5'
     is "$(cat "$M/info/npmc")" 5
     is "$(sed -n 's/^possible //p' "$M/info/cpus")" '0-1,3'

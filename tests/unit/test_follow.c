@@ -145,6 +145,16 @@ TEST(with_unprivileged_proc_debug_0_only_self_is_attached)
     refused("i", "config", "multiplex=off", EPERM, E40);
 }
 
+TEST(a_limit_of_an_instance_has_its_name_even_if_it_equals_a_quarter_of_the_descriptors)
+{
+    fx.engine->fd_limit = 140;
+    struct user *account = user_of_instance(fx.engine, 7);
+    account->limit[USED_FDS] = 35;
+    ck_assert_str_eq(user_limit_shown(account, USED_FDS),
+                     "this instance's max_fds (35 descriptors)");
+    user_unref(account);
+}
+
 TEST(only_the_superuser_holds_more_than_a_quarter)
 {
     fx.engine->fd_limit = 140;

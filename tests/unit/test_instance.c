@@ -134,7 +134,7 @@ static void *charges(void *user)
 
 TEST(bytes_are_charged_up_to_the_limit_and_never_beyond_by_any_number_of_threads)
 {
-    struct user *share = user_get_instance(fx.engine, made("a"));
+    struct user *share = user_of_instance(fx.engine, made("a"));
     struct user *users[2] = {user_get(fx.engine, 1000, share), user_get(fx.engine, 2000, share)};
     pthread_t threads[4];
     uint64_t sum = 0;
@@ -158,7 +158,7 @@ TEST(bytes_are_charged_up_to_the_limit_and_never_beyond_by_any_number_of_threads
         ck_assert_uint_eq(users[i]->user_account->used[USED_BYTES], users[i]->used[USED_BYTES]);
     }
     for (unsigned i = 0; i < 2; i++) {
-        user_add(users[i], USED_BYTES, -(int64_t)users[i]->used[USED_BYTES]);
+        user_charge_unchecked(users[i], USED_BYTES, -(int64_t)users[i]->used[USED_BYTES]);
         user_unref(users[i]);
     }
     ck_assert_uint_eq(share->used[USED_BYTES], 0);
@@ -176,13 +176,13 @@ TEST(a_byte_quota_can_be_used_up_exactly)
     ck_true(!user_charge(user, USED_BYTES, 1));
     ck_true(user_charge(user, USED_BYTES, 0));
     ck_assert_uint_eq(user->used[USED_BYTES], 300000);
-    user_add(user, USED_BYTES, -300000);
+    user_charge_unchecked(user, USED_BYTES, -300000);
     user_unref(user);
 }
 
 TEST(texts_may_exceed_the_quota_of_an_instance_by_a_quarter_and_64_kib)
 {
-    struct user *share = user_get_instance(fx.engine, made("a"));
+    struct user *share = user_of_instance(fx.engine, made("a"));
     struct user *user = user_get(fx.engine, 1000, share);
 
     share->limit[USED_BYTES] = 400000;
@@ -191,7 +191,7 @@ TEST(texts_may_exceed_the_quota_of_an_instance_by_a_quarter_and_64_kib)
     ck_true(user_charge(user, USED_TEXTS, 100000 + 65536));
     ck_true(!user_charge(user, USED_TEXTS, 1));
     ck_assert_uint_eq(share->used[USED_BYTES], 565536);
-    user_add(user, USED_TEXTS, -565536);
+    user_charge_unchecked(user, USED_TEXTS, -565536);
     user_unref(user);
     user_unref(share);
 }

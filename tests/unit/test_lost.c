@@ -112,7 +112,7 @@ TEST(a_loss_of_the_target_is_checked_after_a_loss_of_a_descendant)
     ck_assert_str_eq(read_file("a", "ctl"), "exited\n");
 }
 
-TEST(a_refusal_does_not_count_for_events_removed_after_it)
+TEST(events_removed_after_a_refusal_are_checked_again)
 {
     struct held held;
 

@@ -186,7 +186,7 @@ TEST(a_state_is_loaded_or_refused)
 }
 
 /* If a record does not fit, no record and no answer is published before the next full snapshot. */
-TEST(without_memory_for_a_record_nothing_is_published_until_there_is)
+TEST(after_a_record_did_not_fit_only_a_full_snapshot_is_published)
 {
     prepare();
     engine_write_records(fx.engine);

@@ -32,7 +32,7 @@ struct attach {
 };
 
 /* Sets P13: the plan's deadline has passed. */
-static int attach_refuse_late(const struct attach *attach)
+static int attach_refuse_timeout(const struct attach *attach)
 {
     const struct census_task *task;
     size_t open = 0, n = 0;
@@ -59,7 +59,7 @@ static int attach_check_limits(const struct attach *attach)
         return rc;
     if (!attach->plan->deadline_ns || monotonic_ns() < attach->plan->deadline_ns)
         return 0;
-    return attach_refuse_late(attach);
+    return attach_refuse_timeout(attach);
 }
 
 /* Returns 0, P11 if the descriptors of `groups` more tasks or CPUs exceed the owner's quota, or P10
@@ -101,7 +101,7 @@ static int attach_refused(const struct attach *attach, int code,
                       .member = at > (shape->flags ? shape->n_extras : 0) && at < shape->members};
 
     if (code == -ETIME)
-        return attach_refuse_late(attach);
+        return attach_refuse_timeout(attach);
     if (shape_is_clock(shape, at))
         why.event = "the clock of the cgroup";
     else if (at < shape->n_extras)

@@ -1,6 +1,7 @@
 /*
- * hwpmc's qualifiers (,usr ,os ,cmask=N …). They set fields of the PMU's format and override the
- * event's own bits.
+ * hwpmc's qualifiers (,usr ,os ,cmask=N …). usr and os add modes to the modifiers, precise sets the
+ * level of precise samples; the others set fields of the PMU's format and override the event's own
+ * bits.
  */
 #include "backends/perf/names/names.h"
 #include "backends/perf/names/spec.h"
