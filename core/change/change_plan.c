@@ -429,8 +429,9 @@ int change_plan(struct change *change)
     if (rc == 0)
         rc = quota_links(change);
     EACH_MOVE (move, change) {
-        if (move->opens)
-            move->next->armed = change->desired.settings.word[KEY_START] && diff->start_opened;
+        if (move->opens) /* again by the engine: the target has executed a program */
+            move->next->armed = change->desired.settings.word[KEY_START] && diff->start_opened &&
+                                change->cause == CAUSE_COMMAND;
         if (rc || !move->old || !move->old->counter)
             continue;
         pmc->switching |= move->next == move->old ? diff->stop || diff->start

@@ -240,6 +240,18 @@ t_e45_every_kind_of_privileged_program_is_observed_no_further() {
     done
 }
 
+t_a_pmc_that_starts_at_an_exec_counts_a_privileged_program() {
+    mount_pmcfs
+    set_id other "$HELPERS/target"
+    target_start p "$ALICE"
+    pmc a event=page-faults start=exec "target=${PID_OF[p]}"
+    tell p run "$T/other"
+    eventually 5 '[[ $(status a partial) == yes ]]'
+    tell p faults 1000
+    between "$(count a)" 1000 2000
+    is "$(state a)" running
+}
+
 t_a_user_that_may_still_observe_the_program_continues() {
     mount_pmcfs
     set_id other "$HELPERS/target"
