@@ -85,7 +85,7 @@ static int helper_collect(pid_t pid, int pidfd)
 
     for (unsigned i = 0; i < POLLS_MAX && waited < POLLS && poll(&wait, 1, HELPER_MS / POLLS) == 0;
          i++)
-        waited += proc_caller_stat(pid, &stat) < 0 || stat.state != 'R';
+        waited += proc_stat_directly(pid, &stat) < 0 || stat.state != 'R';
     const bool ended = poll(&wait, 1, 0) != 0;
     if (!ended)
         kill(pid, SIGKILL);

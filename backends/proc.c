@@ -167,7 +167,7 @@ int proc_stat(pid_t pid, pid_t tid, struct proc_stat *out)
     return proc_stat_at(AT_FDCWD, path, out);
 }
 
-int proc_caller_stat(pid_t pid, struct proc_stat *out)
+int proc_stat_directly(pid_t pid, struct proc_stat *out)
 {
     char *text = proc_task_text(pid, "stat");
     int rc = text ? stat_scan(text, out) : -errno;

@@ -56,7 +56,7 @@ bool proc_stat_dead(const struct proc_stat *stat);
 int proc_stat(pid_t pid, pid_t tid, struct proc_stat *out);
 /* Reads /proc/PID/stat without a helper process: only for processes that cannot execute a program
  * at the moment (requesters, which wait, and helpers). Returns 0 or -errno. */
-int proc_caller_stat(pid_t pid, struct proc_stat *out);
+int proc_stat_directly(pid_t pid, struct proc_stat *out);
 /* Returns 1 if a thread of the process is neither dead nor exiting; 0 if there is none, or if the
  * process may not be read; -ENOMEM, -EMFILE or -ENFILE. */
 int proc_alive(pid_t pid);

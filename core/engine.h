@@ -161,7 +161,7 @@ int engine_catalog_load(struct call *call, bool refresh);
  * classes with rows, in the order of info/classes. */
 unsigned engine_n_rows(const struct engine *engine);
 /* Returns true if the row exists on this CPU. */
-bool engine_row_is_on(const struct engine *engine, unsigned cpu, unsigned number);
+bool engine_cpu_has_row(const struct engine *engine, unsigned cpu, unsigned number);
 
 /*
  * ---- the files of the tree, which fs/tree/files.c lists ----

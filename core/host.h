@@ -247,7 +247,7 @@ struct host {
                        char **name, struct err *err);
     /* Opens the cgroup root again from the descriptor of the cgroup with this name, which may have
      * been removed. Returns a descriptor or -errno. */
-    int (*cgroup_root_of)(int fd, const char *name);
+    int (*cgroup_reopen_root)(int fd, const char *name);
     /*
      * Calls sink.cgroup_changed(tag) after the cgroup with this name below root, or a cgroup above
      * it, was created or removed. root stays the caller's and may be closed. *fd is the cgroup

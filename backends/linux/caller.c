@@ -117,7 +117,7 @@ static void rights_limit(pid_t tid, const char *status, struct rights *rights)
         rights_drop(rights);
     if (tgid == tid || (!rights->capabilities && !rights->n_groups))
         return; /* the first thread of a process is never a worker */
-    if (proc_caller_stat(tid, &stat) < 0)
+    if (proc_stat_directly(tid, &stat) < 0)
         rights_drop(rights);
     else if (stat.io_worker)
         rights_limit_to_threads(tgid, rights);
@@ -242,7 +242,7 @@ pid_t caller_thread(pid_t tid)
     const pid_t tgid = tid ? proc_tgid(tid) : 0;
     if (tgid == tid)
         return tid;
-    const int rc = tgid == 0 ? -errno : proc_caller_stat(tid, &stat);
+    const int rc = tgid == 0 ? -errno : proc_stat_directly(tid, &stat);
     return rc < 0 ? rc : stat.io_worker ? tgid : tid;
 }
 

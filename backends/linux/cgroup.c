@@ -241,7 +241,7 @@ int linux_cgroup_open(struct host_state *state, pid_t tid, const char *path, int
 
 /* Opens the root that the name starts from: one ".." for each part of the name, without leaving the
  * mount. A removed directory keeps its parents as long as it is open. */
-int linux_cgroup_root_of(int fd, const char *name)
+int linux_cgroup_reopen_root(int fd, const char *name)
 {
     struct open_how how = {
         .flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC,

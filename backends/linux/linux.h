@@ -150,7 +150,7 @@ int linux_cgroup_open(struct host_state *state, pid_t tid, const char *path, int
                       struct err *err);
 int linux_cgroup_root(struct host_state *state, pid_t tid, const char *path, int *root, char **name,
                       struct err *err);
-int linux_cgroup_root_of(int fd, const char *name);
+int linux_cgroup_reopen_root(int fd, const char *name);
 int linux_cgroup_watch(struct host_state *state, int root, const char *name, uint64_t tag,
                        struct cgroup_watch **watch, int *fd, struct err *err);
 void linux_cgroup_unwatch(struct cgroup_watch *watch);

@@ -361,7 +361,7 @@ uint64_t linux_caller_key(struct host_state *state, pid_t pid)
     struct proc_stat stat;
 
     (void)state;
-    return pid > 0 && proc_caller_stat(pid, &stat) == 0 ? key_of(pid, stat.start) : 0;
+    return pid > 0 && proc_stat_directly(pid, &stat) == 0 ? key_of(pid, stat.start) : 0;
 }
 
 void linux_process_print(const struct process *process, struct buf *out)

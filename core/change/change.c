@@ -176,7 +176,8 @@ static bool any_link(const struct pmc *pmc, bool (*is)(const struct pmc *, const
     return false;
 }
 
-static bool link_unwatched(const struct pmc *pmc, const struct link *link)
+/* Returns true for a cgroup of a PMC with reattach=on, unless it is watched. */
+static bool cgroup_lacks_watch(const struct pmc *pmc, const struct link *link)
 {
     return pmc->settings.word[KEY_REATTACH] && link->kind == TARGET_CGROUP &&
            link->state != LINK_ENDED && !link->watch;
@@ -200,7 +201,7 @@ static void change_decide(struct change *change)
         set_attach_error(change);
     change->call->err = change->rc ? change->err : change->note; /* now: the reply may follow */
     pmc->cpus.stale |= change->engine->cpus_serial != change->cpus_serial;
-    if (change->rc == 0 && change->cause == CAUSE_COMMAND && any_link(pmc, link_unwatched))
+    if (change->rc == 0 && change->cause == CAUSE_COMMAND && any_link(pmc, cgroup_lacks_watch))
         pmc_schedule_reattach(pmc); /* a change of the engine will watch the cgroup */
     if (pmc->cpus.stale || pmc->reattach.due)
         pmc_defer(pmc, WORK_CHANGE);

@@ -152,7 +152,7 @@ static bool implies_scope(const struct desired *desired, bool system)
 
 /* Chooses the mode from the command, targets and settings, unless it was written. Refuses to change
  * between processes and CPUs while targets are attached (P17). Another mode restarts the count. */
-static int check_mode(struct change *change)
+static int choose_mode(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
     const bool attached = pmc_links_left(pmc) > 0, was_system = mode_table[pmc->mode_in_use].system;
@@ -483,7 +483,7 @@ static int check_set_needed(struct change *change)
 int check_command(struct change *change)
 {
     static int (*const checks[])(struct change *) = {
-        check_settable, check_set_needed, check_mode,   check_applicable,
+        check_settable, check_set_needed, choose_mode,  check_applicable,
         check_sampling, check_scope,      check_rights, check_verb,
     };
     int rc = 0;

@@ -382,7 +382,7 @@ static int check_reattach(struct change *change, struct move *move)
     if (link->watch && !waits && host->cgroup_alive(link->cgroup_fd))
         return 0;
     move->root_fd = waits ? fcntl(link->cgroup_fd, F_DUPFD_CLOEXEC, 0)
-                          : host->cgroup_root_of(link->cgroup_fd, link->cgroup);
+                          : host->cgroup_reopen_root(link->cgroup_fd, link->cgroup);
     if (move->root_fd < 0)
         return err_set(&change->err, P14,
                        "cannot open the root of cgroup \"%s\": detach it and attach it again",

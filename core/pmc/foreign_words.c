@@ -3,7 +3,7 @@
  */
 #include "core/pmc/settings.h"
 
-/* "*" after the first character matches any rest. */
+/* "*" as the second character matches any rest. */
 static const struct {
     const char *word;
     enum foreign where;

@@ -313,8 +313,8 @@ static inline unsigned pmc_values(const struct pmc *pmc)
     return set_values(pmc->engine, pmc->set);
 }
 
-/* Adds a new PMC to the tree and charges the user. Returns false on ENOMEM; then call pmc_drop().
- */
+/* Adds a PMC of pmc_new() to the tree with this id, sets uid and payer, and charges the payer.
+ * Returns false on ENOMEM; then call pmc_drop(). */
 bool pmc_add_to_tree(struct pmc *pmc, uint64_t id, uid_t uid, uid_t payer);
 void pmc_drop(struct pmc *pmc); /* frees a PMC that is not on the tree */
 /* Sets uid and payer, and charges the payer instead of the present user. Returns false on ENOMEM

@@ -240,7 +240,7 @@ int tunable_set(struct tunables *tunables, enum tunable which, struct word word,
     return result;
 }
 
-int tunables_check_log_size(struct tunables *tunables, struct err *err)
+int tunables_limit_log_size(struct tunables *tunables, struct err *err)
 {
     uint64_t kib = tunable_u64(tunables, TUNABLE_LOGBUFFERSIZE);
     uint64_t n = tunable_u64(tunables, TUNABLE_NBUFFERS);

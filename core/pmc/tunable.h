@@ -88,7 +88,7 @@ int tunable_set(struct tunables *tunables, enum tunable which, struct word value
  * Called when all are set at the start. If logbuffersize × nbuffers is more than 32 MiB, sets both
  * to their defaults and returns P27.
  */
-int tunables_check_log_size(struct tunables *tunables, struct err *err);
+int tunables_limit_log_size(struct tunables *tunables, struct err *err);
 
 /* Prints the value in the form that tunable_set() reads: "127", "1", "0700", "wheel", "-". */
 void tunable_print(const struct tunables *tunables, enum tunable which, struct buf *out);

@@ -73,9 +73,10 @@ void rows_release(struct rows *rows, struct claim *claim);
 
 /*
  * Moves `claim`, and other claims without row= if needed, so that PMCs that cover the same process
- * do not share a row. Called before an attach. conflict(ctx, a, b) returns true if PMCs a and b
- * cover, or will cover, the same process. Does nothing for a system PMC. Returns 0; or changes
- * nothing and sets err: E05 the bounded search finds no arrangement; E32 no memory.
+ * do not share a row. Called when the counters of an attach are open, before they are swapped in.
+ * conflict(ctx, a, b) returns true if PMCs a and b cover, or will cover, the same process. Does
+ * nothing for a system PMC. Returns 0; or changes nothing and sets err: E05 the bounded search
+ * finds no arrangement; E32 no memory.
  */
 int rows_arrange(struct rows *rows, struct claim *claim,
                  bool (*conflict)(void *ctx, uint64_t a, uint64_t b), void *ctx, struct err *err);

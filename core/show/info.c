@@ -72,7 +72,7 @@ int show_info_cpus(struct call *call)
     return CALL_DONE;
 }
 
-bool engine_row_is_on(const struct engine *engine, unsigned cpu, unsigned number)
+bool engine_cpu_has_row(const struct engine *engine, unsigned cpu, unsigned number)
 {
     for (unsigned i = 0; i < engine->n_classes; i++) {
         const struct class_info *class = &engine->classes[i];

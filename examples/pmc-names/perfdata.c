@@ -102,7 +102,8 @@ static bool attr_take(const char *record, size_t size)
     return vec_push(&converted.events, event) == 0;
 }
 
-/* Keeps the name of the event with this id. */
+/* Gives the name in an EVENT_UPDATE record, as a pointer into it, to the event that has the
+ * record's id. Ignores updates of other things. Always returns true. */
 static bool update_take(const char *record, size_t size)
 {
     const uint64_t *field = (const uint64_t *)(const void *)(record + sizeof(struct record));

@@ -276,7 +276,8 @@ static int places_read(struct options *options, int n, char **places)
 
 /* ---- all options ---- */
 
-/* Reads file and -o. Fails on ENOMEM, because half of the settings could give access to others. */
+/* Reads the configuration, then -o. Returns 0, or after a message an exit status; also on ENOMEM,
+ * because half of the settings could give access to others. */
 static int settings_read(struct options *options)
 {
     struct err err = {0};
@@ -290,7 +291,7 @@ static int settings_read(struct options *options)
         message_log(LOG_ERR, "no memory for the options and the configuration");
         return EXIT_LOGGED;
     }
-    if (tunables_check_log_size(&options->tunables, &err) < 0) {
+    if (tunables_limit_log_size(&options->tunables, &err) < 0) {
         options->at.line = options->log_at.line; /* the later one of logbuffersize and nbuffers */
         option_complain(options, options->log_at.where, err.text);
         options->at.line = 0;

@@ -106,7 +106,7 @@ static bool object_next(struct tree *tree, const struct node *dir, uint64_t afte
                                       node_of(NODE_SLOT, (uint64_t)cpu << 16, NUMBER_OWN_DIR));
     case DIR_CPU:
         while (row < engine_n_rows(engine) &&
-               !engine_row_is_on(engine, (unsigned)(dir->object >> 16), row))
+               !engine_cpu_has_row(engine, (unsigned)(dir->object >> 16), row))
             row++;
         snprintf(entry->scratch, sizeof entry->scratch, "%u", row);
         return row < engine_n_rows(engine) &&

@@ -365,7 +365,7 @@ t_rows_of_others_are_foreign_where_they_are_taken_and_else_free() {
     is "$(awk '$2 == 1 && $1 == 0 { print $5, $6, $7, $8 }' "$M/instances/two/info/rows")" 'THREAD enabled 1 t'
 }
 
-t_a_row_is_shared_within_an_instance_only() {
+t_with_strict_rows_only_pmcs_of_different_instances_share_a_row() {
     mount_sim sim_cpus=1,sim_rows=2,strict_rows=1
     instance one
     instance two

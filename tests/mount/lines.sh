@@ -58,7 +58,7 @@ P
 }
 
 #@ slow
-t_lines_of_node_are_one_set() {
+t_lines_are_one_set_in_nodejs() {
     type node >/dev/null 2>&1 || skip 'no node (package nodejs)'
     mount_pmcfs
     mkdir "$M/a"

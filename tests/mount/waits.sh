@@ -170,7 +170,7 @@ t_shells_and_tools_read_a_stream_line_by_line() {
     like "$line" '^$'
 }
 
-t_a_stream_is_read_only_at_its_position() {
+t_a_stream_is_read_at_its_position_or_again_within_the_last_reply() {
     mount_pmcfs
     quiet
     looking <<'P'

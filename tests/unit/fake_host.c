@@ -510,7 +510,7 @@ static int cgroup_root(struct host_state *state, pid_t tid, const char *path, in
     return err_set(err, E32, "no memory");
 }
 
-static int cgroup_root_of(int fd, const char *name)
+static int cgroup_reopen_root(int fd, const char *name)
 {
     (void)fd;
     (void)name;
@@ -577,7 +577,7 @@ const struct host fake_host = {
     .view_forget = view_free,
     .cgroup_open = cgroup_open,
     .cgroup_root = cgroup_root,
-    .cgroup_root_of = cgroup_root_of,
+    .cgroup_reopen_root = cgroup_reopen_root,
     .cgroup_watch = cgroup_watch,
     .cgroup_unwatch = cgroup_unwatch,
     .cgroup_key = cgroup_key,

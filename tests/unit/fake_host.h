@@ -59,7 +59,7 @@ struct host_state {
 extern const struct host fake_host;
 
 void fake_init(struct host_state *state, const struct sink *sink);
-/* Asserts that no process is still held or watched. */
+/* Frees what the state owns. Asserts that no process or view is still held or watched. */
 void fake_clear(struct host_state *state);
 struct fake_process *fake_add(struct host_state *state, pid_t pid, uid_t uid);
 struct fake_process *fake_find(struct host_state *state, pid_t pid);

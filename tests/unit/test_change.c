@@ -286,7 +286,7 @@ TEST(a_row_is_not_lost_by_a_change_that_fails)
     ck_assert_str_eq(read_file("a", "target"), "cpu0\n");
 }
 
-TEST(two_at_once_do_not_share_a_row_on_one_process)
+TEST(an_attach_is_refused_if_others_took_the_rows_meanwhile)
 {
     struct held held;
 

@@ -360,7 +360,7 @@ TEST(many_processes_are_found_again)
     ck_assert_str_eq(path_at(3000, 0x1000), "/a");
 }
 
-TEST(a_mapping_without_memory_is_lost)
+TEST(a_mapping_without_memory_leaks_nothing_and_can_come_again)
 {
     struct buf record = {0};
 

@@ -77,8 +77,8 @@ static unsigned writing_members(const struct origin *origin, const struct shape 
     return origin->samples ? shape->members : shape->n_extras;
 }
 
-int group_output(const struct origin *origin, const struct shape *shape, const int *group,
-                 bool adopted, uint64_t *root)
+int group_begin_output(const struct origin *origin, const struct shape *shape, const int *group,
+                       bool adopted, uint64_t *root)
 {
     const unsigned cpu = (unsigned)GROUP_CPU(group);
     const struct ring *ring = recorder_ring(origin->recorder, cpu);
@@ -184,8 +184,8 @@ int output_begin(struct counter *counter, const struct plan *plan, bool adopted)
     for (unsigned i = 0; i < counter->n_groups && !rc; i++) {
         if (i % counter->shape.task_groups == 0)
             root = 0;
-        rc = group_output(counter->origin, &counter->shape, counter_group(counter, i), adopted,
-                          &root);
+        rc = group_begin_output(counter->origin, &counter->shape, counter_group(counter, i),
+                                adopted, &root);
     }
     pthread_mutex_unlock(&recorder->lock);
     return rc;

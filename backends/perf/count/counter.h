@@ -126,8 +126,8 @@ void counter_tids(const struct counter *counter, struct tids *tids);
 int output_begin(struct counter *counter, const struct plan *plan, bool adopted);
 /* Like output_begin() for one group; needs the recorder's lock. *root: 0 for the first group of a
  * task, which sets it to the kernel's id of its first event. */
-int group_output(const struct origin *origin, const struct shape *shape, const int *group,
-                 bool adopted, uint64_t *root);
+int group_begin_output(const struct origin *origin, const struct shape *shape, const int *group,
+                       bool adopted, uint64_t *root);
 /* Starts to record processes and mappings on every CPU, if the target needs that (a CPU or cgroup
  * that is sampled). Call after output_begin() and before the start. Takes the setup lock. Returns 0
  * or -errno. */
@@ -231,8 +231,9 @@ void guards_listen(struct backend_state *state);
  * -errno. Makes system calls. */
 int perf_guard(struct backend_state *state, pid_t pid, uint64_t tag, struct guard **out);
 void perf_unguard(struct guard *guard); /* closes it; NULL allowed */
-/* Returns true if an exec detached the events; false if the process or its first thread exited in
- * another way or lives on, and before guards_listen() for a late guard. */
+/* Returns true if an exec detached the events, even if the process has exited since. Returns false
+ * while they are attached, after an exit without such an exec, and for a late guard before
+ * guards_listen(). */
 bool perf_guard_lost_events(const struct guard *guard);
 int perf_guard_fd(const struct guard *guard);
 /* Restores a guard from its descriptor, late. An end during the reload is reported too, because

@@ -96,8 +96,8 @@ static void followed_open(struct follow *follow, struct task *task, bool begun)
     if (rc == -ETIME) /* the thread is executing a program; other threads may be, too */
         follow->retry_ns = monotonic_ns() + HELD_UP_NS;
     for (unsigned i = 0; i < follow->shape.task_groups && !rc; i++)
-        rc = group_output(follow->origin, &follow->shape, followed_group(follow, thread, i), false,
-                          &thread->root);
+        rc = group_begin_output(follow->origin, &follow->shape, followed_group(follow, thread, i),
+                                false, &thread->root);
     if (rc)
         followed_close(follow, task);
     else if (follow->on && begun)

@@ -95,7 +95,7 @@ static bool find_listed(struct backend_state *state, const char *class_name, con
 }
 
 /* Prints how a generic event is counted on this host. */
-static void print_here(struct pmus *pmus, const struct event *event, struct buf *out)
+static void print_generic_on_host(struct pmus *pmus, const struct event *event, struct buf *out)
 {
     const struct pmu *class = pmus_of_class(pmus, event->class_index);
     const char *between = " (here: ";
@@ -126,7 +126,7 @@ int perf_describe(struct backend_state *state, const char *class_name, const cha
         rc = perf_verify(state, &resolved, NULL);
     if (rc == 0) {
         if (strcmp(class_name, "generic") == 0)
-            print_here(state->pmus, &resolved, &listed.about);
+            print_generic_on_host(state->pmus, &resolved, &listed.about);
         event_print(&resolved, listed.spelling, buf_text(&listed.about), out);
         buf_printf(out, "encoding type=%u", (unsigned)code[CODE_TYPE]);
         /* The number of a tracepoint may only be read with access to tracefs. */

@@ -31,7 +31,7 @@ enum {
 /* ---- one ring ---- */
 
 /* Sets next_ns, the time of the oldest unread record of the ring, if there is one. */
-static void ring_find_next(struct ring *ring)
+static void ring_set_next_ns(struct ring *ring)
 {
     const struct record *head;
 
@@ -89,7 +89,7 @@ static void ring_pass(struct recorder *recorder, struct ring *ring, const struct
     ring->n_taken += n;
     if (ring->tail - ring->released >= RELEASE_BYTES)
         ring_release(recorder, ring);
-    ring_find_next(ring);
+    ring_set_next_ns(ring);
 }
 
 /* ---- all rings ---- */
@@ -102,7 +102,7 @@ static void rings_read_heads(struct recorder *recorder)
         ring->head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
         if (ring->head > ring->loss_head)
             ring->loss_possible = false;
-        ring_find_next(ring);
+        ring_set_next_ns(ring);
     }
 }
 
