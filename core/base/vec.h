@@ -55,10 +55,6 @@ static inline int vec_grow(void *items, size_t *cap, size_t n, size_t size)
 #define vec_push(vec, item)                                                                        \
     (vec_room(vec, 1) ? -ENOMEM : ((vec)->items[(vec)->n] = (item), (vec)->n++, 0))
 
-/* Inserts one item at `at` without setting it. The caller has called vec_room(). */
-#define vec_open(vec, at)                                                                          \
-    memmove(&(vec)->items[(at) + 1], &(vec)->items[at], ((vec)->n++ - (at)) * sizeof *(vec)->items)
-
 /* Removes the item at `at`. */
 #define vec_remove(vec, at)                                                                        \
     memmove(&(vec)->items[at], &(vec)->items[(at) + 1], (--(vec)->n - (at)) * sizeof *(vec)->items)

@@ -50,9 +50,7 @@ TEST(an_array_without_memory_is_as_it_was)
     memory_fail_at(0);
     ck_assert_int_eq(rc, -ENOMEM);
     vec_remove(&array, 50);
-    vec_open(&array, 50);
-    array.items[50] = 50;
     for (int i = 0; i < (int)array.n; i++)
-        ck_assert_int_eq(array.items[i], i);
+        ck_assert_int_eq(array.items[i], i < 50 ? i : i + 1);
     free(array.items);
 }
