@@ -159,7 +159,7 @@ const struct catalog *engine_catalog(struct engine *engine);
 int engine_catalog_load(struct call *call, bool refresh);
 /* Returns the number of rows of all classes, for admin/cpuN/ROW. Rows are numbered through all
  * classes with rows, in the order of info/classes. */
-unsigned engine_n_rows(const struct engine *engine);
+unsigned engine_n_rows(const struct engine *engine); /* of all classes */
 /* Returns true if the row exists on this CPU. */
 bool engine_cpu_has_row(const struct engine *engine, unsigned cpu, unsigned number);
 

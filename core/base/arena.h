@@ -34,7 +34,7 @@ void arena_free(uint64_t block, size_t bytes);
  * keeps its pages until arena_trim(), so that the next arena_alloc() of its size needs no new ones.
  */
 void arena_free_warm(uint64_t block, size_t bytes);
-void arena_trim(void);
+void arena_trim(void); /* returns the pages that arena_free_warm() keeps to the kernel */
 /* Returns the address of a block, or NULL without an arena, or if a block of this size cannot have
  * this number. */
 void *arena_at(uint64_t block, size_t bytes);
