@@ -357,13 +357,12 @@ static int watch_add(struct cgroup_watch *watch, int dir)
 {
     struct host_cgroups *cgroups = watch->cgroups;
     char path[32];
-    int rc;
 
     if (watch->n == CGROUP_DEPTH_MAX)
         return -ENAMETOOLONG;
     snprintf(path, sizeof path, "/proc/self/fd/%d", dir);
     pthread_mutex_lock(&cgroups->lock); /* so that no other watch removes this descriptor first */
-    rc = inotify_add_watch(cgroups->fd, path, IN_CREATE | IN_DELETE | IN_ONLYDIR);
+    int rc = inotify_add_watch(cgroups->fd, path, IN_CREATE | IN_DELETE | IN_ONLYDIR);
     if (rc >= 0)
         watch->wd[watch->n++] = rc;
     else

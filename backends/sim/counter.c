@@ -105,8 +105,6 @@ uint64_t counter_value(const struct counter *counter, unsigned event)
 
 int counter_read(struct counter *counter, struct reading *out, bool patient)
 {
-    bool lost;
-
     (void)patient; /* a simulated read never waits */
     pthread_mutex_lock(&counter->state->lock);
     *out = (struct reading){.time_ns = sim_now(counter->state)};
@@ -114,7 +112,7 @@ int counter_read(struct counter *counter, struct reading *out, bool patient)
     out->covered_ns = out->enabled_ns = out->running_ns = counter->covered_ns;
     if (counter->hardware)
         out->running_ns = counter_running_ns(counter);
-    lost = out->time_ns >= counter->lose_at_ns;
+    bool lost = out->time_ns >= counter->lose_at_ns;
     out->off_hardware = counter->on && !counter->dead && lost;
     pthread_mutex_unlock(&counter->state->lock);
 
@@ -156,17 +154,15 @@ int counter_attach(struct backend_state *state, const struct plan *plan, struct 
                    struct err *err)
 {
     const struct target_ref *target = &plan->target;
-    struct counter *counter;
-    int rc;
 
     /* The engine has checked scope and CPUs. */
     if (target->alive && !target->alive(target->alive_arg))
         return err_set(err, E44, "no process %d", (int)target_number(target));
-    rc = descriptors_check(plan_descriptors(state, plan), plan->fds_left, plan->fds_quota,
-                           plan->fds_limit_name, "", err);
+    int rc = descriptors_check(plan_descriptors(state, plan), plan->fds_left, plan->fds_quota,
+                               plan->fds_limit_name, "", err);
     if (rc != 0)
         return rc;
-    counter = *out = calloc(1, sizeof *counter);
+    struct counter *counter = *out = calloc(1, sizeof *counter);
     if (counter == NULL)
         return err_nomem(err);
     counter->state = state;
@@ -227,10 +223,8 @@ void counter_facts(const struct counter *counter, struct counter_facts *out)
 
 bool counter_covers(struct counter *counter, pid_t pid)
 {
-    bool dead;
-
     pthread_mutex_lock(&counter->state->lock);
-    dead = counter->dead;
+    bool dead = counter->dead;
     pthread_mutex_unlock(&counter->state->lock);
     return target_is_task(&counter->plan.target) && !dead && counter->plan.target.pid == pid;
 }

@@ -431,7 +431,6 @@ int events_check_set(struct backend_state *state, const struct plan_event *event
 int events_catalog_add_all(struct backend_state *state, struct catalog *out, struct err *err)
 {
     const struct sim_pmu *pmu = &state->pmu;
-    int rc;
 
     for (unsigned c = 0; c < pmu->n_classes; c++) {
         for (unsigned i = 0; i < N_EVENTS; i++) {
@@ -446,7 +445,7 @@ int events_catalog_add_all(struct backend_state *state, struct catalog *out, str
             catalog_add(out, GENERIC, event->generic);
         }
     }
-    rc = catalog_finish(out);
+    int rc = catalog_finish(out);
     return rc == 0 ? 0 : err_nomem(err);
 }
 

@@ -135,13 +135,12 @@ int sim_recorder_new(struct backend_state *state, const struct recorder_plan *pl
                      struct recorder **out, struct err *err)
 {
     const unsigned cpus = cpus_count(&state->pmu.online);
-    struct recorder *recorder;
     int rc = descriptors_check(cpus, plan->fds_left, plan->fds_quota, plan->fds_limit_name,
                                "a buffer for each CPU ", err);
 
     if (rc != 0)
         return rc;
-    recorder = calloc(1, sizeof *recorder);
+    struct recorder *recorder = calloc(1, sizeof *recorder);
     if (!recorder)
         return err_nomem(err);
     recorder->state = state;

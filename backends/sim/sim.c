@@ -163,7 +163,6 @@ static int class_parse(struct sim_pmu *pmu, struct word text, struct err *err)
     const struct word width = word_until(rest, ':', &rest);
     bool legal = name.len > 0 && name.len < SIM_NAME && !word_alike(name, "software", true) &&
                  !word_alike(name, "generic", true);
-    struct class_info *class;
     uint64_t n_rows, bits;
 
     for (size_t i = 0; i < name.len; i++)
@@ -173,7 +172,7 @@ static int class_parse(struct sim_pmu *pmu, struct word text, struct err *err)
     if (!legal || !word_u64(rows, false, 1, SIM_ROWS - 1, &n_rows) ||
         !word_u64(width, false, 1, 64, &bits))
         return refuse(err, CLASS, text);
-    class = class_add(pmu, name, n_rows + pmu->fixed, bits);
+    struct class_info *class = class_add(pmu, name, n_rows + pmu->fixed, bits);
     return rest.len == 0 || (cpus_parse(&class->cpus, rest) == 0 &&
                              cpus_within(&class->cpus, &pmu->possible))
                ? 0
@@ -232,14 +231,13 @@ static int sim_open(const char *options, const struct host *host, struct host_st
                     struct err *err)
 {
     struct backend_state *sim = calloc(1, sizeof *sim);
-    int rc;
 
     (void)loop, (void)sink;
     if (sim == NULL)
         return err_nomem(err);
     sim->host = host;
     sim->host_state = host_state;
-    rc = shape_parse(&sim->pmu, options, err);
+    int rc = shape_parse(&sim->pmu, options, err);
     if (rc != 0) {
         free(sim);
         return rc;

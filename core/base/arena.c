@@ -86,10 +86,8 @@ static bool arena_create(void)
 
 int arena_fd(void)
 {
-    bool made;
-
     pthread_mutex_lock(&lock);
-    made = arena_create();
+    bool made = arena_create();
     pthread_mutex_unlock(&lock);
     return made ? memfd : -1;
 }

@@ -55,12 +55,11 @@ void buf_printf(struct buf *buf, const char *format, ...)
 {
     for (size_t need = 64;;) {
         va_list args;
-        int len;
 
         if (!buf_reserve(buf, need))
             return;
         va_start(args, format);
-        len = vsnprintf(buf->data + buf->len, buf->size - buf->len, format, args);
+        int len = vsnprintf(buf->data + buf->len, buf->size - buf->len, format, args);
         va_end(args);
         if (len < 0) {
             buf->failed = true;
@@ -81,13 +80,12 @@ size_t utf8_printable(const char *text, size_t left)
     static const unsigned smallest[] = {0, 0, 0x80, 0x800, 0x10000};
     const unsigned char *p = (const unsigned char *)text;
     size_t len = p[0] < 0x80 ? 1 : (p[0] & 0xe0) == 0xc0 ? 2 : (p[0] & 0xf0) == 0xe0 ? 3 : 4;
-    unsigned point;
 
     if (len == 1)
         return p[0] >= 0x20 && p[0] != 0x7f;
     if ((len == 4 && (p[0] & 0xf8) != 0xf0) || len > left)
         return 0;
-    point = p[0] & (0x7fu >> len);
+    unsigned point = p[0] & (0x7fu >> len);
     for (size_t i = 1; i < len; i++) {
         if ((p[i] & 0xc0) != 0x80)
             return 0;

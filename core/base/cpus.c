@@ -17,11 +17,9 @@ void cpus_free(struct cpus *cpus)
 
 static bool cpus_grow(struct cpus *cpus, unsigned words)
 {
-    uint64_t *bits;
-
     if (words <= cpus->words)
         return true;
-    bits = realloc(cpus->bits, words * sizeof(*bits));
+    uint64_t *bits = realloc(cpus->bits, words * sizeof(*bits));
     if (!bits)
         return false;
     memset(bits + cpus->words, 0, (words - cpus->words) * sizeof(*bits));
@@ -90,11 +88,10 @@ int cpus_next(const struct cpus *cpus, int from)
 {
     unsigned cpu = from > 0 ? (unsigned)from : 0;
     unsigned i = cpu / WORD_BITS;
-    uint64_t bits;
 
     if (i >= cpus->words)
         return -1;
-    bits = cpus->bits[i] & ~UINT64_C(0) << cpu % WORD_BITS;
+    uint64_t bits = cpus->bits[i] & ~UINT64_C(0) << cpu % WORD_BITS;
     while (!bits) {
         if (++i == cpus->words)
             return -1;

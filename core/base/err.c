@@ -53,14 +53,13 @@ int err_set(struct err *err, enum err_id id, const char *format, ...)
 {
     char raw[sizeof(err->text) * 2]; /* escapes only lengthen a text, so this fills it */
     int saved = errno;
-    int len;
     va_list args;
 
     if (!err)
         return -err_table[id].code;
     va_start(args, format);
     /* Format before changing *err, whose text may be an argument. */
-    len = vsnprintf(raw, sizeof(raw), format, args);
+    int len = vsnprintf(raw, sizeof(raw), format, args);
     va_end(args);
     if (len < 0)
         len = 0;

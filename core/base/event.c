@@ -44,15 +44,13 @@ void event_print(const struct event *event, const char *spelling, const char *ab
  * backends list one class after the other. */
 static const char *class_intern(struct catalog *catalog, const char *name)
 {
-    char *copy;
-
     for (size_t i = catalog->n_classes; i-- > 0;)
         if (strcmp(catalog->classes[i].name, name) == 0)
             return catalog->classes[i].name;
     if (vec_grow(&catalog->classes, &catalog->classes_size, catalog->n_classes + 1,
                  sizeof(*catalog->classes)))
         return NULL;
-    copy = strdup(name);
+    char *copy = strdup(name);
     if (copy)
         catalog->classes[catalog->n_classes++] = (struct catalog_class){.name = copy};
     return copy;

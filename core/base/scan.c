@@ -44,11 +44,9 @@ bool scan_word(struct scan *scan, struct word *word)
 bool scan_setting(struct scan *scan, struct word *word)
 {
     while (scan_word(scan, word)) {
-        const char *line_end;
-
         if (word->p[0] != '#')
             return true;
-        line_end = memchr(word->p, '\n', (size_t)(scan->end - word->p));
+        const char *line_end = memchr(word->p, '\n', (size_t)(scan->end - word->p));
         scan->p = line_end ? line_end : scan->end;
     }
     return false;

@@ -265,13 +265,12 @@ int change_check_held(struct call *call)
 int store_command(struct call *call)
 {
     struct pmc *pmc = call->pmc;
-    int rc;
 
     if (pmc->busy) {
         call->wait_for = pmc->id;
         return CALL_WAIT;
     }
-    rc = change_check_held(call);
+    int rc = change_check_held(call);
     return rc ? rc
               : change_run(call, pmc, CAUSE_COMMAND,
                            pmc->links->n > 0 || strcmp(call->file, "count") != 0);
@@ -381,14 +380,13 @@ int change_end_dead_links(struct call *call)
 {
     struct pmc *pmc = call->pmc;
     bool slow = pmc->links->n > FEW_LINKS || change_takes_long(pmc);
-    int rc;
 
     if (!any_link(pmc, link_may_be_dead) && !any_link(pmc, link_dead))
         return CALL_DONE;
     call->wait_for = pmc->id;
     if (engine_change_ends_links(pmc))
         return CALL_WAIT;
-    rc = slow ? slow_admit(call) : CALL_DONE;
+    int rc = slow ? slow_admit(call) : CALL_DONE;
     if (rc)
         return rc;
     pmc_ref(pmc); /* it may be released without the lock */

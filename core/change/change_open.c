@@ -75,7 +75,6 @@ static int open_counter(struct change *change, const struct move *move)
     struct admission admission = {change, link->rights};
     struct opening opening = change_opening(change);
     struct plan plan = link_plan(link, &opening);
-    int rc;
 
     plan.target.shown = number_shown(change, move);
     plan.deadline_ns = change->deadline_ns;
@@ -85,7 +84,7 @@ static int open_counter(struct change *change, const struct move *move)
     plan.fds_limit_name = change->fds_limit_name;
     plan.admit = admit;
     plan.admit_arg = &admission;
-    rc = engine->backend->attach(engine->backend_state, &plan, &link->counter, &change->err);
+    int rc = engine->backend->attach(engine->backend_state, &plan, &link->counter, &change->err);
     if (rc == 0 && opening.recording)
         link->recording = recording_ref(opening.recording);
     return rc;
@@ -257,12 +256,10 @@ static int start_all(struct change *change)
 
 void change_open(struct change *change)
 {
-    int rc;
-
     if (change->cause == CAUSE_RELEASE && !change->diff.stop)
         return;
     open_guards(change);
-    rc = record_open(change);
+    int rc = record_open(change);
     if (rc == 0)
         rc = attach_all(change);
     if (rc == 0)

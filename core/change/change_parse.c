@@ -257,15 +257,14 @@ static int add_list(struct change *change, struct scan *scan, struct word word)
     struct scan next;
     char room[1024];
     struct buf list = buf_in(room, sizeof room);
-    int rc;
 
     do {
         buf_add(&list, word.p, word.len);
         *scan = next = (struct scan){word.p + word.len, scan->end};
     } while (!list.failed && scan_setting(&next, &word) && !is_setting(word) &&
              (strchr(",{", list.data[list.len - 1]) || strchr(",}", word.p[0])));
-    rc = list.failed ? err_nomem(&change->err)
-                     : add_set(change, (struct word){buf_text(&list), list.len});
+    int rc = list.failed ? err_nomem(&change->err)
+                         : add_set(change, (struct word){buf_text(&list), list.len});
     buf_free(&list);
     return rc;
 }

@@ -406,7 +406,6 @@ int change_plan(struct change *change)
 {
     struct difference *diff = &change->diff;
     struct pmc *pmc = change->pmc;
-    int rc;
 
     if (change->cause == CAUSE_RELEASE) {
         /* the log may have readers: it gets the last records, except on ENOMEM */
@@ -417,7 +416,7 @@ int change_plan(struct change *change)
     if (pmc_released(pmc))
         return -ENODEV; /* change_decide() sets the sentence */
     change->cpus_serial = change->engine->cpus_serial;
-    rc = change->cause == CAUSE_OWN ? plan_engine_change(change) : plan_command(change);
+    int rc = change->cause == CAUSE_OWN ? plan_engine_change(change) : plan_command(change);
     if (rc == 0)
         rc = quota_target_events(change);
     diff->read |= change->desired.sets_count;

@@ -158,12 +158,11 @@ static int claim_reserve(struct change *change, struct claim *claim)
     const struct set *set = change->desired.set;
     char room[256];
     struct buf names = buf_in(room, sizeof room);
-    int rc;
 
     for (unsigned i = 0; i < set->n; i++)
         if (set->event[i].rows)
             buf_printf(&names, "%s%s", names.len ? " " : "", set->event[i].written);
-    rc = rows_reserve(change->engine->rows, claim, text_shown(buf_text(&names)), &change->err);
+    int rc = rows_reserve(change->engine->rows, claim, text_shown(buf_text(&names)), &change->err);
     buf_free(&names);
     return rc;
 }

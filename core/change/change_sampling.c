@@ -359,7 +359,6 @@ int plan_log(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
     const bool replaces_all_counters = change->diff.reopen || !pmc_links_left(pmc);
-    int rc;
 
     change->recording.kinds =
         recorded_for(change->desired.settings.mode, &change->desired.settings);
@@ -370,7 +369,7 @@ int plan_log(struct change *change)
                                 (!pmc->recording || change->desired.new_set ||
                                  pmc->recorded.kinds != change->recording.kinds ||
                                  (replaces_all_counters && change->cause == CAUSE_COMMAND));
-    rc = check_log_kept(change);
+    int rc = check_log_kept(change);
     if (rc == 0)
         rc = check_joined_recording(change);
     if (rc == 0)

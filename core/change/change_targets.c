@@ -50,11 +50,9 @@ static bool link_matches(const struct engine *engine, const struct link *link,
 static int check_attached(struct change *change, const struct wanted *wanted)
 {
     EACH_MOVE (move, change) {
-        bool exact;
-
         if (!move->next || !link_matches(change->engine, move->next, wanted, true))
             continue;
-        exact = link_matches(change->engine, move->next, wanted, false);
+        bool exact = link_matches(change->engine, move->next, wanted, false);
         if (move->old ? change->desired.accepts_attached : exact)
             return ALREADY_ATTACHED;
         return err_set(&change->err, E10, "\"" WORD_FMT "\" is %s", WORD_ARG(wanted->word.word),
@@ -171,11 +169,10 @@ static int check_cpu(struct change *change, const struct target_word *word, unsi
 static int plan_cpu(struct change *change, const struct target_word *word, unsigned cpu)
 {
     struct move *move = cpu_move(change, cpu); /* also of an offline CPU */
-    int rc;
 
     if (move && (move->opens || word->all || change->desired.accepts_attached))
         return 0;
-    rc = word->all ? 0 : check_cpu(change, word, cpu);
+    int rc = word->all ? 0 : check_cpu(change, word, cpu);
     if (rc)
         return rc;
     if (move)
@@ -284,13 +281,11 @@ static int plan_removed_target(struct change *change, const struct wanted *wante
 
 static int plan_added_target(struct change *change, struct wanted *wanted)
 {
-    int rc;
-
     if (wanted->skipped)
         return 0;
     if (wanted->word.kind == TARGET_CPU)
         return plan_cpus(change, &wanted->word);
-    rc = check_attached(change, wanted);
+    int rc = check_attached(change, wanted);
     if (rc)
         return rc == ALREADY_ATTACHED ? 0 : rc;
     return wanted->word.kind == TARGET_CGROUP ? plan_cgroup(change, wanted)

@@ -84,12 +84,12 @@ static int foreign_probe(struct call *call)
     for (int c = cpus_next(&engine->online, 0); c >= 0; c = cpus_next(&engine->online, c + 1))
         for (unsigned i = 0; i < engine->n_classes; i++) {
             const uint64_t own = own_rows(engine, (unsigned)c, i);
-            uint64_t foreign;
 
             if (!engine->classes[i].rows)
                 continue;
             slow_begin(call, true);
-            foreign = engine->backend->foreign_rows(engine->backend_state, i, (unsigned)c, own);
+            uint64_t foreign =
+                engine->backend->foreign_rows(engine->backend_state, i, (unsigned)c, own);
             slow_end(call);
             if (own_rows(engine, (unsigned)c, i) == own)
                 rows_set_foreign(engine->rows, (unsigned)c, i, foreign);

@@ -81,10 +81,9 @@ static int instance_bind(struct call *call)
     const struct host *host = engine->host;
     struct process *process = NULL;
     bool taken = false; /* a new proc owns `process` */
-    int rc;
 
     slow_begin(call, false);
-    rc = host->process_first(engine->host_state, call->tid, &process, &call->err);
+    int rc = host->process_first(engine->host_state, call->tid, &process, &call->err);
     slow_end(call);
     if (call->err.id == P15)
         return err_set(&call->err, P15,
@@ -236,7 +235,6 @@ static mode_t sticky_mode(mode_t mode)
 int engine_mkinstance(struct call *call, const char *name, mode_t mode, uint64_t *id)
 {
     struct engine *engine = call->engine;
-    struct instance *instance;
     int rc = check_superuser(call);
 
     if (rc == 0)
@@ -254,7 +252,7 @@ int engine_mkinstance(struct call *call, const char *name, mode_t mode, uint64_t
             &call->err, P34,
             "%llu instances were created since the mount, and no number is left: mount again",
             (unsigned long long)INSTANCE_ID_MAX);
-    instance = instance_new(engine, engine->next_instance, name);
+    struct instance *instance = instance_new(engine, engine->next_instance, name);
     if (!instance)
         return err_nomem(&call->err);
     engine->next_instance++;

@@ -53,7 +53,6 @@ static bool touches_grow(struct touches *touches)
 void engine_touch(struct engine *engine, enum journal_kind kind, uint64_t id)
 {
     struct touches *touches = &engine->touched;
-    uint32_t *entry;
 
     engine->tree_changes += kind == JOURNAL_PMC || kind == JOURNAL_INSTANCE;
     if (!engine->journal || engine->touch_failed)
@@ -62,7 +61,7 @@ void engine_touch(struct engine *engine, enum journal_kind kind, uint64_t id)
         engine->touch_failed = true;
         return;
     }
-    entry = table_entry(touches, kind, id);
+    uint32_t *entry = table_entry(touches, kind, id);
     if (*entry)
         return;
     touches->items[touches->n++] = (struct touched){kind, id};

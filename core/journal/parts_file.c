@@ -40,11 +40,10 @@ static bool user_io(struct io *io, void *object)
     struct rights *rights = object;
     const struct user *user = rights->user;
     uint64_t who[2] = {user ? user->uid + UINT64_C(1) : 0, user ? user->instance : 0};
-    const struct instance *instance;
 
     if (!numbers_io(io, who, sizeof *who, 2) || io->out)
         return io->out != NULL;
-    instance = engine_instance(io->engine, who[1]);
+    const struct instance *instance = engine_instance(io->engine, who[1]);
     user_unref(rights->user);
     rights->user = user_get(io->engine, (uid_t)(who[0] - 1), instance ? instance->account : NULL);
     return rights->user;

@@ -37,11 +37,10 @@ static void *event_begin(struct loading *load)
 {
     struct pmc *pmc = load->pmc;
     const unsigned n = pmc ? pmc_events(pmc) : SET_MAX;
-    struct set *set;
 
     if (n == SET_MAX || load->events_complete)
         return NULL;
-    set = realloc(pmc->set, sizeof *set + (n + 1) * sizeof set->event[0]);
+    struct set *set = realloc(pmc->set, sizeof *set + (n + 1) * sizeof set->event[0]);
     if (!set)
         return NULL;
     *set = (struct set){.refs = 1, .n = n};
@@ -239,11 +238,11 @@ AS_FLAG(below, link->loss == LOSS_DESCENDANT, link->loss = LOSS_DESCENDANT)
 static void *link_begin(struct loading *load)
 {
     struct pmc *pmc = load->pmc;
-    struct links *links;
 
     if (!load->events_complete || pmc->links->n == LOAD_LINKS_MAX)
         return NULL;
-    links = realloc(pmc->links, sizeof *links + (pmc->links->n + 1) * sizeof links->link[0]);
+    struct links *links =
+        realloc(pmc->links, sizeof *links + (pmc->links->n + 1) * sizeof links->link[0]);
     if (links)
         pmc->links = links;
     load->link = links ? link_new(pmc->engine, pmc->set) : NULL;

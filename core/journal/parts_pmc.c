@@ -258,11 +258,10 @@ static bool got_io(struct io *io, void *object)
 {
     struct claim *claim = object;
     uint64_t got[SET_MAX] = {0};
-    bool fine;
 
     for (unsigned i = 0; i < claim->n; i++)
         got[i] = claim->member[i].got;
-    fine = numbers_io(io, got, sizeof *got, claim->n);
+    bool fine = numbers_io(io, got, sizeof *got, claim->n);
     for (unsigned i = 0; i < claim->n; i++)
         claim->member[i].got = got[i];
     return fine;

@@ -157,7 +157,6 @@ static uint64_t *values_on_cpu(const struct exits *exits, struct values *values,
                                bool *made)
 {
     const size_t stride = 1 + (size_t)exits->n;
-    uint64_t *last;
 
     *made = false;
     for (size_t at = 0; at < values->by_cpu.n; at += stride)
@@ -165,7 +164,7 @@ static uint64_t *values_on_cpu(const struct exits *exits, struct values *values,
             return &values->by_cpu.items[at + 1];
     if (vec_room(&values->by_cpu, stride))
         return NULL;
-    last = &values->by_cpu.items[values->by_cpu.n];
+    uint64_t *last = &values->by_cpu.items[values->by_cpu.n];
     values->by_cpu.n += stride;
     memset(last, 0, stride * sizeof(*last));
     *last = cpu;

@@ -67,8 +67,6 @@ static bool words_take(struct words *words, uint64_t n)
 
 static bool stack_take(struct words *words, struct sample_parts *out)
 {
-    uint64_t bytes;
-
     if (words->n < 2)
         return false;
     out->abi = REGISTERS_ABI(*words->at);
@@ -77,7 +75,7 @@ static bool stack_take(struct words *words, struct sample_parts *out)
     if (!words_take(words, 1) || !words_take(words, out->n_registers) || !words->n)
         return false;
     out->stack = words->at;
-    bytes = *words->at;
+    uint64_t bytes = *words->at;
     if (bytes % 8 || !words_take(words, 1) || (bytes && !words_take(words, bytes / 8 + 1)))
         return false;
     out->stack_bytes = (size_t)(words->at - out->stack) * sizeof(uint64_t);
@@ -251,12 +249,11 @@ void record_add_map_of(struct buf *out, uint64_t time, const struct record_map *
                        uint32_t tid, unsigned misc)
 {
     const size_t begun = out->len;
-    struct record_map *copy;
 
     buf_add(out, map, map->head.size);
     if (out->failed)
         return;
-    copy = (struct record_map *)(out->data + begun);
+    struct record_map *copy = (struct record_map *)(out->data + begun);
     copy->head.misc = (uint16_t)misc;
     copy->pid = pid;
     copy->tid = tid;

@@ -83,18 +83,15 @@ static void discard_record(void *arg, const struct record *record)
 
 int recording_new(const struct recording_plan *plan, struct recording **out, struct err *err)
 {
-    struct recording *recording;
-    int rc;
-
     if (!plan->backend->recorder_new)
         return err_set(err, P09, "the backend \"%s\" cannot record: write log=off",
                        plan->backend->name);
-    recording = recording_alloc(plan, (const uint64_t[2]){0});
+    struct recording *recording = recording_alloc(plan, (const uint64_t[2]){0});
     if (!recording)
         return err_set(err, E32,
                        "no memory to record the counters: try again later, or release PMCs");
-    rc = plan->backend->recorder_new(plan->backend_state, &plan->recorder, &recording->recorder,
-                                     err);
+    int rc = plan->backend->recorder_new(plan->backend_state, &plan->recorder, &recording->recorder,
+                                         err);
     if (rc != 0) {
         recording->recorder = NULL;
         recording_free(recording);
@@ -146,17 +143,15 @@ static void inventory_read(struct recording *recording, pid_t pid, uint64_t time
 {
     const struct recording_plan *plan = &recording->plan;
     const struct intake intake = {.put = recording_put_found, .arg = recording};
-    const struct logged_process *process;
     uint64_t max = log_max_bytes(plan->log);
-    size_t begun;
 
     /* an observed program can have any number of mappings */
     max = max > INVENTORY_LEAST ? max : INVENTORY_LEAST;
 
-    process = tasks_process(recording->tasks, (uint32_t)pid);
+    const struct logged_process *process = tasks_process(recording->tasks, (uint32_t)pid);
     if (process)
         recording_forget_off_times(process);
-    begun = recording->batch.len; /* records that a hold delayed */
+    size_t begun = recording->batch.len; /* records that a hold delayed */
     recording->inventory_end = begun + (records->len < max ? max - records->len : 0);
     if (plan->samples && plan->kernel && !recording->kernel_found && plan->host->kernel_maps) {
         recording->kernel_found = true;
@@ -219,7 +214,6 @@ bool recording_drain(struct recording *recording, bool all, struct drain_result 
                                   .sample = recording_sample,
                                   .samples_end = recording_flush,
                                   .arg = recording};
-    uint64_t before;
 
     *out = (struct drain_result){.any = false};
     if (all)
@@ -233,7 +227,7 @@ bool recording_drain(struct recording *recording, bool all, struct drain_result 
     if (recording->inventories_due.n)
         inventories_read(recording);
     /* records that a hold delayed count as new */
-    before = recording->put - (recording->batch.len > 0);
+    uint64_t before = recording->put - (recording->batch.len > 0);
     if (plan->backend->drain(recording->recorder, all, &intake, &out->until_ns) != 0)
         recording->dropped++; /* at least one record */
     if (recording->has_log_locked)

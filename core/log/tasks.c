@@ -218,7 +218,6 @@ static struct task *thread_get(struct tasks *tasks, uint32_t pid, uint32_t tid, 
                                uint64_t time)
 {
     struct task *task = tasks_find(tasks, tid);
-    struct logged_process *process;
 
     if (tid == TASKS_KERNEL && pid != TASKS_KERNEL)
         return NULL; /* no thread has this number */
@@ -226,7 +225,7 @@ static struct task *thread_get(struct tasks *tasks, uint32_t pid, uint32_t tid, 
         thread_lost(tasks, task, time);
         task = NULL;
     }
-    process = tasks_process(tasks, pid);
+    struct logged_process *process = tasks_process(tasks, pid);
     if (!process)
         process = process_new(tasks, pid, time);
     if (!process)
@@ -287,13 +286,12 @@ static bool apply_fork(struct tasks *tasks, const struct record_task *fork)
 static bool apply_exit(struct tasks *tasks, const struct record_task *end)
 {
     struct task *task = tasks_find(tasks, end->tid);
-    struct logged_process *process;
 
     if (task && task->process->pid != end->pid) {
         thread_lost(tasks, task, end->time);
         task = NULL;
     }
-    process = tasks_process(tasks, end->pid);
+    struct logged_process *process = tasks_process(tasks, end->pid);
     if (!process) {
         if (tasks->process_exited && end->tid == end->pid)
             tasks->process_exited(tasks->arg, NULL, end->pid, end->time);
@@ -349,12 +347,10 @@ static bool apply_comm(struct tasks *tasks, const struct record_comm *comm)
 
 static bool apply_map(struct tasks *tasks, const struct record_map *map)
 {
-    struct task *task;
-
     if (map->length == 0)
         return true;
-    task = thread_get(tasks, map->pid, map->pid == TASKS_KERNEL ? map->pid : map->tid, false,
-                      record_time(&map->head));
+    struct task *task = thread_get(tasks, map->pid, map->pid == TASKS_KERNEL ? map->pid : map->tid,
+                                   false, record_time(&map->head));
     if (task && !(map->head.misc & RECORD_FOUND))
         task->found = 0;
     return task && maps_add(&tasks->bytes, &task->process->maps, map);

@@ -246,7 +246,6 @@ int snapshot_take(struct call *call, struct pmc *const *pmcs, unsigned n, bool c
     uint64_t room[SNAPSHOT_ROOM / sizeof(uint64_t)];
     size_t bytes = n * sizeof(struct snapshot_item);
     unsigned cost = 0;
-    int rc;
 
     for (unsigned i = 0; i < n; i++)
         bytes += item_bytes(pmcs[i]);
@@ -272,7 +271,7 @@ int snapshot_take(struct call *call, struct pmc *const *pmcs, unsigned n, bool c
             cost += item->links->link[i]->proc ? COST_NAME : 0;
     }
     snapshot.slow = cost > COST_SLOW;
-    rc = snapshot_read(call, &snapshot);
+    int rc = snapshot_read(call, &snapshot);
     for (unsigned i = 0; rc == CALL_DONE && counts && i < n; i++)
         if (!items[i].failed)
             item_sum(&items[i]);

@@ -335,10 +335,9 @@ void proc_add_loaded(struct proc *proc)
 struct proc *proc_get(struct engine *engine, struct process *process, bool *taken)
 {
     struct proc_key key;
-    struct proc *proc;
 
     key_of(engine, process, &key);
-    proc = proc_find(engine, &key);
+    struct proc *proc = proc_find(engine, &key);
     *taken = false;
     if (proc)
         return proc;

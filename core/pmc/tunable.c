@@ -214,7 +214,6 @@ int tunable_set(struct tunables *tunables, enum tunable which, struct word word,
     struct tunable_value value = tunables->value[which];
     char storage[160];
     struct buf note = buf_in(storage, sizeof storage);
-    int result;
 
     if (row->at_start && !at_start)
         return err_set(
@@ -234,8 +233,8 @@ int tunable_set(struct tunables *tunables, enum tunable which, struct word word,
         buf_str(&note, "; using ");
         tunable_print(tunables, which, &note);
     }
-    result = err_set(err, P27, "%s cannot be \"" WORD_FMT "\": write %s", row->name, WORD_ARG(word),
-                     buf_text(&note));
+    int result = err_set(err, P27, "%s cannot be \"" WORD_FMT "\": write %s", row->name,
+                         WORD_ARG(word), buf_text(&note));
     buf_free(&note);
     return result;
 }

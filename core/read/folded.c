@@ -152,11 +152,10 @@ void folded_line(struct buf *out, const struct tasks *spaces, const struct recor
 static struct stack *stack_new(struct folder *folder)
 {
     const size_t len = folder->line.len;
-    struct stack *stack;
 
     if (HASH_COUNT(folder->stacks) == STACKS_MAX || folder->bytes + len > TEXT_BYTES)
         return NULL;
-    stack = calloc(1, sizeof(*stack) + len + 1);
+    struct stack *stack = calloc(1, sizeof(*stack) + len + 1);
     if (stack) {
         if (len > 0) /* data is NULL after ENOMEM */
             memcpy(stack->text, folder->line.data, len);
@@ -218,10 +217,8 @@ static void off_cpus_end(struct folder *folder, uint32_t pid, bool lost)
 static void off_cpu_begin(struct folder *folder, const struct record_sample *sample,
                           struct stack *stack)
 {
-    struct off_cpu *off;
-
     off_cpu_end(folder, off_cpu_find(folder, sample->tid), 0);
-    off = calloc(1, sizeof *off);
+    struct off_cpu *off = calloc(1, sizeof *off);
     if (off) {
         *off = (struct off_cpu){
             .tid = sample->tid, .pid = sample->pid, .since_ns = sample->time, .stack = stack};
@@ -353,7 +350,6 @@ static int folder_fill(struct folder *folder, struct log *log)
     struct log_cursor *cursor = log_open(log);
     uint64_t last = log_last(log);
     struct buf batch = {0};
-    bool failed;
 
     if (!cursor)
         return -ENOMEM;
@@ -362,7 +358,7 @@ static int folder_fill(struct folder *folder, struct log *log)
         records_apply(folder, &batch);
         buf_clear(&batch);
     }
-    failed = batch.failed || folder->failed || folder->line.failed;
+    bool failed = batch.failed || folder->failed || folder->line.failed;
     buf_free(&batch);
     log_close(cursor);
     if (failed)
@@ -404,10 +400,9 @@ int folded_text(struct log *log, struct buf *out, bool (*charge)(void *arg, uint
 {
     struct folder folder = {.charge = charge, .arg = arg};
     struct stack *stack, *next;
-    int rc;
 
     tasks_init(&folder.spaces);
-    rc = folder_fill(&folder, log);
+    int rc = folder_fill(&folder, log);
     off_cpus_end(&folder, 0, false);
     if (rc == 0)
         rc = lines_add(out, &folder);

@@ -275,12 +275,11 @@ static void put_field(struct buf *out, const struct fields *fields, const char *
                       bool optional)
 {
     const size_t begun = out->len;
-    size_t value;
 
     buf_char(out, ' ');
     buf_add(out, word, len);
     buf_char(out, '=');
-    value = out->len;
+    size_t value = out->len;
     if (put_value(out, fields, key_of(word, len)))
         return;
     out->len = optional ? begun : value;

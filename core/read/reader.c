@@ -449,7 +449,6 @@ static int user_record_put(struct call *call, struct pmc *pmc, uint64_t time_ns)
 int store_samples(struct call *call)
 {
     struct pmc *pmc = call->pmc;
-    struct recording *recording;
     struct drain_result drained;
     int rc = change_check_held(call);
 
@@ -464,7 +463,7 @@ int store_samples(struct call *call)
     if (rc)
         return rc;
     /* drain first, so that the log has earlier records before the text and later ones after it */
-    recording = recording_ref(pmc->recording);
+    struct recording *recording = recording_ref(pmc->recording);
     pmc_ref(pmc);
     slow_begin(call, true);
     if (!recording_drain(recording, true, &drained))
@@ -526,16 +525,14 @@ static int folded_make(struct call *call, struct log *log, struct recording *rec
 int show_samples_folded(struct call *call)
 {
     struct pmc *pmc = call->pmc;
-    struct recording *recording;
     struct buf text = {0};
-    int rc;
 
     if (!pmc->log)
         return CALL_DONE;
-    rc = slow_admit(call);
+    int rc = slow_admit(call);
     if (rc)
         return rc;
-    recording = pmc->recording ? recording_ref(pmc->recording) : NULL;
+    struct recording *recording = pmc->recording ? recording_ref(pmc->recording) : NULL;
     rc = folded_make(call, log_ref(pmc->log), recording, &text);
     if (rc == CALL_DONE && text.len) {
         buf_free(call->out);

@@ -192,7 +192,6 @@ struct rows *rows_new(const struct class_info *classes, unsigned n_classes,
                       const struct cpus *possible)
 {
     struct rows *rows = calloc(1, sizeof *rows);
-    bool fine;
 
     if (rows == NULL)
         return NULL;
@@ -200,7 +199,7 @@ struct rows *rows_new(const struct class_info *classes, unsigned n_classes,
         rows->n_cpus = (unsigned)c + 1;
     /* + 1: calloc(0) may return NULL */
     rows->classes = calloc(n_classes + 1, sizeof *rows->classes);
-    fine = rows->classes != NULL && cpus_copy(&rows->possible, possible);
+    bool fine = rows->classes != NULL && cpus_copy(&rows->possible, possible);
     for (; fine && rows->n_classes < n_classes; rows->n_classes++) {
         struct row_class *class = &rows->classes[rows->n_classes];
 

@@ -113,7 +113,6 @@ static bool place_displaced(struct search *s);
 static bool place_and_displace(struct search *s, struct choice *choice)
 {
     struct claim *claim = s->class->claims.items[choice->claim];
-    bool done;
 
     claim_set_rows(claim, choice->wants);
     for (unsigned b = 0; b < s->class->claims.n; b++) {
@@ -124,7 +123,7 @@ static bool place_and_displace(struct search *s, struct choice *choice)
         s->nodes[b].state = DISPLACED;
         s->nodes[b].displaced_by = choice->claim;
     }
-    done = place_displaced(s);
+    bool done = place_displaced(s);
     for (unsigned b = 0; !done && b < s->class->claims.n; b++)
         if (s->nodes[b].state == DISPLACED && s->nodes[b].displaced_by == choice->claim)
             s->nodes[b].state = AT_REST;
@@ -180,10 +179,8 @@ static bool place_claim(struct search *s, unsigned index, bool may_displace)
  * others. Returns true if all are placed. */
 static bool place_displaced(struct search *s)
 {
-    struct claim *claim;
     struct claim_member before[SET_MAX];
     unsigned index = 0;
-    bool done;
 
     while (index < s->class->claims.n && s->nodes[index].state != DISPLACED)
         index++;
@@ -197,12 +194,12 @@ static bool place_displaced(struct search *s)
         s->no_memory = true;
         return false;
     }
-    claim = s->class->claims.items[index];
+    struct claim *claim = s->class->claims.items[index];
     for (unsigned i = 0; i < claim->n; i++)
         before[i] = claim->member[i];
     s->nodes[index].state = PLACED;
     s->placed++;
-    done = place_claim(s, index, false) || place_claim(s, index, true);
+    bool done = place_claim(s, index, false) || place_claim(s, index, true);
     if (!done) {
         for (unsigned i = 0; i < claim->n; i++)
             claim->member[i] = before[i];

@@ -107,7 +107,6 @@ bool rights_add(struct engine *engine, struct rights *rights)
 int rights_share(struct engine *engine, struct user *user, struct rights **at, struct err *err)
 {
     struct rights *rights = *at, *found;
-    int rc;
 
     rights->id = digest_of(rights, user);
     while ((found = ids_find(&engine->rights, rights->id)) &&
@@ -118,7 +117,7 @@ int rights_share(struct engine *engine, struct user *user, struct rights **at, s
         *at = rights_ref(found);
         return 0;
     }
-    rc = check_charge(engine, user, rights, err);
+    int rc = check_charge(engine, user, rights, err);
     if (rc)
         return rc;
     rights->user = user;

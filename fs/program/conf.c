@@ -35,7 +35,6 @@ static int section_add(sections_t *sections, const char *file, unsigned line, st
                        struct err *err)
 {
     struct section section = {.file = file, .line = line, .mode = -1, .title = word_dup(title)};
-    bool named;
     int rc = 0;
 
     if (!section.title || vec_room(sections, 1)) {
@@ -52,7 +51,7 @@ static int section_add(sections_t *sections, const char *file, unsigned line, st
         section.kind = SECTION_UNKNOWN;
     section.name = section.title + strcspn(section.title, " ");
     section.name += strspn(section.name, " ");
-    named = section.kind == SECTION_PMC || section.kind == SECTION_INSTANCE;
+    bool named = section.kind == SECTION_PMC || section.kind == SECTION_INSTANCE;
     if (named)
         rc = name_check(section.name, err);
     if (rc == 0 && section.kind == SECTION_PMC && file_reserved(section.name))
@@ -311,7 +310,6 @@ struct conf_stream {
 static void conf_header(struct options *options, struct word title)
 {
     char sentence[512];
-    struct section *section;
     struct err err = {0};
     const int rc = section_add(&options->sections, options->at.file, options->at.line, title, &err);
 
@@ -319,7 +317,7 @@ static void conf_header(struct options *options, struct word title)
         options->no_memory = true;
         return;
     }
-    section = &options->sections.items[options->sections.n - 1];
+    struct section *section = &options->sections.items[options->sections.n - 1];
     options->complaints += section->refused;
     if (section->refused)
         section_refuse(section, options->at.line, &err);
@@ -336,10 +334,9 @@ static char *conf_line(char *text, int size, void *arg)
     struct conf_stream *stream = arg;
     struct options *options = stream->options;
     char sentence[128], *start, *end;
-    ssize_t len;
 
     errno = 0;
-    len = getline(&stream->line, &stream->size, stream->file);
+    ssize_t len = getline(&stream->line, &stream->size, stream->file);
     if (len < 0) { /* getline(3) without memory, which ferror(3) does not report */
         options->no_memory |= errno == ENOMEM;
         return NULL;
@@ -456,15 +453,14 @@ int conf_read(struct options *options)
 {
     struct dirent **entries = NULL;
     char *directory = NULL, *path;
-    int rc, n;
 
     conf_free(options);
     if (!options->conf)
         return 0;
-    rc = conf_file_read(options, strdup(options->conf), options->conf_given);
+    int rc = conf_file_read(options, strdup(options->conf), options->conf_given);
     if (rc || asprintf(&directory, "%s.d", options->conf) < 0)
         return rc ? rc : conf_file_read(options, NULL, false);
-    n = scandir(directory, &entries, NULL, alphasort);
+    int n = scandir(directory, &entries, NULL, alphasort);
     if (n < 0 && errno != ENOENT && errno != ENOTDIR) {
         message_log(LOG_ERR, "cannot read the configuration \"%s\": %s", directory,
                     strerror(errno));

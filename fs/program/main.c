@@ -279,7 +279,6 @@ static char **argv;
 static int mount_run(void)
 {
     const bool foreground = options.foreground || options.resume_fd;
-    struct inflight *inflight;
     char *end, *kept = NULL;
     int fd = options.resume_fd;
 
@@ -290,7 +289,7 @@ static int mount_run(void)
     }
     if (chdir("/") < 0)
         message_log(LOG_WARNING, "cannot change to /: %s", strerror(errno));
-    inflight = options.resume_fd ? supervisor_resume(&worker) : tree_mount(&fd);
+    struct inflight *inflight = options.resume_fd ? supervisor_resume(&worker) : tree_mount(&fd);
     if (!inflight)
         return 1;
     messages_keep(NULL, 0);
@@ -391,12 +390,11 @@ static int run(void)
 int main(int count, char **words)
 {
     static char why[400] = "it printed no reason";
-    int status;
 
     messages_keep(why, sizeof why);
     argc = count;
     argv = words;
-    status = run();
+    int status = run();
     if (!mount_taken)
         upgrade_roll_back(&options, argv, why);
     options_free(&options);

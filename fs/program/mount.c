@@ -40,10 +40,9 @@ static bool is_inherited(const struct mount_settings *settings, int *fd)
 static bool mount_is_pmcfs(const char *path)
 {
     char name[4096 + 16], text[6] = "";
-    int fd;
 
     snprintf(name, sizeof name, "%s/info/version", path);
-    fd = open(name, O_RDONLY | O_CLOEXEC);
+    int fd = open(name, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return false;
     if (read(fd, text, sizeof text - 1) < 0)

@@ -88,7 +88,6 @@ bool option_apply(struct options *options, const char *where, struct word key, s
     char sentence[160];
     struct err err = {0};
     gid_t gid;
-    int which;
 
     if (word_is(key, "backend")) {
         if (word_is(value, "perf") || word_is(value, "sim"))
@@ -104,7 +103,7 @@ bool option_apply(struct options *options, const char *where, struct word key, s
                    value.p);
         return true;
     }
-    which = tunable_find(key);
+    int which = tunable_find(key);
     if (which < 0)
         return false;
     if (tunable_set(&options->tunables, (enum tunable)which, value, true, &err) < 0) {
@@ -336,7 +335,6 @@ int options_read(struct options *options, const struct host *host, int argc, cha
 bool options_reread(struct options *options, struct tunables *tunables)
 {
     struct tunables before = options->tunables;
-    bool done;
 
     tunables_init(&options->tunables);
     for (int i = 0; i < TUNABLE_COUNT; i++)
@@ -344,7 +342,7 @@ bool options_reread(struct options *options, struct tunables *tunables)
     buf_clear(&options->backend_options);
     buf_clear(&options->labels);
     options->no_memory = false;
-    done = settings_read(options) == 0;
+    bool done = settings_read(options) == 0;
     if (!done)
         options->tunables = before;
     *tunables = options->tunables;

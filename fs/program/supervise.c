@@ -450,8 +450,6 @@ static void resume(void)
 
 int supervise(struct worker *worker, struct inflight *inflight, int inflight_fd)
 {
-    int status;
-
     if (worker->options->resume_fd) {
         resume();
     } else {
@@ -461,7 +459,7 @@ int supervise(struct worker *worker, struct inflight *inflight, int inflight_fd)
         if (!worker_start())
             return give_up(worker, "cannot start a worker process");
     }
-    status = serve();
+    int status = serve();
     if (WIFSIGNALED(status) && !me.ending)
         message_log(LOG_CRIT,
                     "worker process %d was killed by signal %d before it started to serve",

@@ -50,7 +50,6 @@ static void on_crash(int number, siginfo_t *info, void *context)
 static void crash_report(const struct inflight *inflight)
 {
     const int status = inflight->last_status;
-    char **names;
 
     if (!inflight->last_worker)
         return;
@@ -63,7 +62,7 @@ static void crash_report(const struct inflight *inflight)
                     (int)inflight->last_worker, WEXITSTATUS(status));
     if (!n_last_stack)
         return;
-    names = backtrace_symbols(last_stack, n_last_stack);
+    char **names = backtrace_symbols(last_stack, n_last_stack);
     for (int i = 0; names && i < n_last_stack; i++)
         message_log(LOG_WARNING, "  %s", names[i]);
     free(names);
@@ -117,7 +116,6 @@ static void fs_reload(struct fs *fs)
     struct tunables tunables;
     struct handle *handle;
     struct err err = {0};
-    bool fine;
 
     fs_lock(fs);
     while (notify_next(fs)) /* the journal does not contain these names */
@@ -141,7 +139,7 @@ static void fs_reload(struct fs *fs)
     engine_prepare_reload(fs->tree.engine);
     if (fs_publish(fs))
         handles_free(&fs->unpublished.unused);
-    fine = engine_check(fs->tree.engine, &err);
+    bool fine = engine_check(fs->tree.engine, &err);
     for (handle = fs->handles; fine && handle; handle = handle->hh.next) {
         const uint64_t kept = handle->open.kept_bytes;
 
@@ -174,11 +172,10 @@ static void fs_reload(struct fs *fs)
 static void hardware_report(const struct fs *fs)
 {
     static const char key[] = "hardware_pmu no: ";
-    const struct class_info *classes;
     struct buf facts = {0};
     unsigned n;
 
-    classes = fs->backend->classes(fs->backend_state, &n);
+    const struct class_info *classes = fs->backend->classes(fs->backend_state, &n);
     for (unsigned i = 0; i < n; i++)
         if (classes[i].rows > 0)
             return;
@@ -265,11 +262,9 @@ static void fs_free(struct fs *fs)
 
 static void background_ready(int fd)
 {
-    int null;
-
     if (fd < 0)
         return;
-    null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (int i = 0; null >= 0 && i <= 2; i++)
         dup2(null, i);
     if (null > 2)

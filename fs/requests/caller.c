@@ -111,11 +111,10 @@ void fs_set_readers(struct fs *fs, gid_t gid)
 bool readers_resolve(struct fs *fs)
 {
     char name[sizeof((struct tunable_value *)0)->text];
-    const char *setting;
     gid_t gid;
 
     fs_lock(fs);
-    setting = tunable_text(&fs->tree.engine->tunables, TUNABLE_READERS);
+    const char *setting = tunable_text(&fs->tree.engine->tunables, TUNABLE_READERS);
     snprintf(name, sizeof name, "%s", setting);
     fs_unlock(fs);
     const int rc = group_find(name, &gid);

@@ -178,13 +178,10 @@ static struct inflight_request *place_take(struct inflight *inflight)
 struct inflight_request *inflight_move_to_place(struct inflight *inflight,
                                                 struct inflight_request *request)
 {
-    struct inflight_request *place;
-    uint64_t block;
-
     if (!request || request->block)
         return request;
-    place = place_take(inflight);
-    block = place ? arena_alloc(request->bytes) : 0;
+    struct inflight_request *place = place_take(inflight);
+    uint64_t block = place ? arena_alloc(request->bytes) : 0;
     if (!block) {
         if (place)
             place->taken = false;
@@ -262,11 +259,9 @@ bool inflight_answer_begin(uint64_t number)
 
 bool inflight_answer_store(const struct iovec *iov, int count)
 {
-    struct answer *answer;
-
     if (!answering || ((const struct fuse_out_header *)iov[0].iov_base)->unique == 0)
         return false; /* unique 0: a notification */
-    answer = &own->answer;
+    struct answer *answer = &own->answer;
     for (int i = 0; i < count; i++) {
         if (iov[i].iov_len > INFLIGHT_BYTES - answer->bytes) {
             answer->cut = true;

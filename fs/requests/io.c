@@ -56,14 +56,13 @@ static bool text_continue(struct request *rq)
 {
     const struct text_place *place = &rq->handle->place;
     const bool snapshot = (rq->node.row->flags & FILE_SNAPSHOT) != 0;
-    size_t at, n;
 
     if (!place->has_text || place->written || (rq->off <= place->base && !snapshot))
         return false;
-    at = (size_t)(rq->off - place->base);
+    size_t at = (size_t)(rq->off - place->base);
     if (at < place->len && !place->text.block)
         return false;
-    n = at < place->len ? min_size(rq->size, place->len - at) : 0;
+    size_t n = at < place->len ? min_size(rq->size, place->len - at) : 0;
     slice_copy(rq, n > 0 ? text_of(&place->text) + at : "", n);
     if (at + n >= place->len && !snapshot)
         text_forget(rq);
@@ -186,17 +185,15 @@ static int stream_done(struct request *rq)
 static int read_run(struct request *rq)
 {
     const struct file_row *row = rq->node.row;
-    struct text_place *place;
-    int rc;
 
     if (rq->gone && !row->stream)
         return request_refuse_gone(rq);
     rq->slice = NULL;
     rq->slice_len = 0;
-    rc = request_make_handle(rq);
+    int rc = request_make_handle(rq);
     if (rc)
         return rc;
-    place = &rq->handle->place;
+    struct text_place *place = &rq->handle->place;
     if (place->short_by > 0 && rq->size == place->short_by && rq->off == place->short_at) {
         slice_copy(rq, "", 0);
         return CALL_DONE;
@@ -238,13 +235,12 @@ void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse
                                  .run = read_run,
                                  .done = read_done,
                                  .reply = REPLY_BYTES};
-    struct request *rq;
 
     if (!fi->lock_owner) {
         fuse_reply_err(req, EINVAL);
         return;
     }
-    rq = op_begin(&op, req, ino);
+    struct request *rq = op_begin(&op, req, ino);
     if (!rq)
         return;
     rq->fh = fi->fh;
@@ -309,12 +305,11 @@ static void write_find_group(struct request *rq)
 {
     struct scan scan = scan_of((struct word){rq->text, strnlen(rq->text, rq->size)});
     struct word word;
-    char *name;
 
     rq->write.group = (gid_t)-1;
     if (!scan_word(&scan, &word) || word_is(word, "-"))
         return;
-    name = word_dup(word);
+    char *name = word_dup(word);
     rq->write.group_error = name ? group_find(name, &rq->write.group) : -ENOMEM;
     free(name);
 }

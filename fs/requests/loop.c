@@ -141,10 +141,9 @@ static bool watch_end(struct loop_state *loop, int fd)
 static bool loop_unwatch(void *ctx, int fd)
 {
     struct loop_state *loop = ctx;
-    bool ended;
 
     pthread_mutex_lock(&loop->lock);
-    ended = watch_end(loop, fd);
+    bool ended = watch_end(loop, fd);
     pthread_mutex_unlock(&loop->lock);
     return ended;
 }
@@ -154,13 +153,12 @@ static struct supervisor_message supervisor_exchange(struct loop_state *loop,
                                                      struct supervisor_message message)
 {
     struct supervisor_message answer = {.done = false};
-    ssize_t n;
 
     if (loop->supervisor_fd < 0)
         return answer;
     pthread_mutex_lock(&loop->exchange_lock);
     message.number = ++loop->n_messages;
-    n = send(loop->supervisor_fd, &message, sizeof message, MSG_NOSIGNAL);
+    ssize_t n = send(loop->supervisor_fd, &message, sizeof message, MSG_NOSIGNAL);
     while (n > 0 && answer.number != message.number) /* a late reply to an earlier message */
         do
             n = recv(loop->supervisor_fd, &answer, sizeof answer, 0);
@@ -279,10 +277,8 @@ static void attributes_forget_all(struct fs *fs)
 
     attributes_forget(&fs->tree, NODE_INSTANCE, 0);
     for (;;) {
-        bool any;
-
         fs_lock(fs);
-        any = ids_next(&fs->tree.engine->pmcs, id, &id) != NULL;
+        bool any = ids_next(&fs->tree.engine->pmcs, id, &id) != NULL;
         fs_unlock(fs);
         if (!any)
             return;
@@ -295,21 +291,19 @@ static void loop_turn(struct loop_state *loop)
 {
     struct fs *fs = loop->fs;
     struct itimerspec when = {0};
-    uint64_t now_ns, deadline_ns;
-    bool stale, trim;
 
     fs_lock(fs);
-    now_ns = fs->host->now_ns(fs->host_state);
+    uint64_t now_ns = fs->host->now_ns(fs->host_state);
     if (engine_deadline(fs->tree.engine) <= now_ns)
         engine_tick(fs->tree.engine, now_ns);
     wait_expire(&fs->queues, now_ns);
     fs_wake(fs);
-    trim = fs->trim_ns <= now_ns;
+    bool trim = fs->trim_ns <= now_ns;
     if (trim)
         fs->trim_ns = UINT64_MAX;
-    stale = fs->attributes_stale;
+    bool stale = fs->attributes_stale;
     fs->attributes_stale = false;
-    deadline_ns = fs->armed_ns = next_deadline(fs);
+    uint64_t deadline_ns = fs->armed_ns = next_deadline(fs);
     fs_unlock(fs);
     if (deadline_ns != UINT64_MAX) {
         when.it_value.tv_sec = (time_t)(deadline_ns / 1000000000);
@@ -368,10 +362,9 @@ void loop_run(struct loop_state *loop, void (*on_signal)(struct fs *fs, int numb
 
     while (!loop->ended) {
         bool watched = false;
-        int n;
 
         loop_turn(loop);
-        n = epoll_wait(loop->epoll_fd, events, EVENTS_MAX, -1);
+        int n = epoll_wait(loop->epoll_fd, events, EVENTS_MAX, -1);
         for (int i = 0; i < n; i++)
             watched = !loop_handle_own(loop, &events[i], on_signal) || watched;
         if (!watched)

@@ -52,12 +52,11 @@ __attribute__((format(printf, 2, 0))) static void fuse_log_line(enum fuse_log_le
                                                                 const char *format, va_list args)
 {
     char text[1024];
-    size_t len;
 
     if (level >= FUSE_LOG_DEBUG)
         return;
     vsnprintf(text, sizeof text, format, args);
-    len = strlen(text);
+    size_t len = strlen(text);
     if (len > 0 && text[len - 1] == '\n')
         text[len - 1] = '\0';
     line_log((int)level, text);

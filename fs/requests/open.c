@@ -143,12 +143,11 @@ static int poll_run(struct request *rq)
 {
     const struct file_row *row = rq->node.row;
     unsigned *revents = &rq->poll.revents;
-    int rc;
 
     *revents = rq->gone ? GONE : ALWAYS_READY;
     if (rq->gone || (!row->poll && !rq->poll.by_uring))
         return CALL_DONE;
-    rc = request_make_handle(rq);
+    int rc = request_make_handle(rq);
     if (rc)
         return rc;
     rq->handle->place.by_uring |= rq->poll.by_uring;

@@ -269,13 +269,12 @@ static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_
     static const struct op op = {
         .counted = true, .has_text = true, .locks_directory = true, .run = rename_run};
     const size_t len = strlen(name) + 1;
-    struct request *rq;
 
     if (flags & ~1u) { /* RENAME_NOREPLACE is always implied; exchange and whiteout are refused */
         fuse_reply_err(req, EINVAL);
         return;
     }
-    rq = op_begin(&op, req, parent);
+    struct request *rq = op_begin(&op, req, parent);
     if (!rq)
         return;
     rq->verb = "mv";

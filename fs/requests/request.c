@@ -102,17 +102,14 @@ static void request_refresh(struct request *rq)
 
 int request_make_handle(struct request *rq)
 {
-    struct handle *handle;
-    int rc;
-
     if (rq->handle)
         return 0;
-    handle = handle_make(&rq->fs->handles, rq->fh);
+    struct handle *handle = handle_make(&rq->fs->handles, rq->fh);
     if (!handle)
         return err_nomem(&rq->call.err);
     rq->call.open = &handle->open;
     rq->call.open->instance = rq->call.instance->id;
-    rc = open_file_start_charge(&rq->call, rq->rights);
+    int rc = open_file_start_charge(&rq->call, rq->rights);
     if (rc < 0) {
         rq->call.open = NULL;
         file_close(rq->fs, handle);
@@ -401,7 +398,6 @@ static void request_finish(struct request *rq, int rc)
 static void request_wait_or_finish(struct request *rq, int rc)
 {
     struct fs *fs = rq->fs;
-    struct inflight_request *place;
 
     if (rc == CALL_WAIT)
         rc = request_may_wait(rq);
@@ -409,7 +405,7 @@ static void request_wait_or_finish(struct request *rq, int rc)
         request_finish(rq, rc);
         return;
     }
-    place = inflight_move_to_place(fs->inflight, rq->inflight);
+    struct inflight_request *place = inflight_move_to_place(fs->inflight, rq->inflight);
     if (!place) {
         request_finish(rq, err_nomem(&rq->call.err));
         return;

@@ -224,12 +224,11 @@ const struct file_row *file_above(const struct file_row *row)
 static void row_path(const struct file_row *row, char path[PATH_BYTES])
 {
     const struct file_row *above = file_above(row);
-    size_t n;
 
     path[0] = '\0';
     if (above)
         row_path(above, path);
-    n = strlen(path);
+    size_t n = strlen(path);
     snprintf(path + n, PATH_BYTES - n, "%s%s", row->name ? row->name : row->placeholder,
              row->is ? "/" : "");
 }

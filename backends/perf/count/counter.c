@@ -193,12 +193,10 @@ int output_begin(struct counter *counter, const struct plan *plan, bool adopted)
 
 int output_track(struct counter *counter)
 {
-    int rc;
-
     if (counter->tracks || !counter->sampling || counter_is_of_task(counter))
         return 0;
     pthread_mutex_lock(&counter->state->setup);
-    rc = track_begin(counter->recorder, counter->origin->set_number);
+    int rc = track_begin(counter->recorder, counter->origin->set_number);
     counter->tracks = !rc;
     pthread_mutex_unlock(&counter->state->setup);
     return rc;
@@ -365,14 +363,13 @@ void perf_track(struct counter *counter)
 int perf_start(struct counter *counter, struct err *err)
 {
     bool armed = counter_is_armed(counter), was_on = counter_is_on(counter);
-    int rc;
 
     counter->was_started = true;
     for (unsigned i = 0; counter->shape.hardware && i < counter->n_groups; i++)
         __atomic_store_n(&counter_last(counter, i)->off_hardware, false, __ATOMIC_RELAXED);
     /* Release: a reader that sees the new state also sees all fields that were set before it. */
     __atomic_store_n(&counter->on, true, __ATOMIC_RELEASE);
-    rc = output_track(counter);
+    int rc = output_track(counter);
     if (!rc && !armed)
         rc = counter_switch(counter, true);
     if (rc) {
@@ -400,11 +397,9 @@ int perf_start(struct counter *counter, struct err *err)
 
 int perf_stop(struct counter *counter)
 {
-    int rc;
-
     follow_switch(counter, false, false);
     __atomic_store_n(&counter->on, false, __ATOMIC_RELEASE);
-    rc = counter_switch(counter, false);
+    int rc = counter_switch(counter, false);
     output_untrack(counter, false);
     return rc;
 }

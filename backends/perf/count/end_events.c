@@ -84,7 +84,6 @@ int guard_new(struct backend_state *state, const int *fds, unsigned stride, unsi
               bool is_exec_guard, uint64_t tag, bool late, struct guard **out)
 {
     struct guard *guard = calloc(1, sizeof *guard + n * sizeof guard->fds[0]);
-    int rc;
 
     *out = NULL;
     if (!guard)
@@ -96,7 +95,7 @@ int guard_new(struct backend_state *state, const int *fds, unsigned stride, unsi
     for (unsigned i = 0; i < n; i++)
         if (fds[(size_t)i * stride] >= 0)
             guard->fds[guard->n++] = fds[(size_t)i * stride];
-    rc = !guard->n ? -ENOENT : late ? 0 : guard_listen(guard);
+    int rc = !guard->n ? -ENOENT : late ? 0 : guard_listen(guard);
     if (!rc && late) {
         pthread_mutex_lock(&state->setup);
         LIST_INSERT_HEAD(&state->late_guards, guard, late);
@@ -160,7 +159,6 @@ int perf_guard_adopt(struct backend_state *state, int fd, uint64_t tag, struct g
 int perf_guard(struct backend_state *state, pid_t pid, uint64_t tag, struct guard **out)
 {
     struct perf_event_attr attr;
-    int fd, rc;
 
     sampling_dummy_attr(&attr);
     attr.disabled = 0;
@@ -170,11 +168,11 @@ int perf_guard(struct backend_state *state, pid_t pid, uint64_t tag, struct guar
     attr.write_backward = 1;
     attr.watermark = 1;
     attr.wakeup_watermark = UINT32_MAX;
-    fd = event_open(&attr, pid, -1, -1, 0);
+    int fd = event_open(&attr, pid, -1, -1, 0);
     *out = NULL;
     if (fd < 0)
         return fd;
-    rc = guard_new(state, &fd, 1, 1, true, tag, false, out);
+    int rc = guard_new(state, &fd, 1, 1, true, tag, false, out);
     if (rc)
         event_close(&fd);
     return rc;

@@ -82,7 +82,6 @@ static void followed_open(struct follow *follow, struct task *task, bool begun)
     const size_t bytes = (size_t)follow->shape.task_groups * follow->shape.stride * sizeof(int);
     const struct perf_event_attr *failed;
     struct followed *thread;
-    int rc;
 
     if (!task || task->own || follow->n_fds + follow->shape.fds_per_task > follow->most_fds ||
         monotonic_ns() < follow->retry_ns || !(thread = calloc(1, sizeof *thread + bytes)))
@@ -92,7 +91,7 @@ static void followed_open(struct follow *follow, struct task *task, bool begun)
     task->own = thread;
     __atomic_add_fetch(&follow->n_fds, follow->shape.fds_per_task, __ATOMIC_RELAXED);
     follow->shape.attr[0].enable_on_exec = !begun;
-    rc = task_open(&follow->shape, (pid_t)task->tid, thread->groups, &failed);
+    int rc = task_open(&follow->shape, (pid_t)task->tid, thread->groups, &failed);
     if (rc == -ETIME) /* the thread is executing a program; other threads may be, too */
         follow->retry_ns = monotonic_ns() + HELD_UP_NS;
     for (unsigned i = 0; i < follow->shape.task_groups && !rc; i++)

@@ -145,10 +145,9 @@ static int shape_spread(struct shape *shape, const struct backend_state *state,
 static int first_cpu(const struct backend_state *state)
 {
     struct cpus online = {0};
-    int cpu;
 
     state->host->cpus_online(state->host_state, &online);
-    cpu = cpus_next(&online, 0);
+    int cpu = cpus_next(&online, 0);
     cpus_free(&online);
     return cpu < 0 ? 0 : cpu;
 }

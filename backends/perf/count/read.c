@@ -144,13 +144,12 @@ static void part_add(const struct counter *counter, unsigned group,
     const struct class_info *classes = counter->state->pmus->classes;
     const int cpu = GROUP_CPU(counter_group(counter, group));
     unsigned part = cpu < 0 ? group % shape->task_groups : 0;
-    uint64_t *value;
 
     while (cpu >= 0 && part < shape->n_core_pmus && !cpus_has(&classes[part].cpus, (unsigned)cpu))
         part++;
     if (part >= shape->n_core_pmus)
         return;
-    value = &out->value[core_pmu_index(shape->n, part)];
+    uint64_t *value = &out->value[core_pmu_index(shape->n, part)];
     for (unsigned i = 0; i < shape->n; i++)
         value[shape_plan_event(shape, i)] += counts->value[shape->n_extras + i];
     value[shape->n] += shape->has_clock ? counts->value[shape->n_extras - 1] : counts->running_ns;
@@ -223,18 +222,17 @@ static int task_add(struct counter *counter, unsigned first, struct reading *out
     const struct shape *shape = &counter->shape;
     const uint64_t time_check = shape->hardware ? time_check_read(counter, first) : 0;
     struct group_counts counts;
-    uint64_t enabled, running, covered;
     int rc = task_sum(counter, first, &counts, out, patient);
 
     if (rc < 0)
         return rc;
-    running = shape->has_clock ? counts.value[shape->n_extras - 1] : counts.running_ns;
-    enabled = shape->has_clock || shape->hardware ? time_check : counts.enabled_ns;
+    uint64_t running = shape->has_clock ? counts.value[shape->n_extras - 1] : counts.running_ns;
+    uint64_t enabled = shape->has_clock || shape->hardware ? time_check : counts.enabled_ns;
     if (enabled < running)
         enabled = running;
     if (!shape->has_clock && shape->task_groups == 1)
         enabled = counts.enabled_ns;
-    covered = shape->hardware ? time_check : enabled;
+    uint64_t covered = shape->hardware ? time_check : enabled;
     out->covered_ns += covered;
     out->enabled_ns += enabled;
     out->running_ns += running;

@@ -117,11 +117,10 @@ int perf_describe(struct backend_state *state, const char *class_name, const cha
     struct listed listed = {.spelling = ""};
     struct event resolved = {.written = NULL};
     const uint64_t *code = resolved.code;
-    int rc;
 
-    rc = find_listed(state, class_name, event, &listed)
-             ? perf_resolve(state, listed.spelling, &resolved, NULL)
-             : -ENOENT;
+    int rc = find_listed(state, class_name, event, &listed)
+                 ? perf_resolve(state, listed.spelling, &resolved, NULL)
+                 : -ENOENT;
     if (rc == 0 && code[CODE_TYPE] != PERF_TYPE_TRACEPOINT)
         rc = perf_verify(state, &resolved, NULL);
     if (rc == 0) {

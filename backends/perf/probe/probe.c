@@ -387,10 +387,8 @@ static struct pmus *pmus_make(const char *root)
 
 struct pmus *pmus_new(const char *root)
 {
-    struct pmus *pmus;
-
     pmus_shortage = false;
-    pmus = pmus_make(root);
+    struct pmus *pmus = pmus_make(root);
     if (pmus && !pmus_shortage)
         return pmus;
     pmus_free(pmus);

@@ -216,7 +216,6 @@ int why_refused(struct err *err, const struct why *why)
     struct utsname kernel;
     char storage[512];
     struct buf text = buf_in(storage, sizeof storage);
-    int rc;
 
     while (row->code && (row->code != code || (row->facts & ~facts)))
         row++;
@@ -243,7 +242,7 @@ int why_refused(struct err *err, const struct why *why)
                 buf_printf(&text, "%s %d", target->kind == TARGET_THREAD ? "thread" : "process",
                            target_number(target));
         }
-    rc = err_set(err, row->id, "%s", buf_text(&text));
+    int rc = err_set(err, row->id, "%s", buf_text(&text));
     buf_free(&text);
     return rc;
 }
