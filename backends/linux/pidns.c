@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <linux/nsfs.h>
 #include <stdio.h>
 #include <stdlib.h>

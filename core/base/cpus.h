@@ -7,7 +7,6 @@
 #include "core/base/scan.h"
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #define CPUS_MAX 8192 /* the kernel's largest NR_CPUS */

@@ -5,9 +5,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-
 /*
  * X(id, errno, where, condition). Ids of the reference systems keep their names (E: hwpmc's ERRORS,
  * X: hwpmc's code, CS: cpc subcodes, PM: perfmon); P ids are pmcfs's. hwpmc's EDOOFUS is

@@ -7,7 +7,6 @@
 #include "core/base/cpus.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 void event_print(const struct event *event, const char *spelling, const char *about,

@@ -6,7 +6,6 @@
 #include "core/base/buf.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <sys/param.h>
 
 #define CUT "…"

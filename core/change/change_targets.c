@@ -5,7 +5,6 @@
 #include "core/change/plan.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Returns true if the link's target is the wanted one. With `overlaps` also if one of the two is a

@@ -6,8 +6,6 @@
 #include "core/change/change.h"
 #include "core/pmc/metric.h"
 
-#include <assert.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>

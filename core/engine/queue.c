@@ -8,7 +8,6 @@
 #include "core/read/drain.h"
 #include "core/show/series.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- slow parts: without functions of fs (unit tests) the lock is kept ---- */

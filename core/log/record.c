@@ -4,8 +4,6 @@
  */
 #include "core/log/record.h"
 
-#include <string.h>
-
 struct record_tail *record_tail(const struct record *record)
 {
     if (record_is_note(record) || record->type == RECORD_SAMPLE)

@@ -3,7 +3,6 @@
  */
 #include "core/log/tasks.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum {

@@ -5,7 +5,6 @@
 
 #include "core/call.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

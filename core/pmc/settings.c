@@ -3,7 +3,6 @@
  */
 #include "core/pmc/settings.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,11 +3,6 @@
  */
 #include "core/pmc/tunable.h"
 
-#include "core/base/buf.h"
-
-#include <errno.h>
-#include <string.h>
-
 #define AT_ONCE       "at once"
 #define NEW_PMCS      "PMCs created later"
 #define NEW_TARGETS   "targets attached later"

@@ -8,8 +8,6 @@
 #include "core/call.h"
 #include "core/pmc/pmc.h"
 
-#include <stdlib.h>
-
 #define BATCH 64 /* maximum PMCs per task */
 
 void drain_schedule(struct pmc *pmc)

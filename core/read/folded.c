@@ -4,7 +4,6 @@
  */
 #include "core/read/folded.h"
 #include "core/base/vec.h"
-#include "core/log/tasks.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -5,7 +5,6 @@
 #include "core/users/users.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <linux/capability.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,6 @@
 #include "fs/program/boot.h"
 
 #include "core/engine.h"
-#include "core/pmc/pmc.h"
 #include "fs/requests/request.h"
 
 #include <string.h>

@@ -3,10 +3,7 @@
  */
 #pragma once
 
-#include "core/base/err.h"
-
 #include <stdbool.h>
-#include <sys/types.h>
 
 struct fs;
 struct mount_settings;

@@ -18,7 +18,6 @@
 #include "fs/requests/serve.h"
 #include "fs/requests/wait.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>

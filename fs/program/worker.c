@@ -5,8 +5,6 @@
 #include "fs/program/worker.h"
 
 #include "core/base/arena.h"
-#include "fs/program/mount.h"
-#include "fs/program/options.h"
 #include "fs/requests/caller.h"
 #include "fs/requests/inflight.h"
 #include "fs/requests/message.h"

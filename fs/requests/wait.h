@@ -10,10 +10,8 @@
 #include "core/engine.h"
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <sys/queue.h>
-#include <sys/types.h>
 
 struct fs;
 struct handle;

@@ -8,7 +8,6 @@
 #include "core/call.h"
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <sys/types.h>
 
 /* Kinds of nodes. The file rows of each kind are numbered separately. NODE_INSTANCE has all files

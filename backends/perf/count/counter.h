@@ -11,8 +11,6 @@
 #include "backends/perf/state.h"
 #include "core/base/vec.h"
 
-#include <errno.h>
-
 /* Last known readings of a group that can lose its hardware counter. Relaxed atomics: several
  * threads may read a counter at the same time. */
 struct group_last {

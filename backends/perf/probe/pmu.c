@@ -13,7 +13,6 @@
 #include <fcntl.h>
 #include <linux/perf_event.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

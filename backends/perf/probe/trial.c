@@ -11,7 +11,6 @@
 
 #include <errno.h>
 #include <linux/perf_event.h>
-#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <time.h>
