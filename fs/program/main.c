@@ -5,6 +5,7 @@
  */
 #include "backends/backends.h"
 #include "core/base/arena.h"
+#include "core/base/clock.h"
 #include "core/base/journal.h"
 #include "core/change/change.h"
 #include "core/log/record.h"
@@ -240,7 +241,6 @@ static struct inflight *tree_mount(int *fd)
     static struct journal *journal; /* mapped only to create it; workers map it again */
     struct inflight *inflight = inflight_new(fd);
     char request[8192]; /* the kernel refuses reads into less */
-    struct timespec now;
     ssize_t n;
 
     journal = inflight ? journal_new() : NULL;
@@ -248,8 +248,7 @@ static struct inflight *tree_mount(int *fd)
         message_log(LOG_ERR, "cannot start: %s", strerror(errno));
         return NULL;
     }
-    clock_gettime(CLOCK_REALTIME, &now);
-    inflight->started_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+    inflight->started_ns = clock_ns(CLOCK_REALTIME);
     inflight->journal_fd = journal_fd(journal);
     inflight->arena_fd = arena_fd();
     inflight->fuse_fd = mount_make(&worker.mount);
@@ -348,7 +347,7 @@ static int run_query_options(void)
 
 static int run(void)
 {
-    int fd, status;
+    int fd;
 
     do /* descriptors 0 to 2, if they are closed, so that no later file gets these numbers */
         fd = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -360,7 +359,7 @@ static int run(void)
     mallopt(M_MMAP_THRESHOLD, 8 << 20);
     mallopt(M_TRIM_THRESHOLD, 8 << 20);
     messages_from_fuse();
-    status = options_read(&options, &linux_host, argc, argv);
+    int status = options_read(&options, &linux_host, argc, argv);
     if (status == 0)
         status = run_query_options();
     if (status >= 0)
@@ -372,19 +371,17 @@ static int run(void)
                          : &perf_backend;
     if (geteuid() != 0) {
         message_log(LOG_ERR, "cannot mount on \"%s\": start pmcfs as root", options.mountpoint);
-        status = 1;
-    } else if (!options.resume_fd && !mount_prepare(&worker.mount)) {
-        status = 1;
-    } else {
-        readme_set_mountpoint(options.mountpoint);
-        process_prepare();
-        if (!options.resume_fd)
-            capabilities_report();
-        if (worker.backend->prepare)
-            worker.backend->prepare();
-        status = confine_process() ? mount_run() : 1;
+        return 1;
     }
-    return status;
+    if (!options.resume_fd && !mount_prepare(&worker.mount))
+        return 1;
+    readme_set_mountpoint(options.mountpoint);
+    process_prepare();
+    if (!options.resume_fd)
+        capabilities_report();
+    if (worker.backend->prepare)
+        worker.backend->prepare();
+    return confine_process() ? mount_run() : 1;
 }
 
 int main(int count, char **words)

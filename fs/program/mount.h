@@ -5,9 +5,6 @@
 
 #include <stdbool.h>
 
-struct fs;
-struct mount_settings;
-
 struct mount_settings {
     const char *source;     /* shown as the device */
     const char *mountpoint; /* absolute; or /dev/fd/N: already mounted by mount.fuse3 */

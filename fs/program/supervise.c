@@ -62,7 +62,7 @@ static struct {
     bool mlock_unlimited; /* CAP_IPC_LOCK: locked memory is not limited */
     unsigned crashes;     /* consecutive crashes of workers */
     unsigned unready;     /* consecutive deaths before the worker served */
-    struct timespec started;
+    uint64_t started_s;
     void *rings[INFLIGHT_RINGS]; /* mappings of inflight->rings */
 } me;
 
@@ -170,7 +170,7 @@ static bool worker_start(void)
     me.inflight->ready = false;
     if (me.inflight->has_served && !me.options->foreground)
         messages_to_syslog();
-    clock_gettime(CLOCK_MONOTONIC, &me.started);
+    me.started_s = monotonic_ns() / 1000000000;
     me.worker_pid =
         (pid_t)syscall(SYS_clone, (long)(CLONE_FILES | SIGCHLD), NULL, NULL, NULL, NULL);
     if (me.worker_pid == 0) {
@@ -194,9 +194,6 @@ static bool worker_start(void)
  * that exited before it served is always followed by a pause. */
 static unsigned restart_pause(int status)
 {
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
     if (me.inflight->ready)
         me.unready = 0;
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
@@ -204,7 +201,7 @@ static unsigned restart_pause(int status)
     me.unready += !me.inflight->ready;
     if (WIFEXITED(status) && !me.inflight->ready) /* a resource was missing and may return */
         return (unsigned)BACK_OFF_MS << me.unready;
-    me.crashes = now.tv_sec - me.started.tv_sec > 1 ? 1 : me.crashes + 1;
+    me.crashes = monotonic_ns() / 1000000000 - me.started_s > 1 ? 1 : me.crashes + 1;
     if (me.crashes < 3)
         return 0;
     const unsigned doubled = (unsigned)BACK_OFF_MS << (me.crashes < 10 ? me.crashes - 3 : 7);
@@ -214,9 +211,7 @@ static unsigned restart_pause(int status)
 /* Starts the next worker. Returns false if the mount shall end. */
 static bool worker_restart(int status)
 {
-    if (WIFEXITED(status) && (WEXITSTATUS(status) == 0 || !me.inflight->has_served || me.ending))
-        return false;
-    if (me.ending)
+    if (me.ending || (WIFEXITED(status) && (WEXITSTATUS(status) == 0 || !me.inflight->has_served)))
         return false;
     pause_ms(restart_pause(status));
     if (me.unready >= LOADS_MAX) {
@@ -313,13 +308,13 @@ static bool supervisor_init(struct worker *worker, struct inflight *inflight, in
     const int mine[] = {0,
                         1,
                         2,
-                        me.inflight_fd,
-                        me.inflight->fuse_fd,
-                        me.inflight->journal_fd,
-                        me.inflight->arena_fd,
+                        inflight_fd,
+                        inflight->fuse_fd,
+                        inflight->journal_fd,
+                        inflight->arena_fd,
                         me.signal_fd,
-                        me.own_end,
-                        me.worker_end};
+                        ends[0],
+                        ends[1]};
     for (size_t i = 0; i < sizeof mine / sizeof *mine; i++)
         if (!fd_exempt(mine[i]))
             return false;

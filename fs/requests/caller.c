@@ -114,8 +114,7 @@ bool readers_resolve(struct fs *fs)
     gid_t gid;
 
     fs_lock(fs);
-    const char *setting = tunable_text(&fs->tree.engine->tunables, TUNABLE_READERS);
-    snprintf(name, sizeof name, "%s", setting);
+    snprintf(name, sizeof name, "%s", tunable_text(&fs->tree.engine->tunables, TUNABLE_READERS));
     fs_unlock(fs);
     const int rc = group_find(name, &gid);
     if (rc < 0)
@@ -125,8 +124,8 @@ bool readers_resolve(struct fs *fs)
                         : "readers: no memory or file descriptor to look up the group \"%s\"",
                     name);
     fs_lock(fs);
-    setting = tunable_text(&fs->tree.engine->tunables, TUNABLE_READERS);
-    if (strcmp(name, setting) == 0) /* otherwise a write has changed and resolved it */
+    if (strcmp(name, tunable_text(&fs->tree.engine->tunables, TUNABLE_READERS)) ==
+        0) /* otherwise a write has changed and resolved it */
         fs_set_readers(fs, gid);
     fs_unlock(fs);
     return rc == 0 || rc == -ENOENT;

@@ -1,6 +1,7 @@
 #include "fs/requests/inflight.h"
 
 #include "core/base/arena.h"
+#include "core/base/clock.h"
 #include "fs/requests/message.h"
 
 #include <errno.h>
@@ -125,8 +126,6 @@ bool inflight_interrupted(const struct inflight_request *request)
 
 struct inflight_request *inflight_begin(struct inflight_request *request)
 {
-    struct timespec now;
-
     if (!request && buffer) {
         request = &own->request;
         request->bytes = buffer->len;
@@ -135,10 +134,8 @@ struct inflight_request *inflight_begin(struct inflight_request *request)
         request->since_ns = 0;
         request->number = buffer->unique;
     }
-    if (request && !request->since_ns) {
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        request->since_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-    }
+    if (request && !request->since_ns)
+        request->since_ns = monotonic_ns();
     current = request;
     return request;
 }
@@ -387,19 +384,16 @@ static void places_recover(struct inflight *inflight, uint32_t published)
         struct inflight_request *place = &inflight->places[i];
         const struct fuse_in_header *head = arena_at(place->block, place->bytes);
 
-        if (!place->number || !head) {
-            place->number = place->block = 0;
-            place->taken = false;
-            continue;
+        if (place->number && head) {
+            place->inherited = true;
+            open_change_apply(inflight, place);
+            if (!is_over_or_refused(inflight, place, head->opcode, published)) {
+                arena_keep(place->block, place->bytes);
+                continue;
+            }
         }
-        place->inherited = true;
-        open_change_apply(inflight, place);
-        if (is_over_or_refused(inflight, place, head->opcode, published)) {
-            place->number = place->block = 0; /* arena_free_unkept() frees its block */
-            place->taken = false;
-        } else {
-            arena_keep(place->block, place->bytes);
-        }
+        place->number = place->block = 0; /* arena_free_unkept() frees its block */
+        place->taken = false;
     }
 }
 
@@ -443,6 +437,7 @@ void inflight_give_up(struct inflight *inflight)
         if (request)
             refuse(inflight, request, EIO);
         buffer_clear(inflight, i);
+        inflight->buffers[i].answer.number = 0;
     }
     for (unsigned i = 0; i < inflight->n_places; i++) {
         if (inflight->places[i].number) {
@@ -451,6 +446,4 @@ void inflight_give_up(struct inflight *inflight)
         }
         memset(&inflight->places[i], 0, sizeof inflight->places[i]);
     }
-    for (unsigned i = 0; i < INFLIGHT_BUFFERS; i++)
-        inflight->buffers[i].answer.number = 0;
 }

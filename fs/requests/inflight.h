@@ -13,9 +13,6 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
-struct fuse_session;
-struct journal;
-
 #define INFLIGHT_BUFFERS 96
 #define INFLIGHT_PLACES  (1u << 16)
 #define INFLIGHT_FRAMES  32

@@ -15,9 +15,9 @@
 
 struct request *op_begin(const struct op *op, fuse_req_t req, fuse_ino_t ino)
 {
-    struct fs *fs = fuse_req_userdata(req);
     struct node node;
-    struct request *rq = node_decode(ino, &node) ? request_new(fs, op, req) : NULL;
+    struct request *rq =
+        node_decode(ino, &node) ? request_new(fuse_req_userdata(req), op, req) : NULL;
 
     if (!rq) {
         fuse_reply_err(req, node_decode(ino, &node) ? ENOMEM : ESTALE);

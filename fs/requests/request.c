@@ -222,40 +222,31 @@ static void handle_note(struct request *rq)
         handle_touch(&rq->fs->unpublished, handle);
 }
 
-/* Sends the reply to the kernel, or stores it (inflight_answer_begin()). Returns false if the
+/* Sends the reply to the kernel, or stores it (inflight_answer_begin()). Returns -ENOENT if the
  * caller did not wait for it. */
-static bool request_send(struct request *rq, int rc)
+static int request_send(struct request *rq, int rc)
 {
     struct fuse_file_info fi = {.fh = rq->fh, .direct_io = 1, .noflush = 1};
-    const enum reply reply = rc < 0 ? REPLY_CODE : rq->op->reply;
-    int sent = 0;
 
     if (rc >= 0 && rq->invalidates)
         attributes_forget(&rq->fs->tree, rq->stale.kind, rq->stale.object);
-    switch (reply) {
+    switch (rc < 0 ? REPLY_CODE : rq->op->reply) {
     case REPLY_CODE:
-        sent = fuse_reply_err(rq->req, -rc);
         break;
     case REPLY_ENTRY:
-        sent = fuse_reply_entry(rq->req, &rq->entry);
-        break;
+        return fuse_reply_entry(rq->req, &rq->entry);
     case REPLY_ATTR:
-        sent = fuse_reply_attr(rq->req, &rq->entry.attr, node_attr_timeout(&rq->node));
-        break;
+        return fuse_reply_attr(rq->req, &rq->entry.attr, node_attr_timeout(&rq->node));
     case REPLY_BYTES:
-        sent = fuse_reply_buf(rq->req, rq->slice, rq->slice_len);
-        break;
+        return fuse_reply_buf(rq->req, rq->slice, rq->slice_len);
     case REPLY_OPEN:
-        sent = fuse_reply_open(rq->req, &fi);
-        break;
+        return fuse_reply_open(rq->req, &fi);
     case REPLY_WRITE:
-        sent = fuse_reply_write(rq->req, rq->size);
-        break;
+        return fuse_reply_write(rq->req, rq->size);
     case REPLY_POLL:
-        sent = fuse_reply_poll(rq->req, rq->poll.revents);
-        break;
+        return fuse_reply_poll(rq->req, rq->poll.revents);
     }
-    return sent != -ENOENT;
+    return fuse_reply_err(rq->req, -rc);
 }
 
 /*
@@ -387,7 +378,7 @@ static void request_finish(struct request *rq, int rc)
     if (rq->answer_stored)
         wanted = inflight_answer_send(fuse_session_fd(fs->tree.session));
     else if (rq->req)
-        wanted = request_send(rq, rc);
+        wanted = request_send(rq, rc) != -ENOENT;
     if (!wanted && rq->op->undo)
         rq->op->undo(rq);
     request_free(rq);

@@ -117,7 +117,6 @@ int perf_describe(struct backend_state *state, const char *class_name, const cha
     struct listed listed = {.spelling = ""};
     struct event resolved = {.written = NULL};
     const uint64_t *code = resolved.code;
-
     int rc = find_listed(state, class_name, event, &listed)
                  ? perf_resolve(state, listed.spelling, &resolved, NULL)
                  : -ENOENT;
