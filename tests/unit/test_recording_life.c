@@ -214,6 +214,46 @@ TEST(recording_continues_in_a_later_worker)
     buf_free(&found);
 }
 
+/* The log has the inventory of the earlier worker, and its records may be older than this one. */
+TEST(a_later_worker_logs_no_inventory)
+{
+    const struct recording_plan plan = scripted_plan();
+
+    record_samples(true);
+    reload(&plan);
+    recording_queue_inventory(sc.recording, 100);
+    recording_queue_inventory(sc.recording, 101);
+    record_add_comm(&sc.script, 2, 100, 100, "before", 0);
+    record_add_task(&sc.script, RECORD_EXIT, 3, 101, 50, 101, 50);
+    record_add_task(&sc.script, RECORD_EXIT, 4, 101, 50, 1011, 50);
+    drain();
+    ck_assert_uint_eq(count_type(RECORD_COMM), 1);
+    ck_assert_uint_eq(count_type(RECORD_MAP), 0);
+    ck_assert_uint_eq(count_type(RECORD_EXIT), 2);
+    ck_assert_uint_eq(count_type(RECORD_COUNT), 1); /* after the last thread */
+}
+
+/* The process 101 of the inventory reuses the number of one whose exit is still in the ring. */
+TEST(an_exit_from_before_the_inventory_counts_once)
+{
+    const struct recording_plan plan = scripted_plan();
+
+    record_samples(true);
+    reload(&plan);
+    recording_queue_inventory(sc.recording, 101);
+    record_add_task(&sc.script, RECORD_EXIT, 2, 101, 50, 101, 50);
+    record_add_task(&sc.script, RECORD_FORK, 3, 101, 50, 101, 50);
+    record_add_task(&sc.script, RECORD_FORK, 4, 101, 101, 1011, 101);
+    drain();
+    ck_assert_uint_eq(count_type(RECORD_COUNT), 1);
+    record_add_task(&sc.script, RECORD_EXIT, 5, 101, 50, 101, 50);
+    drain();
+    ck_assert_uint_eq(count_type(RECORD_COUNT), 0);
+    record_add_task(&sc.script, RECORD_EXIT, 6, 101, 101, 1011, 101);
+    drain();
+    ck_assert_uint_eq(count_type(RECORD_COUNT), 1);
+}
+
 static uint64_t value_of(unsigned type)
 {
     const struct record_note *note = nth(type, 0);
