@@ -270,6 +270,8 @@ static int find_cgroup(struct change *change, struct wanted *wanted)
                  : engine->host->cgroup_open(engine->host_state, change->call->tid, path,
                                              &wanted->cgroup_fd, &wanted->cgroup, &change->err);
     free(path);
+    if (rc == 0 && !wanted->absent)
+        wanted->cgroup_key = engine->host->cgroup_key(wanted->cgroup_fd);
     return rc;
 }
 

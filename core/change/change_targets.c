@@ -25,9 +25,7 @@ static bool link_matches(const struct engine *engine, const struct link *link,
         if (a == b && inside &&
             (link->state == LINK_OFFLINE || link->pmc->settings.word[KEY_REATTACH]))
             return true;
-        return (!wanted->absent &&
-                link->cgroup_key == engine->host->cgroup_key(wanted->cgroup_fd)) ||
-               (overlaps && inside);
+        return (!wanted->absent && link->cgroup_key == wanted->cgroup_key) || (overlaps && inside);
     }
     if (link->kind == TARGET_CPU || link->kind == TARGET_CGROUP || !link->proc)
         return false;
@@ -101,8 +99,7 @@ static int plan_cgroup(struct change *change, struct wanted *wanted)
         return err_nomem(&change->err);
     struct link *link = move->next;
     link->cgroup_fd = wanted->cgroup_fd;
-    if (!wanted->absent)
-        link->cgroup_key = change->engine->host->cgroup_key(wanted->cgroup_fd);
+    link->cgroup_key = wanted->cgroup_key;
     link->cgroup = wanted->cgroup;
     wanted->cgroup_fd = -1;
     wanted->cgroup = NULL;

@@ -23,7 +23,8 @@ struct wanted {
     struct process *process; /* owned until a proc takes it over */
     pid_t pid, tid;
     char name[PROCESS_NAME];
-    int cgroup_fd; /* if `absent`, the root where its path starts */
+    int cgroup_fd;       /* if `absent`, the root where its path starts */
+    uint64_t cgroup_key; /* unless `absent` */
     char *cgroup;
     bool absent;  /* the cgroup does not exist: wait for it */
     bool skipped; /* has exited: not attached, but named in change.note */
