@@ -98,6 +98,8 @@ static int host_open(const struct loop *loop, const struct sink *sink, struct ho
         return rc;
     }
     host_cgroups_open(state);
+    state->pidns_fd = ns_open(state->self, "pid");
+    state->userns_fd = ns_open(state->self, "user");
     *out = state;
     return 0;
 }
@@ -106,6 +108,10 @@ static void host_close(struct host_state *state)
 {
     host_cgroups_close(state);
     host_cpus_close(state);
+    if (state->pidns_fd >= 0)
+        close(state->pidns_fd);
+    if (state->userns_fd >= 0)
+        close(state->userns_fd);
     free(state);
 }
 

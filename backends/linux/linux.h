@@ -33,6 +33,9 @@ struct host_state {
     struct ns_id pidns; /* the daemon's namespaces */
     struct ns_id userns;
     struct ns_id cgroupns; /* all 0 on a kernel without cgroups */
+    /* Descriptors of the first two, or -errno: while a namespace has one, the kernel does not
+     * create and free an inode each time that ns_identify() looks at a process in it. */
+    int pidns_fd, userns_fd;
     struct host_cpus cpus;
     struct host_cgroups cgroups;
     uint64_t began_tsc, began_ns; /* start of the measurement of the cycle counter's rate */
