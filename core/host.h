@@ -39,6 +39,8 @@ struct rights {
     bool superuser;        /* CAP_PERFMON or CAP_SYS_ADMIN in the daemon's user namespace */
     int userns_fd;         /* the user namespace of the process; -1: the daemon's */
     uint64_t userns;       /* inode of the user namespace; 0: the daemon's */
+    pid_t pid; /* after caller_rights_rest(): the process, as caller_pid(); otherwise 0, also in
+                * shared objects */
     /* The ids that are mapped into that user namespace: `capabilities` apply to these only. */
     struct id_range uids[MAPPED_MAX], gids[MAPPED_MAX];
     /* Set in shared objects only: */
@@ -135,9 +137,9 @@ struct host {
      * none of them. Returns 0, -ENOMEM, -EMFILE or -EIO.
      */
     int (*caller_rights_rest)(struct host_state *state, pid_t tid, struct rights *rights);
-    /* Identifies the process of the requester. If that fails, leaves *opener as it is. NULL: not
-     * supported. */
-    void (*caller_opener)(struct host_state *state, pid_t tid, struct opener *opener);
+    /* Identifies the process of a request (see caller_pid()). If that fails, leaves *opener as it
+     * is. NULL: not supported. */
+    void (*caller_opener)(struct host_state *state, pid_t pid, struct opener *opener);
 
     /*
      * Opens the process with this number in the PID namespace of the requesting thread tid. Number

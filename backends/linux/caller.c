@@ -115,6 +115,7 @@ static void rights_limit(pid_t tid, const char *status, struct rights *rights)
     if (!proc_field(status, "VmSize") || !fs_id_is(status, "Uid", rights->uid) ||
         !fs_id_is(status, "Gid", rights->gid))
         rights_drop(rights);
+    rights->pid = tgid;
     if (tgid == tid || (!rights->capabilities && !rights->n_groups))
         return; /* the first thread of a process is never a worker */
     if (proc_stat_directly(tid, &stat) < 0)
@@ -217,14 +218,14 @@ static long program_find(void *arg)
     return 0;
 }
 
-void linux_caller_opener(struct host_state *state, pid_t tid, struct opener *opener)
+void linux_caller_opener(struct host_state *state, pid_t pid, struct opener *opener)
 {
-    struct program program = {.pid = linux_caller_pid(state, tid)};
-    if (!program.pid || program_find(&program) < 0)
+    struct program program = {.pid = pid};
+    if (!pid || program_find(&program) < 0)
         return;
     opener->program_dev = program.dev;
     opener->program_ino = program.ino;
-    opener->key = linux_caller_key(state, program.pid);
+    opener->key = linux_caller_key(state, pid);
 }
 
 bool caller_is_opener(struct host_state *state, const struct opener *opener, pid_t pid)

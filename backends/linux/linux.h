@@ -101,7 +101,7 @@ void linux_view_forget(struct pid_view *view);
 int linux_caller_rights(struct host_state *state, pid_t tid, uid_t uid, gid_t gid,
                         struct rights **out);
 int linux_caller_rights_rest(struct host_state *state, pid_t tid, struct rights *rights);
-void linux_caller_opener(struct host_state *state, pid_t tid, struct opener *opener);
+void linux_caller_opener(struct host_state *state, pid_t pid, struct opener *opener);
 pid_t linux_caller_pid(struct host_state *state, pid_t tid);
 /* Returns true if pid is the process of the opener and still executes the same program; false also
  * if that is not known (opener may be NULL). */

@@ -120,6 +120,7 @@ int rights_share(struct engine *engine, struct user *user, struct rights **at, s
     if (rc)
         return rc;
     rights->user = user;
+    rights->pid = 0;
     if (!rights_add(engine, rights))
         return err_nomem(err);
     user_ref(user);

@@ -68,6 +68,14 @@ int caller_read_rest(struct request *rq)
     return rc < 0 ? rights_failed(&rq->call, rc) : 0;
 }
 
+pid_t caller_process(const struct request *rq)
+{
+    const struct fs *fs = rq->fs;
+
+    return rq->rights && rq->rights->pid ? rq->rights->pid
+                                         : fs->host->caller_pid(fs->host_state, rq->call.tid);
+}
+
 /* ---- the group `readers` ---- */
 
 #define GROUP_BYTES_MAX (1 << 20)

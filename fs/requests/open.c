@@ -125,7 +125,7 @@ void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
         caller_set_payer(rq);
     rq->rights_incomplete = rc == 0 && rq->rights && rq->rights->userns_fd >= 0;
     if (rc == 0 && writes && fs->host->caller_opener)
-        fs->host->caller_opener(fs->host_state, rq->call.tid, &rq->open.opener);
+        fs->host->caller_opener(fs->host_state, caller_process(rq), &rq->open.opener);
     request_dispatch(rq, rc);
 }
 

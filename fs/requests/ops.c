@@ -212,7 +212,7 @@ static void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t
 
     rq->entry.attr.st_mode = mode;
     if (rc == 0)
-        call->creator_pid = fs->host->caller_pid(fs->host_state, call->tid);
+        call->creator_pid = caller_process(rq);
     if (call->creator_pid)
         call->creator_key = fs->host->caller_key(fs->host_state, call->creator_pid);
     request_dispatch(rq, rc);
