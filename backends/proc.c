@@ -177,24 +177,24 @@ int proc_stat_directly(pid_t pid, struct proc_stat *out)
 
 int proc_list_numbers(int dirfd, const char *path, pid_t **out, size_t *n)
 {
-    int fd = openat(dirfd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    _Alignas(struct dirent64) char entries[16384];
+    const int fd = path ? openat(dirfd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : dirfd;
+    int rc = (path ? fd < 0 : lseek(fd, 0, SEEK_SET) < 0) ? -errno : 0;
     VEC(pid_t) numbers = {.n = 0};
+    ssize_t len;
     *out = NULL;
     *n = 0;
-    if (!dir) {
-        rc = -errno;
-        if (fd >= 0)
-            close(fd);
-        return rc;
-    }
-    for (struct dirent *entry; rc == 0 && (entry = readdir(dir));) {
-        char *end;
-        long number = strtol(entry->d_name, &end, 10);
-        if (number > 0 && *end == '\0')
-            rc = vec_push(&numbers, (pid_t)number);
-    }
-    closedir(dir);
+    while (rc == 0 && (len = getdents64(fd, entries, sizeof entries)) > 0)
+        for (ssize_t at = 0; rc == 0 && at < len;) {
+            const struct dirent64 *entry = (const void *)(entries + at);
+            char *end;
+            long number = strtol(entry->d_name, &end, 10);
+            if (number > 0 && *end == '\0')
+                rc = vec_push(&numbers, (pid_t)number);
+            at += entry->d_reclen;
+        }
+    if (path && fd >= 0)
+        close(fd);
     if (rc < 0) {
         free(numbers.items);
         return rc;

@@ -364,13 +364,13 @@ static int task_start(struct census *census, const struct census_task *task, con
 /* Stores the threads of a process in an array (free it). Returns their number. */
 static size_t threads_of(struct census *census, pid_t pid, pid_t **tids)
 {
-    char path[TASK_PATH_BYTES] = ".";
+    const bool own = pid == census->plan->target.pid;
+    char path[TASK_PATH_BYTES];
     size_t n = 0;
     int rc;
 
-    if (pid != census->plan->target.pid)
-        snprintf(path, sizeof path, "/proc/%d/task", pid);
-    rc = proc_list_numbers(census->task_dir, path, tids, &n);
+    snprintf(path, sizeof path, "/proc/%d/task", pid);
+    rc = proc_list_numbers(census->task_dir, own ? NULL : path, tids, &n);
     census_note_failure(census, rc);
     return rc < 0 ? 0 : n;
 }
