@@ -35,8 +35,9 @@ struct instance *engine_instance(struct engine *engine, uint64_t id);
 /* Returns the first instance below instances/ with id > after, or NULL. */
 struct instance *engine_instance_next(struct engine *engine, uint64_t after);
 
-/* Returns the first PMC of the instance with id > after, or NULL. For readdir. */
-struct pmc *engine_pmc_next(struct instance *instance, uint64_t after);
+/* Returns the name and the id of the first PMC of the instance with id > after, or NULL. The name
+ * is valid until PMCs are created, removed or renamed. */
+const char *engine_pmc_next(struct instance *instance, uint64_t after, uint64_t *id);
 
 /* ---- operations of the tree; call->uid, gid and tid are the requester's ---- */
 

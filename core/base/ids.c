@@ -16,9 +16,19 @@ void ids_free(struct ids *ids)
     *ids = (struct ids){0};
 }
 
+static size_t entry_size(const struct ids *ids)
+{
+    return sizeof(*ids->entries) + (ids->has_names ? IDS_NAME : 0);
+}
+
+static struct ids_entry *entry_at(const struct ids *ids, size_t at)
+{
+    return (void *)((char *)ids->entries + at * entry_size(ids));
+}
+
 static bool entry_is(const struct ids *ids, size_t at, uint64_t id)
 {
-    return at < ids->n && ids->entries[at].id == id;
+    return at < ids->n && entry_at(ids, at)->id == id;
 }
 
 /* Returns the first entry with an id >= id. If no object was removed in between, its distance from
@@ -27,14 +37,14 @@ static size_t entry_search(const struct ids *ids, uint64_t id)
 {
     size_t low = 0, high = ids->n;
 
-    if (high > 0 && ids->entries[high - 1].id <= id)
-        return ids->entries[high - 1].id == id ? high - 1 : high;
-    if (high > 0 && id > ids->entries[0].id && entry_is(ids, id - ids->entries[0].id, id))
-        return id - ids->entries[0].id;
+    if (high > 0 && entry_at(ids, high - 1)->id <= id)
+        return entry_at(ids, high - 1)->id == id ? high - 1 : high;
+    if (high > 0 && id > ids->entries->id && entry_is(ids, id - ids->entries->id, id))
+        return id - ids->entries->id;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
 
-        if (ids->entries[middle].id < id)
+        if (entry_at(ids, middle)->id < id)
             low = middle + 1;
         else
             high = middle;
@@ -47,10 +57,12 @@ bool ids_add(struct ids *ids, uint64_t id, void *object)
     size_t at = entry_search(ids, id);
 
     assert(object && !entry_is(ids, at, id));
-    if (vec_grow(&ids->entries, &ids->size, ids->n + 1, sizeof(*ids->entries)))
+    if (vec_grow(&ids->entries, &ids->size, ids->n + 1, entry_size(ids)))
         return false;
-    memmove(&ids->entries[at + 1], &ids->entries[at], (ids->n - at) * sizeof(*ids->entries));
-    ids->entries[at] = (struct ids_entry){.id = id, .object = object};
+    struct ids_entry *entry = entry_at(ids, at);
+    memmove(entry_at(ids, at + 1), entry, (ids->n - at) * entry_size(ids));
+    entry->id = id;
+    entry->object = object;
     ids->n++;
     return true;
 }
@@ -59,22 +71,23 @@ void *ids_find(const struct ids *ids, uint64_t id)
 {
     size_t at = entry_search(ids, id);
 
-    return entry_is(ids, at, id) ? ids->entries[at].object : NULL;
+    return entry_is(ids, at, id) ? entry_at(ids, at)->object : NULL;
 }
 
 void *ids_remove(struct ids *ids, uint64_t id)
 {
     size_t at = entry_search(ids, id);
-    void *object = entry_is(ids, at, id) ? ids->entries[at].object : NULL;
+    void *object = entry_is(ids, at, id) ? entry_at(ids, at)->object : NULL;
 
     if (!object)
         return NULL;
     ids->n--;
-    memmove(&ids->entries[at], &ids->entries[at + 1], (ids->n - at) * sizeof(*ids->entries));
+    memmove(entry_at(ids, at), entry_at(ids, at + 1), (ids->n - at) * entry_size(ids));
     return object;
 }
 
-void *ids_next(struct ids *ids, uint64_t after, uint64_t *id)
+/* Returns the first entry with an id > after, or NULL. */
+static struct ids_entry *entry_next(struct ids *ids, uint64_t after)
 {
     size_t at = after == UINT64_MAX                 ? ids->n
                 : entry_is(ids, ids->walked, after) ? ids->walked + 1
@@ -83,8 +96,35 @@ void *ids_next(struct ids *ids, uint64_t after, uint64_t *id)
     if (at >= ids->n)
         return NULL;
     ids->walked = at;
-    if (ids->n - at > AHEAD)
-        __builtin_prefetch(ids->entries[at + AHEAD].object);
-    *id = ids->entries[at].id;
-    return ids->entries[at].object;
+    return entry_at(ids, at);
+}
+
+void *ids_next(struct ids *ids, uint64_t after, uint64_t *id)
+{
+    const struct ids_entry *entry = entry_next(ids, after);
+
+    if (!entry)
+        return NULL;
+    if (ids->n - ids->walked > AHEAD)
+        __builtin_prefetch(entry_at(ids, ids->walked + AHEAD)->object);
+    *id = entry->id;
+    return entry->object;
+}
+
+const char *ids_next_name(struct ids *ids, uint64_t after, uint64_t *id)
+{
+    const struct ids_entry *entry = entry_next(ids, after);
+
+    if (!entry)
+        return NULL;
+    *id = entry->id;
+    return entry->name;
+}
+
+void ids_set_name(struct ids *ids, uint64_t id, const char *name)
+{
+    const size_t at = entry_search(ids, id), len = strlen(name) + 1;
+
+    assert(ids->has_names && entry_is(ids, at, id));
+    memcpy(entry_at(ids, at)->name, len > IDS_NAME ? "" : name, len > IDS_NAME ? 1 : len);
 }

@@ -67,14 +67,18 @@ static inline int vec_grow(void *items, size_t *cap, size_t n, size_t size)
  * too.
  */
 
+#define IDS_NAME 24 /* bytes for a name, with its NUL */
+
 /* Zeroes are an empty set. */
 struct ids {
     struct ids_entry {
         uint64_t id;
         void *object;
+        char name[]; /* IDS_NAME bytes, if has_names */
     } * entries;
     size_t n, size;
-    size_t walked; /* position of the last ids_next() */
+    size_t walked;  /* position of the last ids_next() */
+    bool has_names; /* for ids_next_name(); set while the set is empty */
 };
 
 void ids_free(struct ids *ids); /* asserts that there are no objects */
@@ -86,3 +90,10 @@ void *ids_remove(struct ids *ids, uint64_t id);     /* the object, or NULL */
 /* Returns the first object with an id > after, and its id, or NULL. Objects may be added and
  * removed during a walk. */
 void *ids_next(struct ids *ids, uint64_t after, uint64_t *id);
+/*
+ * ids_set_name() copies a name to an object's entry. ids_next_name() walks like ids_next() and
+ * returns the copy, or NULL at the end; "": the name was too long. The walk does not touch the
+ * objects, which are far apart in memory.
+ */
+void ids_set_name(struct ids *ids, uint64_t id, const char *name);
+const char *ids_next_name(struct ids *ids, uint64_t after, uint64_t *id);

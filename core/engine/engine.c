@@ -161,11 +161,11 @@ struct instance *engine_instance_next(struct engine *engine, uint64_t after)
     return ids_next(&engine->instances, after, &id);
 }
 
-struct pmc *engine_pmc_next(struct instance *instance, uint64_t after)
+const char *engine_pmc_next(struct instance *instance, uint64_t after, uint64_t *id)
 {
-    uint64_t id;
+    const char *name = ids_next_name(&instance->pmcs, after, id);
 
-    return ids_next(&instance->pmcs, after, &id);
+    return name && !name[0] ? ((struct pmc *)ids_find(&instance->pmcs, *id))->name : name;
 }
 
 void engine_retune(struct engine *engine, const struct tunables *fresh)

@@ -169,6 +169,7 @@ int engine_rename(struct call *call, const char *from, const char *to)
         return rc;
     instance_remove(call->instance, pmc);
     bool fine = pmc_set_name(pmc, to);
+    ids_set_name(&call->instance->pmcs, pmc->id, pmc->name);
     instance_add(call->instance, pmc); /* cannot fail: one was just removed */
     if (!fine)
         return err_nomem(&call->err);

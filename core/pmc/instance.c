@@ -48,6 +48,7 @@ struct instance *instance_new(struct engine *engine, uint64_t id, const char *na
         return NULL;
     instance->engine = engine;
     instance->id = id;
+    instance->pmcs.has_names = true;
     if (!name)
         return instance;
     instance->name = strdup(name);

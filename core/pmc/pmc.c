@@ -156,6 +156,7 @@ bool pmc_add_to_tree(struct pmc *pmc, uint64_t id, uid_t uid, uid_t payer)
 
     pmc->id = id;
     if (listed && pmc_charge(pmc, uid, payer)) {
+        ids_set_name(&pmc->instance->pmcs, id, pmc->name);
         pmc_touch(pmc);
         return true;
     }

@@ -303,10 +303,10 @@ static size_t readdir_add(struct request *rq, const struct node_entry *entry, si
     const struct fuse_in_header *head = inflight_message(rq->inflight);
 
     if (head->opcode == FUSE_READDIR) { /* name, number and type: the object is not needed */
-        struct stat attr = {
-            .st_ino = node_id(node->kind, node->object, node->number),
-            .st_mode = node->row->is ? S_IFDIR : S_IFREG,
-        };
+        struct stat attr; /* the other members are not used: zeroing them all takes long */
+
+        attr.st_ino = node_id(node->kind, node->object, node->number);
+        attr.st_mode = node->row->is ? S_IFDIR : S_IFREG;
         return fuse_add_direntry(rq->req, to, room, entry->name, &attr, (off_t)entry->cookie);
     }
     rq->found = *node;

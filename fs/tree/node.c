@@ -78,15 +78,15 @@ static bool object_next(struct tree *tree, const struct node *dir, uint64_t afte
     const struct catalog_class *class;
     const struct catalog_entry *event;
     const struct instance *instance;
-    const struct pmc *pmc;
+    const char *name;
+    uint64_t id;
     unsigned row = (unsigned)after;
     int cpu;
 
     switch (dir->row->is) {
     case DIR_ROOT:
-        pmc = engine_pmc_next(engine_instance(engine, dir->object), after);
-        return pmc &&
-               entry_make(entry, pmc->name, pmc->id, node_of(NODE_PMC, pmc->id, NUMBER_OWN_DIR));
+        name = engine_pmc_next(engine_instance(engine, dir->object), after, &id);
+        return name && entry_make(entry, name, id, node_of(NODE_PMC, id, NUMBER_OWN_DIR));
     case DIR_EVENTS:
         class = &catalog->classes[after];
         return after < catalog->n_classes &&

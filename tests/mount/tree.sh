@@ -72,6 +72,24 @@ t_mv_renames_a_pmc_and_keeps_it_counting() {
     is "$(result rename "$M/b" "$M/.b")" EINVAL
 }
 
+# Short and long names are stored in different places.
+t_a_listing_shows_the_present_names() {
+    mount_pmcfs
+    local long dir
+    long=$(printf 'n%.0s' {1..24})
+    mkdir "$M/instances/one"
+    for dir in "$M" "$M/instances/one"; do
+        mkdir "$dir/n1" "$dir/n2" "$dir/n3" "$dir/$long"
+        mv "$dir/n1" "$dir/${long}1"
+        mv "$dir/$long" "$dir/n4"
+        rmdir "$dir/n2"
+        mv "$dir/n3" "$dir/${long%n}"
+    done
+    for dir in "$M" "$M/instances/one"; do
+        is "$(find "$dir" -maxdepth 1 -name 'n*' -printf '%f\n')" "${long}1"$'\n'"${long%n}"$'\n'n4
+    done
+}
+
 t_files_are_not_made_or_removed_by_hand() {
     mount_pmcfs
     pmc a event=page-faults

@@ -976,11 +976,9 @@ const char *all_texts(void)
     struct buf texts = {0};
     uint64_t id = 0;
 
-    for (struct pmc *pmc; (pmc = engine_pmc_next(fx.engine->root, id));) {
-        struct pmc attr;
+    for (const char *name; (name = engine_pmc_next(fx.engine->root, id, &id));) {
+        const struct pmc attr = *pmc_of(name);
 
-        attr = *pmc;
-        id = attr.id;
         buf_printf(&texts, "== %s %u %u %o\n", attr.name, (unsigned)attr.uid, (unsigned)attr.gid,
                    (unsigned)attr.mode);
         for (unsigned i = 0; i < sizeof shown / sizeof shown[0]; i++)
