@@ -238,17 +238,10 @@ void rows_set_strict(struct rows *rows, bool strict)
 int rows_set_disabled(struct rows *rows, unsigned cpu, unsigned class_index, unsigned row,
                       bool disabled, struct err *err)
 {
-    struct row_class *class = class_index < rows->n_classes ? &rows->classes[class_index] : NULL;
+    struct row_class *class = &rows->classes[class_index];
     struct cpu_slots next;
 
-    if (!cpus_has(&rows->possible, cpu))
-        return err_set(err, E21, "cpu%u does not exist: see info/cpus", cpu);
-    if (class == NULL)
-        return err_set(err, E19, "class %u does not exist: see info/classes", class_index);
-    if (row >= class->n)
-        return err_set(err, E19,
-                       "class \"%s\" has %u rows, counted from 0, so row %u does not exist",
-                       class->info->name, class->n, row);
+    assert(cpus_has(&rows->possible, cpu) && class_index < rows->n_classes && row < class->n);
     if (disabled && class->threads[row] > 0)
         return err_set(err, E03,
                        "row %u of class \"%s\" is used by %u process PMC%s: release all first "

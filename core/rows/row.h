@@ -81,9 +81,8 @@ void rows_release(struct rows *rows, struct claim *claim);
 int rows_arrange(struct rows *rows, struct claim *claim,
                  bool (*conflict)(void *ctx, uint64_t a, uint64_t b), void *ctx, struct err *err);
 
-/* Disables or enables a slot (hwpmc's PMCADMIN), with the order of checks of hwpmc. The caller has
- * checked privilege and CPU state. Returns 0, or sets err: E21, E19 no such slot; E03, E04 PMCs use
- * it. */
+/* Disables or enables a slot that exists (hwpmc's PMCADMIN), with the order of checks of hwpmc. The
+ * caller has checked privilege and CPU state. Returns 0, or sets err: E03, E04 PMCs use it. */
 int rows_set_disabled(struct rows *rows, unsigned cpu, unsigned class_index, unsigned row,
                       bool disabled, struct err *err);
 /* Sets the rows that other programs hold on this CPU, as a mask. Ignores a CPU or class that does
