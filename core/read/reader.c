@@ -58,23 +58,17 @@ void log_reader_keep_log(struct log_reader *reader)
         log_keep_blocks(reader->cursor->log);
 }
 
-/* Opens the log of the PMC if the reader has no log, or has read all of an earlier one (log=off,
- * then log=on). Returns false on ENOMEM. */
-static bool reader_follow(struct log_reader *reader, struct pmc *pmc)
+/* Opens the log of the PMC once there is one, which is never replaced. Returns false on ENOMEM. */
+static bool reader_open_log(struct log_reader *reader, struct pmc *pmc)
 {
     if (pmc->notes && !pmc_ensure_log(pmc))
         return false;
-    bool other = !reader->cursor || reader->cursor->log != pmc->log;
-
     if (pmc->sets && !reader->facts.sets)
         reader->facts.sets = log_sets_ref(pmc->sets);
-    if (!pmc->log || !other || (reader->cursor && log_ready(reader->cursor)))
-        return true;
-    struct log_cursor *cursor = log_open(pmc->log);
-    if (!cursor)
-        return false;
-    log_close(reader->cursor);
-    reader->cursor = cursor;
+    if (!reader->cursor && pmc->log) {
+        reader->cursor = log_open(pmc->log);
+        return reader->cursor;
+    }
     return true;
 }
 
@@ -297,7 +291,7 @@ static int wait_last_records(struct call *call, struct log_reader *reader)
 /* Updates the reader from the PMC. Returns false on ENOMEM. */
 static bool reader_update(struct call *call, struct log_reader *reader)
 {
-    if (!log_reader_update_facts(reader, call->pmc) || !reader_follow(reader, call->pmc))
+    if (!log_reader_update_facts(reader, call->pmc) || !reader_open_log(reader, call->pmc))
         return false;
     call->open->remembers = log_reader_bytes(reader);
     return true;
@@ -386,11 +380,11 @@ unsigned poll_samples(struct call *call)
     const struct log_reader *reader = call->open ? call->open->reader : NULL;
     const struct pmc *pmc = call->pmc;
     unsigned level = EPOLLOUT | EPOLLWRNORM;
-    bool other = reader && pmc_has_log(pmc) && (!reader->cursor || reader->cursor->log != pmc->log);
 
     if (reader && reader->busy)
         return level;
-    if (!reader || other || !records_come(pmc) || reader_ready(reader))
+    if (!reader || (!reader->cursor && pmc_has_log(pmc)) || !records_come(pmc) ||
+        reader_ready(reader))
         level |= EPOLLIN | EPOLLRDNORM;
     return level;
 }
