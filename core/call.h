@@ -2,7 +2,7 @@
  * A request in the engine. An operation returns CALL_DONE, a negative errno, usually with a
  * sentence in call->err, or CALL_WAIT: the request waits and the operation runs again when
  * call->wait_for is woken. Parts of an operation may run without the engine's lock: see
- * slow_begin().
+ * lock_drop().
  */
 #pragma once
 
@@ -124,11 +124,11 @@ typedef unsigned (*poll_fn)(struct call *call); /* returns EPOLLIN | EPOLLPRI | 
  * call->pmc and call->instance are looked up again and may be NULL.
  */
 
-/* The functions of fs that slow_admit(), slow_begin(), slow_end() and slow_interrupted() call
- * (engine->unlock). */
+/* The functions of fs that slow_admit(), lock_drop(), lock_retake() and slow_interrupted()
+ * call (engine->unlock). */
 struct unlock_ops {
     int (*admit)(struct call *call);
-    void (*leave)(struct call *call, bool slow);
+    void (*leave)(struct call *call, bool gives_up_slot);
     void (*take)(struct call *call);
     bool (*interrupted)(struct call *call);
 };
@@ -139,8 +139,8 @@ struct unlock_ops {
  * CALL_WAIT and runs again when a slot is free. Call before any change.
  */
 int slow_admit(struct call *call);
-/* Drops the lock; slow: also gives up the serving slot. slow_end() takes the lock again. */
-void slow_begin(struct call *call, bool slow);
-void slow_end(struct call *call);
+/* Drops the lock until lock_retake(); gives_up_slot: also gives up the serving slot. */
+void lock_drop(struct call *call, bool gives_up_slot);
+void lock_retake(struct call *call);
 /* Returns true if the caller no longer waits for the reply. May be called without the lock. */
 bool slow_interrupted(struct call *call);

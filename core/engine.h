@@ -1,7 +1,7 @@
 /*
  * The engine: owns instances, PMCs, rows, tunables and statistics (struct engine is in state.h).
  * The caller holds the engine's lock for every function, unless noted; core does not take it.
- * Functions that wait, open, close or read /proc drop the lock for that time (slow_begin()).
+ * Functions that wait, open, close or read /proc drop the lock for that time (lock_drop()).
  */
 #pragma once
 

@@ -209,9 +209,9 @@ static void change_decide(struct change *change)
 
 static void run_unlocked(struct change *change, bool slow, void (*part)(struct change *change))
 {
-    slow_begin(change->call, slow);
+    lock_drop(change->call, slow);
     part(change);
-    slow_end(change->call);
+    lock_retake(change->call);
 }
 
 /* Runs a change of a PMC that is not busy. slow: gives up the serving slot. Returns 0, -errno, or
@@ -358,10 +358,10 @@ static int note_dead_targets(struct call *call, struct pmc *pmc)
     for (unsigned i = 0; checked && i < links->n; i++)
         if (link_may_be_dead(pmc, links->link[i]))
             checked[n++].link = links->link[i];
-    slow_begin(call, links->n > FEW_LINKS);
+    lock_drop(call, links->n > FEW_LINKS);
     for (unsigned i = 0; i < n; i++)
         checked[i].dead = !link_target_alive(checked[i].link);
-    slow_end(call);
+    lock_retake(call);
     for (unsigned i = 0; i < n; i++)
         if (checked[i].dead && checked[i].link->kind == TARGET_CGROUP &&
             pmc->settings.word[KEY_REATTACH]) {

@@ -87,10 +87,10 @@ static int foreign_probe(struct call *call)
 
             if (!engine->classes[i].rows)
                 continue;
-            slow_begin(call, true);
+            lock_drop(call, true);
             uint64_t foreign =
                 engine->backend->foreign_rows(engine->backend_state, i, (unsigned)c, own);
-            slow_end(call);
+            lock_retake(call);
             if (own_rows(engine, (unsigned)c, i) == own)
                 rows_set_foreign(engine->rows, (unsigned)c, i, foreign);
         }

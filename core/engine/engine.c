@@ -201,11 +201,11 @@ int engine_catalog_load(struct call *call, bool refresh)
     if (engine->has_catalog && (!refresh || !backend->catalog_mark || engine->loads_catalog))
         return CALL_DONE;
     engine->loads_catalog = true;
-    slow_begin(call, true);
+    lock_drop(call, true);
     mark = backend->catalog_mark ? backend->catalog_mark(engine->backend_state) : 1;
     if (mark != known)
         rc = catalog_fill(backend, engine->backend_state, &catalog, &call->err);
-    slow_end(call);
+    lock_retake(call);
     engine->loads_catalog = false;
     if (rc || mark == known || (engine->has_catalog && engine->catalog_mark == mark)) {
         catalog_free(&catalog); /* unchanged, or another request has replaced it */

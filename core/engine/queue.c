@@ -19,13 +19,13 @@ int slow_admit(struct call *call)
     return unlock ? unlock->admit(call) : 0;
 }
 
-void slow_begin(struct call *call, bool slow)
+void lock_drop(struct call *call, bool gives_up_slot)
 {
     if (call->engine->unlock)
-        call->engine->unlock->leave(call, slow);
+        call->engine->unlock->leave(call, gives_up_slot);
 }
 
-void slow_end(struct call *call)
+void lock_retake(struct call *call)
 {
     if (call->engine->unlock)
         call->engine->unlock->take(call);
@@ -198,9 +198,9 @@ static bool unused_task(struct call *call)
     if (STAILQ_EMPTY(&engine->deferred[WORK_LINK]))
         return false;
     STAILQ_CONCAT(&unused, &engine->deferred[WORK_LINK]);
-    slow_begin(call, true);
+    lock_drop(call, true);
     targets_destroy(engine, &unused);
-    slow_end(call);
+    lock_retake(call);
     return true;
 }
 
@@ -223,12 +223,12 @@ static bool cpu_changes_task(struct call *call)
         const bool went_offline = cpus_has(&offlined, (unsigned)cpu),
                    is_online = cpus_has(&engine->online, (unsigned)cpu);
 
-        slow_begin(call, true);
+        lock_drop(call, true);
         if (went_offline)
             engine->backend->cpu_changed(engine->backend_state, (unsigned)cpu, false);
         if (is_online)
             engine->backend->cpu_changed(engine->backend_state, (unsigned)cpu, true);
-        slow_end(call);
+        lock_retake(call);
     }
     cpus_free(&changed);
     cpus_free(&offlined);

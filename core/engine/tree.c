@@ -82,9 +82,9 @@ static int instance_bind(struct call *call)
     struct process *process = NULL;
     bool taken = false; /* a new proc owns `process` */
 
-    slow_begin(call, false);
+    lock_drop(call, false);
     int rc = host->process_first(engine->host_state, call->tid, &process, &call->err);
-    slow_end(call);
+    lock_retake(call);
     if (call->err.id == P15)
         return err_set(&call->err, P15,
                        "lifetime=namespace needs your PID namespace, and pmcfs cannot see it: run "
@@ -102,9 +102,9 @@ static int instance_bind(struct call *call)
         proc_unref(proc, &engine->deferred[WORK_LINK]);
     }
     if (!taken) {
-        slow_begin(call, false);
+        lock_drop(call, false);
         host->process_free(process);
-        slow_end(call);
+        lock_retake(call);
     }
     return rc;
 }

@@ -224,13 +224,13 @@ static int snapshot_read(struct call *call, struct snapshot *snapshot)
 
         if (rc)
             return rc;
-        slow_begin(call, snapshot->slow);
+        lock_drop(call, snapshot->slow);
         snapshot->time_ns = host->now_ns(snapshot->engine->host_state);
         snapshot->tsc = host->tsc(snapshot->engine->host_state);
         for (unsigned i = 0; i < snapshot->n; i++)
             if (!snapshot->item[i].was_read)
                 item_read(snapshot, &snapshot->item[i]);
-        slow_end(call);
+        lock_retake(call);
         if (!snapshot_repeat(snapshot, ++passes == PASSES_MAX, &failed))
             break;
         if (slow_interrupted(call))

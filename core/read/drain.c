@@ -89,9 +89,9 @@ bool drain_task(struct call *call)
     if (engine->sideband_due && !engine->draining_sideband) {
         engine->sideband_due = false;
         engine->draining_sideband = true;
-        slow_begin(call, true);
+        lock_drop(call, true);
         engine->backend->drain_sideband(engine->backend_state);
-        slow_end(call);
+        lock_retake(call);
         engine->draining_sideband = false;
         return true;
     }
@@ -99,13 +99,13 @@ bool drain_task(struct call *call)
     if (!drain.n)
         return false;
     drain.user->draining = true;
-    slow_begin(call, true);
+    lock_drop(call, true);
     for (unsigned i = 0; i < drain.n; i++)
         recording_drain(drain.item[i].recording, false, &drain.item[i].result);
     /* without the engine's lock: freeing the recording of a released PMC makes system calls */
     for (unsigned i = 0; i < drain.n; i++)
         recording_unref(drain.item[i].recording);
-    slow_end(call);
+    lock_retake(call);
     for (unsigned i = 0; i < drain.n; i++) {
         struct pmc *pmc = drain.item[i].pmc;
         const bool any = drain.item[i].result.any;

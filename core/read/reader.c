@@ -241,9 +241,9 @@ static int reply_give(struct call *call, struct log_reader *reader)
     if (rc)
         return rc;
     reader->busy = true;
-    slow_begin(call, false);
+    lock_drop(call, false);
     reply_run(&reply);
-    slow_end(call);
+    lock_retake(call);
     reader->busy = false;
     if (reply.failed && !reply.text.len)
         rc = err_nomem(&call->err);
@@ -459,11 +459,11 @@ int store_samples(struct call *call)
     /* drain first, so that the log has earlier records before the text and later ones after it */
     struct recording *recording = recording_ref(pmc->recording);
     pmc_ref(pmc);
-    slow_begin(call, true);
+    lock_drop(call, true);
     if (!recording_drain(recording, true, &drained))
         drained.until_ns = call->now_ns;
     recording_unref(recording);
-    slow_end(call);
+    lock_retake(call);
     rc = pmc_released(pmc) ? err_set(&call->err, P26, "%s was released", pmc->name)
                            : user_record_put(call, pmc, drained.until_ns);
     pmc_unref(pmc);
@@ -500,13 +500,13 @@ static int folded_make(struct call *call, struct log *log, struct recording *rec
     struct drain_result drained;
     int rc = engine_charge_request(call, 0, need, &payer.user);
 
-    slow_begin(call, true);
+    lock_drop(call, true);
     if (recording)
         recording_drain(recording, true, &drained);
     rc = rc ? rc : folded_text(log, text, folded_charge, &payer);
     recording_unref(recording);
     log_unref(log);
-    slow_end(call);
+    lock_retake(call);
     if (rc == -EDQUOT)
         engine_refuse_memory(call, payer.user, payer.charged + payer.last, need);
     if (payer.user)

@@ -31,10 +31,10 @@ static int print_unlocked(struct call *call, const char *head,
 {
     struct buf text = {0};
 
-    slow_begin(call, false);
+    lock_drop(call, false);
     buf_str(&text, head);
     print(call->engine->backend_state, &text);
-    slow_end(call);
+    lock_retake(call);
     buf_add(call->out, text.data, text.len);
     call->out->failed |= text.failed;
     buf_free(&text);
@@ -201,11 +201,11 @@ int show_catalog_event(struct call *call)
     if (entry && (!event || !class_name))
         rc = err_nomem(&call->err);
     if (rc == CALL_DONE) {
-        slow_begin(call, false);
+        lock_drop(call, false);
         rc = strcmp(class_name, METRIC_CLASS) == 0
                  ? metric_describe(event, &text)
                  : engine->backend->describe(engine->backend_state, class_name, event, &text);
-        slow_end(call);
+        lock_retake(call);
     }
     if (text.failed)
         rc = err_nomem(&call->err);
@@ -326,7 +326,7 @@ int show_info_rows(struct call *call)
     if (rc == CALL_DONE && creators.n)
         rc = slow_admit(call);
     if (rc == CALL_DONE && creators.n) {
-        slow_begin(call, true);
+        lock_drop(call, true);
         for (size_t i = 0; i < creators.n; i++) {
             struct creator *creator = &creators.items[i];
 
@@ -335,7 +335,7 @@ int show_info_rows(struct call *call)
             else if (creator->key && host->pid_key(state, creator->pid) == creator->key)
                 creator->shown = host->pid_seen_by(state, call->tid, creator->pid);
         }
-        slow_end(call);
+        lock_retake(call);
     }
     if (rc == CALL_DONE && !call->instance)
         rc = err_set(&call->err, P26, "the instance of this file was removed");

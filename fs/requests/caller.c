@@ -61,9 +61,9 @@ int caller_read_rest(struct request *rq)
 
     if (rc)
         return rc;
-    slow_begin(&rq->call, true);
+    lock_drop(&rq->call, true);
     rc = fs->host->caller_rights_rest(fs->host_state, rq->call.tid, rq->rights);
-    slow_end(&rq->call);
+    lock_retake(&rq->call);
     rq->rights_incomplete = false;
     return rc < 0 ? rights_failed(&rq->call, rc) : 0;
 }

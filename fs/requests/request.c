@@ -298,7 +298,7 @@ struct request *request_of(struct call *call)
     return (struct request *)((char *)call - offsetof(struct request, call));
 }
 
-static void unlock_leave(struct call *call, bool slow)
+static void unlock_leave(struct call *call, bool gives_up_slot)
 {
     struct request *rq = request_of(call);
     struct fs *fs = rq->fs;
@@ -313,7 +313,7 @@ static void unlock_leave(struct call *call, bool slow)
     fs->n_unlocked += !rq->was_unlocked;
     rq->was_unlocked = true;
     fs_wake(fs);
-    if (slow) {
+    if (gives_up_slot) {
         fs->tree.engine->stats[STAT_WORKS]++;
         serve_leave_slot(fs->serve);
     }
