@@ -81,7 +81,7 @@ static void sums_add(struct log_sums *sums, const struct record *record)
     }
 }
 
-void log_sums_add(struct log_sums *sums, const struct ring *ring, uint64_t place)
+void log_sums_add(struct log_sums *sums, const struct log_ring *ring, uint64_t place)
 {
     const struct record *record = (const struct record *)ring_at(ring, place);
     uint64_t words[SUMS_WORDS] = {0};
@@ -352,7 +352,7 @@ int log_put_all_once(struct log *log, uint64_t request, const struct log_progres
 
 bool log_samples_begin(struct log *log, size_t size)
 {
-    struct ring *ring = &log->ring;
+    struct log_ring *ring = &log->ring;
     uint64_t room;
 
     pthread_mutex_lock(&log->mutex);

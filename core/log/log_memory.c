@@ -109,7 +109,7 @@ uint64_t log_set_charge(struct log *log, bool (*charge)(void *arg, int64_t bytes
     return memory;
 }
 
-void ring_copy(const struct ring *ring, uint64_t place, void *to, size_t len)
+void ring_copy(const struct log_ring *ring, uint64_t place, void *to, size_t len)
 {
     if (!len)
         return;
@@ -125,7 +125,7 @@ void ring_copy(const struct ring *ring, uint64_t place, void *to, size_t len)
 static int ring_grow(struct log *log, uint64_t size)
 {
     const uint64_t more = size - log->ring.size, most = log_ring_most(log), old = log->ring.block;
-    struct ring *ring = &log->ring;
+    struct log_ring *ring = &log->ring;
     size_t bytes = most > size ? most : size;
     uint64_t block;
 
@@ -347,7 +347,7 @@ static bool spaces_adopt(struct log *log)
  * and `last`. */
 static bool ring_adopt(struct log *log)
 {
-    struct ring *ring = &log->ring;
+    struct log_ring *ring = &log->ring;
     uint64_t n = 0, record[RECORD_MAX / sizeof(uint64_t)];
 
     if (!ring->size)

@@ -18,10 +18,10 @@
 /*
  * A ring of bytes in a block of the arena (core/base/arena.h), which survives a worker. A place is
  * a position in the stream of bytes: the number of bytes ever added before it. Thus places remain
- * valid when the ring grows. The perf backend has another struct ring, for the kernel's buffers.
- * Sizes and lengths are multiples of 8, so the end of the block never splits an aligned word.
+ * valid when the ring grows. Sizes and lengths are multiples of 8, so the end of the block never
+ * splits an aligned word.
  */
-struct ring {
+struct log_ring {
     uint64_t block;
     size_t size;
     uint64_t head, tail; /* places: after the last byte; of the first byte */
@@ -29,44 +29,44 @@ struct ring {
 };
 
 /* Copies len bytes at a place to `to`. */
-void ring_copy(const struct ring *ring, uint64_t place, void *to, size_t len);
+void ring_copy(const struct log_ring *ring, uint64_t place, void *to, size_t len);
 
-static inline size_t ring_held(const struct ring *ring)
+static inline size_t ring_held(const struct log_ring *ring)
 {
     return (size_t)(ring->head - ring->tail);
 }
 
-static inline size_t ring_room(const struct ring *ring)
+static inline size_t ring_room(const struct log_ring *ring)
 {
     return ring->size - ring_held(ring);
 }
 
-static inline char *ring_data(const struct ring *ring)
+static inline char *ring_data(const struct log_ring *ring)
 {
     return arena_base + ring->block;
 }
 
 /* Returns the offset in the block of a place between tail and head. */
-static inline size_t ring_offset(const struct ring *ring, uint64_t place)
+static inline size_t ring_offset(const struct log_ring *ring, uint64_t place)
 {
     const size_t at = ring->tail_at + (size_t)(place - ring->tail);
 
     return at < ring->size ? at : at - ring->size;
 }
 
-static inline char *ring_at(const struct ring *ring, uint64_t place)
+static inline char *ring_at(const struct log_ring *ring, uint64_t place)
 {
     return ring_data(ring) + ring_offset(ring, place);
 }
 
 /* Returns the number of bytes from a place to the end of the block. */
-static inline size_t ring_contiguous(const struct ring *ring, uint64_t place)
+static inline size_t ring_contiguous(const struct log_ring *ring, uint64_t place)
 {
     return ring->size - ring_offset(ring, place);
 }
 
 /* Appends bytes. The caller checked ring_room(). */
-static inline void ring_put(struct ring *ring, const void *data, size_t len)
+static inline void ring_put(struct log_ring *ring, const void *data, size_t len)
 {
     const size_t at = ring_offset(ring, ring->head);
     const size_t first = len < ring->size - at ? len : ring->size - at;
@@ -78,7 +78,7 @@ static inline void ring_put(struct ring *ring, const void *data, size_t len)
 }
 
 /* Removes the first len bytes. */
-static inline void ring_drop(struct ring *ring, size_t len)
+static inline void ring_drop(struct log_ring *ring, size_t len)
 {
     ring->tail_at += len;
     if (ring->tail_at >= ring->size)
@@ -110,7 +110,7 @@ struct log_request {
     uint64_t kernel_lost, throttled, hidden, refused; /* as in struct log_stats */                 \
     struct log_progress progress;                                                                  \
     struct log_request request; /* the last request */                                             \
-    struct ring ring;                                                                              \
+    struct log_ring ring;                                                                          \
     struct saved_spaces saved_spaces;                                                              \
     uint64_t missed;              /* records overwritten unread */                                 \
     struct log_sums removed_sums; /* sums before `first`; 0 from versions without it */
@@ -193,7 +193,7 @@ uint64_t log_memory(const struct log *log); /* allocated bytes */
  * ring of data, or its largest record, of `size` bytes, exceeds the ring. */
 bool log_grow(struct log *log, size_t size, uint64_t ahead);
 /* Adds the record at a place in the ring to sums. */
-void log_sums_add(struct log_sums *sums, const struct ring *ring, uint64_t place);
+void log_sums_add(struct log_sums *sums, const struct log_ring *ring, uint64_t place);
 /* Applies a record that leaves the ring, or was never in it, to the address spaces. Only for types
  * that spaces_wants(). */
 void log_move_to_spaces(struct log *log, const struct record *record);

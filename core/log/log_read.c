@@ -96,7 +96,7 @@ static size_t losses_add(const struct log_cursor *cursor, struct buf *out)
 static size_t append_missed(struct log_cursor *cursor, struct buf *out, size_t max)
 {
     const struct log *log = cursor->log;
-    const struct ring *ring = &log->ring;
+    const struct log_ring *ring = &log->ring;
     size_t n = 0;
 
     if (!cursor->walking) {
