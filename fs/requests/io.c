@@ -251,7 +251,7 @@ void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse
     request_dispatch(rq, 0);
 }
 
-/* ---- lseek ---- */
+/* ---- attributes of an open file, for lseek(2) with SEEK_END ---- */
 
 /*
  * Makes a text that may be longer than a page to find its end; later reads at higher offsets

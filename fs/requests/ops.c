@@ -16,11 +16,11 @@
 struct request *op_begin(const struct op *op, fuse_req_t req, fuse_ino_t ino)
 {
     struct node node;
-    struct request *rq =
-        node_decode(ino, &node) ? request_new(fuse_req_userdata(req), op, req) : NULL;
+    const bool decoded = node_decode(ino, &node);
+    struct request *rq = decoded ? request_new(fuse_req_userdata(req), op, req) : NULL;
 
     if (!rq) {
-        fuse_reply_err(req, node_decode(ino, &node) ? ENOMEM : ESTALE);
+        fuse_reply_err(req, decoded ? ENOMEM : ESTALE);
         return NULL;
     }
     const struct fuse_ctx *ctx = fuse_req_ctx(req);
@@ -119,20 +119,20 @@ static int setattr_run(struct request *rq)
 {
     struct call *call = &rq->call;
     const struct node *node = &rq->node;
-    const struct stat *attr = &rq->entry.attr;
+    const struct stat *attr = &rq->entry.attr; /* the argument; attr_run() puts the result there */
     const bool instance =
         node->kind == NODE_INSTANCE && node->object && node->number == NUMBER_OWN_DIR;
     const mode_t mode = attr->st_mode & 07777;
     int to_set = rq->to_set & (SET_MODE | SET_OWNER);
-    struct stat is;
+    struct stat present;
     int rc = CALL_DONE;
 
     if ((rq->to_set & FUSE_SET_ATTR_SIZE) && call->open) {
         call->open->cut = false;
         call->open->started_set = 0;
     }
-    if ((to_set & SET_MODE) && !node->row->is && node_attr(&rq->fs->tree, node, &is) == 0 &&
-        mode == (is.st_mode & 07777))
+    if ((to_set & SET_MODE) && !node->row->is && node_attr(&rq->fs->tree, node, &present) == 0 &&
+        mode == (present.st_mode & 07777))
         to_set &= ~SET_MODE;
     if (!to_set)
         return CALL_DONE;
@@ -161,15 +161,18 @@ static void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to
                                  .done = attr_run,
                                  .reply = REPLY_ATTR};
     struct request *rq = op_begin(&op, req, ino);
+    int rc = 0;
 
     if (!rq)
         return;
     rq->entry.attr = *attr;
     rq->to_set = to_set;
     rq->counted = (to_set & (SET_MODE | SET_OWNER)) != 0;
-    if (fi && !rq->counted)
+    if (fi && !rq->counted) /* only a truncation needs the open file */
         rq->fh = fi->fh;
-    request_dispatch(rq, to_set & FUSE_SET_ATTR_UID && caller_read_user(rq) < 0 ? -EIO : 0);
+    if (to_set & FUSE_SET_ATTR_UID && caller_read_user(rq) < 0)
+        rc = -EIO; /* is_quiet: other errors are not recorded */
+    request_dispatch(rq, rc);
 }
 
 /* ---- directories ---- */
@@ -218,7 +221,7 @@ static void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t
     request_dispatch(rq, rc);
 }
 
-static int refuse(struct request *rq)
+static int refuse_run(struct request *rq)
 {
     return err_set(&rq->call.err, P25,
                    "files cannot be created, linked, renamed or removed: mkdir NAME creates a PMC, "
@@ -232,7 +235,7 @@ static int rmdir_run(struct request *rq)
     if (rq->node.row->is == DIR_INSTANCES)
         return engine_rminstance(&rq->call, rq->text);
     if (rq->node.row->is != DIR_ROOT || file_named(DIR_ROOT, rq->text, &number))
-        return refuse(rq);
+        return refuse_run(rq);
     return engine_rmdir(&rq->call, rq->text);
 }
 
@@ -242,24 +245,25 @@ static void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
         .counted = true, .has_text = true, .locks_directory = true, .run = rmdir_run};
     struct request *rq = op_begin_named(&op, req, parent, "rmdir", name);
 
+    /* Only the superuser removes an instance. The kernel checks who may remove a PMC. */
     if (rq)
         request_dispatch(rq, rq->node.row->is == DIR_INSTANCES ? caller_read_user(rq) : 0);
 }
 
 static int rename_run(struct request *rq)
 {
+    const struct node *from = &rq->node, *to = &rq->new_parent;
     unsigned number;
 
-    if (rq->node.row->is == DIR_INSTANCES)
+    if (from->row->is == DIR_INSTANCES)
         return err_set(&rq->call.err, P25, "an instance cannot be renamed: create another one");
-    if (rq->node.row->is == DIR_ROOT &&
-        (rq->new_parent.row->is == DIR_INSTANCES ||
-         (rq->new_parent.row->is == DIR_ROOT && rq->new_parent.object != rq->node.object)))
+    if (from->row->is == DIR_ROOT &&
+        (to->row->is == DIR_INSTANCES || (to->row->is == DIR_ROOT && to->object != from->object)))
         return err_set(&rq->call.err, P25,
                        "a PMC cannot be moved between instances: create it there");
-    if (rq->node.row->is != DIR_ROOT || rq->new_parent.row->is != DIR_ROOT ||
-        rq->new_parent.object != rq->node.object || file_named(DIR_ROOT, rq->text, &number))
-        return refuse(rq);
+    if (from->row->is != DIR_ROOT || to->row->is != DIR_ROOT ||
+        file_named(DIR_ROOT, rq->text, &number))
+        return refuse_run(rq);
     return engine_rename(&rq->call, rq->text, rq->new_name);
 }
 
@@ -324,7 +328,7 @@ static int readdir_run(struct request *rq)
     int rc = CALL_DONE;
 
     if (!rq->gone && node_needs_catalog(&rq->node))
-        rc = engine_catalog_load(&rq->call, cookie == 0);
+        rc = engine_catalog_load(&rq->call, cookie == 0); /* may drop the lock */
     if (rq->gone)
         return -ENOENT; /* as in every removed directory */
     if (rc)
@@ -334,7 +338,7 @@ static int readdir_run(struct request *rq)
         return -ENOMEM;
     while (node_next(&rq->fs->tree, &rq->node, cookie, &entry)) {
         size_t room = rq->size - rq->slice_len, n = readdir_add(rq, &entry, room);
-        if (n > room)
+        if (n > room) /* did not fit */
             break;
         rq->slice_len += n;
         cookie = entry.cookie;
@@ -361,7 +365,7 @@ static void op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 /* ---- all others ---- */
 
 /* Refuses a new file. In a PMC or in admin/tunables, a setting or a tunable was probably meant. */
-static int create_run(struct request *rq)
+static int mknod_run(struct request *rq)
 {
     const struct word name = word_of(rq->text);
 
@@ -372,12 +376,12 @@ static int create_run(struct request *rq)
     if (rq->node.row->is == DIR_TUNABLES)
         return err_set(&rq->call.err, P25,
                        "no tunable \"" WORD_FMT "\": ls admin/tunables lists them", WORD_ARG(name));
-    return refuse(rq);
+    return refuse_run(rq);
 }
 
 static void op_refuse(fuse_req_t req, fuse_ino_t parent, const char *name, const char *verb)
 {
-    static const struct op op = {.counted = true, .locks_directory = true, .run = refuse};
+    static const struct op op = {.counted = true, .locks_directory = true, .run = refuse_run};
     struct request *rq = op_begin_named(&op, req, parent, verb, name);
 
     if (rq)
@@ -387,7 +391,7 @@ static void op_refuse(fuse_req_t req, fuse_ino_t parent, const char *name, const
 static void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev)
 {
     static const struct op op = {
-        .counted = true, .has_text = true, .locks_directory = true, .run = create_run};
+        .counted = true, .has_text = true, .locks_directory = true, .run = mknod_run};
     struct request *rq = op_begin_named(&op, req, parent, "create", name);
 
     (void)mode, (void)rdev;
@@ -437,10 +441,10 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
     fs->initialised = true;
 }
 
-/* Refuses SEEK_DATA and SEEK_HOLE: no file has holes, and grep(1) and cp(1) would take an answer
- * for the size. */
-static void op_lseek(fuse_req_t req, fuse_ino_t ino, off_t off, int whence,
-                     struct fuse_file_info *fi)
+/* Refuses SEEK_DATA and SEEK_HOLE, the only requests that the kernel sends here (a SEEK_END is a
+ * GETATTR): no file has holes, and grep(1) and cp(1) would take an answer for the size. */
+static void op_seek_hole(fuse_req_t req, fuse_ino_t ino, off_t off, int whence,
+                         struct fuse_file_info *fi)
 {
     (void)ino, (void)off, (void)whence, (void)fi;
     fuse_reply_err(req, EINVAL);
@@ -465,7 +469,7 @@ const struct fuse_lowlevel_ops fs_ops = {
     .symlink = op_symlink,
     .link = op_link,
     .open = op_open,
-    .lseek = op_lseek,
+    .lseek = op_seek_hole,
     .read = op_read,
     .write = op_write,
     .poll = op_poll,
