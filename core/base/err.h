@@ -22,7 +22,7 @@
     X(E14, EINVAL, "ctl", "close without a log")                                                   \
     X(E15, EINVAL, "ctl", "flush without a log")                                                   \
     X(E17, EINVAL, "admin", "the word is neither enabled nor disabled")                            \
-    X(E19, EINVAL, "event", "no free row can count the event")                                     \
+    X(E19, EINVAL, "event, config", "no free row can count the event")                             \
     X(E20, EINVAL, "mode", "unknown mode")                                                         \
     X(E21, EINVAL, "target", "the CPU number is out of range")                                     \
     X(E22, EINVAL, "target", "a CPU was written to a PMC in process scope")                        \

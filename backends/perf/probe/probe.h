@@ -37,6 +37,7 @@ struct why {
     const char *event;                  /* as written, or a description of an internal event */
     const struct target_ref *target; /* NULL: a check before the attach, or the event of a ring */
     bool member;                     /* the event was to join a group */
+    bool needs_row;                  /* a check of a hardware event without multiplex=on */
 };
 
 /* Sets the sentence and returns the negative errno of its id. */

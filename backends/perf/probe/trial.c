@@ -204,14 +204,12 @@ static int group_add(struct trial *trial, const struct plan_event *event, uint32
     int rc = trial_add(trial, &attr);
     if (rc == 0)
         return 0;
-    if (rc == -EINVAL && member && event_is_hardware(event->event) && !multiplex)
-        return err_set(err, E19,
-                       "the processor does not have enough counters to count \"%s\" together with "
-                       "the events before it: use fewer events, or two PMCs",
-                       event->event->written);
-    return why_refused(
-        err, &(struct why){
-                 .code = -rc, .attr = &attr, .event = event->event->written, .member = member});
+    return why_refused(err,
+                       &(struct why){.code = -rc,
+                                     .attr = &attr,
+                                     .event = event->event->written,
+                                     .member = member,
+                                     .needs_row = event_is_hardware(event->event) && !multiplex});
 }
 
 /* Opens the set as one group, and closes it. core: type of the core PMU that counts generic events,

@@ -88,7 +88,8 @@ enum fact {
     EXCLUDING = 1 << 13,
     SAMPLING = 1 << 14,
     FREQUENCY = 1 << 15,
-    FILTERED = 1 << 16
+    FILTERED = 1 << 16,
+    NEEDS_ROW = 1 << 17
 };
 
 static unsigned facts_of(const struct why *why)
@@ -118,6 +119,7 @@ static unsigned facts_of(const struct why *why)
         {SAMPLING, attr->sample_period},
         {FREQUENCY, attr->freq},
         {FILTERED, is_filtered()},
+        {NEEDS_ROW, why->needs_row},
     };
     unsigned facts = 0;
 
@@ -134,6 +136,9 @@ static const struct why_row {
 } why_table[] = {
     {ESRCH, ON_TASK, X09, "%t is exiting"},
     {ENODEV, ON_CPU, E37, "%t is offline"},
+    {EINVAL, MEMBER | NEEDS_ROW, E19,
+     "the processor does not have enough counters to count \"%e\" together with the events before "
+     "it: use fewer events, or two PMCs"},
     {EINVAL, MEMBER | CHECK, CS08,
      "\"%e\" cannot be counted together with the events before it (not enough counters, or two "
      "hardware classes): use fewer events, or two PMCs"},
