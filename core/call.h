@@ -43,7 +43,7 @@ struct open_file {
     uint64_t kept_bytes;  /* part of `charged`: texts that fs keeps for the reader */
     uid_t payer_uid;      /* charged uid; a later worker finds the user by it */
     bool cut;             /* a command was cut: all further writes are refused */
-    uint64_t started_set; /* pmc.sets_started after a write here started a set; 0: none did */
+    uint64_t started_set; /* pmc.sets_started after a write here named events; 0: none did */
     char *old_count;      /* values that the last write to count replaced, not read yet; owned */
     bool has_seen;        /* `seen_change` and `seen_count` are set */
     uint64_t seen_change; /* the object's change number at this descriptor's last read */

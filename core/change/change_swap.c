@@ -366,10 +366,10 @@ static void swap_settings(struct change *change, bool links_change)
     else if (desired->wants_all && links_change)
         pmc->cpus.stale = true; /* "-all,all": another CPU may be online now */
     swap_lifetime(change);
-    if (desired->n_names == 0 || desired->extends_set)
+    if (desired->n_names == 0)
         return;
     /* if started_set equals sets_started, later writes through the file add events */
-    pmc->sets_started++;
+    pmc->sets_started += !desired->extends_set;
     if (change->call->open)
         change->call->open->started_set = pmc->sets_started;
 }

@@ -87,6 +87,14 @@ t_a_refused_line_changes_nothing_and_later_lines_are_accepted() {
     is "$(xargs <"$M/a/event") $(cat "$M/a/error")" 'task-clock context-switches ok'
 }
 
+t_lists_that_are_appended_line_by_line_may_have_blank_lines() {
+    mount_pmcfs
+    pmc a event=page-faults
+    printf '# more\nminor-faults\n\ncontext-switches\n\n' >>"$M/a/event"
+    is "$(cat "$M/a/event" "$M/a/error")" $'page-faults\nminor-faults\ncontext-switches\nok'
+    is "$(result write "$M/a/event" '\n')" EINVAL
+}
+
 t_appending_adds_events_to_the_set() {
     mount_pmcfs
     pmc a event=page-faults count=7
