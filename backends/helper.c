@@ -276,8 +276,7 @@ ssize_t helper_read_file(int dir, const char *path, char *text, size_t size)
     int fd = -1;
     const ssize_t n = helper_read(dir, path, &fd, text, size - 1, UINT64_MAX);
 
-    if (fd >= 0)
-        close(fd);
+    fd_close(fd);
     text[n > 0 ? n : 0] = '\0';
     return n;
 }

@@ -193,8 +193,8 @@ int proc_list_numbers(int dirfd, const char *path, pid_t **out, size_t *n)
                 rc = vec_push(&numbers, (pid_t)number);
             at += entry->d_reclen;
         }
-    if (path && fd >= 0)
-        close(fd);
+    if (path)
+        fd_close(fd);
     if (rc < 0) {
         free(numbers.items);
         return rc;

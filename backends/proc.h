@@ -4,6 +4,8 @@
  */
 #pragma once
 
+#include "core/base/arena.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

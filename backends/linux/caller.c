@@ -146,8 +146,7 @@ static uid_t userns_payer(const struct host_state *state, int userns_fd, uid_t u
     }
     if (fd < 0 || ioctl(fd, NS_GET_OWNER_UID, &owner) < 0)
         owner = 0;
-    if (fd >= 0)
-        close(fd);
+    fd_close(fd);
     return owner ? owner : uid;
 }
 

@@ -112,15 +112,12 @@ static int root_mount(int ns)
             mount = fsmount(context, FSMOUNT_CLOEXEC,
                             MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
         fd = mount < 0 ? -errno : cgroup_beneath(mount, "/");
-        if (mount >= 0)
-            close(mount);
-        if (context >= 0)
-            close(context);
+        fd_close(mount);
+        fd_close(context);
         if (setns(own, CLONE_NEWCGROUP) < 0)
             abort(); /* the thread would use the wrong root for all requesters */
     }
-    if (own >= 0)
-        close(own);
+    fd_close(own);
     return fd >= 0 || is_shortage(fd) ? fd : -EXDEV;
 }
 
@@ -141,8 +138,7 @@ static int root_open(const struct host_state *state, pid_t tid)
         if (st.st_ino != FIRST_CGROUPNS)
             fd = root_mount(ns);
     }
-    if (ns >= 0)
-        close(ns);
+    fd_close(ns);
     close(top);
     return fd;
 }

@@ -128,8 +128,7 @@ int host_cpus_open(struct host_state *state, struct err *err)
         if (rc >= 0)
             rc = loop->watch(loop->ctx, cpus->fd, EPOLLIN, host_cpus_take_events, state, 0);
         if (rc < 0) {
-            if (cpus->fd >= 0)
-                close(cpus->fd);
+            fd_close(cpus->fd);
             cpus->fd = -1;
             rc = err_set(err, P14,
                          "cannot receive CPU hotplug events: %s (allow AF_NETLINK sockets)",

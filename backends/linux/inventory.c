@@ -190,8 +190,7 @@ static void maps_of(struct survey *survey, pid_t tid)
         more = n > 0 && lines_put(survey, &lines) && (size_t)n == room;
     }
     survey->n_incomplete += is_temporary((int)n) || more || survey_is_late(survey);
-    if (fd >= 0)
-        close(fd);
+    fd_close(fd);
     free(lines.text);
 }
 

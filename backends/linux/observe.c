@@ -332,8 +332,7 @@ int observe_check(struct host_state *state, const struct rights *rights,
         rc = proc_alive(pid);
         rc = rc < 0 ? rc : rc ? -EPERM : -ESRCH;
     }
-    if (check.dirfd >= 0)
-        close(check.dirfd);
+    fd_close(check.dirfd);
     free(check.paths);
     return rc == -EPERM && process_is_opener(state, rights, opener, pid) ? 0 : rc;
 }

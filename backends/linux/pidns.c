@@ -61,8 +61,7 @@ static int columns_of(pid_t tid, pid_t columns[DEPTH_MAX])
     const char *p = text ? proc_field(text, "NSpid") : NULL;
     int n = 0;
 
-    if (fd >= 0)
-        close(fd);
+    fd_close(fd);
     if (!p) {
         free(text);
         text = proc_task_text(tid, "status");

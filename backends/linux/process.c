@@ -49,8 +49,7 @@ static int task_hold(const struct host_state *state, pid_t task, pid_t *pid)
         fd = (int)syscall(SYS_pidfd_open, *pid, 0);
     }
     if (is_ours(state, *pid)) {
-        if (fd >= 0)
-            close(fd);
+        fd_close(fd);
         return -EDEADLK;
     }
     if (fd < 0)
@@ -92,8 +91,7 @@ static int process_hold(struct process *process, pid_t requester, bool thread)
             process->tid = thread ? task : 0;
             return 0;
         }
-        if (fd >= 0)
-            close(fd);
+        fd_close(fd);
         if (!proc_is_gone(rc))
             return rc;
     }

@@ -129,9 +129,7 @@ int counter_read(struct counter *counter, struct reading *out, bool patient)
 
 static unsigned plan_descriptors(const struct backend_state *state, const struct plan *plan)
 {
-    const bool cgroup = plan->target.kind == TARGET_CGROUP;
-
-    return plan->n * (cgroup ? cpus_count(&state->pmu.online) : 1);
+    return plan->n * (plan->target.kind == TARGET_CGROUP ? cpus_count(&state->pmu.online) : 1);
 }
 
 int descriptors_check(unsigned need, unsigned long fds_left, unsigned long fds_quota,

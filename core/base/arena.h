@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <unistd.h>
 
 /*
  * Opens the arena of another process instead of the present one. The descriptor stays open and is
@@ -53,3 +54,9 @@ bool fds_mark_old(void);
 void fds_close_unkept(void);
 /* Keeps a descriptor that a record refers to. Returns false if it is not open. */
 bool fd_keep(int fd);
+/* Closes a descriptor; -1 or -errno: none. */
+static inline void fd_close(int fd)
+{
+    if (fd >= 0)
+        close(fd);
+}

@@ -5,6 +5,7 @@
  */
 #include "core/base/journal.h"
 
+#include "core/base/arena.h"
 #include "core/base/vec.h"
 
 #include <fcntl.h>
@@ -100,8 +101,7 @@ struct journal *journal_new(void)
         fd >= 0 && ftruncate(fd, (off_t)FILE_BYTES) == 0 ? journal_map(fd) : NULL;
 
     if (!journal) {
-        if (fd >= 0)
-            close(fd);
+        fd_close(fd);
         return NULL;
     }
     head_of(journal)->magic = MAGIC;

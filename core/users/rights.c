@@ -2,6 +2,7 @@
  * Shared rights of open files and targets, their charges, and the access that they give. (host.h
  * declares rights_free(), rights_override_mode() and rights_in_group().)
  */
+#include "core/base/arena.h"
 #include "core/users/users.h"
 
 #include <assert.h>
@@ -14,8 +15,7 @@ void rights_free(struct rights *rights)
 {
     if (!rights)
         return;
-    if (rights->userns_fd >= 0)
-        close(rights->userns_fd);
+    fd_close(rights->userns_fd);
     free(rights->groups);
     free(rights);
 }

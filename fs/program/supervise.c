@@ -34,7 +34,6 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <syslog.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -270,8 +269,7 @@ static void program_replace(pid_t requester)
         error = upgrade_execute(program, me.worker_pid, me.lock_fd, me.argv);
         snprintf(why, sizeof why, "the new program cannot be started: %s", strerror(error));
     }
-    if (program >= 0)
-        close(program);
+    fd_close(program);
     me.requester = error == ECHILD ? requester : 0;
     if (me.requester)
         return; /* program_replace() is called again once the next worker serves */

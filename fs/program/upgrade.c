@@ -1,5 +1,6 @@
 #include "fs/program/upgrade.h"
 
+#include "core/base/arena.h"
 #include "core/base/clock.h"
 #include "fs/program/mount.h"
 #include "fs/program/options.h"
@@ -69,8 +70,7 @@ int upgrade_lock(const char *mountpoint)
     }
     message_log(LOG_WARNING, "pmcfs --upgrade will not find this mount: " RUN_DIR ": %s",
                 errno == EPERM ? "other users can write to it" : strerror(errno));
-    if (fd >= 0)
-        close(fd);
+    fd_close(fd);
     return -1;
 }
 
@@ -82,8 +82,7 @@ static bool proc_read(int dir, const char *name, char *text, size_t size)
     const int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
     const ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
 
-    if (fd >= 0)
-        close(fd);
+    fd_close(fd);
     text[n > 0 ? n : 0] = '\0';
     for (ssize_t i = 0; i < n; i++)
         if (!text[i])
@@ -113,8 +112,7 @@ static bool requester_is_allowed(int dir)
                      mine.st_dev == theirs.st_dev && capabilities_of(self, "\nCapBnd:", &needed) &&
                      capabilities_of(dir, "\nCapEff:", &held) && (needed & ~held) == 0;
 
-    if (self >= 0)
-        close(self);
+    fd_close(self);
     return may;
 }
 
@@ -136,8 +134,7 @@ int upgrade_open_program(pid_t requester, char *why, size_t size)
                  "process %d may not replace it: run pmcfs --upgrade as root, with all "
                  "capabilities of the daemon",
                  requester);
-    if (dir >= 0)
-        close(dir);
+    fd_close(dir);
     return fd;
 }
 
@@ -210,8 +207,7 @@ bool upgrade_try(int program, int inflight_fd, char **argv, char *why, size_t si
     } else {
         passed = trial_passed(output, &info, why, size);
     }
-    if (output >= 0)
-        close(output);
+    fd_close(output);
     return passed;
 }
 
@@ -269,8 +265,7 @@ static void program_execute(int program, pid_t worker, int lock_fd, char **argv)
     close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
     if (guard > 0)
         kill(guard, SIGKILL);
-    if (back >= 0)
-        close(back);
+    fd_close(back);
     errno = error;
 }
 

@@ -111,7 +111,6 @@ static bool fs_load(struct fs *fs, const struct tunables *tunables, struct err *
 static void fs_reload(struct fs *fs)
 {
     struct call call = {.instance = NULL};
-    struct tunables tunables;
     struct handle *handle;
     struct err err = {0};
 
@@ -133,7 +132,7 @@ static void fs_reload(struct fs *fs)
         ;
     fs_wake(fs);
 
-    tunables = fs->tree.engine->tunables;
+    struct tunables tunables = fs->tree.engine->tunables;
     engine_prepare_reload(fs->tree.engine);
     if (fs_publish(fs))
         handles_free(&fs->unpublished.unused);

@@ -88,8 +88,7 @@ void loop_free(struct loop_state *loop)
     int fds[] = {loop->epoll_fd, loop->wake_fd, loop->timer_fd, loop->signal_fd};
 
     for (size_t i = 0; i < sizeof fds / sizeof fds[0]; i++)
-        if (fds[i] >= 0)
-            close(fds[i]);
+        fd_close(fds[i]);
     pthread_mutex_destroy(&loop->lock);
     pthread_mutex_destroy(&loop->exchange_lock);
     free(loop->watches);

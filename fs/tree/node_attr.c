@@ -107,7 +107,6 @@ static nlink_t dir_links(struct tree *tree, const struct node *dir, size_t pmcs)
 int node_attr(struct tree *tree, const struct node *node, struct stat *attr)
 {
     const struct file_row *row = node->row;
-    const struct tunables *tunables = &tree->engine->tunables;
     uint64_t id = node->kind == NODE_LIMIT ? node->object : node_instance(node);
     struct instance *instance = engine_instance(tree->engine, id);
 
@@ -124,7 +123,7 @@ int node_attr(struct tree *tree, const struct node *node, struct stat *attr)
     else
         attr_size(tree, node, NULL, instance, attr);
     if (row->is == DIR_ROOT)
-        attr->st_mode = S_IFDIR | (mode_t)tunable_u64(tunables, TUNABLE_ROOTMODE);
+        attr->st_mode = S_IFDIR | (mode_t)tunable_u64(&tree->engine->tunables, TUNABLE_ROOTMODE);
     attr_times(attr, row->flags & FILE_OPEN_TIME ? tree->metrics_opened_ns : tree->started_ns);
     if (node->kind == NODE_INSTANCE && node->object && node->number == NUMBER_OWN_DIR) {
         attr->st_mode = S_IFDIR | instance->mode; /* the files in it belong to root */

@@ -420,10 +420,8 @@ bool perf_covers(struct counter *counter, pid_t pid)
 
 static void count_process(void *arg, pid_t pid)
 {
-    unsigned *n = arg;
-
     (void)pid;
-    ++*n;
+    ++*(unsigned *)arg;
 }
 
 void perf_counter_facts(const struct counter *counter, struct counter_facts *out)

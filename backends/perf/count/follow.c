@@ -159,9 +159,9 @@ static void follow_receive(struct follow *follow, const struct record *record,
             return; /* follow_begin() listed it before its record was drained */
         task = tasks_find(tasks, fork->ptid);
         const struct followed *parent = task ? task->own : NULL;
-        const bool begun = parent ? parent->begun : !follow->armed;
         tasks_apply(tasks, record);
-        followed_open(follow, tasks_find(tasks, fork->tid), begun);
+        followed_open(follow, tasks_find(tasks, fork->tid),
+                      parent ? parent->begun : !follow->armed);
     } else if (record->type == RECORD_EXIT) {
         tasks_apply(tasks, record);
     } else if (record->type == RECORD_COMM && record->misc & RECORD_EXECUTED) {

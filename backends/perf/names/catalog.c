@@ -64,8 +64,8 @@ struct listed {
 static bool find_listed(struct backend_state *state, const char *class_name, const char *event,
                         struct listed *listed)
 {
-    const bool any = strcmp(class_name, "generic") == 0;
-    const struct pmu *pmu = any ? NULL : pmus_find(state->pmus, word_of(class_name));
+    const struct pmu *pmu =
+        strcmp(class_name, "generic") == 0 ? NULL : pmus_find(state->pmus, word_of(class_name));
     const struct generic *generic = generic_find(word_of(event));
     const bool prefixed = !pmu && generic && generic->type != PERF_TYPE_MAX;
 

@@ -88,8 +88,7 @@ int tracepoint_number(struct backend_state *state, const char *system, const cha
     int events = tracefs_events(state);
     int rc = events < 0 ? events : read_id(events, system, name, number);
 
-    if (events >= 0)
-        close(events);
+    fd_close(events);
     return rc;
 }
 
@@ -116,8 +115,7 @@ int tracepoint_parse(struct spec *spec, struct word *text, struct err *err)
         spec_append(spec, "%s:%s", system.found, name.found);
         *text = mods;
     }
-    if (events >= 0)
-        close(events);
+    fd_close(events);
     return rc;
 }
 
@@ -142,8 +140,7 @@ void tracepoint_add_all(struct backend_state *state, struct catalog *out)
         free(systems[i]);
     }
     free(systems);
-    if (events >= 0)
-        close(events);
+    fd_close(events);
 }
 
 /* Returns `hash` with each line of a file added (words: the first word of each line). Closes fd. An
@@ -285,8 +282,7 @@ char *perf_tracepoint_format(struct backend_state *state, const struct log_event
     const int dir = tracefs_events(state);
     char *text = dir < 0 ? NULL : format_of(dir, event), *end;
 
-    if (dir >= 0)
-        close(dir);
+    fd_close(dir);
     end = text ? strstr(text, "\nprint fmt") : NULL;
     if (end)
         *end = '\0';

@@ -38,8 +38,7 @@ int file_read(int dir, const char *path, char *text, size_t size)
     ssize_t got = fd < 0 ? -1 : read(fd, text, size - 1);
     int error = errno;
 
-    if (fd >= 0)
-        close(fd);
+    fd_close(fd);
     for (; got > 0 && (text[got - 1] == '\n' || text[got - 1] == '\0'); got--)
         ;
     text[got > 0 ? got : 0] = '\0';
@@ -412,8 +411,7 @@ int tracefs_mount(const char *root)
             fsmount(fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
     if (mount < 0)
         mount = -errno;
-    if (fs >= 0)
-        close(fs);
+    fd_close(fs);
     return mount;
 }
 
@@ -434,8 +432,7 @@ bool tracefs_print(const struct backend_state *state, struct buf *out)
 {
     const int events = tracefs_events(state), mount = state->pmus->tracefs;
 
-    if (events >= 0)
-        close(events);
+    fd_close(events);
     if (events >= 0)
         buf_str(out, mount >= 0 ? "yes, mounted by pmcfs itself" : TRACING);
     else if (mount >= 0)
