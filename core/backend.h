@@ -254,10 +254,10 @@ struct backend {
     /* Frees the guard but keeps the descriptor open. */
     void (*guard_forget)(struct guard *guard);
     /*
-     * Recorders. All functions are NULL if the backend cannot record. A recorder is freed after the
-     * counters that use it. sink.drain_due(tag) is called each time about half of a buffer was
-     * written. Errors: P10, P11, P14 (the sentence names locked memory, CAP_IPC_LOCK and
-     * perf_event_mlock_kb if they are the reason), E32, P09 and others of why.c.
+     * Recorders. A recorder is freed after the counters that use it. sink.drain_due(tag) is called
+     * each time about half of a buffer was written. Errors: P10, P11, P14 (the sentence names
+     * locked memory, CAP_IPC_LOCK and perf_event_mlock_kb if they are the reason), E32, P09 and
+     * others of why.c.
      */
     int (*recorder_new)(struct backend_state *state, const struct recorder_plan *plan,
                         struct recorder **out, struct err *err);

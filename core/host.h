@@ -167,8 +167,7 @@ struct host {
     /* Returns false if all threads of the process have exited (a zombie, too) or, opened as a
      * thread, if this thread has exited. For a process (locked); for a thread it reads /proc. */
     bool (*process_alive)(const struct process *process);
-    /* Reads the present name of the process or thread. Leaves *name as it is if it has exited.
-     * NULL: not supported. */
+    /* Reads the present name of the process or thread. Leaves *name as it is if it has exited. */
     void (*process_name)(const struct process *process, char name[PROCESS_NAME]);
     /*
      * Checks whether the kernel would give ptrace read access to these rights. The opener (NULL:
@@ -182,7 +181,7 @@ struct host {
     int (*may_observe_pid)(struct host_state *state, const struct rights *rights,
                            const struct opener *opener, pid_t pid);
     /* Returns true if the first thread has exited or is exiting, but the process has not exited
-     * completely: other threads may live. NULL: not supported. */
+     * completely: other threads may live. */
     bool (*process_headless)(const struct process *process);
     /* Calls sink.process_exited(tag) when all threads have exited. One watch per process. Returns 0
      * or -errno. */

@@ -153,8 +153,7 @@ static void change_end(struct change *change)
 
     if (change->released_claim) {
         rows_release(change->engine->rows, change->released_claim);
-        cpus_free(&change->released_claim->cpus);
-        free(change->released_claim);
+        claim_free(change->released_claim);
     }
     if (pmc->switching) /* after a refusal */
         pmc_touch(pmc);
@@ -166,6 +165,15 @@ static void change_end(struct change *change)
     else if (pmc_released(pmc))
         pmc_defer(pmc, WORK_CHANGE); /* released during the change: close it now */
     change_clear(change);
+}
+
+int run_steps(struct change *change, int (*const *step)(struct change *change))
+{
+    int rc = 0;
+
+    for (; rc == 0 && *step; step++)
+        rc = (*step)(change);
+    return rc;
 }
 
 static bool any_link(const struct pmc *pmc, bool (*is)(const struct pmc *, const struct link *))
@@ -379,14 +387,13 @@ static int note_dead_targets(struct call *call, struct pmc *pmc)
 int change_end_dead_links(struct call *call)
 {
     struct pmc *pmc = call->pmc;
-    bool slow = pmc->links->n > FEW_LINKS || change_takes_long(pmc);
 
     if (!any_link(pmc, link_may_be_dead) && !any_link(pmc, link_dead))
         return CALL_DONE;
     call->wait_for = pmc->id;
     if (engine_change_ends_links(pmc))
         return CALL_WAIT;
-    int rc = slow ? slow_admit(call) : CALL_DONE;
+    int rc = pmc->links->n > FEW_LINKS || change_takes_long(pmc) ? slow_admit(call) : CALL_DONE;
     if (rc)
         return rc;
     pmc_ref(pmc); /* it may be released without the lock */

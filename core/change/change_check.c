@@ -483,13 +483,11 @@ static int check_set_needed(struct change *change)
 int check_command(struct change *change)
 {
     static int (*const checks[])(struct change *) = {
-        check_settable, check_set_needed, choose_mode,  check_applicable,
-        check_sampling, check_scope,      check_rights, check_verb,
+        check_settable,   check_set_needed, choose_mode,
+        check_applicable, check_sampling,   check_scope,
+        check_rights,     check_verb,       NULL,
     };
-    int rc = 0;
 
     set_diff_reopen(change);
-    for (unsigned i = 0; rc == 0 && i < sizeof checks / sizeof checks[0]; i++)
-        rc = checks[i](change);
-    return rc;
+    return run_steps(change, checks);
 }

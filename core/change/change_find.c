@@ -58,10 +58,9 @@ static int is_event(void *name, const char *needed, struct err *err)
  * sentence. Returns the errno of the refusal, which is in rc. */
 static int name_metric(struct change *change, const char *name, int rc)
 {
-    const char *metrics = change->desired.metrics ? change->desired.metrics : "";
     const struct err refusal = change->err;
     struct word word;
-    struct scan scan = scan_of(word_of(metrics));
+    struct scan scan = scan_of(word_of(change->desired.metrics ? change->desired.metrics : ""));
 
     while (scan_word(&scan, &word))
         if (metric_events(word, is_event, &name, NULL) == 1)
@@ -202,7 +201,7 @@ static int find_process(struct change *change, struct wanted *wanted)
         return rc;
     wanted->pid = host->process_pid(wanted->process);
     wanted->tid = host->process_tid(wanted->process);
-    if (!word->remove && host->process_name)
+    if (!word->remove)
         host->process_name(wanted->process, wanted->name);
     if (word->remove || requester->superuser)
         return 0;
@@ -296,10 +295,16 @@ static int find_target(struct change *change, struct wanted *wanted)
 
 static int find_targets(struct change *change)
 {
+    const struct engine *engine = change->engine;
     struct desired *desired = &change->desired;
     unsigned skipped = 0;
     int rc = 0;
 
+    change->deadline_ns = engine->host->now_ns(engine->host_state) + change->attach_ns;
+    /* requester.opener lets a process observe itself even if other processes of its user may not
+     * observe it. Not with stacks, because those processes could read the samples. */
+    if (desired->settings.word[KEY_CALLCHAIN] == CALLCHAIN_DWARF)
+        change->requester.opener = NULL;
     for (unsigned i = 0; rc == 0 && i < desired->targets.n; i++) {
         rc = change_check_abort(change);
         if (rc == 0)
@@ -319,7 +324,6 @@ static int find_view_and_limits(struct change *change)
 {
     const struct engine *engine = change->engine;
     const struct settings *settings = &change->desired.settings;
-    int rc = 0;
 
     change->recording.limits =
         (struct sample_limits){.max_freq = UINT64_MAX, .max_frames = UINT_MAX};
@@ -328,11 +332,9 @@ static int find_view_and_limits(struct change *change)
         settings_number(settings, KEY_PERIOD) == UINT64_MAX &&
         settings_number(settings, KEY_FREQ) == UINT64_MAX && !settings->word[KEY_OFFCPU])
         return 0;
-    if (engine->backend->sample_limits)
-        engine->backend->sample_limits(engine->backend_state, &change->recording.limits);
-    if (engine->host->view_open)
-        rc =
-            engine->host->view_open(engine->host_state, change->call->tid, &change->recording.view);
+    engine->backend->sample_limits(engine->backend_state, &change->recording.limits);
+    int rc =
+        engine->host->view_open(engine->host_state, change->call->tid, &change->recording.view);
     if (rc == 0 || rc == -ESRCH)
         return 0;
     return err_set(&change->err, P15,
@@ -341,32 +343,17 @@ static int find_view_and_limits(struct change *change)
                    err_errno_name(rc));
 }
 
-static int find_command(struct change *change)
+/* With lifetime=owner, opens the process that writes. */
+static int find_owner(struct change *change)
 {
     const struct engine *engine = change->engine;
     const struct desired *desired = &change->desired;
-    int rc = change_parse(change);
 
-    /* requester.opener lets a process observe itself even if other processes of its user may not
-     * observe it. Not with stacks, because those processes could read the samples. */
-    if (desired->settings.word[KEY_CALLCHAIN] == CALLCHAIN_DWARF)
-        change->requester.opener = NULL;
-    if (rc == 0)
-        rc = check_target_scope(change);
-    if (rc == 0)
-        rc = find_view_and_limits(change);
-    if (rc == 0)
-        rc = find_set(change);
-    if (rc == 0)
-        rc = find_filter(change);
-    change->deadline_ns = engine->host->now_ns(engine->host_state) + change->attach_ns;
-    if (rc == 0)
-        rc = find_targets(change);
-    if (rc == 0 && (desired->command_keys & KEY_BIT(KEY_LIFETIME)) &&
-        desired->settings.word[KEY_LIFETIME] == LIFETIME_OWNER)
-        rc = engine->host->process_open(engine->host_state, change->call->tid, 0, false,
-                                        &change->writer, &change->err);
-    return rc;
+    if (!(desired->command_keys & KEY_BIT(KEY_LIFETIME)) ||
+        desired->settings.word[KEY_LIFETIME] != LIFETIME_OWNER)
+        return 0;
+    return engine->host->process_open(engine->host_state, change->call->tid, 0, false,
+                                      &change->writer, &change->err);
 }
 
 /*
@@ -405,6 +392,7 @@ static int find_verdicts(struct change *change)
     const struct engine *engine = change->engine;
     const struct host *host = engine->host;
 
+    change->deadline_ns = host->now_ns(engine->host_state) + change->attach_ns;
     EACH_MOVE (move, change) {
         const struct link *link = move->old;
         const struct process *process = link->proc ? link->proc->process : NULL;
@@ -420,7 +408,7 @@ static int find_verdicts(struct change *change)
             move->verdict = VERDICT_DEAD;
         if (move->verdict != VERDICT_CHECK)
             continue;
-        if (host->process_headless && host->process_headless(process))
+        if (host->process_headless(process))
             move->verdict = VERDICT_HEADLESS;
         else if (link->rights &&
                  host->may_observe(engine->host_state, link->rights, NULL, process, NULL) != 0)
@@ -433,12 +421,9 @@ static int find_verdicts(struct change *change)
 
 void change_find(struct change *change)
 {
-    const struct engine *engine = change->engine;
+    static int (*const steps[])(struct change *) = {
+        change_parse, check_target_scope, find_view_and_limits, find_set,
+        find_filter,  find_targets,       find_owner,           NULL};
 
-    if (change->cause == CAUSE_COMMAND) {
-        change->rc = find_command(change);
-        return;
-    }
-    change->deadline_ns = engine->host->now_ns(engine->host_state) + change->attach_ns;
-    change->rc = find_verdicts(change);
+    change->rc = change->cause == CAUSE_COMMAND ? run_steps(change, steps) : find_verdicts(change);
 }

@@ -2,6 +2,7 @@
  * The parts of a change without the lock: opens, stops, reads and starts counters, and after the
  * swap closes unused ones. The PMC's settings, links and counts do not change before the swap.
  */
+#include "core/base/arena.h"
 #include "core/change/plan.h"
 
 #include <errno.h>
@@ -175,7 +176,6 @@ static void open_guards(struct change *change)
 static int stop_and_read(struct change *change)
 {
     const struct backend *backend = change->engine->backend;
-    const unsigned n = pmc_values(change->pmc);
     struct reading reading;
 
     EACH_MOVE (move, change) {
@@ -200,7 +200,7 @@ static int stop_and_read(struct change *change)
             continue;
         move->was_read = backend->read(counter, &reading, true) == 0;
         if (move->was_read)
-            tally_set(move->old_counts, &reading, n);
+            tally_set(move->old_counts, &reading, pmc_values(change->pmc));
         else if (kept && change->cause != CAUSE_RELEASE)
             return err_set(&change->err, P14,
                            "a counter of %s could not be read, so nothing was changed: try again",
@@ -242,13 +242,12 @@ static int record_all_processes(struct change *change)
 
 static int start_all(struct change *change)
 {
-    const struct backend *backend = change->engine->backend;
     int rc = 0;
 
     EACH_MOVE (move, change) {
         if (rc || !move_starts(change, move))
             continue;
-        rc = backend->start(move->next->counter, &change->err);
+        rc = change->engine->backend->start(move->next->counter, &change->err);
         move->started = rc == 0;
     }
     return rc;
@@ -256,23 +255,14 @@ static int start_all(struct change *change)
 
 void change_open(struct change *change)
 {
+    static int (*const steps[])(struct change *) = {
+        record_open,          attach_all, stop_and_read,           record_drain_and_hold,
+        record_all_processes, start_all,  record_target_inventory, NULL};
+
     if (change->cause == CAUSE_RELEASE && !change->diff.stop)
         return;
     open_guards(change);
-    int rc = record_open(change);
-    if (rc == 0)
-        rc = attach_all(change);
-    if (rc == 0)
-        rc = stop_and_read(change);
-    if (rc == 0)
-        record_drain_and_hold(change);
-    if (rc == 0)
-        rc = record_all_processes(change);
-    if (rc == 0)
-        rc = start_all(change);
-    if (rc == 0)
-        rc = record_target_inventory(change);
-    change->rc = rc;
+    change->rc = run_steps(change, steps);
 }
 
 /* ---- after the swap ---- */
@@ -306,10 +296,8 @@ void change_close(struct change *change)
             engine->backend->unguard(move->guard);
         if (move->watch)
             host->cgroup_unwatch(move->watch);
-        if (move->cgroup_fd >= 0)
-            close(move->cgroup_fd);
-        if (move->root_fd >= 0)
-            close(move->root_fd);
+        fd_close(move->cgroup_fd);
+        fd_close(move->root_fd);
     }
     targets_destroy(engine, &change->to_destroy);
     recording_leave(change->recording.made, false); /* not NULL only after a refusal */
@@ -319,8 +307,7 @@ void change_close(struct change *change)
 
         if (wanted->process)
             host->process_free(wanted->process);
-        if (wanted->cgroup_fd >= 0)
-            close(wanted->cgroup_fd);
+        fd_close(wanted->cgroup_fd);
         cpus_free(&wanted->word.cpus);
         free(wanted->cgroup);
     }

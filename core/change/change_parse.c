@@ -202,8 +202,8 @@ static int add_names(struct change *change, struct word text, struct word modifi
     text.len = (size_t)(end - text.p);
     do {
         struct word name = first_event(change, text);
-        const char *terms_end = skip_terms(name.p, name.p + name.len);
-        const char *comma = find_char(terms_end, name.p + name.len, ',');
+        const char *comma =
+            find_char(skip_terms(name.p, name.p + name.len), name.p + name.len, ',');
 
         text.p = name.p + name.len + 1;
         text.len = text.p < end ? (size_t)(end - text.p) : 0;

@@ -197,14 +197,13 @@ static int plan_wait(struct change *change, struct move *move, struct rights *ri
 int plan_reopen(struct change *change)
 {
     const struct requester *requester = &change->requester;
-    const bool new_set = change->desired.new_set;
     struct rights *rights = requester->superuser ? NULL : requester->rights;
     int rc = 0;
 
     EACH_MOVE (move, change) {
         const struct link *link = move->old;
 
-        if (rc || move->next != link || (link->state != LINK_ATTACHED && !new_set))
+        if (rc || move->next != link || (link->state != LINK_ATTACHED && !change->desired.new_set))
             continue;
         if (link->state == LINK_ENDED) {
             plan_detach(move);
@@ -239,20 +238,6 @@ static int plan_death(struct change *change, struct move *move)
     return 0;
 }
 
-/* Notes that a thread has exited: the host reports only exits of processes. */
-static void thread_ended(struct proc *proc)
-{
-    struct link *link;
-
-    if (proc->dead)
-        return;
-    proc->dead = true;
-    proc_unindex(proc);
-    engine_touch(proc->engine, JOURNAL_PROCESS, proc->id);
-    LIST_FOREACH (link, &proc->links, of_proc)
-        pmc_defer(link->pmc, WORK_CHANGE);
-}
-
 /*
  * Handles a link whose process, or a descendant of it, lost its events by executing a privileged
  * program. If the attacher's rights are still sufficient, the link is attached again, with missing
@@ -268,7 +253,8 @@ static int plan_lost_events(struct change *change, struct move *move)
     if (link->n_losses != move->n_losses)
         return 0; /* changed since the check: decided next time */
     if (move->verdict == VERDICT_DEAD) {
-        thread_ended(link->proc);
+        if (!link->proc->dead)
+            proc_exited(link->proc); /* the host reports only exits of processes */
         return 0;
     }
     if (move->verdict == VERDICT_HEADLESS) {
@@ -349,12 +335,10 @@ static int plan_engine_change(struct change *change)
 static int plan_command(struct change *change)
 {
     static int (*const steps[])(struct change *) = {check_command, plan_targets, check_system,
-                                                    plan_lifetime};
+                                                    plan_lifetime, NULL};
     const enum verb verb = change->desired.verb;
-    int rc = 0;
+    int rc = run_steps(change, steps);
 
-    for (unsigned i = 0; rc == 0 && i < sizeof steps / sizeof steps[0]; i++)
-        rc = steps[i](change);
     EACH_MOVE (move, change)
         if (rc == 0 && !change->desired.settings.word[KEY_REATTACH] && move->old &&
             move->next == move->old && link_waits(move->old))

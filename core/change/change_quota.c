@@ -67,13 +67,12 @@ void quota_undo(struct change *change)
 
 int quota_links(struct change *change)
 {
-    const struct pmc *pmc = change->pmc;
     const unsigned values = set_values(change->engine, change->desired.set);
     unsigned n = 0;
 
     EACH_MOVE (move, change)
         n += move->next != NULL;
-    const int64_t more = (int64_t)(links_bytes(n, values) - pmc->links_bytes);
+    const int64_t more = (int64_t)(links_bytes(n, values) - change->pmc->links_bytes);
     if (change->cause != CAUSE_COMMAND || change->requester.superuser || more <= 0)
         return 0;
     if (user_charge(change->payer, USED_BYTES, more)) {

@@ -108,7 +108,7 @@ int record_open(struct change *change)
  * of the swap have the time up to which it drained: a later time would raise the times of the
  * samples that follow, because times in a log do not decrease.
  */
-void record_drain_and_hold(struct change *change)
+int record_drain_and_hold(struct change *change)
 {
     struct change_recording *recording = &change->recording;
     struct drain_result drained, none;
@@ -122,6 +122,7 @@ void record_drain_and_hold(struct change *change)
         recording_hold(recording->held, true);
         recording_drain(recording->held, true, &none); /* waits for a drain in another thread */
     }
+    return 0;
 }
 
 /* ---- inventory at the start ---- */
@@ -164,7 +165,7 @@ static void link_inventory(struct change *change, const struct link *link)
      * start is too young for the inventory. */
     if (link->proc && engine->host->process_alive(link->proc->process))
         process_inventory(change, link->rights, link->pid);
-    if (engine->backend->each_process && change->desired.settings.word[KEY_DESCENDANTS])
+    if (change->desired.settings.word[KEY_DESCENDANTS])
         engine->backend->each_process(link->counter, process_add, &processes);
     for (size_t i = 0; i < processes.list.n; i++)
         if (processes.list.items[i] != link->pid)
@@ -324,7 +325,6 @@ void record_notes_after(struct change *change, bool starts)
 void record_release_notes(struct change *change)
 {
     struct pmc *pmc = change->pmc;
-    bool runs = state_table[pmc->state].started;
 
     if (change->engine->forgetting || !pmc->links)
         return;
@@ -332,7 +332,7 @@ void record_release_notes(struct change *change)
     for (unsigned i = 0; pmc->log && i < pmc->links->n; i++)
         if (pmc->links->link[i]->state != LINK_ENDED)
             note(pmc, RECORD_DETACH, pmc->links->link[i], "released", 0);
-    if (runs)
+    if (state_table[pmc->state].started)
         note(pmc, RECORD_STOP, NULL, "", 0);
     if (pmc->log)
         note(pmc, RECORD_CLOSE, NULL, "", 0);

@@ -33,13 +33,6 @@ static bool claim_cpus(const struct change *change, struct claim *claim)
     return ok;
 }
 
-static void claim_free(struct claim *claim)
-{
-    if (claim)
-        cpus_free(&claim->cpus);
-    free(claim);
-}
-
 /* Creates the claim of the desired set; its rows are chosen later. *out is NULL if no row is
  * needed: software events, multiplex=on, or no CPU. */
 static int claim_make(struct change *change, struct claim **out)

@@ -104,19 +104,10 @@ static int check_off_cpu(struct change *change)
 int check_sampling(struct change *change)
 {
     const struct backend *backend = change->engine->backend;
-    unsigned recorded = recorded_for(change->desired.settings.mode, &change->desired.settings);
     int rc = check_logsize(change);
 
-    if (rc || !recorded)
+    if (rc || !mode_table[change->desired.settings.mode].sampling)
         return rc;
-    if (!backend->recorder_new)
-        return err_set(&change->err, P09, "the backend %s cannot record, so %s is not possible",
-                       backend->name,
-                       recorded & RECORDED_SAMPLES ? mode_table[change->desired.settings.mode].name
-                       : change->desired.settings.word[KEY_LOG_CSW] ? "log-csw=on"
-                                                                    : "log-exit=on");
-    if (!(recorded & RECORDED_SAMPLES))
-        return 0;
     for (unsigned i = 0; change->desired.set && i < change->desired.set->n; i++)
         if (!change->desired.set->event[i].sampling)
             return err_set(&change->err, E36,

@@ -80,12 +80,11 @@ static void swap_count(struct change *change, struct move *move)
     const unsigned n = pmc_values(pmc);
     struct link *link = move->old, *next = move->next;
     struct tally *last = move->old_counts;
-    bool unread = link->counter && !move->was_read;
 
     memcpy(last, link->counter ? reading_of(move) : link->base, TALLY_SIZE(n));
     if (link->counter)
         tally_subtract(last, link->base, n);
-    bool missed = link->missed || unread || last->descendant_lost;
+    bool missed = link->missed || (link->counter && !move->was_read) || last->descendant_lost;
     if (!next || (move->opens && !next->counter)) {
         pmc->missed |= missed;
         tally_add(pmc->base, last, n);

@@ -159,6 +159,8 @@ struct change {
 };
 
 /* change_parse.c: parses the command. Called without the lock. */
+/* Calls the steps, up to a NULL, until one fails. Returns its result, or 0. */
+int run_steps(struct change *change, int (*const *step)(struct change *change));
 int change_parse(struct change *change);
 
 /* change_find.c; called without the lock. change_find() sets change->rc. */
@@ -242,7 +244,7 @@ void change_close(struct change *change);
  * without the lock. */
 int refuse_log(struct change *change, const char *what);
 int record_open(struct change *change); /* creates the recording, reserves space in the log */
-void record_drain_and_hold(struct change *change);
+int record_drain_and_hold(struct change *change);
 /* Reads the inventory of the targets, after their counters started. Returns 0, or an error on
  * ENOMEM. */
 int record_target_inventory(struct change *change);

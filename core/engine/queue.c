@@ -44,16 +44,11 @@ static void sink_process_exited(void *ctx, uint64_t tag)
 {
     struct engine *engine = *(struct engine **)ctx;
     struct proc *proc = ids_find(&engine->procs, tag);
-    struct link *link;
     struct pmc *pmc;
 
     if (!proc || proc->dead)
         return;
-    proc->dead = true;
-    proc_unindex(proc);
-    engine_touch(proc->engine, JOURNAL_PROCESS, proc->id);
-    LIST_FOREACH (link, &proc->links, of_proc)
-        pmc_defer(link->pmc, WORK_CHANGE);
+    proc_exited(proc);
     LIST_FOREACH (pmc, &proc->owned, owned)
         if (!pmc_released(pmc))
             pmc_vanish(pmc);

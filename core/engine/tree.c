@@ -114,7 +114,6 @@ static int instance_bind(struct call *call)
 int engine_mkdir(struct call *call, const char *name, mode_t mode, uint64_t *id)
 {
     struct engine *engine = call->engine;
-    const mode_t allowed = (mode_t)tunable_u64(&engine->tunables, TUNABLE_DIRMODE);
     int rc = check_new(call, name);
 
     if (rc == 0 && call->instance->limit[LIMIT_LIFETIME] && !call->instance->holder) {
@@ -134,7 +133,7 @@ int engine_mkdir(struct call *call, const char *name, mode_t mode, uint64_t *id)
     pmc->gid = call->gid;
     pmc->creator_pid = call->creator_pid;
     pmc->creator_key = call->creator_key;
-    pmc->mode = mode & allowed & 0777;
+    pmc->mode = mode & (mode_t)tunable_u64(&engine->tunables, TUNABLE_DIRMODE) & 0777;
     pmc->created_ns = pmc->changed_ns = real_now(engine);
     pmc->created_monotonic_ns = engine->host->now_ns(engine->host_state);
     pmc->created_tsc = engine->host->tsc(engine->host_state);

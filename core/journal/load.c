@@ -277,16 +277,15 @@ int engine_load(struct engine *engine, const struct journal *journal, struct err
 static void counters_start_or_stop(struct pmc *pmc)
 {
     const struct backend *backend = pmc->engine->backend;
-    const bool runs = state_table[pmc->state].started;
 
     for (unsigned i = 0; i < pmc->links->n; i++) {
         const struct link *link = pmc->links->link[i];
 
-        if (pmc->switching && runs && link_live(link))
+        if (pmc->switching && state_table[pmc->state].started && link_live(link))
             backend->start(link->counter, &(struct err){.id = ERR_NONE});
         else if (pmc->switching && link->counter)
             backend->stop(link->counter);
-        if (pmc->recording && pmc->state == PMC_RUNNING && link_live(link) && backend->each_process)
+        if (pmc->recording && pmc->state == PMC_RUNNING && link_live(link))
             backend->each_process(link->counter, recording_queue_inventory, pmc->recording);
     }
     pmc->switching = false;

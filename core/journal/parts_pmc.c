@@ -227,8 +227,7 @@ static void *recording_begin(struct loading *load)
 {
     struct pmc *pmc = load->events_complete ? load->pmc : NULL;
 
-    if (!pmc || pmc->recorded.counted_before || !pmc->recorded.kinds ||
-        !load->engine->backend->recorder_new || !pmc_ensure_log(pmc))
+    if (!pmc || pmc->recorded.counted_before || !pmc->recorded.kinds || !pmc_ensure_log(pmc))
         return NULL;
     pmc->recorded.counted_before = calloc(SET_MAX, sizeof *pmc->recorded.counted_before);
     return pmc->recorded.counted_before ? pmc : NULL;
@@ -333,8 +332,7 @@ static bool record_done(struct loading *load, bool fine)
 
     if (claim && !(fine && claim->n > 0 && rows_retake(load->engine->rows, claim))) {
         pmc->claim = NULL;
-        cpus_free(&claim->cpus);
-        free(claim);
+        claim_free(claim);
         return false;
     }
     if (!fine || !pmc || !load->events_complete || (pmc->state == PMC_NEW) != !pmc->set ||

@@ -289,10 +289,8 @@ static int put_batch(struct log *log, const char *records, size_t len)
 
 struct log_progress log_progress(struct log *log)
 {
-    struct log_progress progress;
-
     pthread_mutex_lock(&log->mutex);
-    progress = log->progress;
+    struct log_progress progress = log->progress;
     pthread_mutex_unlock(&log->mutex);
     return progress;
 }
@@ -403,10 +401,8 @@ int log_put_once(struct log *log, uint64_t request, const struct record *record)
 
 size_t log_record_max(struct log *log)
 {
-    uint64_t most;
-
     pthread_mutex_lock(&log->mutex);
-    most = log_ring_most(log);
+    uint64_t most = log_ring_most(log);
     pthread_mutex_unlock(&log->mutex);
     return most < RECORD_MAX ? (size_t)most : RECORD_MAX;
 }

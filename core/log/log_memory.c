@@ -87,23 +87,19 @@ void log_set_max(struct log *log, uint64_t max_bytes)
 
 uint64_t log_max_bytes(struct log *log)
 {
-    uint64_t max_bytes;
-
     pthread_mutex_lock(&log->mutex);
-    max_bytes = log->max_bytes;
+    uint64_t max_bytes = log->max_bytes;
     pthread_mutex_unlock(&log->mutex);
     return max_bytes;
 }
 
 uint64_t log_set_charge(struct log *log, bool (*charge)(void *arg, int64_t bytes), void *arg)
 {
-    uint64_t memory;
-
     pthread_mutex_lock(&log->mutex);
     log_discharge(log, log->charged);
     log->charge = charge;
     log->charge_arg = arg;
-    memory = log->charged = log_memory(log);
+    uint64_t memory = log->charged = log_memory(log);
     log->grow_place = 0;
     pthread_mutex_unlock(&log->mutex);
     return memory;
@@ -127,7 +123,6 @@ static int ring_grow(struct log *log, uint64_t size)
     const uint64_t more = size - log->ring.size, most = log_ring_most(log), old = log->ring.block;
     struct log_ring *ring = &log->ring;
     size_t bytes = most > size ? most : size;
-    uint64_t block;
 
     if (!log_charge(log, more))
         return -EDQUOT;
@@ -136,7 +131,7 @@ static int ring_grow(struct log *log, uint64_t size)
         log_publish(log);
         return 0;
     }
-    block = size > SMALL_RING ? arena_alloc_sparse(bytes) : 0;
+    uint64_t block = size > SMALL_RING ? arena_alloc_sparse(bytes) : 0;
     if (!block) {
         bytes = size;
         block = arena_alloc(bytes);
@@ -244,7 +239,6 @@ static bool saved_spaces_grow(struct log *log, size_t need)
 {
     const struct saved_spaces before = log->saved_spaces;
     struct buf records = {0};
-    char *to;
 
     spaces_print(&log->spaces, 0, &records);
     log->saved_spaces =
@@ -254,7 +248,7 @@ static bool saved_spaces_grow(struct log *log, size_t need)
     bool fine = !records.failed && (log->saved_spaces.size <= before.size ||
                                     log_charge(log, log->saved_spaces.size - before.size));
     log->saved_spaces.block = fine ? arena_alloc(log->saved_spaces.size) : 0;
-    to = arena_at(log->saved_spaces.block, log->saved_spaces.size);
+    char *to = arena_at(log->saved_spaces.block, log->saved_spaces.size);
     if (to && records.len)
         memcpy(to, records.data, records.len);
     else if (!to && fine && log->saved_spaces.size > before.size)
@@ -303,12 +297,10 @@ void log_move_to_spaces(struct log *log, const struct record *record)
 
 uint64_t log_block(struct log *log)
 {
-    uint64_t block;
-
     pthread_mutex_lock(&log->mutex);
     if (!log->block)
         log_publish(log); /* the block number is final: the caller stores it */
-    block = log->block;
+    uint64_t block = log->block;
     pthread_mutex_unlock(&log->mutex);
     return block;
 }
@@ -373,10 +365,9 @@ static bool ring_adopt(struct log *log)
 struct log *log_adopt(uint64_t block)
 {
     const struct log_head *head = arena_at(block, sizeof *head);
-    struct log *log;
 
     errno = EINVAL;
-    log = head && head->magic == MAGIC && head->current < 2 ? log_new(0) : NULL;
+    struct log *log = head && head->magic == MAGIC && head->current < 2 ? log_new(0) : NULL;
     if (!log)
         return NULL;
     log->block = block;

@@ -189,10 +189,8 @@ size_t log_read(struct log_cursor *cursor, struct buf *out, size_t max)
 
 bool log_ready(const struct log_cursor *cursor)
 {
-    bool ready;
-
     pthread_mutex_lock(&cursor->log->mutex);
-    ready = cursor->next <= cursor->log->last;
+    bool ready = cursor->next <= cursor->log->last;
     pthread_mutex_unlock(&cursor->log->mutex);
     return ready;
 }
@@ -219,10 +217,8 @@ static void restore_missed(struct log *log, const struct log_mark *mark)
 
 struct log_cursor log_cursor_save(const struct log_cursor *cursor)
 {
-    struct log_cursor copy;
-
     pthread_mutex_lock(&cursor->log->mutex);
-    copy = *cursor;
+    struct log_cursor copy = *cursor;
     copy.first = cursor->log->first;
     copy.missed = cursor->log->missed;
     pthread_mutex_unlock(&cursor->log->mutex);

@@ -33,10 +33,9 @@ const char *note_text(const struct record_note *note)
 /* Returns true if there is a text with a NUL between offset `from` and the tail. */
 static bool text_is_valid(const struct record *record, size_t from)
 {
-    size_t end = record->size - sizeof(struct record_tail);
-
     return record->size >= from + 8 + sizeof(struct record_tail) &&
-           memchr((const char *)record + from, '\0', end - from);
+           memchr((const char *)record + from, '\0',
+                  record->size - sizeof(struct record_tail) - from);
 }
 
 uint64_t sample_frames(const struct record_sample *sample)

@@ -83,9 +83,6 @@ static void discard_record(void *arg, const struct record *record)
 
 int recording_new(const struct recording_plan *plan, struct recording **out, struct err *err)
 {
-    if (!plan->backend->recorder_new)
-        return err_set(err, P09, "the backend \"%s\" cannot record: write log=off",
-                       plan->backend->name);
     struct recording *recording = recording_alloc(plan, (const uint64_t[2]){0});
     if (!recording)
         return err_set(err, E32,
@@ -99,7 +96,7 @@ int recording_new(const struct recording_plan *plan, struct recording **out, str
     }
     recording->plan.view = plan->view;
     /* find the kernel's mappings now: the first time is slow, and the counters do not run yet */
-    if (plan->samples && plan->kernel && plan->host->kernel_maps)
+    if (plan->samples && plan->kernel)
         plan->host->kernel_maps(plan->host_state, 0, &(const struct intake){.put = discard_record});
     *out = recording;
     return 0;
@@ -119,7 +116,8 @@ void recording_unref(struct recording *recording)
 
 void recording_forget(struct recording *recording)
 {
-    recording->keep = true;
+    if (recording)
+        recording->keep = true;
     recording_unref(recording);
 }
 
@@ -153,7 +151,7 @@ static void inventory_read(struct recording *recording, pid_t pid, uint64_t time
         recording_forget_off_times(process);
     size_t begun = recording->batch.len; /* records that a hold delayed */
     recording->inventory_end = begun + (records->len < max ? max - records->len : 0);
-    if (plan->samples && plan->kernel && !recording->kernel_found && plan->host->kernel_maps) {
+    if (plan->samples && plan->kernel && !recording->kernel_found) {
         recording->kernel_found = true;
         plan->host->kernel_maps(plan->host_state, time_ns, &intake);
     }
@@ -254,22 +252,19 @@ struct log_progress recording_store(struct recording *recording)
 void recording_put_remainder(struct recording *recording, uint64_t request, uint64_t time_ns,
                              const uint64_t *counted, bool over)
 {
-    struct log_progress progress;
     struct buf records = {0};
 
     exits_remainder(recording->exits, time_ns, counted, over, &records);
     recording->dropped += records.failed;
-    progress = recording_store(recording);
+    struct log_progress progress = recording_store(recording);
     log_put_all_once(recording->plan.log, request, &progress, records.data, records.len);
     buf_free(&records);
 }
 
 void recording_reset(struct recording *recording, uint64_t request)
 {
-    struct log_progress progress;
-
     exits_reset(recording->exits);
-    progress = recording_store(recording);
+    struct log_progress progress = recording_store(recording);
     log_put_all_once(recording->plan.log, request, &progress, NULL, 0);
 }
 

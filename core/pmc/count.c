@@ -120,7 +120,6 @@ static void item_begin(struct snapshot_item *item, char *block)
 static void item_read(const struct snapshot *snapshot, struct snapshot_item *item)
 {
     const struct engine *engine = snapshot->engine;
-    const unsigned n = set_values(engine, item->set);
     struct reading reading;
 
     for (unsigned i = 0; i < item->links->n; i++) {
@@ -130,7 +129,7 @@ static void item_read(const struct snapshot *snapshot, struct snapshot_item *ite
             item->shown[i] =
                 engine->host->pid_seen_by(engine->host_state, snapshot->tid,
                                           link->kind == TARGET_THREAD ? link->tid : link->pid);
-        if (item->reads_names && link->proc && engine->host->process_name)
+        if (item->reads_names && link->proc)
             engine->host->process_name(link->proc->process, item->name[i]);
         if (!snapshot->counts || item->failed || !link_live(link))
             continue;
@@ -138,7 +137,7 @@ static void item_read(const struct snapshot *snapshot, struct snapshot_item *ite
         item->failed = rc != 0;
         item->needs_wait = rc == -EAGAIN;
         if (rc == 0)
-            tally_set(item->link[i], &reading, n);
+            tally_set(item->link[i], &reading, set_values(engine, item->set));
     }
     item->was_read = true;
 }

@@ -224,7 +224,6 @@ static void print_rate(const struct metric_reading *reading, unsigned i, const c
                        bool partial, struct buf *out)
 {
     const struct event *event = reading->events[i].event;
-    const bool of_cpu = per[0] == 'c';
     struct result result = {.known = ns > 0};
     char suffix[8], unit[sizeof event->unit + 8];
 
@@ -232,7 +231,7 @@ static void print_rate(const struct metric_reading *reading, unsigned i, const c
         result.value = (double)reading->value[i] * event->scale * 1e9 / ns;
     snprintf(suffix, sizeof suffix, "/%s", per);
     snprintf(unit, sizeof unit, "%s/%s", event->unit[0] ? event->unit : "1",
-             of_cpu ? "CPU-s" : "s");
+             per[0] == 'c' ? "CPU-s" : "s");
     print_line(event->written, suffix, &result, unit, partial, out);
 }
 

@@ -265,10 +265,8 @@ struct set *set_new(unsigned n)
 {
     struct set *set = calloc(1, sizeof *set + n * sizeof set->event[0]);
 
-    if (set) {
-        set->refs = 1;
-        set->n = n;
-    }
+    if (set)
+        *set = (struct set){.refs = 1, .n = n};
     return set;
 }
 
@@ -446,12 +444,11 @@ struct plan link_plan(struct link *link, const struct opening *opening)
 
 void pmc_change_later(struct pmc *pmc, uint64_t now_ns)
 {
-    const uint64_t pause_ns = 100000000;
 
     pmc_defer(pmc, WORK_CHANGE);
     pmc->waits_for_retry = true;
     if (!pmc->engine->retry_ns)
-        pmc->engine->retry_ns = now_ns + pause_ns;
+        pmc->engine->retry_ns = now_ns + 100000000;
 }
 
 #define REATTACHES_MAX 20 /* changes queued at once, per second; later ones wait for the retry */
@@ -484,9 +481,7 @@ void pmc_set_owner(struct pmc *pmc, struct proc *proc)
 
 void pmc_clear_owner(struct pmc *pmc, struct work_queue *unused)
 {
-    struct proc *proc = pmc->owner;
-
     LIST_REMOVE(pmc, owned);
+    proc_unref(pmc->owner, unused);
     pmc->owner = NULL;
-    proc_unref(proc, unused);
 }

@@ -195,10 +195,7 @@ void link_unref(struct link *link, struct work_queue *unused)
 
 void recording_leave(struct recording *recording, bool forgetting)
 {
-    if (recording && forgetting)
-        recording_forget(recording);
-    else if (recording)
-        recording_unref(recording);
+    (forgetting ? recording_forget : recording_unref)(recording);
 }
 
 void targets_destroy(const struct engine *engine, struct work_queue *unused)
@@ -236,10 +233,8 @@ struct links *links_new(unsigned n)
 {
     struct links *links = calloc(1, sizeof *links + n * sizeof links->link[0]);
 
-    if (links) {
-        links->refs = 1;
-        links->n = n;
-    }
+    if (links)
+        *links = (struct links){.refs = 1, .n = n};
     return links;
 }
 
@@ -295,7 +290,8 @@ static void proc_index(struct proc *proc)
     }
 }
 
-void proc_unindex(struct proc *proc)
+/* Removes an exited or unused proc from the tables. */
+static void proc_unindex(struct proc *proc)
 {
     struct engine *engine = proc->engine;
     struct proc *first;
@@ -314,6 +310,17 @@ void proc_unindex(struct proc *proc)
         first->peer = proc->peer;
     }
     proc->peer = NULL;
+}
+
+void proc_exited(struct proc *proc)
+{
+    struct link *link;
+
+    proc->dead = true;
+    proc_unindex(proc);
+    engine_touch(proc->engine, JOURNAL_PROCESS, proc->id);
+    LIST_FOREACH (link, &proc->links, of_proc)
+        pmc_defer(link->pmc, WORK_CHANGE);
 }
 
 const struct proc *procs_of(const struct engine *engine, pid_t pid)
@@ -464,9 +471,8 @@ void link_lost_descendant(struct link *link)
 
 bool link_dead(const struct pmc *pmc, const struct link *link)
 {
-    if (link->state == LINK_ENDED)
-        return false;
-    if (link->kind == TARGET_CGROUP && pmc->settings.word[KEY_REATTACH])
+    if (link->state == LINK_ENDED ||
+        (link->kind == TARGET_CGROUP && pmc->settings.word[KEY_REATTACH]))
         return false; /* see pmc_schedule_reattach() */
     if (link->noted &
         NOTE_GONE) /* or its process executed a privileged program, see link_lost_events() */

@@ -179,7 +179,7 @@ struct proc *proc_get(struct engine *engine, struct process *process, bool *take
 void proc_add_loaded(struct proc *proc);
 /* Requests a report when the process exits, unless the proc is watched. Returns 0 or P14. */
 int proc_watch(struct proc *proc, struct err *err);
-void proc_unindex(struct proc *proc); /* removes an exited or unused proc from the tables */
+void proc_exited(struct proc *proc); /* notes the exit, and defers changes of its PMCs */
 /* Returns the living procs of a process and its threads, linked by `peer`, or NULL. */
 const struct proc *procs_of(const struct engine *engine, pid_t pid);
 void proc_ref(struct proc *proc);

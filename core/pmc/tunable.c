@@ -9,6 +9,7 @@
 #define MANY          1000000000 /* limit for counts of objects; more is a typing error */
 #define LOG_BYTES_MAX (UINT64_C(32) << 20)
 
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers" /* few numbers have a unit */
 /* Indexed by enum tunable. The first six are hwpmc's; only callchaindepth's default differs. */
 static const struct tunable_row rows[TUNABLE_COUNT] = {
     [TUNABLE_CALLCHAINDEPTH] =
@@ -20,11 +21,12 @@ static const struct tunable_row rows[TUNABLE_COUNT] = {
         {"logbuffersize", TUNABLE_NUMBER, true, false, 256, 1, 16384,
          "size of one log buffer in KiB",
          "the default of logsize=, and its maximum for ordinary users, are nbuffers x "
-         "logbuffersize, at most 32 MiB"},
+         "logbuffersize, at most 32 MiB",
+         "KiB"},
     [TUNABLE_MINCOUNT] =
         {"mincount", TUNABLE_NUMBER, false, false, 1000, 1, INT64_MAX,
          "minimum of period= for hardware and clock events; a smaller period is raised to it",
-         "periods set later"},
+         "periods set later", "events"},
     [TUNABLE_NBUFFERS] =
         {"nbuffers", TUNABLE_NUMBER, true, false, 32, 1, MANY, "number of log buffers of a PMC",
          "the default of logsize=, and its maximum for ordinary users, are nbuffers x "
@@ -71,7 +73,7 @@ static const struct tunable_row rows[TUNABLE_COUNT] = {
         {"max_log_per_user", TUNABLE_NUMBER, false, false, 256 << 20, 0, INT64_MAX,
          "maximum bytes of the logs of all PMCs of one user. Open files may use 16 MiB more. At "
          "most a quarter of the memory that the cgroups of pmcfs allow at start",
-         AT_ONCE},
+         AT_ONCE, "bytes"},
     [TUNABLE_MAX_WAITING_PER_USER] = {"max_waiting_per_user", TUNABLE_NUMBER, false, false, 1000, 1,
                                       MANY, "maximum number of waiting reads and polls of one user",
                                       "reads and polls that wait later"},
@@ -80,9 +82,10 @@ static const struct tunable_row rows[TUNABLE_COUNT] = {
          "maximum number of processes at and below one target, including processes left out",
          NEW_TARGETS},
     [TUNABLE_ATTACH_MS] = {"attach_ms", TUNABLE_NUMBER, false, false, 5000, 10, 60000,
-                           "milliseconds after which attaching fails", NEW_TARGETS},
+                           "milliseconds after which attaching fails", NEW_TARGETS, "milliseconds"},
     [TUNABLE_NOTIFY_MS] = {"notify_ms", TUNABLE_NUMBER, false, false, 20, 1, 60000,
-                           "milliseconds between two checks of a count that is polled", AT_ONCE},
+                           "milliseconds between two checks of a count that is polled", AT_ONCE,
+                           "milliseconds"},
     [TUNABLE_THREADS] = {"threads", TUNABLE_NUMBER, true, false, 4, 1, 64,
                          "number of threads that serve requests", "the next mount"},
 };
@@ -185,23 +188,6 @@ static bool value_read(const struct tunable_row *row, struct word word, struct t
 }
 
 /* Returns the unit of measure for a refusal, " (milliseconds)", or "". */
-static const char *unit_of(enum tunable which)
-{
-    switch (which) {
-    case TUNABLE_LOGBUFFERSIZE:
-        return " (KiB)";
-    case TUNABLE_MINCOUNT:
-        return " (events)";
-    case TUNABLE_MAX_LOG_PER_USER:
-        return " (bytes)";
-    case TUNABLE_ATTACH_MS:
-    case TUNABLE_NOTIFY_MS:
-        return " (milliseconds)";
-    default:
-        return "";
-    }
-}
-
 int tunable_set(struct tunables *tunables, enum tunable which, struct word word, bool at_start,
                 struct err *err)
 {
@@ -220,7 +206,8 @@ int tunable_set(struct tunables *tunables, enum tunable which, struct word word,
         return 0;
     }
     tunable_range_print(tunables, which, &note);
-    buf_str(&note, unit_of(which));
+    if (row->unit)
+        buf_printf(&note, " (%s)", row->unit);
     if (at_start) {
         value_reset(tunables, which);
         if (row->bad_is_max)

@@ -54,6 +54,7 @@ struct tunable_row {
     uint64_t min, max; /* numbers; for modes max is the mask of allowed bits */
     const char *help;
     const char *effect; /* objects that a new value applies to */
+    const char *unit;   /* of numbers, for error sentences; NULL: none */
 };
 
 struct tunables {

@@ -377,12 +377,11 @@ static void add_sample(struct stream *stream, const struct record_sample *sample
 /* Appends a record of a perf type other than SAMPLE. perf aborts at unknown ids: they become 0. */
 static void add_fact(struct stream *stream, const struct record *record)
 {
-    size_t before_id = record->size - sizeof(uint64_t);
     uint64_t id = record_tail(record)->id;
 
     if (!event_of(stream->facts->sets, id))
         id = 0;
-    add_begin(stream->out, record, before_id, record->size);
+    add_begin(stream->out, record, record->size - sizeof(id), record->size);
     buf_add(stream->out, &id, sizeof(id));
 }
 

@@ -214,6 +214,13 @@ struct rows *rows_new(const struct class_info *classes, unsigned n_classes,
     return NULL;
 }
 
+void claim_free(struct claim *claim)
+{
+    if (claim)
+        cpus_free(&claim->cpus);
+    free(claim);
+}
+
 void rows_free(struct rows *rows)
 {
     if (rows == NULL)
@@ -239,7 +246,6 @@ int rows_set_disabled(struct rows *rows, unsigned cpu, unsigned class_index, uns
                       bool disabled, struct err *err)
 {
     struct row_class *class = &rows->classes[class_index];
-    struct cpu_slots next;
 
     assert(cpus_has(&rows->possible, cpu) && class_index < rows->n_classes && row < class->n);
     if (disabled && class->threads[row] > 0)
@@ -253,7 +259,7 @@ int rows_set_disabled(struct rows *rows, unsigned cpu, unsigned class_index, uns
             err, E04,
             "row %u of class \"%s\" has a system PMC on cpu%u: release it first (see info/rows)",
             row, class->info->name, cpu);
-    next = class->slots[cpu];
+    struct cpu_slots next = class->slots[cpu];
     next.disabled &= ~row_bit(row);
     if (disabled)
         next.disabled |= row_bit(row);
@@ -263,11 +269,9 @@ int rows_set_disabled(struct rows *rows, unsigned cpu, unsigned class_index, uns
 
 void rows_set_foreign(struct rows *rows, unsigned cpu, unsigned class_index, uint64_t mask)
 {
-    struct row_class *class = NULL;
-
     if (class_index >= rows->n_classes || !cpus_has(&rows->possible, cpu))
         return;
-    class = &rows->classes[class_index];
+    struct row_class *class = &rows->classes[class_index];
     class->slots[cpu].probed = mask & class_all(class);
     foreign_settle(rows, class);
 }

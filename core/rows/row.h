@@ -42,6 +42,8 @@ struct claim {
     } member[SET_MAX];
 };
 
+void claim_free(struct claim *claim); /* NULL allowed; the rows are released already */
+
 enum slot_state {
     SLOT_ENABLED,
     SLOT_DISABLED,

@@ -349,10 +349,8 @@ unsigned poll_state(struct call *call)
 
     if (!open)
         return level;
-    if (!open->has_seen) {
-        open->has_seen = true;
-        open->seen_change = call->pmc->change_number;
-    }
+    if (!open->has_seen)
+        begin_state(call);
     return open->seen_change != call->pmc->change_number ? level | EPOLLPRI : level;
 }
 

@@ -35,11 +35,6 @@ static struct user *account_find(const struct engine *engine, uid_t uid, uint64_
     return user;
 }
 
-struct user *user_find(const struct engine *engine, uid_t uid)
-{
-    return account_find(engine, uid, 0);
-}
-
 static struct user *account_get(struct engine *engine, uid_t uid, uint64_t instance)
 {
     struct user *user = account_find(engine, uid, instance);

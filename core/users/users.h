@@ -40,8 +40,6 @@ struct user {
 struct user *user_get(struct engine *engine, uid_t uid, struct user *instance_account);
 /* Returns a reference to the account of an instance itself. Returns NULL on ENOMEM. */
 struct user *user_of_instance(struct engine *engine, uint64_t instance);
-/* Returns the user's account in all instances, without a reference, or NULL if there is none. */
-struct user *user_find(const struct engine *engine, uid_t uid);
 struct user *user_ref(struct user *user);
 void user_unref(struct user *user);     /* NULL allowed */
 void users_free(struct engine *engine); /* keeps accounts with references or charged bytes */

@@ -184,6 +184,15 @@ static int counting_adopt(struct backend_state *state, const struct plan *plan, 
     return sim_backend.adopt(state, &counting, printed, out);
 }
 
+struct user *user_find(const struct engine *engine, uid_t uid)
+{
+    struct user *user = engine->users[uid % USER_BUCKETS];
+
+    while (user && (user->uid != uid || user->instance))
+        user = user->next;
+    return user;
+}
+
 void recorders_on(void)
 {
     backend.recorder_new = fake_recorder_new;
@@ -197,11 +206,6 @@ void recorders_on(void)
     backend.stop = counted_stop;
     n_stops = 0;
     backend.adopt = counting_adopt;
-}
-
-void recorders_off(void)
-{
-    backend.recorder_new = NULL;
 }
 
 void pending_note(enum record_type type, uint64_t time_ns, pid_t pid, uint64_t value, unsigned misc)

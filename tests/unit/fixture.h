@@ -87,9 +87,10 @@ void fixture_open(const char *options);
 void fixture_close(void); /* asserts that nothing is leaked */
 void fixture_setup(void); /* fixture_open(NULL), for SUITE_SETUP */
 void guards_on(void);     /* enables exec guards */
+/* Returns the user's account in all instances, or NULL if there is none. */
+struct user *user_find(const struct engine *engine, uid_t uid);
 /* From now on counters have recorders, whose next drain delivers and clears fx.pending. */
 void recorders_on(void);
-void recorders_off(void); /* counters have no recorders again */
 /* Appends one record to fx.pending. */
 void pending_note(enum record_type type, uint64_t time_ns, pid_t pid, uint64_t value,
                   unsigned misc);

@@ -156,18 +156,6 @@ TEST(sampling_cpus_needs_the_superuser_whatever_the_tunable)
     accepted("i", "target", "cpu0");
 }
 
-TEST(without_recorders_nothing_is_recorded)
-{
-    fixture_close();
-    fixture_open("sim_cpus=4 sim_rows=4");
-    recorders_off();
-    pmc_with("i", "cycles", "");
-    refused("i", "config", "period=5000", EOPNOTSUPP, P09);
-    refused("i", "config", "log-csw=on", EOPNOTSUPP, P09);
-    accepted("i", "target", "100");
-    ck_assert_str_eq(read_file("i", "ctl"), "running\n");
-}
-
 TEST(kernel_addresses_are_not_passed_on_with_another_target)
 {
     as_root();

@@ -118,7 +118,6 @@ TEST(logs_are_charged_to_the_instance_too)
     ck_assert_uint_eq(share->used[USED_FDS], 0);
     user_unref(share);
     leave();
-    recorders_off();
 }
 
 #define CHARGES 200000u
