@@ -249,13 +249,8 @@ void linux_inventory(struct host_state *state, pid_t pid, bool data, uint64_t ti
         free(pids);
     }
     if (survey.n_incomplete > 0) {
-        record_add_note(&survey.out, &(struct note){.type = RECORD_DROP,
-                                                    .time = survey.time_ns,
-                                                    .cpu = UINT32_MAX,
-                                                    .n = 2,
-                                                    .value = (uint64_t[]){survey.n_incomplete, 0},
-                                                    .text = "inventory",
-                                                    .text_len = strlen("inventory")});
+        record_add_drop(&survey.out, survey.time_ns, 0, "inventory", 2,
+                        (uint64_t[]){survey.n_incomplete, 0});
         inventory_deliver(&survey.out, intake);
     }
     buf_free(&survey.out);

@@ -185,18 +185,10 @@ static void count_as_overwritten(struct log *log, const struct record *record)
 static void put_drop(struct log *log, const struct record *record)
 {
     const uint64_t value[] = {1, record->type == RECORD_SAMPLE};
-    const struct note note = {.type = RECORD_DROP,
-                              .misc = RECORD_REFUSED,
-                              .time = log->last_time,
-                              .cpu = UINT32_MAX,
-                              .n = 2,
-                              .value = value,
-                              .text = "log",
-                              .text_len = 3};
     _Alignas(uint64_t) char room[DROP_BYTES];
     struct buf drop = buf_in(room, sizeof(room));
 
-    record_add_note(&drop, &note);
+    record_add_drop(&drop, log->last_time, RECORD_REFUSED, "log", 2, value);
     ring_put(&log->ring, drop.data, DROP_BYTES);
     log->lost++;
 }

@@ -58,13 +58,7 @@ static size_t losses_add(const struct log_cursor *cursor, struct buf *out)
     for (unsigned i = 0; i < LOG_LOSSES; i++)
         value[0] -= removed->lost[i] > before->lost[i];
     if (value[0]) {
-        record_add_note(out, &(struct note){.type = RECORD_DROP,
-                                            .time = cursor->walk.time,
-                                            .cpu = UINT32_MAX,
-                                            .n = 2,
-                                            .value = value,
-                                            .text = "log",
-                                            .text_len = 3});
+        record_add_drop(out, cursor->walk.time, 0, "log", 2, value);
         n++;
     }
     for (unsigned i = 0; i < LOG_LOSSES; i++) {
@@ -75,14 +69,8 @@ static size_t losses_add(const struct log_cursor *cursor, struct buf *out)
         if (i == LOG_KERNEL)
             record_add_lost(out, cursor->walk.time, 0, lost);
         else
-            record_add_note(out, &(struct note){.type = RECORD_DROP,
-                                                .misc = loss_notes[i].misc,
-                                                .time = cursor->walk.time,
-                                                .cpu = UINT32_MAX,
-                                                .n = 1,
-                                                .value = &lost,
-                                                .text = loss_notes[i].where,
-                                                .text_len = strlen(loss_notes[i].where)});
+            record_add_drop(out, cursor->walk.time, loss_notes[i].misc, loss_notes[i].where, 1,
+                            &lost);
         n++;
     }
     return n;

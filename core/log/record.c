@@ -194,6 +194,19 @@ void record_add_note(struct buf *out, const struct note *note)
         memcpy(&record->value[n], note->text, len);
 }
 
+void record_add_drop(struct buf *out, uint64_t time, unsigned misc, const char *where, unsigned n,
+                     const uint64_t *value)
+{
+    record_add_note(out, &(struct note){.type = RECORD_DROP,
+                                        .misc = misc,
+                                        .time = time,
+                                        .cpu = UINT32_MAX,
+                                        .n = n,
+                                        .value = value,
+                                        .text = where,
+                                        .text_len = strlen(where)});
+}
+
 /* Appends a COMM or MAP record: a fixed part of `size` bytes, a text and the tail. Fixed part and
  * tail are zero after the head. Returns NULL on ENOMEM. */
 static void *record_add_text(struct buf *out, enum record_type type, unsigned misc, size_t size,

@@ -258,6 +258,9 @@ struct note {
     size_t text_len;
 };
 void record_add_note(struct buf *out, const struct note *note);
+/* A DROP note. value[0]: records lost, value[1], if n is 2: samples among them. */
+void record_add_drop(struct buf *out, uint64_t time, unsigned misc, const char *where, unsigned n,
+                     const uint64_t *value);
 void record_add_comm(struct buf *out, uint64_t time, uint32_t pid, uint32_t tid, const char *name,
                      unsigned misc);
 struct map_facts {
