@@ -78,6 +78,16 @@ struct word word_from(struct word text, size_t at)
     return (struct word){text.p + at, text.len - at};
 }
 
+bool word_cut(struct word *word, const char *prefix)
+{
+    const size_t len = strlen(prefix);
+
+    if (word->len < len || memcmp(word->p, prefix, len) != 0)
+        return false;
+    *word = word_from(*word, len);
+    return true;
+}
+
 struct word word_part(struct word text, const char *ends)
 {
     size_t len = 0;

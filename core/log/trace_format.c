@@ -11,16 +11,6 @@
 
 /* ---- declarations ---- */
 
-static bool word_cut(struct word *word, const char *prefix)
-{
-    const size_t len = strlen(prefix);
-
-    if (word->len < len || memcmp(word->p, prefix, len) != 0)
-        return false;
-    *word = word_from(*word, len);
-    return true;
-}
-
 /* Returns the bytes of a type; 1 for unknown types, which are printed as bytes. The first part that
  * the name contains decides. */
 static unsigned type_bytes(struct word type)

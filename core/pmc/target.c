@@ -15,16 +15,6 @@
 
 /* ---- words ---- */
 
-static bool strip_prefix(struct word word, const char *prefix, struct word *rest)
-{
-    size_t len = strlen(prefix);
-
-    if (word.len < len || memcmp(word.p, prefix, len) != 0)
-        return false;
-    *rest = (struct word){word.p + len, word.len - len};
-    return true;
-}
-
 static int cpus_word(struct target_word *out, struct word list, struct err *err)
 {
     int rc = cpus_parse(&out->cpus, list);
@@ -64,11 +54,13 @@ static int number_word(struct target_word *out, struct word number, struct err *
 
 struct word target_next(struct word *list)
 {
-    struct word rest, word, whole = *list;
-    const bool cpus = strip_prefix(whole, "cpu", &rest) || strip_prefix(whole, "-cpu", &rest);
+    struct word word = *list, whole = word;
+
+    word_cut(&word, "-");
+    const bool cpus = word_cut(&word, "cpu");
 
     *list = (struct word){whole.p + whole.len, 0};
-    if (strip_prefix(whole, "cgroup:", &rest) || strip_prefix(whole, "-cgroup:", &rest))
+    if (!cpus && word_cut(&word, "cgroup:"))
         return whole; /* a path may contain commas */
     for (size_t i = 0; i < whole.len; i++) {
         if (whole.p[i] != ',')
@@ -84,36 +76,31 @@ struct word target_next(struct word *list)
 
 int target_parse(struct target_word *out, struct word word, struct err *err)
 {
-    struct word rest = word;
-
     *out = (struct target_word){.word = word, .kind = TARGET_PROCESS};
-    if (word.len > 1 && word.p[0] == '-') {
-        out->remove = true;
-        word = rest = (struct word){word.p + 1, word.len - 1};
-    }
-    if (strip_prefix(word, "cpu", &rest))
-        return cpus_word(out, rest, err);
+    out->remove = word.len > 1 && word_cut(&word, "-");
+    if (word_cut(&word, "cpu"))
+        return cpus_word(out, word, err);
     if (word_is(word, "all")) {
         out->kind = TARGET_CPU;
         out->all = true;
         return 0;
     }
-    if (strip_prefix(word, "cgroup:", &rest)) {
+    if (word_cut(&word, "cgroup:")) {
         out->kind = TARGET_CGROUP;
-        out->path = rest.p;
-        out->path_len = rest.len;
-        if (rest.len == 0 || rest.p[0] != '/' || rest.len > 4000)
+        out->path = word.p;
+        out->path_len = word.len;
+        if (word.len == 0 || word.p[0] != '/' || word.len > 4000)
             return err_set(err, E27,
                            "\"" WORD_FMT
                            "\": write cgroup:/PATH, with the path that /proc/PID/cgroup shows",
                            WORD_ARG(out->word));
         return 0;
     }
-    if (strip_prefix(word, "tid:", &rest))
+    if (word_cut(&word, "tid:"))
         out->kind = TARGET_THREAD;
-    else if (!strip_prefix(word, "pid:", &rest)) /* as `detail` prints a process */
-        rest = word;
-    return number_word(out, rest, err);
+    else
+        word_cut(&word, "pid:"); /* as `detail` prints a process */
+    return number_word(out, word, err);
 }
 
 /* ---- tallies ---- */
