@@ -129,8 +129,6 @@ void recording_flush(void *arg)
     struct recording *recording = arg;
     const struct recording_plan *plan = &recording->plan;
     struct buf *batch = &recording->batch;
-    struct log_progress numbers;
-    uint64_t taken;
 
     /* a hold delays the batch, but not samples that are in the memory of the log already */
     if (!recording->has_log_locked && atomic_load(&recording->held))
@@ -141,12 +139,13 @@ void recording_flush(void *arg)
         batch_drop(recording, &recording->replaced, "replaced", RECORD_REFUSED);
     }
     /* subtract losses without a DROP record yet, so that a later worker reports them: "replaced" */
-    taken = plan->backend->commit_taken ? plan->backend->commit_taken(recording->recorder) : 0;
+    uint64_t taken =
+        plan->backend->commit_taken ? plan->backend->commit_taken(recording->recorder) : 0;
     taken -= recording->hidden + recording->dropped + recording->replaced;
     if (!recording->has_log_locked && batch->len == 0 && taken == recording->taken)
         return;
     recording->taken = taken;
-    numbers = recording_store(recording);
+    struct log_progress numbers = recording_store(recording);
     if (recording->has_log_locked)
         log_samples_end(plan->log, &numbers);
     else
@@ -275,7 +274,6 @@ void recording_sample(void *arg, const struct sample *sample)
     const struct record_sample *fixed = sample->fixed;
     const size_t size = SAMPLE_SHORT + sample->rest_len;
     const unsigned mode = sample->misc & RECORD_MODE;
-    struct record_sample *to;
 
     /* without a view, the sample goes directly to the log: write the batch first */
     if (recording->batch.len >= (recording->plan.view ? BATCH_BYTES : 1))
@@ -290,7 +288,7 @@ void recording_sample(void *arg, const struct sample *sample)
         recording->hidden++;
         return;
     }
-    to = sample_room(recording, size);
+    struct record_sample *to = sample_room(recording, size);
     if (!to) {
         recording->dropped++;
         return;
@@ -417,13 +415,13 @@ static void put_exit(struct recording *recording, const struct record *record)
 static void put_comm(struct recording *recording, const struct record *record)
 {
     const struct record_comm *comm = (const struct record_comm *)record;
-    struct logged_process *process;
 
     if (record->misc & RECORD_EXECUTED)
         exec_finish(recording, comm->pid);
     batch_copy(recording, record);
     exits_feed(recording, record);
-    process = record->misc & RECORD_EXECUTED ? tasks_process(recording->tasks, comm->pid) : NULL;
+    struct logged_process *process =
+        record->misc & RECORD_EXECUTED ? tasks_process(recording->tasks, comm->pid) : NULL;
     if (!process)
         return;
     process->executed = true;
@@ -437,13 +435,12 @@ static void put_sched(struct recording *recording, const struct record *record)
 {
     const struct record_tail *tail = record_tail(record);
     struct task *task = tasks_thread(recording->tasks, tail->pid, tail->tid, tail->time);
-    uint64_t off_ns;
 
     if (!task) {
         recording->dropped++;
         return;
     }
-    off_ns = task->off_ns ? tail->time - task->off_ns : 0;
+    uint64_t off_ns = task->off_ns ? tail->time - task->off_ns : 0;
     if (record->misc & RECORD_OFF) {
         task->off_ns = tail->time;
         task->preempted = record->misc & RECORD_OFF_PREEMPTED;

@@ -33,11 +33,9 @@ enum {
 /* Sets next_ns, the time of the oldest unread record of the ring, if there is one. */
 static void ring_set_next_ns(struct ring *ring)
 {
-    const struct record *head;
-
     if (ring->tail >= ring->head)
         return;
-    head = (const void *)(ring->data + (ring->tail & (ring->size - 1)));
+    const struct record *head = (const void *)(ring->data + (ring->tail & (ring->size - 1)));
     if (head->size < sizeof *head || head->size % 8 || head->size > ring->head - ring->tail) {
         ring->tail = ring->head; /* not a record of the kernel: skip all the rest */
         return;
@@ -49,8 +47,6 @@ static void ring_set_next_ns(struct ring *ring)
  * and notes if records may have been lost before. */
 static void ring_release(const struct recorder *recorder, struct ring *ring)
 {
-    uint64_t head;
-
     if (ring->tail == ring->released)
         return;
     if (ring->taken) {
@@ -60,7 +56,7 @@ static void ring_release(const struct recorder *recorder, struct ring *ring)
     }
     __atomic_store_n(&ring->page->data_tail, ring->tail, __ATOMIC_SEQ_CST);
     /* Read after the store: the ring could fill up and lose records between them. */
-    head = __atomic_load_n(&ring->page->data_head, __ATOMIC_SEQ_CST);
+    uint64_t head = __atomic_load_n(&ring->page->data_head, __ATOMIC_SEQ_CST);
     if (head - ring->released + recorder->largest_record > ring->size) {
         ring->loss_possible = true;
         ring->loss_head = head;
@@ -168,13 +164,12 @@ static bool ring_provoke(struct ring *ring)
     const uint64_t begin = monotonic_ns();
     struct perf_event_attr attr;
     bool wrote = false;
-    int fd;
 
     sampling_ring_attr(&attr, ring->size);
     attr.config = PERF_COUNT_SW_CPU_CLOCK;
     attr.exclude_kernel = attr.exclude_hv = 0;
     attr.sample_period = CLOCK_NS;
-    fd = event_open(&attr, -1, (int)ring->cpu, -1, 0);
+    int fd = event_open(&attr, -1, (int)ring->cpu, -1, 0);
     if (fd >= 0 && ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, (long)ring->fd))
         event_close(&fd);
     if (fd < 0)

@@ -71,14 +71,13 @@ static size_t page_bytes(void)
 int ring_event(const struct recorder *recorder, unsigned cpu)
 {
     struct perf_event_attr attr;
-    int fd;
 
     sampling_ring_attr(&attr, recorder->ring_bytes);
     sampling_sideband(&attr);
     attr.mmap_data = recorder->data_maps;
     if (recorder->is_sideband)
         attr.mmap = attr.mmap2 = 0;
-    fd = event_open(&attr, -1, (int)cpu, -1, 0);
+    int fd = event_open(&attr, -1, (int)cpu, -1, 0);
     if (!recorder->is_sideband && (fd == -EACCES || fd == -EPERM))
         fd = event_open(&attr, getpid(), (int)cpu, -1, 0);
     return fd;
@@ -267,7 +266,6 @@ int perf_recorder_new(struct backend_state *state, const struct recorder_plan *p
     struct recorder *recorder = recorder_make(state, plan);
     struct perf_event_attr attr;
     struct cpus online = {0};
-    unsigned long need;
     int rc;
 
     *out = NULL;
@@ -276,7 +274,7 @@ int perf_recorder_new(struct backend_state *state, const struct recorder_plan *p
                        "no memory for the record buffers: try again later, or release PMCs");
     recorder->taken_block = arena_alloc(recorder->n_cpus * sizeof(struct ring_taken));
     state->host->cpus_online(state->host_state, &online);
-    need = cpus_count(&online);
+    unsigned long need = cpus_count(&online);
     cpus_free(&online);
     if (need > plan->fds_quota) {
         rc = err_set(err, P11,

@@ -274,12 +274,11 @@ bool kernel_sample_pass(struct recorder *recorder, const struct record *record,
                         const struct intake *intake)
 {
     const struct record_sample *sample = (const void *)record;
-    const struct event_id *id;
 
     if (record->type != PERF_RECORD_SAMPLE || record->size < (size_t)PERIOD_IN_SAMPLE ||
         !intake->sample)
         return false;
-    id = recorder_find_id(recorder, sample->id);
+    const struct event_id *id = recorder_find_id(recorder, sample->id);
     if (!id || id->kind != ID_EVENT || id->parts)
         return false;
     short_sample_pass(id, sample, intake);

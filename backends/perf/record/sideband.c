@@ -190,11 +190,10 @@ bool sideband_choose(struct sideband *sideband, struct side_listener *listener, 
                      uint64_t since_ns)
 {
     struct side_process *process = side_process_find(sideband, pid);
-    struct side_choice *choice;
 
     if (side_choice_find(sideband, listener, pid))
         return true;
-    choice = calloc(1, sizeof *choice);
+    struct side_choice *choice = calloc(1, sizeof *choice);
     if (!choice)
         return false;
     choice->listener = listener;
@@ -317,14 +316,13 @@ int sideband_listen(struct sideband *sideband, struct side_listener *listener)
 void sideband_unlisten(struct sideband *sideband, struct side_listener *listener)
 {
     struct recorder *recorder = sideband->recorder;
-    bool last;
 
     pthread_mutex_lock(&recorder->state->setup);
     sideband_enter(sideband);
     LIST_REMOVE(listener, along);
     for (struct side_choice *choice; (choice = LIST_FIRST(&listener->choices));)
         choice_free(sideband, choice);
-    last = LIST_EMPTY(&sideband->listeners) && LIST_EMPTY(&sideband->choosers);
+    bool last = LIST_EMPTY(&sideband->listeners) && LIST_EMPTY(&sideband->choosers);
     if (last)
         recorder_drop_ids(recorder, NULL);
     sideband_leave(sideband);
@@ -355,12 +353,11 @@ static int ring_live_fd(const struct ring *ring)
 static int ring_track(struct recorder *recorder, struct ring *ring)
 {
     struct event_id id = {.origin = &recorder->ring_origin, .cpu = ring->cpu, .kind = ID_EVENT};
-    int rc;
 
     if (ioctl(ring_live_fd(ring), PERF_EVENT_IOC_ID, &id.kernel_id))
         return -errno;
     pthread_mutex_lock(&recorder->lock);
-    rc = recorder_add_id(recorder, &id);
+    int rc = recorder_add_id(recorder, &id);
     pthread_mutex_unlock(&recorder->lock);
     if (!rc && ioctl(ring_live_fd(ring), PERF_EVENT_IOC_ENABLE, 0))
         rc = -errno;
