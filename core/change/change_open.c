@@ -154,18 +154,6 @@ static int attach_all(struct change *change)
     return -ESRCH;
 }
 
-/* Opens exec guards before the counters, so that no exec is missed. The next change that opens a
- * link of the process repeats a failed attempt. */
-static void open_guards(struct change *change)
-{
-    const struct engine *engine = change->engine;
-
-    EACH_MOVE (move, change)
-        if (move->guards && engine->backend->guard(engine->backend_state, move->next->pid,
-                                                   move->next->proc->id, &move->guard) == 0)
-            quota_hold_fds(change, 1);
-}
-
 /*
  * Stops counters of leaving links (with diff.stop, of all) before it reads them, so that no reader
  * sees more than the kept value. With diff.read only, counters that stay are read while they run.
@@ -258,10 +246,16 @@ void change_open(struct change *change)
     static int (*const steps[])(struct change *) = {
         record_open,          attach_all, stop_and_read,           record_drain_and_hold,
         record_all_processes, start_all,  record_target_inventory, NULL};
+    const struct engine *engine = change->engine;
 
     if (change->cause == CAUSE_RELEASE && !change->diff.stop)
         return;
-    open_guards(change);
+    /* Open exec guards before the counters, so that no exec is missed. The next change that opens a
+     * link of the process repeats a failed attempt. */
+    EACH_MOVE (move, change)
+        if (move->guards && engine->backend->guard(engine->backend_state, move->next->pid,
+                                                   move->next->proc->id, &move->guard) == 0)
+            quota_hold_fds(change, 1);
     change->rc = run_steps(change, steps);
 }
 

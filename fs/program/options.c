@@ -74,7 +74,8 @@ const char *option_near(struct near *near, struct word key)
     return near_text(near);
 }
 
-bool options_replace(struct options *options, char **to, const char *text, size_t len)
+/* Replaces *to by a copy of the text. Sets no_memory on ENOMEM. Always returns true. */
+static bool options_replace(struct options *options, char **to, const char *text, size_t len)
 {
     free(*to);
     *to = strndup(text, len);

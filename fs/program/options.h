@@ -53,8 +53,6 @@ struct options {
  */
 int options_read(struct options *options, const struct host *host, int argc, char **argv);
 void options_free(struct options *options);
-/* Replaces *to by a copy of the text. Sets no_memory on ENOMEM. Always returns true. */
-bool options_replace(struct options *options, char **to, const char *text, size_t len);
 /* Applies backend=…, sim_…=… or a tunable; a bad value is logged and not used. Returns false if
  * there is no such key. where: a file, or "-o"; log_at keeps the pointer. */
 bool option_apply(struct options *options, const char *where, struct word key, struct word value);

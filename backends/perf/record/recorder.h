@@ -156,8 +156,6 @@ int recorder_redirect(const struct recorder *recorder, int fd, unsigned cpu);
 /* The functions for ids and origins all need lock. Adds a copy of *like, or replaces the id with
  * the same number. Returns 0 or -ENOMEM. */
 int recorder_add_id(struct recorder *recorder, const struct event_id *like);
-/* Returns NULL if the id is unknown or was removed. */
-struct event_id *recorder_find_id(struct recorder *recorder, uint64_t kernel);
 void recorder_drop_id(struct recorder *recorder, uint64_t kernel);
 /* Drops all ids of this origin; NULL: all ids. */
 void recorder_drop_ids(struct recorder *recorder, const struct origin *origin);

@@ -19,7 +19,8 @@ enum {
 
 /* ---- ids ---- */
 
-struct event_id *recorder_find_id(struct recorder *recorder, uint64_t kernel)
+/* Returns NULL if the id is unknown or was removed. */
+static struct event_id *recorder_find_id(struct recorder *recorder, uint64_t kernel)
 {
     struct event_id **recent = &recorder->recent[kernel % RECENT_IDS];
 
