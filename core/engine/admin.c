@@ -8,11 +8,12 @@
 #include <errno.h>
 #include <string.h>
 
-/* Returns 0, or E39 if the requester is not the superuser. what: "instances", for the sentence. */
-static int admin_check_superuser(struct call *call, const char *what)
+/* Finds the only word of the text. Returns 0, E39 if the requester is not the superuser, P05 for no
+ * word, or `several`. what: "instances", for the sentence. */
+static int admin_scan(struct call *call, const char *what, enum err_id several, struct word *word)
 {
     if (access_superuser(call->rights))
-        return 0;
+        return scan_only(call->text, call->len, several, word, &call->err);
     return err_set(
         &call->err, E39,
         "only the superuser (CAP_PERFMON or CAP_SYS_ADMIN in the initial user namespace) may "
@@ -35,10 +36,8 @@ int store_tunable(struct call *call)
 {
     enum tunable which = (enum tunable)call->object;
     struct word word;
-    int rc = admin_check_superuser(call, "rows and tunables");
+    int rc = admin_scan(call, "rows and tunables", P27, &word);
 
-    if (rc == 0)
-        rc = scan_only(call->text, call->len, P27, &word, &call->err);
     if (rc == 0)
         rc = tunable_set(&call->engine->tunables, which, word, false, &call->err);
     if (rc == 0)
@@ -122,10 +121,8 @@ int show_probe(struct call *call)
 int store_probe(struct call *call)
 {
     struct word word;
-    int rc = admin_check_superuser(call, "rows and tunables");
+    int rc = admin_scan(call, "rows and tunables", P27, &word);
 
-    if (rc == 0)
-        rc = scan_only(call->text, call->len, P27, &word, &call->err);
     if (rc)
         return rc;
     if (!word_is(word, "1"))
@@ -174,12 +171,10 @@ int store_slot(struct call *call)
 {
     unsigned cpu, class_index, row;
     struct word word;
-    int rc = admin_check_superuser(call, "rows and tunables");
+    int rc = admin_scan(call, "rows and tunables", E17, &word);
 
     if (rc == 0)
         rc = slot_find(call, &cpu, &class_index, &row);
-    if (rc == 0)
-        rc = scan_only(call->text, call->len, E17, &word, &call->err);
     if (rc)
         return rc;
     engine_touch(call->engine, JOURNAL_ENGINE, 0);
@@ -231,10 +226,8 @@ int store_limit(struct call *call)
     struct word word;
     uint64_t value;
     int rc =
-        instance && limit < LIMITS ? admin_check_superuser(call, "instances") : refuse_gone(call);
+        instance && limit < LIMITS ? admin_scan(call, "instances", P27, &word) : refuse_gone(call);
 
-    if (rc == 0)
-        rc = scan_only(call->text, call->len, P27, &word, &call->err);
     if (rc == 0)
         rc = limit_read((enum limit)limit, word, &value, &call->err);
     if (rc)
@@ -258,10 +251,8 @@ int store_instance_ctl(struct call *call)
 {
     struct instance *instance = engine_instance(call->engine, call->object);
     struct word word;
-    int rc = instance ? admin_check_superuser(call, "instances") : refuse_gone(call);
+    int rc = instance ? admin_scan(call, "instances", X17, &word) : refuse_gone(call);
 
-    if (rc == 0)
-        rc = scan_only(call->text, call->len, X17, &word, &call->err);
     if (rc)
         return rc;
     if (!word_is(word, "release"))

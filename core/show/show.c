@@ -10,9 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int refuse_no_event(struct call *call)
+static int snapshot_of_set(struct call *call, bool pids,
+                           int (*print)(struct call *call, struct snapshot *snapshot))
 {
-    return err_set(&call->err, P08, "%s has no event yet: write one to event", call->pmc->name);
+    if (!call->pmc->set)
+        return err_set(&call->err, P08, "%s has no event yet: write one to event", call->pmc->name);
+    return snapshot_take(call, &call->pmc, 1, true, pids, print);
 }
 
 /* Notes for poll that the reader of this open file has seen the state with this change number. */
@@ -318,9 +321,7 @@ int show_count(struct call *call)
         call->open->old_count = NULL;
         return CALL_DONE;
     }
-    if (!call->pmc->set)
-        return refuse_no_event(call);
-    return snapshot_take(call, &call->pmc, 1, true, false, print_count);
+    return snapshot_of_set(call, false, print_count);
 }
 
 /* Prints the first two cells of a line: the event, and the target of a link or `all`. In all
@@ -425,9 +426,7 @@ static int print_detail(struct call *call, struct snapshot *snapshot)
 
 int show_detail(struct call *call)
 {
-    if (!call->pmc->set)
-        return refuse_no_event(call);
-    return snapshot_take(call, &call->pmc, 1, true, true, print_detail);
+    return snapshot_of_set(call, true, print_detail);
 }
 
 static int print_metrics(struct call *call, struct snapshot *snapshot)
@@ -442,9 +441,7 @@ static int print_metrics(struct call *call, struct snapshot *snapshot)
 
 int show_metrics(struct call *call)
 {
-    if (!call->pmc->set)
-        return refuse_no_event(call);
-    return snapshot_take(call, &call->pmc, 1, true, false, print_metrics);
+    return snapshot_of_set(call, false, print_metrics);
 }
 
 /*

@@ -257,12 +257,17 @@ static void number_add(struct buf *out, uint32_t number)
     buf_add(out, &number, sizeof number);
 }
 
-static void sized_text_add(struct buf *out, const char *text)
+/* Frees the text. Returns false for NULL. */
+static bool sized_text_add(struct buf *out, char *text)
 {
+    if (!text)
+        return false;
     const uint64_t bytes = strlen(text);
 
     buf_add(out, &bytes, sizeof bytes);
     buf_add(out, text, bytes);
+    free(text);
+    return true;
 }
 
 /* Returns the text of the format of an event, or NULL: also if a later tracepoint has its name. */
@@ -303,26 +308,16 @@ bool perf_print_tracing_data(struct backend_state *state, const struct log_event
     buf_char(out, sizeof(long));
     number_add(out, (uint32_t)sysconf(_SC_PAGESIZE));
     for (unsigned i = 0; i < 2 && fine; i++) {
-        char *text = proc_text_at(dir, headers[i]);
-
         buf_add(out, headers[i], strlen(headers[i]) + 1);
-        fine = text;
-        if (fine)
-            sized_text_add(out, text);
-        free(text);
+        fine = sized_text_add(out, proc_text_at(dir, headers[i]));
     }
     number_add(out, 0); /* number of formats of the tracers' own records */
     number_add(out, n);
     for (unsigned i = 0; i < n && fine; i++) { /* each a group of one format */
-        char *text = format_of(dir, events[i]);
-
         buf_add(out, events[i]->resolved, strcspn(events[i]->resolved, ":"));
         buf_char(out, '\0');
         number_add(out, 1);
-        fine = text;
-        if (fine)
-            sized_text_add(out, text);
-        free(text);
+        fine = sized_text_add(out, format_of(dir, events[i]));
     }
     number_add(out, 0);              /* bytes of kernel symbols */
     number_add(out, 0);              /* bytes of printk formats */
