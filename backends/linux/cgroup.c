@@ -178,8 +178,7 @@ static int cgroup_failed(struct err *err, int rc, const char *path)
             "no file descriptor left for cgroup \"%s\": raise LimitNOFILE= of pmcfs.service",
             shown);
     case -ENOMEM:
-        return err_set(err, E32, "no memory for cgroup \"%s\": try again later, or release PMCs",
-                       shown);
+        return err_nomem(err);
     case -ENOTDIR:
         return err_set(err, P33, "\"%s\" is a file, not a cgroup: write the path of its directory",
                        shown);
@@ -402,8 +401,7 @@ int linux_cgroup_watch(struct host_state *state, int root, const char *name, uin
     *out = NULL;
     *fd = -1;
     if (!watch)
-        return err_set(err, E32, "no memory for cgroup \"%s\": try again later, or release PMCs",
-                       text_shown(name));
+        return err_nomem(err);
     watch->cgroups = &state->cgroups;
     watch->tag = tag;
     strcpy(watch->name, name);

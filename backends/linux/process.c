@@ -112,9 +112,7 @@ static int hold_failed(struct err *err, int rc, uint64_t number, bool thread)
                        ". Run pmcfs in the host's PID namespace (--pid=host, hostPID: true)",
                        number);
     case -ENOMEM:
-        return err_set(err, E32,
-                       "no memory to observe %s %" PRIu64 ": try again later, or release PMCs",
-                       what, number);
+        return err_nomem(err);
     case -EMFILE:
     case -ENFILE:
         return err_set(err, P10,

@@ -97,9 +97,7 @@ int record_open(struct change *change)
     rc = log_reserve(change->pmc->log, LOG_FIRST);
     if (rc == -EDQUOT)
         return refuse_log(change, "memory");
-    return rc ? err_set(&change->err, E32,
-                        "no memory for the log: try again later, or release PMCs")
-              : 0;
+    return rc ? err_nomem(&change->err) : 0;
 }
 
 /*

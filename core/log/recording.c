@@ -85,8 +85,7 @@ int recording_new(const struct recording_plan *plan, struct recording **out, str
 {
     struct recording *recording = recording_alloc(plan, (const uint64_t[2]){0});
     if (!recording)
-        return err_set(err, E32,
-                       "no memory to record the counters: try again later, or release PMCs");
+        return err_nomem(err);
     int rc = plan->backend->recorder_new(plan->backend_state, &plan->recorder, &recording->recorder,
                                          err);
     if (rc != 0) {

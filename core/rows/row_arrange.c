@@ -265,10 +265,7 @@ int rows_arrange(struct rows *rows, struct claim *claim,
     if (done)
         return 0;
     if (search.no_memory)
-        return err_set(
-            err, E32,
-            "no memory to arrange the rows of class \"%s\": try again later, or release PMCs",
-            class->info->name);
+        return err_nomem(err);
     return err_set(err, E05,
                    "other PMCs of the same process hold the rows of class \"%s\" that could count "
                    "this one%s: detach one of them, or write multiplex=on",

@@ -334,9 +334,7 @@ int rows_reserve(struct rows *rows, struct claim *claim, const char *what, struc
     if (vec_push(&class->claims, claim) != 0) {
         for (unsigned i = 0; i < claim->n; i++)
             claim->member[i].got = 0;
-        return err_set(err, E32,
-                       "no memory to reserve a row for \"%s\": try again later, or release PMCs",
-                       what);
+        return err_nomem(err);
     }
     claim_book(rows, claim);
     return 0;

@@ -151,9 +151,7 @@ static int open_task(struct attach *attach, struct census_task *task)
         task->groups =
             malloc((size_t)attach->shape->task_groups * attach->shape->stride * sizeof(int));
     if (!task->groups)
-        return err_set(
-            attach->err, E32,
-            "no memory for the descriptors of a thread: try again later, or release PMCs");
+        return err_nomem(attach->err);
     task->open_begin_ns = monotonic_ns();
     rc = task_open(attach->shape, task->tid, task->groups, &failed);
     task->open_end_ns = monotonic_ns();
@@ -343,10 +341,7 @@ static int attach_cover(struct attach *attach, struct counter *counter)
                                     task->pid != attach->plan->target.pid &&
                                     process_lives(task->pid);
     counter->covered = covered_new(attach->state->sideband, counter, census_cover, &attach->census);
-    return counter->covered
-               ? 0
-               : err_set(attach->err, E32,
-                         "no memory for the covered processes: try again later, or release PMCs");
+    return counter->covered ? 0 : err_nomem(attach->err);
 }
 
 /* Moves the groups of all open tasks to the counter. */
@@ -357,8 +352,7 @@ static int attach_groups(struct attach *attach, struct counter *counter)
     const struct census_task *task;
 
     if (!counter_make_groups(counter, n * counter->shape.task_groups))
-        return err_set(attach->err, E32,
-                       "no memory for %u groups of events: try again later, or release PMCs", n);
+        return err_nomem(attach->err);
     n = 0;
     TAILQ_FOREACH (task, &census->tasks, along) {
         if (task->state != TASK_OPEN)
@@ -452,7 +446,7 @@ int perf_attach(struct backend_state *state, const struct plan *plan, struct cou
 
     *out = NULL;
     if (!counter)
-        return err_set(err, E32, "no memory for a counter: try again later, or release PMCs");
+        return err_nomem(err);
     attach.shape = &counter->shape;
     event_set_deadline(plan->deadline_ns);
     rc = counter_is_of_task(counter) ? attach_tasks(&attach, counter)
@@ -461,9 +455,7 @@ int perf_attach(struct backend_state *state, const struct plan *plan, struct cou
     if (!rc) {
         rc = output_begin(counter, plan, false);
         if (rc == -ENOMEM)
-            rc = err_set(err, E32,
-                         "no memory to record %u tasks or CPUs: try again later, or release PMCs",
-                         counter->n_groups);
+            rc = err_nomem(err);
         else if (rc)
             rc = err_set(
                 err, P14,

@@ -45,8 +45,7 @@ int census_check_shortage(const struct census *census, struct err *err)
     if (!census->shortage)
         return 0;
     if (census->shortage == -ENOMEM)
-        return err_set(err, E32,
-                       "no memory for the list of threads: try again later, or release PMCs");
+        return err_nomem(err);
     return err_set(err, P10,
                    "no file descriptor was left to list the threads of process %d: raise "
                    "LimitNOFILE= of pmcfs.service",

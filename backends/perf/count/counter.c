@@ -377,10 +377,7 @@ int perf_start(struct counter *counter, struct err *err)
         if (!was_on)
             output_untrack(counter, false);
         if (rc == -ENOMEM)
-            return err_set(err, E32,
-                           "no memory to start a counter of %u tasks or CPUs: try again later, or "
-                           "release PMCs",
-                           counter->n_groups);
+            return err_nomem(err);
         if (rc == -EMFILE || rc == -ENFILE)
             return err_set(err, P10,
                            "no file descriptor was left to start a counter of %u tasks: raise "

@@ -270,8 +270,7 @@ int perf_recorder_new(struct backend_state *state, const struct recorder_plan *p
 
     *out = NULL;
     if (!recorder)
-        return err_set(err, E32,
-                       "no memory for the record buffers: try again later, or release PMCs");
+        return err_nomem(err);
     recorder->taken_block = arena_alloc(recorder->n_cpus * sizeof(struct ring_taken));
     state->host->cpus_online(state->host_state, &online);
     unsigned long need = cpus_count(&online);
