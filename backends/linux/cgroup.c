@@ -171,14 +171,10 @@ static int cgroup_failed(struct err *err, int rc, const char *path)
         return err_set(err, P09,
                        "cgroup targets need cgroup v2, and it is not mounted on /sys/fs/cgroup: "
                        "mount it there");
+    case -ENOMEM:
     case -EMFILE:
     case -ENFILE:
-        return err_set(
-            err, P10,
-            "no file descriptor left for cgroup \"%s\": raise LimitNOFILE= of pmcfs.service",
-            shown);
-    case -ENOMEM:
-        return err_nomem(err);
+        return err_shortage(err, rc);
     case -ENOTDIR:
         return err_set(err, P33, "\"%s\" is a file, not a cgroup: write the path of its directory",
                        shown);

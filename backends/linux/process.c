@@ -112,13 +112,9 @@ static int hold_failed(struct err *err, int rc, uint64_t number, bool thread)
                        ". Run pmcfs in the host's PID namespace (--pid=host, hostPID: true)",
                        number);
     case -ENOMEM:
-        return err_nomem(err);
     case -EMFILE:
     case -ENFILE:
-        return err_set(err, P10,
-                       "no file descriptor left for %s %" PRIu64
-                       ": raise LimitNOFILE= of pmcfs.service, or detach targets",
-                       what, number);
+        return err_shortage(err, rc);
     case -ESRCH:
         return err_set(err, E44, "no %s %" PRIu64 " in your PID namespace", what, number);
     case -ETIME:

@@ -76,6 +76,19 @@ int err_nomem(struct err *err)
     return err_set(err, E32, "no memory: try again later, or release PMCs");
 }
 
+int err_shortage(struct err *err, int rc)
+{
+    if (rc == -ENOMEM)
+        return err_nomem(err);
+    if (rc == -EMFILE)
+        return err_set(err, P10,
+                       "no file descriptor was left: raise LimitNOFILE= of pmcfs.service, or "
+                       "detach targets");
+    return rc == -ENFILE
+               ? err_set(err, P10, "the host has no file descriptor left: raise fs.file-max")
+               : 0;
+}
+
 const char *err_errno_name(int code)
 {
     static _Thread_local char number[16];

@@ -129,6 +129,9 @@ int err_set(struct err *err, enum err_id id, const char *format, ...)
 
 /* Sets E32 (no memory) and returns -ENOMEM. */
 int err_nomem(struct err *err);
+/* Sets E32 or P10 (file descriptors) if rc is -ENOMEM, -EMFILE or -ENFILE, and returns the errno of
+ * the id; 0 for another rc. */
+int err_shortage(struct err *err, int rc);
 
 /* Returns "EINVAL" for EINVAL or -EINVAL, and "E999" for an unknown number. Static storage. */
 const char *err_errno_name(int code);

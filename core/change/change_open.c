@@ -173,16 +173,12 @@ static int stop_and_read(struct change *change)
         if (!counter)
             continue;
         if (!kept || (change->diff.stop && link_live(move->old))) {
-            const int rc = backend->stop(counter);
+            int rc = backend->stop(counter);
 
             move->stopped = true;
-            if (kept && rc == -ENOMEM && change->cause != CAUSE_RELEASE)
-                return err_nomem(&change->err);
-            if (kept && (rc == -EMFILE || rc == -ENFILE) && change->cause != CAUSE_RELEASE)
-                return err_set(&change->err, P10,
-                               "no file descriptor was left to stop the counters of %s, so they "
-                               "continue: raise LimitNOFILE= of pmcfs.service",
-                               change->name);
+            rc = kept && change->cause != CAUSE_RELEASE ? err_shortage(&change->err, rc) : 0;
+            if (rc)
+                return rc;
         }
         if (!move->old_counts)
             continue;

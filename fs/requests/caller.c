@@ -12,13 +12,10 @@
 
 static int rights_failed(struct call *call, int rc)
 {
-    if (rc == -ENOMEM)
-        return err_nomem(&call->err);
-    if (rc == -EMFILE)
-        return err_set(&call->err, P10,
-                       "no file descriptor was left to check the rights of thread %d: raise "
-                       "LimitNOFILE= of pmcfs.service",
-                       (int)call->tid);
+    const int shortage = err_shortage(&call->err, rc);
+
+    if (shortage)
+        return shortage;
     return err_set(&call->err, P14, "cannot check the rights of thread %d: %s: try again",
                    (int)call->tid, strerror(-rc));
 }

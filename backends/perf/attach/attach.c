@@ -50,10 +50,10 @@ static int attach_refuse_timeout(const struct attach *attach)
         attach->plan->n == 1 ? "" : "s");
 }
 
-/* Returns 0, P13 if the plan's deadline has passed, or the error of census_check_shortage(). */
+/* Returns 0, P13 if the plan's deadline has passed, or E32 or P10 for a shortage. */
 static int attach_check_limits(const struct attach *attach)
 {
-    const int rc = census_check_shortage(&attach->census, attach->err);
+    const int rc = err_shortage(attach->err, attach->census.shortage);
 
     if (rc)
         return rc;

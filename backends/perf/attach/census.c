@@ -40,18 +40,6 @@ static void census_note_failure(struct census *census, int rc)
         census->shortage = rc;
 }
 
-int census_check_shortage(const struct census *census, struct err *err)
-{
-    if (!census->shortage)
-        return 0;
-    if (census->shortage == -ENOMEM)
-        return err_nomem(err);
-    return err_set(err, P10,
-                   "no file descriptor was left to list the threads of process %d: raise "
-                   "LimitNOFILE= of pmcfs.service",
-                   target_number(&census->plan->target));
-}
-
 int census_open(struct census *census, struct backend_state *state, const struct plan *plan,
                 struct err *err)
 {
@@ -65,7 +53,7 @@ int census_open(struct census *census, struct backend_state *state, const struct
     census_note_failure(census, census->task_dir < 0 ? -errno : 0);
     if (plan->descendants)
         census_listen(census);
-    return census_check_shortage(census, err);
+    return err_shortage(err, census->shortage);
 }
 
 void census_listen(struct census *census)
@@ -291,7 +279,7 @@ int census_update(struct census *census, struct err *err)
     census->incoming.n = 0;
     sideband_leave(census->state->sideband);
     census_apply(census);
-    return census->shortage ? census_check_shortage(census, err) : census_decide(census, err);
+    return census->shortage ? err_shortage(err, census->shortage) : census_decide(census, err);
 }
 
 static int by_time(const void *a, const void *b)
@@ -419,7 +407,7 @@ static int list_process(struct census *census, const struct census_task *leader,
         free(text);
     }
     free(tids);
-    return rc ? rc : census_check_shortage(census, err);
+    return rc ? rc : err_shortage(err, census->shortage);
 }
 
 int census_list(struct census *census, struct err *err)

@@ -76,8 +76,6 @@ int census_open(struct census *census, struct backend_state *state, const struct
  * the open.
  */
 void census_listen(struct census *census);
-/* Returns 0, or P10 or E32 if a task may be missing for lack of descriptors or memory. */
-int census_check_shortage(const struct census *census, struct err *err);
 /* Frees the tasks (not their descriptors) and stops listening. */
 void census_close(struct census *census);
 /* Starts a new try: removes all tasks, and the records that could not be applied. The groups of the

@@ -376,13 +376,8 @@ int perf_start(struct counter *counter, struct err *err)
         __atomic_store_n(&counter->on, was_on, __ATOMIC_RELEASE);
         if (!was_on)
             output_untrack(counter, false);
-        if (rc == -ENOMEM)
-            return err_nomem(err);
-        if (rc == -EMFILE || rc == -ENFILE)
-            return err_set(err, P10,
-                           "no file descriptor was left to start a counter of %u tasks: raise "
-                           "LimitNOFILE= of pmcfs.service",
-                           counter->n_groups);
+        if (is_shortage(rc))
+            return err_shortage(err, rc);
         return err_set(err, P14,
                        "the kernel refused to start a counter of %u tasks or CPUs: write \"stop\", "
                        "then \"start\" to ctl",
