@@ -189,7 +189,6 @@ static int serve_one(struct fs *fs)
     const struct fuse_in_header *head = buf.mem;
     const struct fuse_interrupt_in *interrupt = (const void *)(head + 1);
     const bool interrupts = n > 0 && head->opcode == FUSE_INTERRUPT;
-    struct request *rq;
 
     if (n > 0 && !interrupts)
         serve_process(fs, NULL, &buf);
@@ -200,7 +199,7 @@ static int serve_one(struct fs *fs)
         return n;
     }
     fs_lock(fs);
-    rq = wait_take(&fs->queues, interrupt->unique);
+    struct request *rq = wait_take(&fs->queues, interrupt->unique);
     if (rq)
         request_fail(rq, -EINTR);
     else
@@ -400,7 +399,6 @@ bool serve_start(struct fs *fs, unsigned n_slots)
     unsigned max = n_slots + THREADS_MORE;
     struct serve *serve = calloc(1, sizeof *serve + max * sizeof serve->servers[0]);
     struct sigaction action = {.sa_handler = on_wake};
-    bool started;
 
     if (!serve)
         return false;
@@ -413,7 +411,7 @@ bool serve_start(struct fs *fs, unsigned n_slots)
     fs->serve = serve;
     while (serve->n_threads <= n_slots && server_start(serve)) /* one spare thread */
         ;
-    started = serve->n_threads > 0;
+    bool started = serve->n_threads > 0;
     fs_unlock(fs);
     return started;
 }

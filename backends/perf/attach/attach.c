@@ -145,7 +145,6 @@ static void attach_close_all(struct attach *attach)
 static int open_task(struct attach *attach, struct census_task *task)
 {
     const struct perf_event_attr *failed = NULL;
-    int rc;
 
     if (!task->groups)
         task->groups =
@@ -153,7 +152,7 @@ static int open_task(struct attach *attach, struct census_task *task)
     if (!task->groups)
         return err_nomem(attach->err);
     task->open_begin_ns = monotonic_ns();
-    rc = task_open(attach->shape, task->tid, task->groups, &failed);
+    int rc = task_open(attach->shape, task->tid, task->groups, &failed);
     task->open_end_ns = monotonic_ns();
     if (rc == -ESRCH) {
         task->state = TASK_GONE;
@@ -183,12 +182,11 @@ static int open_waiting(struct attach *attach, bool *opened)
 {
     struct census_task *task;
     size_t waiting = 0;
-    int rc;
 
     TAILQ_FOREACH (task, &attach->census.tasks, along)
         waiting += is_waiting(task);
     *opened = waiting > 0;
-    rc = attach_fits(attach, waiting, LOOK_DESCRIPTORS);
+    int rc = attach_fits(attach, waiting, LOOK_DESCRIPTORS);
     TAILQ_FOREACH (task, &attach->census.tasks, along) {
         if (!rc && is_waiting(task))
             rc = attach_check_limits(attach);
@@ -415,7 +413,6 @@ static int attach_cpus(struct attach *attach, struct counter *counter)
     const bool cgroup = target->kind == TARGET_CGROUP;
     struct cpus cpus = {0};
     unsigned n = 0;
-    int rc;
 
     if (cgroup) {
         attach->state->host->cpus_online(attach->state->host_state, &cpus);
@@ -423,7 +420,7 @@ static int attach_cpus(struct attach *attach, struct counter *counter)
     } else {
         cpus_add(&cpus, target->cpu);
     }
-    rc = attach_fits(attach, cpus_count(&cpus), 0);
+    int rc = attach_fits(attach, cpus_count(&cpus), 0);
     if (!rc && !counter_make_groups(counter, cpus_count(&cpus)))
         rc = err_nomem(attach->err);
     for (int cpu = cpus_next(&cpus, 0); !rc && cpu >= 0; cpu = cpus_next(&cpus, cpu + 1), n++) {
@@ -442,15 +439,14 @@ int perf_attach(struct backend_state *state, const struct plan *plan, struct cou
     struct attach attach = {.state = state, .plan = plan, .err = err};
     struct counter *counter = counter_new(state, plan);
     unsigned long most_fds = plan->fds_left < plan->fds_quota ? plan->fds_left : plan->fds_quota;
-    int rc;
 
     *out = NULL;
     if (!counter)
         return err_nomem(err);
     attach.shape = &counter->shape;
     event_set_deadline(plan->deadline_ns);
-    rc = counter_is_of_task(counter) ? attach_tasks(&attach, counter)
-                                     : attach_cpus(&attach, counter);
+    int rc = counter_is_of_task(counter) ? attach_tasks(&attach, counter)
+                                         : attach_cpus(&attach, counter);
     event_set_deadline(0);
     if (!rc) {
         rc = output_begin(counter, plan, false);
