@@ -140,9 +140,17 @@ static bool claim_alike(const struct claim *a, const struct claim *b)
 
 static int claim_arrange(struct change *change, struct claim *claim)
 {
+    uint64_t id = 0;
+
     if (!claim || claim->system || !change->diff.n_opens)
         return 0;
-    return rows_arrange(change->engine->rows, claim, claims_conflict, change, &change->err);
+    int rc = rows_arrange(change->engine->rows, claim, claims_conflict, change, &change->err);
+    if (rc != ROWS_MOVED)
+        return rc;
+    for (struct pmc *pmc; (pmc = ids_next(&change->engine->pmcs, id, &id));)
+        if (pmc->claim)
+            pmc_touch(pmc); /* its record has the rows */
+    return 0;
 }
 
 /* Reserves rows. A refusal names all events of the claim. */

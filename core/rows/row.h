@@ -73,12 +73,14 @@ int rows_reserve(struct rows *rows, struct claim *claim, const char *what, struc
 /* Frees the rows of the claim, and sets its pmc and got to 0. Ignores a claim with pmc == 0. */
 void rows_release(struct rows *rows, struct claim *claim);
 
+#define ROWS_MOVED 1
+
 /*
  * Moves `claim`, and other claims without row= if needed, so that PMCs that cover the same process
  * do not share a row. Called when the counters of an attach are open, before they are swapped in.
  * conflict(ctx, a, b) returns true if PMCs a and b cover, or will cover, the same process. Does
- * nothing for a system PMC. Returns 0; or changes nothing and sets err: E05 the bounded search
- * finds no arrangement; E32 no memory.
+ * nothing for a system PMC. Returns ROWS_MOVED if claims may have other rows, or 0; or changes
+ * nothing and sets err: E05 the bounded search finds no arrangement; E32 no memory.
  */
 int rows_arrange(struct rows *rows, struct claim *claim,
                  bool (*conflict)(void *ctx, uint64_t a, uint64_t b), void *ctx, struct err *err);

@@ -263,7 +263,7 @@ int rows_arrange(struct rows *rows, struct claim *claim,
         foreign_settle(rows, class);
     }
     if (done)
-        return 0;
+        return ROWS_MOVED;
     if (search.no_memory)
         return err_nomem(err);
     return err_set(err, E05,

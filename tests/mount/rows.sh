@@ -52,6 +52,20 @@ t_strict_rows_apply_to_later_commands() {
     accepted "$M/b/config" 'event=cycles row=0'
 }
 
+# In the variant asan each step loads the records: they must have the new rows.
+t_a_pmc_that_makes_room_for_another_stays_on_its_new_row() {
+    mount_sim sim_cpus=1,sim_rows=2
+    sleep 60 &
+    pmc a event=cycles "target=$!"
+    local row
+    row=$(awk '$8 == "a" { print $2 }' "$M/info/rows")
+    pmc b event=cycles "row=$row" "target=$!"
+    is "$(awk 'NR > 1 { print $8 }' "$M/info/rows" | sort | xargs)" 'a b'
+    rmdir "$M/b"
+    pmc c event=cycles "row=$row" target=cpu0
+    is "$(awk -v row="$row" 'NR > 1 { print $2 == row, $5, $8 }' "$M/info/rows" | sort | xargs)" '0 THREAD a 1 STANDALONE c'
+}
+
 t_multiplex_takes_no_row() {
     mount_sim
     for i in {1..6}; do pmc a$i event=cycles multiplex=on; done
