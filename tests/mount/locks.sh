@@ -1,9 +1,11 @@
 # shellcheck shell=bash disable=SC2016,SC2034,SC2154
 # Requests that the kernel sends with a directory's lock held never wait; slow requests take turns.
 
-# stuck_start NAME USER: starts a process with 40 children that never finish an exec; PID_OF[NAME]. An attach with its
-# descendants takes seconds, and no CPU time.
+# stuck_start NAME USER [N]: starts a process with N children that never finish an exec; PID_OF[NAME]. An attach with its
+# descendants takes N times 100 ms (10 s by default, longer than a busy host delays a test), and no CPU time.
+STUCK=0
 stuck_start() {
+    local n=${3:-100}
     if [[ ! -d $T/hang ]]; then
         mkdir -m 755 "$T/hang"
         "$HELPERS/hang" "$T/hang" >"$T/asked" &
@@ -12,11 +14,13 @@ stuck_start() {
     talker_start "$1" as "$2" /usr/bin/python3 -B -I -c '
 import os, sys, time
 os.open(sys.argv[1] + "/kept", os.O_RDONLY)
-for _ in range(40):
+for _ in range(int(sys.argv[2])):
     if os.fork() == 0: os.execv("/bin/sleep", ["sleep", "300"])
 print(os.getpid(), flush=True)
-time.sleep(300)' "$T/hang"
+time.sleep(300)' "$T/hang" "$n"
     PID_OF[$1]=$GREETING
+    STUCK=$((STUCK + n))
+    eventually 20 '(($(wc -l <"$T/asked") == STUCK))'
 }
 
 # writers USER NAME N: attaches N PMCs of the user to the stuck process NAME, all at once. finished USER: the number of
@@ -36,7 +40,7 @@ finished() { if [[ -e $T/done$1 ]]; then wc -l <"$T/done$1"; else echo 0; fi; }
 #@ slow plain
 t_a_user_namespaces_mkdir_does_not_wait_for_its_users_slow_requests() {
     as "$ALICE" unshare --user true || skip 'users get no user namespaces'
-    mount_pmcfs
+    mount_pmcfs -o attach_ms=60000
     stuck_start alices "$ALICE"
     writers "$ALICE" alices 16
     eventually 20 '(($(stat_value parked) >= 8))'
@@ -49,7 +53,7 @@ t_a_user_namespaces_mkdir_does_not_wait_for_its_users_slow_requests() {
 #@ slow plain
 t_events_are_listed_while_slow_requests_of_others_wait() {
     local n
-    mount_pmcfs
+    mount_pmcfs -o attach_ms=60000
     stuck_start alices "$ALICE"
     writers "$ALICE" alices 16
     eventually 20 '(($(stat_value parked) >= 8))'
@@ -64,10 +68,10 @@ t_events_are_listed_while_slow_requests_of_others_wait() {
 
 #@ slow plain
 t_the_user_with_the_fewest_slow_requests_is_next() {
-    mount_pmcfs
+    mount_pmcfs -o attach_ms=60000
     stuck_start alices "$ALICE"
     stuck_start carols 1002
-    stuck_start bobs "$BOB"
+    stuck_start bobs "$BOB" 5
     as "$BOB" mkdir "$M/b"
     is "$(result_as "$BOB" write "$M/b/config" 'event=page-faults descendants=on')" ok
     pmc r event=page-faults
@@ -113,11 +117,11 @@ os._exit(0)'
 
 #@ slow plain
 t_commands_that_wait_are_charged_to_their_user() {
-    mount_pmcfs -o max_log_per_user=1048576
+    mount_pmcfs -o max_log_per_user=1048576,attach_ms=60000
     stuck_start alices "$ALICE"
-    stuck_start bobs "$BOB"
+    stuck_start bobs "$BOB" 5
     talker_start big as "$ALICE" /usr/bin/python3 -B -I -c "$big_writers" "$M" "${PID_OF[alices]}" 240
-    if [[ $GREETING == started ]]; then read -r -t 20 -u "${OUT[big]}" GREETING; fi
+    if [[ $GREETING == started ]]; then read -r -t 60 -u "${OUT[big]}" GREETING; fi
     like "$GREETING" "^EDQUOT P11 (config|target): a command that waits for others needs [0-9]+ bytes of memory, and max_log_per_user .* leaves less"
     eventually 20 '(($(stat_value parked) >= 100))'
     between "$(stat_value parked)" 100 137 'commands that wait'
@@ -128,7 +132,7 @@ t_commands_that_wait_are_charged_to_their_user() {
 #@ slow plain
 t_a_command_that_waits_is_kept_once() {
     local before after
-    mount_pmcfs
+    mount_pmcfs -o attach_ms=60000
     stuck_start alices "$ALICE"
     before=$(awk '/^Rss(Anon|Shmem)/ { n += $2 } END { print n }' "/proc/$SERVER/status")
     talker_start big as "$ALICE" /usr/bin/python3 -B -I -c "$big_writers" "$M" "${PID_OF[alices]}" 240
@@ -189,7 +193,7 @@ t_streams_wait_for_longer_than_the_kernels_request_timeout() {
 t_commands_that_would_wait_for_too_long_are_eagain_and_the_mount_stays() {
     mount_with_timeout 0 15
     accepted "$M/admin/tunables/attach_ms" 60000
-    stuck_start alices "$ALICE"
+    stuck_start alices "$ALICE" 40
     writers "$ALICE" alices 24
     eventually 60 '(($(finished "$ALICE") == 24))'
     between "$(cat "$M"/w*/error | grep -c '^EAGAIN P37 target: waited 5 s for other requests')" 4 20 \
