@@ -258,6 +258,26 @@ target_end() {
     wait "${PID_OF[$1]}" 2>/dev/null || :
 }
 
+# runs_until 'SHELL CONDITION' COMMAND…: COMMAND gets a file as its last argument, whose end comes when the condition is
+# true. With asan there is no reload while COMMAND runs.
+runs_until() {
+    local input pid
+    mkfifo "$T/input"
+    "${@:2}" "$T/input" &
+    pid=$!
+    exec {input}>"$T/input"
+    eventually 20 "$1"
+    exec {input}>&-
+    wait "$pid"
+    rm "$T/input"
+}
+
+# leaves_cpu NAME: waits until a target program sleeps and its last context switch is done: it runs a little after its
+# answer. The kernel shows "running" in the file until then.
+leaves_cpu() {
+    eventually 10 "[[ \$(</proc/${PID_OF[$1]}/syscall) != running ]]"
+}
+
 # hot_run NAME: NAME is a hot.c that talker_start started: lets it work, and waits until it has finished.
 hot_run() {
     echo go >&"${IN[$1]}"

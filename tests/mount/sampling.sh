@@ -154,7 +154,7 @@ t_a_set_of_different_kinds_samples_each() {
     reader=$!
     tell p faults 5000
     tell p sleep 1500
-    eventually 5 'grep -q "^State:.S" "/proc/${PID_OF[p]}/status"' # it runs a little after its answer
+    leaves_cpu p
     ctl a stop
     wait "$reader"
     # Such a clock samples as often as the kernel allows: it is throttled, or not; nothing else of the set is.
@@ -253,7 +253,7 @@ t_a_cpu_is_sampled_whoever_runs() {
     pinned q 1
     before=$(cut -d ' ' -f 1 "/proc/${PID_OF[p]}/schedstat")
     pmc a event=cpu-clock period=1000000 mode=system-sampling target=cpu0
-    tell p spin 200
+    tell p spin 1000
     tell q spin 200
     ctl a stop
     ms=$((($(cut -d ' ' -f 1 "/proc/${PID_OF[p]}/schedstat") - before) / 1000000))
