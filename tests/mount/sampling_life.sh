@@ -20,11 +20,12 @@ t_f05_a_chain_of_the_program_leads_to_its_main() {
     hot_end p
     eventually 5 '[[ $(state a) == exited ]]'
     log a
-    between "$(of a callchain)" 250 350
+    # One late timer gives one sample for several periods, so there may be fewer: sampling.sh shows how many there are.
+    between "$(of a callchain)" 100 $(($(value a) / 1000000 + 10))
     is "$(of a sample)" 0 "without a chain"
     is "$(chains a '/k:/')" 0 "with the kernel"
     # hot_inner, hot_outer, main and what calls it
-    between "$(chains a 'NF >= 4')" $(($(of a callchain) * 9 / 10)) 350 "of four frames"
+    between "$(chains a 'NF >= 4')" $(($(of a callchain) * 9 / 10)) "$(of a callchain)" "of four frames"
     like "$(frames a | awk '{ print $(NF < 3 ? NF : 3) }' | sort | uniq -c | sort -rn | head -n 1)" ' 0x[0-9a-f]+$'
 }
 
@@ -169,7 +170,8 @@ t_settings_change_while_it_is_stopped() {
     log a
     between "$(of a sample "event=page-faults")" 100 150 "before"
     between "$(of a callchain "period=7")" 100 110 "then"
-    between "$(of a sample "event=task-clock")" 170 230 "and last"
+    # Where others have the CPU, one sample may stand for several periods.
+    between "$(of a sample "event=task-clock")" 20 $(($(value a task-clock) / 1000000 + 10)) "and last"
     is "$(of a samples)" "$(($(of a sample period=1) + $(of a callchain period=7) + $(of a sample event=task-clock)))"
 }
 
@@ -195,7 +197,7 @@ t_reloads_under_load_lose_nothing() {
     target_start p
     tell p threads 2
     pmc_on a event=page-faults period=1 descendants=on
-    timeout 50 cat "$M/a/samples" >"$T/live" &
+    timeout 140 cat "$M/a/samples" >"$T/live" &
     local reader=$!
     for _ in {1..12}; do
         echo each 300 >&"${IN[p]}"
@@ -294,16 +296,14 @@ t_memory_does_not_grow_with_time() {
     eventually 5 '[[ $(state a) == running ]]'
     # On a busy host the programs get little CPU time.
     sleep 5
-    eventually 30 '(($(stat -c %s "$T/live") > 1500000))'
+    eventually 10 '(($(stat -c %s "$T/live") > 1500000))'
     is "$(state a)" running
     early=$(rss_kib)
     sleep 15
-    eventually 60 '(($(stat -c %s "$T/live") > 6000000))'
+    eventually 15 '(($(grep -c " exec " "$T/live") >= 500 && $(grep -c " callchain " "$T/live") >= 10000))'
     is "$(state a)" running
     late=$(rss_kib)
     : >"$T/over"
     between "$late" 1000 $((early + 3000)) "KiB at the end, $early after 5 s"
     end_within 20 $reader || die "the reader did not end"
-    between "$(grep -c ' exec ' "$T/live")" 500 1000000 "programs"
-    between "$(grep -c ' callchain ' "$T/live")" 10000 1000000 "samples"
 }
