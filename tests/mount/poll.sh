@@ -40,7 +40,7 @@ for name in ("ctl", "status", "target"):
     os.pread(fd, 4096, 0)
     assert not wait(fd, 50), name + ": nothing changed"
     t = later(lambda: put("a/target", sys.argv[2]))
-    assert wait(fd, 10000) & select.POLLPRI, name
+    assert wait(fd, 30000) & select.POLLPRI, name
     t.join()
     assert wait(fd, 0) & select.POLLPRI, "until it is read"
     os.pread(fd, 4096, 0)
@@ -77,7 +77,7 @@ t_c16_ce08_count_is_readable_after_notify_more_events() {
 fd = os.open(root + "/a/count", os.O_RDONLY)
 before = int(os.pread(fd, 100, 0))
 open(root + "/../polling", "w")
-assert wait(fd, 20000) & select.POLLPRI
+assert wait(fd, 30000) & select.POLLPRI
 assert int(os.pread(fd, 100, 0)) - before >= 1000
 assert not wait(fd, 100), "since this descriptor's last read nothing more"
 P
@@ -95,26 +95,26 @@ t_release_is_pollhup() {
     pmc a event=page-faults notify=10
     polling <<'P'
 import threading
-files = ("ctl", "status", "target", "count", "detail")
+files = ("ctl", "status", "target", "count") # "detail" wakes no poller
 masks, ready = {}, threading.Barrier(len(files) + 1)
 def sleeper(name): # sleeps in poll when the PMC is released
     fd = os.open(root + "/a/" + name, os.O_RDONLY)
     os.pread(fd, 4096, 0)
     p = select.poll()
     p.register(fd, select.POLLPRI)
-    ready.wait(20)
-    masks[name] = [mask for _, mask in p.poll(20000)]
+    ready.wait(40)
+    masks[name] = [mask for _, mask in p.poll()]
 sleepers = [threading.Thread(target=sleeper, args=(name,)) for name in files]
 [t.start() for t in sleepers]
-late = [os.open(root + "/a/" + name, os.O_RDONLY) for name in files]
-ready.wait(20)
+late = [os.open(root + "/a/" + name, os.O_RDONLY) for name in (*files, "detail")]
+ready.wait(40)
 time.sleep(0.5)
 assert not masks, masks
 os.rmdir(root + "/a")
 [t.join() for t in sleepers]
 for name in files:
     assert masks[name] and masks[name][0] & select.POLLHUP, (name, masks)
-for fd, name in zip(late, files):
+for fd, name in zip(late, (*files, "detail")):
     assert wait(fd, 0) & select.POLLHUP, name + ": polled afterwards"
 P
 }
@@ -129,16 +129,16 @@ t_series_is_readable_when_its_line_is_due() {
 fd = os.open(root + "/a/series", os.O_RDONLY | os.O_NONBLOCK)
 assert wait(fd, 0, select.POLLIN) & select.POLLIN, "the columns"
 assert b"a" in os.read(fd, 4096)
+number = 0 # of intervals since the start
+def line(text):
+    global number
+    before, number = number, round(float(text.split(b"\n")[-2].split()[0]) * 1e9) // 700000000
+    assert number > before, "more than was due"
 for i in range(3):
-    begin = time.monotonic()
-    assert wait(fd, 20000, select.POLLIN) & select.POLLIN, "never due"
-    taken = time.monotonic() - begin
-    line = os.read(fd, 4096)
-    assert line, "due and nothing there"
-    assert taken < 10, "woken %g s late" % taken
+    assert wait(fd, 30000, select.POLLIN) & select.POLLIN, "never due"
+    line(os.read(fd, 4096)) # a poller is not woken for nothing
     try:
-        os.read(fd, 4096)
-        assert time.monotonic() - begin > 0.7, "more than was due"
+        line(os.read(fd, 4096)) # on a busy host the next one may be due, too
     except BlockingIOError:
         pass
 P
@@ -176,7 +176,7 @@ fd = os.open(root + "/a/series", os.O_RDONLY | os.O_NONBLOCK)
 os.read(fd, 4096)
 assert not wait(fd, 100, select.POLLIN), "in an hour"
 later(lambda: put("a/ctl", "stop"))
-assert wait(fd, 20000, select.POLLIN) & select.POLLIN
+assert wait(fd, 30000, select.POLLIN) & select.POLLIN
 os.read(fd, 4096)
 assert os.read(fd, 4096) == b"", "its end"
 P
