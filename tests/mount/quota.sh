@@ -34,8 +34,8 @@ hang_start() {
     eventually 10 'mountpoint -q "$T/hang"'
 }
 
-# FILE N: N threads read FILE until it blocks. Prints "started"; after a line of input prints the refusals (as soon as
-# there are three); exits after the next line.
+# FILE N: N threads read FILE until it blocks. Prints "started"; after a line of input waits for three refusals and prints
+# them; exits after the next line.
 waiters='
 import errno, os, sys, threading, time
 path, n, refused = sys.argv[1], int(sys.argv[2]), []
@@ -49,8 +49,7 @@ for _ in range(n):
     threading.Thread(target=wait, args=(os.open(path, os.O_RDONLY),), daemon=True).start()
 print("started", flush=True)
 sys.stdin.readline()
-until = time.monotonic() + 10
-while len(refused) < 3 and time.monotonic() < until: time.sleep(0.01)
+while len(refused) < 3: time.sleep(0.01)
 print(" ".join(refused), flush=True)
 sys.stdin.readline()
 os._exit(0)'
@@ -68,15 +67,15 @@ t_a_user_has_a_thousand_waiting_readers_and_the_next_is_edquot() {
     local line in=${WAITERS[1]} out=${WAITERS[0]} waiters=$WAITERS_PID
     read -r -t 60 -u "$out" line
     is "$line" started
-    eventually 20 '(($(stat_value parked) >= 1000))'
-    is "$(result_as "$ALICE" read "$M/a/samples")" EDQUOT
-    eventually 20 '(($(stat_value parked) == 1000))' # a reload makes them wait again
+    # One command, because after a reload the readers wait again, one after the other.
+    eventually 20 '(($(stat_value parked) >= 1000)) && [[ $(result_as "$ALICE" read "$M/a/samples") == EDQUOT ]]'
+    eventually 20 '(($(stat_value parked) == 1000))'
     echo >&"$in"
     read -r -t 60 -u "$out" line
     is "$line" 'EDQUOT EDQUOT EDQUOT'
 
     # Others wait, and are woken.
-    timeout 20 setpriv --reuid "$BOB" --regid "$BOB" --clear-groups -- cat "$M/b/samples" >"$T/bobs" &
+    timeout 60 setpriv --reuid "$BOB" --regid "$BOB" --clear-groups -- cat "$M/b/samples" >"$T/bobs" &
     local reader=$!
     eventually 10 '(($(stat_value parked) == 1001))'
     tell bob faults 10
@@ -133,7 +132,7 @@ t_a_user_who_reads_continuously_stops_nothing_for_others() {
     all_sleep "${pids[@]}"
     flood_start config 200 "${pids[@]/#/target=}"
     sleep 1.5
-    is "$(timeout 20 setpriv --reuid "$BOB" --regid "$BOB" --clear-groups -- head -n 50 "$M/b/series" | wc -l)" 50 \
+    is "$(timeout 60 setpriv --reuid "$BOB" --regid "$BOB" --clear-groups -- head -n 50 "$M/b/series" | wc -l)" 50 \
         "lines of bob's series"
     echo >&"$TO_FLOOD"
     wait "$flooder" || die "a read was short"
@@ -301,14 +300,16 @@ assert libc.mmap(None, 1 << 20, 5, 2, fd, 0) != ctypes.c_void_p(-1).value
 while True: pass' "$T/hang" &
     started python3
     eventually 10 'grep -q hang/program "/proc/$STARTED/maps"'
-    timeout -s KILL 5 ls "$T/hang/silent" >/dev/null || :
+    ls "$T/hang/silent" >/dev/null &
+    eventually 10 '[[ -s $T/asked ]]'
+    kill -KILL $!
     ! timeout -s KILL 2 ls "$T/hang/program" >/dev/null || die "it still answers"
     local asked
     asked=$(<"$T/asked")
     users s "$ALICE" event=cpu-clock freq=199 callchain=on "target=$STARTED"
     eventually 20 'grep -q " callchain " < <(so_far s)'
     grep -q 'map-in .*hang/program' < <(so_far s)
-    timeout 20 setpriv --reuid "$ALICE" --regid "$ALICE" --clear-groups -- cat "$M/s/samples.folded" >"$T/folded"
+    timeout 60 setpriv --reuid "$ALICE" --regid "$ALICE" --clear-groups -- cat "$M/s/samples.folded" >"$T/folded"
     [[ -s $T/folded ]]
     bob_continues
     kill -KILL "$STARTED"
@@ -328,7 +329,7 @@ t_a_huge_sparse_program_is_sampled() {
     users s "$ALICE" event=cpu-clock freq=199 callchain=on "target=$STARTED"
     echo >&"$orders"
     eventually 20 'grep -q " callchain " < <(so_far s)'
-    timeout 20 setpriv --reuid "$ALICE" --regid "$ALICE" --clear-groups -- cat "$M/s/samples.folded" >"$T/folded"
+    timeout 60 setpriv --reuid "$ALICE" --regid "$ALICE" --clear-groups -- cat "$M/s/samples.folded" >"$T/folded"
     grep -q '^huge;' "$T/folded"
     bob_continues
     between "$(awk '/^VmRSS/ { print $2 }' "/proc/$SERVER/status")" 1 1000000 "KiB resident"
@@ -340,7 +341,7 @@ t_a_fork_bomb_under_descendants_stops_nothing_for_others() {
     target_start bob "$BOB"
     users a "$ALICE" event=page-faults descendants=on log-exit=on
     as "$ALICE" bash -c 'echo $$ >"$0/a/target"
-        for i in {1..8}; do (until ((SECONDS >= 4)); do (: & : & wait); done) & done; wait' "$M" &
+        for i in {1..8}; do (n=0; until ((SECONDS >= 4 && ++n > 20)); do (: & : & wait); done) & done; wait' "$M" &
     local bomb=$!
     sleep 1
     for _ in 1 2 3; do bob_continues; done
@@ -402,60 +403,59 @@ t_an_exec_that_never_finishes_delays_nothing() {
     tell bob spin 300
     eventually 10 'grep -q " sample " < <(so_far s2)'
     as "$ALICE" cat "$M"/{a,d,s}/{count,detail,status} >/dev/null || :
-    for n in a s d; do as "$ALICE" timeout 5 rmdir "$M/$n"; done
+    for n in a s d; do as "$ALICE" timeout 30 rmdir "$M/$n"; done
     unmount_pmcfs
 }
 
-# hanging_children: starts a process of alice, HANGING, with 40 children that never finish an exec
+# hanging_children N: starts a process of alice, HANGING, with N children that never finish an exec. An attach with its
+# descendants takes N times 100 ms.
 hanging_children() {
     hang_start
     coproc PARENT { exec "${ALICES[@]}" /usr/bin/python3 -B -I -c '
 import os, sys
 fd = os.open(sys.argv[1] + "/kept", os.O_RDONLY)
-for _ in range(40):
+for _ in range(int(sys.argv[2])):
     if os.fork() == 0: os.execv("/bin/sleep", ["sleep", "60"])
 print("ready", flush=True)
-sys.stdin.readline()' "$T/hang"; }
+sys.stdin.readline()' "$T/hang" "$1"; }
     local line
     HANGING=$PARENT_PID
     read -r -t 60 -u "${PARENT[0]}" line
-    eventually 10 '(($(wc -l <"$T/asked") == 40))'
+    eventually 10 "((\$(wc -l <'$T/asked') == $1))"
 }
 
 #@ slow
 t_an_attach_with_children_stuck_in_exec_is_eagain_after_attach_ms() {
     mount_pmcfs -o attach_ms=1000
-    hanging_children
+    hanging_children 40
     users a "$ALICE" event=page-faults descendants=on
     is "$(result_as "$ALICE" write "$M/a/target" "$HANGING")" EAGAIN
     like "$(cat "$M/a/error")" '^EAGAIN P13 target: .*attach_ms'
     as "$ALICE" rmdir "$M/a"
 }
 
-# Each attach takes attach_ms, four at a time. A reload would wait for all of them. On a busy host the start of twelve
-# writers takes some seconds, and so do bob's operations.
+# Four attaches run at a time, and each takes attach_ms, which is longer than a busy host delays bob. A reload would wait
+# for all of them.
 #@ slow plain
 t_slow_requests_wait_only_for_their_users_slow_requests() {
-    mount_pmcfs -o attach_ms=3000
-    hanging_children
+    mount_pmcfs -o attach_ms=25000
+    hanging_children 300
     target_start bob "$BOB"
     for i in {1..12}; do users "a$i" "$ALICE" event=page-faults descendants=on; done
-    local writers=() began=${EPOCHREALTIME/./}
+    local writers=()
     for i in {1..12}; do
-        (is "$(result_as "$ALICE" write "$M/a$i/target" "$HANGING")" EAGAIN) &
+        (is "$(result_as "$ALICE" write "$M/a$i/target" "$HANGING")" EAGAIN && echo "$i" >>"$T/written") &
         writers+=($!)
     done
-    eventually 5 '(($(awk "/^parked/ { print \$2 }" "$M/info/stats") == 8))'
-    for _ in 1 2 3; do
-        local before=${EPOCHREALTIME/./}
-        bob_continues
-        between $((${EPOCHREALTIME/./} - before)) 0 2700000 "µs that bob took"
-    done
+    eventually 5 '(($(stat_value parked) == 8))'
+    for _ in 1 2 3; do bob_continues; done
     between "$(find "/proc/$SERVER/task" -mindepth 1 -maxdepth 1 | wc -l)" 5 22 "threads"
-    for i in 1 2 3; do as "$ALICE" timeout 2.7 rmdir "$M/a1$((i - 1))"; done
+    is "$(stat_value parked)" 8 "writes that wait for the four, which have not finished"
+    for i in 10 11 12; do as "$ALICE" rmdir "$M/a$i"; done
+    [[ ! -e $T/written ]] || die "rmdir or bob waited for a write"
+    accepted "$M/admin/tunables/attach_ms" 500
     wait "${writers[@]:0:9}" || die "a write of alice's had another end"
     wait "${writers[@]}" || :
-    between $((${EPOCHREALTIME/./} - began)) 7500000 60000000 "µs of nine writes, four at a time"
 }
 
 # The kernel takes 20 ms to list 65,536 groups. Alone, because root's opens are counted for a time.
