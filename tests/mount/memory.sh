@@ -18,7 +18,7 @@ try:
         os.read(held[-1], 65536)
         os.read(held[-1], 1)
 except OSError as e: printed = os.strerror(e.errno)
-print(len(held), printed, (resident() - before) >> 10, sep=";")'
+print(len(held), printed, max(0, resident() - before) >> 10, sep=";") # it may have trimmed more than it needed'
 opens() {
     ulimit -n 20000
     IFS=';' read -r OPENED REFUSAL GREW < <("${ALICES[@]}" /usr/bin/python3 -B -I -c "$opens" "$@" "$SERVER")
@@ -93,7 +93,7 @@ try:
 except OSError as e: printed = os.strerror(e.errno)
 os.seteuid(0)
 with open(tree + "/p/target") as f: targets = len(f.read().split())
-print((grown() - before) >> 20, targets, len(held), printed, sep=";")
+print(max(0, grown() - before) >> 20, targets, len(held), printed, sep=";")
 for other in others: other.kill()'
 groups() {
     IFS=';' read -r GREW TARGETS OPENED REFUSAL < <(/usr/bin/python3 -B -I -c "$groups" "$M" "$SERVER" "$@" "$ALICE")
