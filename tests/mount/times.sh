@@ -28,7 +28,7 @@ times_are_right() {
     for round in 1 2 3; do
         start=$(now_ns)
         ctl t start
-        sleep 0.1
+        eventually 20 '(($(status t enabled_ns) > kept))' # it has had a CPU
         between "$(status t enabled_ns)" "$kept" $((kept + $3 * ($(now_ns) - start))) "$1, start $round: enabled_ns"
         sleep 0.1
         ctl t stop
@@ -104,7 +104,7 @@ t_cpus_used_of_a_busy_cgroup_is_at_most_the_cpus() {
     hogs "$CPUS" in_group
     eventually 10 '(($(wc -l <"$GROUP/cgroup.procs") == CPUS))'
     pmc a event=task-clock "target=cgroup:$GROUP_NAME"
-    sleep 0.2
+    eventually 20 '(($(count a) > 100000000))'
     ctl a stop
     between "$(awk '$1 == "cpus-used" { print int($2 * 1000) }' "$M/a/metrics")" 1 $((CPUS * 1000))
 }
