@@ -144,7 +144,7 @@ t_samples_of_children_have_their_program_and_function() {
     hot_start
     kill "$HOT" # only the executable is needed
     pmc p event=cpu-clock freq=997 callchain=on descendants=on start=exec
-    bash -c 'echo self >"$1/target" && exec bash -c "timeout 1 $2; :"' - "$M/p" "$T/hot"
+    bash -c 'echo self >"$1/target" && exec bash -c "ulimit -t 1; $2; :"' - "$M/p" "$T/hot"
     eventually 10 '[[ $(state p) == exited ]]'
     local line
     read -r line < <(report <"$M/p/samples.perf")

@@ -75,7 +75,7 @@ t_stacks_of_children_are_recorded_from_exec() {
     deep_start
     kill "$DEEP" # only the executable is needed
     pmc p event=cpu-clock freq=997 callchain=dwarf descendants=on start=exec
-    bash -c 'echo self >"$1/target" && exec bash -c "timeout 1 $2; :"' - "$M/p" "$T/deep"
+    bash -c 'echo self >"$1/target" && exec bash -c "ulimit -t 1; $2; :"' - "$M/p" "$T/deep"
     eventually 10 '[[ $(state p) == exited ]]'
     between "$(chains "$M/p/samples.perf")" 20 100000 "chains"
 }
@@ -85,8 +85,12 @@ t_stacks_are_recorded_on_cpus() {
     mount_pmcfs
     deep_start
     pmc p event=cpu-clock freq=97 callchain=dwarf target=all
-    timeout --foreground 3 cat "$M/p/samples.perf" >"$T/perf.data" || :
+    cat "$M/p/samples.perf" >"$T/perf.data" &
+    local reader=$! begin
+    begin=$(cut -d ' ' -f 1 "/proc/$DEEP/schedstat")
+    eventually 20 "((\$(cut -d ' ' -f 1 /proc/$DEEP/schedstat) > $((begin + 1000000000))))"
     ctl p stop
+    wait "$reader"
     perf_reads script --comm deep -F comm,ip,sym <"$T/perf.data" >"$T/script"
     between "$(grep -c 'main' "$T/script")" 5 100000 "samples of main"
     kill "$DEEP"
