@@ -354,12 +354,13 @@ t_a_series_becomes_a_picture_with_its_names() {
     mount_pmcfs
     target_start p
     pmc a event=page-faults event=task-clock event=metric/cpus-used interval=20 autostart=off "target=${PID_OF[p]}"
-    tool pmc-plot "$M/a" >"$T/a.svg" &
+    mkdir "$T/work"
+    TMPDIR=$T/work tool pmc-plot "$M/a" >"$T/a.svg" &
     local plot=$!
     eventually 10 'ls -l /proc/[0-9]*/fd 2>/dev/null | grep -q "$M/a/series"'
     ctl a start
     tell p faults 100
-    sleep 0.2
+    eventually 10 'grep -qs "^[0-9]" "$T"/work/*/series' # it has read a line
     ctl a stop
     wait "$plot" || die "exit status $?"
     /usr/bin/python3 -I -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' "$T/a.svg"

@@ -189,14 +189,14 @@ t_an_exec_during_the_attach_reveals_no_address_of_a_set_id_program() {
 import os, sys, time
 target, program = sys.argv[1:]
 i = attached = 0
-# On a loaded machine most attaches come too late: as many races as it takes.
+# On a loaded machine most attaches come too late: as many races as it takes, each hundred with twice the time.
 while i < 100 or (attached < 20 and i < 800):
     i += 1
     ready, go = os.pipe()
     child = os.fork()
     if child == 0:
         os.read(ready, 1)
-        time.sleep((i % 50) ** 2 * 2e-6) # an attach takes one or a few milliseconds
+        time.sleep((i % 50) ** 2 * 2e-6 * 2 ** (i // 100)) # an attach takes one or a few milliseconds
         os.execl(program, program, "0.02")
     fd = os.open(target, os.O_WRONLY)
     os.write(go, b"x")
