@@ -1,11 +1,13 @@
 # shellcheck shell=bash disable=SC2016
 # Real monitoring programs and editors on the tree, without configuration for pmcfs.
 
-# exporter_start DIRECTORY: starts the node exporter on the *.prom files of DIRECTORY, without its other collectors.
+# exporter_start DIRECTORY: starts the node exporter on the *.prom files of DIRECTORY, without its other collectors. The
+# kernel chooses a port that is free.
 exporter_start() {
-    port=$((20000 + RANDOM % 20000))
     prometheus-node-exporter --collector.disable-defaults --collector.textfile \
-        --collector.textfile.directory="$1" --web.listen-address="127.0.0.1:$port" >"$T/exporter" 2>&1 &
+        --collector.textfile.directory="$1" --web.listen-address=127.0.0.1:0 >"$T/exporter" 2>&1 &
+    eventually 20 'grep -q "address=127.0.0.1:" "$T/exporter"'
+    port=$(sed -n 's/.*address=127\.0\.0\.1:\([0-9]*\).*/\1/p' "$T/exporter" | head -n 1)
 }
 
 # scrape: fetches the page of the exporter into the file scraped.
@@ -79,12 +81,12 @@ P
 t_cp_and_tar_and_grep_read_the_tree() {
     mount_pmcfs
     pmc a event=page-faults target=self
-    timeout 20 cp -r "$M/a" "$T/copy" 2>"$T/printed" || die "cp: $(cat "$T/printed")"
+    timeout 60 cp -r "$M/a" "$T/copy" 2>"$T/printed" || die "cp: $(cat "$T/printed")"
     cmp <(cat "$M/a/event") "$T/copy/event"
     # It reads less than the file size, and therefore exits with 1, as on sysfs.
-    timeout 20 tar -cf "$T/tar" -C "$M" a info admin 2>/dev/null || is $? 1 'tar'
-    timeout 20 grep -rq page-faults "$M/a"
-    fails_with EPERM "timeout 20 rm -r $M/a"
+    timeout 60 tar -cf "$T/tar" -C "$M" a info admin 2>/dev/null || is $? 1 'tar'
+    timeout 60 grep -rq page-faults "$M/a"
+    fails_with EPERM "timeout 60 rm -r $M/a"
     is "$(cat "$M/a/event")" page-faults
 }
 
