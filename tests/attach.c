@@ -46,7 +46,7 @@ struct plan plan_for(struct target *target)
         .fds_quota = 10000,
         .max_covered = 10000,
         .tag = 7,
-        .deadline_ns = monotonic_ns() + 5000000000u,
+        .deadline_ns = monotonic_ns() + 60000000000u,
         .target = {.kind = TARGET_PROCESS,
                    .pid = target->pid,
                    .alive = always_alive,

@@ -196,13 +196,13 @@ static pid_t spawner_begin(int go)
     _exit(0);
 }
 
-/* Reads the counter without waiting, again and again for at least 5 s, until the read returns rc.
+/* Reads the counter without waiting, again and again for at least 60 s, until the read returns rc.
  * Returns false if it never does, or if a descendant has lost its events. */
 static bool read_returns(struct counter *counter, int rc)
 {
     struct reading reading;
 
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; i < 12000; i++) {
         if (perf_read(counter, &reading, false) == rc)
             return rc || !reading.descendant_lost;
         usleep(5000);
@@ -231,7 +231,7 @@ void test_suspect(void)
           "a process that its parent has waited for is known to have exited", "");
     check(write(go[1], "x", 1) == 1 && read_returns(counter, -EAGAIN),
           "the next zombie is suspected, too", "");
-    for (int i = 0; i < 1000 && perf_read(counter, &reading, false); i++) {
+    for (int i = 0; i < 60000 && perf_read(counter, &reading, false); i++) {
         check(!perf_read(counter, &reading, true) && !reading.descendant_lost,
               "a read that may wait reads /proc", "");
         usleep(1000);
@@ -283,7 +283,7 @@ void test_lost_events(mode_t mode, bool loses)
     check(!reading.descendant_lost, "nothing is lost yet", "");
     if (write(go[1], "x", 1) != 1)
         exit(2);
-    for (int i = 0; i < (loses ? 2000 : 40) && !reading.descendant_lost; i++) {
+    for (int i = 0; i < (loses ? 12000 : 40) && !reading.descendant_lost; i++) {
         usleep(5000);
         perf_read(counter, &reading, true);
     }

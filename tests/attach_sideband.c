@@ -139,8 +139,10 @@ void test_choices(void)
         }
 }
 
-/* More records than are kept for late listeners: the newest are delivered, the oldest are not. */
-void test_choices_late(void)
+/* Checks which records a late listener gets if there are more than are kept for it: the newest, not
+ * the oldest. Returns false, so that the caller repeats it, if other processes of the host may have
+ * replaced the newest, too. */
+static bool late_choices_are_right(bool is_last_try)
 {
     struct calls calls = {0}, late = {0};
     struct side_listener listener = {.receive = count_call, .arg = &calls, .chooses = true};
@@ -157,8 +159,9 @@ void test_choices_late(void)
     if (sideband_listen(state.sideband, &other))
         exit(2);
     sideband_choose(state.sideband, &other, late.pid, begun_ns);
-    check(late.births == 2 && late.ends == 1, "the latest records are kept", ": %u births, %u ends",
-          late.births, late.ends);
+    const bool good = late.births == 2 && late.ends == 1;
+    if (good || is_last_try)
+        check(good, "the latest records are kept", ": %u births, %u ends", late.births, late.ends);
     sideband_leave(state.sideband);
     children_read(2000);
     sideband_enter(state.sideband);
@@ -169,6 +172,13 @@ void test_choices_late(void)
     sideband_leave(state.sideband);
     sideband_unlisten(state.sideband, &other);
     sideband_unlisten(state.sideband, &listener);
+    return good;
+}
+
+void test_choices_late(void)
+{
+    for (unsigned tries = 1; !late_choices_are_right(tries == 20) && tries < 20; tries++)
+        ;
 }
 
 static struct counter *covering(struct target *target)

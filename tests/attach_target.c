@@ -154,8 +154,8 @@ static long command(char what, unsigned most)
 
 static void settle(void)
 {
-    for (int i = 0; i < 5000 && __atomic_load_n(&shared->ready, __ATOMIC_SEQ_CST) <
-                                    __atomic_load_n(&shared->n, __ATOMIC_SEQ_CST);
+    for (int i = 0; i < 60000 && __atomic_load_n(&shared->ready, __ATOMIC_SEQ_CST) <
+                                     __atomic_load_n(&shared->n, __ATOMIC_SEQ_CST);
          i++)
         usleep(1000);
     usleep(2000);

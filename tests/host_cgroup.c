@@ -130,13 +130,13 @@ void test_groups(void)
     host->cgroup_open(state, getpid(), name, &fd, &normal, &err);
     bool alive = host->cgroup_alive(fd);
     snprintf(path, sizeof path, "%s/a/b", group_path);
-    for (int i = 0; i < 50 && rmdir(path) < 0; i++)
+    for (int i = 0; i < 6000 && rmdir(path) < 0; i++)
         nap_ms(10);
     check(alive && !host->cgroup_alive(fd), "a removed cgroup is not alive");
     close(fd);
     free(normal);
     snprintf(path, sizeof path, "%s/a", group_path);
     rmdir(path);
-    for (int i = 0; i < 50 && rmdir(group_path) < 0; i++)
+    for (int i = 0; i < 6000 && rmdir(group_path) < 0; i++)
         nap_ms(10);
 }

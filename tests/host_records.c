@@ -304,7 +304,7 @@ static bool view_limits_lookups(struct pid_view *view, pid_t plain)
 
 static bool view_recovers(struct pid_view *view, pid_t plain)
 {
-    for (unsigned i = 0; i < 200 && host->view_pid(view, plain) == 0; i++)
+    for (unsigned i = 0; i < 6000 && host->view_pid(view, plain) == 0; i++)
         nap_ms(10);
     return host->view_pid(view, plain) == notes[INNER_PLAIN];
 }

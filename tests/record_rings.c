@@ -174,7 +174,7 @@ void test_concurrent(void)
         pthread_create(&thread, NULL, drain_thread, &run);
         for (unsigned i = 0; i < 40; i++) {
             run.plan.set_number = SET + i;
-            run.plan.deadline_ns = monotonic_ns() + 5000000000u;
+            run.plan.deadline_ns = monotonic_ns() + 60000000000u;
             if (perf_attach(&state, &run.plan, &run.counter, &err))
                 break;
             perf_start(run.counter, &err);

@@ -125,7 +125,7 @@ void run_plan(struct run *run, struct target *target)
         .fds_quota = 10000,
         .max_covered = 10000,
         .tag = 7,
-        .deadline_ns = monotonic_ns() + 5000000000u,
+        .deadline_ns = monotonic_ns() + 60000000000u,
         .target = {.kind = TARGET_PROCESS, .pid = target ? target->pid : 0, .cgroup_fd = -1},
         .set_number = SET,
         .sampling = true,

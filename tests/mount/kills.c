@@ -381,8 +381,10 @@ static void *polls(void *arg)
     (void)arg;
     while (!ending) {
         struct pollfd wait = {.fd = fd, .events = POLLPRI};
-        int n = poll(&wait, 1, 5000);
+        int n = 0;
 
+        for (unsigned i = 0; i < 120 && n == 0 && !ending; i++)
+            n = poll(&wait, 1, 500);
         calls += 2;
         if (n == 0 && !ending)
             failed("a poller was not woken");

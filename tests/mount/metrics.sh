@@ -106,10 +106,12 @@ t_metrics_leave_the_initial_count_out() {
 t_series_has_a_column_for_each_metric() {
     sim
     pmc a event=metric/ipc event=task-clock event=metric/cpus-used interval=50 target=$$
-    timeout 40 head -n 4 "$M/a/series" >"$T/series"
+    timeout 60 head -n 16 "$M/a/series" >"$T/series"
     is "$(head -n 1 "$T/series")" $'# seconds\tinstructions\tcycles\ttask-clock\tmetric/ipc\tmetric/cpus-used'
     is "$(grep -v '#' "$T/series" | cut -f 5 | sort -u)" 2.000000
-    awk -F '\t' '!/#/ && ($6 < 0.99 || $6 > 1.01) {print "cpus-used", $6; bad = 1} END {exit bad}' "$T/series"
+    # The median, because a server that loses its CPU between the counter and the clock makes a line too large or small.
+    between "$(grep -v '#' "$T/series" | cut -f 6 | sort -n | awk '{ value[NR] = $1 } END { print int(value[int((NR + 1) / 2)] * 1000) }')" \
+        990 1010 'thousandths of a CPU'
 }
 
 t_events_metric_lists_the_metrics_of_this_host() {

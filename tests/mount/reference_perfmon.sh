@@ -94,7 +94,7 @@ t_pm14_h12_the_time_stamp_and_its_rate() {
     rate=$(sed -n 's/^rate_hz //p' "$M/info/tsc")
     before=$(moment a)
     value=$(as "$ALICE" sed -n 's/^value //p' "$M/info/tsc") # it is for everybody
-    sleep 0.1
+    sleep 1
     after=$(moment a)
     between "$value" "${before#* }" "${after#* }" "the value between two others"
     between $(((${after#* } - ${before#* }) * 1000000 / (${after% *} - ${before% *}))) \
