@@ -268,7 +268,7 @@ runs_until() {
     exec {input}>"$T/input"
     eventually 20 "$1"
     exec {input}>&-
-    wait "$pid"
+    wait "$pid" || die "status $? of ${*:2}"
     rm "$T/input"
 }
 

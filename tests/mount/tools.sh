@@ -107,7 +107,8 @@ t_p01_p05_pmcstat_has_a_column_for_each_cpu() {
     copy_tools
     tool pmcstat -c 1,3 -s cycles -c '*' -s instructions,usr -w 0.2 -l 0.9 2>"$T/out"
     is "$(head -1 "$T/out" | tr -s ' ')" '# s/01/cycles s/03/cycles s/00/instructions s/01/instructions s/02/instructions s/03/instructions'
-    empty awk 'NR > 1 && (NF != 6 || $1 < 1000000)' "$T/out"
+    # A line that is late leaves little time to the next.
+    empty awk 'NR > 1 && (NF != 6 || $1 < 1) { print } { sum += $1 } END { if (sum < 100000000) print "in all " sum }' "$T/out"
     between "$(wc -l <"$T/out")" 2 7
     is "$(pmcs)" ''
 }
@@ -165,9 +166,11 @@ t_p07_pmcstat_switches_apply_to_later_options() {
 t_p14_p17_pmcstat_repeats_its_header_at_each_screenful() {
     mount_sim
     copy_tools
-    LINES=3 tool pmcstat -s cycles -c 0 -w 0.1 -l 2 -o "$T/out"
+    LINES=3 env --default-signal=INT "$T/bin/pmcstat" -s cycles -c 0 -w 0.1 -o "$T/out" &
+    eventually 10 '(($(grep -cs "^#" "$T/out") > 1))'
+    kill -INT $!
+    wait $!
     empty awk '/^#/ { if (NR > 1 && n != 2) print NR; n = 0; next } { n++ }' "$T/out"
-    (($(grep -c '^#' "$T/out") > 1)) || die 'one header only'
 }
 
 t_p27_pmcstat_lists_and_describes_events() {
@@ -274,22 +277,28 @@ t_cpc_specifications_and_their_errors() {
 t_cputrack_counts_a_command_and_a_process() {
     mount_pmcfs
     copy_tools
-    tool cputrack -fev -T 0.3 -c pic0=page-faults,pic1=context-switches,sys sleep 1 >"$T/out"
+    runs_until '(($(grep -c " tick " "$T/out") >= 2))' \
+        tool cputrack -fev -T 0.3 -c pic0=page-faults,pic1=context-switches,sys cat >"$T/out"
     is "$(head -1 "$T/out" | tr -s ' ')" ' time pid lwp event pic0 pic1'
     # A switch after the process's exit record is in the PMC, but in no process: "-".
     like "$(awk '!($2 == "-" && $4 == "exit" && $5 == 0 && $6 > 0) { print $4 }' "$T/out" | tr '\n' ' ')" \
-        '^event exec init_lwp (tick ){2,4}fini_lwp exit $'
-    like "$(grep exec "$T/out")" "# 'sleep 1'$"
+        '^event exec init_lwp (tick ){2,}fini_lwp exit $'
+    empty awk '$4 == "tick" && $1 < ++n * 0.29' "$T/out"
+    like "$(grep exec "$T/out")" "# 'cat $T/input'$"
     is "$(awk '$4 == "tick" { sum += $5 } $4 == "exit" && $2 != "-" { print ($5 >= sum && $5 > 20) }' "$T/out")" 1
     is "$(awk '$4 != "event" { print $2 == $3 || $4 == "exit" && $3 == "-" }' "$T/out" | sort -u)" 1 'one process of one thread'
     target_start p
-    tool cputrack -T 1 -N 2 -o "$T/out" -c page-faults -p "${PID_OF[p]}" &
-    eventually 5 '[[ $(lwps) == "tid:${PID_OF[p]}" ]]'
-    tell p faults 1000
-    wait $!
+    tool cputrack -T 0.5 -N 2 -o "$T/out" -c page-faults -p "${PID_OF[p]}"
     is "$(head -1 "$T/out" | tr -s ' ')" ' time lwp event pic0'
     is "$(awk '$3 == "tick" { print $2 }' "$T/out" | uniq -c | tr -s ' ')" " 2 ${PID_OF[p]}"
-    between "$(awk '$3 == "tick" { s += $4 } END { print s }' "$T/out")" 1000 1300
+    env --default-signal=INT "$T/bin/cputrack" -T 0.5 -o "$T/out" -c page-faults -p "${PID_OF[p]}" &
+    eventually 5 '[[ $(lwps) == "tid:${PID_OF[p]}" ]]'
+    tell p faults 1000
+    ticked() { awk '$3 == "tick" { s += $4 } END { print s + 0 }' "$T/out"; }
+    eventually 10 '(($(ticked) >= 1000))'
+    kill -INT $!
+    wait $!
+    between "$(ticked)" 1000 1300
     kill -0 "${PID_OF[p]}" || die 'the process did not continue'
     as "$ALICE" "$T/bin/cputrack" -n -T 0 -c page-faults ls / >"$T/out"
     like "$(tail -1 "$T/out" | tr -s ' ')" '^ [0-9.]+ - exit [0-9]+$'
@@ -355,16 +364,18 @@ def bear(pages, program=None):
     return pid
 touch(9000)
 children = bear(5000), bear(2000, "/bin/true")
-thread = threading.Thread(target=lambda: (time.sleep(0.5), touch(1000), time.sleep(0.2)))
+thread = threading.Thread(target=lambda: (open(sys.argv[1]).read(), touch(1000), time.sleep(0.2)))
 thread.start()
 print(os.getpid(), *children, thread.native_id, flush=True)
 thread.join()
 P
-    tool cputrack -nfe -T 0 -o "$T/out" -c page-faults,sys /usr/bin/python3 "$T/parent.py" >"$T/numbers"
+    # Not lwps(), in which asan would reload.
+    runs_until '[[ -s $T/numbers ]] && cat "$M"/cputrack-*/target 2>/dev/null | grep -qx "tid:$(cut -d " " -f 4 "$T/numbers")"' \
+        tool cputrack -nfe -T 0 -o "$T/out" -c page-faults,sys /usr/bin/python3 "$T/parent.py" >"$T/numbers"
     local parent one two thread
     read -r parent one two thread <"$T/numbers"
     is "$(awk '$4 == "fork" { print $2, $3, $(NF - 1), $NF }' "$T/out" | xargs)" "$parent - # $one $parent - # $two"
-    is "$(awk '$4 == "exec" { print $2, $NF }' "$T/out" | tr -d "'" | xargs)" "$parent $T/parent.py $two $(readlink -f /bin/true)"
+    is "$(awk '$4 == "exec" { print $2, $NF }' "$T/out" | tr -d "'" | xargs)" "$parent $T/input $two $(readlink -f /bin/true)"
     is "$(awk '$4 == "exit" { print $2 }' "$T/out" | xargs)" "$one $two $parent"
     between "$(awk -v p="$one" '$2 == p && $4 == "exit" { print $5 }' "$T/out")" 5000 5900
     between "$(awk -v p="$two" '$2 == p && $4 == "exit" { print $5 }' "$T/out")" 2000 2900
@@ -373,8 +384,8 @@ P
     between "$(values lwp_exit "$thread")" 1000 1100
     empty awk '$4 == "tick"' "$T/out"
     # And where sets take turns.
-    tool cputrack -f -T 0.2 -c page-faults,sys -c context-switches,sys /usr/bin/python3 "$T/parent.py" >"$T/numbers"
-    mv "$T/numbers" "$T/out"
+    runs_until '(($(awk "\$4 == \"tick\" { print \$NF }" "$T/out" | sort -u | wc -l) == 2))' \
+        tool cputrack -f -T 0.2 -c page-faults,sys -c context-switches,sys /usr/bin/python3 "$T/parent.py" >"$T/out"
     parent=$(awk 'NF == 4 && !/#/ { print $1 }' "$T/out")
     is "$(awk -v p="$parent" '$2 == p && $4 == "exit" { print $NF }' "$T/out" | xargs)" 'page-faults,sys context-switches,sys'
     between "$(awk -v p="$parent" '$2 == p && $4 == "exit" && /page-faults/ { print $5 }' "$T/out")" 0 14000
@@ -385,12 +396,12 @@ P
 t_cputrack_reports_that_threads_have_no_counters() {
     mount_sim sim_cpus=2,sim_rows=2
     copy_tools
-    tool cputrack -T 0.3 -N 2 -c cycles,loads sleep 5 >"$T/out" 2>"$T/err"
+    tool cputrack -T 0.3 -N 2 -c cycles,loads sleep 100 >"$T/out" 2>"$T/err"
     like "$(cat "$T/err")" '^cputrack: no separate rows for threads, because .*E(05|19)\)$'
     is "$(awk 'NR > 1 { print $2, $3 }' "$T/out" | sort -u)" '- tick'
     empty awk 'NR > 1 && NF != 5' "$T/out"
     # A requested counter is used for the process; other counters are used for its threads.
-    tool cputrack -T 0.3 -N 2 -c pic1=cycles sleep 5 >"$T/out" 2>"$T/err"
+    tool cputrack -T 0.3 -N 2 -c pic1=cycles sleep 100 >"$T/out" 2>"$T/err"
     empty cat "$T/err"
     is "$(awk 'NR > 1 { print ($2 ~ /^[0-9]+$/), $3 }' "$T/out" | sort -u)" '1 tick'
 }
