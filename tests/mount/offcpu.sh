@@ -21,9 +21,6 @@ off() {
 # schedstat NAME FIELD: nanoseconds, 1 on a CPU, 2 ready to run and waiting for a CPU
 schedstat() { awk -v field="$2" '{ print $field }' "/proc/${PID_OF[$1]}/schedstat"; }
 
-# switches NAME: the context switches of its main thread
-switches() { awk '/ctxt_switches/ { n += $2 } END { print n }' "/proc/${PID_OF[$1]}/status"; }
-
 now_ns() { echo "${EPOCHREALTIME/[.,]/}000"; }
 
 # near VALUE EXPECTED PERCENT WHAT

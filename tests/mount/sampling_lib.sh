@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2016
 # Shared by the sampling*.sh tests: programs with a hot function, and counting the lines of a log.
 
 # hot_start NAME MS: starts a hot.c that will be busy for MS; PID_OF[NAME] is its PID.
@@ -51,6 +51,24 @@ each_is_logged() {
     lost=$(($(status "$1" kernel_lost) + all * ${2:-0} / 100))
     between "$(of "$1" samples)" "$((all - (lost < all ? lost : all)))" "$all" "samples, of which $lost may be lost"
 }
+
+# short_children PMC…: runs a hundred short programs, one after the other, below a shell that is the target of these PMCs,
+# which have start=exec. The PMCs are flushed four times, so that no buffer of the kernel overruns on a busy host. With
+# asan there is no reload in between.
+short_children() {
+    local pmc
+    talker_start shell sh -c 'for pmc; do echo self >"$pmc/target"; done
+        exec sh -c "echo ready
+            while read -r n; do while [ \$n != 0 ]; do sh -c \"exit 0\"; n=\$((n - 1)); done; echo ok; done"' - "${@/#/$M/}"
+    for _ in 1 2 3 4; do
+        tell shell 25
+        for pmc; do ctl "$pmc" flush; done
+    done
+    hot_end shell
+}
+
+# switches NAME: the context switches of its main thread
+switches() { awk '/ctxt_switches/ { n += $2 } END { print n }' "/proc/${PID_OF[$1]}/status"; }
 
 # pinned NAME CPU: pins all threads of the program to this CPU.
 pinned() { taskset -apc "$2" "${PID_OF[$1]}" >/dev/null; }

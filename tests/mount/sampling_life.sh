@@ -270,8 +270,7 @@ t_the_samples_of_each_process_are_its_exact_exit() {
     mount_pmcfs
     pmc a event=page-faults period=1 descendants=on start=exec
     pmc b event=page-faults descendants=on start=exec log-csw=on log-exit=on
-    sh -c 'echo self >"$1/a/target" && echo self >"$1/b/target" &&
-        exec sh -c "for i in \$(seq 100); do sh -c \"exit 0\"; done"' - "$M"
+    short_children a b
     eventually 10 '[[ $(state a) == exited && $(state b) == exited ]]'
     each_is_a_sample a
     log b
