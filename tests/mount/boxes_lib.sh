@@ -52,7 +52,7 @@ box_start() {
 # inside NAME 'SHELL TEXT': runs the text; ANSWER is its output, STATUS its exit status.
 inside() {
     printf '%s\0' "$2" >&"${BOX_IN[$1]}"
-    IFS= read -r -d '' -t 50 -u "${BOX_OUT[$1]}" ANSWER || die "no answer from $1 to '$2': $(cat "$T/$1.errors")"
+    IFS= read -r -d '' -t 120 -u "${BOX_OUT[$1]}" ANSWER || die "no answer from $1 to '$2': $(cat "$T/$1.errors")"
     STATUS=${ANSWER%% *} ANSWER=${ANSWER#* }
 }
 

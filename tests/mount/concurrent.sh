@@ -85,7 +85,7 @@ t_blocked_readers_and_pollers_return_when_the_pmc_is_removed() {
         pmc a event=page-faults interval=60000 notify=1000000 "target=${PID_OF[p]}"
         waiters=()
         for _ in 1 2 3; do
-            timeout 20 cat "$M/a/series" >/dev/null &
+            timeout 60 cat "$M/a/series" >/dev/null &
             waiters+=($!)
         done
         /usr/bin/python3 -c '
@@ -106,7 +106,7 @@ while not any(e & select.POLLHUP for _, e in p.poll(20000)): pass' "$M" "$T/poll
 }
 
 t_a_target_of_a_thousand_threads_is_exact() {
-    mount_pmcfs
+    mount_pmcfs -o attach_ms=60000
     target_start p
     tell p threads 1000
     pmc a event=page-faults "target=${PID_OF[p]}"

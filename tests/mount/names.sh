@@ -371,7 +371,7 @@ with open(path, "r+b") as f:
 if seed % 3 == 0:
     os.truncate(path, chance.randrange(size))
 P
-        echo "bad$places 1" | timeout 20 "$(names_program)" >"$T/out" 2>"$T/printed" || die "seed $i: $? $(cat "$T/printed")"
+        echo "bad$places 1" | timeout 60 "$(names_program)" >"$T/out" 2>"$T/printed" || die "seed $i: $? $(cat "$T/printed")"
         like "$(cat "$T/out")" '^bad;[^ ]* 1$' "seed $i"
     done
 }
@@ -423,7 +423,7 @@ t_only_regular_files_are_opened() {
     mkfifo "$T/pipe"
     (echo >"$T/pipe" && : >"$T/opened") 2>/dev/null &
     writer=$!
-    is "$(echo "x;[$T/linked+0x$at];[$T/pipe+0x1] 1" | timeout 20 "$(names_program)")" \
+    is "$(echo "x;[$T/linked+0x$at];[$T/pipe+0x1] 1" | timeout 60 "$(names_program)")" \
         "x;[$T/linked+0x$at];[$T/pipe+0x1] 1" 'by link and by name'
     kill -0 "$writer" 2>/dev/null || die 'the pipe was opened'
     [[ ! -e $T/opened ]] || die 'the pipe was opened'
@@ -527,7 +527,7 @@ P
     between "$(stat -c %s "$map")" 300000000 400000000 'bytes of the map'
     printf 'a;[999999:0x10] 1\nb;[999999:0x%x] 1\nc;[999999:0x7f0000000044] 1\n' $((0x7f0000000000 + 6199999 * 64)) >"$T/in"
     is "$(/usr/bin/python3 -c 'import resource, subprocess, sys
-subprocess.run(sys.argv[1], stdin=open(sys.argv[2]), check=True, timeout=60)
+subprocess.run(sys.argv[1], stdin=open(sys.argv[2]), check=True, timeout=120)
 print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 1000000)' "$(names_program)" "$T/in" 2>"$T/printed")" \
         'a;[999999:0x10] 1
 b;LazyCompile:*function_6199999_app.js_[j] 1

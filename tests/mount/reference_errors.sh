@@ -61,7 +61,7 @@ t_e11_a_bad_address_is_refused_by_the_kernel() {
     pmc a event=cycles
     local before
     before=$(world)
-    timeout 20 /usr/bin/python3 -B - "$M"/a/{config,event,mode,target,ctl,count} <<'P'
+    timeout 60 /usr/bin/python3 -B - "$M"/a/{config,event,mode,target,ctl,count} <<'P'
 import ctypes, errno, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
 for name in sys.argv[1:]:

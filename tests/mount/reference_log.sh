@@ -367,7 +367,7 @@ files = [open(name, "rb") for name in sys.argv[2:]]
 for f in files * 4:
     mmap.mmap(f.fileno(), 8192, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC).close()
 P
-    timeout 20 /usr/bin/python3 -B "$T/maps.py" "$M" "$T/one" "$T/two"
+    timeout 60 /usr/bin/python3 -B "$T/maps.py" "$M" "$T/one" "$T/two"
     ended a
     log a >"$T/log"
     in_order ' map-in .*/one$' ' map-out .*/one$' ' map-in .*/two$' ' map-out .*/two$'

@@ -7,7 +7,7 @@ t_b09_the_log_goes_into_a_socket() {
     mount_pmcfs
     pmc a event=page-faults
     accepted "$M/a/samples" one
-    timeout 20 /usr/bin/python3 -B - "$M/a/samples" <<'P' >"$T/log"
+    timeout 60 /usr/bin/python3 -B - "$M/a/samples" <<'P' >"$T/log"
 import socket, subprocess, sys
 ours, its = socket.socketpair()
 with open(sys.argv[1]) as log:
@@ -49,7 +49,7 @@ t_b11_the_log_is_complete_when_its_owner_exits() {
         read -r' <"$T/p.out" &
     local owner=$!
     eventually 5 '[[ $(cat "$M/a/ctl" 2>/dev/null) == running ]]'
-    timeout 20 cat "$M/a/samples" >"$T/log" &
+    timeout 60 cat "$M/a/samples" >"$T/log" &
     local reader=$!
     eventually 5 "grep -q start '$T/log'"
     kill -KILL $owner

@@ -3,7 +3,7 @@
 
 # values N: reads series of PMC a up to the N-th line of values; "# skipped" lines may be in between.
 values() {
-    timeout 20 /usr/bin/python3 -B -I -c '
+    timeout 60 /usr/bin/python3 -B -I -c '
 import sys
 left = int(sys.argv[2])
 with open(sys.argv[1] + "/a/series") as series:
@@ -27,7 +27,7 @@ t_values_are_the_growth_since_the_line_before() {
     mount_pmcfs
     target_start p
     pmc a event=page-faults interval=100 "target=${PID_OF[p]}"
-    timeout 20 cat "$M/a/series" >"$T/series" &
+    timeout 60 cat "$M/a/series" >"$T/series" &
     eventually 5 '[[ -s $T/series ]]'
     series_sum() { awk '!/^#/ { s += $2 } END { print s + 0 }' "$T/series"; }
     for i in 1 2 3; do

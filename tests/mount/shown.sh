@@ -11,7 +11,7 @@
 # all_that USER: writes the texts of all files that the user can read to $T/all-USER, with sentences of refusals.
 all_that() {
     as "$1" find "$M" -path '*/samples*' -prune -o -type f -exec sh -c '
-        for file; do echo "== ${file##*/}"; timeout 5 cat "$file"; done' sh {} + >"$T/all-$1" 2>/dev/null || :
+        for file; do echo "== ${file##*/}"; timeout 30 cat "$file"; done' sh {} + >"$T/all-$1" 2>/dev/null || :
     grep -q '^interface' "$T/all-$1" || die "user $1 reads nothing at all"
 }
 
