@@ -7,7 +7,7 @@
 # tests by their names. -k keeps the output of failed tests, -n installs nothing. Runs as root, or
 # through sudo, on Debian 12. The builds are in build-tests/, downloads for the emulated machines in
 # ~/.cache/pmcfs-guest and ~/.cache/pmcfs-packaging; installed packages stay. See tests/README.md.
-# Environment: TMPDIR, XDG_CACHE_HOME; PMCFS_SEED (random tests, 1), SOAK_LIMIT (seconds a mount test may take, 150),
+# Environment: TMPDIR, XDG_CACHE_HOME; PMCFS_SEED (random tests, 1), SOAK_LIMIT (seconds a mount test may take, 300),
 # SECONDS_MAX (limit of an emulated machine), KERNEL_PACKAGE (kernel of the emulated machines). Users other than
 # root need no `sudo` before the command: this script calls it, and keeps these variables.
 set -u
@@ -93,7 +93,7 @@ selected() {
 
 # mount_test VARIANT FILE FUNCTION: runs a test in a new mount and PID namespace, so that nothing remains.
 mount_test() {
-    VARIANT=$1 HELPERS=$WORK/bin BIN=$WORK/bin/pmcfs-$1 LIMIT=${SOAK_LIMIT:-150}
+    VARIANT=$1 HELPERS=$WORK/bin BIN=$WORK/bin/pmcfs-$1 LIMIT=${SOAK_LIMIT:-300}
     export VARIANT BIN HELPERS LIMIT
     name=$VARIANT/$(basename "$2" .sh)/${3#t_}
     dir=$WORK/$name
