@@ -14,7 +14,7 @@ exporter_start() {
 scrape() {
     /usr/bin/python3 -c '
 import sys, urllib.request
-print(urllib.request.urlopen("http://127.0.0.1:%s/metrics" % sys.argv[1], timeout=10).read().decode())' "$port" >"$T/scraped" 2>/dev/null
+print(urllib.request.urlopen("http://127.0.0.1:%s/metrics" % sys.argv[1], timeout=60).read().decode())' "$port" >"$T/scraped" 2>/dev/null
 }
 
 t_node_exporter_reads_metrics_prom_in_the_tree() {

@@ -299,7 +299,7 @@ t_memory_does_not_grow_with_time() {
     is "$(state a)" running
     early=$(rss_kib)
     sleep 15
-    eventually 15 '(($(grep -c " exec " "$T/live") >= 500 && $(grep -c " callchain " "$T/live") >= 10000))'
+    eventually 25 '(($(grep -c " exec " "$T/live") >= 500 && $(grep -c " callchain " "$T/live") >= 10000))'
     is "$(state a)" running
     late=$(rss_kib)
     : >"$T/over"
