@@ -444,11 +444,12 @@ struct plan link_plan(struct link *link, const struct opening *opening)
 
 void pmc_change_later(struct pmc *pmc, uint64_t now_ns)
 {
+    const uint64_t pause_ns = 100000000;
 
     pmc_defer(pmc, WORK_CHANGE);
     pmc->waits_for_retry = true;
     if (!pmc->engine->retry_ns)
-        pmc->engine->retry_ns = now_ns + 100000000;
+        pmc->engine->retry_ns = now_ns + pause_ns;
 }
 
 #define REATTACHES_MAX 20 /* changes queued at once, per second; later ones wait for the retry */

@@ -129,8 +129,8 @@ bool readers_resolve(struct fs *fs)
                         : "readers: no memory or file descriptor to look up the group \"%s\"",
                     name);
     fs_lock(fs);
-    if (strcmp(name, tunable_text(&fs->tree.engine->tunables, TUNABLE_READERS)) ==
-        0) /* otherwise a write has changed and resolved it */
+    /* if the setting differs now, the write that changed it has resolved it */
+    if (strcmp(name, tunable_text(&fs->tree.engine->tunables, TUNABLE_READERS)) == 0)
         fs_set_readers(fs, gid);
     fs_unlock(fs);
     return rc == 0 || rc == -ENOENT;
