@@ -64,9 +64,15 @@ uint64_t log_memory(const struct log *log)
     return log->ring.size + log->spaces_granted + log->saved_spaces.size;
 }
 
+/* The parts of the limit for the address spaces and for the ring. */
+static uint64_t spaces_part(uint64_t bytes)
+{
+    return bytes / 4;
+}
+
 static uint64_t ring_part(uint64_t bytes)
 {
-    return (bytes - bytes / 4) & ~UINT64_C(7);
+    return (bytes - spaces_part(bytes)) & ~UINT64_C(7);
 }
 
 uint64_t log_ring_most(const struct log *log)
@@ -105,6 +111,8 @@ uint64_t log_set_charge(struct log *log, bool (*charge)(void *arg, int64_t bytes
     return memory;
 }
 
+/* ---- the ring ---- */
+
 void ring_copy(const struct log_ring *ring, uint64_t place, void *to, size_t len)
 {
     if (!len)
@@ -115,38 +123,39 @@ void ring_copy(const struct log_ring *ring, uint64_t place, void *to, size_t len
     memcpy((char *)to + first, ring_data(ring), len - first);
 }
 
-/* Grows the ring to this size, in its block if that is large enough and the records do not continue
- * at its start. A ring that is moved and has more than SMALL_RING bytes gets a block for its
- * maximum, so that it grows there later. Returns 0, -EDQUOT or -ENOMEM. */
+/* Grows the ring to this size, at most log_ring_most(): in its block if that is large enough and
+ * the records do not continue at its start. Otherwise moves it, and a ring of more than SMALL_RING
+ * bytes gets a block for its maximum, so that it grows there later. Returns 0, -EDQUOT or -ENOMEM.
+ */
 static int ring_grow(struct log *log, uint64_t size)
 {
-    const uint64_t more = size - log->ring.size, most = log_ring_most(log), old = log->ring.block;
     struct log_ring *ring = &log->ring;
-    size_t bytes = most > size ? most : size;
+    const uint64_t added = size - ring->size, old_block = ring->block;
+    size_t block_bytes = log_ring_most(log);
 
-    if (!log_charge(log, more))
+    if (!log_charge(log, added))
         return -EDQUOT;
     if (size <= log->block_bytes && ring->tail_at + ring_held(ring) <= ring->size) {
         ring->size = size;
         log_publish(log);
         return 0;
     }
-    uint64_t block = size > SMALL_RING ? arena_alloc_sparse(bytes) : 0;
+    uint64_t block = size > SMALL_RING ? arena_alloc_sparse(block_bytes) : 0;
     if (!block) {
-        bytes = size;
-        block = arena_alloc(bytes);
+        block_bytes = size;
+        block = arena_alloc(block_bytes);
     }
-    if (!arena_at(block, bytes)) {
-        log_discharge(log, more);
+    if (!arena_at(block, block_bytes)) {
+        log_discharge(log, added);
         return -ENOMEM;
     }
-    ring_copy(ring, ring->tail, arena_at(block, bytes), ring_held(ring));
+    ring_copy(ring, ring->tail, arena_at(block, block_bytes), ring_held(ring));
     ring->block = block;
     ring->size = size;
     ring->tail_at = 0;
     log_publish(log);
-    arena_free(old, log->block_bytes);
-    log->block_bytes = bytes;
+    arena_free(old_block, log->block_bytes);
+    log->block_bytes = block_bytes;
     return 0;
 }
 
@@ -161,12 +170,12 @@ static bool spaces_grow(struct log *log, uint64_t bytes)
 
 /* After a refusal the next attempt comes after one more ring of data, or for a record that is
  * larger than the ring. */
-bool log_grow(struct log *log, size_t size, uint64_t ahead)
+bool log_grow(struct log *log, size_t largest, uint64_t ahead)
 {
     uint64_t max = log_ring_most(log), want = log->ring.size ? 2 * log->ring.size : FIRST_BYTES;
 
     if (log->ring.size == max ||
-        (log->ring.head + ahead < log->grow_place && size <= log->ring.size))
+        (log->ring.head + ahead < log->grow_place && largest <= log->ring.size))
         return false;
     log->growth_error = ring_grow(log, want < max ? want : max);
     if (log->growth_error == 0)
@@ -184,7 +193,8 @@ int log_reserve(struct log *log, uint64_t bytes)
         bytes = log->max_bytes;
     if (log->ring.size < ring_part(bytes))
         rc = ring_grow(log, ring_part(bytes));
-    if (rc == 0 && log->spaces_granted < bytes / 4 && !spaces_grow(log, bytes / 4))
+    if (rc == 0 && log->spaces_granted < spaces_part(bytes) &&
+        !spaces_grow(log, spaces_part(bytes)))
         rc = -EDQUOT;
     pthread_mutex_unlock(&log->mutex);
     return rc;
@@ -197,7 +207,7 @@ int log_reserve(struct log *log, uint64_t bytes)
 struct log_head {
     uint64_t magic;
     uint64_t current; /* 0 or 1 */
-    struct log_numbers numbers[2];
+    struct log_state states[2];
 };
 _Static_assert(sizeof(struct log_head) <= 512, "one block of the arena's smallest");
 
@@ -212,9 +222,11 @@ void log_publish(struct log *log)
     if (!head)
         return;
     head->magic = MAGIC;
-    head->numbers[!head->current] = log->numbers;
+    head->states[!head->current] = log->state;
     __atomic_store_n(&head->current, !head->current, __ATOMIC_RELEASE);
 }
+
+/* ---- the last reference ---- */
 
 void log_unref(struct log *log)
 {
@@ -241,40 +253,38 @@ static bool saved_spaces_grow(struct log *log, size_t need)
     struct buf records = {0};
 
     spaces_print(&log->spaces, 0, &records);
-    log->saved_spaces =
-        (struct saved_spaces){.size = 2 * (records.len + need), .used = records.len};
-    if (log->saved_spaces.size < before.size / 2)
-        log->saved_spaces.size = before.size / 2;
-    bool fine = !records.failed && (log->saved_spaces.size <= before.size ||
-                                    log_charge(log, log->saved_spaces.size - before.size));
-    log->saved_spaces.block = fine ? arena_alloc(log->saved_spaces.size) : 0;
-    char *to = arena_at(log->saved_spaces.block, log->saved_spaces.size);
+    struct saved_spaces saved = {.size = 2 * (records.len + need), .used = records.len};
+    if (saved.size < before.size / 2) /* shrinks slowly: each new block has to be printed */
+        saved.size = before.size / 2;
+    const size_t added = saved.size > before.size ? saved.size - before.size : 0;
+    const bool granted = !records.failed && (!added || log_charge(log, added));
+    saved.block = granted ? arena_alloc(saved.size) : 0;
+    char *to = arena_at(saved.block, saved.size);
     if (to && records.len)
         memcpy(to, records.data, records.len);
-    else if (!to && fine && log->saved_spaces.size > before.size)
-        log_discharge(log, log->saved_spaces.size - before.size);
     buf_free(&records);
     if (!to) {
-        log->saved_spaces = before;
+        if (granted)
+            log_discharge(log, added);
         return false;
     }
-    if (log->saved_spaces.size < before.size)
-        log_discharge(log, before.size - log->saved_spaces.size);
-    if (!log->putting) {
-        log_publish(log);
-        arena_free(before.block, before.size);
-    } else if (!log->replaced.block) {
+    if (saved.size < before.size)
+        log_discharge(log, before.size - saved.size);
+    log->saved_spaces = saved;
+    if (log->putting && !log->replaced.block) {
         log->replaced = before; /* the published copy uses it until the batch is complete */
-    } else {
-        arena_free(before.block, before.size);
+        return true;
     }
+    if (!log->putting)
+        log_publish(log);
+    arena_free(before.block, before.size); /* if putting: a block of this batch, not published */
     return true;
 }
 
 void log_move_to_spaces(struct log *log, const struct record *record)
 {
     struct saved_spaces *saved = &log->saved_spaces;
-    const uint64_t max = log->max_bytes / 4;
+    const uint64_t max = spaces_part(log->max_bytes);
     uint64_t want = log->spaces_granted ? log->spaces_granted : FIRST_BYTES;
 
     tasks_apply(&log->spaces, record);
@@ -282,10 +292,11 @@ void log_move_to_spaces(struct log *log, const struct record *record)
         want *= 2;
     want = want < max ? want : max;
     if (want > log->spaces_granted)
-        spaces_grow(log, want);
+        spaces_grow(log, want); /* if it is refused, the bound is lower */
     spaces_bound(&log->spaces, log->spaces_granted);
 
-    /* on ENOMEM or a refused charge the record is missing in the address spaces of a new worker */
+    /* A larger block has the record already; applied twice it has the same effect. On ENOMEM or a
+     * refused charge the record is missing in the address spaces of a new worker. */
     if (saved->size - saved->used < record->size && !saved_spaces_grow(log, record->size))
         return;
     char *to = arena_at(saved->block, saved->size);
@@ -372,8 +383,8 @@ struct log *log_adopt(uint64_t block)
         return NULL;
     log->block = block;
     arena_keep(block, sizeof *head);
-    log->numbers = head->numbers[__atomic_load_n(&head->current, __ATOMIC_ACQUIRE)];
-    log->block_bytes = log->ring.size; /* the rest of a larger block is free in this worker */
+    log->state = head->states[__atomic_load_n(&head->current, __ATOMIC_ACQUIRE)];
+    log->block_bytes = log->ring.size; /* of a larger block, ring_adopt() keeps only this part */
     log->repeats = log->request;
     log->published_tail = log->ring.tail;
     if (log->max_bytes <= LOG_MOST && ring_adopt(log) && spaces_adopt(log))

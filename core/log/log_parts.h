@@ -98,7 +98,7 @@ struct log_request {
 };
 
 /* The state of a log for a new worker, stored in an arena block with this layout. */
-#define LOG_NUMBERS                                                                                \
+#define LOG_STATE                                                                                  \
     uint64_t max_bytes; /* limit; a quarter is for the address spaces */                           \
     uint64_t first;     /* serial of the oldest stored record; empty: last + 1 */                  \
     uint64_t last;      /* serial of the last record; read without the mutex too */                \
@@ -115,8 +115,8 @@ struct log_request {
     uint64_t missed;              /* records overwritten unread */                                 \
     struct log_sums removed_sums; /* sums before `first`; 0 from versions without it */
 
-struct log_numbers {
-    LOG_NUMBERS
+struct log_state {
+    LOG_STATE
 };
 
 struct log {
@@ -125,9 +125,9 @@ struct log {
 
     union {
         struct {
-            LOG_NUMBERS
+            LOG_STATE
         };
-        struct log_numbers numbers; /* all fields of LOG_NUMBERS */
+        struct log_state state; /* all fields of LOG_STATE */
     };
     bool (*charge)(void *arg, int64_t bytes);
     void *charge_arg;
@@ -190,8 +190,8 @@ void log_publish(struct log *log);
 uint64_t log_memory(const struct log *log); /* allocated bytes */
 /* Doubles the ring, at most to log_ring_most(). Returns false at that limit, or if the memory is
  * refused. Then the next attempts fail at once, until the batch of `ahead` bytes completes another
- * ring of data, or its largest record, of `size` bytes, exceeds the ring. */
-bool log_grow(struct log *log, size_t size, uint64_t ahead);
+ * ring of data, or its largest record, of `largest` bytes, exceeds the ring. */
+bool log_grow(struct log *log, size_t largest, uint64_t ahead);
 /* Adds the record at a place in the ring to sums. */
 void log_sums_add(struct log_sums *sums, const struct log_ring *ring, uint64_t place);
 /* Applies a record that leaves the ring, or was never in it, to the address spaces. Only for types
