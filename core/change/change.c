@@ -155,9 +155,9 @@ static void change_end(struct change *change)
         rows_release(change->engine->rows, change->released_claim);
         claim_free(change->released_claim);
     }
-    if (pmc->switching) /* after a refusal */
+    if (pmc->may_have_switched) /* after a refusal */
         pmc_touch(pmc);
-    pmc->switching = false;
+    pmc->may_have_switched = false;
     pmc->busy = NULL;
     pmc_wake(pmc);
     if (change->cause == CAUSE_RELEASE)

@@ -417,10 +417,11 @@ int change_plan(struct change *change)
                                 change->cause == CAUSE_COMMAND;
         if (rc || !move->old || !move->old->counter)
             continue;
-        pmc->switching |= move->next == move->old ? diff->stop || diff->start
-                                                  : move->opens || change->cause == CAUSE_COMMAND;
+        pmc->may_have_switched |= move->next == move->old
+                                      ? diff->stop || diff->start
+                                      : move->opens || change->cause == CAUSE_COMMAND;
     }
-    if (pmc->switching) /* the record is written before change_open() runs without the lock */
+    if (pmc->may_have_switched) /* written before change_open() runs without the lock */
         pmc_touch(pmc);
     return rc;
 }

@@ -36,7 +36,7 @@ static void give_guards(struct change *change)
         change->engine->fds_used += old_guard == NULL;
         proc->guard = move->guard;
         proc->guard_fd = change->engine->backend->guard_fd(move->guard);
-        proc->lost_events = false;
+        proc->lost_before_reload = false;
         move->guard = old_guard;
     }
 }
@@ -429,7 +429,7 @@ void change_swap(struct change *change)
         change->rc = change_rows(change);
     if (change->rc)
         return;
-    pmc->switching = false;
+    pmc->may_have_switched = false;
     give_guards(change);
     const bool was_waiting = pmc->state == PMC_WAITING;
     swap_counts(change);

@@ -8,9 +8,9 @@
  *   change_close   no lock   closes the old counters, or after a refusal the new ones
  *
  * No setting, link or count of the PMC changes before the swap. Earlier only the log and the list
- * of set ids may grow, and the plan sets notes on links (noted, loss), procs and pmc.switching.
- * Functions return 0, or -errno with a sentence in change->err, and need the engine's lock unless
- * noted.
+ * of set ids may grow, and the plan sets notes on links (noted, loss), procs and
+ * pmc.may_have_switched. Functions return 0, or -errno with a sentence in change->err, and need the
+ * engine's lock unless noted.
  */
 #pragma once
 
@@ -98,7 +98,8 @@ struct difference {
     for (struct move *move = (change)->diff.moves.items;                                           \
          move < (change)->diff.moves.items + (change)->diff.moves.n; move++)
 
-/* The requester: rights of the file's opener. */
+/* The writer of a command, whose PID namespace numbers are of; its rights are those of the file's
+ * opener. */
 struct requester {
     struct rights *rights;       /* valid during the request; NULL: a change of the engine */
     const struct opener *opener; /* or NULL */

@@ -132,9 +132,9 @@ void engine_prepare_reload(struct engine *engine)
         engine_touch(engine, JOURNAL_INSTANCE, id);
     id = 0;
     for (struct proc *proc; (proc = ids_next(&engine->procs, id, &id));) {
-        if (proc->lost_events || !proc_lost_events(proc))
+        if (proc->lost_before_reload || !proc_lost_events(proc))
             continue;
-        proc->lost_events = true; /* guards of exited processes are not loaded */
+        proc->lost_before_reload = true; /* guards of exited processes are not loaded */
         engine_touch(engine, JOURNAL_PROCESS, id);
     }
 }

@@ -281,14 +281,14 @@ static void counters_start_or_stop(struct pmc *pmc)
     for (unsigned i = 0; i < pmc->links->n; i++) {
         const struct link *link = pmc->links->link[i];
 
-        if (pmc->switching && state_table[pmc->state].started && link_live(link))
+        if (pmc->may_have_switched && state_table[pmc->state].started && link_live(link))
             backend->start(link->counter, &(struct err){.id = ERR_NONE});
-        else if (pmc->switching && link->counter)
+        else if (pmc->may_have_switched && link->counter)
             backend->stop(link->counter);
         if (pmc->recording && pmc->state == PMC_RUNNING && link_live(link))
             backend->each_process(link->counter, recording_queue_inventory, pmc->recording);
     }
-    pmc->switching = false;
+    pmc->may_have_switched = false;
 }
 
 void engine_finish_load(struct engine *engine)

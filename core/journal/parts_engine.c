@@ -146,7 +146,7 @@ static bool process_end(struct loading *load, bool fine)
 static const struct field process_fields[] = {
     FLAG(struct proc, dead),
     FLAG(struct proc, guarded),
-    NAMED("left", struct proc, lost_events, 2),
+    NAMED("left", struct proc, lost_before_reload, 2),
     FIELD(struct proc, guard_fd),
     OTHER(held),
 };

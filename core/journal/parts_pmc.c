@@ -103,7 +103,7 @@ static const struct field pmc_fields[] = {
     NAMED("made_tsc", struct pmc, created_tsc, 0),
     BELOW(struct pmc, state, PMC_STATES),
     NAMED("effective", struct pmc, mode_in_use, MODE_COUNT),
-    FLAG(struct pmc, switching),
+    NAMED("switching", struct pmc, may_have_switched, 2),
     NAMED("kernel", struct pmc, counts_kernel, 2),
     NAMED("had_target", struct pmc, attached.any, 2),
     FIELD(struct pmc, epoch),

@@ -197,7 +197,7 @@ struct pmc {
     struct work deferred[PMC_WORKS - 1]; /* pmc_work() */
     bool waits_for_retry;                /* its change was refused: retry at engine->retry_ns */
     struct change *busy;                 /* running change, for which others wait; or NULL */
-    bool switching;                      /* `busy` may have started or stopped its counters */
+    bool may_have_switched;              /* `busy` may have started or stopped its counters */
     uint64_t vanished_from;              /* id of the instance from which it vanished */
     struct user *user;                   /* charged user (a reference); NULL during a load */
     unsigned long fds;                   /* descriptors of its links and its recording */

@@ -322,7 +322,7 @@ void proc_add_loaded(struct proc *proc)
 {
     proc_index(proc);
     proc->watched = true;
-    proc->guarded &= proc->guard != NULL;
+    proc->guarded &= proc->guard != NULL; /* a killed change had not opened it yet */
     proc->engine->fds_used += proc->guard ? 2 : 1;
 }
 
@@ -367,7 +367,8 @@ bool proc_lost_events(const struct proc *proc)
 {
     const struct engine *engine = proc->engine;
 
-    return proc->lost_events || (proc->guard && engine->backend->guard_lost_events(proc->guard));
+    return proc->lost_before_reload ||
+           (proc->guard && engine->backend->guard_lost_events(proc->guard));
 }
 
 void proc_ref(struct proc *proc)
@@ -461,8 +462,8 @@ bool link_dead(const struct pmc *pmc, const struct link *link)
     if (link->state == LINK_ENDED ||
         (link->kind == TARGET_CGROUP && pmc->settings.word[KEY_REATTACH]))
         return false; /* see pmc_schedule_reattach() */
-    if (link->noted &
-        NOTE_GONE) /* or its process executed a privileged program, see link_lost_events() */
+    /* The backend notes it for lost events too, which have precedence. */
+    if (link->noted & NOTE_GONE)
         return !link_lost_events(pmc, link);
     /* With descendants the children are still counted after the process has exited. */
     return link->proc && link->proc->dead && !pmc->settings.word[KEY_DESCENDANTS];

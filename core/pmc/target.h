@@ -53,8 +53,8 @@ struct proc {
     struct guard *guard; /* exec guard, or NULL */
     int guard_fd;        /* descriptor of the guard for a later worker; 0: none */
     bool guarded;        /* the exec guard is open and has not fired, or a change is opening it */
-    bool lost_events;    /* set before a reload: the guard has fired; see proc_lost_events() */
-    bool watched;        /* the host reports its exit */
+    bool lost_before_reload; /* the guard had fired before the reload; see proc_lost_events() */
+    bool watched;            /* the host reports its exit */
     LIST_HEAD(, link) links;
     struct work work;           /* WORK_PROC, after the last reference */
     LIST_HEAD(, pmc) owned;     /* lifetime=owner */
