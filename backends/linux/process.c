@@ -305,7 +305,7 @@ int linux_process_may_observe_pid(struct host_state *state, const struct rights 
     return rc == 0 || rc == -ESRCH ? rc : -EPERM;
 }
 
-/* Called by the loop when all threads have exited. sink->exited() may free the process. */
+/* Called by the loop when all threads have exited. sink->process_exited() may free the process. */
 static void process_exited(void *arg, uint64_t tag)
 {
     struct process *process = arg;
