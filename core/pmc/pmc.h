@@ -239,7 +239,7 @@ struct pmc {
     char *error;           /* line of the last failed command or EIO; NULL: none since a success */
     char *attach_error;    /* reattach: why an existing cgroup is not attached, or NULL */
     uint64_t throttled;    /* log_stats.throttled at the last reset of `missed` */
-    bool missed;           /* a detached target had missed counts; until reset */
+    bool missed; /* a link that left, or could not be opened again, had `missed`; until reset */
     struct {
         bool notify; /* notify pollers after the next snapshot in any case */
         bool is_polled;

@@ -116,7 +116,7 @@ struct link {
     enum link_loss loss;        /* attached: a change must handle it; ended: why it ended */
     unsigned noted;             /* mask of enum link_note */
     bool armed;                 /* start=exec: counts from the target's next exec */
-    bool missed;                /* some counts are missing */
+    bool missed;                /* some counts are missing: see item_sum() */
     int cgroup_fd;              /* -1 unless TARGET_CGROUP; if link_waits(), the root of its path */
     struct cgroup_watch *watch; /* reattach: reports creation and removal of the cgroup; or NULL */
     uint64_t cgroup_key;
