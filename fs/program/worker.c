@@ -103,6 +103,24 @@ static bool fs_load(struct fs *fs, const struct tunables *tunables, struct err *
     return true;
 }
 
+static struct loop loop; /* fs->loop, as host and backend see it */
+
+static bool state_open(struct fs *fs, const struct worker *worker, struct err *err)
+{
+    const char *words = buf_text(&worker->options->backend_options);
+
+    loop = loop_interface(fs->loop);
+    fs->sink = engine_sink(&fs->tree.engine);
+    fs->unpublished.journal =
+        arena_open(fs->inflight->arena_fd) ? journal_open(fs->inflight->journal_fd) : NULL;
+    if (!fs->unpublished.journal)
+        return err_nomem(err), false;
+    return fs->host->open(&loop, &fs->sink, &fs->host_state, err) >= 0 &&
+           fs->backend->open(words, fs->host, fs->host_state, &loop, &fs->sink, &fs->backend_state,
+                             err) >= 0 &&
+           fs_load(fs, &worker->options->tunables, err);
+}
+
 /*
  * Debug builds: SIGUSR2 does what a new worker does, in this process. Waits until no request runs,
  * frees everything and loads it from the journal. Proves that no state is in pointers only. A state
@@ -163,7 +181,7 @@ static void fs_reload(struct fs *fs)
         fs->backend->finish_adoption(fs->backend_state);
 }
 
-/* ---- host, backend, engine ---- */
+/* ---- start and stop ---- */
 
 /* Logs one line with the reason if there is no usable PMU. */
 static void hardware_report(const struct fs *fs)
@@ -183,26 +201,6 @@ static void hardware_report(const struct fs *fs)
                 (int)strcspn(why, "\n"), why);
     buf_free(&facts);
 }
-
-static struct loop loop; /* fs->loop, as host and backend see it */
-
-static bool state_open(struct fs *fs, const struct worker *worker, struct err *err)
-{
-    const char *words = buf_text(&worker->options->backend_options);
-
-    loop = loop_interface(fs->loop);
-    fs->sink = engine_sink(&fs->tree.engine);
-    fs->unpublished.journal =
-        arena_open(fs->inflight->arena_fd) ? journal_open(fs->inflight->journal_fd) : NULL;
-    if (!fs->unpublished.journal)
-        return err_nomem(err), false;
-    return fs->host->open(&loop, &fs->sink, &fs->host_state, err) >= 0 &&
-           fs->backend->open(words, fs->host, fs->host_state, &loop, &fs->sink, &fs->backend_state,
-                             err) >= 0 &&
-           fs_load(fs, &worker->options->tunables, err);
-}
-
-/* ---- start and stop ---- */
 
 static struct options *worker_options; /* for SIGHUP */
 

@@ -109,10 +109,10 @@ static const struct file_row pmc_rows[] = {
                .stream = stream_samples_perf, .filler = filler_samples_perf, .bound = bound_log,
                .begin = begin_samples_perf, .poll = poll_samples,
                .flags = FILE_STREAM | FILE_AFTER_RELEASE | FILE_RIGHTS),
-    [15] = PMC("metrics", "values derived from the counts: ratios, and rates per second",
-               .show = show_metrics, .bound = bound_pmc),
     [14] = PMC("samples.folded", "the sampled stacks, folded and counted, for flame graphs",
                .show = show_samples_folded, .bound = bound_log, .flags = FILE_RIGHTS),
+    [15] = PMC("metrics", "values derived from the counts: ratios, and rates per second",
+               .show = show_metrics, .bound = bound_pmc),
 };
 
 static const struct file_row event_rows[] = {
