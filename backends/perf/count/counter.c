@@ -47,7 +47,7 @@ bool counter_make_groups(struct counter *counter, unsigned n_groups)
     const bool hardware = counter->shape.hardware;
     const size_t bytes = (size_t)n_groups * counter->shape.stride * sizeof(int);
 
-    counter->groups = malloc(bytes + 1);
+    counter->groups = malloc(bytes + 1); /* + 1: malloc(0) may return NULL */
     if (hardware)
         counter->last = calloc(n_groups + 1, counter_last_bytes(counter));
     if (!counter->groups || (hardware && !counter->last))
@@ -117,6 +117,20 @@ int group_begin_output(const struct origin *origin, const struct shape *shape, c
     return rc;
 }
 
+/* Returns true if the event counts nothing after the kernel has taken the last values of a thread,
+ * which it does during the exit: software events except clocks, and events that count only in user
+ * mode. */
+static bool last_value_is_exact(const struct plan_event *event)
+{
+    const uint64_t *code = event->event->code, config = code[CODE_CONFIG];
+
+    if (code[CODE_FLAGS] & CODE_NO_EXCLUDE)
+        return false;
+    if (code[CODE_TYPE] == PERF_TYPE_SOFTWARE)
+        return config != PERF_COUNT_SW_CPU_CLOCK && config != PERF_COUNT_SW_TASK_CLOCK;
+    return !event->kernel && code[CODE_TYPE] != PERF_TYPE_TRACEPOINT;
+}
+
 static struct origin *origin_make(struct counter *counter, const struct plan *plan)
 {
     struct origin *origin = calloc(1, sizeof *origin);
@@ -141,27 +155,15 @@ static struct origin *origin_make(struct counter *counter, const struct plan *pl
     for (unsigned i = 0; counter->sampling && i < counter->shape.n; i++) {
         if (!sampling_shares_id(&counter->shape.attr[counter->shape.n_extras + i]))
             continue;
-        origin->shares_one = ++shares == 1;
+        shares++;
         origin->shared_parts =
             (uint8_t)sampling_parts(&counter->shape.attr[counter->shape.n_extras + i]);
         origin->shared_event = (uint8_t)shape_plan_event(&counter->shape, i);
     }
-    /* The kernel takes the last values of a thread during its exit. They are exact if the events
-     * count nothing after that: software events except clocks, and events that count only in user
-     * mode. */
+    origin->shares_one = shares == 1;
     origin->exact_last = true;
-    for (unsigned i = 0; i < plan->n; i++) {
-        const uint64_t *code = plan->events[i].event->code;
-
-        if (code[CODE_FLAGS] & CODE_NO_EXCLUDE)
-            origin->exact_last = false;
-        else if (code[CODE_TYPE] != PERF_TYPE_SOFTWARE)
-            origin->exact_last &=
-                !plan->events[i].kernel && code[CODE_TYPE] != PERF_TYPE_TRACEPOINT;
-        else
-            origin->exact_last &= code[CODE_CONFIG] != PERF_COUNT_SW_CPU_CLOCK &&
-                                  code[CODE_CONFIG] != PERF_COUNT_SW_TASK_CLOCK;
-    }
+    for (unsigned i = 0; i < plan->n; i++)
+        origin->exact_last &= last_value_is_exact(&plan->events[i]);
     return origin;
 }
 
@@ -265,12 +267,12 @@ static int by_number(const void *a, const void *b)
     return *(const pid_t *)a - *(const pid_t *)b;
 }
 
-static void add_process(void *arg, pid_t pid)
+static void tids_add(void *arg, pid_t id)
 {
-    struct tids *pids = arg;
+    struct tids *tids = arg;
 
-    if (vec_push(&pids->list, pid))
-        pids->shortage = -ENOMEM;
+    if (vec_push(&tids->list, id))
+        tids->shortage = -ENOMEM;
 }
 
 void counter_tids(const struct counter *counter, struct tids *tids)
@@ -279,9 +281,9 @@ void counter_tids(const struct counter *counter, struct tids *tids)
 
     tids->list.n = 0;
     if (counter->target.kind == TARGET_THREAD)
-        add_process(tids, counter->target.tid);
+        tids_add(tids, counter->target.tid);
     else
-        perf_each_process(counter, add_process, &pids);
+        perf_each_process(counter, tids_add, &pids);
     if (pids.shortage)
         tids->shortage = pids.shortage;
     for (size_t i = 0; i < pids.list.n; i++) {
@@ -301,11 +303,11 @@ void counter_tids(const struct counter *counter, struct tids *tids)
 }
 
 /*
- * Waits until no task that is in `now` and not in `before` is copying events to a child. Stops at a
- * task that is blocked in an exec. Returns 1; 0 if all tasks in `now` are in `before`; or -ENOMEM,
- * -EMFILE or -ENFILE.
+ * Waits until no task that is in `now` and not in `before` is copying events to a child in fork():
+ * opening an event waits for that. Gives up at a task that is blocked in an exec. Returns 1; 0 if
+ * all tasks in `now` are in `before`; or -ENOMEM, -EMFILE or -ENFILE.
  */
-static int tids_settle(const struct tids *now, const struct tids *before)
+static int tids_wait_forks(const struct tids *now, const struct tids *before)
 {
     struct perf_event_attr attr;
     bool any = false;
@@ -323,8 +325,7 @@ static int tids_settle(const struct tids *now, const struct tids *before)
         any = true;
         if (is_shortage(fd))
             rc = fd;
-        /* The task is blocked in something else than fork(), and others may be, too. */
-        if (fd == -ETIME)
+        if (fd == -ETIME) /* blocked in an exec, as others may be, too */
             break;
         event_close(&fd);
     }
@@ -332,25 +333,28 @@ static int tids_settle(const struct tids *now, const struct tids *before)
     return rc ? rc : any;
 }
 
-/* Enables or disables all groups, also in children that are being created. Returns 0, -EIO, or
- * (some threads or children may have been missed) -ENOMEM, -EMFILE or -ENFILE. */
+/* Enables or disables all groups, also in children that are being created; gives up without an
+ * error if new tasks still appear after ROUNDS_MAX rounds. Returns 0, -EIO, or (some threads or
+ * children may have been missed) -ENOMEM, -EMFILE or -ENFILE. */
 static int counter_switch(struct counter *counter, bool on)
 {
-    struct tids lists[2] = {{.list = {.n = 0}}, {.list = {.n = 0}}};
-    int rc = groups_switch(counter, on), any = 1;
+    struct tids now = {.list = {.n = 0}}, before = {.list = {.n = 0}};
+    int rc = groups_switch(counter, on), has_new = 1;
 
     if (counter->target.kind != TARGET_PROCESS)
         return rc;
     /* A task that was created since may have the wrong state and create children itself. */
-    for (int round = 0; round < ROUNDS_MAX && !rc && any > 0; round++) {
-        struct tids *now = &lists[round % 2];
+    for (int round = 0; round < ROUNDS_MAX && !rc && has_new > 0; round++) {
+        const struct tids spare = before;
 
-        counter_tids(counter, now);
-        any = now->shortage ? now->shortage : tids_settle(now, &lists[(round + 1) % 2]);
-        rc = any > 0 ? groups_switch(counter, on) : any;
+        before = now;
+        now = spare;
+        counter_tids(counter, &now);
+        has_new = now.shortage ? now.shortage : tids_wait_forks(&now, &before);
+        rc = has_new > 0 ? groups_switch(counter, on) : has_new;
     }
-    free(lists[0].list.items);
-    free(lists[1].list.items);
+    free(now.list.items);
+    free(before.list.items);
     return rc;
 }
 
@@ -364,7 +368,7 @@ int perf_start(struct counter *counter, struct err *err)
 {
     bool armed = counter_is_armed(counter), was_on = counter_is_on(counter);
 
-    counter->was_started = true;
+    counter->was_started = true; /* after counter_is_armed(), which reads it */
     for (unsigned i = 0; counter->shape.hardware && i < counter->n_groups; i++)
         __atomic_store_n(&counter_last(counter, i)->off_hardware, false, __ATOMIC_RELAXED);
     /* Release: a reader that sees the new state also sees all fields that were set before it. */
@@ -393,7 +397,7 @@ int perf_stop(struct counter *counter)
     __atomic_store_n(&counter->on, false, __ATOMIC_RELEASE);
     int rc = counter_switch(counter, false);
     output_untrack(counter, false);
-    return rc;
+    return rc; /* after an error the engine starts the counter again, or closes it */
 }
 
 void perf_each_process(const struct counter *counter, void (*fn)(void *arg, pid_t pid), void *arg)
@@ -431,12 +435,14 @@ void perf_counter_facts(const struct counter *counter, struct counter_facts *out
     };
 }
 
-void perf_forget(struct counter *counter)
+static void counter_release(struct counter *counter, bool forget)
 {
     struct origin *origin = counter->origin;
 
-    guard_free(counter->exit_watch);
-    output_untrack(counter, true);
+    guard_free(counter->exit_watch); /* before its descriptors are closed */
+    output_untrack(counter, forget);
+    if (!forget)
+        groups_close(&counter->shape, counter->groups, counter->n_groups);
     covered_free(counter->covered);
     if (origin) { /* its records that are in the rings stay there */
         pthread_mutex_lock(&origin->recorder->lock);
@@ -453,11 +459,12 @@ void perf_forget(struct counter *counter)
     free(counter);
 }
 
+void perf_forget(struct counter *counter)
+{
+    counter_release(counter, true);
+}
+
 void perf_free(struct counter *counter)
 {
-    guard_free(counter->exit_watch); /* before its descriptors are closed */
-    counter->exit_watch = NULL;
-    output_untrack(counter, false);
-    groups_close(&counter->shape, counter->groups, counter->n_groups);
-    perf_forget(counter); /* after the close: no more records are written */
+    counter_release(counter, false);
 }
