@@ -305,8 +305,8 @@ static void fs_serve(struct fs *fs, struct worker *worker)
 {
     fs_lock(fs);
     for (const struct handle *handle = fs->handles; handle; handle = handle->hh.next)
-        if (fs->inflight->has_served && handle->place.poll_number)
-            poll_notify(fs->inflight->fuse_fd, handle->place.poll_number);
+        if (fs->inflight->has_served && handle->position.poll_number)
+            poll_notify(fs->inflight->fuse_fd, handle->position.poll_number);
     fs_unlock(fs);
     fs->inflight->has_served = fs->inflight->ready = true;
     if (!fs->inflight->was_usable) {

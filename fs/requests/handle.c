@@ -90,8 +90,8 @@ void handles_free(struct work_queue *unused)
         struct handle *handle = WORK_OBJECT(work, handle, work);
 
         open_file_clear(&handle->open);
-        text_free(&handle->place.text);
-        text_free(&handle->place.last);
+        text_free(&handle->position.text);
+        text_free(&handle->position.last);
         free(handle);
     }
 }
@@ -112,30 +112,31 @@ bool text_set(struct unpublished *unpublished, struct kept_text *text, const cha
 /* ---- records ---- */
 
 static const struct field given_fields[] = {
-    SPAN(struct text_place, has_text, by_uring),
-    SPAN(struct text_place, base, poll_number),
+    SPAN(struct text_position, has_text, by_uring),
+    SPAN(struct text_position, base, poll_number),
 };
-/* The last part of an open file's record: a struct text_place, which the engine skips. */
+/* The last part of an open file's record: a struct text_position, which the engine skips. */
 static const struct part part_given = PART(given, NULL, NULL);
 
 /* Reads the lines after the part's name, and modifies them. Keeps the memory of the texts. */
-static bool place_scan(char *lines, struct text_place *place)
+static bool position_scan(char *lines, struct text_position *position)
 {
     struct io io = {.text = NULL};
     bool fine = true;
 
-    *place = (struct text_place){.has_text = false};
+    *position = (struct text_position){.has_text = false};
     while (fine && (io.text = strsep(&lines, "\n"))) {
         const char *name = strsep(&io.text, "=");
 
-        fine = !io.text || part_scan(&part_given, &io, place, name);
+        fine = !io.text || part_scan(&part_given, &io, position, name);
     }
-    arena_keep(place->text.block, place->text.len);
-    arena_keep(place->last.block, place->last.len);
-    if (place->text.block && (!text_of(&place->text) || place->bytes_read > place->text.len ||
-                              place->text.len != place->len))
+    arena_keep(position->text.block, position->text.len);
+    arena_keep(position->last.block, position->last.len);
+    if (position->text.block &&
+        (!text_of(&position->text) || position->bytes_read > position->text.len ||
+         position->text.len != position->len))
         return false;
-    return fine && (!place->last.block || text_of(&place->last));
+    return fine && (!position->last.block || text_of(&position->last));
 }
 
 bool handle_load(struct handle **handles, const struct journal_record *record,
@@ -144,17 +145,18 @@ bool handle_load(struct handle **handles, const struct journal_record *record,
     const size_t len = journal_text_len(record);
     struct handle *handle = handle_find(*handles, record->id);
     char *text = strndup(record->text, len);
-    char *place = text ? strstr(text, "\ngiven\n") : NULL;
+    char *given = text ? strstr(text, "\ngiven\n") : NULL;
 
     if (!handle)
         handle = handle_make(handles, record->id);
-    bool fine = text && handle && place && place_scan(place + strlen("\ngiven\n"), &handle->place);
+    bool fine =
+        text && handle && given && position_scan(given + strlen("\ngiven\n"), &handle->position);
     free(text);
     if (!fine)
         return false;
     handle->recorded = true;
-    handle->recorded_place = handle->place;
-    handle->open.kept_bytes = handle->place.text.len + handle->place.last.len;
+    handle->recorded_position = handle->position;
+    handle->open.kept_bytes = handle->position.text.len + handle->position.last.len;
     if (!open_file_load(&handle->open, record->text, len, engine))
         return false;
     handle->recorded_old_count = handle->open.old_count != NULL;
@@ -200,14 +202,14 @@ bool handles_record(struct unpublished *unpublished, struct handle *all)
         handle->touched = false;
         struct buf text = buf_in(room, sizeof room);
         open_file_print(&handle->open, &text);
-        part_print(&part_given, NULL, &handle->place, &text);
+        part_print(&part_given, NULL, &handle->position, &text);
         fine =
             fine && !text.failed &&
             journal_put(unpublished->journal, JOURNAL_OPEN_FILE, handle->fh, text.data, text.len);
         handle->recorded = true;
         handle->recorded_old_count = handle->open.old_count != NULL;
         handle->recorded_seen = handle->open.has_seen;
-        handle->recorded_place = handle->place;
+        handle->recorded_position = handle->position;
         buf_free(&text);
     }
     return fine;

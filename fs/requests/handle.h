@@ -28,7 +28,7 @@ struct handle {
     struct open_file open;
     /* The journal has a record of the handle; with open.old_count; with the `seen` values. */
     bool recorded, recorded_old_count, recorded_seen;
-    struct text_place {
+    struct text_position {
         bool has_text;     /* a text was made: `base` and `len` are of it; not for streams */
         bool written;      /* the file was written after the text was made: the next read makes a
                             * new text, which starts at the offset of that read */
@@ -45,7 +45,7 @@ struct handle {
         off_t short_at;
         size_t short_by;
         uint64_t poll_number; /* the kernel's number of the newest poller; 0: none */
-    } place, recorded_place;
+    } position, recorded_position;
     struct handle *next_touched; /* list unpublished.touched */
     bool touched;
 

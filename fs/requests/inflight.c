@@ -100,7 +100,8 @@ void *inflight_buffer(void)
     return buffer;
 }
 
-/* Slots first, then places: inflight_move_to_place() moves a request and its mark in this order. */
+/* Buffers first, then places: inflight_move_to_place() moves a request and its mark in this order.
+ */
 bool inflight_interrupt(struct inflight *inflight, uint64_t number)
 {
     bool found = false;

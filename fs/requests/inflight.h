@@ -24,7 +24,7 @@
  * After an upgrade another version of the program uses this memory. A new field takes space from
  * `spare`, and its value 0 means what the older version did. Any other change of the layout needs a
  * new MAGIC (inflight.c), and an upgrade between the two versions is refused. The same rule holds
- * for the numbers of a log (core/log/log_parts.h).
+ * for struct log_state (core/log/log_parts.h).
  */
 
 /* A request in flight, in the buffer of a thread or in a place. */

@@ -36,35 +36,35 @@ static void slice_copy(struct request *rq, const char *from, size_t n)
 /* Charges the texts that the open file keeps plus `more`. Returns 0 or P11. */
 static int text_charge(struct request *rq, size_t more)
 {
-    const struct text_place *place = &rq->handle->place;
+    const struct text_position *position = &rq->handle->position;
 
-    return open_file_charge_texts(&rq->call, place->text.len + place->last.len + more);
+    return open_file_charge_texts(&rq->call, position->text.len + position->last.len + more);
 }
 
 static void text_forget(struct request *rq)
 {
-    struct text_place *place = &rq->handle->place;
+    struct text_position *position = &rq->handle->position;
 
-    if (!place->text.block)
+    if (!position->text.block)
         return;
-    text_drop(&rq->fs->unpublished, &place->text);
+    text_drop(&rq->fs->unpublished, &position->text);
     text_charge(rq, 0);
 }
 
 /* Replies with the rest of a kept text. Returns false if the read does not continue one. */
 static bool text_continue(struct request *rq)
 {
-    const struct text_place *place = &rq->handle->place;
+    const struct text_position *position = &rq->handle->position;
     const bool snapshot = (rq->node.row->flags & FILE_SNAPSHOT) != 0;
 
-    if (!place->has_text || place->written || (rq->off <= place->base && !snapshot))
+    if (!position->has_text || position->written || (rq->off <= position->base && !snapshot))
         return false;
-    size_t at = (size_t)(rq->off - place->base);
-    if (at < place->len && !place->text.block)
+    size_t at = (size_t)(rq->off - position->base);
+    if (at < position->len && !position->text.block)
         return false;
-    size_t n = at < place->len ? min_size(rq->size, place->len - at) : 0;
-    slice_copy(rq, n > 0 ? text_of(&place->text) + at : "", n);
-    if (at + n >= place->len && !snapshot)
+    size_t n = at < position->len ? min_size(rq->size, position->len - at) : 0;
+    slice_copy(rq, n > 0 ? text_of(&position->text) + at : "", n);
+    if (at + n >= position->len && !snapshot)
         text_forget(rq);
     return true;
 }
@@ -76,8 +76,8 @@ static bool text_continue(struct request *rq)
  */
 static int text_done(struct request *rq)
 {
-    struct text_place *place = &rq->handle->place;
-    const off_t base = place->written ? rq->off : 0;
+    struct text_position *position = &rq->handle->position;
+    const off_t base = position->written ? rq->off : 0;
     const size_t len = rq->out.len, at = min_size((size_t)(rq->off - base), len);
     const size_t n = min_size(rq->size, len - at);
     const bool all = at + n == len, keep = !all || (rq->node.row->flags & FILE_SNAPSHOT);
@@ -91,12 +91,12 @@ static int text_done(struct request *rq)
     if (keep)
         rc = text_charge(rq, len);
     if (keep && !rc)
-        text_set(&rq->fs->unpublished, &place->text, rq->out.data, len);
-    place->has_text = all || place->text.block;
-    place->written = false;
-    place->base = base;
-    place->len = len;
-    if (keep && !place->text.block)
+        text_set(&rq->fs->unpublished, &position->text, rq->out.data, len);
+    position->has_text = all || position->text.block;
+    position->written = false;
+    position->base = base;
+    position->len = len;
+    if (keep && !position->text.block)
         text_charge(rq, 0);
     rq->slice = len > 0 ? rq->out.data + at : "";
     rq->slice_len = n;
@@ -109,24 +109,24 @@ static int text_done(struct request *rq)
  */
 static int stream_run(struct request *rq)
 {
-    struct text_place *place = &rq->handle->place;
+    struct text_position *position = &rq->handle->position;
     const struct file_row *row = rq->node.row;
 
-    if (rq->off != place->base) {
-        const off_t begin = place->base - (off_t)place->last.len;
+    if (rq->off != position->base) {
+        const off_t begin = position->base - (off_t)position->last.len;
 
-        if (rq->off < begin || rq->off > place->base)
+        if (rq->off < begin || rq->off > position->base)
             return -ESPIPE;
-        slice_copy(rq, text_of(&place->last) + (rq->off - begin),
-                   min_size(rq->size, (size_t)(place->base - rq->off)));
+        slice_copy(rq, text_of(&position->last) + (rq->off - begin),
+                   min_size(rq->size, (size_t)(position->base - rq->off)));
         return CALL_DONE;
     }
-    if (place->text.block) { /* the rest of the last reply */
-        const size_t n = min_size(rq->size, place->len - place->bytes_read);
+    if (position->text.block) { /* the rest of the last reply */
+        const size_t n = min_size(rq->size, position->len - position->bytes_read);
 
-        slice_copy(rq, text_of(&place->text) + place->bytes_read, n);
-        place->bytes_read += n;
-        if (place->bytes_read == place->len)
+        slice_copy(rq, text_of(&position->text) + position->bytes_read, n);
+        position->bytes_read += n;
+        if (position->bytes_read == position->len)
             text_forget(rq);
         return CALL_DONE;
     }
@@ -142,7 +142,7 @@ static int stream_run(struct request *rq)
  */
 static int stream_done(struct request *rq)
 {
-    struct text_place *place = &rq->handle->place;
+    struct text_position *position = &rq->handle->position;
     struct unpublished *unpublished = &rq->fs->unpublished;
     int rc;
 
@@ -154,25 +154,25 @@ static int stream_done(struct request *rq)
         rq->slice = n > 0 ? rq->out.data : "";
         rq->slice_len = n;
         if (rest) {
-            text_drop(unpublished, &place->last); /* replaced below */
+            text_drop(unpublished, &position->last); /* replaced below */
             rc = text_charge(rq, rest);
             if (rc)
                 return rc;
-            place->len = rest;
-            place->bytes_read = 0;
-            if (!text_set(unpublished, &place->text, rq->out.data + n, rest))
+            position->len = rest;
+            position->bytes_read = 0;
+            if (!text_set(unpublished, &position->text, rq->out.data + n, rest))
                 return err_nomem(&rq->call.err);
         }
     }
-    if (rq->off != place->base || rq->slice_len == 0)
+    if (rq->off != position->base || rq->slice_len == 0)
         return CALL_DONE;
-    text_drop(unpublished, &place->last);
+    text_drop(unpublished, &position->last);
     if (rq->slice_len <= BACK_MAX && text_charge(rq, rq->slice_len) == 0)
-        text_set(unpublished, &place->last, rq->slice, rq->slice_len);
+        text_set(unpublished, &position->last, rq->slice, rq->slice_len);
     else
         text_charge(rq, 0);
     rq->call.err.id = ERR_NONE;
-    place->base = rq->off + (off_t)rq->slice_len;
+    position->base = rq->off + (off_t)rq->slice_len;
     return CALL_DONE;
 }
 
@@ -193,12 +193,12 @@ static int read_run(struct request *rq)
     int rc = request_make_handle(rq);
     if (rc)
         return rc;
-    struct text_place *place = &rq->handle->place;
-    if (place->short_by > 0 && rq->size == place->short_by && rq->off == place->short_at) {
+    struct text_position *position = &rq->handle->position;
+    if (position->short_by > 0 && rq->size == position->short_by && rq->off == position->short_at) {
         slice_copy(rq, "", 0);
         return CALL_DONE;
     }
-    place->short_by = 0; /* from here on a poll by io_uring reports the real state */
+    position->short_by = 0; /* from here on a poll by io_uring reports the real state */
     if (row->stream)
         return stream_run(rq);
     return text_continue(rq) ? CALL_DONE : row->show(&rq->call);
@@ -206,7 +206,7 @@ static int read_run(struct request *rq)
 
 static int read_done(struct request *rq)
 {
-    struct text_place *place = &rq->handle->place;
+    struct text_position *position = &rq->handle->position;
     int rc = CALL_DONE;
 
     if (rq->node.row->stream)
@@ -215,9 +215,9 @@ static int read_done(struct request *rq)
         rc = text_done(rq);
     if (rc)
         return rc;
-    place->short_at = place->by_uring ? rq->off : 0;
-    place->short_by = place->by_uring && rq->slice_len > 0 ? rq->size - rq->slice_len : 0;
-    place->by_uring = false;
+    position->short_at = position->by_uring ? rq->off : 0;
+    position->short_by = position->by_uring && rq->slice_len > 0 ? rq->size - rq->slice_len : 0;
+    position->by_uring = false;
     return CALL_DONE;
 }
 
@@ -273,7 +273,7 @@ static int file_attr_run(struct request *rq)
         rc = request_make_handle(rq);
         if (rc < 0)
             return rc;
-        makes_text = !rq->handle->place.has_text || rq->handle->place.written;
+        makes_text = !rq->handle->position.has_text || rq->handle->position.written;
     }
     if (makes_text)
         rc = row->show(&rq->call);
@@ -283,8 +283,8 @@ static int file_attr_run(struct request *rq)
         rc = text_done(rq);
     if (rc)
         return rc;
-    if (row->bound && rq->handle && rq->handle->place.has_text)
-        attr->st_size = rq->handle->place.base + (off_t)rq->handle->place.len;
+    if (row->bound && rq->handle && rq->handle->position.has_text)
+        attr->st_size = rq->handle->position.base + (off_t)rq->handle->position.len;
     if (attr->st_size == 0)
         attr->st_size = 1; /* sendfile(2) would silently return nothing for size 0 */
     return CALL_DONE;
@@ -377,7 +377,7 @@ static int write_run(struct request *rq)
 static int write_done(struct request *rq)
 {
     if (rq->handle)
-        rq->handle->place.written = true;
+        rq->handle->position.written = true;
     if (is_tunable(rq, TUNABLE_READERS)) {
         fs_set_readers(rq->fs, rq->write.group);
         rq->fs->attributes_stale = true;

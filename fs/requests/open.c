@@ -64,7 +64,7 @@ static int open_run(struct request *rq)
 
 void file_close(struct fs *fs, struct handle *handle)
 {
-    if (fs->trim_ns == UINT64_MAX && handle->place.text.len > TRIM_TEXT_BYTES)
+    if (fs->trim_ns == UINT64_MAX && handle->position.text.len > TRIM_TEXT_BYTES)
         fs->trim_ns = fs->host->now_ns(fs->host_state) + TRIM_AFTER_NS;
     poll_drop(&fs->queues, handle);
     open_file_release(fs->tree.engine, &handle->open);
@@ -150,8 +150,8 @@ static int poll_run(struct request *rq)
     int rc = request_make_handle(rq);
     if (rc)
         return rc;
-    rq->handle->place.by_uring |= rq->poll.by_uring;
-    if (!row->poll || (rq->poll.by_uring && rq->handle->place.short_by > 0))
+    rq->handle->position.by_uring |= rq->poll.by_uring;
+    if (!row->poll || (rq->poll.by_uring && rq->handle->position.short_by > 0))
         return CALL_DONE;
     *revents = row->poll(&rq->call);
     if (rq->gone) { /* released while the lock was dropped */
@@ -160,7 +160,7 @@ static int poll_run(struct request *rq)
     }
     if (row->store) /* a write never waits; io_uring polls before it writes */
         *revents |= EPOLLOUT | EPOLLWRNORM;
-    if (row->stream && rq->handle->place.text.block) /* a rest of the last reply is kept */
+    if (row->stream && rq->handle->position.text.block) /* a rest of the last reply is kept */
         *revents |= EPOLLIN | EPOLLRDNORM;
     return rq->poll.number ? poll_add(&rq->fs->queues, rq->handle, rq) : CALL_DONE;
 }

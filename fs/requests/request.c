@@ -207,18 +207,19 @@ static int request_may_wait(struct request *rq)
 /*
  * Notes an open file whose journal record may have changed: always after a command or a read of a
  * stream. The first setting of its members seen_* is noted, later changes of them alone are not, so
- * that ordinary reads write nothing; poll_add() notes them for a poller. Padding bytes of `place`
- * may differ; the record is then written once more.
+ * that ordinary reads write nothing; poll_add() notes them for a poller. Padding bytes of
+ * `position` may differ; the record is then written once more.
  */
 static void handle_note(struct request *rq)
 {
     struct handle *handle = rq->handle;
     const bool stream = rq->node.row && (rq->node.row->flags & FILE_STREAM);
 
-    if (handle && (rq->op->is_command || stream || !handle->recorded ||
-                   memcmp(&handle->place, &handle->recorded_place, sizeof handle->place) != 0 ||
-                   handle->recorded_old_count != (handle->open.old_count != NULL) ||
-                   handle->recorded_seen != handle->open.has_seen))
+    if (handle &&
+        (rq->op->is_command || stream || !handle->recorded ||
+         memcmp(&handle->position, &handle->recorded_position, sizeof handle->position) != 0 ||
+         handle->recorded_old_count != (handle->open.old_count != NULL) ||
+         handle->recorded_seen != handle->open.has_seen))
         handle_touch(&rq->fs->unpublished, handle);
 }
 

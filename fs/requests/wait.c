@@ -225,7 +225,7 @@ void wait_expire(struct wait_queues *queues, uint64_t now_ns)
                 continue;
             }
             poll_drop(queues, h);
-            poll_notify(queues->fs->inflight->fuse_fd, h->place.poll_number);
+            poll_notify(queues->fs->inflight->fuse_fd, h->position.poll_number);
         }
     }
 }
@@ -236,7 +236,7 @@ int poll_add(struct wait_queues *queues, struct handle *handle, struct request *
 
     if (rc)
         return rc;
-    handle->place.poll_number = rq->poll.number;
+    handle->position.poll_number = rq->poll.number;
     handle_touch(&queues->fs->unpublished, handle);
     handle->poller.due_ns = rq->call.wait_until_ns;
     deadline_add(queues, handle->poller.due_ns);
@@ -276,7 +276,7 @@ void wait_wake(struct wait_queues *queues, uint64_t id)
         if (h->poller.object != id)
             continue;
         poll_forget(queues, h);
-        poll_notify(queues->fs->inflight->fuse_fd, h->place.poll_number);
+        poll_notify(queues->fs->inflight->fuse_fd, h->position.poll_number);
         polled = true;
     }
     if (polled)
