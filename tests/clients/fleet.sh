@@ -43,7 +43,7 @@ import json, sys, urllib.parse, urllib.request
 for expression in sys.argv[1:]:
     url = "http://localhost:9090/api/v1/query?" + urllib.parse.urlencode({"query": expression})
     try:
-        answer = json.load(urllib.request.urlopen(url, timeout=20))
+        answer = json.load(urllib.request.urlopen(url, timeout=60))
     except urllib.error.HTTPError as error:
         sys.exit("%s: %s" % (expression, error.read().decode()))
     except OSError as error:

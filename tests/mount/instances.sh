@@ -486,7 +486,7 @@ namespace() {
         <"$T/$1.in" >"$T/$1.out" &
     exec {in}>"$T/$1.in" {out}<"$T/$1.out"
     IN[$1]=$in OUT[$1]=$out PID_OF[$1]=$!
-    read -r -t 20 -u "$out" ANSWER || die "nothing from the namespace of $1"
+    read -r -t 60 -u "$out" ANSWER || die "nothing from the namespace of $1"
 }
 
 t_with_lifetime_namespace_an_instance_ends_with_its_namespace() {

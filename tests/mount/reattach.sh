@@ -166,7 +166,7 @@ p = select.poll()
 p.register(fd, select.POLLPRI | select.POLLERR)
 subprocess.run(sys.argv[2:], check=True)
 for _ in range(10):
-    if not p.poll(20000):
+    if not p.poll(40000):
         sys.exit("no event")
     text = os.pread(fd, 100, 0).decode().strip()
     if text in ("waiting", "running"):

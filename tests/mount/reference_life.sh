@@ -271,7 +271,7 @@ assert os.pread(fd, 100, 0)
 p = select.poll()
 p.register(fd, select.POLLPRI)
 open(sys.argv[2], "w").close()
-assert p.poll(20000), "no event"
+assert p.poll(30000), "no event"
 assert os.pread(fd, 100, 0) == b"", "woken too early"
 P
         poller=$!
