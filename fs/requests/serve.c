@@ -3,8 +3,9 @@
  *
  * There are a few serving slots; the thread in a slot reads the FUSE descriptor in blocking reads.
  * (A single thread is often woken on the wrong CPU, which costs ten times more.) A thread with a
- * slow request gives up its slot to a spare thread. Threads without a slot run requests that an
- * earlier worker left, requests that were woken, and the engine's tasks, or wait.
+ * slow request gives up its slot, and takes one again after the request. Spare threads keep half of
+ * the slots filled: each wake-up costs as much as a short request. Threads without a slot run
+ * requests that an earlier worker left, requests that were woken, and the engine's tasks, or wait.
  */
 #include "fs/requests/serve.h"
 
@@ -234,7 +235,7 @@ static void serve_call_thread(struct serve *serve)
 
     if (!serve || serve->n_called > 0 || serve->ending)
         return;
-    if (serve->n_serving >= serve->n_slots && TAILQ_EMPTY(&fs->queues.ready) &&
+    if (2 * serve->n_serving >= serve->n_slots && TAILQ_EMPTY(&fs->queues.ready) &&
         serve->inherited_done && (fs->is_notifying || !engine_has_name(fs->tree.engine)) &&
         (serve->is_rereading || !fs->conf_stale) &&
         (serve->n_tasks >= TASKS_MAX || !engine_has_task(fs->tree.engine)))
