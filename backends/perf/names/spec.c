@@ -363,16 +363,34 @@ static void attr_of(const struct event *event, struct perf_event_attr *attr)
     code_to_attr(event, event->user != MODIFIER_OFF, kernel, attr);
 }
 
-/* Opens the event, disabled, on a thread of the daemon or on a CPU of the PMU; for PMU_CORES on
+/* Returns the bit of pmu->accepted for a software event and its modes; 0 for other attributes. */
+static uint64_t software_bit(const struct pmu *pmu, const struct perf_event_attr *attr)
+{
+    const struct perf_event_attr plain = {.size = sizeof plain,
+                                          .type = PERF_TYPE_SOFTWARE,
+                                          .config = attr->config & 15,
+                                          .exclude_user = attr->exclude_user,
+                                          .exclude_kernel = attr->exclude_kernel,
+                                          .exclude_hv = attr->exclude_kernel};
+
+    if (pmu->kind != PMU_SOFTWARE || memcmp(attr, &plain, sizeof plain) != 0)
+        return 0;
+    return (uint64_t)1 << (attr->config * 4 + attr->exclude_user * 2 + attr->exclude_kernel);
+}
+
+/*
+ * Opens the event, disabled, on a thread of the daemon or on a CPU of the PMU; for PMU_CORES on
  * each core PMU. Clears CODE_EXCLUDE_GUEST if the kernel refuses exclude_guest. Returns 0, also
- * after -ENOSPC, or -errno. */
+ * after -ENOSPC, or -errno. Opens a software event only the first time: the kernel keeps accepting
+ * it, and changes its own code, with an interrupt on all CPUs, for the first event of a kind.
+ */
 static int event_try(const struct pmus *pmus, const struct pmu *class, struct event *event)
 {
     uint64_t *flags = &event->code[CODE_FLAGS];
     struct perf_event_attr attr;
     int rc = 0;
 
-    for (const struct pmu *pmu = pmus->list; pmu < pmus->list + pmus->n && !rc; pmu++) {
+    for (struct pmu *pmu = pmus->list; pmu < pmus->list + pmus->n && !rc; pmu++) {
         if (!pmu_serves(class, pmu))
             continue;
         const int cpu = *flags & CODE_CPU_ONLY ? cpus_next(&pmu->cpus, 0) : -1;
@@ -380,7 +398,12 @@ static int event_try(const struct pmus *pmus, const struct pmu *class, struct ev
         attr_of(event, &attr);
         if (*flags & CODE_EVERY_CORE)
             attr_bind(&attr, pmu->type);
+        const uint64_t bit = software_bit(pmu, &attr);
+        if (pmu->accepted & bit)
+            continue;
         rc = probe_try_open(&attr, cpu);
+        if (rc == 0)
+            pmu->accepted |= bit;
         if ((rc == -EINVAL || rc == -EOPNOTSUPP) && attr.exclude_guest) {
             attr.exclude_guest = 0;
             if (probe_try_open(&attr, cpu) == 0) {

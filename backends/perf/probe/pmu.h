@@ -67,6 +67,7 @@ struct pmu {
     unsigned class_index; /* NO_CLASS: cannot be used here, see `why` */
     char why[256];
     unsigned capabilities;
+    _Atomic uint64_t accepted; /* software events that the kernel has accepted, see event_try() */
 
     /* Only of core PMUs and PMU_CORES; set in probe.c and trial.c. */
     unsigned max_precise; /* the highest level of precise samples; 0: none */
