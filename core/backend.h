@@ -194,7 +194,6 @@ static inline unsigned core_pmu_index(unsigned n, unsigned part)
 
 /* Totals of a counter over all of its tasks and CPUs since the attach. */
 struct reading {
-    uint64_t time_ns;           /* time of the reading (CLOCK_MONOTONIC) */
     uint64_t covered_ns;        /* time in which the counter was on and its tasks, if any, ran */
     uint64_t enabled_ns;        /* time enabled, from the kernel */
     uint64_t running_ns;        /* time on the hardware; covered_ns - running_ns is lost */

@@ -107,12 +107,13 @@ int counter_read(struct counter *counter, struct reading *out, bool patient)
 {
     (void)patient; /* a simulated read never waits */
     pthread_mutex_lock(&counter->state->lock);
-    *out = (struct reading){.time_ns = sim_now(counter->state)};
-    counter_update(counter, out->time_ns);
+    const uint64_t now_ns = sim_now(counter->state);
+    *out = (struct reading){0};
+    counter_update(counter, now_ns);
     out->covered_ns = out->enabled_ns = out->running_ns = counter->covered_ns;
     if (counter->hardware)
         out->running_ns = counter_running_ns(counter);
-    bool lost = out->time_ns >= counter->lose_at_ns;
+    bool lost = now_ns >= counter->lose_at_ns;
     out->off_hardware = counter->on && !counter->dead && lost;
     pthread_mutex_unlock(&counter->state->lock);
 

@@ -6,7 +6,6 @@
 
 #include "backends/perf/probe/pmu.h"
 #include "backends/perf/record/sampling.h"
-#include "core/base/clock.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>
@@ -269,7 +268,6 @@ int perf_read(struct counter *counter, struct reading *out, bool patient)
         off && off == counter->n_groups / counter->shape.task_groups && counter_is_on(counter);
     out->never_ran = out->enabled_ns && !out->running_ns;
     out->descendant_lost = counter->descendant_lost;
-    out->time_ns = monotonic_ns();
     return counter->covered && !out->descendant_lost
                ? covered_lost_events(counter->covered, patient, &out->descendant_lost)
                : 0;
