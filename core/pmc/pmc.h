@@ -178,6 +178,8 @@ enum recorded {
 };
 
 struct pmc {
+    /* A table of many PMCs reads these members, up to the first ones of `settings`, of each PMC.
+     * They are together because they are far from those of the next PMC. */
     uint64_t id;
     char *name; /* points to short_name if it fits, which makes listings faster */
     char short_name[24];
@@ -187,33 +189,41 @@ struct pmc {
     uid_t payer; /* charged user: the uid, except for subordinate uids */
     gid_t gid;
     mode_t mode;
+    unsigned refs; /* held by the tree, queued work, running changes and reads */
+    enum pmc_state state;
+    struct set *set;        /* NULL: new */
+    struct links *links;    /* NULL once everything is released */
+    struct tally *base;     /* initial values plus counts of removed links */
+    uint64_t epoch;         /* incremented when bases change: a snapshot starts over */
+    uint64_t change_number; /* incremented by each change of state or targets */
+    struct change *busy;    /* running change, for which others wait; or NULL */
+    uint64_t names_ns;      /* when `detail` last read the names of processes; 0: never */
+    struct log *log;        /* NULL until there are many records or a reader */
+    uint64_t throttled;     /* log_stats.throttled at the last reset of `missed` */
+    bool missed; /* a link that left, or could not be opened again, had `missed`; until reset */
+    bool counts_kernel;     /* count kernel mode, for events without a modifier */
+    bool waits_for_retry;   /* its change was refused: retry at engine->retry_ns */
+    bool may_have_switched; /* `busy` may have started or stopped its counters */
+    bool is_held;           /* lifetime=open: only the open file that holds the PMC may change it */
+    atomic_bool was_released; /* released, for readers without the lock */
+    enum mode mode_in_use;    /* settings.mode of the last change */
+    struct settings settings;
     pid_t creator_pid;               /* PID of the creator in the daemon's namespace; 0: unknown */
-    unsigned refs;                   /* held by the tree, queued work, running changes and reads */
     uint64_t creator_key;            /* key of the creator; differs if the PID was reused */
     uint64_t created_ns, changed_ns; /* CLOCK_REALTIME */
     uint64_t created_monotonic_ns;   /* CLOCK_MONOTONIC of mkdir */
     uint64_t created_tsc;            /* cycle counter at mkdir; 0: none */
-    atomic_bool was_released;        /* released, for readers without the lock */
     struct work deferred[PMC_WORKS - 1]; /* pmc_work() */
-    bool waits_for_retry;                /* its change was refused: retry at engine->retry_ns */
-    struct change *busy;                 /* running change, for which others wait; or NULL */
-    bool may_have_switched;              /* `busy` may have started or stopped its counters */
     uint64_t vanished_from;              /* id of the instance from which it vanished */
     struct user *user;                   /* charged user (a reference); NULL during a load */
     unsigned long fds;                   /* descriptors of its links and its recording */
     uint64_t links_bytes;                /* memory charged for the links */
-    uint64_t epoch;                      /* incremented when bases change: a snapshot starts over */
     uint64_t resets;                     /* incremented by reset, write of count, new event */
-    uint64_t change_number;              /* incremented by each change of state or targets */
     struct {
         uint64_t first_start_ns; /* first start since the event was set; 0: none */
         uint64_t started_ns;     /* start of the last run; lines of series are due from there */
         uint64_t ran_ns;         /* time from start to stop of earlier runs */
     } run;
-    struct settings settings;
-    enum pmc_state state;
-    enum mode mode_in_use; /* settings.mode of the last change */
-    bool counts_kernel;    /* count kernel mode, for events without a modifier */
     struct {               /* since the event was set */
         bool any;          /* was attached */
         bool raced;        /* an attach may have missed a thread */
@@ -230,16 +240,11 @@ struct pmc {
         uint8_t n;     /* pmc_schedule_reattach() calls since since_ns, to limit the attaches */
         uint64_t since_ns;
     } reattach;
-    struct set *set;       /* NULL: new */
     char *metrics;         /* words "metric/…" of `event`, or NULL */
     uint64_t sets_started; /* number of commands that replaced the set instead of extending it */
-    struct links *links;   /* NULL once everything is released */
-    struct tally *base;    /* initial values plus counts of removed links */
     struct claim *claim;   /* NULL: no rows */
     char *error;           /* line of the last failed command or EIO; NULL: none since a success */
     char *attach_error;    /* reattach: why an existing cgroup is not attached, or NULL */
-    uint64_t throttled;    /* log_stats.throttled at the last reset of `missed` */
-    bool missed; /* a link that left, or could not be opened again, had `missed`; until reset */
     struct {
         bool notify; /* notify pollers after the next snapshot in any case */
         bool is_polled;
@@ -247,14 +252,11 @@ struct pmc {
         uint64_t ns;     /* time of that snapshot; 0: never */
         uint64_t resets; /* pmc.resets at that snapshot */
     } poll;
-    uint64_t names_ns;  /* when `detail` last read the names of processes; 0: never */
-    bool is_held;       /* lifetime=open: only the open file that holds the PMC may change it */
     struct proc *owner; /* lifetime=owner: its exit releases the PMC (a reference); or NULL */
     LIST_ENTRY(pmc) owned;
 
     /* the log and its recording */
     char *notes;           /* records before the log exists, or NULL */
-    struct log *log;       /* NULL until there are many records or a reader */
     struct log_sets *sets; /* meaning of the ids in the log; NULL: never recorded */
     uint64_t sets_bytes;   /* bytes charged for the sets */
     uint64_t set_number;   /* id of the present set; 0: not recorded */

@@ -104,19 +104,22 @@ enum link_note {
 struct link {
     unsigned refs;
     enum target_kind kind;
-    uint64_t id;       /* tag for sink.counter_gone() */
-    struct pmc *pmc;   /* no reference */
+    enum link_state state;
+    bool armed;        /* start=exec: counts from the target's next exec */
+    bool missed;       /* some counts are missing: see item_sum() */
     struct proc *proc; /* process and thread; NULL after the end */
+    struct counter *counter;
+    struct tally *base; /* live: subtracted from readings; ended: the final count */
+    struct tally *seen; /* the latest reading. Both are allocated with the link */
+    uint64_t id;        /* tag for sink.counter_gone() */
+    struct pmc *pmc;    /* no reference */
     LIST_ENTRY(link) of_proc;
     struct work work;        /* WORK_LINK, after the last reference */
     pid_t pid, tid;          /* in the daemon's namespace; kept after the end */
     char name[PROCESS_NAME]; /* of the process or thread when it was last read; "": unknown */
     unsigned cpu;
-    enum link_state state;
     enum link_loss loss;        /* attached: a change must handle it; ended: why it ended */
     unsigned noted;             /* mask of enum link_note */
-    bool armed;                 /* start=exec: counts from the target's next exec */
-    bool missed;                /* some counts are missing: see item_sum() */
     int cgroup_fd;              /* -1 unless TARGET_CGROUP; if link_waits(), the root of its path */
     struct cgroup_watch *watch; /* reattach: reports creation and removal of the cgroup; or NULL */
     uint64_t cgroup_key;
@@ -124,15 +127,11 @@ struct link {
     struct rights
         *rights; /* rights of the user that attached it (a reference); NULL: the superuser */
     struct recording *recording; /* recording of the counter (a reference), or NULL */
-    struct counter *counter;
     struct counter_facts facts;
     unsigned n_events;
     LIST_ENTRY(link) of_spreading; /* in engine->spreading, or not in a list */
     unsigned n_losses;             /* how often it lost its events */
     pid_t shown_pid, shown_tid; /* in the namespace of the user that attached it; 0: not visible */
-    /* Allocated with the link: */
-    struct tally *base;     /* live: subtracted from readings; ended: the final count */
-    struct tally *seen;     /* the latest reading */
     uint64_t gap_ns;        /* total time without a counter, because the CPU or cgroup was gone */
     uint64_t gone_since_ns; /* time since which the CPU or cgroup is gone; 0: it exists */
 };

@@ -26,12 +26,16 @@ struct follow;  /* follow.c */
 
 struct counter {
     struct backend_state *state;
+    int *groups;             /* n_groups × stride */
+    char *last;              /* n_groups × struct group_last; NULL without hardware events */
+    struct covered *covered; /* with descendants, else NULL */
+    struct shape shape;      /* shape_free_attrs() is called once all groups are open */
+    unsigned n_groups;
     uint64_t tag;
     struct {
         enum target_kind kind;
         pid_t pid, tid;
     } target;
-    unsigned n_groups;
     unsigned left_out; /* descendants that the opener may not observe */
     bool descendants, at_exec, multiplex;
     bool on;          /* atomic: started, not stopped */
@@ -40,12 +44,8 @@ struct counter {
     bool tracks;          /* uses the system-wide tracking events of the recorder (track_begin()) */
     bool raced;           /* a thread created during the attach may be missing */
     bool descendant_lost; /* a descendant lost its events during the attach */
-    struct shape shape;   /* shape_free_attrs() is called once all groups are open */
     struct recorder *recorder; /* NULL: no records, only counts */
     struct origin *origin;
-    int *groups;              /* n_groups × stride */
-    char *last;               /* n_groups × struct group_last; NULL without hardware events */
-    struct covered *covered;  /* with descendants, else NULL */
     struct guard *exit_watch; /* or NULL */
 };
 
