@@ -270,7 +270,8 @@ int snapshot_take(struct call *call, struct pmc *const *pmcs, unsigned n, bool c
         item->pmc = pmc_ref(pmcs[snapshot.n]);
         item_begin(item, block);
         block += item_bytes(item->pmc);
-        cost += counts ? count_cost(item->pmc) : 1;
+        if (cost <= COST_SLOW)
+            cost += counts ? count_cost(item->pmc) : 1;
         const uint64_t names_ns = item->pmc->names_ns;
         item->reads_names = counts && pids && (!names_ns || call->now_ns - names_ns >= NAMES_NS);
         for (unsigned i = 0; item->reads_names && i < item->links->n; i++)
@@ -278,9 +279,14 @@ int snapshot_take(struct call *call, struct pmc *const *pmcs, unsigned n, bool c
     }
     snapshot.slow = cost > COST_SLOW;
     int rc = snapshot_read(call, &snapshot);
-    for (unsigned i = 0; rc == CALL_DONE && counts && i < n; i++)
-        if (!items[i].failed)
-            item_sum(&items[i]);
+    for (unsigned i = 0; rc == CALL_DONE && i < n; i++) {
+        struct snapshot_item *item = &items[i];
+
+        if (counts && !item->failed)
+            item_sum(item);
+        item->is_valid =
+            item->set && !item->failed && !pmc_released(item->pmc) && item->pmc->set == item->set;
+    }
     if (rc == CALL_DONE && snapshot.is_of_one_pmc && pmc_released(items[0].pmc))
         rc = err_set(&call->err, P26, "the PMC was released");
     else if (rc == CALL_DONE && snapshot.is_of_one_pmc && items[0].failed)

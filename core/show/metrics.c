@@ -30,20 +30,13 @@ static int snapshot_all(struct call *call,
     return rc;
 }
 
-/* Returns false if the PMC has no values: it has no event, a counter could not be read, or it was
- * released or got another set during the snapshot. Its values are omitted, because an error would
- * hide all other PMCs. */
-static bool item_valid(const struct snapshot_item *item)
-{
-    return item->set && !item->failed && !pmc_released(item->pmc) && item->pmc->set == item->set;
-}
-
 /* Sets the error for an instance that was removed during the snapshot. */
 static int refuse_gone_instance(struct call *call)
 {
     return err_set(&call->err, P26, "the instance of this file was removed");
 }
 
+/* Omits PMCs without a valid total: an error would hide all others. */
 static int print_counts(struct call *call, struct snapshot *snapshot)
 {
     struct buf *out = call->out;
@@ -53,7 +46,7 @@ static int print_counts(struct call *call, struct snapshot *snapshot)
     for (unsigned p = 0; p < snapshot->n; p++) {
         const struct snapshot_item *item = &snapshot->item[p];
 
-        for (unsigned i = 0; item_valid(item) && i < item->set->n; i++) {
+        for (unsigned i = 0; item->is_valid && i < item->set->n; i++) {
             pmc_print_path(item->pmc, call->instance, out);
             buf_char(out, '\t');
             buf_str(out, item->set->event[i].written);
@@ -184,7 +177,7 @@ static void print_values(struct buf *out, struct snapshot *snapshot)
     for (unsigned p = 0; p < snapshot->n; p++) {
         const struct snapshot_item *item = &snapshot->item[p];
 
-        for (unsigned i = 0; item_valid(item) && i < item->set->n; i++) {
+        for (unsigned i = 0; item->is_valid && i < item->set->n; i++) {
             if (item->pmc->settings.word[KEY_METRICS] == METRICS_CPU)
                 print_cpu_values(out, item, i);
             else
@@ -263,8 +256,8 @@ static void print_family(const struct family *of, const struct snapshot *snapsho
 
         if (pmc_released(item->pmc))
             continue;
-        size_t len = strcspn(labels, "\n");
-        if (of->always || item_valid(item))
+        const size_t len = (size_t)(strchr(labels, '\n') - labels);
+        if (of->always || item->is_valid)
             print_family_line(of, item, labels, len, out);
         labels += len + 1;
     }

@@ -261,7 +261,7 @@ static int poll_update(struct call *call, struct snapshot *snapshot)
         const struct snapshot_item *item = &snapshot->item[i];
         struct pmc *pmc = item->pmc;
 
-        if (item->failed || !item->set || pmc_released(pmc) || pmc->set != item->set)
+        if (!item->is_valid)
             continue;
         const uint64_t count = count_shown(pmc, item->total, 0);
         const bool moved = pmc->poll.count != count || pmc->poll.resets != pmc->resets;
