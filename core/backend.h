@@ -263,14 +263,12 @@ struct backend {
     /* Sets *out to the present descriptors and memory, without system calls (locked). */
     void (*recorder_facts)(const struct recorder *recorder, struct recorder_facts *out);
     /*
-     * Passes complete records to intake, ordered by time over all CPUs, and sets *until_ns: all
-     * passed records are from before this time (CLOCK_MONOTONIC), later drains pass later records.
+     * Passes complete records to intake, ordered by time over all CPUs. Returns a time: all passed
+     * records are from before this time (CLOCK_MONOTONIC), later drains pass later records.
      * Records of the last 10 ms may stay for the next drain, unless `all` is set: then it also
      * reports losses that the kernel has not reported yet. Called by one thread at a time.
-     * Returns 0, or -EIO.
      */
-    int (*drain)(struct recorder *recorder, bool all, const struct intake *intake,
-                 uint64_t *until_ns);
+    uint64_t (*drain)(struct recorder *recorder, bool all, const struct intake *intake);
     /*
      * Returns the number of records taken so far, including those that LOST records count, and
      * commits them: neither this worker nor a later one takes them again. Called from the functions

@@ -37,13 +37,11 @@ static void count_lost(void *arg, const struct record *record)
 static bool is_recorded(struct recorder *recorder, struct counter *counter)
 {
     long samples = 0, counted;
-    uint64_t until_ns;
 
     perf_stop(counter);
     counted = value(counter);
     perf_drain(recorder, true,
-               &(struct intake){.put = count_lost, .sample = count_sample, .arg = &samples},
-               &until_ns);
+               &(struct intake){.put = count_lost, .sample = count_sample, .arg = &samples});
     if (samples != counted)
         printf("# %ld samples of %ld\n", samples, counted);
     return samples == counted;

@@ -49,10 +49,8 @@ static void take_sample(void *arg, const struct sample *sample)
 
 void drain(struct run *run, bool all)
 {
-    uint64_t until_ns;
-
-    perf_drain(run->recorder, all, &(struct intake){.put = take, .sample = take_sample, .arg = run},
-               &until_ns);
+    perf_drain(run->recorder, all,
+               &(struct intake){.put = take, .sample = take_sample, .arg = run});
 }
 
 const struct record *first_record(const struct run *run)

@@ -92,7 +92,7 @@ static void samples_step(struct counter *counter, unsigned step, uint64_t time, 
     }
 }
 
-int sim_drain(struct recorder *recorder, bool all, const struct intake *intake, uint64_t *until_ns)
+uint64_t sim_drain(struct recorder *recorder, bool all, const struct intake *intake)
 {
     struct backend_state *state = recorder->state;
     struct counter *counter;
@@ -109,7 +109,7 @@ int sim_drain(struct recorder *recorder, bool all, const struct intake *intake, 
                 counter_update(counter, now);
             samples_step(counter, step, from + (now - from) * step / STEPS, &records);
         }
-    recorder->last_ns = *until_ns = now;
+    recorder->last_ns = now;
     pthread_mutex_unlock(&state->lock);
     for (size_t at = 0; at < records.len;) {
         const struct record *record = (const struct record *)(records.data + at);
@@ -118,7 +118,7 @@ int sim_drain(struct recorder *recorder, bool all, const struct intake *intake, 
         at += record->size;
     }
     buf_free(&records);
-    return 0;
+    return now;
 }
 
 /* ---- life ---- */

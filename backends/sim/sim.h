@@ -111,7 +111,7 @@ void counter_free(struct counter *counter);
 int sim_recorder_new(struct backend_state *state, const struct recorder_plan *plan,
                      struct recorder **out, struct err *err);
 void sim_recorder_facts(const struct recorder *recorder, struct recorder_facts *out);
-int sim_drain(struct recorder *recorder, bool all, const struct intake *intake, uint64_t *until_ns);
+uint64_t sim_drain(struct recorder *recorder, bool all, const struct intake *intake);
 void sim_recorder_print(const struct recorder *recorder, struct buf *out);
 int sim_recorder_adopt(struct backend_state *state, const struct recorder_plan *plan,
                        const char *printed, struct recorder **out);

@@ -225,8 +225,7 @@ bool recording_drain(struct recording *recording, bool all, struct drain_result 
         inventories_read(recording);
     /* records that a hold delayed count as new */
     uint64_t before = recording->put - (recording->batch.len > 0);
-    if (plan->backend->drain(recording->recorder, all, &intake, &out->until_ns) != 0)
-        recording->dropped++; /* at least one record */
+    out->until_ns = plan->backend->drain(recording->recorder, all, &intake);
     if (recording->has_log_locked)
         recording_flush(recording);
     recording_flush(recording); /* losses follow the samples */

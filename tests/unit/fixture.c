@@ -131,11 +131,10 @@ static int counted_stop(struct counter *counter)
     return sim_backend.stop(counter);
 }
 
-static int fake_recorder_drain(struct recorder *recorder, bool all, const struct intake *intake,
-                               uint64_t *until_ns)
+static uint64_t fake_recorder_drain(struct recorder *recorder, bool all,
+                                    const struct intake *intake)
 {
     (void)recorder, (void)all;
-    *until_ns = fx.host.now_ns;
     fx.n_drains++;
     fx.n_stopped = n_stops;
     fx.in_pool = runs_slow;
@@ -146,7 +145,7 @@ static int fake_recorder_drain(struct recorder *recorder, bool all, const struct
         at += record->size;
     }
     buf_clear(&fx.pending);
-    return 0;
+    return fx.host.now_ns;
 }
 
 static void fake_recorder_print(const struct recorder *recorder, struct buf *out)

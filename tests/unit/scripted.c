@@ -35,11 +35,9 @@ static void recorder_facts(const struct recorder *recorder, struct recorder_fact
     *out = (struct recorder_facts){.descriptors = 2};
 }
 
-static int recorder_drain(struct recorder *recorder, bool all, const struct intake *intake,
-                          uint64_t *until_ns)
+static uint64_t recorder_drain(struct recorder *recorder, bool all, const struct intake *intake)
 {
     (void)all;
-    *until_ns = 0;
     recorder->drains++;
     for (size_t at = 0; at < sc.script.len;) {
         const struct record *record = (const struct record *)(sc.script.data + at);
@@ -50,7 +48,7 @@ static int recorder_drain(struct recorder *recorder, bool all, const struct inta
     buf_clear(&sc.script);
     if (sc.kill) /* nothing of this drain goes to the log */
         recording_hold(sc.recording, true);
-    return sc.drain_result;
+    return 0;
 }
 
 static void recorder_print(const struct recorder *recorder, struct buf *out)

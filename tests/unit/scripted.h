@@ -13,8 +13,7 @@ struct scripted {
     struct host_state host;
     struct sink sink;
     struct buf script; /* the records of the next drain */
-    int drain_result;
-    bool kill; /* as if the worker were killed before the log has the records */
+    bool kill;         /* as if the worker were killed before the log has the records */
     struct log *log;
     struct log_cursor *cursor;
     struct recording *recording;

@@ -4,8 +4,6 @@
 #include "tests/unit/scripted.h"
 #include "tests/unit/unit.h"
 
-#include <errno.h>
-
 SUITE_SETUP(recording, scripted_setup, scripted_teardown);
 
 /* ---- samples ---- */
@@ -260,15 +258,6 @@ TEST(a_fork_that_reuses_the_pid_of_a_process_logs_its_exec)
     ck_assert_uint_eq(count_type(RECORD_EXEC), 1);
     ck_assert(text_is(nth(RECORD_EXEC, 0), "su"));
     ck_assert(comes_before(RECORD_EXEC, RECORD_FORK));
-}
-
-TEST(records_that_the_backend_lost_are_logged_as_dropped)
-{
-    record_samples(true);
-    sc.drain_result = -EIO;
-    drain();
-    sc.drain_result = 0;
-    ck_assert(text_is(nth(RECORD_DROP, 0), "memory"));
 }
 
 TEST(a_repeated_map_replaces_nothing)

@@ -209,15 +209,16 @@ void recorder_pass(struct recorder *recorder, uint64_t until_ns, const struct in
     rings_pass(recorder, until_ns, intake);
 }
 
-int perf_drain(struct recorder *recorder, bool all, const struct intake *intake, uint64_t *until_ns)
+uint64_t perf_drain(struct recorder *recorder, bool all, const struct intake *intake)
 {
     pthread_mutex_lock(&recorder->lock);
-    *until_ns = monotonic_ns(); /* before the heads are read: every ring is read up to this time */
+    /* before the heads are read: every ring is read up to this time */
+    uint64_t until_ns = monotonic_ns();
     if (all) {
-        recorder_pass(recorder, *until_ns, intake);
+        recorder_pass(recorder, until_ns, intake);
         if (rings_provoke(recorder)) {
-            *until_ns = monotonic_ns();
-            recorder_pass(recorder, *until_ns, intake);
+            until_ns = monotonic_ns();
+            recorder_pass(recorder, until_ns, intake);
         }
     } else {
         uint64_t young = YOUNG_NS;
@@ -226,10 +227,10 @@ int perf_drain(struct recorder *recorder, bool all, const struct intake *intake,
         for (unsigned i = 0; i < recorder->n_rings; i++)
             if (recorder->rings[i].head - recorder->rings[i].tail > recorder->rings[i].size / 2)
                 young = HASTY_NS;
-        *until_ns -= young;
-        rings_pass(recorder, *until_ns, intake);
+        until_ns -= young;
+        rings_pass(recorder, until_ns, intake);
     }
-    recorder_purge(recorder, *until_ns);
+    recorder_purge(recorder, until_ns);
     pthread_mutex_unlock(&recorder->lock);
-    return 0;
+    return until_ns;
 }

@@ -126,8 +126,7 @@ struct recorder {
 int perf_recorder_new(struct backend_state *state, const struct recorder_plan *plan,
                       struct recorder **out, struct err *err);
 void perf_recorder_facts(const struct recorder *recorder, struct recorder_facts *out);
-int perf_drain(struct recorder *recorder, bool all, const struct intake *intake,
-               uint64_t *until_ns);
+uint64_t perf_drain(struct recorder *recorder, bool all, const struct intake *intake);
 uint64_t perf_commit_taken(struct recorder *recorder);
 void perf_recorder_print(const struct recorder *recorder, struct buf *out);
 int perf_recorder_adopt(struct backend_state *state, const struct recorder_plan *plan,
