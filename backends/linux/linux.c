@@ -108,10 +108,8 @@ static void host_close(struct host_state *state)
 {
     host_cgroups_close(state);
     host_cpus_close(state);
-    if (state->pidns_fd >= 0)
-        close(state->pidns_fd);
-    if (state->userns_fd >= 0)
-        close(state->userns_fd);
+    fd_close(state->pidns_fd);
+    fd_close(state->userns_fd);
     free(state);
 }
 
