@@ -123,11 +123,7 @@ void plan_guard(struct change *change, struct move *move)
 static int copy_cgroup_fd(struct change *change, struct link *link, const struct link *old)
 {
     link->cgroup_fd = fcntl(old->cgroup_fd, F_DUPFD_CLOEXEC, 0);
-    if (link->cgroup_fd >= 0)
-        return 0;
-    return err_set(&change->err, P14,
-                   "cannot duplicate a file descriptor: %s (see LimitNOFILE= of pmcfs.service)",
-                   err_errno_name(-errno));
+    return link->cgroup_fd >= 0 ? 0 : err_shortage(&change->err, -EMFILE);
 }
 
 /* Replaces the link by a new link with these rights, which continues the count. */
