@@ -94,7 +94,7 @@ struct gone_name {
 /* Statistics that fs counts for info/stats. Stored by number in the journal: append only. */
 enum statistic {
     STAT_REQUESTS,
-    STAT_PARKED,
+    STAT_WAITING,
     STAT_OPEN_FILES,
     STAT_WORKS,
     STAT_RELOADS,

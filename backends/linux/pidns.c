@@ -23,7 +23,7 @@
 
 #define DEPTH_MAX 33 /* 32 nested namespaces and the outermost one */
 
-#define SLOTS 8192 /* size of the cache of a view; direct-mapped */
+#define CACHE_SIZE 8192 /* numbers in the cache of a view; direct-mapped */
 
 /* Limits a view's reads of /proc per interval, because the users of the namespace determine the
  * number of tasks. Until the interval is over, linux_view_pid() returns 0 for other uncached
@@ -41,10 +41,10 @@ struct pid_view {
     struct pidns ns;
     unsigned n_reads;
     uint64_t reads_end_ns; /* end of the interval */
-    struct slot {
+    struct cached {
         pid_t pid; /* 0: empty */
         pid_t number;
-    } slot[SLOTS];
+    } cached[CACHE_SIZE];
 };
 
 /*
@@ -243,11 +243,11 @@ void linux_view_forget(struct pid_view *view)
  * may succeed. */
 pid_t linux_view_pid(struct pid_view *view, pid_t pid)
 {
-    struct slot *slot = &view->slot[(unsigned)pid % SLOTS];
+    struct cached *cached = &view->cached[(unsigned)pid % CACHE_SIZE];
     if (pid <= 0)
         return 0;
-    if (slot->pid == pid)
-        return slot->number;
+    if (cached->pid == pid)
+        return cached->number;
 
     const uint64_t now = monotonic_ns();
     if (now >= view->reads_end_ns) {
@@ -259,15 +259,15 @@ pid_t linux_view_pid(struct pid_view *view, pid_t pid)
     const pid_t number = number_in(&view->ns, pid, 0);
     if (is_temporary(number))
         return 0;
-    *slot = (struct slot){pid, number > 0 ? number : 0};
-    return slot->number;
+    *cached = (struct cached){pid, number > 0 ? number : 0};
+    return cached->number;
 }
 
 void linux_view_forget_pid(struct pid_view *view, pid_t pid)
 {
-    struct slot *slot = &view->slot[(unsigned)pid % SLOTS];
-    if (slot->pid == pid)
-        slot->pid = 0;
+    struct cached *cached = &view->cached[(unsigned)pid % CACHE_SIZE];
+    if (cached->pid == pid)
+        cached->pid = 0;
 }
 
 void linux_view_print(const struct pid_view *view, struct buf *out)

@@ -128,7 +128,7 @@ int show_info_classes(struct call *call)
 int show_info_stats(struct call *call)
 {
     static const char *const names[STAT_COUNT] = {
-        [STAT_REQUESTS] = "requests", [STAT_PARKED] = "parked",   [STAT_OPEN_FILES] = "open_files",
+        [STAT_REQUESTS] = "requests", [STAT_WAITING] = "parked",  [STAT_OPEN_FILES] = "open_files",
         [STAT_WORKS] = "works",       [STAT_RELOADS] = "reloads", [STAT_RESTARTS] = "restarts",
     };
     struct engine *engine = call->engine;

@@ -377,7 +377,7 @@ int worker_run(struct worker *worker, struct inflight *inflight, int supervisor_
         arena_free_unkept();
         fds_close_unkept();
         fs.tree.engine->stats[STAT_OPEN_FILES] = inflight->n_open;
-        fs.tree.engine->stats[STAT_PARKED] = 0;
+        fs.tree.engine->stats[STAT_WAITING] = 0;
         fs.tree.engine->stats[STAT_RESTARTS] = inflight->restarts;
         loop.keep_mapped(loop.ctx, -1,
                          0); /* drop rings of closed descriptors before a number is reused */

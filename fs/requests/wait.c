@@ -130,13 +130,13 @@ void wait_add(struct wait_queues *queues, struct request *rq)
 {
     TAILQ_INSERT_TAIL(&queues->waiting[bucket_of(rq->call.wait_for)], rq, wait_entry);
     deadline_add(queues, rq->call.wait_until_ns);
-    queues->fs->tree.engine->stats[STAT_PARKED]++;
+    queues->fs->tree.engine->stats[STAT_WAITING]++;
 }
 
 static void wait_remove(struct wait_queues *queues, struct request *rq)
 {
     TAILQ_REMOVE(&queues->waiting[bucket_of(rq->call.wait_for)], rq, wait_entry);
-    queues->fs->tree.engine->stats[STAT_PARKED]--;
+    queues->fs->tree.engine->stats[STAT_WAITING]--;
 }
 
 static void wait_make_ready(struct wait_queues *queues, struct request *rq)
