@@ -23,7 +23,7 @@ static size_t entry_size(const struct ids *ids)
 
 static struct ids_entry *entry_at(const struct ids *ids, size_t at)
 {
-    return (void *)((char *)ids->entries + at * entry_size(ids));
+    return (void *)((char *)ids->entries + (ids->first + at) * entry_size(ids));
 }
 
 static bool entry_is(const struct ids *ids, size_t at, uint64_t id)
@@ -39,8 +39,9 @@ static size_t entry_search(const struct ids *ids, uint64_t id)
 
     if (high > 0 && entry_at(ids, high - 1)->id <= id)
         return entry_at(ids, high - 1)->id == id ? high - 1 : high;
-    if (high > 0 && id > ids->entries->id && entry_is(ids, id - ids->entries->id, id))
-        return id - ids->entries->id;
+    const uint64_t first = high > 0 ? entry_at(ids, 0)->id : UINT64_MAX;
+    if (id > first && entry_is(ids, id - first, id))
+        return id - first;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
 
@@ -57,7 +58,11 @@ bool ids_add(struct ids *ids, uint64_t id, void *object)
     size_t at = entry_search(ids, id);
 
     assert(object && !entry_is(ids, at, id));
-    if (vec_grow(&ids->entries, &ids->size, ids->n + 1, entry_size(ids)))
+    if (ids->first > ids->n / 2) {
+        memmove(ids->entries, entry_at(ids, 0), ids->n * entry_size(ids));
+        ids->first = 0;
+    }
+    if (vec_grow(&ids->entries, &ids->size, ids->first + ids->n + 1, entry_size(ids)))
         return false;
     struct ids_entry *entry = entry_at(ids, at);
     memmove(entry_at(ids, at + 1), entry, (ids->n - at) * entry_size(ids));
@@ -82,7 +87,12 @@ void *ids_remove(struct ids *ids, uint64_t id)
     if (!object)
         return NULL;
     ids->n--;
-    memmove(entry_at(ids, at), entry_at(ids, at + 1), (ids->n - at) * entry_size(ids));
+    if (at <= ids->n / 2) {
+        memmove(entry_at(ids, 1), entry_at(ids, 0), at * entry_size(ids));
+        ids->first++;
+    } else {
+        memmove(entry_at(ids, at), entry_at(ids, at + 1), (ids->n - at) * entry_size(ids));
+    }
     return object;
 }
 

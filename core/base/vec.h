@@ -77,6 +77,7 @@ struct ids {
         char name[]; /* IDS_NAME bytes, if has_names */
     } * entries;
     size_t n, size;
+    size_t first;   /* free entries before the objects, because older ones were removed */
     size_t walked;  /* position of the last ids_next() */
     bool has_names; /* for ids_next_name(); set while the set is empty */
 };
