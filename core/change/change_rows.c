@@ -148,8 +148,8 @@ static int claim_arrange(struct change *change, struct claim *claim)
     if (rc != ROWS_MOVED)
         return rc;
     for (struct pmc *pmc; (pmc = ids_next(&change->engine->pmcs, id, &id));)
-        if (pmc->claim)
-            pmc_touch(pmc); /* its record has the rows */
+        if (pmc->claim && !pmc->claim->system && pmc->claim->class_index == claim->class_index)
+            pmc_touch(pmc); /* it may have moved, and its record has the rows */
     return 0;
 }
 

@@ -368,7 +368,7 @@ static void swap_settings(struct change *change, bool links_change)
     if (desired->n_names == 0)
         return;
     /* if started_set equals sets_started, later writes through the file add events */
-    pmc->sets_started += !desired->extends_set;
+    pmc->sets_started += !desired->extends_set || pmc->sets_started == 0; /* 0: no events yet */
     if (change->call->open)
         change->call->open->started_set = pmc->sets_started;
 }

@@ -93,6 +93,9 @@ t_lists_that_are_appended_line_by_line_may_have_blank_lines() {
     printf '# more\nminor-faults\n\ncontext-switches\n\n' >>"$M/a/event"
     is "$(cat "$M/a/event" "$M/a/error")" $'page-faults\nminor-faults\ncontext-switches\nok'
     is "$(result write "$M/a/event" '\n')" EINVAL
+    mkdir "$M/b"
+    printf 'page-faults\n\nminor-faults\n\n' >>"$M/b/event"
+    is "$(cat "$M/b/event" "$M/b/error")" $'page-faults\nminor-faults\nok'
 }
 
 t_appending_adds_events_to_the_set() {
