@@ -39,8 +39,9 @@ struct rights {
     bool superuser;        /* CAP_PERFMON or CAP_SYS_ADMIN in the daemon's user namespace */
     int userns_fd;         /* the user namespace of the process; -1: the daemon's */
     uint64_t userns;       /* inode of the user namespace; 0: the daemon's */
-    pid_t pid; /* after caller_rights_rest(): the process, as caller_pid(); otherwise 0, also in
-                * shared objects */
+    /* The process, as from caller_pid(). Set by caller_rights_rest(); 0 before, and in shared
+     * objects. */
+    pid_t pid;
     /* The ids that are mapped into that user namespace: `capabilities` apply to these only. */
     struct id_range uids[MAPPED_MAX], gids[MAPPED_MAX];
     /* Set in shared objects only: */
@@ -134,7 +135,7 @@ struct host {
     /*
      * Completes these rights with the capabilities, the groups, of which there can be thousands in
      * another user namespace, `superuser` and the mapped ids. tid 0 (not visible to the daemon) has
-     * none of them. Returns 0, -ENOMEM, -EMFILE or -EIO.
+     * none of them. Returns 0, -ENOMEM, -EMFILE, -ENFILE or -EIO.
      */
     int (*caller_rights_rest)(struct host_state *state, pid_t tid, struct rights *rights);
     /* Identifies the process of a request (see caller_pid()). If that fails, leaves *opener as it

@@ -163,12 +163,12 @@ int linux_caller_rights(struct host_state *state, pid_t tid, uid_t uid, gid_t gi
     rights->gid = gid;
     rights->userns_fd = -1;
     if (tid && ns_identify(tid, "user", &ns) < 0)
-        rc = errno == EMFILE ? -EMFILE : -EIO;
+        rc = is_shortage(-errno) ? -errno : -EIO;
     if (rc == 0 && !ns_same(&ns, &state->userns)) {
         rights->userns = ns.ino;
         rights->userns_fd = ns_open(tid, "user");
         if (rights->userns_fd < 0)
-            rc = errno == EMFILE ? -EMFILE : -EIO;
+            rc = is_shortage(-errno) ? -errno : -EIO;
         else
             rights->payer = userns_payer(state, rights->userns_fd, uid);
     }
@@ -185,7 +185,7 @@ int linux_caller_rights_rest(struct host_state *state, pid_t tid, struct rights 
     char *status = tid ? proc_task_text(tid, "status") : NULL;
     (void)state;
     if (!status)
-        return tid == 0 ? 0 : errno == ENOMEM || errno == EMFILE ? -errno : -EIO;
+        return tid == 0 ? 0 : is_shortage(-errno) ? -errno : -EIO;
     int rc = status_read(status, rights);
     if (rc == 0)
         rights_limit(tid, status, rights);
