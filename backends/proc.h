@@ -62,8 +62,8 @@ int proc_stat_directly(pid_t pid, struct proc_stat *out);
 /* Returns 1 if a thread of the process is neither dead nor exiting; 0 if there is none, or if the
  * process may not be read; -ENOMEM, -EMFILE or -ENFILE. */
 int proc_alive(pid_t pid);
-/* Lists the numbers in a directory (/proc, task) as an array (free it). path NULL: in dirfd itself.
- * Returns 0, or -errno with NULL and 0. */
+/* Lists the numbers in a directory (/proc, task), or in dirfd itself if path is NULL, as an array
+ * (free it). Returns 0, or -errno with NULL and 0. */
 int proc_list_numbers(int dirfd, const char *path, pid_t **out, size_t *n);
 /* Lists the threads of a process like proc_list_numbers(). */
 int proc_threads(pid_t pid, pid_t **tids, size_t *n);

@@ -119,13 +119,13 @@ typedef unsigned (*poll_fn)(struct call *call); /* returns EPOLLIN | EPOLLPRI | 
  * ---- slow parts ----
  *
  * Before a slow part (opening counters, reading /proc) an operation drops the engine's lock. If it
- * may take more than about 100 µs, its thread also gives up its serving slot, so that another
- * thread accepts requests. In a slow part an operation uses only its own objects. After it
+ * may take more than about 100 µs, its thread also gives up its serving slot, so that slow
+ * requests never occupy all slots. In a slow part an operation uses only its own objects. After it
  * call->pmc and call->instance are looked up again and may be NULL.
  */
 
-/* The functions of fs that slow_admit(), lock_drop(), lock_retake() and slow_interrupted()
- * call (engine->unlock). */
+/* The functions of fs that slow_admit(), lock_drop(), lock_retake() and slow_interrupted() call
+ * (engine->unlock). */
 struct unlock_ops {
     int (*admit)(struct call *call);
     void (*leave)(struct call *call, bool gives_up_slot);

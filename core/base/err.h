@@ -66,7 +66,7 @@
     X(P07, EINVAL, "config", "the setting cannot be used in this mode")                            \
     X(P08, ENODATA, "count, ctl, detail, metrics, series", "no event is set")                      \
     X(P09, EOPNOTSUPP, "event, config", "a known event that cannot be counted on this host")       \
-    X(P10, EMFILE, "target", "more file descriptors needed than pmcfs may open")                   \
+    X(P10, EMFILE, "any", "more file descriptors needed than pmcfs may open")                      \
     X(P11, EDQUOT, "any", "the owner's quota is used up")                                          \
     X(P12, ENOSPC, "mkdir", "the limit max_pmcs is reached")                                       \
     X(P13, EAGAIN, "target",                                                                       \
@@ -129,7 +129,7 @@ int err_set(struct err *err, enum err_id id, const char *format, ...)
 
 /* Sets E32 (no memory) and returns -ENOMEM. */
 int err_nomem(struct err *err);
-/* Sets E32 or P10 (file descriptors) if rc is -ENOMEM, -EMFILE or -ENFILE, and returns the errno of
+/* Sets E32 or P10 (file descriptors) if rc is -ENOMEM, -EMFILE or -ENFILE, and returns -errno of
  * the id; 0 for another rc. */
 int err_shortage(struct err *err, int rc);
 

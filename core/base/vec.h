@@ -78,13 +78,13 @@ struct ids {
     } * entries;
     size_t n, size;
     size_t first;   /* free entries before the objects, because older ones were removed */
-    size_t walked;  /* position of the last ids_next() */
+    size_t walked;  /* position of the last ids_next() or ids_next_name() */
     bool has_names; /* for ids_next_name(); set while the set is empty */
 };
 
 void ids_free(struct ids *ids); /* asserts that there are no objects */
-/* Adds an object. The id must be absent; an id above all others is added without moving objects.
- * Returns false on ENOMEM. */
+/* Adds an object. The id must be absent. An id above all others is appended; entries move only if
+ * removed ones left much room before them. Returns false on ENOMEM. */
 bool ids_add(struct ids *ids, uint64_t id, void *object);
 void *ids_find(const struct ids *ids, uint64_t id); /* NULL: absent */
 void *ids_remove(struct ids *ids, uint64_t id);     /* the object, or NULL */

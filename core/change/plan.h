@@ -98,8 +98,8 @@ struct difference {
     for (struct move *move = (change)->diff.moves.items;                                           \
          move < (change)->diff.moves.items + (change)->diff.moves.n; move++)
 
-/* The writer of a command, whose PID namespace numbers are of; its rights are those of the file's
- * opener. */
+/* The process that writes a command. Numbers are of its PID namespace. The rights are those of the
+ * file's opener. */
 struct requester {
     struct rights *rights;       /* valid during the request; NULL: a change of the engine */
     const struct opener *opener; /* or NULL */
@@ -159,9 +159,10 @@ struct change {
     struct err note; /* shown in `error` although the command succeeded */
 };
 
-/* change_parse.c: parses the command. Called without the lock. */
-/* Calls the steps, up to a NULL, until one fails. Returns its result, or 0. */
+/* change.c: calls the steps, up to a NULL, until one fails. Returns its result, or 0. */
 int run_steps(struct change *change, int (*const *step)(struct change *change));
+
+/* change_parse.c: parses the command. Called without the lock. */
 int change_parse(struct change *change);
 
 /* change_find.c; called without the lock. change_find() sets change->rc. */
@@ -245,7 +246,7 @@ void change_close(struct change *change);
  * without the lock. */
 int refuse_log(struct change *change, const char *what);
 int record_open(struct change *change); /* creates the recording, reserves space in the log */
-int record_drain_and_hold(struct change *change);
+int record_drain_and_hold(struct change *change); /* a step of change_open(): returns 0 */
 /* Reads the inventory of the targets, after their counters started. Returns 0, or an error on
  * ENOMEM. */
 int record_target_inventory(struct change *change);

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/* ---- slow parts: without functions of fs (unit tests) the lock is kept ---- */
+/* ---- parts without the lock; unit tests have no functions of fs and keep it ---- */
 
 int slow_admit(struct call *call)
 {

@@ -64,12 +64,13 @@ uint64_t log_memory(const struct log *log)
     return log->ring.size + log->spaces_granted + log->saved_spaces.size;
 }
 
-/* The parts of the limit for the address spaces and for the ring. */
+/* The part of a limit for the address spaces. */
 static uint64_t spaces_part(uint64_t bytes)
 {
     return bytes / 4;
 }
 
+/* The part of a limit for the ring. */
 static uint64_t ring_part(uint64_t bytes)
 {
     return (bytes - spaces_part(bytes)) & ~UINT64_C(7);

@@ -258,7 +258,7 @@ struct note {
     size_t text_len;
 };
 void record_add_note(struct buf *out, const struct note *note);
-/* A DROP note. value[0]: records lost, value[1], if n is 2: samples among them. */
+/* Appends a DROP note: value[0] lost records, of which, if n is 2, value[1] are samples. */
 void record_add_drop(struct buf *out, uint64_t time, unsigned misc, const char *where, unsigned n,
                      const uint64_t *value);
 void record_add_comm(struct buf *out, uint64_t time, uint32_t pid, uint32_t tid, const char *name,

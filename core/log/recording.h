@@ -25,7 +25,7 @@ struct recording_plan {
     struct pid_view *view; /* the attacher's PID namespace; owned by the recording on success */
 };
 
-/* Creates a recording, with system calls. Returns 0, -ENOMEM, P09 or the error of the backend's
+/* Creates a recording, with system calls. Returns 0, E32, or the error of the backend's
  * recorder_new. */
 int recording_new(const struct recording_plan *plan, struct recording **out, struct err *err);
 struct recording *recording_ref(struct recording *recording);
@@ -76,5 +76,6 @@ void recording_reset(struct recording *recording, uint64_t request);
 void recording_print(const struct recording *recording, struct buf *out);
 int recording_adopt(const struct recording_plan *plan, bool kernel_found, const char *printed,
                     struct recording **out);
-/* Drops a reference. The last one keeps file descriptors and arena blocks for the new worker. */
+/* Drops a reference; NULL is ignored. The last one keeps file descriptors and arena blocks for the
+ * new worker. */
 void recording_forget(struct recording *recording);

@@ -148,8 +148,8 @@ static void item_read(const struct snapshot *snapshot, struct snapshot_item *ite
  * A count is partial, i.e. a lower bound until reset, if its events were not always on the hardware
  * (tally_partial(), also with multiplex=on), if sampling was throttled, or if a link has `missed`:
  * its process or a descendant lost the events, its CPU went offline and online at once, or its
- * counter could not be read when it was replaced. pmc->missed: such a link has left. No causes are
- * `raced`, left_out, gap_ns and lost records, which are shown separately.
+ * counter could not be read when it was replaced. pmc->missed: such a link has left. `raced`,
+ * left_out, gap_ns and lost records do not make a count partial; they are shown separately.
  */
 static void item_sum(struct snapshot_item *item)
 {

@@ -46,8 +46,8 @@ struct snapshot_item {
     bool failed;                /* a counter could not be read; there is no total */
     bool kept_changing; /* failed after the last pass, because its bases changed in each pass */
     bool needs_wait;    /* failed because the kernel would have made the reader wait */
-    /* For print(): there is a total. False if the PMC has no event, a counter could not be read, or
-     * the PMC was released or got another set during the snapshot. */
+    /* For print(), if counts were read: there is a total. False if the PMC has no event, a counter
+     * could not be read, or the PMC was released or got another set during the snapshot. */
     bool is_valid;
 };
 

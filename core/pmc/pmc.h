@@ -178,10 +178,10 @@ enum recorded {
 };
 
 struct pmc {
-    /* A table of many PMCs reads these members, up to the first ones of `settings`, of each PMC.
-     * They are together because they are far from those of the next PMC. */
+    /* A text of many PMCs reads the members from here to the start of settings. They are next to
+     * each other to use few cache lines. */
     uint64_t id;
-    char *name; /* points to short_name if it fits, which makes listings faster */
+    char *name; /* points to short_name if it fits: tables then read no other memory for it */
     char short_name[24];
     struct engine *engine;
     struct instance *instance; /* NULL once released */
@@ -241,7 +241,7 @@ struct pmc {
         uint64_t since_ns;
     } reattach;
     char *metrics;         /* words "metric/…" of `event`, or NULL */
-    uint64_t sets_started; /* number of commands that replaced the set instead of extending it */
+    uint64_t sets_started; /* number of commands that started a set instead of extending one */
     struct claim *claim;   /* NULL: no rows */
     char *error;           /* line of the last failed command or EIO; NULL: none since a success */
     char *attach_error;    /* reattach: why an existing cgroup is not attached, or NULL */

@@ -462,7 +462,7 @@ bool link_dead(const struct pmc *pmc, const struct link *link)
     if (link->state == LINK_ENDED ||
         (link->kind == TARGET_CGROUP && pmc->settings.word[KEY_REATTACH]))
         return false; /* see pmc_schedule_reattach() */
-    /* The backend notes it for lost events too, which have precedence. */
+    /* NOTE_GONE is also set for lost events, which have precedence. */
     if (link->noted & NOTE_GONE)
         return !link_lost_events(pmc, link);
     /* With descendants the children are still counted after the process has exited. */

@@ -110,7 +110,7 @@ struct link {
     struct proc *proc; /* process and thread; NULL after the end */
     struct counter *counter;
     struct tally *base; /* live: subtracted from readings; ended: the final count */
-    struct tally *seen; /* the latest reading. Both are allocated with the link */
+    struct tally *seen; /* the latest reading; allocated with the link, as base */
     uint64_t id;        /* tag for sink.counter_gone() */
     struct pmc *pmc;    /* no reference */
     LIST_ENTRY(link) of_proc;

@@ -86,8 +86,10 @@ static const struct tunable_row rows[TUNABLE_COUNT] = {
     [TUNABLE_NOTIFY_MS] = {"notify_ms", TUNABLE_NUMBER, false, false, 20, 1, 60000,
                            "milliseconds between two checks of a count that is polled", AT_ONCE,
                            "milliseconds"},
-    [TUNABLE_THREADS] = {"threads", TUNABLE_NUMBER, true, false, 4, 1, 64,
-                         "number of threads that serve requests", "the next mount"},
+    [TUNABLE_THREADS] =
+        {"threads", TUNABLE_NUMBER, true, false, 4, 1, 64,
+         "number of threads that serve requests; at least half of it while slow requests run",
+         "the next mount"},
 };
 
 static void value_reset(struct tunables *tunables, enum tunable which)
@@ -187,7 +189,6 @@ static bool value_read(const struct tunable_row *row, struct word word, struct t
     return false;
 }
 
-/* Returns the unit of measure for a refusal, " (milliseconds)", or "". */
 int tunable_set(struct tunables *tunables, enum tunable which, struct word word, bool at_start,
                 struct err *err)
 {

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Takes a snapshot with counts of the PMC. Returns P08 if it has no event. */
 static int snapshot_of_set(struct call *call, bool pids,
                            int (*print)(struct call *call, struct snapshot *snapshot))
 {

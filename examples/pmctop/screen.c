@@ -33,8 +33,8 @@ static const char *const help[] = {
     "",
     "COUNT is the count of the PMC, RATE/S its increase per second since the",
     "last reading (-: unknown). METRICS are computed from the counts since the",
-    "start. \"partial\": the event was not always on the hardware, and the count",
-    "is a lower bound. Rows are hardware counters: see pmcfs(8).",
+    "start. \"partial\": the count is a lower bound. Rows are hardware counters:",
+    "see pmcfs(8).",
 };
 
 /* Prints a text in one line. At most COLS bytes are printed, and each column needs at least one

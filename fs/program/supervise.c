@@ -58,10 +58,10 @@ static struct {
                                * the upgrade waits for the result */
     char *argv[UPGRADE_ARGS]; /* arguments of the new program */
     bool ending;
-    bool mlock_unlimited; /* CAP_IPC_LOCK: locked memory is not limited */
-    unsigned crashes;     /* consecutive crashes of workers */
-    unsigned unready;     /* consecutive deaths before the worker served */
-    uint64_t started_s;
+    bool mlock_unlimited;        /* CAP_IPC_LOCK: locked memory is not limited */
+    unsigned crashes;            /* consecutive crashes of workers */
+    unsigned unready;            /* consecutive deaths before the worker served */
+    uint64_t started_s;          /* start of the worker (CLOCK_MONOTONIC) */
     void *rings[INFLIGHT_RINGS]; /* mappings of inflight->rings */
 } me;
 

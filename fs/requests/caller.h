@@ -24,8 +24,8 @@ int caller_read_user(struct request *rq);
  * Needs the lock, which it drops (a slow part). Returns 0, CALL_WAIT, or a negative errno with a
  * sentence. */
 int caller_read_rest(struct request *rq);
-/* Returns the caller's process as host->caller_pid(), which reads /proc unless the rights were read
- * before. Call without the lock. */
+/* Returns the caller's process, like host->caller_pid(). Reads /proc unless the rights were read
+ * before: call without the lock. */
 pid_t caller_process(const struct request *rq);
 /* Sets only call->payer, for files that need no rights. On failure the payer stays the requester's
  * uid. Reads /proc: call without the lock. */

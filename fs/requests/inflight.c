@@ -100,8 +100,7 @@ void *inflight_buffer(void)
     return buffer;
 }
 
-/* Buffers first, then places: inflight_move_to_place() moves a request and its mark in this order.
- */
+/* Buffers, then places: inflight_move_to_place() moves a request and its mark in this order. */
 bool inflight_interrupt(struct inflight *inflight, uint64_t number)
 {
     bool found = false;

@@ -171,7 +171,7 @@ static void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to
     if (fi && !rq->counted) /* only a truncation needs the open file */
         rq->fh = fi->fh;
     if (to_set & FUSE_SET_ATTR_UID && caller_read_user(rq) < 0)
-        rc = -EIO; /* is_quiet: other errors are not recorded */
+        rc = -EIO; /* of a quiet operation, info/last_error shows EIO */
     request_dispatch(rq, rc);
 }
 
@@ -307,7 +307,7 @@ static size_t readdir_add(struct request *rq, const struct node_entry *entry, si
     const struct fuse_in_header *head = inflight_message(rq->inflight);
 
     if (head->opcode == FUSE_READDIR) { /* name, number and type: the object is not needed */
-        struct stat attr; /* the other members are not used: zeroing them all takes long */
+        struct stat attr;               /* fuse_add_direntry() reads only these two members */
 
         attr.st_ino = node_id(node->kind, node->object, node->number);
         attr.st_mode = node->row->is ? S_IFDIR : S_IFREG;

@@ -223,8 +223,8 @@ static void handle_note(struct request *rq)
         handle_touch(&rq->fs->unpublished, handle);
 }
 
-/* Sends the reply to the kernel, or stores it (inflight_answer_begin()). Returns -ENOENT if the
- * caller did not wait for it. */
+/* Sends the reply to the kernel, or stores it (inflight_answer_begin()). Returns
+ * libfuse's result: 0 or -errno; -ENOENT if the caller no longer waits for the reply. */
 static int request_send(struct request *rq, int rc)
 {
     struct fuse_file_info fi = {.fh = rq->fh, .direct_io = 1, .noflush = 1};

@@ -62,7 +62,7 @@ bool device_use(struct fuse_session *session, struct inflight *inflight);
 
 /* ---- serving threads ---- */
 
-/* Sets fs->serve and starts the threads; n_slots threads serve at a time. Returns false on ENOMEM
+/* Sets fs->serve and starts the threads; at most n_slots serve at a time. Returns false on ENOMEM
  * or if no thread could be created. When the mount is gone, a thread stops the main loop. */
 bool serve_start(struct fs *fs, unsigned n_slots);
 /* Stops and joins all serving threads after their requests, and frees fs->serve. Needs

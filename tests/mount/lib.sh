@@ -258,8 +258,8 @@ target_end() {
     wait "${PID_OF[$1]}" 2>/dev/null || :
 }
 
-# runs_until 'SHELL CONDITION' COMMAND…: COMMAND gets a file as its last argument, whose end comes when the condition is
-# true. With asan there is no reload while COMMAND runs.
+# runs_until 'SHELL CONDITION' COMMAND…: COMMAND gets a file as its last argument. The file ends when the condition
+# is true. With asan there is no reload while COMMAND runs.
 runs_until() {
     local input pid
     mkfifo "$T/input"
@@ -272,8 +272,8 @@ runs_until() {
     rm "$T/input"
 }
 
-# leaves_cpu NAME: waits until a target program sleeps and its last context switch is done: it runs a little after its
-# answer. The kernel shows "running" in the file until then.
+# leaves_cpu NAME: waits until a target program sleeps and its last context switch is done, which is a little after its
+# answer. Until then /proc/PID/syscall contains "running".
 leaves_cpu() {
     eventually 10 "[[ \$(</proc/${PID_OF[$1]}/syscall) != running ]]"
 }

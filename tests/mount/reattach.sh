@@ -212,7 +212,7 @@ t_waiting_for_a_cgroup_takes_no_time() {
     mount_pmcfs
     pmc a event=page-faults reattach=on "target=cgroup:$GROUP_NAME/b"
     is "$(state a)" waiting
-    eventually 5 idle_second
+    eventually 5 'idle_second && idle_second'
 }
 
 t_a_path_too_deep_to_watch_is_refused() {

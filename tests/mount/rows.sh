@@ -52,7 +52,7 @@ t_strict_rows_apply_to_later_commands() {
     accepted "$M/b/config" 'event=cycles row=0'
 }
 
-# In the variant asan each step loads the records: they must have the new rows.
+# Only the variant asan can see old rows: each step there loads the records. Plain shows that the attach moves the row.
 t_a_pmc_that_makes_room_for_another_stays_on_its_new_row() {
     mount_sim sim_cpus=1,sim_rows=2
     sleep 60 &

@@ -370,12 +370,12 @@ static int unlock_admit(struct call *call)
     return 0;
 }
 
-static void unlock_leave(struct call *call, bool slow)
+static void unlock_leave(struct call *call, bool gives_up_slot)
 {
     (void)call;
     if (here_held)
         held_stop(here_held, false);
-    runs_slow = slow;
+    runs_slow = gives_up_slot;
 }
 
 static void unlock_take(struct call *call)

@@ -68,6 +68,18 @@ TEST(keeps_a_sentence_that_just_fits)
     ck_assert_str_eq(err.text, text);
 }
 
+TEST(a_shortage_is_e32_or_p10)
+{
+    struct err err = {.id = ERR_NONE};
+
+    ck_assert_int_eq(err_shortage(&err, 0), 0);
+    ck_assert_int_eq(err_shortage(&err, -EIO), 0);
+    ck_assert_int_eq(err.id, ERR_NONE);
+    ck_assert_int_eq(err_shortage(&err, -ENOMEM), -ENOMEM);
+    ck_assert_int_eq(err_shortage(&err, -ENFILE), -EMFILE);
+    ck_assert_int_eq(err.id, P10);
+}
+
 TEST(the_table_is_complete)
 {
     for (int id = ERR_NONE + 1; id < ERR_COUNT; id++) {

@@ -118,7 +118,7 @@ TEST(behaves_like_a_plain_array)
 
 TEST(names_follow_their_ids)
 {
-    static const char *const expected[] = {"first", "", "a name of twenty-three", "last"};
+    static const char *const expected[] = {"first", "", "a name of twenty-three.", "last", "again"};
     uint64_t id = 0;
 
     ids.has_names = true;
@@ -128,12 +128,14 @@ TEST(names_follow_their_ids)
     }
     ids_set_name(&ids, 2, "first");
     ids_set_name(&ids, 4, "a name of 24 bytes, here");
-    ids_set_name(&ids, 6, "a name of twenty-three");
+    ids_set_name(&ids, 6, "a name of twenty-three.");
     ids_set_name(&ids, 8, "last");
-    for (unsigned i = 1; i <= 10; i += i == 8 ? 1 : 2)
+    for (unsigned i = 1; i <= 10; i += 2)
         ids_remove(&ids, i);
     ids_remove(&ids, 10);
-    for (unsigned i = 0; i < 4; i++) {
+    ck_true(ids_add(&ids, 10, &objects[10])); /* moves the others to the start */
+    ids_set_name(&ids, 10, "again");
+    for (unsigned i = 0; i < 5; i++) {
         ck_assert_str_eq(ids_next_name(&ids, id, &id), expected[i]);
         ck_assert_uint_eq(id, 2 * i + 2);
         ck_assert_ptr_eq(ids_find(&ids, id), &objects[id]);

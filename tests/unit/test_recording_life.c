@@ -214,7 +214,8 @@ TEST(recording_continues_in_a_later_worker)
     buf_free(&found);
 }
 
-/* The log has the inventory of the earlier worker, and its records may be older than this one. */
+/* The log has the inventory of the earlier worker. Records in the rings may be older than a new
+ * inventory. */
 TEST(a_later_worker_logs_no_inventory)
 {
     const struct recording_plan plan = scripted_plan();
@@ -233,7 +234,7 @@ TEST(a_later_worker_logs_no_inventory)
     ck_assert_uint_eq(count_type(RECORD_COUNT), 1); /* after the last thread */
 }
 
-/* The process 101 of the inventory reuses the number of one whose exit is still in the ring. */
+/* Process 101 of the inventory reuses the number of a process whose exit is still in the ring. */
 TEST(an_exit_from_before_the_inventory_counts_once)
 {
     const struct recording_plan plan = scripted_plan();

@@ -435,6 +435,7 @@ void perf_counter_facts(const struct counter *counter, struct counter_facts *out
     };
 }
 
+/* Frees the counter. forget: keeps its descriptors, for a later worker. */
 static void counter_release(struct counter *counter, bool forget)
 {
     struct origin *origin = counter->origin;
