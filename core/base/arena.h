@@ -35,7 +35,7 @@ void arena_free(uint64_t block, size_t bytes);
  * keeps its pages until arena_trim(), so that the next arena_alloc() of its size needs no new ones.
  */
 void arena_free_warm(uint64_t block, size_t bytes);
-void arena_trim(void); /* returns the pages that arena_free_warm() keeps to the kernel */
+void arena_trim(void); /* returns to the kernel the pages that arena_free_warm() keeps */
 /* Returns the address of a block, or NULL without an arena, or if a block of this size cannot have
  * this number. */
 void *arena_at(uint64_t block, size_t bytes);
@@ -54,7 +54,7 @@ bool fds_mark_old(void);
 void fds_close_unkept(void);
 /* Keeps a descriptor that a record refers to. Returns false if it is not open. */
 bool fd_keep(int fd);
-/* Closes a descriptor; -1 or -errno: none. */
+/* Closes a descriptor. Ignores a negative number. */
 static inline void fd_close(int fd)
 {
     if (fd >= 0)

@@ -49,7 +49,7 @@ bool scan_setting(struct scan *scan, struct word *word);
 struct word word_until(struct word text, char c, struct word *rest);
 /* Returns the text from offset `at`; empty if that is after the end. */
 struct word word_from(struct word text, size_t at);
-/* Removes a prefix that the word has. Returns false if it does not have it. */
+/* Removes a prefix. Returns false if the word does not start with it. */
 bool word_cut(struct word *word, const char *prefix);
 /* Returns the text before the first character that is one of `ends`, or all of the text. */
 struct word word_part(struct word text, const char *ends);

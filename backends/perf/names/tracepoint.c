@@ -257,7 +257,7 @@ static void number_add(struct buf *out, uint32_t number)
     buf_add(out, &number, sizeof number);
 }
 
-/* Frees the text. Returns false for NULL. */
+/* Adds a text after its size, and frees it. Returns false for NULL. */
 static bool sized_text_add(struct buf *out, char *text)
 {
     if (!text)
