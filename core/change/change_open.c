@@ -46,8 +46,7 @@ static pid_t number_shown(const struct change *change, const struct move *move)
 
     if (move->written_number || link->kind > TARGET_THREAD || change->cause != CAUSE_COMMAND)
         return move->written_number;
-    return engine->host->pid_seen_by(engine->host_state, change->call->tid,
-                                     link->kind == TARGET_THREAD ? link->tid : link->pid);
+    return engine->host->pid_seen_by(engine->host_state, change->call->tid, link_task(link));
 }
 
 /* Checks a reopened target with the requester's rights. */
@@ -249,7 +248,7 @@ void change_open(struct change *change)
     /* Open exec guards before the counters, so that no exec is missed. The next change that opens a
      * link of the process repeats a failed attempt. */
     EACH_MOVE (move, change)
-        if (move->guards && engine->backend->guard(engine->backend_state, move->next->pid,
+        if (move->guards && engine->backend->guard(engine->backend_state, link_task(move->next),
                                                    move->next->proc->id, &move->guard) == 0)
             quota_hold_fds(change, 1);
     change->rc = run_steps(change, steps);

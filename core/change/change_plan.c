@@ -113,8 +113,7 @@ void plan_guard(struct change *change, struct move *move)
 {
     struct proc *proc = move->next->proc;
 
-    move->guards =
-        move->next->kind == TARGET_PROCESS && change->engine->backend->guard && !proc->guarded;
+    move->guards = change->engine->backend->guard && !proc->guarded;
     proc->guarded |= move->guards;
     if (move->guards)
         engine_touch(change->engine, JOURNAL_PROCESS, proc->id);

@@ -184,7 +184,7 @@ void plan_detach(struct move *move);
 /* Adds a move with a new link. opens: the change will open it; false: it is offline, because its
  * target does not exist yet. Returns NULL on ENOMEM. */
 struct move *plan_new_target(struct change *change, enum target_kind kind, bool opens);
-/* Plans an exec guard for the proc of a move, if the target is a process without one. */
+/* Plans an exec guard for the proc of a move, if it has none. */
 void plan_guard(struct change *change, struct move *move);
 /* Replaces each attached link by a new one. For a new set also replaces offline links, and removes
  * ended ones. */

@@ -127,8 +127,7 @@ static void item_read(const struct snapshot *snapshot, struct snapshot_item *ite
 
         if (snapshot->pids && link->kind <= TARGET_THREAD)
             item->shown[i] =
-                engine->host->pid_seen_by(engine->host_state, snapshot->tid,
-                                          link->kind == TARGET_THREAD ? link->tid : link->pid);
+                engine->host->pid_seen_by(engine->host_state, snapshot->tid, link_task(link));
         if (item->reads_names && link->proc)
             engine->host->process_name(link->proc->process, item->name[i]);
         if (!snapshot->counts || item->failed || !link_live(link))

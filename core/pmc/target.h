@@ -136,6 +136,12 @@ struct link {
     uint64_t gone_since_ns; /* time since which the CPU or cgroup is gone; 0: it exists */
 };
 
+/* Returns the TID of a thread target, or the PID of a process target, in the daemon's namespace. */
+static inline pid_t link_task(const struct link *link)
+{
+    return link->kind == TARGET_THREAD ? link->tid : link->pid;
+}
+
 /* The links of a PMC. Immutable; a change replaces the vector. */
 struct links {
     unsigned refs;

@@ -139,6 +139,28 @@ t_a_child_that_executes_a_privileged_program_has_not_exited() {
     wait "$JOB"
 }
 
+t_a_thread_that_executes_a_privileged_program_has_not_exited() {
+    mount_pmcfs
+    set_id other "$HELPERS/target"
+    target_start p "$ALICE"
+    local pid=${PID_OF[p]}
+    as "$ALICE" mkdir "$M/a"
+    is "$(result_as "$ALICE" write "$M/a/config" "event=page-faults log-exit=on target=tid:$pid")" ok
+    pmc root event=page-faults log-exit=on "target=tid:$pid"
+    tell p faults 50
+    tell p run "$T/other"
+    eventually 5 '[[ $(state a) == exited ]]'
+    eventually 5 "so_far root >'$T/root.log'; ((\$(of root attach tid=$pid) == 2))"
+    tell p faults 50
+    target_end p
+    eventually 5 '[[ $(state root) == exited ]]'
+    log a
+    log root
+    is "$(of a detach reason=exec-privileged) $(status a partial)" '1 yes'
+    is "$(of root detach reason=exec-privileged) $(of root detach reason=exited) $(status root partial)" '1 1 yes'
+    ((100 <= $(count root)))
+}
+
 t_the_superuser_continues_to_observe_a_privileged_program() {
     mount_pmcfs
     set_id other "$HELPERS/target"
