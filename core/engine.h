@@ -97,7 +97,7 @@ bool open_file_recharge(struct engine *engine, struct open_file *open);
  * command: a write; the PMC's `error` shows its result, and EIO of reads. Saves the totals at most
  * once a second.
  */
-void engine_finished(struct call *call, int rc, const char *where, bool command);
+void engine_note_result(struct call *call, int rc, const char *where, bool command);
 
 /* ---- deferred work: core/work.h ---- */
 

@@ -25,7 +25,7 @@
 
 /* Statistics in all, or of an instance. */
 struct totals {
-    uint64_t saved_ns;              /* when engine_finished() last saved them */
+    uint64_t saved_ns;              /* when engine_note_result() last saved them */
     uint64_t operations, failed;    /* hwpmc's syscalls and syscall_errors */
     uint64_t attaches, raced;       /* raced: attaches during which a thread may have been missed */
     uint64_t drains;                /* drains that found records: hwpmc's log_sweeps */

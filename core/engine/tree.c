@@ -454,7 +454,7 @@ static bool totals_count(struct totals *totals, bool failed, uint64_t now_ns)
     return true;
 }
 
-void engine_finished(struct call *call, int rc, const char *where, bool command)
+void engine_note_result(struct call *call, int rc, const char *where, bool command)
 {
     struct engine *engine = call->engine;
     const struct err_row *row = &err_table[call->err.id];

@@ -269,7 +269,7 @@ static void request_answer(struct request *rq, int rc)
  * Updates statistics and last error, before the reply. A failure of an operation with a verb is
  * recorded with the path of the name, if there is one, and the verb: "web: mkdir".
  */
-static void request_count(struct request *rq, int rc)
+static void request_note_result(struct request *rq, int rc)
 {
     const bool recorded =
         rq->call.err.id != ERR_NONE && (!rq->op->is_quiet || rc == -EIO || rc == -EDQUOT);
@@ -288,7 +288,7 @@ static void request_count(struct request *rq, int rc)
         if (rq->verb)
             buf_printf(&place, ": %s", rq->verb);
     }
-    engine_finished(&rq->call, rc, recorded ? buf_text(&place) : NULL, rq->op->is_command);
+    engine_note_result(&rq->call, rc, recorded ? buf_text(&place) : NULL, rq->op->is_command);
     buf_free(&place);
 }
 
@@ -307,7 +307,7 @@ static void unlock_leave(struct call *call, bool gives_up_slot)
     if (call->committed && rq->inflight && !rq->answer_stored) { /* must not run again */
         const int rc = rq->op->done ? rq->op->done(rq) : CALL_DONE;
 
-        request_count(rq, rc);
+        request_note_result(rq, rc);
         handle_note(rq);
         request_answer(rq, rc);
     }
@@ -362,7 +362,7 @@ static void request_finish(struct request *rq, int rc)
     if (rc == CALL_DONE && rq->op->done && !rq->answer_stored)
         rc = rq->op->done(rq);
     if (!rq->answer_stored)
-        request_count(rq, rc);
+        request_note_result(rq, rc);
     if (fs->trim_ns == UINT64_MAX &&
         (rq->counted ? !rq->op->is_quiet || rq->out.len > TRIM_TEXT_BYTES : !rq->req))
         fs->trim_ns = rq->call.now_ns + TRIM_AFTER_NS;

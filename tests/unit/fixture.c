@@ -758,7 +758,7 @@ static int held_end(struct held *held)
         return CALL_WAIT;
     if (call->err.id == ERR_NONE || (held->is_read && held->rc != -EIO))
         place = NULL;
-    engine_finished(call, held->rc, place, !held->is_read);
+    engine_note_result(call, held->rc, place, !held->is_read);
     if (!fx.lazy)
         works_run();
     return -held->rc;
