@@ -27,7 +27,7 @@ const struct verb_row verb_table[VERBS] = {
     [VERB_DETACH] = {"detach", "detach from all targets", "PMCDETACH"},
 };
 
-/* ---- creation and freeing ---- */
+/* ---- the parts in order ---- */
 
 /* Sets the moves and, except for a release, the requester and a copy of the settings. Returns 0 or
  * E32; a release continues on ENOMEM, without moves. */
@@ -81,32 +81,6 @@ static int change_begin(struct change *change)
     return settings_copy(&change->desired.settings, &pmc->settings) ? 0 : err_nomem(&change->err);
 }
 
-/* Frees the change with the lock; change_close() has freed the rest without it. */
-static void change_clear(struct change *change)
-{
-    struct desired *desired = &change->desired;
-
-    for (unsigned i = 0; i < desired->n_names; i++)
-        free(desired->names[i]);
-    free(desired->metrics);
-    free(desired->targets.items);
-    free(desired->events);
-    set_unref(desired->set);
-    settings_clear(&desired->settings);
-    EACH_MOVE (move, change)
-        free(move->old_counts);
-    free(change->diff.moves.items);
-    free(change->diff.links);
-    free(change->diff.base);
-    free(change->diff.total);
-    free(change->recording.counted_before);
-    buf_free(&change->recording.inventory);
-    user_unref(change->payer);
-    pmc_unref(change->pmc);
-}
-
-/* ---- the parts in order ---- */
-
 #define REATTACH_TRIES 10 /* after this many failures, wait for the next creation of the cgroup */
 
 /* After a failed change of the engine: queues another one. Except on ENOMEM or while a cgroup is
@@ -132,24 +106,11 @@ static void note_failure(struct change *change)
     pmc_change_later(pmc, change->call->now_ns);
 }
 
-/* reattach: stores, or clears, the reason why an existing cgroup is not attached, for `status`. */
-static void set_attach_error(struct change *change)
-{
-    const struct err *err = &change->err;
-    struct pmc *pmc = change->pmc;
-
-    free(pmc->attach_error);
-    pmc->attach_error = NULL;
-    if (err->id != ERR_NONE &&
-        asprintf(&pmc->attach_error, "%s %s: %s", err_errno_name(err_table[err->id].code),
-                 err_table[err->id].id, err->text) < 0)
-        pmc->attach_error = NULL;
-    pmc_touch(pmc);
-}
-
+/* Ends the change and frees what change_close() has not freed without the lock. */
 static void change_end(struct change *change)
 {
     struct pmc *pmc = change->pmc;
+    struct desired *desired = &change->desired;
 
     if (change->released_claim) {
         rows_release(change->engine->rows, change->released_claim);
@@ -164,7 +125,23 @@ static void change_end(struct change *change)
         pmc_unref(pmc); /* the tree's reference */
     else if (pmc_released(pmc))
         pmc_defer(pmc, WORK_CHANGE); /* released during the change: close it now */
-    change_clear(change);
+    for (unsigned i = 0; i < desired->n_names; i++)
+        free(desired->names[i]);
+    free(desired->metrics);
+    free(desired->targets.items);
+    free(desired->events);
+    set_unref(desired->set);
+    settings_clear(&desired->settings);
+    EACH_MOVE (move, change)
+        free(move->old_counts);
+    free(change->diff.moves.items);
+    free(change->diff.links);
+    free(change->diff.base);
+    free(change->diff.total);
+    free(change->recording.counted_before);
+    buf_free(&change->recording.inventory);
+    user_unref(change->payer);
+    pmc_unref(change->pmc);
 }
 
 int run_steps(struct change *change, int (*const *step)(struct change *change))
@@ -194,6 +171,7 @@ static bool cgroup_lacks_watch(const struct pmc *pmc, const struct link *link)
 /* Swaps or refuses, and queues another change if CPUs or cgroups have changed since the plan. */
 static void change_decide(struct change *change)
 {
+    const struct err *err = &change->err;
     struct pmc *pmc = change->pmc;
 
     if (pmc_released(pmc) && change->cause != CAUSE_RELEASE)
@@ -205,8 +183,15 @@ static void change_decide(struct change *change)
         note_failure(change);
         change_discard(change);
     }
-    if (change->checks_cgroups)
-        set_attach_error(change);
+    if (change->checks_cgroups) { /* for `status`: why an existing cgroup is not attached */
+        free(pmc->attach_error);
+        pmc->attach_error = NULL;
+        if (err->id != ERR_NONE &&
+            asprintf(&pmc->attach_error, "%s %s: %s", err_errno_name(err_table[err->id].code),
+                     err_table[err->id].id, err->text) < 0)
+            pmc->attach_error = NULL;
+        pmc_touch(pmc);
+    }
     change->call->err = change->rc ? change->err : change->note; /* now: the reply may follow */
     pmc->cpus.stale |= change->engine->cpus_serial != change->cpus_serial;
     if (change->rc == 0 && change->cause == CAUSE_COMMAND && any_link(pmc, cgroup_lacks_watch))

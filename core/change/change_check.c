@@ -45,35 +45,27 @@ static int check_settable(struct change *change)
     return 0;
 }
 
-static int refuse_counts(struct change *change)
-{
-    const unsigned n = change->desired.settings.n_counts, events = change->desired.set->n;
-    const bool given = change->desired.command_keys & KEY_BIT(KEY_COUNT);
-
-    return err_set(&change->err, P02, "count: %u value%s%s for %u event%s: write %u number%s%s", n,
-                   n == 1 ? "" : "s", given ? "" : ", written before,", events,
-                   events == 1 ? "" : "s", events, events == 1 ? "" : "s, separated by commas",
-                   given ? "" : ", in one command to config with event=");
-}
-
 /* Checks the number of initial values. Values of an earlier set stay, except surplus ones. */
 static int check_counts(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
     const struct desired *desired = &change->desired;
     struct settings *settings = &change->desired.settings;
+    const bool given = desired->command_keys & KEY_BIT(KEY_COUNT);
+    const unsigned n = settings->n_counts, events = desired->set ? desired->set->n : n;
 
-    if (!desired->set || settings->n_counts == desired->set->n)
+    if (n == events)
         return 0;
-    if (desired->command_keys & KEY_BIT(KEY_COUNT)) /* the present value may be written again */
-        return !writes_count_file(change) && !desired->new_set &&
-                       settings_same(settings, &pmc->settings, KEY_COUNT)
-                   ? 0
-                   : refuse_counts(change);
-    if (!pmc->set && !settings_standard(settings, KEY_COUNT))
-        return refuse_counts(change);
-    if (settings->n_counts > desired->set->n)
-        settings->n_counts = desired->set->n;
+    if (given && !writes_count_file(change) && !desired->new_set &&
+        settings_same(settings, &pmc->settings, KEY_COUNT))
+        return 0; /* the present value is written again */
+    if (given || (!pmc->set && !settings_standard(settings, KEY_COUNT)))
+        return err_set(&change->err, P02, "count: %u value%s%s for %u event%s: write %u number%s%s",
+                       n, n == 1 ? "" : "s", given ? "" : ", written before,", events,
+                       events == 1 ? "" : "s", events, events == 1 ? "" : "s, separated by commas",
+                       given ? "" : ", in one command to config with event=");
+    if (n > events)
+        settings->n_counts = events;
     return 0;
 }
 
@@ -117,23 +109,6 @@ static int check_applicable(struct change *change)
         return err_set(&change->err, P07,
                        "period and freq cannot both be set: write period=off or freq=off");
     return check_counts(change);
-}
-
-/* Sets diff.reopen if a changed setting needs new counters, and sets_count for a changed count=. */
-static void set_diff_reopen(struct change *change)
-{
-    struct desired *desired = &change->desired;
-    const struct settings *present = &change->pmc->settings;
-
-    change->diff.reopen = desired->new_set;
-    for (unsigned key = 0; key < KEYS; key++)
-        if (key_table[key].opens && key != KEY_EVENT && key != KEY_MODE &&
-            !settings_same(&desired->settings, present, key))
-            change->diff.reopen = true;
-    /* an initial value takes effect at once, like a write to `count` */
-    if (change->pmc->set && !desired->new_set && (desired->command_keys & KEY_BIT(KEY_COUNT)) &&
-        !settings_same(&desired->settings, present, KEY_COUNT))
-        desired->sets_count = true;
 }
 
 /* ---- mode and scope ---- */
@@ -285,42 +260,6 @@ int refuse_kernel(struct change *change, const char *event, const char *instead)
                    needs(change, RIGHT_KERNEL), instead);
 }
 
-static int check_event(struct change *change, const struct plan_event *plan)
-{
-    const struct requester *requester = &change->requester;
-    const struct event *event = plan->event;
-    bool kernel = plan->kernel, counts_nothing = !plan->user && !plan->kernel;
-
-    if (event->counts_both_modes) {
-        /* Every user may count these events, unless the spelling has :k. They are refused too if
-         * the settings turn off both modes and the spelling has no modifier. */
-        kernel = event->kernel == MODIFIER_ON;
-        counts_nothing = event->user == MODIFIER_NONE && event->kernel == MODIFIER_NONE &&
-                         !change->desired.settings.word[KEY_USER] && !change->desired.kernel;
-    }
-    if (counts_nothing)
-        return err_set(&change->err, P07,
-                       requester->may_kernel
-                           ? "user=off and kernel=off: \"%s\" would count nothing"
-                           : "user=off leaves only kernel mode, and you may not count it (that "
-                             "needs CAP_PERFMON or unprivileged_kernel=1): \"%s\" would count "
-                             "nothing",
-                       event->written);
-    if (!requester->may_kernel && (kernel || event->needs_kernel))
-        return refuse_kernel(change, event->written,
-                             event->needs_kernel        ? ""
-                             : event->counts_both_modes ? ": write it without :k or os"
-                                                        : ": write it with :u, or kernel=off");
-    if (event->needs_superuser && !requester->superuser)
-        return err_set(&change->err, X07,
-                       "\"%s\" also counts other processes than the target, and that %s",
-                       event->written, needs(change, RIGHT_ALL));
-    if (!(event->scope & EVENT_PROCESS) && !requester->may_system)
-        return err_set(&change->err, X07, "\"%s\" counts only for CPUs, and that %s",
-                       event->written, needs(change, RIGHT_SYSTEM));
-    return 0;
-}
-
 /* Checks kernel=on. It may stay on in a PMC that was given to the user. */
 static int check_kernel_on(struct change *change)
 {
@@ -337,10 +276,42 @@ static int check_kernel_on(struct change *change)
 
 int check_event_rights(struct change *change)
 {
+    const struct requester *requester = &change->requester;
     int rc = check_kernel_on(change);
 
-    for (unsigned i = 0; !rc && i < change->desired.set->n; i++)
-        rc = check_event(change, &change->desired.events[i]);
+    for (unsigned i = 0; !rc && i < change->desired.set->n; i++) {
+        const struct plan_event *plan = &change->desired.events[i];
+        const struct event *event = plan->event;
+        bool kernel = plan->kernel, counts_nothing = !plan->user && !plan->kernel;
+
+        if (event->counts_both_modes) {
+            /* Every user may count these events, unless the spelling has :k. They are refused too
+             * if the settings turn off both modes and the spelling has no modifier. */
+            kernel = event->kernel == MODIFIER_ON;
+            counts_nothing = event->user == MODIFIER_NONE && event->kernel == MODIFIER_NONE &&
+                             !change->desired.settings.word[KEY_USER] && !change->desired.kernel;
+        }
+        if (counts_nothing)
+            return err_set(&change->err, P07,
+                           requester->may_kernel
+                               ? "user=off and kernel=off: \"%s\" would count nothing"
+                               : "user=off leaves only kernel mode, and you may not count it (that "
+                                 "needs CAP_PERFMON or unprivileged_kernel=1): \"%s\" would count "
+                                 "nothing",
+                           event->written);
+        if (!requester->may_kernel && (kernel || event->needs_kernel))
+            return refuse_kernel(change, event->written,
+                                 event->needs_kernel        ? ""
+                                 : event->counts_both_modes ? ": write it without :k or os"
+                                                            : ": write it with :u, or kernel=off");
+        if (event->needs_superuser && !requester->superuser)
+            return err_set(&change->err, X07,
+                           "\"%s\" also counts other processes than the target, and that %s",
+                           event->written, needs(change, RIGHT_ALL));
+        if (!(event->scope & EVENT_PROCESS) && !requester->may_system)
+            return err_set(&change->err, X07, "\"%s\" counts only for CPUs, and that %s",
+                           event->written, needs(change, RIGHT_SYSTEM));
+    }
     return rc;
 }
 
@@ -411,47 +382,26 @@ static void set_diff_stop(struct change *change)
         pmc->recording; /* put_remainder() logs the counts that are in no switch or exit record */
 }
 
-static int check_stop(struct change *change)
-{
-    const struct pmc *pmc = change->pmc;
-
-    if (pmc->state == PMC_ALLOCATED || !pmc->run.first_start_ns)
-        return err_set(&change->err, X02,
-                       "%s was never started, so there is nothing to stop: write \"start\" first",
-                       pmc->name);
-    int rc = check_online(change);
-    if (rc == 0)
-        set_diff_stop(change);
-    return rc;
-}
-
-static int check_log_verb(struct change *change)
-{
-    const struct pmc *pmc = change->pmc;
-    const bool closes = change->desired.verb == VERB_CLOSE;
-
-    if (!pmc->settings.word[KEY_LOG])
-        return err_set(&change->err, closes ? E14 : E15,
-                       "%s has no log to %s (log=off): write log=on to config while it is stopped",
-                       pmc->name, verb_table[change->desired.verb].name);
-    if (!closes)
-        return 0;
-    change->desired.settings.word[KEY_LOG] = false;
-    if (recorded_for(pmc->mode_in_use, &pmc->settings))
-        set_diff_stop(change); /* the PMC cannot count without its log */
-    return 0;
-}
-
 static int check_verb(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
+    const enum verb verb = change->desired.verb;
+    int rc;
 
-    switch (change->desired.verb) {
+    switch (verb) {
     case VERB_START:
     case VERB_RESTART:
         return check_start(change);
     case VERB_STOP:
-        return check_stop(change);
+        if (pmc->state == PMC_ALLOCATED || !pmc->run.first_start_ns)
+            return err_set(
+                &change->err, X02,
+                "%s was never started, so there is nothing to stop: write \"start\" first",
+                pmc->name);
+        rc = check_online(change);
+        if (rc == 0)
+            set_diff_stop(change);
+        return rc;
     case VERB_RESET:
         change->diff.read = true;
         if (!state_table[pmc->state].started)
@@ -461,7 +411,17 @@ static int check_verb(struct change *change)
                        pmc->name, state_table[pmc->state].name);
     case VERB_FLUSH:
     case VERB_CLOSE:
-        return check_log_verb(change);
+        if (!pmc->settings.word[KEY_LOG])
+            return err_set(
+                &change->err, verb == VERB_CLOSE ? E14 : E15,
+                "%s has no log to %s (log=off): write log=on to config while it is stopped",
+                pmc->name, verb_table[verb].name);
+        if (verb == VERB_FLUSH)
+            return 0;
+        change->desired.settings.word[KEY_LOG] = false;
+        if (recorded_for(pmc->mode_in_use, &pmc->settings))
+            set_diff_stop(change); /* the PMC cannot count without its log */
+        return 0;
     default:
         return 0;
     }
@@ -487,7 +447,17 @@ int check_command(struct change *change)
         check_applicable, check_sampling,   check_scope,
         check_rights,     check_verb,       NULL,
     };
+    struct desired *desired = &change->desired;
+    const struct settings *present = &change->pmc->settings;
 
-    set_diff_reopen(change);
+    change->diff.reopen = desired->new_set;
+    for (unsigned key = 0; key < KEYS; key++)
+        if (key_table[key].opens && key != KEY_EVENT && key != KEY_MODE &&
+            !settings_same(&desired->settings, present, key))
+            change->diff.reopen = true; /* the setting needs new counters */
+    /* an initial value takes effect at once, like a write to `count` */
+    if (change->pmc->set && !desired->new_set && (desired->command_keys & KEY_BIT(KEY_COUNT)) &&
+        !settings_same(&desired->settings, present, KEY_COUNT))
+        desired->sets_count = true;
     return run_steps(change, checks);
 }

@@ -92,34 +92,11 @@ static int check_classes(struct change *change)
     return 0;
 }
 
-/*
- * Opens the events and the set as a test. Rights are checked first, because the result must not
- * reach users without them.
- */
-static int verify_set(struct change *change)
+/* Resolves the names of new events, and opens the events and the set as a test. */
+static int find_set(struct change *change)
 {
     const struct backend *backend = change->engine->backend;
     struct backend_state *state = change->engine->backend_state;
-    struct desired *desired = &change->desired;
-    int rc = desired_set_fill(change);
-
-    if (rc == 0)
-        rc = check_event_rights(change);
-    for (unsigned i = 0; !rc && backend->verify && i < desired->set->n; i++) {
-        rc = backend->verify(state, &desired->set->event[i], &change->err);
-        if (rc)
-            rc = name_metric(change, desired->names[i], rc);
-    }
-    if (rc == 0)
-        rc = check_classes(change);
-    return rc ? rc
-              : backend->check_set(state, desired->events, desired->set->n,
-                                   desired->settings.word[KEY_MULTIPLEX], &change->err);
-}
-
-static int find_set(struct change *change)
-{
-    const struct engine *engine = change->engine;
     struct desired *desired = &change->desired;
     int rc = 0;
 
@@ -133,7 +110,7 @@ static int find_set(struct change *change)
         const char *name = desired->names[i];
         struct event *event = &desired->set->event[i];
 
-        rc = engine->backend->resolve(engine->backend_state, name, event, &change->err);
+        rc = backend->resolve(state, name, event, &change->err);
         if (rc == 0)
             continue;
         if (event->needs_kernel && !change->requester.may_kernel)
@@ -144,7 +121,20 @@ static int find_set(struct change *change)
                 "\"%s\" cannot be counted: this host does not have the event (see events/)", name);
         rc = name_metric(change, name, rc);
     }
-    return rc ? rc : verify_set(change);
+    if (rc == 0)
+        rc = desired_set_fill(change);
+    if (rc == 0) /* before the tests, whose results must not reach users without rights */
+        rc = check_event_rights(change);
+    for (unsigned i = 0; !rc && backend->verify && i < desired->set->n; i++) {
+        rc = backend->verify(state, &desired->set->event[i], &change->err);
+        if (rc)
+            rc = name_metric(change, desired->names[i], rc);
+    }
+    if (rc == 0)
+        rc = check_classes(change);
+    return rc ? rc
+              : backend->check_set(state, desired->events, desired->set->n,
+                                   desired->settings.word[KEY_MULTIPLEX], &change->err);
 }
 
 /*
@@ -274,25 +264,6 @@ static int find_cgroup(struct change *change, struct wanted *wanted)
     return rc;
 }
 
-static int find_target(struct change *change, struct wanted *wanted)
-{
-    int rc = 0;
-
-    if (wanted->word.kind == TARGET_CGROUP)
-        rc = find_cgroup(change, wanted);
-    else if (wanted->word.kind != TARGET_CPU)
-        rc = find_process(change, wanted);
-    if (rc != -ESRCH)
-        return rc;
-    if (wanted->word.remove && !wanted->word.self)
-        return 0; /* plan_removed_target() refuses it */
-    if (wanted->word.remove || change->desired.targets.n == 1)
-        return rc;
-    wanted->skipped = true;
-    change_note_skipped(change, wanted->word.word);
-    return 0;
-}
-
 static int find_targets(struct change *change)
 {
     const struct engine *engine = change->engine;
@@ -306,10 +277,22 @@ static int find_targets(struct change *change)
     if (desired->settings.word[KEY_CALLCHAIN] == CALLCHAIN_DWARF)
         change->requester.opener = NULL;
     for (unsigned i = 0; rc == 0 && i < desired->targets.n; i++) {
+        struct wanted *wanted = &desired->targets.items[i];
+        const struct target_word *word = &wanted->word;
+
         rc = change_check_abort(change);
-        if (rc == 0)
-            rc = find_target(change, &desired->targets.items[i]);
-        skipped += desired->targets.items[i].skipped;
+        if (rc == 0 && word->kind == TARGET_CGROUP)
+            rc = find_cgroup(change, wanted);
+        else if (rc == 0 && word->kind != TARGET_CPU)
+            rc = find_process(change, wanted);
+        if (rc == -ESRCH && word->remove && !word->self) {
+            rc = 0; /* plan_removed_target() refuses it */
+        } else if (rc == -ESRCH && !word->remove && desired->targets.n > 1) {
+            wanted->skipped = true;
+            skipped++;
+            change_note_skipped(change, word->word);
+            rc = 0;
+        }
     }
     if (rc || skipped == 0 || skipped < desired->targets.n)
         return rc;

@@ -68,28 +68,6 @@ static int check_reopened(struct change *change, const struct move *move)
                                      link->proc->process, &change->err);
 }
 
-static int open_counter(struct change *change, const struct move *move)
-{
-    const struct engine *engine = change->engine;
-    struct link *link = move->next;
-    struct admission admission = {change, link->rights};
-    struct opening opening = change_opening(change);
-    struct plan plan = link_plan(link, &opening);
-
-    plan.target.shown = number_shown(change, move);
-    plan.deadline_ns = change->deadline_ns;
-    plan.attach_ms = change->attach_ns / 1000000;
-    plan.fds_left = engine_fds_left(engine);
-    plan.fds_quota = quota_fds_left(change);
-    plan.fds_limit_name = change->fds_limit_name;
-    plan.admit = admit;
-    plan.admit_arg = &admission;
-    int rc = engine->backend->attach(engine->backend_state, &plan, &link->counter, &change->err);
-    if (rc == 0 && opening.recording)
-        link->recording = recording_ref(opening.recording);
-    return rc;
-}
-
 /*
  * Opens the counter with the daemon's rights. Checks the attacher's rights a second time after
  * that, because the target may have executed a privileged program since the first check. Not needed
@@ -100,12 +78,26 @@ static int attach(struct change *change, const struct move *move)
     const struct engine *engine = change->engine;
     const struct host *host = engine->host;
     struct link *link = move->next;
+    struct admission admission = {change, link->rights};
+    struct opening opening = change_opening(change);
+    struct plan plan = link_plan(link, &opening);
     int rc = check_reopened(change, move);
 
-    if (rc == 0)
-        rc = open_counter(change, move);
     if (rc)
         return rc;
+    plan.target.shown = number_shown(change, move);
+    plan.deadline_ns = change->deadline_ns;
+    plan.attach_ms = change->attach_ns / 1000000;
+    plan.fds_left = engine_fds_left(engine);
+    plan.fds_quota = quota_fds_left(change);
+    plan.fds_limit_name = change->fds_limit_name;
+    plan.admit = admit;
+    plan.admit_arg = &admission;
+    rc = engine->backend->attach(engine->backend_state, &plan, &link->counter, &change->err);
+    if (rc)
+        return rc;
+    if (opening.recording)
+        link->recording = recording_ref(opening.recording);
     engine->backend->counter_facts(link->counter, &link->facts);
     rc = quota_charge_fds(change, link->facts.descriptors);
     if (rc == 0 && link->rights && link->proc)

@@ -154,29 +154,28 @@ static void process_inventory(struct change *change, const struct rights *rights
         change->recording.inventory.len = len_before;
 }
 
-static void link_inventory(struct change *change, const struct link *link)
-{
-    const struct engine *engine = change->engine;
-    struct processes processes = {.inventory = &change->recording.inventory};
-
-    /* Skip a dead process, because its number may be reused. A process that reuses it after the
-     * start is too young for the inventory. */
-    if (link->proc && engine->host->process_alive(link->proc->process))
-        process_inventory(change, link->rights, link->pid);
-    if (change->desired.settings.word[KEY_DESCENDANTS])
-        engine->backend->each_process(link->counter, process_add, &processes);
-    for (size_t i = 0; i < processes.list.n; i++)
-        if (processes.list.items[i] != link->pid)
-            process_inventory(change, link->rights, processes.list.items[i]);
-    free(processes.list.items);
-}
-
 int record_target_inventory(struct change *change)
 {
-    EACH_MOVE (move, change)
-        if (change->recording.held && move->started &&
-            !mode_table[change->desired.settings.mode].system)
-            link_inventory(change, move->next);
+    const struct engine *engine = change->engine;
+    const bool system = mode_table[change->desired.settings.mode].system;
+
+    EACH_MOVE (move, change) {
+        const struct link *link = move->next;
+        struct processes processes = {.inventory = &change->recording.inventory};
+
+        if (!move->started || !change->recording.held || system)
+            continue;
+        /* Skip a dead process, because its number may be reused. A process that reuses it after the
+         * start is too young for the inventory. */
+        if (link->proc && engine->host->process_alive(link->proc->process))
+            process_inventory(change, link->rights, link->pid);
+        if (change->desired.settings.word[KEY_DESCENDANTS])
+            engine->backend->each_process(link->counter, process_add, &processes);
+        for (size_t i = 0; i < processes.list.n; i++)
+            if (processes.list.items[i] != link->pid)
+                process_inventory(change, link->rights, processes.list.items[i]);
+        free(processes.list.items);
+    }
     return change->recording.inventory.failed ? err_nomem(&change->err) : 0;
 }
 

@@ -9,30 +9,6 @@
 
 /* ---- the claim ---- */
 
-/* Finds the CPUs of all links after the change. `all` and cgroups claim slots of offline CPUs too.
- */
-static bool claim_cpus(const struct change *change, struct claim *claim)
-{
-    const struct links *links = change->diff.links;
-    const struct cpus *class = &change->engine->classes[claim->class_index].cpus;
-    bool ok = true, system_wide = false;
-
-    for (unsigned i = 0; i < links->n; i++) {
-        const struct link *link = links->link[i];
-
-        if (link->state == LINK_ENDED)
-            continue;
-        if (link->kind == TARGET_CPU)
-            ok &= cpus_add(&claim->cpus, link->cpu);
-        system_wide |= link->kind == TARGET_CGROUP;
-    }
-    if (system_wide)
-        ok &= cpus_copy(&claim->cpus, &change->engine->possible);
-    else if (claim->system && change->desired.wants_all)
-        ok &= cpus_add_all(&claim->cpus, cpus_count(class) ? class : &change->engine->possible);
-    return ok;
-}
-
 /* Creates the claim of the desired set; its rows are chosen later. *out is NULL if no row is
  * needed: software events, multiplex=on, or no CPU. */
 static int claim_make(struct change *change, struct claim **out)
@@ -40,7 +16,10 @@ static int claim_make(struct change *change, struct claim **out)
     const struct desired *desired = &change->desired;
     const uint64_t row = settings_number(&desired->settings, KEY_ROW);
     const struct set *set = desired->set;
+    const struct links *links = change->diff.links;
+    const struct engine *engine = change->engine;
     const struct pmc *pmc = change->pmc;
+    bool ok = true, has_cgroup = false;
     unsigned n = 0;
 
     *out = NULL;
@@ -51,7 +30,7 @@ static int claim_make(struct change *change, struct claim **out)
         return err_set(&change->err, E19,
                        "row=%llu: \"%s\" belongs to class \"%s\", which has no rows: write row=any",
                        (unsigned long long)row, set->event[0].written,
-                       change->engine->classes[set->event[0].class_index].name);
+                       engine->classes[set->event[0].class_index].name);
     if (n == 0 || desired->settings.word[KEY_MULTIPLEX])
         return 0;
     struct claim *claim = calloc(1, sizeof *claim);
@@ -62,7 +41,19 @@ static int claim_make(struct change *change, struct claim **out)
     claim->uid = pmc->uid;
     claim->system = mode_table[desired->settings.mode].system;
     claim_members(claim, set, row);
-    bool ok = claim_cpus(change, claim);
+    for (unsigned i = 0; i < links->n; i++) {
+        const struct link *link = links->link[i];
+
+        if (link->kind == TARGET_CPU && link->state != LINK_ENDED)
+            ok &= cpus_add(&claim->cpus, link->cpu);
+        has_cgroup |= link->kind == TARGET_CGROUP && link->state != LINK_ENDED;
+    }
+    /* `all` and cgroups claim slots of offline CPUs too */
+    const struct cpus *class = &engine->classes[claim->class_index].cpus;
+    if (has_cgroup)
+        ok &= cpus_copy(&claim->cpus, &engine->possible);
+    else if (claim->system && desired->wants_all)
+        ok &= cpus_add_all(&claim->cpus, cpus_count(class) ? class : &engine->possible);
     if (ok && (!claim->system || cpus_count(&claim->cpus))) {
         *out = claim;
         return 0;

@@ -40,40 +40,9 @@ static int check_logsize(struct change *change)
                                 : "the tunables nbuffers × logbuffersize");
 }
 
-/* Sampling modes have a period instead of an initial count: refuses a new one, drops an old one. */
-static int check_no_count(struct change *change)
-{
-    struct settings *settings = &change->desired.settings;
-    bool counts = (change->desired.command_keys & KEY_BIT(KEY_COUNT)) &&
-                  !settings_standard(settings, KEY_COUNT);
-
-    if (counts || (change->desired.sets_count && strcmp(change->file, "count") == 0))
-        return err_set(&change->err, P31,
-                       "%s samples, so its count cannot be set: write period=N for the number of "
-                       "events between two samples",
-                       change->pmc->name);
-    settings->n_counts = 0;
-    return 0;
-}
-
 static bool wants_stack(const struct change *change)
 {
     return change->desired.settings.word[KEY_CALLCHAIN] == CALLCHAIN_DWARF;
-}
-
-/* Checks raw=on, which only the superuser may use if the change opens counters: tracepoint fields
- * can contain data of other tasks, and the kernel requires CAP_PERFMON. */
-static int check_raw(struct change *change)
-{
-    const bool opens = change->desired.new_set || change->diff.reopen || change_attaches(change);
-
-    if (!change->desired.settings.word[KEY_RAW] || !opens || change->requester.superuser)
-        return 0;
-    return err_set(
-        &change->err, P18,
-        "raw=on records fields of tracepoints, which can contain data of other users: it %s",
-        change->requester.in_instance ? "is not possible in an instance"
-                                      : "needs CAP_PERFMON, whatever the tunables say");
 }
 
 /* Checks offcpu=on: each switch must have a sample. */
@@ -103,19 +72,20 @@ static int check_off_cpu(struct change *change)
 
 int check_sampling(struct change *change)
 {
-    const struct backend *backend = change->engine->backend;
+    const struct desired *desired = &change->desired;
+    struct settings *settings = &change->desired.settings;
     int rc = check_logsize(change);
 
-    if (rc || !mode_table[change->desired.settings.mode].sampling)
+    if (rc || !mode_table[settings->mode].sampling)
         return rc;
-    for (unsigned i = 0; change->desired.set && i < change->desired.set->n; i++)
-        if (!change->desired.set->event[i].sampling)
+    for (unsigned i = 0; desired->set && i < desired->set->n; i++)
+        if (!desired->set->event[i].sampling)
             return err_set(&change->err, E36,
                            "\"%s\" cannot be sampled, because it raises no interrupt (\"sampling "
                            "no\" in its file in events/): count it, or sample cpu-clock",
-                           change->desired.set->event[i].written);
-    if (!change->desired.settings.word[KEY_USER] &&
-        (settings_skip_kernel(&change->desired.settings) || !change->requester.may_kernel))
+                           desired->set->event[i].written);
+    if (!settings->word[KEY_USER] &&
+        (settings_skip_kernel(settings) || !change->requester.may_kernel))
         return err_set(&change->err, P07,
                        "user=off and kernel=off%s: %s would have no samples, so write user=on",
                        change->requester.may_kernel ? "" : " (you may not count kernel mode)",
@@ -125,11 +95,26 @@ int check_sampling(struct change *change)
                        "callchain=dwarf: registers and stacks cannot be recorded (processor other "
                        "than x86-64 and arm64, kernel without CONFIG_HAVE_USER_STACK_DUMP, or "
                        "backend \"%s\"). Write callchain=on, which uses frame pointers",
-                       backend->name);
-    rc = check_raw(change);
-    if (rc == 0)
-        rc = check_off_cpu(change);
-    return rc ? rc : check_no_count(change);
+                       change->engine->backend->name);
+    /* tracepoint fields can contain data of other tasks, and the kernel requires CAP_PERFMON */
+    if (settings->word[KEY_RAW] && !change->requester.superuser &&
+        (desired->new_set || change->diff.reopen || change_attaches(change)))
+        return err_set(
+            &change->err, P18,
+            "raw=on records fields of tracepoints, which can contain data of other users: it %s",
+            change->requester.in_instance ? "is not possible in an instance"
+                                          : "needs CAP_PERFMON, whatever the tunables say");
+    rc = check_off_cpu(change);
+    if (rc)
+        return rc;
+    if (((desired->command_keys & KEY_BIT(KEY_COUNT)) && !settings_standard(settings, KEY_COUNT)) ||
+        (desired->sets_count && strcmp(change->file, "count") == 0))
+        return err_set(&change->err, P31,
+                       "%s samples, so its count cannot be set: write period=N for the number of "
+                       "events between two samples",
+                       change->pmc->name);
+    settings->n_counts = 0; /* of an earlier counting mode */
+    return 0;
 }
 
 /* ---- parameters ---- */
@@ -253,45 +238,42 @@ static int set_number_create(struct change *change, const struct log_event *even
     return change->recording.set_number ? 0 : err_nomem(&change->err);
 }
 
-static void event_fill(const struct change *change, unsigned i, struct log_event *out)
-{
-    const struct event *event = &change->desired.set->event[i];
-    struct buf resolved = {0};
-
-    plan_event_print(&change->desired.events[i], &resolved);
-    *out = (struct log_event){
-        .name = event->written,
-        .resolved = resolved.failed ? NULL : strdup(buf_text(&resolved)),
-        .period = change->recording.sampling.period,
-        .freq = change->recording.sampling.freq,
-        .chains = change->recording.sampling.chain_user || change->recording.sampling.chain_kernel,
-        .stack = change->recording.sampling.stack,
-        .registers = change->recording.sampling.registers,
-        .raw = change->recording.sampling.raw && event->code[0] == TYPE_TRACEPOINT,
-        .observer = change->recording.sampling.observer,
-        .type = (uint32_t)event->code[0],
-        .config = event->code[1],
-    };
-    buf_free(&resolved);
-}
-
 static int find_set_number(struct change *change)
 {
+    const struct sampling *sampling = &change->recording.sampling;
+    const struct set *set = change->desired.set;
     struct pmc *pmc = change->pmc;
     struct log_event events[SET_MAX];
     unsigned n = 0, filled = 0;
     int rc = 0;
 
     change->recording.set_number = change->recording.kinds ? pmc->set_number : 0;
-    if (!change->desired.set || !change->recording.kinds ||
+    if (!set || !change->recording.kinds ||
         (change->recording.set_number && !change->desired.new_set && !change->diff.reopen &&
-         memcmp(&change->recording.sampling, &pmc->sampling, sizeof pmc->sampling) == 0))
+         memcmp(sampling, &pmc->sampling, sizeof pmc->sampling) == 0))
         return 0;
     if (!pmc->sets)
         pmc->sets = log_sets_new();
-    for (n = 0; n < change->desired.set->n; n++) {
-        event_fill(change, n, &events[n]);
+    for (; n < set->n; n++) {
+        const struct event *event = &set->event[n];
+        struct buf resolved = {0};
+
+        plan_event_print(&change->desired.events[n], &resolved);
+        events[n] = (struct log_event){
+            .name = event->written,
+            .resolved = resolved.failed ? NULL : strdup(buf_text(&resolved)),
+            .period = sampling->period,
+            .freq = sampling->freq,
+            .chains = sampling->chain_user || sampling->chain_kernel,
+            .stack = sampling->stack,
+            .registers = sampling->registers,
+            .raw = sampling->raw && event->code[0] == TYPE_TRACEPOINT,
+            .observer = sampling->observer,
+            .type = (uint32_t)event->code[0],
+            .config = event->code[1],
+        };
         filled += events[n].resolved != NULL;
+        buf_free(&resolved);
     }
     if (!pmc->sets || filled < n)
         rc = err_nomem(&change->err);
@@ -330,48 +312,39 @@ static int check_joined_recording(struct change *change)
     return 0;
 }
 
-static int check_log_kept(struct change *change)
-{
-    const struct pmc *pmc = change->pmc;
-
-    if (!change->recording.kinds || change->desired.settings.word[KEY_LOG] ||
-        !(change->diff.start || change->diff.start_opened) || change->cause != CAUSE_COMMAND)
-        return 0;
-    if (change->recording.kinds & RECORDED_SAMPLES)
-        return err_set(
-            &change->err, E09,
-            "%s samples and has log=off: write log=on to config, or attach with autostart=off",
-            pmc->name);
-    return err_set(&change->err, E08, "%s has %s=on and log=off: write log=on to config", pmc->name,
-                   change->desired.settings.word[KEY_LOG_CSW] ? "log-csw" : "log-exit");
-}
-
 int plan_log(struct change *change)
 {
+    const struct settings *settings = &change->desired.settings;
+    const struct difference *diff = &change->diff;
+    struct change_recording *recording = &change->recording;
     const struct pmc *pmc = change->pmc;
-    const bool replaces_all_counters = change->diff.reopen || !pmc_links_left(pmc);
+    const bool by_command = change->cause == CAUSE_COMMAND;
 
-    change->recording.kinds =
-        recorded_for(change->desired.settings.mode, &change->desired.settings);
+    recording->kinds = recorded_for(settings->mode, settings);
     find_sampling(change);
     /* A new recording has the requester's rights and PIDs. Counters that join existing ones use
      * their recording. */
-    change->recording.creates = change->recording.kinds && change->diff.n_opens &&
-                                (!pmc->recording || change->desired.new_set ||
-                                 pmc->recorded.kinds != change->recording.kinds ||
-                                 (replaces_all_counters && change->cause == CAUSE_COMMAND));
-    int rc = check_log_kept(change);
-    if (rc == 0)
-        rc = check_joined_recording(change);
+    recording->creates =
+        recording->kinds && diff->n_opens &&
+        (!pmc->recording || change->desired.new_set || pmc->recorded.kinds != recording->kinds ||
+         (by_command && (diff->reopen || !pmc_links_left(pmc))));
+    if (recording->kinds && !settings->word[KEY_LOG] && by_command &&
+        (diff->start || diff->start_opened))
+        return recording->kinds & RECORDED_SAMPLES
+                   ? err_set(&change->err, E09,
+                             "%s samples and has log=off: write log=on to config, or attach with "
+                             "autostart=off",
+                             pmc->name)
+                   : err_set(&change->err, E08, "%s has %s=on and log=off: write log=on to config",
+                             pmc->name, settings->word[KEY_LOG_CSW] ? "log-csw" : "log-exit");
+    int rc = check_joined_recording(change);
     if (rc == 0)
         rc = find_set_number(change);
     if (rc)
         return rc;
-    if (change->recording.kinds && (change->diff.n_opens || change->diff.start) &&
-        !pmc_ensure_log(change->pmc))
+    if (recording->kinds && (diff->n_opens || diff->start) && !pmc_ensure_log(change->pmc))
         return err_nomem(&change->err);
-    if (change->recording.creates &&
-        !(change->recording.counted_before = calloc(SET_MAX, sizeof(uint64_t))))
+    if (recording->creates && !(recording->counted_before = calloc(SET_MAX, sizeof(uint64_t))))
         return err_nomem(&change->err);
     return 0;
 }

@@ -327,29 +327,11 @@ static void swap_state(struct change *change, enum pmc_state after, bool starts)
     pmc_changed(pmc);
 }
 
-static void swap_lifetime(struct change *change)
-{
-    struct pmc *pmc = change->pmc;
-    struct open_file *open = change->call->open;
-    bool holds = pmc->settings.word[KEY_LIFETIME] == LIFETIME_OPEN;
-
-    if (!(change->desired.command_keys & KEY_BIT(KEY_LIFETIME)))
-        return;
-    if (open) {
-        pmc->is_held = holds;
-        open->holds = holds ? pmc->id : 0;
-    }
-    if (pmc->owner)
-        pmc_clear_owner(pmc, &change->to_destroy);
-    if (change->owner)
-        pmc_set_owner(pmc, change->owner);
-    change->owner = NULL;
-}
-
 static void swap_settings(struct change *change, bool links_change)
 {
     struct pmc *pmc = change->pmc;
     struct desired *desired = &change->desired;
+    struct open_file *open = change->call->open;
     struct settings old_settings = pmc->settings;
     bool covers_cpus = change->cause == CAUSE_OWN || (desired->wants_all && !pmc->cpus.all);
 
@@ -364,13 +346,23 @@ static void swap_settings(struct change *change, bool links_change)
         pmc->cpus.stale = false;
     else if (desired->wants_all && links_change)
         pmc->cpus.stale = true; /* "-all,all": another CPU may be online now */
-    swap_lifetime(change);
+    if (desired->command_keys & KEY_BIT(KEY_LIFETIME)) {
+        if (open) {
+            pmc->is_held = pmc->settings.word[KEY_LIFETIME] == LIFETIME_OPEN;
+            open->holds = pmc->is_held ? pmc->id : 0;
+        }
+        if (pmc->owner)
+            pmc_clear_owner(pmc, &change->to_destroy);
+        if (change->owner)
+            pmc_set_owner(pmc, change->owner);
+        change->owner = NULL;
+    }
     if (desired->n_names == 0)
         return;
     /* if started_set equals sets_started, later writes through the file add events */
     pmc->sets_started += !desired->extends_set || pmc->sets_started == 0; /* 0: no events yet */
-    if (change->call->open)
-        change->call->open->started_set = pmc->sets_started;
+    if (open)
+        open->started_set = pmc->sets_started;
 }
 
 /* ---- the swap ---- */

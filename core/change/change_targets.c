@@ -40,29 +40,6 @@ static bool link_matches(const struct engine *engine, const struct link *link,
            engine->backend->covers(link->counter, wanted->pid);
 }
 
-#define ALREADY_ATTACHED 1 /* already attached, which is accepted */
-
-/* Checks whether the target is attached or written twice. Returns 0 (no), ALREADY_ATTACHED, or an
- * error. */
-static int check_attached(struct change *change, const struct wanted *wanted)
-{
-    EACH_MOVE (move, change) {
-        if (!move->next || !link_matches(change->engine, move->next, wanted, true))
-            continue;
-        bool exact = link_matches(change->engine, move->next, wanted, false);
-        if (move->old ? change->desired.accepts_attached : exact)
-            return ALREADY_ATTACHED;
-        return err_set(&change->err, E10, "\"" WORD_FMT "\" is %s", WORD_ARG(wanted->word.word),
-                       !exact ? "already counted through another target of this PMC, and no thread "
-                                "is counted twice"
-                       : wanted->word.kind == TARGET_PROCESS && !wanted->word.self
-                           ? "already attached (the number of a thread selects its process; write "
-                             "tid:TID for one thread)"
-                           : "already attached");
-    }
-    return 0;
-}
-
 /* Gives the requester's rights to a new link. */
 static void link_set_rights(struct change *change, struct link *link)
 {
@@ -281,9 +258,20 @@ static int plan_added_target(struct change *change, struct wanted *wanted)
         return 0;
     if (wanted->word.kind == TARGET_CPU)
         return plan_cpus(change, &wanted->word);
-    int rc = check_attached(change, wanted);
-    if (rc)
-        return rc == ALREADY_ATTACHED ? 0 : rc;
+    EACH_MOVE (move, change) {
+        if (!move->next || !link_matches(change->engine, move->next, wanted, true))
+            continue;
+        bool exact = link_matches(change->engine, move->next, wanted, false);
+        if (move->old ? change->desired.accepts_attached : exact)
+            return 0;
+        return err_set(&change->err, E10, "\"" WORD_FMT "\" is %s", WORD_ARG(wanted->word.word),
+                       !exact ? "already counted through another target of this PMC, and no thread "
+                                "is counted twice"
+                       : wanted->word.kind == TARGET_PROCESS && !wanted->word.self
+                           ? "already attached (the number of a thread selects its process; write "
+                             "tid:TID for one thread)"
+                           : "already attached");
+    }
     return wanted->word.kind == TARGET_CGROUP ? plan_cgroup(change, wanted)
                                               : plan_process(change, wanted);
 }
