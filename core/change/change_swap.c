@@ -141,7 +141,8 @@ static void swap_reset(struct change *change)
     set_initial_count(change);
 }
 
-/* A write to `count`, or a changed count= in config: sets the shown values. Times stay. */
+/* A write to `count`, or a changed count= in config: the events of all links count from the written
+ * values. Times stay, except the elapsed time of rates. */
 static void swap_write_count(struct change *change)
 {
     struct pmc *pmc = change->pmc;
@@ -153,11 +154,20 @@ static void swap_write_count(struct change *change)
     for (unsigned i = 0; i < pmc_events(pmc); i++) {
         uint64_t put = i < settings->n_counts ? settings->counts[i] : 0;
 
-        pmc->base->value[i] += put - total->value[i];
-        pmc->base->value[n + i] += put - total->value[n + i];
+        pmc->base->value[i] = pmc->base->value[n + i] = put;
+        EACH_MOVE (move, change) {
+            if (!move->next)
+                continue;
+            const bool reads = move->next == move->old && move->old->counter;
+            uint64_t *value = move->next->base->value;
+
+            value[i] = reads ? reading_of(move)->value[i] : 0;
+            value[n + i] = reads ? reading_of(move)->value[n + i] : 0;
+        }
         buf_u64(&text, total->value[settings->word[KEY_MULTIPLEX] ? n + i : i]);
         buf_char(&text, '\n');
     }
+    pmc->run.ran_ns = 0;
     if (change->call->open && !text.failed && strcmp(change->file, "count") == 0) {
         free(change->call->open->old_count);
         change->call->open->old_count = strdup(buf_text(&text));

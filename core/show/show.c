@@ -348,8 +348,8 @@ static void detail_line_end(struct buf *out, const struct snapshot_item *item, u
 }
 
 /* Prints a line for each part of a generic event on a hybrid processor, before the line of the
- * count. Prints nothing for a CPU, which has one PMU, or if the sum of the parts is not the count,
- * because an initial value was written to `count`. */
+ * count. Prints nothing for a CPU, which has one PMU, or if the sum of the parts is not the value,
+ * because there is an initial value or `count` was written. */
 static void detail_parts(const struct call *call, const struct snapshot_item *item, unsigned l,
                          unsigned i)
 {

@@ -164,6 +164,22 @@ t_cpus_used_divides_by_the_time_attached_and_running() {
     is "$(metric_values a)" - 'reset'
 }
 
+t_rates_start_again_when_the_count_is_written() {
+    mount_pmcfs -o backend=sim
+    pmc a event=cycles "target=$$"
+    sleep 0.3
+    accepted "$M/a/ctl" stop
+    accepted "$M/a/count" 5
+    is "$(metric_values a)" - 'no event and no time'
+    accepted "$M/a/ctl" start
+    sleep 0.02
+    accepted "$M/a/ctl" stop
+    between "$(metric a cycles/s)" 500000000000000 1000000000000000
+    # The targets start again as well: the sum is theirs and the initial value.
+    is "$(awk -F '\t' '$2 == "all" { all = $3 } $2 ~ /^pid/ { pid = $3 } END { printf "%d", all - pid }' \
+        "$M/a/detail")" 5
+}
+
 # Rates and cpus-used divide by the same elapsed time.
 rates_agree() { # PMC
     awk '{ value[$1] = $2; unit[$1] = $3 }

@@ -232,6 +232,9 @@ t_metrics_cpu_has_a_line_for_each_cpu() {
     mkdir "$M/c"
     accepted "$M/c/config" "$(cat "$T/config")"$'\n'
     is "$(cpus_of c cycles)" '0 3 2'
+    # No line is negative after a small value is written.
+    accepted "$M/a/count" '1 2'
+    is "$(lines_of a cycles | xargs)" '0 0 3 0 2 0 - 1'
     accepted "$M/a/config" metrics=sum
     is "$(cpus_of a cycles)" -
 }
