@@ -144,9 +144,15 @@ static int value_check(enum key key, struct word value, struct err *err)
     if (key == KEY_EVENT)
         return 0;
     if (key == KEY_TARGET) {
-        for (rc = 0; rc == 0 && value.len > 0; cpus_free(&target.cpus))
+        for (rc = 0; rc == 0 && value.len > 0; cpus_free(&target.cpus)) {
             if ((target.word = target_next(&value)).len > 0)
                 rc = target_parse(&target, target.word, err);
+            if (rc == 0 && target.self)
+                rc = err_set(err, P07,
+                             "target=" WORD_FMT ": no process writes a section: "
+                             "write a PID, cpu0, all or cgroup:/PATH",
+                             WORD_ARG(target.word));
+        }
         return rc;
     }
     settings_init(&settings);

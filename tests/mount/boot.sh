@@ -190,6 +190,8 @@ owner = nosuchuser
 [instance c]
 max_pmcs = many
 max_pmc = 3
+[pmc d]
+target = cpu0 tid:self
 [pmc fine]
 event = page-faults
 target = all
@@ -197,8 +199,9 @@ EOF
     : >"$T/conf"
     "$BIN" --check -c "$T/conf" 2>"$T/printed" || rc=$?
     is "$rc" 1
-    is "$(sed -n 's,^pmcfs: .*/conf.d/a.conf:\([0-9]*\): .*,\1,p' "$T/printed" | xargs)" '2 3 4 5 6 8 9'
-    sed -i '1,9d' "$T/conf.d/a.conf"
+    is "$(sed -n 's,^pmcfs: .*/conf.d/a.conf:\([0-9]*\): .*,\1,p' "$T/printed" | xargs)" '2 3 4 5 6 8 9 11'
+    like "$(cat "$T/printed")" ':11: \[pmc d\] EINVAL P07: target=tid:self: '
+    sed -i '1,11d' "$T/conf.d/a.conf"
     "$BIN" --check -c "$T/conf" || die 'a good one is refused'
 }
 
