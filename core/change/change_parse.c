@@ -250,19 +250,26 @@ static int add_set(struct change *change, struct word list)
     return add_names(change, inside, modifier);
 }
 
-/* Adds the events of a word and of the next words if a blank next to a comma or brace continues the
- * list. The list stops before a setting of `config`. Moves *scan after the last word. */
+/* Adds the events of a word and of the next words that continue the list: after a blank next to a
+ * comma or brace, and up to the closing brace. The list stops before a setting of `config`. Moves
+ * *scan after the last word. */
 static int add_list(struct change *change, struct scan *scan, struct word word)
 {
     struct scan next;
     char room[1024];
     struct buf list = buf_in(room, sizeof room);
 
-    do {
+    for (;;) {
         buf_add(&list, word.p, word.len);
         *scan = next = (struct scan){word.p + word.len, scan->end};
-    } while (!list.failed && scan_setting(&next, &word) && !is_setting(word) &&
-             (strchr(",{", list.data[list.len - 1]) || strchr(",}", word.p[0])));
+        if (list.failed || !scan_setting(&next, &word) || is_setting(word))
+            break;
+        if (strchr(",{", list.data[list.len - 1]) || strchr(",}", word.p[0]))
+            continue;
+        if (list.data[0] != '{' || memchr(list.data, '}', list.len))
+            break;
+        buf_char(&list, ',');
+    }
     int rc = list.failed ? err_nomem(&change->err)
                          : add_set(change, (struct word){buf_text(&list), list.len});
     buf_free(&list);

@@ -166,7 +166,8 @@ static int value_check(enum key key, struct word value, struct err *err)
     return rc;
 }
 
-/* Copies a list of events without the blanks next to commas and inside of braces. */
+/* Copies a list of events without the blanks next to commas and braces. Other blanks in braces
+ * become commas. */
 static void events_join(struct buf *out, struct word value)
 {
     for (size_t i = 0, next; i < value.len; i = next) {
@@ -175,7 +176,7 @@ static void events_join(struct buf *out, struct word value)
         for (next = i; next < value.len && (value.p[next] == ' ' || value.p[next] == '\t'); next++)
             ;
         if (next > i && next < value.len && !strchr(",{", last) && !strchr(",}", value.p[next]))
-            buf_char(out, ' ');
+            buf_char(out, out->data[0] == '{' && !memchr(out->data, '}', out->len) ? ',' : ' ');
         if (next < value.len)
             buf_char(out, value.p[next++]);
     }

@@ -129,11 +129,14 @@ event = { page-faults , context-switches } migrations
 event = page-faults ,context-switches
 [pmc d]
 event = {page-faults context-switches
+[pmc e]
+event = {page-faults minor-faults}:u
 EOF
     mount_boot
     is "$(xargs <"$M/a/event")" 'page-faults context-switches'
     is "$(xargs <"$M/b/event")" 'page-faults context-switches migrations'
     is "$(xargs <"$M/c/event")" 'page-faults context-switches'
+    is "$(xargs <"$M/e/event")" 'page-faults:u minor-faults:u'
     refused_at_start "conf:7: \[pmc d\] EINVAL "
 }
 

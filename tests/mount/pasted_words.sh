@@ -60,6 +60,7 @@ t_braces_around_a_set_are_skipped() {
     set_is '{page-faults,context-switches}' 'page-faults context-switches'
     set_is '{ page-faults, context-switches, }' 'page-faults context-switches'
     set_is '{\n  page-faults,\n  context-switches\n},' 'page-faults context-switches'
+    set_is '{page-faults context-switches\ncpu-clock}' 'page-faults context-switches cpu-clock'
 }
 
 t_a_modifier_after_braces_belongs_to_every_event() {
