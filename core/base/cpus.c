@@ -100,25 +100,6 @@ int cpus_next(const struct cpus *cpus, int from)
     return (int)(i * WORD_BITS + (unsigned)__builtin_ctzll(bits));
 }
 
-/* Adds a range by words, because a short command can name thousands of ranges. */
-static bool range_add(struct cpus *cpus, unsigned first, unsigned last)
-{
-    unsigned from = first / WORD_BITS, to = last / WORD_BITS;
-
-    if (!cpus_grow(cpus, to + 1))
-        return false;
-    for (unsigned i = from; i <= to; i++) {
-        uint64_t bits = ~UINT64_C(0);
-
-        if (i == from)
-            bits &= ~UINT64_C(0) << first % WORD_BITS;
-        if (i == to)
-            bits &= ~UINT64_C(0) >> (WORD_BITS - 1 - last % WORD_BITS);
-        cpus->bits[i] |= bits;
-    }
-    return true;
-}
-
 int cpus_parse(struct cpus *cpus, struct word list)
 {
     int rc = 0;
@@ -138,8 +119,18 @@ int cpus_parse(struct cpus *cpus, struct word list)
             rc = -EINVAL;
         else if (last >= CPUS_MAX)
             rc = -ERANGE;
-        else if (!range_add(cpus, (unsigned)first, (unsigned)last))
+        else if (!cpus_grow(cpus, (unsigned)last / WORD_BITS + 1))
             rc = -ENOMEM;
+        /* by words, because a short command can name thousands of ranges */
+        for (uint64_t i = first / WORD_BITS; rc == 0 && i <= last / WORD_BITS; i++) {
+            uint64_t bits = ~UINT64_C(0);
+
+            if (i == first / WORD_BITS)
+                bits &= ~UINT64_C(0) << first % WORD_BITS;
+            if (i == last / WORD_BITS)
+                bits &= ~UINT64_C(0) >> (WORD_BITS - 1 - last % WORD_BITS);
+            cpus->bits[i] |= bits;
+        }
     }
     if (rc)
         cpus_free(cpus);

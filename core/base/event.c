@@ -83,33 +83,6 @@ static int class_compare(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-/* Sorts entries, drops duplicates, and sorts classes. Both lists have the same order, so the
- * entries of a class follow those of the previous class. */
-static void catalog_sort(struct catalog *catalog)
-{
-    size_t kept = 0, at = 0;
-
-    if (catalog->n)
-        qsort(catalog->entries, catalog->n, sizeof(*catalog->entries), entry_compare);
-    for (size_t i = 0; i < catalog->n; i++) {
-        if (kept && entry_compare(&catalog->entries[kept - 1], &catalog->entries[i]) == 0)
-            free(catalog->entries[i].event);
-        else
-            catalog->entries[kept++] = catalog->entries[i];
-    }
-    catalog->n = kept;
-    if (catalog->n_classes)
-        qsort(catalog->classes, catalog->n_classes, sizeof(*catalog->classes), class_compare);
-    for (size_t i = 0; i < catalog->n_classes; i++) {
-        struct catalog_class *class = &catalog->classes[i];
-
-        class->first = at;
-        while (at < catalog->n && catalog->entries[at].class_name == class->name)
-            at++;
-        class->n = at - class->first;
-    }
-}
-
 /* FNV-1a; continues from the given hash. */
 static uint64_t hash_text(uint64_t hash, const char *text)
 {
@@ -125,35 +98,6 @@ static uint64_t hash_id(const char *class_name, const char *event)
     if (event)
         hash = hash_text(hash_text(hash, "/"), event);
     return (hash ^ hash >> 52) % HASH_RANGE + 1;
-}
-
-/* Gives each entry and class its id. A used number becomes the next free one; items come in order
- * of names, so the result is the same in every run. Returns false on ENOMEM. */
-static bool catalog_set_ids(struct catalog *catalog)
-{
-    const size_t n = catalog->n, n_items = n + catalog->n_classes;
-
-    catalog->ids = calloc(n_items + 1, sizeof *catalog->ids);
-    if (!catalog->ids)
-        return false;
-    for (size_t at = 0; at < n_items; at++) {
-        struct catalog_entry *entry = at < n ? &catalog->entries[at] : NULL;
-        struct catalog_class *class = entry ? NULL : &catalog->classes[at - n];
-        struct catalog_id *item = &catalog->ids[at], *taken;
-
-        item->at = at;
-        item->id = entry ? hash_id(entry->class_name, entry->event) : hash_id(class->name, NULL);
-        for (;; item->id++) {
-            HASH_FIND(hh, catalog->by_id, &item->id, sizeof item->id, taken);
-            if (!taken)
-                break;
-        }
-        HASH_ADD(hh, catalog->by_id, id, sizeof item->id, item);
-        if (!hash_has(item))
-            return false;
-        *(entry ? &entry->id : &class->id) = item->id;
-    }
-    return true;
 }
 
 static void catalog_clear_ids(struct catalog *catalog)
@@ -177,10 +121,50 @@ void catalog_free(struct catalog *catalog)
 
 int catalog_finish(struct catalog *catalog)
 {
-    catalog_sort(catalog);
+    size_t kept = 0, end = 0;
+
+    if (catalog->n)
+        qsort(catalog->entries, catalog->n, sizeof(*catalog->entries), entry_compare);
+    for (size_t i = 0; i < catalog->n; i++) {
+        if (kept && entry_compare(&catalog->entries[kept - 1], &catalog->entries[i]) == 0)
+            free(catalog->entries[i].event);
+        else
+            catalog->entries[kept++] = catalog->entries[i];
+    }
+    catalog->n = kept;
+    /* Both lists have the same order: the entries of a class follow those of the previous one. */
+    if (catalog->n_classes)
+        qsort(catalog->classes, catalog->n_classes, sizeof(*catalog->classes), class_compare);
+    for (size_t i = 0; i < catalog->n_classes; i++) {
+        struct catalog_class *class = &catalog->classes[i];
+
+        class->first = end;
+        while (end < catalog->n && catalog->entries[end].class_name == class->name)
+            end++;
+        class->n = end - class->first;
+    }
     catalog_clear_ids(catalog);
     if (!catalog->failed)
-        catalog->failed = !catalog_set_ids(catalog);
+        catalog->ids = calloc(kept + catalog->n_classes + 1, sizeof *catalog->ids);
+    catalog->failed |= !catalog->ids;
+    /* A used id becomes the next free one. Items come in order of names, so the ids are the same in
+     * every run. */
+    for (size_t i = 0; !catalog->failed && i < kept + catalog->n_classes; i++) {
+        struct catalog_entry *entry = i < kept ? &catalog->entries[i] : NULL;
+        struct catalog_class *class = entry ? NULL : &catalog->classes[i - kept];
+        struct catalog_id *item = &catalog->ids[i], *taken;
+
+        item->at = i;
+        item->id = entry ? hash_id(entry->class_name, entry->event) : hash_id(class->name, NULL);
+        for (;; item->id++) {
+            HASH_FIND(hh, catalog->by_id, &item->id, sizeof item->id, taken);
+            if (!taken)
+                break;
+        }
+        HASH_ADD(hh, catalog->by_id, id, sizeof item->id, item);
+        catalog->failed = !hash_has(item);
+        *(entry ? &entry->id : &class->id) = item->id;
+    }
     return catalog->failed ? -ENOMEM : 0;
 }
 

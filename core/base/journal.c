@@ -166,17 +166,8 @@ static uint64_t padded(uint64_t bytes)
     return (bytes + 7) & ~UINT64_C(7);
 }
 
-/* Returns the record at an offset, or NULL at the end or if it is not valid. */
-static const struct journal_record *record_at(const char *half, uint64_t at, uint64_t end)
-{
-    const struct journal_record *record = (const void *)(half + at);
-
-    if (end - at < sizeof *record || record->bytes < sizeof *record || record->bytes > end - at)
-        return NULL;
-    return record;
-}
-
-/* Calls fn for the last record of each object of this kind, unless it deletes the object. */
+/* Calls fn for the last record of each object of this kind, unless it deletes the object. Stops
+ * reading at a record that is not valid. */
 static bool half_each(const char *half, uint64_t end, uint32_t kind,
                       bool (*fn)(void *arg, const struct journal_record *record), void *arg)
 {
@@ -184,10 +175,11 @@ static bool half_each(const char *half, uint64_t end, uint32_t kind,
     struct last *lasts = NULL, *last, *next;
     bool fine = true;
 
-    for (uint64_t at = 0; fine && (record = record_at(half, at, end));
-         at += padded(record->bytes)) {
+    for (uint64_t at = 0; fine && end - at >= sizeof *record; at += padded(record->bytes)) {
+        record = (const void *)(half + at);
+        if (record->bytes < sizeof *record || record->bytes > end - at)
+            break;
         const struct last wanted = {.key = {record->kind, record->id}};
-
         if (kind && kind != record->kind)
             continue;
         HASH_FIND(hh, lasts, &wanted.key, sizeof wanted.key, last);
