@@ -27,19 +27,29 @@
 
 /* ---- sections as they are read ---- */
 
-/*
- * Adds the section with this header. Returns 0; -errno with a sentence if it would be refused, in
- * which case it is added as refused; or -ENOMEM without a section.
- */
-static int section_add(sections_t *sections, const char *file, unsigned line, struct word title,
-                       struct err *err)
+void section_refuse(struct section *section, unsigned line, const struct err *err)
 {
-    struct section section = {.file = file, .line = line, .mode = -1, .title = word_dup(title)};
+    section->refused = true;
+    message_log(LOG_WARNING, "%s:%u: [%s] %s %s: %s", section->file, line,
+                text_shown(section->title), err_errno_name(err_table[err->id].code),
+                err_table[err->id].id, err->text);
+}
+
+/* Adds the section with this header: as refused if its name is not valid or is used, and after a
+ * complaint if it is of no known kind. On ENOMEM adds nothing and sets no_memory. */
+static void section_add(struct options *options, struct word title)
+{
+    sections_t *sections = &options->sections;
+    struct section section = {
+        .file = options->at.file, .line = options->at.line, .mode = -1, .title = word_dup(title)};
+    char sentence[512];
+    struct err err = {0};
     int rc = 0;
 
     if (!section.title || vec_room(sections, 1)) {
         free(section.title);
-        return err_nomem(err);
+        options->no_memory = true;
+        return;
     }
     if (strcmp(section.title, "pmcfs") == 0)
         section.kind = SECTION_PMCFS;
@@ -53,29 +63,28 @@ static int section_add(sections_t *sections, const char *file, unsigned line, st
     section.name += strspn(section.name, " ");
     bool named = section.kind == SECTION_PMC || section.kind == SECTION_INSTANCE;
     if (named)
-        rc = name_check(section.name, err);
+        rc = name_check(section.name, &err);
     if (rc == 0 && section.kind == SECTION_PMC && file_reserved(section.name))
-        rc = err_set(err, P23, "%s is a name that pmcfs uses: choose another name", section.name);
+        rc = err_set(&err, P23, "%s is a name that pmcfs uses: choose another name", section.name);
     for (size_t i = 0; named && rc == 0 && i < sections->n; i++) {
         const struct section *other = &sections->items[i];
 
         if (other->kind == section.kind && strcmp(other->name, section.name) == 0)
-            rc = err_set(err, P23,
+            rc = err_set(&err, P23,
                          "the section of this name in %s:%u is used: remove one of the two, or "
                          "choose another name",
                          other->file, other->line);
     }
-    section.refused = rc < 0;
+    if (rc < 0)
+        section_refuse(&section, section.line, &err);
+    options->complaints += section.refused;
     sections->items[sections->n++] = section;
-    return rc;
-}
-
-void section_refuse(struct section *section, unsigned line, const struct err *err)
-{
-    section->refused = true;
-    message_log(LOG_WARNING, "%s:%u: [%s] %s %s: %s", section->file, line,
-                text_shown(section->title), err_errno_name(err_table[err->id].code),
-                err_table[err->id].id, err->text);
+    if (section.kind == SECTION_UNKNOWN) {
+        snprintf(sentence, sizeof sentence,
+                 "no such section [%s]: there are [pmcfs], [pmc NAME] and [instance NAME]",
+                 text_shown(section.title));
+        option_complain(options, section.file, sentence);
+    }
 }
 
 /* ---- keys ---- */
@@ -226,28 +235,11 @@ static int setting_add(struct section *section, struct word name, struct word va
     return rc;
 }
 
-static int limit_add(struct section *section, struct word name, struct word value, struct err *err)
-{
-    struct near near = {.word = name};
-    uint64_t number;
-    int rc;
-
-    for (unsigned i = 0; i < LIMITS; i++) {
-        near_offer(&near, limit_table[i].name);
-        if (!word_alike(name, limit_table[i].name, false))
-            continue;
-        rc = limit_read((enum limit)i, value, &number, err);
-        free(section->limit[i]);
-        section->limit[i] = word_dup(value);
-        return rc || section->limit[i] ? rc : err_nomem(err);
-    }
-    return err_set(err, E24, "an instance has no limit \"" WORD_FMT "\"%s", WORD_ARG(name),
-                   near_text(&near));
-}
-
 /* Takes one key of a PMC or an instance. Returns 0, or -errno with a sentence. */
 static int section_key(struct section *section, struct word key, struct word value, struct err *err)
 {
+    struct near near = {.word = key};
+    uint64_t number;
     uid_t uid;
     gid_t gid;
 
@@ -269,8 +261,19 @@ static int section_key(struct section *section, struct word key, struct word val
         section->owner = word_dup(value);
         return section->owner ? owner_find(section->owner, &uid, &gid, err) : err_nomem(err);
     }
-    return section->kind == SECTION_PMC ? setting_add(section, key, value, err)
-                                        : limit_add(section, key, value, err);
+    if (section->kind == SECTION_PMC)
+        return setting_add(section, key, value, err);
+    for (unsigned i = 0; i < LIMITS; i++) {
+        near_offer(&near, limit_table[i].name);
+        if (!word_alike(key, limit_table[i].name, false))
+            continue;
+        const int rc = limit_read((enum limit)i, value, &number, err);
+        free(section->limit[i]);
+        section->limit[i] = word_dup(value);
+        return rc || section->limit[i] ? rc : err_nomem(err);
+    }
+    return err_set(err, E24, "an instance has no limit \"" WORD_FMT "\"%s", WORD_ARG(key),
+                   near_text(&near));
 }
 
 /* ---- the configuration file ---- */
@@ -314,28 +317,6 @@ struct conf_stream {
     size_t size;
 };
 
-static void conf_header(struct options *options, struct word title)
-{
-    char sentence[512];
-    struct err err = {0};
-    const int rc = section_add(&options->sections, options->at.file, options->at.line, title, &err);
-
-    if (rc == -ENOMEM) {
-        options->no_memory = true;
-        return;
-    }
-    struct section *section = &options->sections.items[options->sections.n - 1];
-    options->complaints += section->refused;
-    if (section->refused)
-        section_refuse(section, options->at.line, &err);
-    if (section->kind != SECTION_UNKNOWN)
-        return;
-    snprintf(sentence, sizeof sentence,
-             "no such section [%s]: there are [pmcfs], [pmc NAME] and [instance NAME]",
-             text_shown(section->title));
-    option_complain(options, options->at.file, sentence);
-}
-
 static char *conf_line(char *text, int size, void *arg)
 {
     struct conf_stream *stream = arg;
@@ -355,7 +336,7 @@ static char *conf_line(char *text, int size, void *arg)
     start += strspn(start, " \t");
     end = *start == '[' ? strchr(start, ']') : NULL;
     if (end) {
-        conf_header(options, (struct word){start + 1, (size_t)(end - start - 1)});
+        section_add(options, (struct word){start + 1, (size_t)(end - start - 1)});
         snprintf(text, (size_t)size, "[%zu]\n", options->sections.n - 1);
     } else if (len >= size) {
         snprintf(sentence, sizeof sentence,

@@ -234,27 +234,6 @@ static bool worker_restart(int status)
 
 /* ---- a new program ---- */
 
-/* Makes the arguments of the new program: those of this one and --resume. */
-static bool arguments_make(void)
-{
-    const struct options *options = me.options;
-    char **argv = me.argv;
-
-    *argv++ = (char *)"pmcfs";
-    if (asprintf(argv++, "--resume=%d", me.inflight_fd) < 0)
-        return false;
-    if (options->foreground)
-        *argv++ = (char *)"-f";
-    if (options->conf_given && asprintf(argv++, "--config=%s", options->conf) < 0)
-        return false;
-    if (options->mount_options.len && asprintf(argv++, "-o%.*s", (int)options->mount_options.len,
-                                               options->mount_options.data) < 0)
-        return false;
-    *argv++ = options->source;
-    *argv = options->mountpoint;
-    return true;
-}
-
 /* Replaces this program by the requester's. Returns only on failure. The worker must be serving,
  * because it keeps the rings mapped. */
 static void program_replace(pid_t requester)
@@ -284,13 +263,15 @@ static bool supervisor_init(struct worker *worker, struct inflight *inflight, in
 {
     const int numbers[] = {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
     const struct timeval second = {.tv_sec = 1};
+    const struct options *options = worker->options;
+    char **argv = me.argv;
     int ends[2];
     sigset_t set;
 
     me.inflight = inflight;
     me.inflight_fd = inflight_fd;
     me.worker = worker;
-    me.options = worker->options;
+    me.options = options;
     me.mlock_unlimited = capability_held(CAP_IPC_LOCK);
     sigemptyset(&set);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
@@ -316,7 +297,20 @@ static bool supervisor_init(struct worker *worker, struct inflight *inflight, in
     for (size_t i = 0; i < sizeof mine / sizeof *mine; i++)
         if (!fd_exempt(mine[i]))
             return false;
-    return arguments_make();
+    /* The new program of an upgrade gets the arguments of this one and --resume. */
+    *argv++ = (char *)"pmcfs";
+    if (asprintf(argv++, "--resume=%d", inflight_fd) < 0)
+        return false;
+    if (options->foreground)
+        *argv++ = (char *)"-f";
+    if (options->conf_given && asprintf(argv++, "--config=%s", options->conf) < 0)
+        return false;
+    if (options->mount_options.len && asprintf(argv++, "-o%.*s", (int)options->mount_options.len,
+                                               options->mount_options.data) < 0)
+        return false;
+    *argv++ = options->source;
+    *argv = options->mountpoint;
+    return true;
 }
 
 struct inflight *supervisor_resume(struct worker *worker)
@@ -328,26 +322,6 @@ struct inflight *supervisor_resume(struct worker *worker)
         return inflight;
     message_log(LOG_ERR, "cannot start the new program: %s", strerror(errno));
     return NULL;
-}
-
-/* In an upgrade: maps the rings, then kills the old worker, which had them mapped. */
-static void worker_take_over(void)
-{
-    close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
-    prctl(PR_SET_NAME, "pmcfs"); /* execution by descriptor sets another name */
-    me.inflight->restarts++;
-    me.worker_pid = me.inflight->worker;
-    for (unsigned i = 0; i < INFLIGHT_RINGS; i++) {
-        const struct inflight_ring ring = me.inflight->rings[i];
-
-        me.inflight->rings[i] = (struct inflight_ring){0};
-        if (ring.fd)
-            ring_map(i, ring.fd, ring.bytes);
-    }
-    kill(me.worker_pid, SIGKILL);
-    while (waitpid(me.worker_pid, NULL, 0) < 0 && errno == EINTR)
-        ;
-    me.inflight->last_worker = 0;
 }
 
 /* ---- the loop ---- */
@@ -419,7 +393,8 @@ static void offer_upgrades(void)
     fd_exempt(me.lock_fd);
 }
 
-/* Takes over the worker, after an upgrade or after a new program that could not start. */
+/* After an upgrade, or after a new program that could not start: maps the rings, kills the old
+ * worker, which had them mapped, and starts another one. */
 static void resume(void)
 {
     const char *failed = upgrade_failure(me.options);
@@ -427,7 +402,21 @@ static void resume(void)
 
     if (!me.options->foreground)
         messages_to_syslog();
-    worker_take_over();
+    close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
+    prctl(PR_SET_NAME, "pmcfs"); /* execution by descriptor sets another name */
+    me.inflight->restarts++;
+    me.worker_pid = me.inflight->worker;
+    for (unsigned i = 0; i < INFLIGHT_RINGS; i++) {
+        const struct inflight_ring ring = me.inflight->rings[i];
+
+        me.inflight->rings[i] = (struct inflight_ring){0};
+        if (ring.fd)
+            ring_map(i, ring.fd, ring.bytes);
+    }
+    kill(me.worker_pid, SIGKILL);
+    while (waitpid(me.worker_pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    me.inflight->last_worker = 0;
     offer_upgrades();
     if (failed) {
         snprintf(why, sizeof why, "the new program could not start: %s", failed);

@@ -213,21 +213,6 @@ bool upgrade_try(int program, int inflight_fd, char **argv, char *why, size_t si
 
 /* ---- execution of the new program ---- */
 
-/* Starts a process that continues the stopped worker if this process exits before it has taken
- * over. The worker then receives the signal for its parent's death. */
-static pid_t guard_start(pid_t worker)
-{
-    const pid_t supervisor = getpid(), guard = fork();
-
-    if (guard)
-        return guard;
-    close_range(0, ~0U, 0);
-    while (kill(worker, 0) == 0 && getppid() == supervisor)
-        pause_ms(20);
-    kill(worker, SIGCONT);
-    _exit(0);
-}
-
 /* Clears FD_CLOEXEC of all descriptors except one. Returns false and sets errno on failure. */
 static bool fds_inherit(int except)
 {
@@ -254,8 +239,17 @@ static void program_execute(int program, pid_t worker, int lock_fd, char **argv)
 {
     char resume[64], *words[UPGRADE_ARGS];
     const int back = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-    const pid_t guard = back < 0 ? -1 : guard_start(worker);
+    const pid_t supervisor = getpid(), guard = back < 0 ? -1 : fork();
 
+    /* The guard continues the stopped worker if this process exits before it has taken over. The
+     * worker then receives the signal for its parent's death. */
+    if (guard == 0) {
+        close_range(0, ~0U, 0);
+        while (kill(worker, 0) == 0 && getppid() == supervisor)
+            pause_ms(20);
+        kill(worker, SIGCONT);
+        _exit(0);
+    }
     memcpy(words, argv, sizeof words);
     snprintf(resume, sizeof resume, "%s,%d", argv[1], back);
     words[1] = resume;
