@@ -354,31 +354,16 @@ static void buffer_clear(struct inflight *inflight, unsigned i)
     inflight->buffers[i].request.number = 0;
 }
 
-/* Moves the request of a buffer to a place, unless it is finished or a place has it already. Clears
- * the buffer. */
-static void buffer_recover(struct inflight *inflight, unsigned i, uint32_t published)
+void inflight_recover(struct inflight *inflight, uint32_t published)
 {
-    const struct fuse_in_header *head = buffer_of(inflight, i);
-    struct inflight_request *request = buffer_request(inflight, i);
-    bool has_place = false;
+    for (unsigned i = 0; i < INFLIGHT_BUFFERS; i++) {
+        const struct answer *answer = &inflight->buffers[i].answer;
 
-    for (unsigned n = 0; n < inflight->n_places; n++)
-        has_place |= inflight->places[n].number == head->unique;
-    if (request && head->opcode == FUSE_INTERRUPT)
-        inflight_interrupt(inflight, ((const struct fuse_interrupt_in *)(head + 1))->unique);
-    if (request && !is_over_or_refused(inflight, request, head->opcode, published) && !has_place) {
-        struct inflight_request *place = inflight_move_to_place(inflight, request);
-
-        if (place)
-            place->inherited = true;
-        else
-            refuse(inflight, request, ENOMEM);
+        if (answer->number && answer->bytes <= INFLIGHT_BYTES &&
+            (int32_t)(published - answer->publication) >= 0)
+            reply(inflight->fuse_fd, (char *)buffer_of(inflight, i) + INFLIGHT_BYTES,
+                  answer->bytes);
     }
-    buffer_clear(inflight, i);
-}
-
-static void places_recover(struct inflight *inflight, uint32_t published)
-{
     for (unsigned i = 0; i < inflight->n_places; i++) {
         struct inflight_request *place = &inflight->places[i];
         const struct fuse_in_header *head = arena_at(place->block, place->bytes);
@@ -394,23 +379,29 @@ static void places_recover(struct inflight *inflight, uint32_t published)
         place->number = place->block = 0; /* arena_free_unkept() frees its block */
         place->taken = false;
     }
-}
-
-void inflight_recover(struct inflight *inflight, uint32_t published)
-{
-    for (unsigned i = 0; i < INFLIGHT_BUFFERS; i++) {
-        const struct answer *answer = &inflight->buffers[i].answer;
-
-        if (answer->number && answer->bytes <= INFLIGHT_BYTES &&
-            (int32_t)(published - answer->publication) >= 0)
-            reply(inflight->fuse_fd, (char *)buffer_of(inflight, i) + INFLIGHT_BYTES,
-                  answer->bytes);
-    }
-    places_recover(inflight, published);
     for (unsigned i = 0; i < INFLIGHT_BUFFERS; i++)
         buffer_request(inflight, i); /* so that an interrupt in another buffer finds it */
-    for (unsigned i = 0; i < INFLIGHT_BUFFERS; i++)
-        buffer_recover(inflight, i, published);
+    /* Move the requests of buffers to places, unless they are finished or have a place already. */
+    for (unsigned i = 0; i < INFLIGHT_BUFFERS; i++) {
+        const struct fuse_in_header *head = buffer_of(inflight, i);
+        struct inflight_request *request = buffer_request(inflight, i);
+        bool has_place = false;
+
+        for (unsigned n = 0; n < inflight->n_places; n++)
+            has_place |= inflight->places[n].number == head->unique;
+        if (request && head->opcode == FUSE_INTERRUPT)
+            inflight_interrupt(inflight, ((const struct fuse_interrupt_in *)(head + 1))->unique);
+        if (request && !is_over_or_refused(inflight, request, head->opcode, published) &&
+            !has_place) {
+            struct inflight_request *place = inflight_move_to_place(inflight, request);
+
+            if (place)
+                place->inherited = true;
+            else
+                refuse(inflight, request, ENOMEM);
+        }
+        buffer_clear(inflight, i);
+    }
     for (unsigned i = 0; i < INFLIGHT_BUFFERS; i++)
         inflight->buffers[i].answer.number = 0;
 }

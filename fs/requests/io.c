@@ -11,6 +11,7 @@
 #include <linux/fuse.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 
 /* Bytes of a stream that can be read again: the buffer of shells and head(1). */
 #define BACK_MAX 8192
@@ -18,11 +19,6 @@
 #define CUT_BEYOND 1024
 
 /* ---- read ---- */
-
-static size_t min_size(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
 
 /* Copies n bytes to the reply, because a handle's text may change after the lock is dropped. */
 static void slice_copy(struct request *rq, const char *from, size_t n)
@@ -62,7 +58,7 @@ static bool text_continue(struct request *rq)
     size_t at = (size_t)(rq->off - position->base);
     if (at < position->len && !position->text.block)
         return false;
-    size_t n = at < position->len ? min_size(rq->size, position->len - at) : 0;
+    size_t n = at < position->len ? MIN(rq->size, position->len - at) : 0;
     slice_copy(rq, n > 0 ? text_of(&position->text) + at : "", n);
     if (at + n >= position->len && !snapshot)
         text_forget(rq);
@@ -78,8 +74,8 @@ static int text_done(struct request *rq)
 {
     struct text_position *position = &rq->handle->position;
     const off_t base = position->written ? rq->off : 0;
-    const size_t len = rq->out.len, at = min_size((size_t)(rq->off - base), len);
-    const size_t n = min_size(rq->size, len - at);
+    const size_t len = rq->out.len, at = MIN((size_t)(rq->off - base), len);
+    const size_t n = MIN(rq->size, len - at);
     const bool all = at + n == len, keep = !all || (rq->node.row->flags & FILE_SNAPSHOT);
     int rc = 0;
 
@@ -118,11 +114,11 @@ static int stream_run(struct request *rq)
         if (rq->off < begin || rq->off > position->base)
             return -ESPIPE;
         slice_copy(rq, text_of(&position->last) + (rq->off - begin),
-                   min_size(rq->size, (size_t)(position->base - rq->off)));
+                   MIN(rq->size, (size_t)(position->base - rq->off)));
         return CALL_DONE;
     }
     if (position->text.block) { /* the rest of the last reply */
-        const size_t n = min_size(rq->size, position->len - position->bytes_read);
+        const size_t n = MIN(rq->size, position->len - position->bytes_read);
 
         slice_copy(rq, text_of(&position->text) + position->bytes_read, n);
         position->bytes_read += n;
@@ -149,7 +145,7 @@ static int stream_done(struct request *rq)
     if (rq->out.failed)
         return err_nomem(&rq->call.err);
     if (!rq->slice) {
-        const size_t n = min_size(rq->size, rq->out.len), rest = rq->out.len - n;
+        const size_t n = MIN(rq->size, rq->out.len), rest = rq->out.len - n;
 
         rq->slice = n > 0 ? rq->out.data : "";
         rq->slice_len = n;
@@ -299,21 +295,6 @@ static bool is_tunable(const struct request *rq, enum tunable which)
     return rq->node.kind == NODE_TUNABLE && rq->node.object == (uint64_t)which;
 }
 
-/* Sets rq->write for a write to `readers`. Called before the lock is taken, because looking up a
- * group may be slow. */
-static void write_find_group(struct request *rq)
-{
-    struct scan scan = scan_of((struct word){rq->text, strnlen(rq->text, rq->size)});
-    struct word word;
-
-    rq->write.group = (gid_t)-1;
-    if (!scan_word(&scan, &word) || word_is(word, "-"))
-        return;
-    char *name = word_dup(word);
-    rq->write.group_error = name ? group_find(name, &rq->write.group) : -ENOMEM;
-    free(name);
-}
-
 /* Checks the rules of all commands. Sets call->text to the command without its newline. */
 static int command_check(struct request *rq)
 {
@@ -407,7 +388,17 @@ void op_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size, off
     rq->text = request_copy_command(rq);
     rq->call.nonblock = (fi->flags & O_NONBLOCK) != 0;
     rq->call.append = (fi->flags & O_APPEND) != 0;
-    if (rq->text && is_tunable(rq, TUNABLE_READERS))
-        write_find_group(rq);
+    if (rq->text && is_tunable(rq, TUNABLE_READERS)) {
+        /* Find the group before the lock is taken, because that may be slow. */
+        struct scan scan = scan_of((struct word){rq->text, strnlen(rq->text, size)});
+        struct word word;
+
+        rq->write.group = (gid_t)-1;
+        if (scan_word(&scan, &word) && !word_is(word, "-")) {
+            char *name = word_dup(word);
+            rq->write.group_error = name ? group_find(name, &rq->write.group) : -ENOMEM;
+            free(name);
+        }
+    }
     request_dispatch(rq, 0);
 }

@@ -268,23 +268,6 @@ void fs_wake(struct fs *fs)
 
 /* ---- the main thread ---- */
 
-/* Invalidates the attributes of the root's nodes and of all PMCs, after the tunable `readers` or
- * the configuration may have changed them. */
-static void attributes_forget_all(struct fs *fs)
-{
-    uint64_t id = 0;
-
-    attributes_forget(&fs->tree, NODE_INSTANCE, 0);
-    for (;;) {
-        fs_lock(fs);
-        bool any = ids_next(&fs->tree.engine->pmcs, id, &id) != NULL;
-        fs_unlock(fs);
-        if (!any)
-            return;
-        attributes_forget(&fs->tree, NODE_PMC, id);
-    }
-}
-
 /* Does all due work of the main thread and sets the timer for the next; does not wait. */
 static void loop_turn(struct loop_state *loop)
 {
@@ -313,8 +296,19 @@ static void loop_turn(struct loop_state *loop)
         arena_trim();
     if (trim && mallinfo2().fordblks >= TRIM_BYTES)
         malloc_trim(0); /* returns memory to the kernel, for example after many PMCs were removed */
-    if (stale)
-        attributes_forget_all(fs);
+    if (!stale)
+        return;
+    /* The tunable `readers` or the configuration may have changed the attributes of the root's
+     * nodes and of all PMCs. */
+    attributes_forget(&fs->tree, NODE_INSTANCE, 0);
+    for (uint64_t id = 0;;) {
+        fs_lock(fs);
+        bool any = ids_next(&fs->tree.engine->pmcs, id, &id) != NULL;
+        fs_unlock(fs);
+        if (!any)
+            return;
+        attributes_forget(&fs->tree, NODE_PMC, id);
+    }
 }
 
 void loop_answer_all(struct loop_state *loop)

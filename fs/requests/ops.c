@@ -298,29 +298,6 @@ static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_
  * during the listing.
  */
 
-/* Adds an entry to the reply. Returns its length, which is more than `room` if it did not fit, or 0
- * if the object is gone. */
-static size_t readdir_add(struct request *rq, const struct node_entry *entry, size_t room)
-{
-    char *to = rq->text + rq->slice_len;
-    const struct node *node = &entry->node;
-    const struct fuse_in_header *head = inflight_message(rq->inflight);
-
-    if (head->opcode == FUSE_READDIR) { /* name, number and type: the object is not needed */
-        struct stat attr;               /* fuse_add_direntry() reads only these two members */
-
-        attr.st_ino = node_id(node->kind, node->object, node->number);
-        attr.st_mode = node->row->is ? S_IFDIR : S_IFREG;
-        return fuse_add_direntry(rq->req, to, room, entry->name, &attr, (off_t)entry->cookie);
-    }
-    rq->found = *node;
-    if (entry_fill(rq) < 0)
-        return 0;
-    if (entry->cookie <= 2) /* only attributes: . and .. are not looked up */
-        rq->entry = (struct fuse_entry_param){.attr = rq->entry.attr};
-    return fuse_add_direntry_plus(rq->req, to, room, entry->name, &rq->entry, (off_t)entry->cookie);
-}
-
 static int readdir_run(struct request *rq)
 {
     uint64_t cookie = (uint64_t)rq->off;
@@ -336,12 +313,31 @@ static int readdir_run(struct request *rq)
     rq->text = malloc(rq->size);
     if (!rq->text)
         return -ENOMEM;
-    while (node_next(&rq->fs->tree, &rq->node, cookie, &entry)) {
-        size_t room = rq->size - rq->slice_len, n = readdir_add(rq, &entry, room);
+    const struct fuse_in_header *head = inflight_message(rq->inflight);
+    for (; node_next(&rq->fs->tree, &rq->node, cookie, &entry); cookie = entry.cookie) {
+        const struct node *node = &entry.node;
+        const size_t room = rq->size - rq->slice_len;
+        char *to = rq->text + rq->slice_len;
+        size_t n;
+
+        if (head->opcode == FUSE_READDIR) { /* name, number and type: the object is not needed */
+            struct stat attr;               /* fuse_add_direntry() reads only these two members */
+
+            attr.st_ino = node_id(node->kind, node->object, node->number);
+            attr.st_mode = node->row->is ? S_IFDIR : S_IFREG;
+            n = fuse_add_direntry(rq->req, to, room, entry.name, &attr, (off_t)entry.cookie);
+        } else {
+            rq->found = *node;
+            if (entry_fill(rq) < 0) /* the object is gone */
+                continue;
+            if (entry.cookie <= 2) /* only attributes: . and .. are not looked up */
+                rq->entry = (struct fuse_entry_param){.attr = rq->entry.attr};
+            n = fuse_add_direntry_plus(rq->req, to, room, entry.name, &rq->entry,
+                                       (off_t)entry.cookie);
+        }
         if (n > room) /* did not fit */
             break;
         rq->slice_len += n;
-        cookie = entry.cookie;
     }
     rq->slice = rq->text;
     return CALL_DONE;
