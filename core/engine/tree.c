@@ -409,8 +409,8 @@ void open_file_clear(struct open_file *open)
 void open_file_forget(struct open_file *open)
 {
     open_file_end_charge(open);
-    if (open->reader)
-        log_reader_keep_log(open->reader);
+    if (open->reader && open->reader->cursor)
+        log_keep_blocks(open->reader->cursor->log);
     open_file_clear(open);
 }
 

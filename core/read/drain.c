@@ -32,16 +32,6 @@ void drain_tick(struct engine *engine, uint64_t now_ns)
         drain_schedule(pmc);
 }
 
-struct drain {
-    struct user *user; /* the user who pays for the PMCs (a reference) */
-    unsigned n;
-    struct drained {
-        struct pmc *pmc;             /* a reference */
-        struct recording *recording; /* a reference, until it is drained */
-        struct drain_result result;
-    } item[BATCH];
-};
-
 static bool drain_must_wait(const struct pmc *pmc)
 {
     return pmc->recording && pmc->user->draining;
@@ -57,34 +47,19 @@ bool drain_wanted(const struct engine *engine)
     return work || (engine->sideband_due && !engine->draining_sideband);
 }
 
-/* Takes the PMCs of one user: the first user in the queue without a running drain. */
-static void drain_take(struct engine *engine, struct drain *drain)
-{
-    struct work_queue *queue = &engine->deferred[WORK_DRAIN],
-                      others = STAILQ_HEAD_INITIALIZER(others);
-    struct pmc *pmc;
-
-    while (drain->n < BATCH && (pmc = pmc_deferred_take(engine, WORK_DRAIN))) {
-        if (drain_must_wait(pmc) || (pmc->recording && drain->user && pmc->user != drain->user)) {
-            work_add(&others, pmc_work(pmc, WORK_DRAIN), WORK_DRAIN);
-        } else if (!pmc->recording) {
-            pmc_unref(pmc);
-        } else {
-            if (!drain->user)
-                drain->user = user_ref(pmc->user);
-            pmc->drain.running = true;
-            drain->item[drain->n++] =
-                (struct drained){.pmc = pmc, .recording = recording_ref(pmc->recording)};
-        }
-    }
-    STAILQ_CONCAT(&others, queue);
-    STAILQ_CONCAT(queue, &others);
-}
-
 bool drain_task(struct call *call)
 {
     struct engine *engine = call->engine;
-    struct drain drain = {0};
+    struct work_queue *queue = &engine->deferred[WORK_DRAIN],
+                      others = STAILQ_HEAD_INITIALIZER(others);
+    struct drained {
+        struct pmc *pmc;             /* a reference */
+        struct recording *recording; /* a reference, until it is drained */
+        struct drain_result result;
+    } drained[BATCH];
+    struct user *user = NULL; /* pays for the PMCs (a reference) */
+    struct pmc *pmc;
+    unsigned n = 0;
 
     if (engine->sideband_due && !engine->draining_sideband) {
         engine->sideband_due = false;
@@ -95,21 +70,35 @@ bool drain_task(struct call *call)
         engine->draining_sideband = false;
         return true;
     }
-    drain_take(engine, &drain);
-    if (!drain.n)
+    /* Take the PMCs of one user: the first user in the queue without a running drain. */
+    while (n < BATCH && (pmc = pmc_deferred_take(engine, WORK_DRAIN))) {
+        if (drain_must_wait(pmc) || (pmc->recording && user && pmc->user != user)) {
+            work_add(&others, pmc_work(pmc, WORK_DRAIN), WORK_DRAIN);
+        } else if (!pmc->recording) {
+            pmc_unref(pmc);
+        } else {
+            if (!user)
+                user = user_ref(pmc->user);
+            pmc->drain.running = true;
+            drained[n++] = (struct drained){.pmc = pmc, .recording = recording_ref(pmc->recording)};
+        }
+    }
+    STAILQ_CONCAT(&others, queue);
+    STAILQ_CONCAT(queue, &others);
+    if (!n)
         return false;
-    drain.user->draining = true;
+    user->draining = true;
     lock_drop(call, true);
-    for (unsigned i = 0; i < drain.n; i++)
-        recording_drain(drain.item[i].recording, false, &drain.item[i].result);
+    for (unsigned i = 0; i < n; i++)
+        recording_drain(drained[i].recording, false, &drained[i].result);
     /* without the engine's lock: freeing the recording of a released PMC makes system calls */
-    for (unsigned i = 0; i < drain.n; i++)
-        recording_unref(drain.item[i].recording);
+    for (unsigned i = 0; i < n; i++)
+        recording_unref(drained[i].recording);
     lock_retake(call);
-    for (unsigned i = 0; i < drain.n; i++) {
-        struct pmc *pmc = drain.item[i].pmc;
-        const bool any = drain.item[i].result.any;
+    for (unsigned i = 0; i < n; i++) {
+        const bool any = drained[i].result.any;
 
+        pmc = drained[i].pmc;
         pmc->drain.running = false;
         pmc_charge_recording(pmc);
         engine->totals.drains += any;
@@ -119,7 +108,7 @@ bool drain_task(struct call *call)
             pmc_wake(pmc);
         pmc_unref(pmc);
     }
-    drain.user->draining = false;
-    user_unref(drain.user);
+    user->draining = false;
+    user_unref(user);
     return true;
 }

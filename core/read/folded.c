@@ -65,19 +65,6 @@ static void escaped_add(struct buf *out, const char *text)
     }
 }
 
-/* Appends a path. Names such as "[vdso]" lose their brackets, because a frame has brackets. */
-static void path_add(struct buf *out, const char *path)
-{
-    char name[32];
-
-    if (*path == '[' && strlen(path) < sizeof(name)) {
-        strcpy(name, path + 1);
-        name[strcspn(name, "]")] = '\0';
-        path = name;
-    }
-    escaped_add(out, path);
-}
-
 /* Returns true if the mapping has a file that tools can read. Other code was created by the
  * program. */
 static bool map_has_file(const struct record_map *map)
@@ -95,12 +82,20 @@ static void frame_add(struct buf *out, const struct tasks *spaces, uint32_t pid,
                       bool kernel)
 {
     const struct record_map *map = kernel ? NULL : tasks_overlap(spaces, pid, address, address + 1);
+    char name[32];
 
     BUF_LITERAL(out, ";[");
     if (kernel) {
         BUF_LITERAL(out, "kernel+");
     } else if (map && map_has_file(map)) {
-        path_add(out, map->path);
+        /* names such as "[vdso]" lose their brackets, because a frame has brackets */
+        const bool bracketed = map->path[0] == '[' && strlen(map->path) < sizeof(name);
+
+        if (bracketed) {
+            strcpy(name, map->path + 1);
+            name[strcspn(name, "]")] = '\0';
+        }
+        escaped_add(out, bracketed ? name : map->path);
         buf_char(out, '+');
         address += map->offset - map->start;
     } else {
@@ -303,29 +298,18 @@ static void late_exits_apply(struct folder *folder, uint32_t pid, uint32_t tid)
     folder->n_late = kept;
 }
 
-static void task_apply(struct folder *folder, const struct record *record)
-{
-    const struct record_comm *comm = (const void *)record; /* MAP starts in the same way */
-    const struct record_task *fork = (const void *)record;
-    const struct record_note *note = (const void *)record;
-
-    if (record->type == RECORD_COMM || record->type == RECORD_MAP)
-        late_exits_apply(folder, comm->pid, comm->tid);
-    else if (record->type == RECORD_FORK)
-        late_exits_apply(folder, fork->pid == fork->ppid ? fork->tid : fork->pid, fork->tid);
-    else if (record->type == RECORD_PROCESS || record->type == RECORD_THREAD)
-        late_exits_apply(folder, note->pid, note->tid);
-    tasks_apply(&folder->spaces, record);
-}
-
 /* An EXIT record is applied later: a task has samples after it, until its last switch, and they
- * need its name. */
+ * need its name. A record of a new task with its PID or TID applies it first. */
 static void records_apply(struct folder *folder, const struct buf *batch)
 {
     const struct record *record;
 
     for (size_t at = 0; at < batch->len && folder_charge(folder, 0); at += record->size) {
         record = (const void *)(batch->data + at);
+        const struct record_comm *comm = (const void *)record; /* MAP starts in the same way */
+        const struct record_task *task = (const void *)record; /* FORK and EXIT */
+        const struct record_note *note = (const void *)record;
+
         folder->time_ns = record_time(record);
         off_cpu_apply(folder, record);
         if (record->type == RECORD_SAMPLE) {
@@ -333,36 +317,20 @@ static void records_apply(struct folder *folder, const struct buf *batch)
         } else if (record->type == RECORD_EXIT) {
             if (folder->n_late == EXITS_LATE)
                 late_exits_apply(folder, folder->late[0].pid, folder->late[0].tid);
-            folder->late[folder->n_late++] = *(const struct record_task *)record;
-            late_count(folder, (const struct record_task *)record, 1);
+            folder->late[folder->n_late++] = *task;
+            late_count(folder, task, 1);
         } else {
-            task_apply(folder, record);
+            if (record->type == RECORD_COMM || record->type == RECORD_MAP)
+                late_exits_apply(folder, comm->pid, comm->tid);
+            else if (record->type == RECORD_FORK)
+                late_exits_apply(folder, task->pid == task->ppid ? task->tid : task->pid,
+                                 task->tid);
+            else if (record->type == RECORD_PROCESS || record->type == RECORD_THREAD)
+                late_exits_apply(folder, note->pid, note->tid);
+            tasks_apply(&folder->spaces, record);
         }
         spaces_bound(&folder->spaces, SPACES_BYTES);
     }
-}
-
-/* Reads the samples that are in the log now, and perhaps some later ones. Does not wait. Returns 0,
- * -ENOMEM, or -EDQUOT after a refused charge. */
-static int folder_fill(struct folder *folder, struct log *log)
-{
-    struct log_cursor *cursor = log_open(log);
-    uint64_t last = log_last(log);
-    struct buf batch = {0};
-
-    if (!cursor)
-        return -ENOMEM;
-    while (!folder->refused && cursor->next <= last && log_read(cursor, &batch, BATCH_BYTES) > 0 &&
-           !batch.failed) {
-        records_apply(folder, &batch);
-        buf_clear(&batch);
-    }
-    bool failed = batch.failed || folder->failed || folder->line.failed;
-    buf_free(&batch);
-    log_close(cursor);
-    if (failed)
-        return -ENOMEM;
-    return folder->refused ? -EDQUOT : 0;
 }
 
 static int stack_compare(const struct stack *a, const struct stack *b)
@@ -398,10 +366,24 @@ int folded_text(struct log *log, struct buf *out, bool (*charge)(void *arg, uint
                 void *arg)
 {
     struct folder folder = {.charge = charge, .arg = arg};
+    struct log_cursor *cursor = log_open(log);
+    const uint64_t last = log_last(log); /* perhaps some later samples are read, too */
+    struct buf batch = {0};
     struct stack *stack, *next;
+    int rc = 0;
 
     tasks_init(&folder.spaces);
-    int rc = folder_fill(&folder, log);
+    while (cursor && !folder.refused && cursor->next <= last &&
+           log_read(cursor, &batch, BATCH_BYTES) > 0 && !batch.failed) {
+        records_apply(&folder, &batch);
+        buf_clear(&batch);
+    }
+    if (!cursor || batch.failed || folder.failed || folder.line.failed)
+        rc = -ENOMEM;
+    else if (folder.refused)
+        rc = -EDQUOT;
+    buf_free(&batch);
+    log_close(cursor);
     off_cpus_end(&folder, 0, false);
     if (rc == 0)
         rc = lines_add(out, &folder);

@@ -270,23 +270,6 @@ static bool put_value(struct buf *out, const struct fields *fields, enum line_wo
     return type != RECORD_THREAD || fields->text_len;
 }
 
-/* Prints a field. Without a value an optional field is omitted and others get `-`. */
-static void put_field(struct buf *out, const struct fields *fields, const char *word, size_t len,
-                      bool optional)
-{
-    const size_t begun = out->len;
-
-    buf_char(out, ' ');
-    buf_add(out, word, len);
-    buf_char(out, '=');
-    size_t value = out->len;
-    if (put_value(out, fields, key_of(word, len)))
-        return;
-    out->len = optional ? begun : value;
-    if (!optional)
-        BUF_LITERAL(out, "-");
-}
-
 static void put_fields(struct buf *out, const struct fields *fields)
 {
     const struct record_row *row = record_table + 1; /* the first row has no record */
@@ -301,9 +284,17 @@ static void put_fields(struct buf *out, const struct fields *fields)
     for (const char *at = row->fields; *at;) {
         const bool optional = *at == '[';
         const char *word = at + optional;
-        const size_t len = strcspn(word, " ]");
+        const size_t len = strcspn(word, " ]"), begun = out->len;
 
-        put_field(out, fields, word, len, optional);
+        buf_char(out, ' ');
+        buf_add(out, word, len);
+        buf_char(out, '=');
+        const size_t value = out->len;
+        if (!put_value(out, fields, key_of(word, len))) {
+            out->len = optional ? begun : value;
+            if (!optional)
+                BUF_LITERAL(out, "-");
+        }
         at = word + len + optional;
         at += *at == ' ';
     }

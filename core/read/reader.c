@@ -52,26 +52,6 @@ void log_reader_free(struct log_reader *reader)
     free(reader);
 }
 
-void log_reader_keep_log(struct log_reader *reader)
-{
-    if (reader->cursor)
-        log_keep_blocks(reader->cursor->log);
-}
-
-/* Opens the log of the PMC once there is one, which is never replaced. Returns false on ENOMEM. */
-static bool reader_open_log(struct log_reader *reader, struct pmc *pmc)
-{
-    if (pmc->notes && !pmc_ensure_log(pmc))
-        return false;
-    if (pmc->sets && !reader->facts.sets)
-        reader->facts.sets = log_sets_ref(pmc->sets);
-    if (!reader->cursor && pmc->log) {
-        reader->cursor = log_open(pmc->log);
-        return reader->cursor;
-    }
-    return true;
-}
-
 static bool reader_ready(const struct log_reader *reader)
 {
     return !reader->headed || (reader->cursor && log_ready(reader->cursor));
@@ -135,8 +115,7 @@ struct reader_position {
 
 struct reply {
     struct log_reader *reader;
-    struct reader_position begun; /* position before this reply */
-    size_t room;                  /* requested bytes */
+    size_t room; /* requested bytes */
     struct buf records, text;
     bool failed; /* ENOMEM */
 };
@@ -197,33 +176,6 @@ static bool reply_add_records(struct reply *reply, size_t max)
     return false;
 }
 
-/* Fills the reply, without the engine's lock: the start of the stream if it was not sent, batches
- * while their text fits, then single records, so that the reply ends with a complete line. */
-static void reply_run(struct reply *reply)
-{
-    struct log_reader *reader = reply->reader;
-    bool many = true;
-
-    if (!reader->headed)
-        reader->form->head(&reader->form_state, &reader->facts, &reply->text);
-    reply->failed = reply->text.failed;
-    while (reader->cursor && !reply->failed &&
-           (!reply->text.len || reply->text.len < reply->room)) {
-        /* bytes of records that produce about as much text as fits */
-        const uint64_t room = reply->room - reply->text.len;
-        size_t max = (size_t)(room * reader->form->batch / ROOM_OF_BATCH);
-
-        many &= max >= BATCH_LEAST;
-        if (reply_add_records(reply, many ? max : 1))
-            continue;
-        if (!many)
-            break;
-        many = false;
-    }
-    buf_free(&reply->records);
-    reply->text.failed = false;
-}
-
 /*
  * Replaces call->out by the text of the next records; drops the lock to convert them. The text is
  * empty if the records have no lines; this does not mean end of file. After an error the reader has
@@ -231,18 +183,35 @@ static void reply_run(struct reply *reply)
  */
 static int reply_give(struct call *call, struct log_reader *reader)
 {
-    struct reply reply = {
-        .reader = reader,
-        .begun = position_of(reader),
-        .room = call->room < ROOM_MOST ? call->room : ROOM_MOST,
-    };
+    const struct reader_position begun = position_of(reader);
+    struct reply reply = {.reader = reader,
+                          .room = call->room < ROOM_MOST ? call->room : ROOM_MOST};
+    bool many = true;
     int rc = reader->headed ? CALL_DONE : slow_admit(call);
 
     if (rc)
         return rc;
     reader->busy = true;
     lock_drop(call, false);
-    reply_run(&reply);
+    if (!reader->headed)
+        reader->form->head(&reader->form_state, &reader->facts, &reply.text);
+    reply.failed = reply.text.failed;
+    /* batches while their text fits, then single records, so that the reply ends with a complete
+     * line */
+    while (reader->cursor && !reply.failed && (!reply.text.len || reply.text.len < reply.room)) {
+        /* bytes of records that produce about as much text as fits */
+        const uint64_t room = reply.room - reply.text.len;
+        size_t max = (size_t)(room * reader->form->batch / ROOM_OF_BATCH);
+
+        many &= max >= BATCH_LEAST;
+        if (reply_add_records(&reply, many ? max : 1))
+            continue;
+        if (!many)
+            break;
+        many = false;
+    }
+    buf_free(&reply.records);
+    reply.text.failed = false;
     lock_retake(call);
     reader->busy = false;
     if (reply.failed && !reply.text.len)
@@ -250,7 +219,7 @@ static int reply_give(struct call *call, struct log_reader *reader)
     else if (reply.text.len > call->room) /* store the tail of a long record for the next read */
         rc = open_file_charge_texts(call, reply.text.len - call->room);
     if (rc) {
-        position_restore(reader, &reply.begun);
+        position_restore(reader, &begun);
         buf_free(&reply.text);
         return rc;
     }
@@ -288,10 +257,17 @@ static int wait_last_records(struct call *call, struct log_reader *reader)
     return call->nonblock ? -EAGAIN : CALL_WAIT;
 }
 
-/* Updates the reader from the PMC. Returns false on ENOMEM. */
+/* Updates the reader from the PMC, and opens the log once there is one, which is never replaced.
+ * Returns false on ENOMEM. */
 static bool reader_update(struct call *call, struct log_reader *reader)
 {
-    if (!log_reader_update_facts(reader, call->pmc) || !reader_open_log(reader, call->pmc))
+    struct pmc *pmc = call->pmc;
+
+    if (!log_reader_update_facts(reader, pmc) || (pmc->notes && !pmc_ensure_log(pmc)))
+        return false;
+    if (pmc->sets && !reader->facts.sets)
+        reader->facts.sets = log_sets_ref(pmc->sets);
+    if (!reader->cursor && pmc->log && !(reader->cursor = log_open(pmc->log)))
         return false;
     call->open->remembers = log_reader_bytes(reader);
     return true;
@@ -490,20 +466,26 @@ static bool folded_charge(void *arg, uint64_t bytes)
     return true;
 }
 
-/* Drains the recording (or NULL) and prints the folded stacks of the log, without the engine's
- * lock. Drops the references to both. */
-static int folded_make(struct call *call, struct log *log, struct recording *recording,
-                       struct buf *text)
+int show_samples_folded(struct call *call)
 {
     static const char need[] = "counting the stacks of this log";
+    struct pmc *pmc = call->pmc;
     struct folded_payer payer = {.charged = 0};
     struct drain_result drained;
-    int rc = engine_charge_request(call, 0, need, &payer.user);
+    struct buf text = {0};
 
+    if (!pmc->log)
+        return CALL_DONE;
+    int rc = slow_admit(call);
+    if (rc)
+        return rc;
+    struct log *log = log_ref(pmc->log);
+    struct recording *recording = pmc->recording ? recording_ref(pmc->recording) : NULL;
+    rc = engine_charge_request(call, 0, need, &payer.user);
     lock_drop(call, true);
     if (recording)
         recording_drain(recording, true, &drained);
-    rc = rc ? rc : folded_text(log, text, folded_charge, &payer);
+    rc = rc ? rc : folded_text(log, &text, folded_charge, &payer);
     recording_unref(recording);
     log_unref(log);
     lock_retake(call);
@@ -512,22 +494,9 @@ static int folded_make(struct call *call, struct log *log, struct recording *rec
     if (payer.user)
         engine_uncharge_request(payer.user, payer.charged);
     if (slow_interrupted(call))
-        return -EINTR; /* the reader was interrupted */
-    return rc == -ENOMEM ? err_nomem(&call->err) : rc;
-}
-
-int show_samples_folded(struct call *call)
-{
-    struct pmc *pmc = call->pmc;
-    struct buf text = {0};
-
-    if (!pmc->log)
-        return CALL_DONE;
-    int rc = slow_admit(call);
-    if (rc)
-        return rc;
-    struct recording *recording = pmc->recording ? recording_ref(pmc->recording) : NULL;
-    rc = folded_make(call, log_ref(pmc->log), recording, &text);
+        rc = -EINTR;
+    else if (rc == -ENOMEM)
+        rc = err_nomem(&call->err);
     if (rc == CALL_DONE && text.len) {
         buf_free(call->out);
         *call->out = text;

@@ -88,4 +88,3 @@ struct log_reader *log_reader_new(struct engine *engine, const struct log_form *
 bool log_reader_update_facts(struct log_reader *reader, const struct pmc *pmc);
 size_t log_reader_bytes(const struct log_reader *reader); /* approximate memory use */
 void log_reader_free(struct log_reader *reader);          /* may be NULL; needs no lock */
-void log_reader_keep_log(struct log_reader *reader);      /* for a new worker */
