@@ -211,43 +211,13 @@ static const struct family {
     {"pmcfs_state", "gauge", "1 for the present state of a PMC.", VALUE_STATE, true},
 };
 
-/* Prints a line of a family for a PMC. labels: "{" and the labels that all families have, without
- * the closing brace. */
-static void print_family_line(const struct family *of, const struct snapshot_item *item,
-                              const char *labels, size_t len, struct buf *out)
-{
-    struct log_stats stats;
-
-    buf_str(out, of->name);
-    buf_add(out, labels, len);
-    if (of->value == VALUE_STATE)
-        print_label(out, ',', "state", state_table[item->pmc->state].name);
-    buf_str(out, "} ");
-    switch (of->value) {
-    case VALUE_ENABLED:
-        buf_seconds(out, item->total->enabled_ns);
-        break;
-    case VALUE_RUNNING:
-        buf_seconds(out, item->total->running_ns);
-        break;
-    case VALUE_PARTIAL:
-        buf_u64(out, item->partial);
-        break;
-    case VALUE_LOST:
-        pmc_log_losses(item->pmc, &stats);
-        buf_u64(out, stats.lost + stats.refused + stats.kernel_lost);
-        break;
-    case VALUE_STATE:
-        buf_u64(out, 1);
-        break;
-    }
-    buf_char(out, '\n');
-}
-
+/* Prints a family with its line for each PMC. labels: a line for each PMC with "{" and the labels
+ * that all families have, without the closing brace. */
 static void print_family(const struct family *of, const struct snapshot *snapshot,
                          const char *labels, struct buf *out)
 {
     const size_t begin = out->len;
+    struct log_stats stats;
 
     print_family_head(out, of->name, of->type, of->help);
     const size_t end = out->len;
@@ -256,10 +226,34 @@ static void print_family(const struct family *of, const struct snapshot *snapsho
 
         if (pmc_released(item->pmc))
             continue;
-        const size_t len = (size_t)(strchr(labels, '\n') - labels);
-        if (of->always || item->is_valid)
-            print_family_line(of, item, labels, len, out);
-        labels += len + 1;
+        const char *own = labels;
+        labels = strchr(labels, '\n') + 1;
+        if (!of->always && !item->is_valid)
+            continue;
+        buf_str(out, of->name);
+        buf_add(out, own, (size_t)(labels - own - 1));
+        if (of->value == VALUE_STATE)
+            print_label(out, ',', "state", state_table[item->pmc->state].name);
+        buf_str(out, "} ");
+        switch (of->value) {
+        case VALUE_ENABLED:
+            buf_seconds(out, item->total->enabled_ns);
+            break;
+        case VALUE_RUNNING:
+            buf_seconds(out, item->total->running_ns);
+            break;
+        case VALUE_PARTIAL:
+            buf_u64(out, item->partial);
+            break;
+        case VALUE_LOST:
+            pmc_log_losses(item->pmc, &stats);
+            buf_u64(out, stats.lost + stats.refused + stats.kernel_lost);
+            break;
+        case VALUE_STATE:
+            buf_u64(out, 1);
+            break;
+        }
+        buf_char(out, '\n');
     }
     if (out->len == end) /* no value: the head goes too */
         out->len = begin;

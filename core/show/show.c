@@ -375,36 +375,13 @@ static void detail_parts(const struct call *call, const struct snapshot_item *it
     }
 }
 
-static void detail_line(struct buf *out, const struct snapshot_item *item, unsigned l, unsigned i)
-{
-    const struct pmc *pmc = item->pmc;
-    const struct event *event = &pmc->set->event[i];
-    const struct link *link = l < item->links->n ? item->links->link[l] : NULL;
-    const struct tally *tally = link ? item->link[l] : item->total;
-    const bool partial =
-        link ? link->missed || pmc_was_throttled(pmc) || tally_partial(tally) : item->partial;
-
-    detail_line_begin(out, item, l, i);
-    buf_printf(out, "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t", tally->value[i], tally->enabled_ns,
-               tally->running_ns);
-    if (tally->running_ns || !tally->enabled_ns)
-        buf_u64(out, tally->value[pmc_values(pmc) + i]);
-    else
-        buf_char(out, '-');
-    buf_str(out, partial ? "\tyes\t" : "\tno\t");
-    if (event->unit[0])
-        buf_printf(out, "%s\t%.17g", event->unit, event->scale);
-    else
-        buf_str(out, "-\t-");
-    detail_line_end(out, item, l);
-}
-
 static int print_detail(struct call *call, struct snapshot *snapshot)
 {
     const struct snapshot_item *item = &snapshot->item[0];
     struct pmc *pmc = item->pmc;
+    struct buf *out = call->out;
 
-    buf_printf(call->out,
+    buf_printf(out,
                "# time_ns %" PRIu64 " tsc %" PRIu64 "\nevent\ttarget\tvalue\tenabled_ns\t"
                "running_ns\testimate\tpartial\tunit\tscale\tname\n",
                snapshot->time_ns, snapshot->tsc);
@@ -412,14 +389,31 @@ static int print_detail(struct call *call, struct snapshot *snapshot)
         pmc->names_ns = snapshot->time_ns;
     for (unsigned l = 0; l <= item->links->n; l++) {
         struct link *link = l < item->links->n ? item->links->link[l] : NULL;
+        const struct tally *tally = link ? item->link[l] : item->total;
+        const bool partial =
+            link ? link->missed || pmc_was_throttled(pmc) || tally_partial(tally) : item->partial;
 
         if (link && item->name[l][0] && strcmp(item->name[l], link->name) != 0) {
             memcpy(link->name, item->name[l], sizeof link->name);
             pmc_touch(pmc);
         }
         for (unsigned i = 0; i < pmc->set->n; i++) {
+            const struct event *event = &pmc->set->event[i];
+
             detail_parts(call, item, l, i);
-            detail_line(call->out, item, l, i);
+            detail_line_begin(out, item, l, i);
+            buf_printf(out, "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t", tally->value[i],
+                       tally->enabled_ns, tally->running_ns);
+            if (tally->running_ns || !tally->enabled_ns)
+                buf_u64(out, tally->value[pmc_values(pmc) + i]);
+            else
+                buf_char(out, '-');
+            buf_str(out, partial ? "\tyes\t" : "\tno\t");
+            if (event->unit[0])
+                buf_printf(out, "%s\t%.17g", event->unit, event->scale);
+            else
+                buf_str(out, "-\t-");
+            detail_line_end(out, item, l);
         }
     }
     return CALL_DONE;
