@@ -32,8 +32,6 @@ void engine_free(struct engine *engine);
 
 /* Returns the instance with this id (0: the root), or NULL. */
 struct instance *engine_instance(struct engine *engine, uint64_t id);
-/* Returns the first instance below instances/ with id > after, or NULL. */
-struct instance *engine_instance_next(struct engine *engine, uint64_t after);
 
 /* Returns the name and the id of the first PMC of the instance with id > after, or NULL. The name
  * is valid until PMCs are created, removed or renamed. */

@@ -154,13 +154,6 @@ void engine_forget(struct engine *engine)
 
 /* ---- objects ---- */
 
-struct instance *engine_instance_next(struct engine *engine, uint64_t after)
-{
-    uint64_t id;
-
-    return ids_next(&engine->instances, after, &id);
-}
-
 const char *engine_pmc_next(struct instance *instance, uint64_t after, uint64_t *id)
 {
     const char *name = ids_next_name(&instance->pmcs, after, id);

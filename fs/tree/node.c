@@ -118,7 +118,7 @@ static bool object_next(struct tree *tree, const struct node *dir, uint64_t afte
                           node_of(NODE_TUNABLE, after, NUMBER_OWN_FILE));
     case DIR_INSTANCES:
     case DIR_LIMITS:
-        instance = engine_instance_next(engine, after);
+        instance = ids_next(&engine->instances, after, &id);
         return instance &&
                entry_make(entry, instance->name, instance->id,
                           node_of(dir->row->is == DIR_LIMITS ? NODE_LIMIT : NODE_INSTANCE,
