@@ -96,7 +96,10 @@ static int check_applicable(struct change *change)
             err_set(&change->err, id, "%s=%s cannot be used in mode %s%s", key_table[key].name,
                     buf_text(&value), mode->name,
                     key_table[key].modes == MODES_SAMPLING
-                        ? ": it needs sampling, so set period= or freq= too"
+                        ? settings->written_keys & KEY_BIT(KEY_MODE)
+                              ? mode->system ? ": write mode=system-sampling"
+                                             : ": write mode=process-sampling"
+                              : ": it needs sampling, so set period= or freq= too"
                     : key_table[key].modes == MODES_CPUS
                         ? ": it is for CPUs only"
                         : ": it is for processes only, and CPUs and cgroups (cgroup:/ too) are "

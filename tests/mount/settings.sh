@@ -55,6 +55,21 @@ t_period_or_freq_make_it_sampling_and_both_are_refused() {
     is "$(status b sampling)" -
 }
 
+t_the_refusal_of_a_sampling_setting_names_a_command_that_works() {
+    mount_pmcfs
+    pmc a event=cpu-clock
+    refused EINVAL P07 "$M/a/config" callchain=on
+    like "$(<"$M/a/error")" 'set period= or freq= too$'
+    accepted "$M/a/config" "callchain=on freq=99"
+    pmc b event=cpu-clock mode=TC
+    refused EINVAL P07 "$M/b/config" freq=99
+    like "$(<"$M/b/error")" 'write mode=process-sampling$'
+    accepted "$M/b/config" "freq=99 mode=process-sampling"
+    accepted "$M/b/config" "freq=off mode=SC"
+    refused EINVAL X04 "$M/b/config" callchain=user
+    like "$(<"$M/b/error")" 'write mode=system-sampling$'
+}
+
 t_settings_in_use_that_differ_are_shown_in_status() {
     mount_pmcfs
     pmc a event=cpu-clock period=10
