@@ -197,12 +197,12 @@ int tunable_set(struct tunables *tunables, enum tunable which, struct word word,
     char storage[160];
     struct buf note = buf_in(storage, sizeof storage);
 
-    if (row->at_start && !at_start)
-        return err_set(
-            err, P32,
-            "%s is fixed at start: set it in pmcfs.conf or as a mount option, and mount again",
-            row->name);
     if (value_read(row, word, &value)) {
+        if (row->at_start && !at_start)
+            return err_set(
+                err, P32,
+                "%s is fixed at start: set it in pmcfs.conf or as a mount option, and mount again",
+                row->name);
         tunable_put(tunables, which, &value);
         return 0;
     }

@@ -18,7 +18,7 @@ t_all_tunables_are_there_with_their_defaults() {
 
 t_a_write_out_of_range_names_the_range() {
     mount_pmcfs
-    for pair in mincount=0 notify_ms=0 notify_ms=99999999 strict_rows=2 attach_ms=x; do
+    for pair in callchaindepth=513 nbuffers=0 mincount=0 notify_ms=0 notify_ms=99999999 strict_rows=2 attach_ms=x; do
         refused EINVAL '' "$M/admin/tunables/${pair%=*}" "${pair#*=}"
         like "$(cat "$M/info/last_error")" "${FAILED}EINVAL P27 admin/tunables/${pair%=*}: "
     done
