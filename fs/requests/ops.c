@@ -111,9 +111,9 @@ static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 
 /*
  * The kernel has checked the permission. Times are accepted and ignored. The mode can be set on
- * directories of PMCs and instances only, except that editors set the present mode after writing a
- * file. The owner can be set on these directories, and on files of a PMC, for the PMC. A
- * truncation means that the next write through this open file starts a new set.
+ * directories of PMCs and instances only; on others, and on files, the present mode is accepted,
+ * which editors set after writing. The owner can be set on these directories, and on files of a
+ * PMC, for the PMC. A truncation means that the next write through this open file starts a new set.
  */
 static int setattr_run(struct request *rq)
 {
@@ -131,8 +131,8 @@ static int setattr_run(struct request *rq)
         call->open->cut = false;
         call->open->started_set = 0;
     }
-    if ((to_set & SET_MODE) && !node->row->is && node_attr(&rq->fs->tree, node, &present) == 0 &&
-        mode == (present.st_mode & 07777))
+    if ((to_set & SET_MODE) && (!node->row->is || (!call->pmc && !instance)) &&
+        node_attr(&rq->fs->tree, node, &present) == 0 && mode == (present.st_mode & 07777))
         to_set &= ~SET_MODE;
     if (!to_set)
         return CALL_DONE;

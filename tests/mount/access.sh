@@ -17,6 +17,19 @@ t_files_have_the_documented_modes_and_a_pmc_has_those_of_chmod() {
     is "$(stat -c %a "$M/a/event")" 666
 }
 
+t_the_present_mode_is_accepted_everywhere() {
+    mount_pmcfs
+    pmc a event=page-faults
+    mkdir "$M/instances/one"
+    local path
+    for path in . README info info/cpu events/software admin admin/tunables/mincount a a/count instances instances/one{,/info}; do
+        chmod "$(stat -c %a "$M/$path")" "$M/$path"
+    done
+    for path in . README info admin/tunables/mincount a/count instances instances/one/info; do
+        fails_with EPERM "chmod 700 $M/$path"
+    done
+}
+
 t_the_files_of_admin_are_all_of_one_mode_and_a_fixed_tunable_is_refused_at_write() {
     mount_sim
     mkdir "$M/instances/one"
