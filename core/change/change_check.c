@@ -304,9 +304,9 @@ int check_event_rights(struct change *change)
                            event->written);
         if (!requester->may_kernel && (kernel || event->needs_kernel))
             return refuse_kernel(change, event->written,
-                                 event->needs_kernel        ? ""
-                                 : event->counts_both_modes ? ": write it without :k or os"
-                                                            : ": write it with :u, or kernel=off");
+                                 event->needs_kernel            ? ""
+                                 : event->kernel == MODIFIER_ON ? ": write it without :k or os"
+                                                                : ": write kernel=off");
         if (event->needs_superuser && !requester->superuser)
             return err_set(&change->err, X07,
                            "\"%s\" also counts other processes than the target, and that %s",

@@ -179,6 +179,19 @@ t_kernel_mode_of_events_without_modes_needs_the_right_too() {
     is "$(result_as "$ALICE" write "$M/a/target" self)" ok
 }
 
+t_the_refusal_of_kernel_mode_names_a_command_that_works() {
+    mount_pmcfs
+    as "$ALICE" mkdir "$M/a"
+    is "$(result_as "$ALICE" write "$M/a/config" 'event=mem:0x1000:w:k kernel=off')" EPERM
+    like "$(<"$M/a/error")" 'write it without :k or os$'
+    is "$(result_as "$ALICE" write "$M/a/config" 'event=mem:0x1000:w kernel=off')" ok
+    pmc b event=mem:0x1000:w kernel=on
+    chown "$ALICE" "$M/b"
+    is "$(result_as "$ALICE" write "$M/b/target" self)" EPERM
+    like "$(<"$M/b/error")" 'write kernel=off$'
+    is "$(result_as "$ALICE" write "$M/b/config" 'kernel=off target=self')" ok
+}
+
 t_a_set_has_one_initial_value_for_each_event() {
     mount_pmcfs
     pmc a event=page-faults event=task-clock count=5,6
