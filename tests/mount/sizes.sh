@@ -88,6 +88,8 @@ os.lseek(fd, -5, os.SEEK_END)
 tail = os.read(fd, 100)
 text = os.pread(fd, 1 << 20, 0)
 assert len(text) == end and text.endswith(tail) and len(tail) == 5, (len(text), end, tail)
+ends = {name: os.lseek(opened("a/" + name), 0, os.SEEK_END) for name in ("event", "target", "count", "ctl")}
+assert ends == {"event": 7, "target": 1, "count": 4096, "ctl": 4096}, ends
 for whence in os.SEEK_DATA, os.SEEK_HOLE:
     try:
         sys.exit("sought: %d" % os.lseek(fd, 0, whence))
