@@ -32,7 +32,9 @@ static const struct {
     {CAP_PERFMON, CAP_SYS_ADMIN, false,
      "depending on kernel.perf_event_paranoid, CPUs, kernel mode, tracepoints, software events "
      "(faults, switches) and processes of other users are not counted"},
-    {CAP_SYS_PTRACE, NEVER, false, "only root can create or change PMCs; all other users get EIO"},
+    {CAP_SYS_PTRACE, NEVER, false,
+     "only root processes that have no capability beyond those of pmcfs can create or change PMCs; "
+     "all others get EIO"},
     {CAP_SETUID, NEVER, false, "only root can attach"},
     {CAP_SETGID, NEVER, false, "only root can attach"},
     {CAP_DAC_READ_SEARCH, NEVER, false,

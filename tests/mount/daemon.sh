@@ -152,6 +152,15 @@ t_without_setuid_others_than_root_are_refused() {
     pmc b event=page-faults "target=${PID_OF[p]}"
 }
 
+t_without_sys_ptrace_only_root_without_further_capabilities_creates_pmcs() {
+    RUN_DAEMON+=(setpriv --bounding-set=-sys_ptrace --)
+    mount_pmcfs
+    grep -q 'without CAP_SYS_PTRACE: only root processes that have no capability beyond those of pmcfs' "$T/daemon"
+    setpriv --bounding-set=-all --inh-caps=-all mkdir "$M/a"
+    like "$(mkdir "$M/b" 2>&1 || :)" 'Input/output error$'
+    like "$(as "$ALICE" mkdir "$M/c" 2>&1 || :)" 'Input/output error$'
+}
+
 # The directory above the mountpoint gives root no permission, and pmcfs drops CAP_DAC_OVERRIDE.
 t_a_mount_below_a_private_directory_of_a_user_works() {
     mkdir -p "$T/home/m"
