@@ -75,9 +75,12 @@ $(awk '{ for (i = 7; i <= NF && $i != "-"; i++); if ($(i + 1) == "fuse.pmcfs") p
 END
 }
 
+# Sets at_exec, the value of start= for a command. The simulated PMU reports no exec.
+at_exec='exec'
 need_tree() {
     find_tree
     if [ -r "$PMC/info/version" ]; then
+        read -r backend <"$PMC/info/backend" && [ "$backend" != sim ] || at_exec=now
         case $found in
         '' | /pmc) ;;
         *) to_printable "$found" && printf '%s: using the pmcfs on %s, because none is mounted on /pmc\n' "$tool" "$printable" >&2 ;;
@@ -445,6 +448,12 @@ never_started() {
     case $(cat "$PMC/$1/error") in
     *\ target:*) fail "$(reason "$PMC/$1/target")" ;;
     esac
+}
+
+# warn_if_partial NAME: prints a warning if the count of this PMC is partial; otherwise the status is 1.
+warn_if_partial() {
+    grep -q '^partial yes' "$PMC/$1/status" 2>/dev/null &&
+        printf '%s: %s: the count is a lower bound (see partial in pmcfs(5))\n' "$tool" "$(paste -s -d , "$PMC/$1/event")" >&2
 }
 
 # start_watcher NAME: starts a child that exits when all targets of this PMC have exited, because its `series` ends.

@@ -145,7 +145,16 @@ bind_set() {
     done
 }
 
+# warn_of_partial: prints a warning for the first partial count.
+warned=''
+warn_of_partial() {
+    for name in $bound; do
+        [ "$warned" ] || ! warn_if_partial "$name" || warned=yes
+    done
+}
+
 unbind() {
+    warn_of_partial
     # shellcheck disable=SC2086 # word splitting is intended
     pmc_remove $bound
     bound=''

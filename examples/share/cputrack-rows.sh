@@ -73,7 +73,7 @@ count_thread() {
     for name in $later; do
         try_put "$PMC/$name/target" "tid:$1" && continue
         case $refusal in
-        *ESRCH*) uncounted_threads="$uncounted_threads $1" ;;
+        *ESRCH* | *E40*) uncounted_threads="$uncounted_threads $1" ;;
         *) no_lwps ;;
         esac
         return 0
@@ -361,6 +361,18 @@ process_exited() {
     processes=$kept
 }
 
+# check_lost: reports that the process in lost has executed a program that this user may not observe. The record after its
+# detach is an attach if the user may.
+check_lost() {
+    field pid
+    if [ "$type/$value" != "attach/$lost" ]; then
+        printf '%s: process %s has executed a privileged program (set-id, file capabilities or unreadable): it is no longer counted\n' \
+            "$tool" "$lost" >&2
+        process_exited "$at" "$lost"
+    fi
+    lost=
+}
+
 # A tick is a remark in the log: what happened before it has been read.
 tick_now() {
     [ "$bound" ] && [ "$executed$given_pid" ] || return 0
@@ -402,11 +414,11 @@ since_start() {
 # follow_log: reads the log to its end, or until the requested number of samples.
 follow_log() {
     started='' executed=''
-    # The simulated PMU reports no exec: there counting starts with the log.
-    read -r backend <"$PMC/info/backend" && [ "$backend" != sim ] || executed=yes
+    [ "$at_exec" = exec ] || executed=yes
     while read -r stamp type fields; do
         since_start "$stamp"
         at=$result
+        [ -z "$lost" ] || check_lost
         case $type in
         start) started=$stamp ;;
         process) field pid && thread_started $at "$value" "$value" ;;
@@ -414,10 +426,13 @@ follow_log() {
         fork) [ "$follow" = off ] || fork_now $at ;;
         exec) exec_now $at ;;
         exit) field pid && process_exited $at "$value" ;;
+        detach) case $fields in *reason=exec-privileged*) field pid && lost=$value ;; esac ;;
         user) [ "$fields" != text=tick ] || tick_now ;;
         esac
         [ -z "$released" ] || return 0
     done
+    type=
+    [ -z "$lost" ] || check_lost
     # Prints no rows if cputrack was killed or the command never started.
     kill -0 "$$" 2>/dev/null || return 0
     # The log ends with its last target or with the tree, whose directory may still exist for a moment.

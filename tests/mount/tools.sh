@@ -392,6 +392,35 @@ P
     is "$(awk '$4 == "tick" { print $NF }' "$T/out" | sort -u | xargs)" 'context-switches,sys page-faults,sys'
 }
 
+# The user may not observe the program: the row `exit` has the count until its exec.
+t_cputrack_reports_a_privileged_program() {
+    mount_pmcfs
+    copy_tools
+    set_id sleeper /bin/sleep
+    for sets in '-c page-faults' '-c page-faults -c context-switches'; do
+        # shellcheck disable=SC2086
+        as "$ALICE" "$T/bin/cputrack" -v -T 0.3 $sets "$T/sleeper" 1 >"$T/out" 2>"$T/err"
+        like "$(sed 1q "$T/err")" '^cputrack: process [0-9]+ has executed a privileged program .*: it is no longer counted$'
+        like "$(tail -n +2 "$T/err")" '^cputrack: page-faults: the count is a lower bound'
+        is "$(awk '$3 == "exit" && ($NF == "page-faults" || !/#/)' "$T/out" | wc -l)" 1 "$sets"
+    done
+    # Other threads keep their rows. A child is counted until its exec.
+    as "$ALICE" "$T/bin/cputrack" -f -T 0.3 -c page-faults sh -c "$T/sleeper 1; :" >"$T/out" 2>"$T/err"
+    is "$(cat "$T/err")" 'cputrack: page-faults: the count is a lower bound (see partial in pmcfs(5))'
+    like "$(awk '$4 == "tick" { print $3 }' "$T/out" | sort -u)" '^[0-9]+$'
+    as "$ALICE" "$T/bin/pmcstat" -p page-faults,task-clock "$T/sleeper" 0.1 >"$T/out" 2>&1
+    like "$(tail -1 "$T/out")" '^pmcstat: page-faults,task-clock: the count is a lower bound'
+}
+
+# The simulated PMU reports no exec.
+t_tools_count_commands_on_the_simulated_pmu() {
+    mount_sim
+    copy_tools
+    like "$(tool perfmon -l 1 -c true cycles | sed 1q)" '^1: [1-9][0-9]*$'
+    like "$(tool cputrack -n -T 0 -c cycles true | tr -s ' ')" '^ [0-9.]+ - exit [1-9][0-9]*$'
+    is "$(pmcs)" ''
+}
+
 #@ slow
 t_cputrack_reports_that_threads_have_no_counters() {
     mount_sim sim_cpus=2,sim_rows=2
