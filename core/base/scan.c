@@ -208,19 +208,13 @@ bool scan_u64(struct scan *scan, uint64_t max, uint64_t *value)
 
 bool word_bool(struct word word, bool *value)
 {
-    static const struct {
-        const char *text;
-        bool value;
-    } spellings[] = {
-        {"on", true}, {"off", false}, {"yes", true},  {"no", false},
-        {"1", true},  {"0", false},   {"true", true}, {"false", false},
-    };
+    static const char *const spellings[][2] = {
+        {"off", "on"}, {"no", "yes"}, {"0", "1"}, {"false", "true"}};
 
     for (size_t i = 0; i < sizeof(spellings) / sizeof(spellings[0]); i++) {
-        if (word_alike(word, spellings[i].text, false)) {
-            *value = spellings[i].value;
+        *value = word_alike(word, spellings[i][true], false);
+        if (*value || word_alike(word, spellings[i][false], false))
             return true;
-        }
     }
     return false;
 }
