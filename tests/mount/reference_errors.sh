@@ -273,6 +273,11 @@ t_e22_e23_x04_x05_settings_that_a_mode_refuses() {
     pmc b event=cycles mode=SC
     steady EINVAL E22 "$M/a/target" cpu0
     steady EINVAL E22 "$M/a/target" all
+    [[ $(<"$M/a/error") == *'or another mode to mode' ]]
+    accepted "$M/a/target" $$
+    steady EINVAL E22 "$M/a/target" cpu0
+    [[ $(<"$M/a/error") == *'or first "detach" to ctl' ]]
+    accepted "$M/a/ctl" detach
     steady EINVAL E23 "$M/b/ctl" start
     steady EINVAL E23 "$M/b/ctl" restart
     for name in a b; do
