@@ -104,9 +104,10 @@ static void host_cpus_take_events(void *arg, uint64_t tag)
 
 static int list_refused(const char *name, struct err *err)
 {
-    return err_set(err, P14, "cannot read /sys/devices/system/cpu/%s: %s", name,
-                   errno == ENOMEM || errno == EMFILE || errno == ENFILE ? err_errno_name(-errno)
-                                                                         : "is /sys mounted?");
+    const int rc = err_shortage(err, -errno);
+
+    return rc ? rc
+              : err_set(err, P14, "cannot read /sys/devices/system/cpu/%s: is /sys mounted?", name);
 }
 
 int host_cpus_open(struct host_state *state, struct err *err)
@@ -130,9 +131,10 @@ int host_cpus_open(struct host_state *state, struct err *err)
         if (rc < 0) {
             fd_close(cpus->fd);
             cpus->fd = -1;
-            rc = err_set(err, P14,
-                         "cannot receive CPU hotplug events: %s (allow AF_NETLINK sockets)",
-                         err_errno_name(rc));
+            if (!err_shortage(err, rc))
+                err_set(err, P14,
+                        "cannot receive CPU hotplug events: %s (allow AF_NETLINK sockets)",
+                        err_errno_name(rc));
         }
     }
     if (rc < 0)

@@ -238,9 +238,11 @@ static bool record_load(void *arg, const struct journal_record *record)
     struct last_error error = {.line = NULL};
     struct loading load = {
         .engine = all->engine, .id = record->id, .named = &named, .error = &error};
+
+    errno = 0;
     bool fine = load_text(&load, kinds[record->kind], record->text, journal_text_len(record));
 
-    if (!fine)
+    if (!fine && !err_shortage(all->err, -errno))
         err_set(all->err, P14,
                 "a record of the journal (kind %u, %llu) cannot be read (report this bug of "
                 "pmcfs): %.300s",

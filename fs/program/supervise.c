@@ -39,6 +39,7 @@
 enum {
     POLL_MS = 10,        /* poll interval while waiting for a worker to serve */
     LOADS_MAX = 6,       /* workers that may die before serving until the state is dropped */
+    SHORTAGES_MAX = 64,  /* the same with EXIT_SHORTAGE: about a minute */
     BACK_OFF_MS = 10,    /* pause after a crash; doubled with each crash */
     BACK_OFF_MOST = 1000 /* longest pause */
 };
@@ -61,6 +62,7 @@ static struct {
     bool mlock_unlimited;        /* CAP_IPC_LOCK: locked memory is not limited */
     unsigned crashes;            /* consecutive crashes of workers */
     unsigned unready;            /* consecutive deaths before the worker served */
+    unsigned shortages;          /* consecutive exits with EXIT_SHORTAGE; not in `unready` */
     uint64_t started_s;          /* start of the worker (CLOCK_MONOTONIC) */
     void *rings[INFLIGHT_RINGS]; /* mappings of inflight->rings */
 } me;
@@ -188,23 +190,29 @@ static bool worker_start(void)
     return me.worker_pid > 0;
 }
 
+/* Returns BACK_OFF_MS, doubled `times` times, but at most BACK_OFF_MOST. */
+static unsigned doubled_pause(unsigned times)
+{
+    const unsigned doubled = (unsigned)BACK_OFF_MS << (times < 7 ? times : 7);
+    return doubled < BACK_OFF_MOST ? doubled : BACK_OFF_MOST;
+}
+
 /* Counts the death of a worker and returns the pause before the next one in ms: 0 after SIGKILL,
  * after a worker that ran for more than a second, or before the third crash in a row; but a worker
  * that exited before it served is always followed by a pause. */
 static unsigned restart_pause(int status)
 {
     if (me.inflight->ready)
-        me.unready = 0;
+        me.unready = me.shortages = 0;
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
         return 0;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SHORTAGE)
+        return doubled_pause(++me.shortages);
     me.unready += !me.inflight->ready;
-    if (WIFEXITED(status) && !me.inflight->ready) /* a resource was missing and may return */
-        return (unsigned)BACK_OFF_MS << me.unready;
+    if (WIFEXITED(status) && !me.inflight->ready)
+        return doubled_pause(me.unready);
     me.crashes = monotonic_ns() / 1000000000 - me.started_s > 1 ? 1 : me.crashes + 1;
-    if (me.crashes < 3)
-        return 0;
-    const unsigned doubled = (unsigned)BACK_OFF_MS << (me.crashes < 10 ? me.crashes - 3 : 7);
-    return doubled < BACK_OFF_MOST ? doubled : BACK_OFF_MOST;
+    return me.crashes < 3 ? 0 : doubled_pause(me.crashes - 3);
 }
 
 /* Starts the next worker. Returns false if the mount shall end. */
@@ -213,16 +221,16 @@ static bool worker_restart(int status)
     if (me.ending || (WIFEXITED(status) && (WEXITSTATUS(status) == 0 || !me.inflight->has_served)))
         return false;
     pause_ms(restart_pause(status));
-    if (me.unready >= LOADS_MAX) {
+    if (me.unready >= LOADS_MAX || me.shortages >= SHORTAGES_MAX) {
         message_log(LOG_CRIT,
                     "%u workers in a row failed to load the saved state: all PMCs and counts are "
                     "discarded, and the mount continues empty",
-                    me.unready);
+                    me.unready + me.shortages);
         /* Drop all state: an empty mount is better than one that hangs. */
         inflight_give_up(me.inflight);
         if (!arena_clear(me.inflight->arena_fd) || !journal_clear(me.inflight->journal_fd))
             message_log(LOG_CRIT, "cannot free memory: %s", strerror(errno));
-        me.unready = 0;
+        me.unready = me.shortages = 0;
     }
     me.inflight->restarts++;
     me.inflight->last_status = status;
@@ -446,5 +454,5 @@ int supervise(struct worker *worker, struct inflight *inflight, int inflight_fd)
                     "worker process %d was killed by signal %d before it started to serve",
                     me.worker_pid, WTERMSIG(status));
     mount_end(&worker->mount);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : me.ending ? 0 : 1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) != 0 : me.ending ? 0 : 1;
 }

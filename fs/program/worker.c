@@ -44,6 +44,13 @@ static void on_crash(int number, siginfo_t *info, void *context)
     raise(number);
 }
 
+/* Returns true if the last worker exited with EXIT_SHORTAGE. */
+static bool was_shortage(const struct inflight *inflight)
+{
+    return inflight->last_worker && WIFEXITED(inflight->last_status) &&
+           WEXITSTATUS(inflight->last_status) == EXIT_SHORTAGE;
+}
+
 /* Logs how the last worker died, and its stack. */
 static void crash_report(const struct inflight *inflight)
 {
@@ -51,7 +58,9 @@ static void crash_report(const struct inflight *inflight)
 
     if (!inflight->last_worker)
         return;
-    if (WIFSIGNALED(status))
+    if (was_shortage(inflight))
+        message_log(LOG_WARNING, "the shortage has ended: this worker serves");
+    else if (WIFSIGNALED(status))
         message_log(LOG_WARNING,
                     "worker process %d was killed by signal %d (%s); a new one continues",
                     (int)inflight->last_worker, WTERMSIG(status), strsignal(WTERMSIG(status)));
@@ -94,8 +103,10 @@ static bool fs_load(struct fs *fs, const struct tunables *tunables, struct err *
         return false;
     engine_probe(fs->tree.engine);
     fs->tree.engine->unlock = &fs_unlock_ops;
+    errno = 0;
     if (!journal_each(journal, JOURNAL_OPEN_FILE, file_load, fs)) {
-        err_set(err, P14, "an open file's record cannot be read: report this bug of pmcfs");
+        if (!err_shortage(err, -errno))
+            err_set(err, P14, "an open file's record cannot be read: report this bug of pmcfs");
         return false;
     }
     engine_set_journal(fs->tree.engine, journal);
@@ -358,7 +369,7 @@ int worker_run(struct worker *worker, struct inflight *inflight, int supervisor_
     struct sigaction action = {.sa_sigaction = on_crash, .sa_flags = SA_SIGINFO | SA_ONSTACK};
     struct err err = {0};
     void *frame;
-    bool started = false;
+    bool started = false, is_short = true; /* unless the state itself cannot be loaded */
 
     fs.inflight = crash_inflight = inflight;
     fs.notify_fd = -1;
@@ -368,9 +379,12 @@ int worker_run(struct worker *worker, struct inflight *inflight, int supervisor_
     for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++)
         sigaction(crashes[i], &action, NULL);
     if ((supervisor_fd >= 0 && !fds_mark_old()) || !fs_init(&fs, worker, supervisor_fd)) {
-        message_log(LOG_ERR, "cannot start: %s", strerror(errno));
+        if (!was_shortage(inflight)) /* otherwise an earlier worker has logged it */
+            message_log(LOG_ERR, "cannot start: %s", strerror(errno));
     } else if (!state_open(&fs, worker, &err)) {
-        message_log(LOG_ERR, "cannot start the %s backend: %s", fs.backend->name, err.text);
+        is_short = err.id == E32 || err.id == P10;
+        if (!is_short || !was_shortage(inflight))
+            message_log(LOG_ERR, "cannot start the %s backend: %s", fs.backend->name, err.text);
     } else {
         inflight_recover(inflight, journal_publications(fs.unpublished.journal));
         /* Free memory and close descriptors of an earlier worker that no record refers to. */
@@ -384,7 +398,7 @@ int worker_run(struct worker *worker, struct inflight *inflight, int supervisor_
         started = readers_resolve(&fs) && fs_start(&fs);
     }
     if (!started && supervisor_fd >= 0)
-        return 1; /* the state stays for the next worker */
+        return is_short ? EXIT_SHORTAGE : 1; /* the state stays for the next worker */
     if (started) {
         fs_serve(&fs, worker);
     } else {

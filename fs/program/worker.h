@@ -20,6 +20,9 @@ struct worker {
     const struct backend *backend;
 };
 
+/* Exit status of a worker that lacks memory or descriptors to load the state or to serve. */
+#define EXIT_SHORTAGE 3
+
 /* Serves until the mount ends. Returns the exit status. supervisor_fd: socket to the supervisor, or
  * -1. */
 int worker_run(struct worker *worker, struct inflight *inflight, int supervisor_fd);

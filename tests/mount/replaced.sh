@@ -451,3 +451,23 @@ t_neither_the_supervisor_nor_the_worker_is_a_target() {
     is "$(result write "$M/a/target" "$DAEMON")" EPERM
     is "$(result write "$M/a/target" "$SERVER")" EPERM
 }
+
+# Longer than six attempts to load the state take.
+#@ slow
+t_a_shortage_of_descriptors_for_seconds_loses_nothing() {
+    local more used
+    SUPERVISED=1 mount_pmcfs
+    target_start p
+    pmc a event=page-faults descendants=on log-exit=on count=123456 "target=${PID_OF[p]}"
+    for more in -30; do
+        used=$(find "/proc/$DAEMON/fd" -mindepth 1 | wc -l)
+        : >"$T/daemon"
+        prlimit --pid "$DAEMON" --nofile=$((used + more)):
+        worker_kill
+        sleep 2
+        prlimit --pid "$DAEMON" --nofile=20000:
+        between "$(count a)" 123456 200000 "count after $more descriptors"
+        between "$(grep -c 'cannot start' "$T/daemon" || :)" 0 1 "messages with $more descriptors"
+        ((more > 0)) || like "$(cat "$T/daemon")" 'Too many open files.*the shortage has ended'
+    done
+}
