@@ -49,7 +49,7 @@ static int perf_open(const char *options, const struct host *host, struct host_s
     if (!state || !state->pmus || !state->sideband) {
         if (state)
             perf_close(state);
-        return err_nomem(err);
+        return err_set(err, E32, "no memory or no file descriptor was left for the list of PMUs");
     }
     *out = state;
     return 0;

@@ -344,6 +344,15 @@ bool fd_keep(int fd)
     return fcntl(fd, F_GETFD) >= 0;
 }
 
+void fds_close_new(void)
+{
+    for (int fd = 0; fd < n_fds; fd++)
+        if (fds[fd] == FD_NONE)
+            close(fd);
+    if (n_fds > 0)
+        close_range((unsigned)n_fds, ~0U, 0);
+}
+
 void fds_close_unkept(void)
 {
     for (int fd = 0; fd < n_fds; fd++)

@@ -385,6 +385,8 @@ int worker_run(struct worker *worker, struct inflight *inflight, int supervisor_
         is_short = err.id == E32 || err.id == P10;
         if (!is_short || !was_shortage(inflight))
             message_log(LOG_ERR, "cannot start the %s backend: %s", fs.backend->name, err.text);
+        if (supervisor_fd >= 0)
+            fds_close_new();
     } else {
         inflight_recover(inflight, journal_publications(fs.unpublished.journal));
         /* Free memory and close descriptors of an earlier worker that no record refers to. */

@@ -459,7 +459,7 @@ t_a_shortage_of_descriptors_for_seconds_loses_nothing() {
     SUPERVISED=1 mount_pmcfs
     target_start p
     pmc a event=page-faults descendants=on log-exit=on count=123456 "target=${PID_OF[p]}"
-    for more in -30; do
+    for more in -30 4 8 12; do
         used=$(find "/proc/$DAEMON/fd" -mindepth 1 | wc -l)
         : >"$T/daemon"
         prlimit --pid "$DAEMON" --nofile=$((used + more)):

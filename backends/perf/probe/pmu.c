@@ -267,7 +267,8 @@ enum pmu_kind pmu_kind_of_name(struct word name)
     return known ? known->kind : PMU_UNKNOWN;
 }
 
-/* Reads one directory of sysfs. Returns 1, 0 if it is not a PMU, or -ENOMEM. */
+/* Reads one directory of sysfs. Returns 1, 0 if it is not a PMU, or -ENOMEM (also for a shortage of
+ * descriptors: without the PMU, a saved state with its events could not be loaded). */
 static int pmu_read(const struct pmus *pmus, struct pmu *pmu, const char *name)
 {
     char text[4096];
@@ -275,13 +276,14 @@ static int pmu_read(const struct pmus *pmus, struct pmu *pmu, const char *name)
 
     memset(pmu, 0, sizeof(*pmu));
     pmu->class_index = NO_CLASS;
-    if (pmus_read(pmus, text, sizeof(text), DEVICES "/%s/type", name) <= 0)
-        return 0;
+    int len = pmus_read(pmus, text, sizeof(text), DEVICES "/%s/type", name);
+    if (len <= 0)
+        return is_shortage(len) ? -ENOMEM : 0;
     pmu->type = (uint32_t)strtoul(text, NULL, 10);
     pmu->name = strdup(name);
     if (!pmu->name)
         return -ENOMEM;
-    int len = pmus_read(pmus, text, sizeof(text), DEVICES "/%s/cpus", name);
+    len = pmus_read(pmus, text, sizeof(text), DEVICES "/%s/cpus", name);
     has_cpus = len >= 0;
     if (len < 0) {
         len = pmus_read(pmus, text, sizeof(text), DEVICES "/%s/cpumask", name);
