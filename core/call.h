@@ -43,6 +43,7 @@ struct open_file {
     uint64_t kept_bytes;  /* part of `charged`: texts that fs keeps for the reader */
     uid_t payer_uid;      /* charged uid; a later worker finds the user by it */
     bool cut;             /* a command was cut: all further writes are refused */
+    bool has_commands;    /* a command was written here, accepted or refused */
     uint64_t started_set; /* pmc.sets_started after a write here named events; 0: none did */
     char *old_count;      /* values that the last write to count replaced, not read yet; owned */
     bool has_seen;        /* `seen_change` and `seen_count` are set */
@@ -77,6 +78,7 @@ struct call {
     size_t room;       /* streams: size of the reader's buffer; more is kept for the next read */
     uint64_t wait_for; /* CALL_WAIT: id of the object */
     uint64_t wait_until_ns; /* CALL_WAIT: deadline; 0: none */
+    bool empty;             /* the command had no words, so `error` of the PMC stays */
     bool committed;         /* the command has taken effect and must not run again */
     pid_t creator_pid;      /* mkdir: the requester's process, as host->caller_pid(); else 0 */
     uint64_t creator_key;   /* mkdir: its host->caller_key() */

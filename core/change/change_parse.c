@@ -345,10 +345,10 @@ static int parse_words(struct change *change, struct scan *scan)
             rc = add_targets(change, word);
     }
     /* A shell may write a file line by line. So accept a single comment, and a blank line after
-     * events. */
+     * another line. */
     if (rc == 0 && change->desired.n_names + change->desired.targets.n == 0 &&
         !find_char(change->call->text, scan->end, '#') &&
-        !(change->call->open && change->call->open->started_set))
+        !(change->call->open && change->call->open->has_commands))
         rc = err_set(&change->err, P05, "the text has only blanks: write a command");
     return rc;
 }
@@ -432,6 +432,8 @@ int change_parse(struct change *change)
         rc = scan_only(call->text, call->len, E20, &word, &change->err);
         return rc ? rc : settings_set(&change->desired.settings, KEY_MODE, word, &change->err);
     }
-    return strcmp(change->file, "config") == 0 ? parse_config(change, &scan)
-                                               : parse_words(change, &scan);
+    rc = strcmp(change->file, "config") == 0 ? parse_config(change, &scan)
+                                             : parse_words(change, &scan);
+    change->call->empty = rc == 0 && !change->desired.command_keys;
+    return rc;
 }

@@ -466,7 +466,9 @@ void engine_note_result(struct call *call, int rc, const char *where, bool comma
         engine_touch(engine, JOURNAL_ENGINE, 0);
     if (call->instance && totals_count(&call->instance->totals, rc < 0, call->now_ns))
         instance_touch(call->instance);
-    if (command && call->pmc && rc >= 0)
+    if (command && call->open)
+        call->open->has_commands = true;
+    if (command && call->pmc && rc >= 0 && !call->empty)
         pmc_set_error(call->pmc, NULL);
     if (call->err.id == ERR_NONE || !where)
         return;

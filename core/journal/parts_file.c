@@ -107,6 +107,7 @@ const struct kind kind_rights = {rights_parts, rights_print, NULL};
 
 static const struct field file_fields[] = {
     FLAG(struct open_file, cut),
+    FLAG(struct open_file, has_commands),
     NAMED("began", struct open_file, started_set, 0),
     {.name = "swap", .offset = offsetof(struct open_file, old_count), .kind = FIELD_TEXT},
     FIELD(struct open_file, holds),

@@ -320,8 +320,9 @@ static int command_check(struct request *rq)
     }
     if (len > 0 && (text[len - 1] == '\n' || text[len - 1] == '\0'))
         len--;
-    /* blank lines of a list are accepted */
-    if (len == 0 && !(call->open && call->open->started_set))
+    /* blank lines after other lines of a list are accepted */
+    if (len == 0 &&
+        !(call->open && call->open->has_commands && rq->node.row->store == store_command))
         return err_set(&call->err, P05, "the command is empty: write a command");
     if (memchr(text, '\0', len))
         return err_set(&call->err, P05, "the command contains a NUL byte: write text");

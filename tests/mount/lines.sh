@@ -98,6 +98,24 @@ t_lists_that_are_appended_line_by_line_may_have_blank_lines() {
     is "$(cat "$M/b/event" "$M/b/error")" $'page-faults\nminor-faults\nok'
 }
 
+t_a_blank_line_or_comment_keeps_the_reason_of_a_refused_line() {
+    local file
+    mount_pmcfs
+    target_start p
+    pmc a
+    for file in event target config; do
+        ! printf 'x-faults=1\n\n# end\n' >>"$M/a/$file" || die "accepted in $file"
+        like "$(cat "$M/a/error")" "^EINVAL [A-Z0-9]+ $file: .*x-faults"
+    done
+    accepted "$M/a/config" 'event=page-faults\n' '\n' '# end\n'
+    accepted "$M/a/target" "${PID_OF[p]}\n" '\n' '# end\n'
+    is "$(xargs <"$M/a/target") $(cat "$M/a/error")" "${PID_OF[p]} ok"
+    for file in ctl mode count samples; do
+        ! printf 'x\n\n' >"$M/a/$file" || die "accepted in $file"
+        like "$(cat "$M/a/error")" '^EINVAL P0[25] '
+    done
+}
+
 t_appending_adds_events_to_the_set() {
     mount_pmcfs
     pmc a event=page-faults count=7
