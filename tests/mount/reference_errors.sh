@@ -333,6 +333,7 @@ t_order_of_checks_at_admin() {
     steady EPERM E39 "$M/admin/cpu3/0" nonsense
     BY=()
     steady ENXIO E34 "$M/admin/cpu3/0" nonsense
+    steady ENXIO E34 "$M/admin/cpu3/0" 'several words'
     steady EINVAL E17 "$M/admin/cpu0/0" nonsense
     steady EBUSY E03 "$M/admin/cpu0/0" disabled
 }
