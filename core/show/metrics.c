@@ -223,12 +223,10 @@ static void print_family(const struct family *of, const struct snapshot *snapsho
     const size_t end = out->len;
     for (unsigned p = 0; p < snapshot->n; p++) {
         const struct snapshot_item *item = &snapshot->item[p];
-
-        if (pmc_released(item->pmc))
-            continue;
         const char *own = labels;
+
         labels = strchr(labels, '\n') + 1;
-        if (!of->always && !item->is_valid)
+        if (*own == '\n' || (!of->always && !item->is_valid))
             continue;
         buf_str(out, of->name);
         buf_add(out, own, (size_t)(labels - own - 1));
@@ -261,15 +259,15 @@ static void print_family(const struct family *of, const struct snapshot *snapsho
 
 static void print_families(struct buf *out, const struct snapshot *snapshot)
 {
-    struct buf labels = {0}; /* that all lines of a PMC share, one line per PMC */
+    struct buf labels = {0}; /* that all lines of a PMC share, one line per PMC; empty: released */
 
     for (unsigned p = 0; p < snapshot->n; p++) {
         const struct pmc *pmc = snapshot->item[p].pmc;
 
-        if (pmc_released(pmc))
-            continue;
-        print_label(&labels, '{', "pmc", pmc->name);
-        print_subtree_label(&labels, pmc);
+        if (!pmc_released(pmc)) {
+            print_label(&labels, '{', "pmc", pmc->name);
+            print_subtree_label(&labels, pmc);
+        }
         buf_char(&labels, '\n');
     }
     const char *text = buf_text(&labels);
