@@ -136,62 +136,51 @@ static void line_put(struct survey *survey, const struct line *line)
     inventory_deliver(&survey->out, survey->intake);
 }
 
-struct lines {
-    char *text;
-    size_t len;
-    unsigned n, n_maps;
-};
-
 /*
- * Takes all complete lines and moves the rest to the front. Adds executable mappings, and with
- * `data` read-only files, which may contain unwind tables. Returns false if there are too many
- * lines or mappings, or a line is too long.
+ * Adds the executable mappings of the process, and with `data` read-only files, which may contain
+ * unwind tables. The process is incomplete if it has too many lines or mappings, or a line is too
+ * long. tid: a living thread, because the first one may be dead.
  */
-static bool lines_put(struct survey *survey, struct lines *lines)
-{
-    char *at = lines->text, *end;
-
-    while ((end = memchr(at, '\n', lines->len)) && lines->n++ < LINES_MAX &&
-           lines->n_maps < MAPS_MAX) {
-        *end++ = '\0';
-        struct line line;
-        int used = 0;
-        const int n = sscanf(at, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 "%n",
-                             &line.start, &line.end, line.perms, &line.offset, &line.major,
-                             &line.minor, &line.inode, &used);
-        line.path = at + used + strspn(at + used, " ");
-        if (n == 7 && strlen(line.perms) == 4 &&
-            (line.perms[2] == 'x' ||
-             (survey->data && line.path[0] == '/' && strcmp(line.perms, "r--p") == 0))) {
-            line_put(survey, &line);
-            lines->n_maps++;
-        }
-        lines->len -= (size_t)(end - at);
-        at = end;
-    }
-    memmove(lines->text, at, lines->len);
-    return !end && lines->len < MAPS_ROOM;
-}
-
-/* Adds the mappings of the process. tid: a living thread, because the first one may be dead. */
 static void maps_of(struct survey *survey, pid_t tid)
 {
     const uint64_t until_ns = survey->time_ns + SURVEY_NS;
-    struct lines lines = {.text = malloc(MAPS_ROOM)};
-    bool more = lines.text != NULL;
+    char path[64], *text = malloc(MAPS_ROOM);
+    unsigned n_lines = 0, n_maps = 0;
+    bool more = text != NULL;
+    size_t len = 0;
     ssize_t n = 0;
     int fd = -1;
-    char path[64];
     snprintf(path, sizeof path, "task/%d/maps", tid);
     while (more && !survey_is_late(survey)) {
-        const size_t room = MAPS_ROOM - lines.len;
-        n = helper_read(survey->dir, path, &fd, lines.text + lines.len, room, until_ns);
-        lines.len += n > 0 ? (size_t)n : 0;
-        more = n > 0 && lines_put(survey, &lines) && (size_t)n == room;
+        const size_t room = MAPS_ROOM - len;
+        char *at = text, *end = NULL;
+
+        n = helper_read(survey->dir, path, &fd, text + len, room, until_ns);
+        len += n > 0 ? (size_t)n : 0;
+        while (n > 0 && (end = memchr(at, '\n', len)) && n_lines++ < LINES_MAX &&
+               n_maps < MAPS_MAX) {
+            *end++ = '\0';
+            struct line line;
+            int used = 0;
+            const int fields = sscanf(
+                at, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 "%n", &line.start,
+                &line.end, line.perms, &line.offset, &line.major, &line.minor, &line.inode, &used);
+            line.path = at + used + strspn(at + used, " ");
+            if (fields == 7 && strlen(line.perms) == 4 &&
+                (line.perms[2] == 'x' ||
+                 (survey->data && line.path[0] == '/' && strcmp(line.perms, "r--p") == 0))) {
+                line_put(survey, &line);
+                n_maps++;
+            }
+            len -= (size_t)(end - at);
+            at = end;
+        }
+        memmove(text, at, len);
+        more = n > 0 && !end && len < MAPS_ROOM && (size_t)n == room;
     }
     survey->n_incomplete += is_temporary((int)n) || more || survey_is_late(survey);
     fd_close(fd);
-    free(lines.text);
+    free(text);
 }
 
 /* ---- processes ---- */

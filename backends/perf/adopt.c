@@ -35,48 +35,41 @@ static bool number_scan(const char **text, int *number)
 }
 
 /*
- * Reads the numbers of all groups. Version 0.2 opened the groups of a cgroup without a clock event,
- * and printed four time values after each group, which are ignored. Returns false if the number of
- * numbers is wrong, or on ENOMEM.
+ * Reads the numbers of all groups, and sets the number of groups of a task as printed: since they
+ * were opened, the kernel may have added or removed CPUs in the list of a core PMU. Version 0.2
+ * opened the groups of a cgroup without a clock event, and printed four time values after each
+ * group, which are ignored. Returns false if the number of numbers is wrong, if tasks have
+ * different numbers of groups, or on ENOMEM.
  */
 static bool groups_scan(struct counter *counter, unsigned n_groups, const char *text)
 {
-    unsigned n = 0, times = 0;
+    struct shape *shape = &counter->shape;
+    unsigned n = 0, times = 0, per_task = 1;
     int number;
 
     for (const char *at = text; number_scan(&at, &number);)
         n++;
-    if (counter->shape.has_clock && n != n_groups * counter->shape.stride) {
-        shape_drop_clock(&counter->shape);
-        times = n == n_groups * (counter->shape.stride + 4) ? 4 : 0;
+    if (shape->has_clock && n != n_groups * shape->stride) {
+        shape_drop_clock(shape);
+        times = n == n_groups * (shape->stride + 4) ? 4 : 0;
     }
-    const unsigned per_group = counter->shape.stride + times;
+    const unsigned per_group = shape->stride + times;
     if (n != n_groups * per_group || !counter_make_groups(counter, n_groups))
         return false;
     for (unsigned i = 0; i < n; i++) {
         number_scan(&text, &number);
-        if (i % per_group < counter->shape.stride)
+        if (i % per_group < shape->stride)
             counter_group(counter, i / per_group)[i % per_group] = number;
     }
-    return true;
-}
-
-/* Sets the number of groups of a task as printed: since they were opened, the kernel may have added
- * or removed CPUs in the list of a core PMU. Returns false if tasks have different numbers. */
-static bool task_groups_restore(struct counter *counter)
-{
-    struct shape *shape = &counter->shape;
-    unsigned n = 1;
-
-    while (n < counter->n_groups &&
-           GROUP_TID(counter_group(counter, n)) == GROUP_TID(counter_group(counter, 0)))
-        n++;
-    if (counter_is_of_task(counter) && counter->n_groups) {
-        shape->fds_per_task += shape->members * n;
+    if (counter_is_of_task(counter) && n_groups) {
+        while (per_task < n_groups &&
+               GROUP_TID(counter_group(counter, per_task)) == GROUP_TID(counter_group(counter, 0)))
+            per_task++;
+        shape->fds_per_task += shape->members * per_task;
         shape->fds_per_task -= shape->members * shape->task_groups;
-        shape->task_groups = n;
+        shape->task_groups = per_task;
     }
-    return counter->n_groups % shape->task_groups == 0;
+    return n_groups % shape->task_groups == 0;
 }
 
 /* Collects the covered processes: the target, the processes that were attached, and their
@@ -123,9 +116,7 @@ int perf_adopt(struct backend_state *state, const struct plan *plan, const char 
         counter->raced = raced;
         counter->on = on;
         counter->was_started = begun;
-        rc = groups_scan(counter, n_groups, printed + used) && task_groups_restore(counter)
-                 ? 0
-                 : -EINVAL;
+        rc = groups_scan(counter, n_groups, printed + used) ? 0 : -EINVAL;
     }
     for (unsigned i = 0; !rc && i < counter->n_groups; i++)
         for (unsigned k = 0; k < counter->shape.members + 2; k++)

@@ -196,22 +196,6 @@ static int open_waiting(struct attach *attach, bool *opened)
     return rc;
 }
 
-/* Closes the tasks from which unsure tasks may have inherited events, which also removes the
- * inherited copies. For all tasks with copies of a closed task's events, sets created_ns to 0
- * (before any open): their states become TASK_WAITING. */
-static void close_sources_of_unsure(struct attach *attach)
-{
-    struct census_tasks *tasks = &attach->census.tasks;
-    struct census_task *task;
-
-    TAILQ_FOREACH (task, tasks, along)
-        if (task->state == TASK_UNSURE && !task->dead)
-            close_task(attach, task->events_from);
-    TAILQ_FOREACH (task, tasks, along)
-        if (task->events_from && task->events_from->state == TASK_WAITING)
-            task->created_ns = 0;
-}
-
 /*
  * Waits until no open task is still creating a child whose creation started before the open; the
  * FORK records of such children have been written then. Returns false after FORK_LIMIT_NS or the
@@ -301,6 +285,7 @@ static bool some_task_unsure(const struct census *census)
 static int attach_try(struct attach *attach)
 {
     struct census *census = &attach->census;
+    struct census_task *task;
     bool opened;
     int rc = census_list(census, attach->err);
 
@@ -313,7 +298,15 @@ static int attach_try(struct attach *attach)
     rc = open_newcomers(attach);
     for (int i = 0; i < ROUNDS_MAX && !rc && some_task_unsure(census); i++) {
         attach->raced = false;
-        close_sources_of_unsure(attach);
+        /* Close the tasks from which unsure tasks may have inherited events, which also removes the
+         * inherited copies. Tasks with such copies become TASK_WAITING, because a created_ns of 0
+         * is before any open. */
+        TAILQ_FOREACH (task, &census->tasks, along)
+            if (task->state == TASK_UNSURE && !task->dead)
+                close_task(attach, task->events_from);
+        TAILQ_FOREACH (task, &census->tasks, along)
+            if (task->events_from && task->events_from->state == TASK_WAITING)
+                task->created_ns = 0;
         rc = census_update(census, attach->err);
         if (!rc)
             rc = open_waiting(attach, &opened);
@@ -327,20 +320,6 @@ static int attach_try(struct attach *attach)
 }
 
 /* ---- targets ---- */
-
-static int attach_cover(struct attach *attach, struct counter *counter)
-{
-    const struct census_task *task;
-
-    /* A descendant that lives after its EXIT record has lost its events since they were opened. */
-    TAILQ_FOREACH (task, &attach->census.tasks, along)
-        counter->descendant_lost |= !counter->descendant_lost && task->state == TASK_OPEN &&
-                                    task->dead && task->tid == task->pid &&
-                                    task->pid != attach->plan->target.pid &&
-                                    process_lives(task->pid);
-    counter->covered = covered_new(attach->state->sideband, counter, census_cover, &attach->census);
-    return counter->covered ? 0 : err_nomem(attach->err);
-}
 
 /* Moves the groups of all open tasks to the counter. */
 static int attach_groups(struct attach *attach, struct counter *counter)
@@ -369,6 +348,7 @@ static int attach_tasks(struct attach *attach, struct counter *counter)
 {
     struct census *census = &attach->census;
     const struct target_ref *target = &attach->plan->target;
+    const struct census_task *task;
     int rc = census_open(census, attach->state, attach->plan, attach->err);
 
     /* Checked after task_dir was opened: from here on another process with this PID is noticed. */
@@ -389,8 +369,15 @@ static int attach_tasks(struct attach *attach, struct counter *counter)
         rc = attach_groups(attach, counter);
     if (rc)
         attach_close_all(attach);
-    else if (counter->descendants)
-        rc = attach_cover(attach, counter);
+    if (!rc && counter->descendants) {
+        /* A descendant that lives after its EXIT record has lost its events since the open. */
+        TAILQ_FOREACH (task, &census->tasks, along)
+            counter->descendant_lost |= !counter->descendant_lost && task->state == TASK_OPEN &&
+                                        task->dead && task->tid == task->pid &&
+                                        task->pid != target->pid && process_lives(task->pid);
+        counter->covered = covered_new(attach->state->sideband, counter, census_cover, census);
+        rc = counter->covered ? 0 : err_nomem(attach->err);
+    }
     if (!rc) {
         rc = counter_watch_exit(counter, false);
         if (rc)

@@ -245,13 +245,22 @@ static void newcomer_decide(struct census_task *task)
     }
 }
 
-/* Sets the states of newcomers, except of those opened, gone, or left out by admit(). Calls admit()
- * for new processes. Returns 0 or P11. */
-static int census_decide(struct census *census, struct err *err)
+int census_update(struct census *census, struct err *err)
 {
     struct census_task *task;
-    int rc = 0;
 
+    if (!census->listening)
+        return 0;
+    sideband_enter(census->state->sideband);
+    census->undecided |= census->lost;
+    census->lost = false;
+    for (size_t i = 0; i < census->incoming.n; i++)
+        census_note_failure(census, vec_push(&census->records, census->incoming.items[i]));
+    census->incoming.n = 0;
+    sideband_leave(census->state->sideband);
+    census_apply(census);
+    int rc = err_shortage(err, census->shortage);
+    /* Newcomers that are opened, gone, or left out by admit() keep their states. */
     TAILQ_FOREACH (task, &census->tasks, along) {
         const bool out = task->state == TASK_OUT || task->state == TASK_OUT_ALONE;
 
@@ -265,21 +274,6 @@ static int census_decide(struct census *census, struct err *err)
         }
     }
     return rc;
-}
-
-int census_update(struct census *census, struct err *err)
-{
-    if (!census->listening)
-        return 0;
-    sideband_enter(census->state->sideband);
-    census->undecided |= census->lost;
-    census->lost = false;
-    for (size_t i = 0; i < census->incoming.n; i++)
-        census_note_failure(census, vec_push(&census->records, census->incoming.items[i]));
-    census->incoming.n = 0;
-    sideband_leave(census->state->sideband);
-    census_apply(census);
-    return census->shortage ? err_shortage(err, census->shortage) : census_decide(census, err);
 }
 
 static int by_time(const void *a, const void *b)

@@ -141,28 +141,25 @@ static int shape_spread(struct shape *shape, const struct backend_state *state,
     return n ? 0 : -ENOMEM;
 }
 
-/* Returns the CPU of all exit watch events: they share one ring, so they must be on one CPU. */
-static int first_cpu(const struct backend_state *state)
+int shape_make(struct shape *shape, struct backend_state *state, const struct plan *plan)
 {
     struct cpus online = {0};
 
-    state->host->cpus_online(state->host_state, &online);
-    int cpu = cpus_next(&online, 0);
-    cpus_free(&online);
-    return cpu < 0 ? 0 : cpu;
-}
-
-int shape_make(struct shape *shape, struct backend_state *state, const struct plan *plan)
-{
     *shape = (struct shape){
         .n = plan->n,
         .inherit = plan->target.kind == TARGET_PROCESS,
         .exit_watch = plan->target.kind == TARGET_THREAD ||
                       (plan->target.kind == TARGET_PROCESS && plan->descendants),
-        .watch_cpu = plan->target.kind == TARGET_PROCESS ? first_cpu(state) : -1,
+        .watch_cpu = -1,
         .flags = plan->target.kind == TARGET_CGROUP ? PERF_FLAG_PID_CGROUP : 0,
         .has_clock = plan->target.kind == TARGET_CGROUP,
     };
+    /* The exit watch events of a process share one ring, so they must be on one CPU. */
+    if (plan->target.kind == TARGET_PROCESS) {
+        state->host->cpus_online(state->host_state, &online);
+        shape->watch_cpu = cpus_count(&online) ? cpus_next(&online, 0) : 0;
+        cpus_free(&online);
+    }
     shape->n_extras = sampling_extras(state, plan, shape->extras);
     if (shape->has_clock)
         shape->extras[shape->n_extras++] = EXTRA_CLOCK;

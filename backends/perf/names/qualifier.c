@@ -146,18 +146,6 @@ static int put_field(struct spec *spec, const struct qualifier *qualifier, uint6
     return 0;
 }
 
-static int refuse_unknown(struct word name, struct err *err)
-{
-    struct near near = {.word = name};
-
-    for (size_t i = 0; i < N_TABLE; i++)
-        near_offer(&near, table[i].name);
-    return err_set(err, CS03,
-                   "no qualifier \"" WORD_FMT
-                   "\"%s; write usr, os, edge, inv, any, cmask=N, umask=N or precise",
-                   WORD_ARG(name), near_text(&near));
-}
-
 /* Reads the value after '=' of the qualifier `word`: a level to *level, other values to *number (1
  * if there is none). Returns false if the qualifier does not take the value. */
 static bool value_scan(const struct qualifier *qualifier, struct word word, struct word value,
@@ -194,8 +182,16 @@ int qualifiers_apply(struct spec *spec, struct word text, struct err *err)
         const struct word word = word_until(text, ',', &rest), name = word_until(word, '=', &value);
         const struct qualifier *qualifier = qualifier_find(name);
 
-        if (!qualifier)
-            return refuse_unknown(name, err);
+        if (!qualifier) {
+            struct near near = {.word = name};
+
+            for (size_t i = 0; i < N_TABLE; i++)
+                near_offer(&near, table[i].name);
+            return err_set(err, CS03,
+                           "no qualifier \"" WORD_FMT
+                           "\"%s; write usr, os, edge, inv, any, cmask=N, umask=N or precise",
+                           WORD_ARG(name), near_text(&near));
+        }
         if (value_names_masks(qualifier, value))
             continue; /* see qualifiers_masks() */
         if (!value_scan(qualifier, word, value, &event->code[CODE_PRECISE], &number))

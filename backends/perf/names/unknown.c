@@ -53,24 +53,6 @@ int unknown_perf_own(struct word name, struct err *err)
     return -ENOENT;
 }
 
-/* Refuses an event of another processor, and "pmu::event" with an unknown PMU. Returns -ENOENT if
- * the text is neither. */
-static int refuse_other_processor(struct spec *spec, struct word text, struct word head,
-                                  bool has_pmu, struct err *err)
-{
-    struct near near = {.word = head};
-
-    if (has_pmu && !pfm_has_pmu(head, &near))
-        return err_set(err, X06, "libpfm4 has no PMU \"" WORD_FMT "\"%s", WORD_ARG(head),
-                       near_text(&near));
-    if (!pfm_other_processor_has(text))
-        return -ENOENT;
-    if (spec->state->pmus->why_no_core[0])
-        return spec_use_core(spec, text, err);
-    return err_set(err, CS01, "\"" WORD_FMT "\" is an event of other processors: see events/",
-                   WORD_ARG(text));
-}
-
 /* Offers the listed tracepoints, or all other listed events, as they must be written: EVENT for
  * generic events and PMUs before PMU_MSR, otherwise PMU/EVENT/. */
 static void offer_listed(const struct catalog *catalog, struct pmus *pmus, bool tracepoints,
@@ -118,13 +100,20 @@ int unknown_event(struct spec *spec, struct word *whole, struct err *err)
     const bool tracepoint = !has_pmu && !is_modifier(word_part(rest, ":"));
     struct word name = has_pmu ? word_part(word_from(rest, 1), ":") : head;
     struct catalog catalog = {0};
-    struct near near = {.word = name};
+    struct near near = {.word = name}, near_pmu = {.word = head};
 
     int rc = has_pmu ? -ENOENT : unknown_perf_own(head, err);
-    if (rc == -ENOENT)
-        rc = refuse_other_processor(spec, text, head, has_pmu, err);
     if (rc != -ENOENT)
         return rc;
+    if (has_pmu && !pfm_has_pmu(head, &near_pmu))
+        return err_set(err, X06, "libpfm4 has no PMU \"" WORD_FMT "\"%s", WORD_ARG(head),
+                       near_text(&near_pmu));
+    const bool of_other = pfm_other_processor_has(text);
+    if (of_other && pmus->why_no_core[0])
+        return spec_refuse(text, pmus->why_no_core, err);
+    if (of_other)
+        return err_set(err, CS01, "\"" WORD_FMT "\" is an event of other processors: see events/",
+                       WORD_ARG(text));
     perf_catalog_add_all(spec->state, &catalog, NULL);
     if (name.len >= NEAR_LEAST)
         generic_offer_names(&near);

@@ -191,39 +191,33 @@ void probe_rows(const struct pmus *pmus, const struct pmu *pmu, const struct per
 
 /* ---- sets ---- */
 
-static int group_add(struct trial *trial, const struct plan_event *event, uint32_t core,
-                     bool multiplex, struct err *err)
-{
-    struct perf_event_attr attr;
-
-    code_to_attr(event->event, event->user, event->kernel, &attr);
-    attr_bind(&attr, core);
-    attr.read_format =
-        PERF_FORMAT_GROUP | PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
-    const bool member = trial->n > 0;
-    int rc = trial_add(trial, &attr);
-    if (rc == 0)
-        return 0;
-    return why_refused(err,
-                       &(struct why){.code = -rc,
-                                     .attr = &attr,
-                                     .event = event->event->written,
-                                     .member = member,
-                                     .needs_row = event_is_hardware(event->event) && !multiplex});
-}
-
 /* Opens the set as one group, and closes it. core: type of the core PMU that counts generic events,
  * or 0. */
 static int set_try(struct backend_state *state, const struct plan_event *events, unsigned n,
                    uint32_t core, bool multiplex, struct err *err)
 {
     struct trial trial = {.tid = state->pmus->idle.tid, .cpu = -1};
+    struct perf_event_attr attr;
     int rc = 0;
 
     for (int hardware = 1; hardware >= 0; hardware--) /* events that need counters first */
-        for (unsigned i = 0; i < n && !rc; i++)
-            if (event_is_hardware(events[i].event) == hardware)
-                rc = group_add(&trial, &events[i], core, multiplex, err);
+        for (unsigned i = 0; i < n && !rc; i++) {
+            const struct event *event = events[i].event;
+
+            if (event_is_hardware(event) != hardware)
+                continue;
+            code_to_attr(event, events[i].user, events[i].kernel, &attr);
+            attr_bind(&attr, core);
+            attr.read_format =
+                PERF_FORMAT_GROUP | PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+            rc = trial_add(&trial, &attr);
+            if (rc)
+                rc = why_refused(err, &(struct why){.code = -rc,
+                                                    .attr = &attr,
+                                                    .event = event->written,
+                                                    .member = trial.n > 0,
+                                                    .needs_row = hardware && !multiplex});
+        }
     trial_clear(&trial);
     return rc;
 }

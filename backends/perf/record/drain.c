@@ -189,20 +189,6 @@ static bool ring_provoke(struct ring *ring)
     return wrote;
 }
 
-static bool rings_provoke(struct recorder *recorder)
-{
-    bool any = false;
-
-    for (unsigned i = 0; i < recorder->n_rings; i++) {
-        struct ring *ring = &recorder->rings[i];
-
-        if (ring->loss_possible &&
-            __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE) == ring->loss_head)
-            any |= ring_provoke(ring);
-    }
-    return any;
-}
-
 void recorder_pass(struct recorder *recorder, uint64_t until_ns, const struct intake *intake)
 {
     rings_read_heads(recorder);
@@ -215,8 +201,17 @@ uint64_t perf_drain(struct recorder *recorder, bool all, const struct intake *in
     /* before the heads are read: every ring is read up to this time */
     uint64_t until_ns = monotonic_ns();
     if (all) {
+        bool wrote = false;
+
         recorder_pass(recorder, until_ns, intake);
-        if (rings_provoke(recorder)) {
+        for (unsigned i = 0; i < recorder->n_rings; i++) {
+            struct ring *ring = &recorder->rings[i];
+
+            if (ring->loss_possible &&
+                __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE) == ring->loss_head)
+                wrote |= ring_provoke(ring);
+        }
+        if (wrote) {
             until_ns = monotonic_ns();
             recorder_pass(recorder, until_ns, intake);
         }
