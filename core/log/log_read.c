@@ -76,35 +76,6 @@ static size_t losses_add(const struct log_cursor *cursor, struct buf *out)
     return n;
 }
 
-/*
- * Appends a part of the address spaces for a reader that missed records, and after the last part
- * the losses. All have the time of the record that was the oldest when the walk started. Returns
- * the number of records.
- */
-static size_t append_missed(struct log_cursor *cursor, struct buf *out, size_t max)
-{
-    const struct log *log = cursor->log;
-    const struct log_ring *ring = &log->ring;
-    size_t n = 0;
-
-    if (!cursor->walking) {
-        uint64_t time = log->last_time; /* if no record is stored */
-
-        if (log->first <= log->last) {
-            const struct record *oldest = (const struct record *)ring_at(ring, ring->tail);
-
-            memcpy(&time, ring_at(ring, ring->tail + record_time_offset(oldest)), sizeof(time));
-        }
-        cursor->walk = (struct spaces_walk){.time = time};
-        cursor->walking = !cursor->begun || log->spaces_changed >= cursor->next;
-    }
-    if (cursor->walking)
-        cursor->walking = spaces_print_some(&log->spaces, &cursor->walk, max, out, &n);
-    if (cursor->walking)
-        return n;
-    return n + losses_add(cursor, out);
-}
-
 /* Appends the records from a place on that fit in max bytes, but at least one if any is left, and
  * moves the cursor after them. serial: that of the record at the place. Returns the number of
  * records; on ENOMEM 0. */
@@ -151,17 +122,33 @@ static size_t append_records(struct log_cursor *cursor, uint64_t serial, uint64_
 size_t log_read(struct log_cursor *cursor, struct buf *out, size_t max)
 {
     struct log *log = cursor->log;
+    const struct log_ring *ring = &log->ring;
 
     pthread_mutex_lock(&log->mutex);
     const struct spaces_walk walk = cursor->walk;
     const bool walking = cursor->walking, missed = cursor->next < log->first;
     const uint64_t serial = missed ? log->first : cursor->next;
-    const uint64_t place = missed ? log->ring.tail : cursor->place;
+    const uint64_t place = missed ? ring->tail : cursor->place;
     size_t begun = out->len, n = 0, used;
 
     cursor->last_type = 0;
-    if (missed)
-        n = append_missed(cursor, out, max);
+    /* A reader that missed records first gets the address spaces, in parts, then the losses. All
+     * have the time of the record that was the oldest when the walk started. */
+    if (missed && !walking) {
+        uint64_t time = log->last_time; /* if no record is stored */
+
+        if (log->first <= log->last) {
+            const struct record *oldest = (const struct record *)ring_at(ring, ring->tail);
+
+            memcpy(&time, ring_at(ring, ring->tail + record_time_offset(oldest)), sizeof(time));
+        }
+        cursor->walk = (struct spaces_walk){.time = time};
+        cursor->walking = !cursor->begun || log->spaces_changed >= cursor->next;
+    }
+    if (missed && cursor->walking)
+        cursor->walking = spaces_print_some(&log->spaces, &cursor->walk, max, out, &n);
+    if (missed && !cursor->walking)
+        n += losses_add(cursor, out);
     used = out->len - begun;
     if (!cursor->walking)
         n += append_records(cursor, serial, place, used < max ? max - used : 0, out);

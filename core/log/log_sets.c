@@ -71,13 +71,13 @@ void log_sets_unref(struct log_sets *sets)
     free(sets);
 }
 
-/* Returns NULL on ENOMEM. */
-static struct log_set *set_new(const struct log_event *events, unsigned n)
+uint64_t log_sets_add(struct log_sets *sets, const struct log_event *events, unsigned n)
 {
-    struct log_set *set = calloc(1, sizeof(*set) + n * sizeof(set->event[0]));
+    struct log_set *set =
+        n <= EVENTS_MAX ? calloc(1, sizeof(*set) + n * sizeof(set->event[0])) : NULL;
 
     if (!set)
-        return NULL;
+        return 0;
     set->n = n;
     for (unsigned i = 0; i < n; i++) {
         struct log_event *event = &set->event[i];
@@ -93,18 +93,9 @@ static struct log_set *set_new(const struct log_event *events, unsigned n)
         buf_free(&word);
         if (!event->name || !event->resolved || !event->word) {
             set_free(set);
-            return NULL;
+            return 0;
         }
     }
-    return set;
-}
-
-uint64_t log_sets_add(struct log_sets *sets, const struct log_event *events, unsigned n)
-{
-    struct log_set *set = n <= EVENTS_MAX ? set_new(events, n) : NULL;
-
-    if (!set)
-        return 0;
     set->before = sets->last;
     set->number = log_sets_last(sets) + 1;
     __atomic_store_n(&sets->last, set, __ATOMIC_RELEASE);

@@ -204,12 +204,23 @@ void recording_hold(struct recording *recording, bool held)
     atomic_store(&recording->held, held);
 }
 
+/* Callback at the end of a pass over the recorder's rings. */
+static void pass_end(void *arg)
+{
+    struct recording *recording = arg;
+
+    if (recording->has_log_locked)
+        samples_publish(recording);
+    else
+        batch_put(recording);
+}
+
 bool recording_drain(struct recording *recording, bool all, struct drain_result *out)
 {
     const struct recording_plan *plan = &recording->plan;
     const struct intake intake = {.put = recording_put,
                                   .sample = recording_sample,
-                                  .samples_end = recording_flush,
+                                  .samples_end = pass_end,
                                   .arg = recording};
 
     *out = (struct drain_result){.any = false};
@@ -224,12 +235,11 @@ bool recording_drain(struct recording *recording, bool all, struct drain_result 
     if (recording->inventories_due.n)
         inventories_read(recording);
     /* records that a hold delayed count as new */
-    uint64_t before = recording->put - (recording->batch.len > 0);
+    uint64_t before = recording->n_put - (recording->batch.len > 0);
     out->until_ns = plan->backend->drain(recording->recorder, all, &intake);
-    if (recording->has_log_locked)
-        recording_flush(recording);
-    recording_flush(recording); /* losses follow the samples */
-    out->any = recording->put != before;
+    samples_publish(recording);
+    batch_put(recording); /* losses follow the samples */
+    out->any = recording->n_put != before;
     pthread_mutex_unlock(&recording->lock);
     return true;
 }

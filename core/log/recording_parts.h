@@ -31,7 +31,7 @@ struct recording {
     struct buf batch;           /* other records for the log; empty while `has_log_locked` */
     size_t inventory_end;       /* limit of the batch length during an inventory */
     struct buf scratch;         /* output of exits_apply() */
-    uint64_t put;               /* records added to log or batch, never reset */
+    uint64_t n_put;             /* records added to log or batch, never reset */
     uint64_t taken;             /* records read from the recorder, as stored in the log */
     uint64_t replaced;          /* read by an earlier worker but not logged; no DROP record yet */
     uint64_t dropped;           /* dropped on ENOMEM; no DROP record yet */
@@ -41,15 +41,19 @@ struct recording {
     bool keep; /* on free, keep file descriptors open for a new worker */
 };
 
-/* Callbacks of the backend's drain: process a record or a sample. They flush before they process
- * the record, if at all, because backend.commit_taken() does not include it yet. */
+/* Callbacks of the backend's drain: process a record or a sample. They publish samples or put the
+ * batch before they process the record, if at all, because backend.commit_taken() does not include
+ * it yet. */
 void recording_put(void *arg, const struct record *record);
 void recording_sample(void *arg, const struct sample *sample);
 /* Callback of the host's inventory: appends a record to the batch without any derived records. */
 void recording_put_found(void *arg, const struct record *record);
-/* If the log is locked for samples (has_log_locked), publishes them and unlocks the log. Otherwise
- * moves the batch to the log, unless the recording is held. A callback of the drain too. */
-void recording_flush(void *recording);
+/* If the log is locked for samples (has_log_locked), publishes them and unlocks the log, even if
+ * the recording is held. */
+void samples_publish(struct recording *recording);
+/* Moves the batch to the log, with DROP records for the losses so far. Does nothing if the
+ * recording is held. Not while the log is locked for samples. */
+void batch_put(struct recording *recording);
 /* Stores the totals of exits.h. They are valid when the log publishes the returned numbers. */
 struct log_progress recording_store(struct recording *recording);
 /* Forgets when the threads of a process left their CPUs. */

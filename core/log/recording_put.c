@@ -80,16 +80,35 @@ static void batch_end(struct recording *recording, size_t begun)
         batch->failed = false;
         recording->dropped++;
     } else {
-        recording->put++;
+        recording->n_put++;
         translate(recording, (struct record *)(batch->data + begun));
     }
 }
 
-/* Appends a copy with translated PIDs. Flushes samples first, so that they precede the copy. */
+/* Returns the number of records taken from the recorder, without losses that have no DROP record
+ * yet, so that a later worker reports these: "replaced". */
+static uint64_t records_taken(const struct recording *recording)
+{
+    const struct backend *backend = recording->plan.backend;
+    const uint64_t taken = backend->commit_taken ? backend->commit_taken(recording->recorder) : 0;
+
+    return taken - recording->hidden - recording->dropped - recording->replaced;
+}
+
+void samples_publish(struct recording *recording)
+{
+    if (!recording->has_log_locked)
+        return;
+    recording->taken = records_taken(recording);
+    const struct log_progress progress = recording_store(recording);
+    log_samples_end(recording->plan.log, &progress);
+    recording->has_log_locked = false;
+}
+
+/* Appends a copy with translated PIDs. Publishes samples first, so that they precede the copy. */
 static void batch_copy(struct recording *recording, const struct record *record)
 {
-    if (recording->has_log_locked)
-        recording_flush(recording);
+    samples_publish(recording);
     const size_t begun = recording->batch.len;
 
     buf_add(&recording->batch, record, record->size);
@@ -99,8 +118,7 @@ static void batch_copy(struct recording *recording, const struct record *record)
 /* Appends a note. Its PIDs are those of the worker's namespace and get translated. */
 static void batch_note(struct recording *recording, const struct note *note)
 {
-    if (recording->has_log_locked)
-        recording_flush(recording);
+    samples_publish(recording);
     const size_t begun = recording->batch.len;
 
     record_add_note(&recording->batch, note);
@@ -124,33 +142,21 @@ static void batch_drop(struct recording *recording, uint64_t *n, const char *whe
                                              .text_len = strlen(where)});
 }
 
-void recording_flush(void *arg)
+void batch_put(struct recording *recording)
 {
-    struct recording *recording = arg;
-    const struct recording_plan *plan = &recording->plan;
     struct buf *batch = &recording->batch;
 
-    /* a hold delays the batch, but not samples that are in the memory of the log already */
-    if (!recording->has_log_locked && atomic_load(&recording->held))
+    if (atomic_load(&recording->held))
         return;
-    if (!recording->has_log_locked) {
-        batch_drop(recording, &recording->hidden, "hidden", RECORD_HIDDEN);
-        batch_drop(recording, &recording->dropped, "memory", RECORD_REFUSED);
-        batch_drop(recording, &recording->replaced, "replaced", RECORD_REFUSED);
-    }
-    /* subtract losses without a DROP record yet, so that a later worker reports them: "replaced" */
-    uint64_t taken =
-        plan->backend->commit_taken ? plan->backend->commit_taken(recording->recorder) : 0;
-    taken -= recording->hidden + recording->dropped + recording->replaced;
-    if (!recording->has_log_locked && batch->len == 0 && taken == recording->taken)
+    batch_drop(recording, &recording->hidden, "hidden", RECORD_HIDDEN);
+    batch_drop(recording, &recording->dropped, "memory", RECORD_REFUSED);
+    batch_drop(recording, &recording->replaced, "replaced", RECORD_REFUSED);
+    const uint64_t taken = records_taken(recording);
+    if (batch->len == 0 && taken == recording->taken)
         return;
     recording->taken = taken;
-    struct log_progress numbers = recording_store(recording);
-    if (recording->has_log_locked)
-        log_samples_end(plan->log, &numbers);
-    else
-        log_put_all_once(plan->log, 0, &numbers, batch->data, batch->len);
-    recording->has_log_locked = false;
+    const struct log_progress progress = recording_store(recording);
+    log_put_all_once(recording->plan.log, 0, &progress, batch->data, batch->len);
     buf_clear(batch);
 }
 
@@ -188,17 +194,6 @@ static void exec_finish(struct recording *recording, uint32_t pid)
 
     if (process)
         exec_put(recording, process, NULL);
-}
-
-/* Writes all pending EXEC records after a loss, because their paths may be lost. A later EXIT then
- * counts as a real exit. */
-static void execs_finish(struct recording *recording)
-{
-    struct logged_process *process;
-
-    TAILQ_FOREACH (process, &recording->tasks->by_update, by_update)
-        if (process->executed)
-            exec_put(recording, process, NULL);
 }
 
 /* ---- steps and exit counts ---- */
@@ -257,8 +252,7 @@ static struct record_sample *sample_room(struct recording *recording, size_t siz
 
     if (room)
         return room;
-    if (recording->has_log_locked)
-        recording_flush(recording);
+    samples_publish(recording);
     recording->has_log_locked = !recording->plan.view && !recording->batch.len &&
                                 !atomic_load(&recording->held) && log_samples_begin(log, size);
     if (recording->has_log_locked)
@@ -277,7 +271,7 @@ void recording_sample(void *arg, const struct sample *sample)
 
     /* without a view, the sample goes directly to the log: write the batch first */
     if (recording->batch.len >= (recording->plan.view ? BATCH_BYTES : 1))
-        recording_flush(recording);
+        batch_put(recording);
     recording->last_time = fixed->time;
     /* User code runs only after the program is mapped, so the MAP record with its path will not
      * come. */
@@ -298,7 +292,7 @@ void recording_sample(void *arg, const struct sample *sample)
     to->tid = shown_pid(recording, fixed->tid);
     if (!recording->plan.kernel && sample->rest_len)
         cut_kernel_frames(to);
-    recording->put++;
+    recording->n_put++;
     if (recording->has_log_locked)
         log_samples_add(recording->plan.log, to);
     else
@@ -470,7 +464,7 @@ void recording_put(void *arg, const struct record *record)
 {
     const struct record_sample *sample = (const struct record_sample *)record;
     struct recording *recording = arg;
-    const struct logged_process *process;
+    struct logged_process *process;
 
     if (record->type == RECORD_SAMPLE) {
         recording_sample(recording, &(struct sample){.fixed = sample,
@@ -481,8 +475,9 @@ void recording_put(void *arg, const struct record *record)
                                                      .rest_len = record->size - SAMPLE_SHORT});
         return;
     }
-    if (recording->has_log_locked || recording->batch.len >= BATCH_BYTES)
-        recording_flush(recording);
+    samples_publish(recording);
+    if (recording->batch.len >= BATCH_BYTES)
+        batch_put(recording);
     recording->last_time = record_time(record);
     switch ((enum record_type)record->type) {
     case RECORD_COMM:
@@ -501,9 +496,12 @@ void recording_put(void *arg, const struct record *record)
         put_sched(recording, record);
         break;
     case RECORD_LOST:
-        execs_finish(recording);
-        TAILQ_FOREACH (process, &recording->tasks->by_update, by_update)
+        /* The paths of pending EXEC records may be lost. A later EXIT is then a real exit. */
+        TAILQ_FOREACH (process, &recording->tasks->by_update, by_update) {
+            if (process->executed)
+                exec_put(recording, process, NULL);
             recording_forget_off_times(process);
+        }
         batch_copy(recording, record);
         exits_feed(recording, record);
         break;
