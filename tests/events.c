@@ -146,6 +146,7 @@ static const struct bad {
     {ALWAYS, "page-fault", CS01, "page-faults"},
     {ALWAYS, "", CS01, "has no name"},
     {ALWAYS, ",usr", CS01, "has no name"},
+    {ALWAYS, ":u", CS01, "has no name"},
     {ALWAYS, "page-faults:usr", CS03, "\"usr\""},
     {ALWAYS, "page-faults:p", P09, "software has none"},
     {ALWAYS, "page-faults,precise", P09, "software has none"},

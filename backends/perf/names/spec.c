@@ -79,7 +79,7 @@ static int check_form(struct word whole, struct word head, struct err *err)
     const struct word shown = head.len > 0 && head.p[head.len - 1] == ':' ? head : whole;
     const char last = shown.len > 0 ? shown.p[shown.len - 1] : 0;
 
-    if (head.len == 0)
+    if (head.len == 0 || head.p[0] == ':')
         return err_set(err, CS01, "the event has no name: write it before ':' or ','");
     if (whole.len >= SPELLING_MAX)
         return err_set(err, CS01, "an event has at most %d characters, and this one has %zu",
