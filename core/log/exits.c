@@ -32,8 +32,8 @@ struct exits {
     uint64_t *in_counts;   /* n totals of all COUNT records */
     uint64_t *to_subtract; /* n: counts reported in remainders, still to be subtracted from the
                               next steps of the threads */
-    uint64_t remainder_at, reset_at; /* value of tasks.updates at the last remainder, and at the one
-                                        before the reset */
+    uint64_t remainder_at, reset_at; /* value of tasks.updates at the last remainder, and at the
+                                        reset or the remainder before it */
     uint64_t totals[];               /* memory of in_switches, in_counts and to_subtract */
 };
 
@@ -276,7 +276,7 @@ void exits_remainder(struct exits *exits, uint64_t time, const uint64_t *counted
     exits->remainder_at = exits->reset_at = 0;
 }
 
-void exits_reset(struct exits *exits)
+void exits_reset(struct exits *exits, bool runs)
 {
     struct logged_process *process, *next;
 
@@ -287,7 +287,7 @@ void exits_reset(struct exits *exits)
             tasks_drop(&exits->tasks, process);
     }
     memset(exits->in_switches, 0, 3 * exits->n * sizeof(exits->in_switches[0]));
-    exits->reset_at = exits->remainder_at;
+    exits->reset_at = runs ? ++exits->tasks.updates : exits->remainder_at;
 }
 
 /* ---- creation and destruction ---- */

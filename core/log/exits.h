@@ -45,8 +45,8 @@ void exits_apply(struct exits *exits, const struct record *record, struct buf *o
 void exits_remainder(struct exits *exits, uint64_t time, const uint64_t *counted, bool over,
                      struct buf *out);
 /*
- * Zeroes all totals, also per process, after the PMC's count was reset or written. Call
- * exits_remainder() first. The first step of a thread after that remainder may include counts from
- * before the reset and is not added to its process.
+ * Zeroes all totals, also per process, after the PMC's count was reset or written. runs: the PMC
+ * counts; otherwise call exits_remainder() first. The first step of a thread after the reset or
+ * that remainder may include counts from before the reset and is not added to its process.
  */
-void exits_reset(struct exits *exits);
+void exits_reset(struct exits *exits, bool runs);

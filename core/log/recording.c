@@ -269,9 +269,9 @@ void recording_put_remainder(struct recording *recording, uint64_t request, uint
     buf_free(&records);
 }
 
-void recording_reset(struct recording *recording, uint64_t request)
+void recording_reset(struct recording *recording, uint64_t request, bool runs)
 {
-    exits_reset(recording->exits);
+    exits_reset(recording->exits, runs);
     struct log_progress progress = recording_store(recording);
     log_put_all_once(recording->plan.log, request, &progress, NULL, 0);
 }

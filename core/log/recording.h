@@ -65,7 +65,7 @@ void recording_queue_inventory(void *recording, pid_t pid);
 void recording_put_remainder(struct recording *recording, uint64_t request, uint64_t time_ns,
                              const uint64_t *counted, bool over);
 /* Zeroes the totals: see exits_reset(). Needs a hold, and no running drain. */
-void recording_reset(struct recording *recording, uint64_t request);
+void recording_reset(struct recording *recording, uint64_t request, bool runs);
 
 /*
  * Moves a recording to a new worker: the old one prints it, the new one adopts it. The caller

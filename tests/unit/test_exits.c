@@ -398,7 +398,7 @@ TEST(a_step_that_spans_a_reset_is_not_logged)
 {
     step(10, 10, 5);
     add_remainders(8, false);
-    exits_reset(exits);
+    exits_reset(exits, false);
     birth(10, 20);
     ck_printed("csw 10 10 5\ncsw 0 0 3 last\n");
     step(10, 10, 4); /* includes 3 of before the reset */
@@ -408,6 +408,22 @@ TEST(a_step_that_spans_a_reset_is_not_logged)
     add_remainders(10, true);
     ck_printed("csw 10 10 2\ncsw 10 10 1 last\nexit 10 3\n"
                "csw 20 20 6 last\nexit 20 6 exact\ncsw 0 0 1 last\nexit 0 1\n");
+}
+
+TEST(a_step_that_spans_a_restart_is_not_logged)
+{
+    step(10, 10, 5);
+    birth(10, 20);
+    exits_reset(exits, true);
+    birth(10, 30);
+    ck_printed("csw 10 10 5\n");
+    step(10, 10, 4); /* includes 3 of before the restart */
+    step(10, 10, 2);
+    last(20, 20, 6); /* includes 6 of before the restart */
+    last(30, 30, 1);
+    add_remainders(4, false);
+    ck_printed("csw 10 10 0\ncsw 10 10 2\ncsw 20 20 0 last\nexit 20 0\n"
+               "csw 30 30 1 last\nexit 30 1 exact\ncsw 0 0 1 last\n");
 }
 
 TEST(a_task_attached_again_after_the_end_restarts_and_is_not_exact)
@@ -446,7 +462,7 @@ TEST(a_task_that_left_before_a_reset_is_exact_again)
 {
     step(10, 10, 5);
     add_remainders(5, true);
-    exits_reset(exits);
+    exits_reset(exits, false);
     attached_again();
     name(10, 10, RECORD_FOUND);
     last(10, 10, 1);
@@ -527,7 +543,7 @@ TEST(random_records_never_add_up_to_more_than_was_counted)
             ck_assert_uint_eq(sum_of(RECORD_SWITCH), counted);
         } else if (what == 14 && i % 31 == 0) {
             add_remainders(counted, false);
-            exits_reset(exits);
+            exits_reset(exits, false);
             buf_clear(&out);
             counted = 0;
         }
