@@ -1,5 +1,6 @@
 #include "backends/proc.h"
 #include "backends/helper.h"
+#include "core/base/err.h"
 #include "core/base/vec.h"
 
 #include <dirent.h>
@@ -139,11 +140,6 @@ int proc_stat_at(int dir, const char *path, struct proc_stat *out)
 bool proc_is_gone(int rc)
 {
     return rc == -ENOENT || rc == -ESRCH;
-}
-
-bool is_shortage(int rc)
-{
-    return rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE;
 }
 
 bool is_temporary(int rc)

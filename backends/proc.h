@@ -48,8 +48,6 @@ pid_t proc_tgid(pid_t tid);
 int proc_stat_at(int dir, const char *path, struct proc_stat *out);
 /* Returns true if this -errno means that the process is gone, not that reading failed. */
 bool proc_is_gone(int rc);
-/* Returns true if this -errno is a lack of memory or descriptors. */
-bool is_shortage(int rc);
 /* Returns true if the same read may succeed later: after a shortage, or after -ETIME. */
 bool is_temporary(int rc);
 bool proc_stat_dead(const struct proc_stat *stat);

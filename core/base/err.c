@@ -71,6 +71,11 @@ int err_set(struct err *err, enum err_id id, const char *format, ...)
     return -err_table[id].code;
 }
 
+bool is_shortage(int rc)
+{
+    return rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE;
+}
+
 int err_nomem(struct err *err)
 {
     return err_set(err, E32, "no memory: try again later, or release PMCs");

@@ -5,6 +5,8 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 /*
  * X(id, errno, where, condition). Ids of the reference systems keep their names (E: hwpmc's ERRORS,
  * X: hwpmc's code, CS: cpc subcodes, PM: perfmon); P ids are pmcfs's. hwpmc's EDOOFUS is
@@ -127,10 +129,12 @@ struct err {
 int err_set(struct err *err, enum err_id id, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Returns true if this -errno is a lack of memory or descriptors. */
+bool is_shortage(int rc);
 /* Sets E32 (no memory) and returns -ENOMEM. */
 int err_nomem(struct err *err);
-/* Sets E32 or P10 (file descriptors) if rc is -ENOMEM, -EMFILE or -ENFILE, and returns -errno of
- * the id; 0 for another rc. */
+/* If is_shortage(rc), sets E32 or P10 (file descriptors) and returns -errno of the id; otherwise
+ * returns 0. */
 int err_shortage(struct err *err, int rc);
 
 /* Returns "EINVAL" for EINVAL or -EINVAL, and "E999" for an unknown number. Static storage. */

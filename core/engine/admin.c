@@ -82,10 +82,9 @@ static int foreign_probe(struct call *call)
         return rc;
     for (int c = cpus_next(&engine->online, 0); c >= 0; c = cpus_next(&engine->online, c + 1))
         for (unsigned i = 0; i < engine->n_classes; i++) {
-            const uint64_t own = own_rows(engine, (unsigned)c, i);
-
             if (!engine->classes[i].rows)
                 continue;
+            const uint64_t own = own_rows(engine, (unsigned)c, i);
             lock_drop(call, true);
             uint64_t foreign =
                 engine->backend->foreign_rows(engine->backend_state, i, (unsigned)c, own);

@@ -108,7 +108,7 @@ static int account_find(struct word name, struct passwd *entry, char **memory)
             rc = getpwnam_r(text, entry, *memory, size, &found);
     }
     free(text);
-    return rc == ENOMEM ? -ENOMEM : found ? 0 : -ENOENT;
+    return is_shortage(-rc) ? -ENOMEM : found ? 0 : -ENOENT;
 }
 
 int owner_find(const char *text, uid_t *uid, gid_t *gid, struct err *err)

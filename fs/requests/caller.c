@@ -100,9 +100,7 @@ int group_find(const char *name, gid_t *gid)
     if (rc == 0 && found)
         *gid = found->gr_gid;
     free(buffer);
-    if (rc == ENOMEM || rc == EMFILE || rc == ENFILE)
-        return -ENOMEM;
-    return rc == 0 && found ? 0 : -ENOENT;
+    return is_shortage(-rc) ? -ENOMEM : rc == 0 && found ? 0 : -ENOENT;
 }
 
 void fs_set_readers(struct fs *fs, gid_t gid)

@@ -96,11 +96,10 @@ static unsigned timeout_setting(const char *path)
 
 void device_learn_timeout(struct inflight *inflight, bool replies)
 {
-    unsigned most = timeout_setting("/proc/sys/fs/fuse/max_request_timeout");
-    unsigned seconds = timeout_setting("/proc/sys/fs/fuse/default_request_timeout");
-
     if (inflight->timeout_known)
         return;
+    unsigned most = timeout_setting("/proc/sys/fs/fuse/max_request_timeout");
+    unsigned seconds = timeout_setting("/proc/sys/fs/fuse/default_request_timeout");
     if (replies && timeout_is_offered(inflight) && (seconds || most))
         seconds = TIMEOUT_MOST;
     if (most && (!seconds || seconds > most))
