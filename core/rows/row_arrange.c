@@ -72,26 +72,6 @@ static bool claim_excludes(struct search *s, unsigned a, unsigned b)
     return *answer == YES;
 }
 
-/* Finds the rows that claim `a` may not take (blocked), and the rows that it can take only by
- * displacing another claim (busy). */
-static void find_held_rows(struct search *s, unsigned a, uint64_t *blocked, uint64_t *busy)
-{
-    const uint64_t fits = claim_fits(s->class->claims.items[a]) & s->allowed;
-
-    *blocked = *busy = 0;
-    for (unsigned b = 0; b < s->class->claims.n; b++) {
-        const struct claim *other = s->class->claims.items[b];
-        const uint64_t got = claim_rows(other) & fits;
-
-        if (b == a || got == 0 || s->nodes[b].state == DISPLACED || !claim_excludes(s, a, b))
-            continue;
-        if (s->nodes[b].state == PLACED || !claim_movable(other))
-            *blocked |= got;
-        else
-            *busy |= got;
-    }
-}
-
 /* ---- the search ---- */
 
 /* The rows that a claim tries: a set that grows row by row in order of choice. */
@@ -161,17 +141,28 @@ static bool try_rows(struct search *s, struct choice *choice, unsigned at)
 static bool place_claim(struct search *s, unsigned index, bool may_displace)
 {
     const struct claim *claim = s->class->claims.items[index];
+    const uint64_t fits = claim_fits(claim);
     struct choice choice = {.claim = index, .may_displace = may_displace};
-    uint64_t blocked, rows;
+    uint64_t rows = s->allowed;
 
-    find_held_rows(s, index, &blocked, &choice.busy);
+    for (unsigned b = 0; b < s->class->claims.n; b++) {
+        const struct claim *other = s->class->claims.items[b];
+        const uint64_t held = claim_rows(other) & fits & s->allowed;
+
+        if (b == index || held == 0 || s->nodes[b].state == DISPLACED ||
+            !claim_excludes(s, index, b))
+            continue;
+        if (s->nodes[b].state == PLACED || !claim_movable(other))
+            rows &= ~held;
+        else
+            choice.busy |= held;
+    }
     if (may_displace && choice.busy == 0)
         return false;
-    rows = s->allowed & ~blocked;
     if (!may_displace)
         rows &= ~choice.busy;
     choice.needed = claim_wants(claim, rows, choice.wants); /* not 0: rows_reserve() accepted it */
-    choice.n_order = rows_order(s->rows, claim, rows & claim_fits(claim), choice.order);
+    choice.n_order = rows_order(s->rows, claim, rows & fits, choice.order);
     return try_rows(s, &choice, 0);
 }
 

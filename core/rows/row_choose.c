@@ -213,8 +213,8 @@ static bool slot_reason(const struct rows *rows, const struct row_class *class, 
     return false;
 }
 
-static void row_reason(const struct rows *rows, const struct claim *claim, const struct cpus *cpus,
-                       unsigned row, struct buf *out)
+static void row_reason(const struct rows *rows, const struct claim *claim, unsigned row,
+                       struct buf *out)
 {
     const struct row_class *class = &rows->classes[claim->class_index];
 
@@ -222,7 +222,7 @@ static void row_reason(const struct rows *rows, const struct claim *claim, const
     if (claim->system) {
         if (class->threads[row] > 0)
             buf_str(out, "THREAD");
-        else if (!slot_reason(rows, class, row, cpus, out))
+        else if (!slot_reason(rows, class, row, &claim->cpus, out))
             buf_str(out, "free");
     } else if (class->closed[row] > 0) {
         buf_str(out, "STANDALONE (");
@@ -232,19 +232,6 @@ static void row_reason(const struct rows *rows, const struct claim *claim, const
         buf_str(out, rows->strict && owners_pmcs_on(class, claim, row) > 0
                          ? "held by a PMC of the same owner (strict_rows=1)"
                          : "free");
-    }
-}
-
-static void rows_reasons(const struct rows *rows, const struct claim *claim,
-                         const struct cpus *cpus, uint64_t set, struct buf *out)
-{
-    for (unsigned n = 0; set != 0; n++) {
-        if (n == 5) {
-            buf_str(out, "; and so on, see info/rows");
-            return;
-        }
-        buf_str(out, n == 0 ? "" : ", ");
-        row_reason(rows, claim, cpus, row_take(&set), out);
     }
 }
 
@@ -278,8 +265,8 @@ static int claim_check_wanted(const struct row_class *class, const struct claim 
 
 /* Sets the error why no rows could be chosen: X08 if `disabled` (disabled slots would fit), else
  * E19. */
-static int claim_refuse(const struct rows *rows, const struct claim *claim, const struct cpus *cpus,
-                        const char *what, bool disabled, struct err *err)
+static int claim_refuse(const struct rows *rows, const struct claim *claim, const char *what,
+                        bool disabled, struct err *err)
 {
     const struct row_class *class = &rows->classes[claim->class_index];
     const bool wanted = claim->n == 1 && claim->member[0].wanted >= 0;
@@ -287,9 +274,15 @@ static int claim_refuse(const struct rows *rows, const struct claim *claim, cons
         wanted ? row_bit((unsigned)claim->member[0].wanted) : claim_fits(claim) & class_all(class);
     char storage[384];
     struct buf buf = buf_in(storage, sizeof storage);
+    uint64_t left = set;
     int rc;
 
-    rows_reasons(rows, claim, cpus, set, &buf);
+    for (unsigned n = 0; left != 0 && n < 5; n++) {
+        buf_str(&buf, n == 0 ? "" : ", ");
+        row_reason(rows, claim, row_take(&left), &buf);
+    }
+    if (left != 0)
+        buf_str(&buf, "; and so on, see info/rows");
     if (disabled)
         rc = err_set(err, X08, "only rows that the administrator has disabled can count \"%s\": %s",
                      what, buf_text(&buf));
@@ -301,36 +294,23 @@ static int claim_refuse(const struct rows *rows, const struct claim *claim, cons
     return rc;
 }
 
-/* Sets claim->member[].got to the chosen rows, without booking them. The claim must not be booked.
- * Returns 0, E19 or X08. */
-static int claim_fill(const struct rows *rows, struct claim *claim, const char *what,
-                      struct err *err)
+int rows_reserve(struct rows *rows, struct claim *claim, const char *what, struct err *err)
 {
-    const struct row_class *class = &rows->classes[claim->class_index];
-    const struct cpus *cpus = &claim->cpus;
+    struct row_class *class = &rows->classes[claim->class_index];
     struct claim trial = *claim;
     int rc = claim_check_wanted(class, claim, what, err);
 
     if (rc != 0)
         return rc;
-    if (!claim->system) {
-        if (claim_choose(rows, claim, allowed_process(rows, claim)))
-            return 0;
-        return claim_refuse(rows, claim, cpus, what, false, err);
+    const uint64_t allowed = claim->system ? allowed_system(rows, class, &claim->cpus, false)
+                                           : allowed_process(rows, claim);
+    if (!claim_choose(rows, claim, allowed)) {
+        const bool disabled =
+            claim->system &&
+            claim_choose(rows, &trial, allowed_system(rows, class, &claim->cpus, true));
+
+        return claim_refuse(rows, claim, what, disabled, err);
     }
-    if (claim_choose(rows, claim, allowed_system(rows, class, cpus, false)))
-        return 0;
-    return claim_refuse(rows, claim, cpus, what,
-                        claim_choose(rows, &trial, allowed_system(rows, class, cpus, true)), err);
-}
-
-int rows_reserve(struct rows *rows, struct claim *claim, const char *what, struct err *err)
-{
-    struct row_class *class = &rows->classes[claim->class_index];
-    int rc = claim_fill(rows, claim, what, err);
-
-    if (rc != 0)
-        return rc;
     if (vec_push(&class->claims, claim) != 0) {
         for (unsigned i = 0; i < claim->n; i++)
             claim->member[i].got = 0;
