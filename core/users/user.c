@@ -26,26 +26,19 @@ static const struct {
 
 /* ---- the table ---- */
 
-static struct user *account_find(const struct engine *engine, uid_t uid, uint64_t instance)
+static struct user *account_get(struct engine *engine, uid_t uid, uint64_t instance)
 {
-    struct user *user = engine->users[uid % USER_BUCKETS];
+    struct user **bucket = &engine->users[uid % USER_BUCKETS], *user = *bucket;
 
     while (user && (user->uid != uid || user->instance != instance))
         user = user->next;
-    return user;
-}
-
-static struct user *account_get(struct engine *engine, uid_t uid, uint64_t instance)
-{
-    struct user *user = account_find(engine, uid, instance);
-
     if (user || !(user = calloc(1, sizeof *user)))
         return user_ref(user);
     user->engine = engine;
     user->uid = uid;
     user->instance = instance;
-    user->next = engine->users[uid % USER_BUCKETS];
-    engine->users[uid % USER_BUCKETS] = user;
+    user->next = *bucket;
+    *bucket = user;
     return user_ref(user);
 }
 
