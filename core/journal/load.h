@@ -208,7 +208,6 @@ void sampled_print(struct engine *engine, const struct log_sets *sets, struct bu
  * owns the sets also then. */
 bool load_sets_end(struct loading *load, struct log_sets **sets);
 bool tally_io(struct io *io, struct tally *tally, unsigned n);
-void link_record_print(struct engine *engine, struct link *link, struct buf *out);
 /* field.io of a member of type struct rights *: prints the id of the record of the rights, or takes
  * a reference to the rights with that id. Returns false if the text is invalid or no rights have
  * the id. */

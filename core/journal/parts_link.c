@@ -355,16 +355,3 @@ static bool counter_end(struct loading *load, bool fine)
 
 static const struct field counter_fields[] = {OTHER(opened)};
 const struct part part_counter = PART(counter, counter_begin, counter_end);
-
-/* Prints the part of a link and, if it has one, that of its counter. Leaves out members of the link
- * that follow from the counter. */
-void link_record_print(struct engine *engine, struct link *link, struct buf *out)
-{
-    struct link printed = *link;
-
-    if (link->counter)
-        printed.facts = (struct counter_facts){0};
-    part_print(&part_link, engine, &printed, out);
-    if (link->counter)
-        part_print(&part_counter, engine, link, out);
-}

@@ -161,9 +161,7 @@ static bool log_io(struct io *io, void *object)
     const struct pmc *pmc = object;
     uint64_t block = pmc->log ? log_block(pmc->log) : 0;
 
-    if (!io->out)
-        return numbers_io(io, &io->load->log, sizeof block, 1);
-    return numbers_io(io, &block, sizeof block, 1);
+    return numbers_io(io, io->out ? &block : &io->load->log, sizeof block, 1);
 }
 
 /* Takes over the sets and the log. If the log is gone, pmc_ensure_log() creates a new one later. */
@@ -321,8 +319,15 @@ static void record_print(struct engine *engine, uint64_t id, struct buf *out)
         part_print(&part_recording, engine, pmc, out);
     if (pmc->claim)
         part_print(&part_claim, engine, pmc->claim, out);
-    for (unsigned i = 0; i < pmc->links->n; i++)
-        link_record_print(engine, pmc->links->link[i], out);
+    for (unsigned i = 0; i < pmc->links->n; i++) {
+        struct link *link = pmc->links->link[i], printed = *link;
+
+        if (link->counter) /* the facts follow from the counter */
+            printed.facts = (struct counter_facts){0};
+        part_print(&part_link, engine, &printed, out);
+        if (link->counter)
+            part_print(&part_counter, engine, link, out);
+    }
 }
 
 static bool record_done(struct loading *load, bool fine)
