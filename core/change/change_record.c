@@ -181,13 +181,18 @@ int record_target_inventory(struct change *change)
 
 /* ---- notes ---- */
 
-/* Writes a record. link (or NULL) adds "1234", "tid:5", "cpu0" or "cgroup:/a b" before the text. */
+/* Writes a record if the setting log is on. link (or NULL) adds "1234", "tid:5", "cpu0" or
+ * "cgroup:/a b" before the text. time_ns: 0 means now. */
 static void note(struct pmc *pmc, enum record_type type, const struct link *link, const char *text,
                  uint64_t time_ns)
 {
+    const struct engine *engine = pmc->engine;
+    _Alignas(uint64_t) char record_room[512];
     char room[256];
-    struct buf out = buf_in(room, sizeof room);
+    struct buf out = buf_in(room, sizeof room), record = buf_in(record_room, sizeof record_room);
 
+    if (!pmc->settings.word[KEY_LOG])
+        return;
     if (link && link->kind == TARGET_CGROUP)
         buf_printf(&out, "cgroup:%s", link->cgroup); /* raw: printing the record escapes it */
     else if (link)
@@ -196,14 +201,18 @@ static void note(struct pmc *pmc, enum record_type type, const struct link *link
     if (link && *text)
         buf_char(&out, ' ');
     buf_str(&out, text);
-    pmc_note(pmc, (struct note){.type = type,
-                                .time = time_ns,
-                                .pid = link ? (uint32_t)link->shown_pid : 0,
-                                .tid = link ? (uint32_t)link->shown_tid : 0,
-                                .cpu = link && link->kind == TARGET_CPU ? link->cpu : UINT32_MAX,
-                                .id = LOG_ID(pmc->set_number, 0),
-                                .text = buf_text(&out),
-                                .text_len = out.len});
+    record_add_note(
+        &record,
+        &(struct note){.type = type,
+                       .time = time_ns ? time_ns : engine->host->now_ns(engine->host_state),
+                       .pid = link ? (uint32_t)link->shown_pid : 0,
+                       .tid = link ? (uint32_t)link->shown_tid : 0,
+                       .cpu = link && link->kind == TARGET_CPU ? link->cpu : UINT32_MAX,
+                       .id = LOG_ID(pmc->set_number, 0),
+                       .text = buf_text(&out),
+                       .text_len = out.len});
+    pmc_log_records(pmc, &record);
+    buf_free(&record);
     buf_free(&out);
 }
 

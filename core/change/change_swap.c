@@ -51,7 +51,12 @@ static uint64_t now(const struct change *change)
 /* Returns the reading of a link with a counter: the present one, or the last seen. */
 static const struct tally *reading_of(const struct move *move)
 {
-    return move->was_read ? move->old_counts : link_last_counts(move->old);
+    const struct link *link = move->old;
+
+    if (move->was_read)
+        return move->old_counts;
+    /* the base is newer after a reset, or if the link was loaded */
+    return (int64_t)(link->seen->covered_ns - link->base->covered_ns) > 0 ? link->seen : link->base;
 }
 
 static void sum_total(struct change *change)

@@ -392,7 +392,6 @@ bool pmc_has_log(const struct pmc *pmc); /* has records */
 bool pmc_ensure_log(struct pmc *pmc);    /* creates the log if missing; false on ENOMEM */
 /* Adds records if the setting log is on. Drops them on ENOMEM. */
 void pmc_log_records(struct pmc *pmc, const struct buf *records);
-void pmc_note(struct pmc *pmc, struct note note); /* adds one record; time 0 means now */
 /* Takes over a reference to the recording (or NULL) and charges its descriptors and memory. Returns
  * the old one, which the caller drops without the lock. */
 struct recording *pmc_set_recording(struct pmc *pmc, struct recording *recording);

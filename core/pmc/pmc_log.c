@@ -135,21 +135,6 @@ void pmc_log_records(struct pmc *pmc, const struct buf *records)
         log_put_all_once(pmc->log, pmc->engine->request, NULL, records->data, records->len);
 }
 
-void pmc_note(struct pmc *pmc, struct note note)
-{
-    const struct engine *engine = pmc->engine;
-    _Alignas(uint64_t) char room[512];
-    struct buf record = buf_in(room, sizeof room);
-
-    if (!pmc->settings.word[KEY_LOG])
-        return;
-    if (!note.time)
-        note.time = engine->host->now_ns(engine->host_state);
-    record_add_note(&record, &note);
-    pmc_log_records(pmc, &record);
-    buf_free(&record);
-}
-
 /* A CPU that went online has a buffer too, and the journal record must contain its descriptor. */
 void pmc_charge_recording(struct pmc *pmc)
 {

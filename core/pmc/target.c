@@ -32,26 +32,6 @@ static int cpus_word(struct target_word *out, struct word list, struct err *err)
     return 0;
 }
 
-static int number_word(struct target_word *out, struct word number, struct err *err)
-{
-    if (word_is(number, "self")) {
-        out->self = true;
-        return 0;
-    }
-    if (word_u64(number, false, 1, PID_LIMIT, &out->number))
-        return 0;
-    if (word_is(number, "0"))
-        return err_set(err, E27,
-                       "\"" WORD_FMT "\": no process has the number 0, and a stopped service has "
-                       "MainPID 0: start it, or write cgroup:/PATH with reattach=on",
-                       WORD_ARG(out->word));
-    return err_set(err, E27,
-                   "\"" WORD_FMT
-                   "\" is not a valid target: write a PID, self, tid:TID, cpu0-3, all or "
-                   "cgroup:/PATH (or - and one of these, to detach it)",
-                   WORD_ARG(out->word));
-}
-
 struct word target_next(struct word *list)
 {
     struct word word = *list, whole = word;
@@ -100,7 +80,19 @@ int target_parse(struct target_word *out, struct word word, struct err *err)
         out->kind = TARGET_THREAD;
     else
         word_cut(&word, "pid:"); /* as `detail` prints a process */
-    return number_word(out, word, err);
+    out->self = word_is(word, "self");
+    if (out->self || word_u64(word, false, 1, PID_LIMIT, &out->number))
+        return 0;
+    if (word_is(word, "0"))
+        return err_set(err, E27,
+                       "\"" WORD_FMT "\": no process has the number 0, and a stopped service has "
+                       "MainPID 0: start it, or write cgroup:/PATH with reattach=on",
+                       WORD_ARG(out->word));
+    return err_set(err, E27,
+                   "\"" WORD_FMT
+                   "\" is not a valid target: write a PID, self, tid:TID, cpu0-3, all or "
+                   "cgroup:/PATH (or - and one of these, to detach it)",
+                   WORD_ARG(out->word));
 }
 
 /* ---- tallies ---- */
@@ -157,13 +149,6 @@ struct link *link_new(const struct engine *engine, const struct set *set)
     link->n_events = set ? set->n : 0;
     link->cgroup_fd = -1;
     return link;
-}
-
-const struct tally *link_last_counts(const struct link *link)
-{
-    int64_t since = (int64_t)(link->seen->covered_ns - link->base->covered_ns);
-
-    return since > 0 ? link->seen : link->base; /* reset since, or loaded */
 }
 
 void link_unref(struct link *link, struct work_queue *unused)

@@ -170,8 +170,6 @@ static inline bool link_waits(const struct link *link)
 {
     return link->state == LINK_OFFLINE && link->kind == TARGET_CGROUP;
 }
-/* Returns the latest reading, or the base if that is newer. */
-const struct tally *link_last_counts(const struct link *link);
 
 /*
  * Returns the shared proc of this process. Takes no reference: the caller calls proc_ref() or
