@@ -191,7 +191,7 @@ void plan_guard(struct change *change, struct move *move);
 int plan_reopen(struct change *change);
 
 /* change_check.c: in hwpmc's order. Only check_command() and check_system() need the lock.
- * refuse_kernel() appends `instead`, such as ": write it with :u", or "", to its sentence. */
+ * refuse_kernel() appends `instead`, such as ": write kernel=off", or "", to its sentence. */
 int check_target_scope(struct change *change); /* file `target`, before any look-up: E22, E26 */
 int check_event_rights(struct change *change); /* kernel mode, system scope, rights of the events */
 int check_command(struct change *change);      /* settings, mode, scope, rights, verb */
