@@ -270,13 +270,3 @@ ssize_t helper_read(int dir, const char *path, int *fd, char *text, size_t size,
     *fd = q.opened;
     return n;
 }
-
-ssize_t helper_read_file(int dir, const char *path, char *text, size_t size)
-{
-    int fd = -1;
-    const ssize_t n = helper_read(dir, path, &fd, text, size - 1, UINT64_MAX);
-
-    fd_close(fd);
-    text[n > 0 ? n : 0] = '\0';
-    return n;
-}

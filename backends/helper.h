@@ -42,6 +42,3 @@ int helper_open(int dir, const char *path);
  * also after an error. Returns the number of bytes, or -errno; after -ETIME the data is lost.
  */
 ssize_t helper_read(int dir, const char *path, int *fd, char *text, size_t size, uint64_t until_ns);
-/* Reads up to size - 1 bytes of a file and adds a NUL. Returns the length of the text, or -errno;
- * then the text is empty. */
-ssize_t helper_read_file(int dir, const char *path, char *text, size_t size);

@@ -132,9 +132,14 @@ static int stat_scan(const char *text, struct proc_stat *out)
 int proc_stat_at(int dir, const char *path, struct proc_stat *out)
 {
     char text[1024];
-    const ssize_t len = helper_read_file(dir, path, text, sizeof text);
+    int fd = -1;
+    const ssize_t len = helper_read(dir, path, &fd, text, sizeof text - 1, UINT64_MAX);
 
-    return len < 0 ? (int)len : stat_scan(text, out);
+    fd_close(fd);
+    if (len < 0)
+        return (int)len;
+    text[len] = '\0';
+    return stat_scan(text, out);
 }
 
 bool proc_is_gone(int rc)

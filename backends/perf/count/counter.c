@@ -99,7 +99,7 @@ int group_begin_output(const struct origin *origin, const struct shape *shape, c
             .plan_event = origin->samples && i >= shape->n_extras
                               ? (uint8_t)shape_plan_event(shape, i - shape->n_extras)
                               : 0,
-            .has_period = sampling_has_period(&shape->attr[i]),
+            .has_period = shape->attr[i].sample_type & PERF_SAMPLE_PERIOD,
             .parts = (uint8_t)sampling_parts(&shape->attr[i]),
         };
 

@@ -63,11 +63,6 @@ bool sampling_shares_id(const struct perf_event_attr *attr)
     return attr->type == PERF_TYPE_SOFTWARE && !attr_is_clock(attr);
 }
 
-bool sampling_has_period(const struct perf_event_attr *attr)
-{
-    return attr->sample_type & PERF_SAMPLE_PERIOD;
-}
-
 /* All registers except the segment registers of x86, as in perf. */
 #if defined __x86_64__
 #define REGISTERS UINT64_C(0xff0fff)

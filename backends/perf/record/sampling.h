@@ -47,7 +47,6 @@ unsigned sampling_parts(const struct perf_event_attr *attr);
  * are then those of the PID namespace of its opener. Clock events and tracepoints are not affected.
  */
 bool sampling_shares_id(const struct perf_event_attr *attr);
-bool sampling_has_period(const struct perf_event_attr *attr);
 
 /* The values of a group in a sample of an internal event. */
 struct sampled_values {
