@@ -185,7 +185,9 @@ int proc_list_numbers(int dirfd, const char *path, pid_t **out, size_t *n)
     ssize_t len;
     *out = NULL;
     *n = 0;
-    while (rc == 0 && (len = getdents64(fd, entries, sizeof entries)) > 0)
+    while (rc == 0 && (len = getdents64(fd, entries, sizeof entries)) != 0) {
+        if (len < 0)
+            rc = -errno;
         for (ssize_t at = 0; rc == 0 && at < len;) {
             const struct dirent64 *entry = (const void *)(entries + at);
             char *end;
@@ -194,6 +196,7 @@ int proc_list_numbers(int dirfd, const char *path, pid_t **out, size_t *n)
                 rc = vec_push(&numbers, (pid_t)number);
             at += entry->d_reclen;
         }
+    }
     if (path)
         fd_close(fd);
     if (rc < 0) {

@@ -179,8 +179,8 @@ struct check {
  * protection.
  */
 enum {
-    ONLY_LEADER_PASSED = -ECHILD,
-    ONLY_LEADER_REFUSED = -EACCES
+    ONLY_LEADER_PASSED = -250, /* fits into an exit status, and is not an errno */
+    ONLY_LEADER_REFUSED = -251
 };
 
 /* Returns 1 if the check passed, 0 if the thread is gone, -1 if refused. */

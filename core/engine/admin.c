@@ -168,7 +168,7 @@ int show_slot(struct call *call)
 
 int store_slot(struct call *call)
 {
-    unsigned cpu, class_index, row;
+    unsigned cpu = 0, class_index = 0, row = 0;
     struct word word;
     int rc = access_superuser(call->rights) ? slot_find(call, &cpu, &class_index, &row) : 0;
 
