@@ -173,6 +173,8 @@ static void swap_write_count(struct change *change)
         buf_char(&text, '\n');
     }
     pmc->run.ran_ns = 0;
+    if (state_table[pmc->state].started) /* it waits for a cgroup */
+        pmc->run.started_ns = now(change);
     if (change->call->open && !text.failed && strcmp(change->file, "count") == 0) {
         free(change->call->open->old_count);
         change->call->open->old_count = strdup(buf_text(&text));
