@@ -106,7 +106,7 @@ static void note_failure(struct change *change)
     pmc_change_later(pmc, change->call->now_ns);
 }
 
-/* Ends the change and frees what change_close() has not freed without the lock. */
+/* Ends the change and frees its members; change_close() has freed others without the lock. */
 static void change_end(struct change *change)
 {
     struct pmc *pmc = change->pmc;

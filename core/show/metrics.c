@@ -212,7 +212,7 @@ static const struct family {
 };
 
 /* Prints a family with its line for each PMC. labels: a line for each PMC with "{" and the labels
- * that all families have, without the closing brace. */
+ * that all families have, without the closing brace; an empty line for a released PMC. */
 static void print_family(const struct family *of, const struct snapshot *snapshot,
                          const char *labels, struct buf *out)
 {
@@ -259,7 +259,7 @@ static void print_family(const struct family *of, const struct snapshot *snapsho
 
 static void print_families(struct buf *out, const struct snapshot *snapshot)
 {
-    struct buf labels = {0}; /* that all lines of a PMC share, one line per PMC; empty: released */
+    struct buf labels = {0}; /* see print_family() */
 
     for (unsigned p = 0; p < snapshot->n; p++) {
         const struct pmc *pmc = snapshot->item[p].pmc;

@@ -35,8 +35,8 @@ void section_refuse(struct section *section, unsigned line, const struct err *er
                 err_table[err->id].id, err->text);
 }
 
-/* Adds the section with this header: as refused if its name is not valid or is used, and after a
- * complaint if it is of no known kind. On ENOMEM adds nothing and sets no_memory. */
+/* Adds the section with this header. Refuses it if its name is not valid or is used, and complains
+ * if its kind is unknown. On ENOMEM adds nothing and sets no_memory. */
 static void section_add(struct options *options, struct word title)
 {
     sections_t *sections = &options->sections;
