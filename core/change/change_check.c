@@ -169,14 +169,12 @@ static int refuse_scope(struct change *change, const struct mode_row *mode)
 
         if (wanted_is_system(wanted) == mode->system)
             continue;
-        return err_set(&change->err, mode->system ? E26 : E22,
-                       "%s counts %s (mode %s), so \"" WORD_FMT "\" cannot be a target: write %s, "
-                       "or %s",
-                       change->name, mode->system ? "CPUs and cgroups" : "processes", mode->name,
-                       WORD_ARG(wanted->word.word),
-                       mode->system ? "cpu0, all or cgroup:/PATH" : "a PID",
-                       pmc_links_left(change->pmc) ? "first \"detach\" to ctl"
-                                                   : "another mode to mode");
+        return err_set(
+            &change->err, mode->system ? E26 : E22,
+            "%s counts %s (mode %s), so \"" WORD_FMT "\" cannot be a target: write %s, or %s",
+            change->name, mode->system ? "CPUs and cgroups" : "processes", mode->name,
+            WORD_ARG(wanted->word.word), mode->system ? "cpu0, all or cgroup:/PATH" : "a PID",
+            pmc_links_left(change->pmc) ? "first \"detach\" to ctl" : "another mode to mode");
     }
     return 0;
 }

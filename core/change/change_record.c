@@ -276,8 +276,7 @@ void record_swap(struct change *change)
             pmc->recorded.counted_before[i] =
                 i < pmc->settings.n_counts ? pmc->settings.counts[i] : 0;
         if (pmc->recorded.kinds & (RECORDED_SWITCHES | RECORDED_EXITS))
-            recording_reset(pmc->recording, pmc->engine->request,
-                            state_table[pmc->state].started);
+            recording_reset(pmc->recording, pmc->engine->request, state_table[pmc->state].started);
     }
     if (change->cause == CAUSE_COMMAND) {
         pmc->set_number = recording->set_number;
