@@ -305,7 +305,7 @@ struct backend {
     int (*resolve)(struct backend_state *state, const char *text, struct event *out,
                    struct err *err);
     /* Opens the event to find out whether it can be counted here, and sets its rows. NULL: every
-     * resolved event can. Errors: P09 with the reason, E19, P10, E32. */
+     * resolved event can. Errors: P09 with the reason, P10, E32. */
     int (*verify)(struct backend_state *state, struct event *event, struct err *err);
     /* Checks that the events can be counted together as one set, by opening them on an idle thread.
      * Errors: CS08, E19, P09, P10, P14, E32. */

@@ -192,7 +192,7 @@ static void change_decide(struct change *change)
             pmc->attach_error = NULL;
         pmc_touch(pmc);
     }
-    change->call->err = change->rc ? change->err : change->note; /* now: the reply may follow */
+    change->call->err = change->rc ? change->err : change->note; /* stored with the answer at the next drop of the lock */
     pmc->cpus.stale |= change->engine->cpus_serial != change->cpus_serial;
     if (change->rc == 0 && change->cause == CAUSE_COMMAND && any_link(pmc, cgroup_lacks_watch))
         pmc_schedule_reattach(pmc); /* a change of the engine will watch the cgroup */

@@ -89,8 +89,8 @@ struct log_progress {
  * then.
  *
  * request: the number of the request that adds them, or 0. If a new worker repeats the request,
- * batches that are in the log already are skipped. It must repeat the same batches; an empty batch
- * counts too. progress (may be NULL): new progress, published together with the records.
+ * batches that are in the log already are skipped. It repeats the same batches, or none if it is
+ * refused now; an empty batch counts too. progress (may be NULL): new progress, published together with the records.
  */
 int log_put_all_once(struct log *log, uint64_t request, const struct log_progress *progress,
                      const void *records, size_t len);

@@ -203,7 +203,7 @@ struct pmc {
     bool missed; /* a link that left, or could not be opened again, had `missed`; until reset */
     bool counts_kernel;     /* count kernel mode, for events without a modifier */
     bool waits_for_retry;   /* its change was refused: retry at engine->retry_ns */
-    bool may_have_switched; /* `busy` may have started or stopped its counters */
+    bool may_have_switched; /* the change `busy` may have started or stopped its counters */
     bool is_held;           /* lifetime=open: only the open file that holds the PMC may change it */
     atomic_bool was_released; /* released, for readers without the lock */
     enum mode mode_in_use;    /* settings.mode of the last change */

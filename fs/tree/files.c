@@ -1,5 +1,5 @@
 /*
- * The table of files, and README, which lists it. A new file needs a row here and its function.
+ * The table of files, and README, which lists it. CONTRIBUTING.md lists what a new file needs.
  */
 #include "fs/tree/files.h"
 

@@ -11,9 +11,13 @@ t_the_examples_of_readme_work_unchanged() {
 
 t_readme_names_every_file() {
     mount_pmcfs
-    for name in config event mode target ctl count detail series status error info events counts \
-        metrics.prom admin; do
-        grep -q "\b$name\b" "$M/README" || die "README does not mention $name"
+    local path files=()
+    mkdir "$M/a"
+    for path in "$M"/*; do
+        [[ $path -ef $M/a || $path -ef $M/README ]] || files+=("$path")
+    done
+    for path in "${files[@]}" "$M/a"/*; do
+        grep -q "\b${path##*/}\b" "$M/README" || die "README does not mention $path"
     done
     between "$(wc -l <"$M/README")" 20 100
 }

@@ -598,7 +598,7 @@ void tune(enum tunable which, const char *value)
 
 static const struct file {
     const char *name;
-    show_fn show; /* NULL for a stream */
+    show_fn show; /* or the function of a stream */
     store_fn store;
 } pmc_files[] =
     {
