@@ -236,13 +236,14 @@ struct backend {
     void (*cpus)(struct backend_state *state, struct cpus *possible, struct cpus *online);
 
     /*
-     * Creates an exec guard, which uses one descriptor. Calls sink.guard_fired(tag) once, when the
-     * kernel removes all events from the process because it executes a privileged program, or when
-     * its first thread exits (guard_lost_events() returns false). Returns 0 or -errno. May be NULL.
+     * Creates an exec guard of a thread, or of a process by its first thread. It uses one
+     * descriptor. Calls sink.guard_fired(tag) once, when the kernel removes all events from the
+     * thread because it executes a privileged program, or when it exits (guard_lost_events()
+     * returns false). Returns 0 or -errno. May be NULL.
      */
-    int (*guard)(struct backend_state *state, pid_t pid, uint64_t tag, struct guard **out);
+    int (*guard)(struct backend_state *state, pid_t tid, uint64_t tag, struct guard **out);
     void (*unguard)(struct guard *guard);
-    /* Returns true if the process has lost its events by executing a privileged program, even if it
+    /* Returns true if the thread has lost its events by executing a privileged program, even if it
      * has exited since (locked). */
     bool (*guard_lost_events)(const struct guard *guard);
     /* Returns the descriptor, for guard_adopt() in a later worker (locked). */

@@ -2,8 +2,8 @@
  * Exit watches and exec guards (counter.h). The loop may be calling guard_hup() while guard_free()
  * runs (without the engine's lock), so each watched descriptor holds a reference.
  *
- * The event of an exec guard also gets POLLHUP when the process dies or another thread executes a
- * program. The engine checks if the process lives; if it has died since, the ring shows the cause.
+ * The event of an exec guard also gets POLLHUP when its thread exits or another thread executes a
+ * program. The engine checks if the target lives; if it has exited since, the ring shows the cause.
  * The ring is written backward, so it has the newest records. The kernel detaches the events right
  * after the COMM record of the exec, before the new program maps anything, so that record is last.
  */
@@ -156,7 +156,7 @@ int perf_guard_adopt(struct backend_state *state, int fd, uint64_t tag, struct g
     return guard_new(state, &fd, 1, 1, true, tag, true, out);
 }
 
-int perf_guard(struct backend_state *state, pid_t pid, uint64_t tag, struct guard **out)
+int perf_guard(struct backend_state *state, pid_t tid, uint64_t tag, struct guard **out)
 {
     struct perf_event_attr attr;
 
@@ -168,7 +168,7 @@ int perf_guard(struct backend_state *state, pid_t pid, uint64_t tag, struct guar
     attr.write_backward = 1;
     attr.watermark = 1;
     attr.wakeup_watermark = UINT32_MAX;
-    int fd = event_open(&attr, pid, -1, -1, 0);
+    int fd = event_open(&attr, tid, -1, -1, 0);
     *out = NULL;
     if (fd < 0)
         return fd;
