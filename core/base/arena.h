@@ -52,7 +52,8 @@ bool fd_exempt(int fd);
  */
 bool fds_mark_old(void);
 void fds_close_unkept(void);
-/* Closes descriptors opened since fds_mark_old(), for a worker that cannot load the state. */
+/* Closes descriptors opened since fds_mark_old(), for a worker that cannot load the state. The
+ * supervisor, which shares them, opens none until a worker serves. */
 void fds_close_new(void);
 /* Keeps a descriptor that a record refers to. Returns false if it is not open. */
 bool fd_keep(int fd);

@@ -306,7 +306,8 @@ static bool fs_start(struct fs *fs)
         if (fs->initialised && serve_start(fs, n))
             return true;
     }
-    message_log(LOG_ERR, "cannot serve: %s", strerror(errno));
+    if (!was_shortage(fs->inflight))
+        message_log(LOG_ERR, "cannot serve: %s", strerror(errno));
     return false;
 }
 
