@@ -237,10 +237,7 @@ static int add_set(struct change *change, struct word list)
     list.len -= list.p[list.len - 1] == ',';
     inside = word_until(word_from(list, 1), '}', &modifier);
     if (inside.len + 1 == list.len)
-        return err_set(&change->err, CS01,
-                       "\"" WORD_FMT
-                       "\" has no closing brace: write {A,B}, with commas between the "
-                       "events",
+        return err_set(&change->err, CS01, "\"" WORD_FMT "\" has no closing brace: write {A,B}",
                        WORD_ARG(list));
     if (modifier.len > 0 && (modifier.p[0] != ':' || word_part(modifier, ",{}").len < modifier.len))
         return err_set(&change->err, CS01,
