@@ -236,8 +236,8 @@ struct backend {
     void (*cpus)(struct backend_state *state, struct cpus *possible, struct cpus *online);
 
     /*
-     * Creates an exec guard of a thread, or of a process by its first thread. It uses one
-     * descriptor. Calls sink.guard_fired(tag) once, when the kernel removes all events from the
+     * Creates an exec guard of a thread, or of a process by its first thread. If that has exited,
+     * uses another one, which an exec ends or detaches as well. Uses one descriptor. Calls sink.guard_fired(tag) once, when the kernel removes all events from the
      * thread because it executes a privileged program, or when it exits (guard_lost_events()
      * returns false). Returns 0 or -errno. May be NULL.
      */

@@ -254,6 +254,7 @@ static int plan_lost_events(struct change *change, struct move *move)
     }
     if (move->verdict == VERDICT_HEADLESS) {
         link->loss = LOSS_NONE;
+        plan_guard(change, move); /* on another thread */
         return 0;
     }
     int rc = ends ? plan_close(change, move, LINK_ENDED) : plan_renew(change, move, link->rights);

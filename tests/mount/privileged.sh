@@ -161,6 +161,42 @@ t_a_thread_that_executes_a_privileged_program_has_not_exited() {
     ((100 <= $(count root)))
 }
 
+# The guard of such a process is on another thread, also if the first one exits after the attach.
+t_a_process_without_its_first_thread_executes_a_privileged_program() {
+    mount_pmcfs
+    set_id sleeper /bin/sleep
+    mkfifo -m 666 "$T"/{go,answer}
+    as "$ALICE" /usr/bin/python3 -c 'import ctypes, os, sys, threading
+def other():
+    gone.wait()
+    open(sys.argv[1]).read()
+    os.execv(sys.argv[3], ["sleeper", "100"])
+gone = threading.Event()
+threading.Thread(target=other).start()
+open(sys.argv[2], "w").write(str(os.getpid()))
+open(sys.argv[1]).read()
+gone.set()
+ctypes.CDLL(None)[sys.argv[4]](0)' "$T/go" "$T/answer" "$T/sleeper" pthread_exit &
+    local pid name
+    pid=$(<"$T/answer")
+    as "$ALICE" mkdir "$M/before" "$M/after"
+    is "$(result_as "$ALICE" write "$M/before/config" "event=page-faults log-exit=on target=$pid")" ok
+    pmc root event=page-faults log-exit=on "target=$pid"
+    echo >"$T/go"
+    eventually 10 "grep -q '^State:.Z' /proc/$pid/status"
+    is "$(result_as "$ALICE" write "$M/after/config" "event=page-faults log-exit=on target=$pid")" ok
+    is "$(status before partial)" no
+    echo >"$T/go"
+    eventually 10 "[[ \$(state before) == exited && \$(state after) == exited ]]"
+    for name in before after; do
+        log $name
+        is "$(of $name detach reason=exec-privileged) $(status $name partial)" '1 yes' "$name"
+    done
+    eventually 5 "so_far root >'$T/root.log'; ((\$(of root attach pid=$pid) == 2))"
+    is "$(state root) $(status root partial)" 'running yes'
+    kill "$pid"
+}
+
 t_the_superuser_continues_to_observe_a_privileged_program() {
     mount_pmcfs
     set_id other "$HELPERS/target"

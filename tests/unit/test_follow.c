@@ -299,6 +299,8 @@ TEST(a_process_that_lost_its_events_is_attached_again_in_all_pmcs)
     fx.sink.guard_fired(fx.sink.ctx, tag);
     works_run();
     ck_assert_uint_eq(pmc_of("a")->links->link[0]->id, id); /* the link is the same */
+    ck_assert_uint_eq(fx.guards_opened, 2);                 /* and has another guard */
+    ck_assert_uint_eq(fx.n_guards, 1);
     fx.host.headless = false;
     fake_find(&fx.host, 100)->uid = 0;
     fx.sink.guard_fired(fx.sink.ctx, tag);

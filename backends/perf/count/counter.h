@@ -224,9 +224,9 @@ void guard_free(struct guard *guard);
  * first mmap() of a ring waits until every CPU has seen that the previous mapping is gone. */
 void guards_listen(struct backend_state *state);
 
-/* Opens an exec guard of a thread. It calls sink.guard_fired(tag) once: after an exec that detached
- * the events, but also when the thread exits: see perf_guard_lost_events(). Returns 0 or -errno.
- * Makes system calls. */
+/* Opens an exec guard of a thread; if it has exited, of another one of its process. It calls
+ * sink.guard_fired(tag) once: after an exec that detached the events, but also when the thread
+ * exits: see perf_guard_lost_events(). Returns 0 or -errno. Makes system calls. */
 int perf_guard(struct backend_state *state, pid_t tid, uint64_t tag, struct guard **out);
 void perf_unguard(struct guard *guard); /* closes it; NULL allowed */
 /* Returns true if an exec detached the events, even if the process has exited since. Returns false

@@ -11,6 +11,7 @@
 
 #include "backends/perf/probe/open.h"
 #include "backends/perf/record/sampling.h"
+#include "backends/proc.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>
@@ -159,6 +160,8 @@ int perf_guard_adopt(struct backend_state *state, int fd, uint64_t tag, struct g
 int perf_guard(struct backend_state *state, pid_t tid, uint64_t tag, struct guard **out)
 {
     struct perf_event_attr attr;
+    pid_t *tids = NULL;
+    size_t n = 0;
 
     sampling_dummy_attr(&attr);
     attr.disabled = 0;
@@ -169,6 +172,11 @@ int perf_guard(struct backend_state *state, pid_t tid, uint64_t tag, struct guar
     attr.watermark = 1;
     attr.wakeup_watermark = UINT32_MAX;
     int fd = event_open(&attr, tid, -1, -1, 0);
+    /* If the first thread has exited, any other one does: an exec ends all other threads. */
+    if (fd == -ESRCH && proc_threads(tid, &tids, &n) == 0)
+        for (size_t i = 0; i < n && fd == -ESRCH; i++)
+            fd = event_open(&attr, tids[i], -1, -1, 0);
+    free(tids);
     *out = NULL;
     if (fd < 0)
         return fd;
